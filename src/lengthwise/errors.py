@@ -1,0 +1,44 @@
+"""What can go wrong, said so that the reader knows what to do.
+
+Every message states the rule, the value received, and the remedy:
+`ModularArithmetic: length must be odd (digits and operators alternate), got 40. Use 39 or 41.`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class Error(Exception):
+    """Any mistake Lengthwise can name. The command line prints it as one line and exits with `exit_code`."""
+
+    exit_code = 2
+
+
+class UnknownName(Error):
+    """A task, model, recipe or setting that does not exist; the message suggests the nearest that does."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]):
+        known = sorted(known)
+        near = get_close_matches(name, known, n=1, cutoff=0.5)
+        hint = f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(known)}."
+        super().__init__(f"Unknown {kind} {name!r}. {hint}")
+
+
+class LengthError(Error):
+    """A length the task or model cannot have."""
+
+
+class ShapeError(Error):
+    """A tensor, vocabulary or model output of the wrong size."""
+
+
+class RecordError(Error):
+    """A run directory that is damaged, edited, unwritable or in use."""
+
+
+class NonFiniteError(Error):
+    """Training or evaluation produced NaN or infinity: the call was fine, the finding is bad."""
+
+    exit_code = 1

@@ -1,0 +1,107 @@
+"""What a task is: strings of a chosen length, a question at some of their positions, and the exact answers.
+
+Shapes: B batch, T tokens, S outputs.
+`kind` "class": targets (B, T) integers in 0..S-1. `kind` "set": targets (B, T, S) booleans (the symbols that may come next).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..automata import Semiautomaton
+from ..errors import Error, LengthError
+from ..seeds import generator
+
+TEST_BLOCK = 64
+
+
+class Batch(NamedTuple):
+    tokens: Tensor
+    """(B, T) integers."""
+    targets: Tensor
+    """(B, T) integers, or (B, T, S) booleans; read only where `mask` is true."""
+    mask: Tensor
+    """(B, T) booleans: where the task asks."""
+
+
+class Task:
+    """Base of all tasks. A subclass sets the attributes in `__init__` and defines `draw`, `answer` and `baseline`.
+
+    `draw` may raise freely; users call `sample`, which checks the length first.
+    """
+
+    name: str
+    """The registered name, e.g. "parity"."""
+    params: dict
+    """JSON-like parameters which with `name` rebuild this very task: `tasks.get(task.name, **task.params)`."""
+    vocabulary: tuple[str, ...]
+    """How each token is written."""
+    outputs: int
+    """Number of classes (kind "class") or of independent bits (kind "set") a model must predict per position."""
+    kind: Literal["class", "set"] = "class"
+    supervision: Literal["last", "prefix"] = "last"
+    machine: Semiautomaton | None = None
+
+    def draw(self, length: int, batch: int, generator: torch.Generator) -> Tensor:
+        """(batch, length) tokens, vectorised, all randomness from `generator`."""
+        raise NotImplementedError
+
+    def answer(self, tokens: Tensor) -> Tensor:
+        """The exact oracle: the target of every prefix, shaped as `Batch.targets`; independent of the sampler."""
+        raise NotImplementedError
+
+    def baseline(self, length: int) -> float:
+        """Accuracy of the best constant answer at this length."""
+        raise NotImplementedError
+
+    def asked(self, tokens: Tensor) -> Tensor:
+        """(B, T) booleans: which positions are supervised."""
+        mask = torch.ones_like(tokens, dtype=torch.bool)
+        if self.supervision == "last":
+            mask[:, :-1] = False
+        return mask
+
+    def problem(self, length: int) -> str | None:
+        """Why this length is impossible and what to use instead, or None. Subclasses extend it."""
+        return None if length >= 1 else f"length must be at least 1, got {length}. Use 1 or more."
+
+    def check(self, length: int) -> None:
+        """Raise `LengthError` unless strings of this length can be asked for."""
+        if problem := self.problem(length):
+            raise LengthError(f"{self.name}: {problem}")
+
+    def lengths(self, low: int, high: int) -> list[int]:
+        """The possible lengths in low..high; raises if there is none."""
+        found = [n for n in range(low, high + 1) if self.problem(n) is None]
+        if not found:
+            why = self.problem(low) or "the range is empty"
+            raise LengthError(f"{self.name}: no possible length in {low}..{high}: {why}")
+        return found
+
+    def sample(self, length: int, batch: int, generator: torch.Generator) -> Batch:
+        """`batch` labelled strings of exactly `length` tokens."""
+        self.check(length)
+        if batch < 1:
+            raise Error(f"{self.name}: batch must be at least 1, got {batch}.")
+        return self.label(self.draw(length, batch, generator))
+
+    def label(self, tokens: Tensor) -> Batch:
+        return Batch(tokens, self.answer(tokens), self.asked(tokens))
+
+    def test_set(self, length: int, count: int, seed: int = 0) -> Batch:
+        """The first `count` test strings of this length: a function of (task, length, seed) alone, never of `count`."""
+        self.check(length)
+        blocks = [
+            self.draw(length, TEST_BLOCK, generator("test", self.name, self.params, length, seed, i))
+            for i in range((count + TEST_BLOCK - 1) // TEST_BLOCK)
+        ]
+        return self.label(torch.cat(blocks)[:count])
+
+    def write(self, tokens: Tensor | Sequence[int]) -> str:
+        """One string as text: symbols joined, with spaces only where some symbol is longer than a character."""
+        symbols = [self.vocabulary[int(t)] for t in tokens]
+        return ("" if max(map(len, self.vocabulary)) == 1 else " ").join(symbols)
