@@ -1,0 +1,85 @@
+"""The application: its verbs, and the one place where mistakes become a line on stderr and an exit code.
+
+0: done, and the finding is good. 1: the call was fine, the finding is bad (a run diverged, a machine that cannot run).
+2: the call is wrong. A mistake is one line, `error: …`; `--debug` (or LENGTHWISE_DEBUG=1) shows where it happened.
+
+Nothing here imports torch: `lengthwise --help` answers at once, and each verb imports what it needs.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from .. import __version__
+from ..errors import Error
+from . import console
+from .doctor import doctor
+from .list import list_names
+
+app = typer.Typer(
+    name="lengthwise",
+    help="Train short, test long: sequence models that keep working past the length they were trained on.",
+    epilog="Start with: lengthwise doctor, lengthwise list, lengthwise bench parity --model lstm",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+app.command("list")(list_names)
+app.command("doctor")(doctor)
+
+# Newer typer carries its own copy of click, so the base class of "the call is wrong" is found, not imported.
+_UsageError: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"lengthwise {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def top(
+    debug: Annotated[
+        bool, typer.Option("--debug", envvar="LENGTHWISE_DEBUG", help="Show where an error happened.")
+    ] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    console.debug = debug
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line and return its exit code."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    console.debug = os.environ.get("LENGTHWISE_DEBUG", "") not in ("", "0")
+    console.command = " ".join(["lengthwise", *map(console.quote, arguments)])
+    try:
+        return typer.main.get_command(app).main(arguments, prog_name="lengthwise", standalone_mode=False) or 0
+    except Error as error:
+        return _fail(str(error), error.exit_code)
+    except _UsageError as error:
+        context = getattr(error, "ctx", None)
+        hint = f" See: {context.command_path} --help" if context else ""
+        return _fail(getattr(error, "format_message", error.__str__)() + hint, 2)
+    except BrokenPipeError:
+        # The reader of our output has gone (`| head`); what is left to flush has nowhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        return _fail(f"{error.strerror or error}: {error.filename}" if error.filename else str(error), 2)
+    except Exception as error:
+        return _fail(f"{type(error).__name__}: {error} (unexpected; --debug shows where)", 1)
+
+
+def _fail(message: str, code: int) -> int:
+    if console.debug:
+        traceback.print_exc()
+    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    return code
