@@ -1,1 +1,11 @@
+"""What is asked: one file per family of tasks, and the registry that finds them by name.
 
+>>> from lengthwise import tasks
+>>> tasks.get("modular-sum", modulus=3).outputs
+3
+"""
+
+from .base import Batch, Task
+from .registry import available, get, options
+
+__all__ = ["Batch", "Task", "available", "get", "options"]

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ..automata import Semiautomaton
-from ..errors import Error, LengthError
+from ..errors import Error, LengthError, UnknownName
 from ..seeds import generator
 
 TEST_BLOCK = 64
@@ -45,6 +45,8 @@ class Task:
     kind: Literal["class", "set"] = "class"
     supervision: Literal["last", "prefix"] = "last"
     machine: Semiautomaton | None = None
+    readout: Tensor | None = None
+    """With `machine`: the answer in each of its states, (Q,) integers or (Q, S) booleans; 0 where none is defined."""
 
     def draw(self, length: int, batch: int, generator: torch.Generator) -> Tensor:
         """(batch, length) tokens, vectorised, all randomness from `generator`."""
@@ -55,7 +57,12 @@ class Task:
         raise NotImplementedError
 
     def baseline(self, length: int) -> float:
-        """Accuracy of the best constant answer at this length."""
+        """Accuracy of the best constant answer at this length, exactly.
+
+        Kind "class": the largest share a single class has of all the positions asked (the last one, or with
+        supervision "prefix" all of them together). Kind "set", where a string counts only if every position is
+        right: the probability that every position of a string has the same set.
+        """
         raise NotImplementedError
 
     def asked(self, tokens: Tensor) -> Tensor:
@@ -105,3 +112,18 @@ class Task:
         """One string as text: symbols joined, with spaces only where some symbol is longer than a character."""
         symbols = [self.vocabulary[int(t)] for t in tokens]
         return ("" if max(map(len, self.vocabulary)) == 1 else " ").join(symbols)
+
+
+def choice(kind: str, value: str, known: Sequence[str]) -> str:
+    """`value` if it is one of `known`, else `UnknownName`."""
+    if value not in known:
+        raise UnknownName(kind, str(value), known)
+    return value
+
+
+def whole_number(task: str, setting: str, value: int, low: int, high: int | None = None) -> int:
+    """`value` as an int in low..high, else an error naming task and setting."""
+    if isinstance(value, bool) or int(value) != value or value < low or (high is not None and value > high):
+        bounds = f"at least {low}" if high is None else f"in {low}..{high}"
+        raise Error(f"{task}: {setting} must be a whole number {bounds}, got {value!r}.")
+    return int(value)

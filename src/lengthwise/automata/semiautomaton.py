@@ -1,0 +1,191 @@
+"""The ground truth of state tracking: a finite machine (Q, Σ, δ) as a table of integers.
+
+    q_0 = start,   q_t = δ(q_{t-1}, s_t)
+
+States are 0..Q-1 and symbols 0..S-1. With accepting states it is a complete deterministic automaton (DFA).
+
+Shapes: B batch, T tokens, Q states, S symbols.
+
+>>> parity = Semiautomaton([[0, 1], [1, 0]], accepting={1})
+>>> parity.run([[1, 0, 1, 1]]).tolist()
+[[1, 1, 0, 1]]
+>>> parity.accepts([0, 1, 1]), parity.accepts("100")
+(False, True)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import Error, ShapeError
+
+LIMIT = 100_000
+
+
+class Semiautomaton:
+    """An integer transition table `delta` (Q, S) with a start state; `accepting`, `symbols` and `states` are optional.
+
+    `symbols` says how each symbol is written (default "0", "1", …); `states` may name what each state stands for.
+    A machine is never changed after it was made.
+    """
+
+    def __init__(
+        self,
+        delta: Any,
+        start: int = 0,
+        accepting: Iterable[int] | None = None,
+        symbols: Sequence[str] | None = None,
+        states: Sequence[Hashable] | None = None,
+    ):
+        self.delta = _table(delta)
+        self.num_states, self.num_symbols = self.delta.shape
+        self.start = int(start)
+        self.accepting = None if accepting is None else frozenset(int(q) for q in accepting)
+        self.symbols = tuple(map(str, range(self.num_symbols) if symbols is None else symbols))
+        self.states = None if states is None else tuple(states)
+        for q in {self.start} | (self.accepting or frozenset()):
+            if not 0 <= q < self.num_states:
+                raise Error(f"Semiautomaton: states are 0..{self.num_states - 1}, got {q} as start or accepting state.")
+        if len(set(self.symbols)) != self.num_symbols or len(self.symbols) != self.num_symbols:
+            raise Error(
+                f"Semiautomaton: needs {self.num_symbols} different symbol names, one per column, got {self.symbols}."
+            )
+        if self.states is not None and len(self.states) != self.num_states:
+            raise Error(f"Semiautomaton: needs {self.num_states} state names, got {len(self.states)}.")
+
+    @classmethod
+    def from_function(
+        cls,
+        step: Callable[[Any, int], Hashable],
+        start: Hashable,
+        symbols: int | Sequence[str],
+        accept: Callable[[Any], bool] | None = None,
+        limit: int = LIMIT,
+    ) -> Semiautomaton:
+        """The machine of a Python function `step(state, symbol index) -> state`, over the states it reaches.
+
+        >>> Semiautomaton.from_function(lambda q, s: (q + (0, 1, -1)[s]) % 5, 0, 3).delta.tolist()
+        [[0, 1, 2], [1, 3, 0], [2, 0, 4], [3, 4, 1], [4, 2, 3]]
+        """
+        count = symbols if isinstance(symbols, int) else len(symbols)
+        index: dict[Hashable, int] = {start: 0}
+        found: list[Hashable] = [start]
+        delta: list[list[int]] = []
+        for state in found:  # `found` grows while we walk it: breadth first
+            row = [step(state, s) for s in range(count)]
+            for target in row:
+                if target not in index:
+                    if len(found) == limit:
+                        raise Error(
+                            f"from_function: more than {limit} states are reachable. Is the state space finite?"
+                        )
+                    index[target] = len(found)
+                    found.append(target)
+            delta.append([index[target] for target in row])
+        accepting = None if accept is None else [q for q, state in enumerate(found) if accept(state)]
+        return cls(delta, 0, accepting, None if isinstance(symbols, int) else symbols, found)
+
+    def run(self, tokens: Any, start: Any = None) -> Tensor:
+        """(B, T) tokens -> (B, T) states, each after its token; `start` is one state or (B,) of them."""
+        tokens = torch.as_tensor(tokens)
+        if tokens.dim() != 2:
+            raise ShapeError(f"Semiautomaton.run: tokens must be (B, T), got shape {tuple(tokens.shape)}.")
+        B, T = tokens.shape
+        columns = np.ascontiguousarray(tokens.cpu().numpy().T, dtype=np.intp)
+        if columns.size and not 0 <= columns.min() <= columns.max() < self.num_symbols:
+            raise Error(
+                f"Semiautomaton.run: tokens must be in 0..{self.num_symbols - 1}, "
+                f"got {columns.min()}..{columns.max()}. Is this the machine of another task?"
+            )
+        # The state is kept multiplied by S, so that a step is one addition and one look-up.
+        flat = (self.delta * self.num_symbols).ravel()
+        states = np.empty((T, B), dtype=np.intp)
+        state = np.broadcast_to(np.asarray(self.start if start is None else start, dtype=np.intp), (B,))
+        state = state * self.num_symbols
+        for t in range(T):
+            state = flat.take(state + columns[t], out=states[t], mode="clip")
+        states //= self.num_symbols
+        return torch.from_numpy(np.ascontiguousarray(states.T)).to(tokens.device)
+
+    def encode(self, word: str | Sequence[int]) -> list[int]:
+        """A word as symbol numbers: a sequence of them as it is, a string cut into symbol names."""
+        if not isinstance(word, str):
+            return [int(s) for s in word]
+        parts = list(word) if max(map(len, self.symbols)) == 1 else word.split()
+        index = {name: s for s, name in enumerate(self.symbols)}
+        if unknown := [part for part in parts if part not in index]:
+            raise Error(f"{unknown[0]!r} is not a symbol of this machine, which has {', '.join(self.symbols)}.")
+        return [index[part] for part in parts]
+
+    def state_after(self, word: str | Sequence[int]) -> int:
+        """The state after one word (the start state after the empty one)."""
+        codes = self.encode(word)
+        return int(self.run([codes])[0, -1]) if codes else self.start
+
+    def accepts(self, word: str | Sequence[int]) -> bool:
+        """Whether one word ends in an accepting state."""
+        return self.state_after(word) in self.need_accepting("accepts")
+
+    def need_accepting(self, purpose: str) -> frozenset[int]:
+        """The accepting states, or an error saying that `purpose` needs some."""
+        if self.accepting is None:
+            raise Error(f"{purpose}: this machine has no accepting states. Use machine.with_accepting({{…}}) first.")
+        return self.accepting
+
+    @property
+    def accepts_state(self) -> np.ndarray:
+        """(Q,) booleans: which states accept."""
+        flags = np.zeros(self.num_states, dtype=bool)
+        flags[list(self.need_accepting("accepts_state"))] = True
+        return flags
+
+    def with_accepting(self, accepting: Iterable[int]) -> Semiautomaton:
+        """The same machine with these accepting states."""
+        return Semiautomaton(self.delta, self.start, accepting, self.symbols, self.states)
+
+    def complement(self) -> Semiautomaton:
+        """The machine that accepts exactly the words this one rejects."""
+        return self.with_accepting(set(range(self.num_states)) - self.need_accepting("complement"))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Semiautomaton) and self.to_json() == other.to_json()
+
+    def __hash__(self) -> int:
+        return hash((self.delta.tobytes(), self.start, self.accepting, self.symbols))
+
+    def __repr__(self) -> str:
+        accepting = "" if self.accepting is None else f", {len(self.accepting)} accepting"
+        return f"Semiautomaton({self.num_states} states, symbols {' '.join(self.symbols)}{accepting})"
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain lists and numbers; `Semiautomaton(**data)` rebuilds the machine (state names are left out)."""
+        accepting = None if self.accepting is None else sorted(self.accepting)
+        return {
+            "delta": self.delta.tolist(),
+            "start": self.start,
+            "accepting": accepting,
+            "symbols": list(self.symbols),
+        }
+
+
+def _table(delta: Any) -> np.ndarray:
+    """A read-only (Q, S) table whose entries are states."""
+    try:
+        table = np.array(delta.tolist() if isinstance(delta, Tensor) else delta, dtype=np.intp)
+    except (TypeError, ValueError) as error:
+        raise ShapeError(f"Semiautomaton: delta must be a (Q, S) table of integers: {error}.") from error
+    if table.ndim != 2 or 0 in table.shape:
+        raise ShapeError(
+            f"Semiautomaton: delta must be (Q, S), at least one state and symbol, got shape {table.shape}."
+        )
+    if not 0 <= table.min() <= table.max() < len(table):
+        raise Error(
+            f"Semiautomaton: entries of delta are states 0..{len(table) - 1}, got {table.min()}..{table.max()}."
+        )
+    table.flags.writeable = False
+    return table

@@ -1,0 +1,36 @@
+"""Cycle navigation: walk on a ring of `size` places; where are you?  y_t = Σ (0, +1, −1)[s_i] mod size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ..automata import Semiautomaton
+from .base import whole_number
+from .free import FreeTask
+
+
+class CycleNavigation(FreeTask):
+    """Moves 0: stay, 1: one step on, 2: one step back; the answer is the place, from place 0.
+
+    >>> from lengthwise import tasks
+    >>> task = tasks.get("cycle-navigation", supervision="prefix")
+    >>> tokens = torch.tensor([[0, 1, 0, 2, 1, 1]])
+    >>> tokens, task.answer(tokens)
+    (tensor([[0, 1, 0, 2, 1, 1]]),
+     tensor([[0, 1, 1, 0, 1, 2]]))
+    """
+
+    def __init__(self, size: int = 5, supervision: str = "last", probabilities: Sequence[float] | None = None):
+        self.size = whole_number("cycle-navigation", "size", size, 2)
+        self.setup("cycle-navigation", "012", self.size, supervision, probabilities)
+        self.params = {"size": self.size, **self.params}
+        place = torch.arange(self.size)
+        self.machine = Semiautomaton(torch.stack([place, (place + 1) % size, (place - 1) % size], 1))
+        self.readout = place
+
+    def answer(self, tokens: Tensor) -> Tensor:
+        # 0, 1, 2 -> 0, 1, -1
+        return (tokens - 3 * (tokens >> 1)).cumsum(1) % self.size

@@ -1,0 +1,42 @@
+"""Even pairs: are the first and the last symbol the same?  y_t = [s_1 = s_t].
+
+With two symbols this is whether 01 and 10 together occur an even number of times, which gave the task its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ..automata import Semiautomaton
+from .base import whole_number
+from .free import FreeTask
+
+
+class EvenPairs(FreeTask):
+    """Free symbols (two, or M for EvenPair(M)); the answer is 1 where the symbol equals the first one, else 0.
+
+    >>> from lengthwise import tasks
+    >>> task = tasks.get("even-pairs", symbols=5, supervision="prefix")
+    >>> tokens = torch.tensor([[3, 4, 3, 1, 3]])
+    >>> tokens, task.answer(tokens)
+    (tensor([[3, 4, 3, 1, 3]]),
+     tensor([[1, 0, 1, 0, 1]]))
+    """
+
+    def __init__(self, symbols: int = 2, supervision: str = "last", probabilities: Sequence[float] | None = None):
+        S = self.symbols = whole_number("even-pairs", "symbols", symbols, 2)
+        self.setup("even-pairs", [str(s) for s in range(S)], 2, supervision, probabilities)
+        self.params = {"symbols": S, **self.params}
+        # State 0 has seen nothing; state 1 + 2f + e began with f and stands on an equal symbol iff e = 1.
+        first, now = torch.arange(S)[:, None], torch.arange(S)
+        after = 1 + 2 * first + (first == now).long()
+        self.machine = Semiautomaton(
+            torch.cat([2 + 2 * now[None], after.repeat_interleave(2, 0)]), symbols=self.vocabulary
+        )
+        self.readout = torch.tensor([0] + [0, 1] * S)
+
+    def answer(self, tokens: Tensor) -> Tensor:
+        return (tokens == tokens[:, :1]).long()

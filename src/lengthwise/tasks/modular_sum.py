@@ -1,0 +1,34 @@
+"""Modular sum, Sum(M): the sum of all digits so far.  y_t = (s_1 + … + s_t) mod M."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ..automata import Semiautomaton
+from .base import whole_number
+from .free import FreeTask
+
+
+class ModularSum(FreeTask):
+    """Digits 0..M-1; the answer is their sum so far, modulo M.
+
+    >>> from lengthwise import tasks
+    >>> task = tasks.get("modular-sum", modulus=5, supervision="prefix")
+    >>> tokens = torch.tensor([[3, 4, 0, 1, 2]])
+    >>> tokens, task.answer(tokens)
+    (tensor([[3, 4, 0, 1, 2]]),
+     tensor([[3, 2, 2, 3, 0]]))
+    """
+
+    def __init__(self, modulus: int = 5, supervision: str = "last", probabilities: Sequence[float] | None = None):
+        M = self.modulus = whole_number("modular-sum", "modulus", modulus, 2)
+        self.setup("modular-sum", [str(d) for d in range(M)], M, supervision, probabilities)
+        self.params = {"modulus": M, **self.params}
+        self.readout = torch.arange(M)
+        self.machine = Semiautomaton((self.readout[:, None] + self.readout) % M, symbols=self.vocabulary)
+
+    def answer(self, tokens: Tensor) -> Tensor:
+        return tokens.cumsum(1) % self.modulus

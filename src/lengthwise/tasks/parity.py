@@ -1,0 +1,31 @@
+"""Parity: is the number of 1s odd?  y_t = (s_1 + … + s_t) mod 2."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ..automata import Semiautomaton
+from .free import FreeTask
+
+
+class Parity(FreeTask):
+    """Bits; the answer is the number of 1s so far, modulo 2.
+
+    >>> from lengthwise import tasks
+    >>> task = tasks.get("parity", supervision="prefix")
+    >>> tokens = torch.tensor([[0, 1, 1, 0, 1, 1, 1]])
+    >>> tokens, task.answer(tokens)
+    (tensor([[0, 1, 1, 0, 1, 1, 1]]),
+     tensor([[0, 1, 0, 0, 1, 0, 1]]))
+    """
+
+    def __init__(self, supervision: str = "last", probabilities: Sequence[float] | None = None):
+        self.setup("parity", "01", 2, supervision, probabilities)
+        self.machine = Semiautomaton([[0, 1], [1, 0]], accepting={1})
+        self.readout = torch.arange(2)
+
+    def answer(self, tokens: Tensor) -> Tensor:
+        return tokens.cumsum(1) & 1
