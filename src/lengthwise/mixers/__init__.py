@@ -1,1 +1,55 @@
+"""How tokens exchange information: one mixer per file, found by name.
 
+>>> import torch
+>>> from lengthwise.mixers import Where
+>>> x = torch.randn(2, 5, 16)
+>>> y, state = get("softmax", width=16, heads=4)(x, where=Where.of(x))
+>>> y.shape
+torch.Size([2, 5, 16])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from ..errors import Error, UnknownName
+from ..positions import Position
+from .base import KeyValues, Mixer
+from .recurrent import Recurrent, RecurrentState
+from .sliding_dilated import SlidingDilated
+from .softmax import Softmax
+from .where import Where
+
+MIXERS: dict[str, Callable[..., Mixer]] = {
+    "softmax": Softmax,
+    "sliding-dilated": SlidingDilated,
+    "rnn": partial(Recurrent, cell="rnn"),
+    "lstm": partial(Recurrent, cell="lstm"),
+    "gru": partial(Recurrent, cell="gru"),
+}
+
+
+def get(name: str, *, width: int, position: Position | None = None, **options) -> Mixer:
+    """A fresh mixer of this width; `position` is for those that compare queries with keys."""
+    if name not in MIXERS:
+        raise UnknownName("mixer", name, MIXERS)
+    if position is not None:
+        options["position"] = position
+    try:
+        return MIXERS[name](width, **options)
+    except TypeError as error:
+        raise Error(f"mixer {name!r} does not take these options: {error}.") from error
+
+
+__all__ = [
+    "MIXERS",
+    "KeyValues",
+    "Mixer",
+    "Recurrent",
+    "RecurrentState",
+    "SlidingDilated",
+    "Softmax",
+    "Where",
+    "get",
+]

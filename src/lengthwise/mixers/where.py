@@ -1,6 +1,6 @@
 """What a mixer is told about its tokens: where each stands, which sequence it belongs to, and whether it is real.
 
-Shapes: B batch, T tokens.
+Shapes: B batch, T tokens, D model width.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from ..errors import Error, ShapeError
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Where:
     positions: Tensor
     """(B, T) integers, from 0 inside each sequence; negative on left padding."""
@@ -21,6 +23,8 @@ class Where:
     """(B, T) booleans, false on padding; None: no padding, the fast path."""
     level: int = 0
     """The depth group of an adaptive-depth model; 0 elsewhere."""
+    pad: Tensor | None = None
+    """(D,) the one vector a model puts in the place of every token before the first; None: it has none."""
 
     @classmethod
     def of(cls, x: Tensor, past: int = 0) -> Where:
@@ -30,16 +34,22 @@ class Where:
 
     @classmethod
     def from_mask(cls, mask: Tensor, new: int | None = None) -> Where:
-        """From a (B, S) attention mask, 1 on real tokens; the last `new` of its columns are the tokens at hand."""
+        """From a (B, S) attention mask, 1 on real tokens; the last `new` of its columns are the tokens at hand.
+
+        >>> Where.from_mask(torch.tensor([[0, 0, 1, 1], [1, 1, 1, 0]])).positions.tolist()
+        [[-2, -1, 0, 1], [0, 1, 2, 3]]
+        """
         valid = mask.bool()
-        positions = valid.long().cumsum(1) - 1
-        # A pad on the left counts down to -1 just before the first token; a pad on the right counts on.
-        first = valid.long().argmax(1, keepdim=True)
+        # Asking costs a look at the data, which a compiled graph cannot take.
+        if not torch.compiler.is_compiling() and (valid.int().diff(dim=1).abs().sum(1) + valid[:, 0].int() > 2).any():
+            raise Error(
+                "attention_mask: the real tokens of a row must stand together, got padding between two of them. "
+                "Pad on the left or on the right only."
+            )
         columns = torch.arange(mask.shape[1], device=mask.device)
-        positions = torch.where(columns < first, columns - first, positions)
-        if new is not None:
-            positions, valid = positions[:, mask.shape[1] - new :], valid[:, valid.shape[1] - new :]
-        return cls(positions, valid=valid)
+        positions = columns - valid.long().argmax(1, keepdim=True)
+        start = 0 if new is None else mask.shape[1] - new
+        return cls(positions[:, start:], valid=valid[:, start:])
 
     @classmethod
     def packed(cls, cu_seqlens: Tensor) -> Where:
@@ -49,6 +59,24 @@ class Where:
         positions = torch.arange(int(cu_seqlens[-1]), device=cu_seqlens.device) - cu_seqlens[:-1][segments]
         return cls(positions[None], segments=segments[None])
 
+    @classmethod
+    def from_segments(cls, segments: Tensor, valid: Tensor | None = None) -> Where:
+        """From (B, T) numbers that change wherever, in a row, a new sequence begins.
+
+        >>> Where.from_segments(torch.tensor([[7, 7, 7, 3, 3]])).positions.tolist()
+        [[0, 1, 2, 0, 1]]
+        """
+        columns = torch.arange(segments.shape[1], device=segments.device)
+        begins = torch.ones_like(segments, dtype=torch.bool)
+        begins[:, 1:] = segments[:, 1:] != segments[:, :-1]
+        positions = columns - torch.where(begins, columns, 0).cummax(1).values
+        return cls(positions, segments=begins.long().cumsum(1) - 1, valid=valid)
+
+    @property
+    def plain(self) -> bool:
+        """Whether every row is one sequence without padding, so that nothing need look at the data."""
+        return self.segments is None and self.valid is None
+
     def at_level(self, level: int) -> Where:
         return replace(self, level=level)
 
@@ -56,3 +84,19 @@ class Where:
         """The same facts about some of the tokens."""
         take = lambda a: None if a is None else a[:, index]  # noqa: E731
         return replace(self, positions=self.positions[:, index], segments=take(self.segments), valid=take(self.valid))
+
+    def then(self, new: Where) -> Where:
+        """The facts about these tokens and the `new` ones after them, as a state keeps them of its keys."""
+        if (self.segments is None) != (new.segments is None):
+            raise ShapeError("Where: packed tokens can only go on from packed tokens; give both parts their segments.")
+        join = lambda a, b: None if a is None else torch.cat([a, b], 1)  # noqa: E731
+        old_valid, new_valid = self.valid, new.valid
+        if old_valid is not None or new_valid is not None:
+            old_valid = torch.ones_like(self.positions, dtype=torch.bool) if old_valid is None else old_valid
+            new_valid = torch.ones_like(new.positions, dtype=torch.bool) if new_valid is None else new_valid
+        return replace(
+            new,
+            positions=torch.cat([self.positions, new.positions], 1),
+            segments=join(self.segments, new.segments),
+            valid=join(old_valid, new_valid),
+        )

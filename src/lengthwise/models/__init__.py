@@ -1,1 +1,24 @@
+"""One Hugging Face model configured by data, presets of it, and models you bring.
 
+>>> import torch
+>>> from lengthwise import models
+>>> tagger = models.build("regular-gpt", vocab_size=2, num_outputs=2, width=16, heads=2)
+>>> tagger(torch.tensor([[0, 1, 1, 0]])).shape
+torch.Size([1, 4, 2])
+"""
+
+from . import presets
+from .build import Tagger, available, build, options, source
+from .config import LengthwiseConfig
+from .modelling import LengthwiseForCausalLM
+
+__all__ = [
+    "LengthwiseConfig",
+    "LengthwiseForCausalLM",
+    "Tagger",
+    "available",
+    "build",
+    "options",
+    "presets",
+    "source",
+]

@@ -1,1 +1,6 @@
+"""The numerics under the mixers. Every op is a folder: `reference.py` is the oracle, `torch.py` the fast form."""
 
+from .backend import BACKENDS, backend
+from .sliding_dilated import sliding_dilated_attention
+
+__all__ = ["BACKENDS", "backend", "sliding_dilated_attention"]

@@ -1,0 +1,90 @@
+"""Recurrent networks, torch's own: RNN with tanh, LSTM, GRU. The state is their hidden state after the last token.
+
+    rnn: h_t = tanh(W x_t + U h_{t-1} + b);  lstm and gru as in torch.nn
+
+Padded or packed rows are first brought, each sequence alone, to the left of a row of its own.
+
+Shapes: B batch, T tokens, N sequences, D model width.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from .base import Mixer
+from .where import Where
+
+CELLS = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
+
+
+class RecurrentState(NamedTuple):
+    hidden: tuple[Tensor, ...]
+    """(1,B,D) each: h, and for the LSTM c."""
+    segment: Tensor | None
+    """(B,) the packed sequence the last token belonged to."""
+
+
+class Recurrent(Mixer):
+    # torch.nn's recurrences have no batching rule.
+    stackable = False
+
+    def __init__(self, width: int, *, cell: str):
+        super().__init__()
+        self.cell = CELLS[cell](width, width, batch_first=True)
+
+    def forward(self, x: Tensor, *, where: Where, state: RecurrentState | None = None) -> tuple[Tensor, RecurrentState]:
+        if where.plain:
+            y, hidden = self._run(x, None if state is None else state.hidden)
+            return y, RecurrentState(hidden, None)
+        return self._by_sequence(x, where, state)
+
+    def _run(self, x, hidden: tuple[Tensor, ...] | None):
+        """torch's calling convention (a pair for the LSTM, else one tensor) made uniform."""
+        if hidden is None:
+            y, hidden = self.cell(x)
+        else:
+            y, hidden = self.cell(x, hidden if len(hidden) == 2 else hidden[0])
+        return y, hidden if isinstance(hidden, tuple) else (hidden,)
+
+    def _by_sequence(self, x: Tensor, where: Where, state: RecurrentState | None) -> tuple[Tensor, RecurrentState]:
+        B, T, D = x.shape
+        parts = 2 if isinstance(self.cell, nn.LSTM) else 1
+        real = torch.ones(B, T, dtype=torch.bool, device=x.device) if where.valid is None else where.valid
+        segments = torch.zeros_like(where.positions) if where.segments is None else where.segments
+        hidden = x.new_zeros(parts, 1, B, D).unbind() if state is None else state.hidden
+        last = segments[:, 0] if state is None or state.segment is None else state.segment
+
+        row, column = real.nonzero(as_tuple=True)
+        if len(row) == 0:
+            return torch.zeros_like(x), RecurrentState(hidden, last)
+        segment = segments[row, column]
+        begins = torch.ones_like(row, dtype=torch.bool)
+        begins[1:] = (row[1:] != row[:-1]) | (segment[1:] != segment[:-1])
+        n = begins.long().cumsum(0) - 1
+        first = begins.nonzero()[:, 0]
+        lengths = first.diff(append=first.new_tensor([len(row)]))
+        t = torch.arange(len(row), device=x.device) - first[n]
+
+        # A row's first sequence goes on from the state if it is the one the state ended in; all others start anew.
+        owner = row[first]
+        opens = torch.ones_like(owner, dtype=torch.bool)
+        opens[1:] = owner[1:] != owner[:-1]
+        goes_on = opens & (segment[first] == last[owner]) & (state is not None)
+        starts = tuple(torch.where(goes_on[:, None], h[:, owner], 0.0) for h in hidden)
+
+        alone = x.new_zeros(len(lengths), int(lengths.max()), D).index_put((n, t), x[row, column])
+        packed = pack_padded_sequence(alone, lengths.cpu(), batch_first=True, enforce_sorted=False)
+        packed_y, ends = self._run(packed, starts)
+        y_alone, _ = pad_packed_sequence(packed_y, batch_first=True)
+        y = y_alone.new_zeros(B, T, D).index_put((row, column), y_alone[n, t])
+
+        closes = torch.ones_like(opens)
+        closes[:-1] = opens[1:]
+        hidden = tuple(
+            h.index_copy(1, owner[closes], e[:, closes].to(h.dtype)) for h, e in zip(hidden, ends, strict=True)
+        )
+        return y, RecurrentState(hidden, last.index_copy(0, owner[closes], segment[first][closes]))

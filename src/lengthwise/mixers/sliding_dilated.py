@@ -1,0 +1,73 @@
+"""Sliding-dilated attention as a layer: at depth group l, position m reads m, m - C^l, …, m - (C-1) C^l.
+
+    y_m = sum_j softmax_j(q_m · k_{m - j C^l} / sqrt(d) + r_{h,j}) v_{m - j C^l}
+
+r is learned, one scalar per head and tap. `where.level` is l. A tap before the first token reads a learned raw vector
+through this layer's own key and value maps ("learned-pad", which learns far faster) or is left out ("drop"). The vector
+is the layer's own, or with `shared_pad` the model's, handed over as `where.pad`.
+
+Shapes: B batch, T tokens, H heads, d head width, D model width, C chunk.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import Error
+from ..ops import sliding_dilated_attention
+from .base import KeyValues, Mixer, check_heads, merge_heads, split_heads
+from .where import Where
+
+
+class SlidingDilated(Mixer):
+    def __init__(
+        self,
+        width: int,
+        *,
+        heads: int = 8,
+        chunk: int = 2,
+        missing: Literal["learned-pad", "drop"] = "learned-pad",
+        shared_pad: bool = False,
+        biases: bool = True,
+    ):
+        super().__init__()
+        check_heads("sliding-dilated", width, heads)
+        if chunk < 2:
+            raise Error(f"sliding-dilated: chunk must be at least 2, got {chunk}.")
+        if missing not in ("learned-pad", "drop"):
+            raise Error(f"sliding-dilated: missing is learned-pad or drop, got {missing!r}.")
+        self.heads, self.chunk = heads, chunk
+        self.qkv = nn.Linear(width, 3 * width, bias=biases)
+        self.out = nn.Linear(width, width, bias=biases)
+        self.r = nn.Parameter(torch.zeros(heads, chunk))
+        self.padded = missing == "learned-pad"
+        self.shared_pad = self.padded and shared_pad
+        self.pad = nn.Parameter(torch.randn(width)) if self.padded and not shared_pad else None
+
+    def forward(self, x: Tensor, *, where: Where, state: KeyValues | None = None) -> tuple[Tensor, KeyValues]:
+        q, k, v = (split_heads(part, self.heads) for part in self.qkv(x).chunk(3, -1))
+        seen = KeyValues(k, v, where) if state is None else state.then(k, v, where)
+        y = sliding_dilated_attention(
+            q,
+            seen.k,
+            seen.v,
+            self.r,
+            chunk=self.chunk,
+            level=where.level,
+            pad=self._pad(where),
+            # Plain rows stand where their index among the keys says, which spares the op a look at the positions.
+            positions=None if seen.where.plain else where.positions,
+        )
+        return self.out(merge_heads(y)), seen
+
+    def _pad(self, where: Where) -> tuple[Tensor, Tensor] | None:
+        if not self.padded:
+            return None
+        raw = where.pad if self.shared_pad else self.pad
+        if raw is None:
+            raise Error("sliding-dilated: shared_pad reads the model's vector from where.pad, which is None.")
+        _, k, v = self.qkv(raw).chunk(3, -1)
+        return k.view(self.heads, -1), v.view(self.heads, -1)

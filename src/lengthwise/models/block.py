@@ -1,0 +1,58 @@
+"""One layer of the shell: a mixer, and around it what `Block` asks for.
+
+    pre:   h = x + mixer(norm(x));   y = h + W2 act(W1 norm(h))
+    post:  h = norm(x + mixer(x));   y = norm(h + W2 act(W1 h))
+    bare:  y = mixer(x)
+
+Shapes: B batch, T tokens, D model width.
+"""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..mixers import Mixer, Where
+from .config import Block
+
+
+class BareLayer(nn.Module):
+    """The mixer alone, as recurrent networks are stacked."""
+
+    def __init__(self, width: int, mixer: Mixer, block: Block, dropout: float):
+        super().__init__()
+        self.mixer = mixer
+        self.dropout = dropout
+
+    def forward(self, x: Tensor, where: Where, state=None, keep: slice = slice(None)):
+        y, state = self.mixer(x, where=where, state=state)
+        return F.dropout(y[:, keep], self.dropout, self.training), state
+
+
+class TransformerLayer(nn.Module):
+    """Mixer and feed-forward. Of the tokens mixed, only those in `keep` go on to the feed-forward and come out."""
+
+    def __init__(self, width: int, mixer: Mixer, block: Block, dropout: float):
+        super().__init__()
+        self.mixer = mixer
+        self.pre = block.norm == "pre"
+        self.activation = {"gelu": F.gelu, "relu": F.relu}[block.activation]
+        self.mixer_norm = nn.LayerNorm(width)
+        self.feed_norm = nn.LayerNorm(width)
+        self.up = nn.Linear(width, block.expansion * width, bias=block.biases)
+        self.down = nn.Linear(block.expansion * width, width, bias=block.biases)
+        self.dropout = dropout
+
+    def forward(self, x: Tensor, where: Where, state=None, keep: slice = slice(None)):
+        y, state = self.mixer(self.mixer_norm(x) if self.pre else x, where=where, state=state)
+        x = x[:, keep] + F.dropout(y[:, keep], self.dropout, self.training)
+        if self.pre:
+            return x + self._feed(self.feed_norm(x)), state
+        x = self.mixer_norm(x)
+        return self.feed_norm(x + self._feed(x)), state
+
+    def _feed(self, x: Tensor) -> Tensor:
+        return F.dropout(self.down(self.activation(self.up(x))), self.dropout, self.training)
+
+
+LAYERS = {"transformer": TransformerLayer, "bare": BareLayer}

@@ -1,0 +1,186 @@
+"""The one shell: embedding and positions, a depth policy over layers, a head. The config says which.
+
+    logits = head(norm(depth(embedding_scale * E[tokens] + P[positions])))
+
+Shapes: B batch, T tokens, D model width, S outputs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModelForCausalLM, GenerationMixin, PreTrainedModel
+from transformers.modeling_outputs import CausalLMOutputWithPast
+
+from .. import mixers, positions
+from ..errors import Error, ShapeError, UnknownName
+from ..mixers import Where
+from .block import LAYERS, BareLayer, TransformerLayer
+from .config import Block, LengthwiseConfig
+from .depth import Adaptive, Fixed
+
+
+class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
+    config_class = LengthwiseConfig
+    base_model_prefix = ""
+    main_input_name = "input_ids"
+    _tied_weights_keys = {"head.weight": "embedding.weight"}  # noqa: RUF012
+
+    def __init__(self, config: LengthwiseConfig):
+        super().__init__(config)
+        width = config.width
+        self.embedding = nn.Embedding(config.vocab_size, width)
+        self.position = _input_position(config)
+        self.depth = _depth(config)
+        shared = any(getattr(m, "shared_pad", False) for m in self.mixers())
+        self.pad = nn.Parameter(torch.empty(width)) if shared else None
+        self.norm = nn.LayerNorm(width) if config.final_norm else nn.Identity()
+        self.head = nn.Linear(width, config.outputs)
+        self.post_init()
+
+    def mixers(self) -> list[mixers.Mixer]:
+        return [m for m in self.modules() if isinstance(m, mixers.Mixer)]
+
+    def _init_weights(self, module: nn.Module) -> None:
+        """Most modules have initialised themselves; here is what the config has a say in."""
+        std = self.config.initializer_range
+        if module is self and self.pad is not None:
+            nn.init.normal_(self.pad)
+        elif isinstance(module, nn.Embedding):
+            nn.init.normal_(module.weight, std=self.config.width**-0.5 if std is None else std)
+        elif isinstance(module, nn.Linear) and std is not None:
+            nn.init.normal_(module.weight, std=std)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        segment_ids: Tensor | None = None,
+        labels: Tensor | None = None,
+        logits_to_keep: int | Tensor = 0,
+        use_cache: bool | None = None,
+        return_dict: bool | None = None,
+    ) -> CausalLMOutputWithPast | tuple:
+        """`attention_mask` (B,T): 1 on real tokens, padding left or right; every row gets its unpadded logits.
+
+        `segment_ids` (B,T): numbers that change where a packed row's next sequence begins.
+        `labels` (B,T): shifted here, as everywhere in transformers; -100 is not scored.
+        `logits_to_keep`: 1 gives each row's last real token, by the shorter way where the depth policy has one; another
+        number the last columns; a tensor those columns; 0 all.
+        `use_cache` is accepted and has no effect: nothing is kept between calls.
+        """
+        if input_ids.dim() != 2 or input_ids.shape[1] == 0:
+            raise ShapeError(f"input_ids must be (B,T) with T >= 1, got {list(input_ids.shape)}.")
+        if labels is not None and not (isinstance(logits_to_keep, int) and logits_to_keep == 0):
+            raise Error("labels need the logits of every position: leave logits_to_keep at 0.")
+        where = _where(input_ids, attention_mask, segment_ids, self.pad)
+        last = isinstance(logits_to_keep, int) and logits_to_keep == 1
+        x = self._read(input_ids, where)
+        x = self.depth(x, where, last)
+        if not last:
+            x = x[:, -logits_to_keep:] if isinstance(logits_to_keep, int) else x[:, logits_to_keep]
+        logits = self.head(self.norm(x))
+        loss = None if labels is None else self._loss(logits, labels, where)
+        if return_dict is False:
+            return (logits,) if loss is None else (loss, logits)
+        return CausalLMOutputWithPast(loss=loss, logits=logits)
+
+    def _read(self, input_ids: Tensor, where: Where) -> Tensor:
+        x = self.embedding(input_ids) * self.config.embedding_scale
+        p = self.position.embed(where.positions)
+        x = x if p is None else x + p.to(x.dtype)
+        return F.dropout(x, self.config.dropout, self.training)
+
+    def _loss(self, logits: Tensor, labels: Tensor, where: Where) -> Tensor:
+        targets = labels[:, 1:]
+        if where.segments is not None:
+            # The first token of a packed sequence does not follow from the one before it.
+            targets = targets.masked_fill(where.segments[:, 1:] != where.segments[:, :-1], -100)
+        return F.cross_entropy(logits[:, :-1].flatten(0, 1).float(), targets.flatten(), ignore_index=-100)
+
+    def prepare_inputs_for_generation(
+        self, input_ids: Tensor, attention_mask: Tensor | None = None, **unused: Any
+    ) -> dict[str, Any]:
+        """Nothing is kept between steps, so each reads the whole text again. `unused`: what caching models are told."""
+        return {"input_ids": input_ids, "attention_mask": attention_mask, "logits_to_keep": 1}
+
+
+def _where(input_ids: Tensor, mask: Tensor | None, segments: Tensor | None, pad: Tensor | None) -> Where:
+    for name, given in (("attention_mask", mask), ("segment_ids", segments)):
+        if given is not None and given.shape != input_ids.shape:
+            raise ShapeError(f"{name} must be shaped as input_ids, {list(input_ids.shape)}, got {list(given.shape)}.")
+    if segments is not None:
+        where = Where.from_segments(segments, None if mask is None else mask.bool())
+    elif mask is not None:
+        where = Where.from_mask(mask)
+    else:
+        where = Where.of(input_ids)
+    return replace(where, pad=pad)
+
+
+def _input_position(config: LengthwiseConfig) -> positions.Position:
+    position = _position(config, heads=1)
+    return position if position.at_input else positions.NoPosition(config.width, 1)
+
+
+def _position(config: LengthwiseConfig, heads: int) -> positions.Position:
+    spec = dict(config.position or {})
+    return positions.get(_name("position", spec), width=config.width, heads=heads, **spec)
+
+
+def _name(kind: str, spec: dict[str, Any]) -> str:
+    if "name" not in spec:
+        raise Error(f'{kind} must be a dict with a "name", got {spec}.')
+    return spec.pop("name")
+
+
+def _depth(config: LengthwiseConfig) -> Fixed | Adaptive:
+    """The layers, under the policy that runs them."""
+    spec = dict(config.depth or {})
+    name = _name("depth", spec)
+    known = {"fixed": {"layers": 5}, "adaptive": {"chunk": 2, "thickness": 1}}
+    if name not in known:
+        raise UnknownName("depth", name, known)
+    for option in spec:
+        if option not in known[name]:
+            raise UnknownName(f"option of depth {name!r}", option, known[name])
+    spec = {**known[name], **spec}
+    if name == "fixed":
+        return Fixed(_layers(config, spec["layers"]))
+    layers = _layers(config, spec["thickness"])
+    for layer in layers:
+        if getattr(layer.mixer, "chunk", spec["chunk"]) != spec["chunk"]:
+            raise Error(f"mixer and depth must have one chunk, got {layer.mixer.chunk} and {spec['chunk']}.")
+    return Adaptive(layers, spec["chunk"])
+
+
+def _layers(config: LengthwiseConfig, count: int) -> list[BareLayer | TransformerLayer]:
+    if count < 1:
+        raise Error(f"depth: there must be at least 1 layer, got {count}.")
+    specs = config.mixer if isinstance(config.mixer, list) else [config.mixer] * count
+    if len(specs) != count:
+        raise Error(f"mixer lists {len(specs)} mixers for {count} layers; list one for each, or give one for all.")
+    block = Block.of(config.block or {})
+    layer = LAYERS[block.kind]
+    return [layer(config.width, _mixer(config, dict(spec)), block, config.dropout) for spec in specs]
+
+
+def _mixer(config: LengthwiseConfig, spec: dict[str, Any]) -> mixers.Mixer:
+    name = _name("mixer", spec)
+    mixer = mixers.get(name, width=config.width, **spec)
+    position = _position(config, getattr(mixer, "heads", 1))
+    if position.at_attention:
+        if not hasattr(mixer, "position"):
+            raise Error(f"position {config.position} acts on attention, and mixer {name!r} takes no positions.")
+        mixer.position = position
+    return mixer
+
+
+AutoConfig.register("lengthwise", LengthwiseConfig)
+AutoModelForCausalLM.register(LengthwiseConfig, LengthwiseForCausalLM)

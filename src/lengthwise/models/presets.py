@@ -1,0 +1,120 @@
+"""Models by the name their papers gave them: each preset is a function returning a `LengthwiseConfig`.
+
+>>> regular_gpt(vocab_size=2, width=32, heads=4).depth
+{'name': 'adaptive', 'chunk': 2, 'thickness': 1}
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from .config import LengthwiseConfig
+
+
+def regular_gpt(
+    vocab_size: int,
+    num_outputs: int | None = None,
+    *,
+    width: int = 64,
+    heads: int = 8,
+    chunk: int = 2,
+    thickness: int = 1,
+    missing: Literal["learned-pad", "drop"] = "learned-pad",
+    norm: Literal["pre", "post"] = "pre",
+    activation: Literal["gelu", "relu"] = "gelu",
+    expansion: int = 4,
+    dropout: float = 0.0,
+    tie_word_embeddings: bool = False,
+) -> LengthwiseConfig:
+    """RegularGPT: shared layers of sliding-dilated attention, as many groups as the length asks for."""
+    return LengthwiseConfig(
+        vocab_size=vocab_size,
+        num_outputs=num_outputs,
+        width=width,
+        mixer={"name": "sliding-dilated", "heads": heads, "chunk": chunk, "missing": missing, "shared_pad": True},
+        depth={"name": "adaptive", "chunk": chunk, "thickness": thickness},
+        block={"norm": norm, "activation": activation, "expansion": expansion},
+        final_norm=norm == "pre",
+        dropout=dropout,
+        tie_word_embeddings=tie_word_embeddings,
+    )
+
+
+def transformer(
+    vocab_size: int,
+    num_outputs: int | None = None,
+    *,
+    width: int = 64,
+    heads: int = 8,
+    layers: int = 5,
+    position: Literal["sinusoidal", "none", "learned", "transformer-xl"] = "sinusoidal",
+    norm: Literal["pre", "post"] = "pre",
+    activation: Literal["gelu", "relu"] = "gelu",
+    expansion: int = 4,
+    dropout: float = 0.0,
+    tie_word_embeddings: bool = False,
+) -> LengthwiseConfig:
+    """A GPT-2-like Transformer with the positions of your choice."""
+    return LengthwiseConfig(
+        vocab_size=vocab_size,
+        num_outputs=num_outputs,
+        width=width,
+        mixer={"name": "softmax", "heads": heads},
+        position={"name": position},
+        depth={"name": "fixed", "layers": layers},
+        block={"norm": norm, "activation": activation, "expansion": expansion},
+        final_norm=norm == "pre",
+        dropout=dropout,
+        tie_word_embeddings=tie_word_embeddings,
+    )
+
+
+def transformer_xl(
+    vocab_size: int, num_outputs: int | None = None, *, width: int = 64, heads: int = 8, layers: int = 5
+) -> LengthwiseConfig:
+    """A Transformer with Transformer-XL's relative positions, RegularGPT's baseline."""
+    return transformer(vocab_size, num_outputs, width=width, heads=heads, layers=layers, position="transformer-xl")
+
+
+def _recurrent(cell: str, vocab_size: int, num_outputs: int | None, width: int, layers: int, dropout: float):
+    return LengthwiseConfig(
+        vocab_size=vocab_size,
+        num_outputs=num_outputs,
+        width=width,
+        mixer={"name": cell},
+        depth={"name": "fixed", "layers": layers},
+        block={"kind": "bare"},
+        final_norm=False,
+        dropout=dropout,
+    )
+
+
+def rnn(
+    vocab_size: int, num_outputs: int | None = None, *, width: int = 64, layers: int = 1, dropout: float = 0.0
+) -> LengthwiseConfig:
+    """A recurrent network with tanh."""
+    return _recurrent("rnn", vocab_size, num_outputs, width, layers, dropout)
+
+
+def lstm(
+    vocab_size: int, num_outputs: int | None = None, *, width: int = 64, layers: int = 1, dropout: float = 0.0
+) -> LengthwiseConfig:
+    """A long short-term memory."""
+    return _recurrent("lstm", vocab_size, num_outputs, width, layers, dropout)
+
+
+def gru(
+    vocab_size: int, num_outputs: int | None = None, *, width: int = 64, layers: int = 1, dropout: float = 0.0
+) -> LengthwiseConfig:
+    """A gated recurrent unit."""
+    return _recurrent("gru", vocab_size, num_outputs, width, layers, dropout)
+
+
+PRESETS: dict[str, Any] = {
+    "regular-gpt": regular_gpt,
+    "transformer": transformer,
+    "transformer-xl": transformer_xl,
+    "rnn": rnn,
+    "lstm": lstm,
+    "gru": gru,
+}

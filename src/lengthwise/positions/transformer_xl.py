@@ -1,0 +1,39 @@
+"""Transformer-XL relative positions: the logit of query i and key j is
+
+    [(q_i + u) · k_j + (q_i + v) · R_{i-j}] / sqrt(d),        R_n = W sinusoid(n)
+
+The first product is `rotate` (it adds u to the query); the second is `bias`, and needs the query without u.
+R has one row per distance, so (q + v) · R is (B,H,T,S) and each query then picks its own distances out of it:
+nothing of size T·T·d is ever built.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from .base import Position
+from .sinusoidal import sinusoid
+
+
+class TransformerXL(Position):
+    at_attention = True
+
+    def __init__(self, width: int, heads: int, *, base: float = 10_000.0):
+        super().__init__()
+        self.width, self.heads, self.base = width, heads, base
+        self.u = nn.Parameter(torch.zeros(heads, width // heads))
+        self.v = nn.Parameter(torch.zeros(heads, width // heads))
+        self.relative = nn.Linear(width, width, bias=False)
+
+    def rotate(self, q: Tensor, k: Tensor, q_ids: Tensor, k_ids: Tensor) -> tuple[Tensor, Tensor]:
+        return q + self.u[:, None], k
+
+    def bias(self, q: Tensor, q_ids: Tensor, k_ids: Tensor) -> Tensor:
+        S = k_ids.shape[1]
+        # Inside one sequence of at most S tokens no distance reaches S; across sequences the logit is masked anyway.
+        n = (q_ids[:, :, None] - k_ids[:, None, :]).clamp(0, S - 1)
+        distances = sinusoid(torch.arange(S, device=q.device), self.width, self.base)
+        R = self.relative(distances.to(self.relative.weight.dtype)).view(S, self.heads, -1).transpose(0, 1)
+        every = (q + self.v[:, None]).to(R.dtype) @ R.mT
+        return every.gather(-1, n[:, None].expand(-1, self.heads, -1, -1)) * q.shape[-1] ** -0.5
