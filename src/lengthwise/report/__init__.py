@@ -1,1 +1,13 @@
+"""Results as a terminal table, CSV, and one self-contained HTML page: functions of run records alone.
 
+runs = lab.load([Path("runs")])
+rich.print(report.table(runs))
+report.csv(runs, "results.csv")
+report.html(runs, "index.html")
+"""
+
+from .page import write_html as html
+from .rows import write_csv as csv
+from .terminal import table
+
+__all__ = ["csv", "html", "table"]

@@ -1,0 +1,159 @@
+"""The two figures of a section: accuracy against length, and learning curves.
+
+Each is drawn twice, wide and narrow, and the page shows the one that fits: text keeps its size on a telephone.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+
+from ..lab.statistics import accuracy, wilson
+from .groups import Group, Section
+from .svg import COLOURS, Style, canvas, draw, render
+
+if TYPE_CHECKING:
+    from ..lab import Run
+
+WIDE, NARROW = (860, 400), (350, 300)
+FAR = 20
+"""The length axis is logarithmic when the longest test is this many times the longest training length or more."""
+POINTS = 80
+"""A learning curve is averaged down to at most so many points."""
+MARKED = 40
+"""Every length has its marker up to so many lengths."""
+
+
+def accuracy_figure(section: Section, name: str, *, narrow: bool = False) -> str:
+    """SVG: accuracy at the last checkpoint by length, the training range shaded, the majority baseline dashed."""
+    return draw(_accuracy, section, name, NARROW if narrow else WIDE)
+
+
+def learning_figure(section: Section, name: str, *, narrow: bool = False) -> str:
+    """SVG: training loss and validation accuracy by step, a line per seed."""
+    return draw(_learning, section, name, (NARROW[0], 480) if narrow else (WIDE[0], 300), narrow)
+
+
+def band(group: Group, lengths: Sequence[int]) -> tuple[list[float], list[float], list[float]]:
+    """Low, middle and high by length: least, mean and greatest of the seeds, or of one seed its Wilson interval."""
+    found = [[accuracy(run, n) for run in group.runs] for n in lengths]
+    middle = [statistics.fmean(values) for values in found]
+    if len(group.runs) > 1:
+        return [min(v) for v in found], middle, [max(v) for v in found]
+    n = group.runs[0].result["samples"]
+    ends = [wilson(round(a * n), n) for a in middle]
+    return [low for low, _ in ends], middle, [high for _, high in ends]
+
+
+def _accuracy(section: Section, name: str, size: tuple[float, float]) -> str:
+    figure = canvas(*size)
+    axes = figure.add_subplot()
+    lengths, base = section.lengths, section.baseline
+    axes.axvspan(*_shaded(section), color=COLOURS["shade"], linewidth=0, zorder=0)
+    axes.plot(lengths, [base[n] for n in lengths], color=COLOURS["muted"], linestyle=(0, (4, 4)), linewidth=1.4)
+    least = min(base.values())
+    for i, group in enumerate(section.groups):
+        style = Style.of(i)
+        low, middle, high = band(group, lengths)
+        least = min(least, *low)
+        axes.fill_between(lengths, low, high, color=style.colour, alpha=0.16, linewidth=0)
+        axes.plot(
+            lengths,
+            middle,
+            color=style.colour,
+            linestyle=style.dash,
+            # Later lines are thinner, so that lines which coincide (all at 100%) are all to be seen.
+            linewidth=max(1.6, 3.4 - 0.5 * i),
+            marker=style.marker,
+            markevery=_marked(lengths, i / len(section.groups)),
+            markersize=6,
+            markeredgecolor=COLOURS["surface"],
+            markeredgewidth=0.8,
+            clip_on=False,
+            zorder=3 + i / 100,
+        )
+    axes.set_ylim(max(0.0, min(0.9, int((least - 0.02) * 10) / 10)), 1.0)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda a, _: f"{100 * a:.0f}%"))
+    axes.set_title("Accuracy at the last checkpoint")
+    axes.set_xlabel("length in tokens")
+    _length_axis(axes, section, size[0])
+    return render(figure, name, f"{section.title}: accuracy against length", describe(section))
+
+
+def _shaded(section: Section) -> tuple[float, float]:
+    low, high = section.train
+    return (low, high) if low < high else (low * 0.97, high * 1.03)
+
+
+def _marked(lengths: Sequence[int], shift: float) -> tuple[float, float] | None:
+    """Which points carry a marker: all of a few, else one every tenth of the figure, elsewhere for each model."""
+    return None if len(lengths) <= MARKED else (0.1 * shift, 0.1)
+
+
+def _length_axis(axes: Axes, section: Section, width: float) -> None:
+    first = min(section.lengths[0], section.train[0])
+    high, last = section.train[1], section.lengths[-1]
+    if last >= FAR * high:
+        axes.set_xscale("log")
+        ticks = [n for power in range(7) for n in (10**power,) if first <= n <= last]
+        # The training length and the longest test are what a reader looks for; round numbers give way to them.
+        ticks = [n for n in ticks if all(not 0.5 < n / own < 2 for own in (high, last))] + [high, last]
+        axes.xaxis.set_major_locator(FixedLocator(sorted(ticks)))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.set_xlim(first, last)
+    else:
+        axes.set_xlim(min(first, _shaded(section)[0]), last)
+        ticks = [n for n in MaxNLocator(4 if width < 500 else 8).tick_values(first, last) if first <= n <= last]
+        ticks = [n for n in ticks if abs(n - high) > 0.08 * (last - first)] + [high]
+        axes.xaxis.set_major_locator(FixedLocator(sorted(ticks)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda n, _: f"{n:,.0f}"))
+
+
+def describe(section: Section) -> str:
+    """The figure in a sentence, for those who do not see it."""
+    low, _, high = zip(*(band(group, section.lengths) for group in section.groups), strict=True)
+    ends = [
+        f"{group.label} is between {100 * low[i][-1]:.0f} and {100 * high[i][-1]:.0f} percent"
+        for i, group in enumerate(section.groups)
+    ]
+    return f"Trained on lengths {section.train[0]} to {section.train[1]}. At length {section.lengths[-1]:,}, " + (
+        "; ".join(ends)
+        + f"; the majority answer is right in {100 * section.baseline[section.lengths[-1]]:.0f} percent."
+    )
+
+
+def curve(run: Run, kind: str, value: str) -> tuple[list[float], list[float]]:
+    """Steps and values of one line of the metrics, averaged in equal bins where there are many."""
+    points = [(line["step"], line[value]) for line in run.metrics if line.get("kind") == kind and value in line]
+    size = -(-len(points) // POINTS) if points else 1
+    bins = [points[i : i + size] for i in range(0, len(points), size)]
+    return [statistics.fmean(s for s, _ in b) for b in bins], [statistics.fmean(v for _, v in b) for b in bins]
+
+
+def _learning(section: Section, name: str, size: tuple[float, float], narrow: bool) -> str:
+    figure = canvas(*size)
+    loss, valid = figure.subplots(2, 1) if narrow else figure.subplots(1, 2)
+    panels = [(loss, "train", "loss"), (valid, "validation", "accuracy")]
+    for i, group in enumerate(section.groups):
+        style = Style.of(i)
+        for axes, kind, value in panels:
+            for run in group.runs:
+                axes.plot(*curve(run, kind, value), color=style.colour, linestyle=style.dash, linewidth=1.6)
+    loss.set_title("Training loss")
+    loss.set_yscale("log")
+    loss.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
+    loss.yaxis.set_minor_locator(NullLocator())
+    valid.set_title("Validation accuracy, training lengths")
+    valid.set_ylim(None, 1.0)
+    valid.yaxis.set_major_formatter(FuncFormatter(lambda a, _: f"{100 * a:.0f}%"))
+    for axes, _, _ in panels:
+        axes.set_xlabel("step")
+        axes.set_xlim(0, None)
+        axes.xaxis.set_major_locator(MaxNLocator(4))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda n, _: f"{n:,.0f}"))
+    text = f"Training loss and validation accuracy against the training step, {section.seeds} seeds a model."
+    return render(figure, name, f"{section.title}: learning curves", text)

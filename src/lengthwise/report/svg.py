@@ -1,0 +1,102 @@
+"""A matplotlib figure as SVG that belongs to the page: its colours are CSS variables, its text is text, it scales.
+
+Figures are drawn in stand-in colours, one per role; here each becomes `var(--role)`, so that one drawing serves the
+light and the dark page. Nothing of pyplot is touched: no global state, no display.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import dataclass
+from html import escape
+
+import matplotlib
+from matplotlib.figure import Figure
+
+SERIES = 8
+ROLES = ("ink", "muted", "grid", "shade", "surface", *(f"s{i}" for i in range(SERIES)))
+COLOURS = {role: f"#fe00{i:02x}" for i, role in enumerate(ROLES)}
+DASHES: tuple[tuple[int, tuple[float, ...] | None], ...] = ((0, None), (0, (6, 2)), (0, (2, 1.5)), (0, (6, 2, 1.5, 2)))
+MARKERS = "osD^vPX*"
+
+
+@dataclass(frozen=True)
+class Style:
+    """How the i-th model is drawn, told apart by colour, by dash and by marker."""
+
+    role: str
+    dash: tuple[int, tuple[float, ...] | None]
+    marker: str
+
+    @property
+    def colour(self) -> str:
+        return COLOURS[self.role]
+
+    @classmethod
+    def of(cls, i: int) -> Style:
+        # The second lap through the colours meets other dashes: 8 colours and 4 dashes make 32 lines.
+        return cls(f"s{i % SERIES}", DASHES[(i + i // SERIES) % len(DASHES)], MARKERS[i % len(MARKERS)])
+
+
+SETTINGS = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "lengthwise",
+    "font.size": 12,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": COLOURS["muted"],
+    "axes.labelcolor": COLOURS["ink"],
+    "axes.titlesize": 12,
+    "axes.titlecolor": COLOURS["ink"],
+    "axes.titlelocation": "left",
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": COLOURS["grid"],
+    "grid.linewidth": 0.8,
+    "text.color": COLOURS["ink"],
+    "xtick.color": COLOURS["muted"],
+    "ytick.color": COLOURS["muted"],
+    "xtick.labelcolor": COLOURS["ink"],
+    "ytick.labelcolor": COLOURS["ink"],
+    "lines.solid_capstyle": "round",
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "savefig.facecolor": "none",
+    "path.simplify": True,
+}
+
+
+def canvas(width: float, height: float) -> Figure:
+    """An empty figure whose view box is `width` by `height` units; a unit is a CSS pixel where it is not scaled."""
+    return Figure(figsize=(width / 72, height / 72), layout="constrained")
+
+
+def render(figure: Figure, name: str, title: str, description: str) -> str:
+    """The figure as an inline `<svg>` whose ids start with `name`; title and description are read out loud."""
+    text = io.StringIO()
+    figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    svg = text.getvalue()
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.S)
+    svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.S)
+    for role, colour in COLOURS.items():
+        svg = svg.replace(colour, f"var(--{role})")
+    svg = re.sub(r"\bid=\"([^\"]+)\"", rf'id="{name}-\1"', svg)
+    svg = re.sub(r"url\(#", f"url(#{name}-", svg)
+    svg = re.sub(r"xlink:href=\"#", f'href="#{name}-', svg)
+    svg = re.sub(r"font: ([\d.]+px)[^;\"]*", r"font-size: \1", svg)
+    svg = re.sub(r"font-family:[^;\"]*;?\s*", "", svg)
+    # Hundredths of a pixel are enough, and halve the page.
+    svg = re.sub(r'\bd="[^"]*"', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path[0]), svg)
+    box = re.search(r'viewBox="[^"]+"', svg)
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {box[0] if box else ""} role="img" '
+    head += f'aria-labelledby="{name}-title {name}-desc">\n'
+    head += f'<title id="{name}-title">{escape(title)}</title>\n<desc id="{name}-desc">{escape(description)}</desc>'
+    return head + svg[svg.index(">") + 1 :].rstrip()
+
+
+def draw(make, *arguments, **keywords) -> str:
+    """Call a function that makes and renders a figure, under this file's settings."""
+    with matplotlib.rc_context(SETTINGS):
+        return make(*arguments, **keywords)
