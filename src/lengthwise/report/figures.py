@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from ..lab.statistics import accuracy, wilson
 from .groups import Group, Section
@@ -146,6 +146,7 @@ def _learning(section: Section, name: str, size: tuple[float, float], narrow: bo
     loss.set_title("Training loss")
     loss.set_yscale("log")
     loss.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
+    loss.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=8))
     loss.yaxis.set_minor_locator(NullLocator())
     valid.set_title("Validation accuracy, training lengths")
     valid.set_ylim(None, 1.0)

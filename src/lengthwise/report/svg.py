@@ -50,6 +50,7 @@ SETTINGS = {
     "axes.titlesize": 12,
     "axes.titlecolor": COLOURS["ink"],
     "axes.titlelocation": "left",
+    "axes.titlepad": 11,
     "axes.grid": True,
     "axes.axisbelow": True,
     "grid.color": COLOURS["grid"],
