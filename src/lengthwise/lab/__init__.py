@@ -1,1 +1,117 @@
+"""The lab: train short, test long."""
 
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+import torch
+from torch import nn
+
+from .. import tasks
+from ..errors import Error
+from .engines import Engine, InProcess, Processes
+from .experiment import Evaluation, Experiment, ModelSpec, TaskSpec, Training
+from .records import Run, load
+from .run import Interrupted, Job, Outcome, groups
+from .settings import Settings, lengths, plan
+
+__all__ = [
+    "Engine", "Evaluation", "Experiment", "InProcess", "Interrupted", "Job", "ModelSpec", "Outcome", "Processes",
+    "Progress", "Run", "TaskSpec", "Training", "bench", "lengths", "load", "load_model", "plan", "run",
+]  # fmt: skip
+
+
+class Progress(Protocol):
+    """Hears how the runs go; always called in the process that called `run`."""
+
+    def begin(self, experiment: Experiment) -> None: ...
+
+    def advance(self, experiment: Experiment, step: int, steps: int, loss: float, phase: str) -> None: ...
+
+    def waiting(self, experiment: Experiment) -> None: ...
+
+    def end(self, experiment: Experiment, outcome: Outcome) -> None: ...
+
+
+def run(
+    experiments: Sequence[Experiment],
+    root: Path | str = "runs",
+    *,
+    workers: int | None = None,
+    device: str = "auto",
+    command: str = "",
+    progress: Progress | None = None,
+    engine: Engine | None = None,
+) -> list[Outcome]:
+    """Run what is not finished yet and return every outcome, in the order given.
+
+    `workers`: processes at a time; None: one a core, but in this process where there is one run or a GPU.
+    """
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    elif device.startswith("cuda") and not torch.cuda.is_available():
+        raise Error(f"device {device!r} was asked for, but torch sees no GPU. Use --device cpu or auto.")
+    experiments = list({experiment.hash: experiment for experiment in experiments}.values())
+    todo = groups(experiments, device)
+    if engine is None:
+        count = workers or (1 if device.startswith("cuda") else min(os.cpu_count() or 1, len(todo)))
+        engine = InProcess() if count == 1 else Processes(count)
+    begun: set[str] = set()
+
+    def advance(experiment: Experiment, step: int, steps: int, loss: float, phase: str) -> None:
+        if progress:
+            if experiment.hash not in begun:
+                begun.add(experiment.hash)
+                progress.begin(experiment)
+            progress.advance(experiment, step, steps, loss, phase)
+
+    job = Job(
+        Path(root), device=device, command=command, advance=advance, waiting=progress.waiting if progress else None
+    )
+    found: dict[str, Outcome] = {}
+    for outcome in engine.run(todo, job):
+        found[outcome.experiment.hash] = outcome
+        if progress:
+            progress.end(outcome.experiment, outcome)
+    return [found[experiment.hash] for experiment in experiments]
+
+
+def bench(
+    task: str | tasks.Task,
+    models: Sequence[str | type[nn.Module]],
+    *,
+    seeds: int = 1,
+    train_length: int = 40,
+    test_lengths: str | Sequence[int] | None = None,
+    settings: Settings = (),
+    root: Path | str = "runs",
+    workers: int | None = 1,
+    device: str = "auto",
+    progress: Progress | None = None,
+) -> list[Run]:
+    """Train every model on short strings of `task`, test it on long ones, and return the runs.
+
+    Works in this process unless `workers` says otherwise. Raises if a run failed, after the others are done.
+    """
+    experiments = plan(
+        task, models, seeds=seeds, train_length=train_length, test_lengths=test_lengths, settings=settings
+    )
+    outcomes = run(experiments, root, workers=workers, device=device, progress=progress)
+    failed = [outcome for outcome in outcomes if outcome.run is None]
+    if failed:
+        raise Error(f"{len(failed)} of {len(outcomes)} runs failed; the first: {failed[0].error}")
+    return [outcome.run for outcome in outcomes if outcome.run]
+
+
+def load_model(run: Run, which: str = "last") -> nn.Module:
+    """The trained model of a run, on the CPU and ready to be asked: `which` is "last" or "best"."""
+    from .member import build, load_weights
+
+    if which not in ("last", "best"):
+        raise Error(f"which is 'last' or 'best', got {which!r}.")
+    _, tagger = build(run.experiment, torch.device("cpu"))
+    load_weights(tagger.inner, run.tensors("model" if which == "last" else "best"))
+    return tagger.eval()

@@ -12,7 +12,7 @@ import json
 import math
 import re
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_type_hints
 
 from ..errors import Error
 
@@ -27,7 +27,7 @@ class TaskSpec:
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """`models.build(name, …, **options)` rebuilds the model; `source` is a digest of code or config outside this library."""
+    """`models.build(name, …, **options)` rebuilds the model; `source`: a digest of code or config from outside."""
 
     name: str
     options: dict[str, Any] = field(default_factory=dict)
@@ -61,24 +61,20 @@ class Training:
 
     def __post_init__(self):
         low, high = self.lengths
-        for ok, rule in [
-            (1 <= low <= high, f"training.lengths must be LOW,HIGH with 1 <= LOW <= HIGH, got {low},{high}"),
-            (self.steps >= 1, f"training.steps must be at least 1, got {self.steps}"),
-            (self.batch >= 1, f"training.batch must be at least 1, got {self.batch}"),
-            (self.lr > 0 and math.isfinite(self.lr), f"training.lr must be above 0, got {self.lr}"),
-            (0 <= self.warmup <= self.steps, f"training.warmup must be in 0..steps, got {self.warmup}"),
-            (self.validate_every >= 1, f"training.validate_every must be at least 1, got {self.validate_every}"),
-            (self.validation_samples >= 1, f"training.validation_samples must be at least 1, got {self.validation_samples}"),
-            (self.checkpoint_every >= 1, f"training.checkpoint_every must be at least 1, got {self.checkpoint_every}"),
-            (self.clip is None or self.clip > 0, f"training.clip must be above 0 or none, got {self.clip}"),
-            (self.patience is None or self.patience >= 1, f"training.patience must be at least 1 or none, got {self.patience}"),
-            (self.curriculum in ("uniform", "growing"), f"training.curriculum is uniform or growing, got {self.curriculum!r}"),
-            (self.optimizer in ("adam", "adamw"), f"training.optimizer is adam or adamw, got {self.optimizer!r}"),
-            (self.schedule in ("constant", "cosine"), f"training.schedule is constant or cosine, got {self.schedule!r}"),
-            (self.precision in ("fp32", "bf16", "fp64"), f"training.precision is fp32, bf16 or fp64, got {self.precision!r}"),
-        ]:
-            if not ok:
-                raise Error(rule + ".")
+        if not 1 <= low <= high:
+            raise Error(f"training.lengths must be LOW,HIGH with 1 <= LOW <= HIGH, got {low},{high}.")
+        for name in ("steps", "batch", "validate_every", "validation_samples", "checkpoint_every", "patience"):
+            if (n := getattr(self, name)) is not None and n < 1:
+                raise Error(f"training.{name} must be at least 1, got {n}.")
+        for name in ("lr", "clip"):
+            if (x := getattr(self, name)) is not None and not (x > 0 and math.isfinite(x)):
+                raise Error(f"training.{name} must be above 0, got {x}.")
+        if not 0 <= self.warmup <= self.steps:
+            raise Error(f"training.warmup must be in 0..{self.steps} (training.steps), got {self.warmup}.")
+        hints = get_type_hints(type(self))
+        for name in ("curriculum", "optimizer", "schedule", "precision"):
+            if (choice := getattr(self, name)) not in get_args(hints[name]):
+                raise Error(f"training.{name} is one of {', '.join(get_args(hints[name]))}, got {choice!r}.")
 
 
 @dataclass(frozen=True)

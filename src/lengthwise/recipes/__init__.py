@@ -1,1 +1,32 @@
+"""Recipes: each table or figure as a function from a scale to its experiments."""
 
+from __future__ import annotations
+
+from typing import get_args
+
+from ..errors import UnknownName
+from . import demo
+from .base import Recipe, Scale, Table
+
+__all__ = ["Recipe", "Scale", "Table", "available", "get"]
+
+TABLES: dict[tuple[str, str], Table] = {("demo", "parity"): demo.parity}
+
+
+def available() -> dict[str, str]:
+    """Every recipe as "PAPER TABLE", with a line each."""
+    return {" ".join(name): (table.__doc__ or "").splitlines()[0] for name, table in TABLES.items()}
+
+
+def get(paper: str, table: str, scale: Scale = "laptop") -> Recipe:
+    """The recipe of a paper's table at a scale.
+
+    >>> recipe = get("demo", "parity", "smoke")
+    >>> [experiment.model.name for experiment in recipe.experiments]
+    ['regular-gpt', 'lstm', 'transformer']
+    """
+    if (paper, table) not in TABLES:
+        raise UnknownName("recipe", f"{paper} {table}", available())
+    if scale not in get_args(Scale):
+        raise UnknownName("scale", scale, get_args(Scale))
+    return TABLES[paper, table](scale)

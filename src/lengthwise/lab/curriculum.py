@@ -1,0 +1,72 @@
+"""Which length a training step has.
+
+`uniform`: a possible length of the range, drawn by the step alone, so that all seeds of an experiment see the same
+lengths in the same order (and can be trained together, stacked).
+`growing`: half the steps have the longest length so far, the others one up to it; the longest grows by one possible
+length when the last `WINDOW` batches at it are right in `grow_at` of their strings.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import LengthError
+from ..seeds import derive
+from .experiment import Training
+
+WINDOW = 8
+
+
+class Uniform:
+    def __init__(self, lengths: list[int]):
+        self.lengths = lengths
+
+    def length(self, step: int) -> int:
+        return self.lengths[derive("length", self.lengths, step) % len(self.lengths)]
+
+    def learn(self, length: int, accuracy: float) -> None:
+        """Nothing to learn: the draw depends on the step alone."""
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        pass
+
+
+class Growing(Uniform):
+    def __init__(self, lengths: list[int], grow_from: int, grow_at: float):
+        super().__init__(lengths)
+        allowed = [i for i, n in enumerate(lengths) if n <= grow_from]
+        if not allowed:
+            raise LengthError(
+                f"training.grow_from is {grow_from}, below the shortest possible length. Use {lengths[0]} or more."
+            )
+        self.longest = allowed[-1]
+        self.grow_at = grow_at
+        self.recent: list[float] = []
+
+    def length(self, step: int) -> int:
+        draw = derive("growing", self.lengths, step)
+        return self.lengths[self.longest if draw % 2 else (draw >> 1) % (self.longest + 1)]
+
+    def learn(self, length: int, accuracy: float) -> None:
+        if length != self.lengths[self.longest]:
+            return
+        self.recent = [*self.recent, accuracy][-WINDOW:]
+        if len(self.recent) == WINDOW and sum(self.recent) / WINDOW >= self.grow_at and length != self.lengths[-1]:
+            self.longest += 1
+            self.recent = []
+
+    def state(self) -> dict[str, Any]:
+        return {"longest": self.longest, "recent": self.recent}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.longest, self.recent = state["longest"], state["recent"]
+
+
+def curriculum(training: Training, lengths: list[int]) -> Uniform:
+    """The curriculum of a training over the possible `lengths` of its range."""
+    if training.curriculum == "growing":
+        return Growing(lengths, training.grow_from, training.grow_at)
+    return Uniform(lengths)

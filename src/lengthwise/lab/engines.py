@@ -1,0 +1,156 @@
+"""Where groups of experiments run: in this process, or each in a process of its own.
+
+An engine is anything with `run(groups, job) -> iterator of outcomes`; it takes care that one group's failure is not
+another's. Clusters join by writing one more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import multiprocessing.connection
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from .experiment import Experiment
+from .records import RunDirectory
+from .run import Interrupted, Job, Outcome, failure, run_group
+from .training import Stop
+
+Groups = Sequence[Sequence[Experiment]]
+
+
+class Engine(Protocol):
+    def run(self, groups: Groups, job: Job) -> Iterator[Outcome]: ...
+
+
+@contextlib.contextmanager
+def interruptible(stop: Stop) -> Iterator[None]:
+    """The first Ctrl-C asks to stop at the next step, so that state can be kept; the second does not wait."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def ask(signum: int, frame: Any) -> None:
+        if stop.asked:
+            raise KeyboardInterrupt
+        stop.asked = True
+
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+class InProcess:
+    """One group after the other, here."""
+
+    def run(self, groups: Groups, job: Job) -> Iterator[Outcome]:
+        with interruptible(job.stop):
+            for group in groups:
+                yield from run_group(group, job)
+
+
+class Processes:
+    """Each group in a fresh process with one torch thread, `workers` at a time; one that dies takes only its group."""
+
+    def __init__(self, workers: int):
+        self.workers = workers
+
+    def run(self, groups: Groups, job: Job) -> Iterator[Outcome]:
+        context = multiprocessing.get_context("forkserver")
+        # The server imports torch once; each worker is then a cheap fork of it.
+        context.set_forkserver_preload(["lengthwise.lab.engines"])
+        waiting = list(groups)[::-1]
+        active: dict[Any, tuple[Any, Sequence[Experiment]]] = {}
+        interrupted = False
+        quiet = replace(job, advance=None, waiting=None, stop=Stop(), threads=job.threads or 1, share=self.workers)
+        with interruptible(job.stop):
+            try:
+                while active or (waiting and not job.stop.asked):
+                    while waiting and len(active) < self.workers and not job.stop.asked:
+                        group = waiting.pop()
+                        here, there = context.Pipe()
+                        process = context.Process(target=_work, args=(list(group), quiet, there), daemon=False)
+                        process.start()
+                        there.close()
+                        active[here] = (process, group)
+                    if job.stop.asked and not interrupted:
+                        interrupted = True
+                        for here in active:
+                            with contextlib.suppress(OSError):
+                                here.send("stop")
+                    ready = set(multiprocessing.connection.wait(list(active), timeout=0.2))
+                    for here in [pipe for pipe in active if pipe in ready]:
+                        process, group = active[here]
+                        try:
+                            kind, content = here.recv()
+                        except EOFError:
+                            process.join()
+                            del active[here]
+                            if not interrupted:
+                                yield from _died(group, process.exitcode, job)
+                            continue
+                        if kind == "advance" and job.advance:
+                            job.advance(*content)
+                        elif kind == "waiting" and job.waiting:
+                            job.waiting(content)
+                        elif kind == "outcomes":
+                            process.join()
+                            del active[here]
+                            yield from content
+                        elif kind == "interrupted":
+                            process.join()
+                            del active[here]
+                            interrupted = True
+            finally:
+                for process, _ in active.values():
+                    process.terminate()
+        if interrupted or job.stop.asked:
+            raise Interrupted("Stopped; all state is kept.")
+
+
+def _died(group: Sequence[Experiment], code: int | None, job: Job) -> Iterator[Outcome]:
+    why = f"signal {-code} (killed; out of memory?)" if code is not None and code < 0 else f"exit code {code}"
+    for experiment in group:
+        error = RuntimeError(f"the worker process ended with {why}; start the same command again to go on")
+        yield failure(RunDirectory(job.root, experiment), error)
+
+
+ADVANCE_EVERY = 0.1
+"""Seconds between two reports of a worker, so that the pipe is not the work."""
+
+
+def _work(group: list[Experiment], job: Job, pipe: Any) -> None:
+    """The worker's life: run the group, report through the pipe, stop when told or when nobody listens any more."""
+    # A Ctrl-C in the terminal reaches every process; the parent alone decides and tells through the pipe.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sent: dict[str, float] = {}
+
+    def tell(kind: str, content: Any) -> None:
+        try:
+            if pipe.poll():
+                pipe.recv()
+                job.stop.asked = True
+            pipe.send((kind, content))
+        except (EOFError, OSError):
+            job.stop.asked = True
+
+    def advance(experiment: Experiment, step: int, steps: int, loss: float, phase: str) -> None:
+        now = time.monotonic()
+        if step == steps or now - sent.get(experiment.hash, 0.0) > ADVANCE_EVERY:
+            sent[experiment.hash] = now
+            tell("advance", (experiment, step, steps, loss, phase))
+
+    job = replace(job, advance=advance, waiting=lambda experiment: tell("waiting", experiment))
+    try:
+        tell("outcomes", run_group(group, job))
+    except Interrupted:
+        tell("interrupted", None)
+    finally:
+        pipe.close()

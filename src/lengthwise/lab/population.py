@@ -1,0 +1,54 @@
+"""Many members, one forward: parameters stacked, the model mapped over them with `torch.func`.
+
+Each member keeps its own parameters, optimiser and data; only the forward and backward pass are shared:
+`Σ_m loss(θ_m, batch_m)` has the gradients of the members side by side, since θ_m enters the m-th term alone.
+So a member ends where it would have ended alone, to rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.func import functional_call, vmap
+
+from ..tasks.base import Batch
+from .evaluation import one_place, precision
+from .member import Member
+from .scoring import logits, loss, narrow, right
+
+
+def stacks(member: Member) -> bool:
+    """Whether the model can be mapped: it has a batching rule for all it does and draws no random numbers."""
+    if not getattr(member.tagger, "stackable", False):
+        return False
+    try:
+        with torch.random.fork_rng():
+            losses([member, member], [member.batch()] * 2)
+    except (RuntimeError, ValueError, NotImplementedError):
+        return False
+    return True
+
+
+def losses(members: Sequence[Member], batches: Sequence[Batch]) -> tuple[Tensor, Tensor]:
+    """(M,) losses, differentiable to every member's own parameters, and (M,) shares of right strings."""
+    first = members[0]
+    task, tagger = first.task, first.tagger
+    last = all(one_place(task, batch) and task.supervision == "last" for batch in batches)
+    parameters = {name: torch.stack([m.parameters[name] for m in members]) for name in first.parameters}
+    buffers = dict(tagger.named_buffers())
+    stacked = Batch(*(torch.stack(parts) for parts in zip(*batches, strict=True)))
+
+    def one(parameters: dict[str, Tensor], tokens: Tensor, targets: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        batch = Batch(tokens, targets, mask)
+        call = lambda tokens, last: functional_call(tagger, (parameters, buffers), (tokens,), {"last": last})  # noqa: E731
+        with precision(first.training.precision, first.device):
+            found = logits(call, batch, last)
+        asked = narrow(batch, last)
+        return loss(found, asked, task), right(found, asked, task).to(found.dtype).mean()
+
+    if len(members) == 1:
+        found = one(dict(first.parameters), *batches[0])
+        return found[0][None], found[1][None]
+    return vmap(one, randomness="error")(parameters, *stacked)

@@ -1,0 +1,284 @@
+"""Records: one directory a run, which survives a kill at any moment and notices any edit.
+
+```
+parity-lstm-s0-1a2b…/     named by the experiment's hash
+  config.json             the experiment; must hash to the directory's name
+  metrics.jsonl           append-only: a line per logged step and per validation
+  state/STEP-DIGEST.safetensors   all that is needed to go on, named by the digest of its own bytes
+  model.safetensors       the last weights      \\  written when the run ends
+  best.safetensors        the best-validation weights   }  their digests stand in result.json,
+  result.json             scores, versions, digests    /   whose own digest is its last field
+  error.txt               the traceback of the last failure, if the run failed
+  lock                    held by the process at work
+```
+
+Every file but the metrics is written beside its place and renamed into it, so a reader sees the old or the new, never
+half. The metrics are cut back on resuming to where they stood at the checkpoint. Only safetensors and JSON are read.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from filelock import FileLock, Timeout
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from ..errors import Error, RecordError
+from .experiment import Experiment
+
+Tensors = dict[str, Tensor]
+
+
+class State(NamedTuple):
+    """What a checkpoint holds: named tensors, and the JSON-like rest."""
+
+    tensors: Tensors
+    meta: dict[str, Any]
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Turn the operating system's errors into one line that names the path and the remedy."""
+    try:
+        yield
+    except OSError as error:
+        remedy = {
+            errno.EACCES: "Give yourself the rights, or choose another directory with --out",
+            errno.EPERM: "Give yourself the rights, or choose another directory with --out",
+            errno.EROFS: "Choose a directory that can be written with --out",
+            errno.ENOSPC: "Free some space and start the same command again: it goes on from the last checkpoint",
+            errno.EDQUOT: "Free some space and start the same command again: it goes on from the last checkpoint",
+            errno.ENOTDIR: "A file stands where a directory is needed: move it, or choose another with --out",
+            errno.EEXIST: "A file stands where a directory is needed: move it, or choose another with --out",
+        }.get(error.errno or 0, "See whether the path and its disk are in order")
+        raise RecordError(f"{path}: {(error.strerror or str(error)).lower()}. {remedy}.") from error
+
+
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """All of `content` at `path`, or what was there before."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with naming(path):
+        try:
+            with open(beside, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(beside, path)
+        finally:
+            beside.unlink(missing_ok=True)
+
+
+def canonical(data: Any) -> bytes:
+    return json.dumps(data, sort_keys=True, separators=(",", ":")).encode()
+
+
+class RunDirectory:
+    """The directory of one experiment under `root`, created on first use."""
+
+    def __init__(self, root: Path, experiment: Experiment):
+        self.experiment = experiment
+        self.path = Path(root) / experiment.directory
+        self._metrics = hashlib.sha256()
+        self._metrics_bytes = 0
+
+    @contextmanager
+    def locked(self, waiting: Callable[[], None] | None = None) -> Iterator[None]:
+        """Hold the directory; where another process does, call `waiting` and wait for it."""
+        with naming(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(self.path / "lock")
+            try:
+                lock.acquire(timeout=0)
+            except Timeout:
+                if waiting:
+                    waiting()
+                lock.acquire()
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def start(self) -> State | None:
+        """Make the directory ready to be written; the state to go on from, or None to begin. Call it when locked."""
+        with naming(self.path):
+            (self.path / "state").mkdir(exist_ok=True)
+            for left in [*self.path.glob(".*.tmp"), *(self.path / "state").glob(".*.tmp")]:
+                left.unlink(missing_ok=True)
+        config = self.path / "config.json"
+        if config.exists():
+            read_config(self.path)
+        else:
+            write_atomically(config, json.dumps(self.experiment.to_json(), indent=2).encode())
+        state = self._load_state()
+        self._cut_metrics(state.meta["metrics"] if state else {"bytes": 0, "sha256": digest(b"")})
+        return state
+
+    def finished(self) -> bool:
+        return (self.path / "result.json").exists()
+
+    def log(self, row: dict[str, Any]) -> None:
+        """Append one line to the metrics."""
+        line = json.dumps(row).encode() + b"\n"
+        with naming(self.path / "metrics.jsonl"), open(self.path / "metrics.jsonl", "ab") as file:
+            file.write(line)
+        self._metrics.update(line)
+        self._metrics_bytes += len(line)
+
+    def save_state(self, tensors: Tensors, meta: dict[str, Any]) -> None:
+        """Replace the checkpoint; the old one goes only when the new one is in place."""
+        mark = {"bytes": self._metrics_bytes, "sha256": self._metrics.hexdigest()}
+        content = save(tensors, metadata={"meta": json.dumps({**meta, "metrics": mark})})
+        old = list((self.path / "state").glob("*.safetensors"))
+        new = self.path / "state" / f"{meta['step']:09d}-{digest(content)[:16]}.safetensors"
+        write_atomically(new, content)
+        with naming(self.path / "state"):
+            for path in old:
+                if path != new:
+                    path.unlink(missing_ok=True)
+
+    def finish(self, models: dict[str, Tensors], result: dict[str, Any]) -> None:
+        """Write the weights and, last of all, `result.json`; then the checkpoint is no longer needed."""
+        for name, tensors in models.items():
+            write_atomically(self.path / f"{name}.safetensors", save(tensors))
+        with naming(self.path):
+            files = ["config.json", "metrics.jsonl", *(f"{name}.safetensors" for name in models)]
+            digests = {name: digest((self.path / name).read_bytes()) for name in files}
+        content = {**result, "files": digests}
+        write_atomically(
+            self.path / "result.json", json.dumps({**content, "sha256": digest(canonical(content))}, indent=2).encode()
+        )
+        with naming(self.path):
+            for path in [*(self.path / "state").glob("*.safetensors"), self.path / "error.txt"]:
+                path.unlink(missing_ok=True)
+            (self.path / "state").rmdir()
+
+    def record_error(self, text: str) -> Path | None:
+        """Keep a failure's traceback; None where even that cannot be written."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            (self.path / "error.txt").write_text(text)
+            return self.path / "error.txt"
+        except OSError:
+            return None
+
+    def _load_state(self) -> State | None:
+        found = sorted((self.path / "state").glob("*.safetensors"))
+        if not found:
+            return None
+        path = found[-1]
+        with naming(path):
+            content = path.read_bytes()
+        if digest(content)[:16] != path.stem.split("-")[-1]:
+            raise RecordError(
+                f"{path}: truncated or edited since it was written. Delete it, and the run starts from its beginning."
+            )
+        tensors, metadata = read_tensors(path)
+        return State(tensors, json.loads(metadata["meta"]))
+
+    def _cut_metrics(self, mark: dict[str, Any]) -> None:
+        path = self.path / "metrics.jsonl"
+        with naming(path):
+            path.touch()
+            kept = path.read_bytes()[: mark["bytes"]]
+            if len(kept) != mark["bytes"] or digest(kept) != mark["sha256"]:
+                raise RecordError(
+                    f"{path}: truncated or edited since the checkpoint was written. "
+                    f"Delete {self.path} to run it again from its beginning."
+                )
+            os.truncate(path, mark["bytes"])
+        self._metrics, self._metrics_bytes = hashlib.sha256(kept), len(kept)
+
+
+class Run(NamedTuple):
+    """A finished run, read back and verified."""
+
+    path: Path
+    experiment: Experiment
+    result: dict[str, Any]
+    metrics: list[dict[str, Any]]
+
+    def tensors(self, which: str = "model") -> Tensors:
+        """The weights: `model` (the last) or `best` (best validation)."""
+        return read_tensors(self.path / f"{which}.safetensors")[0]
+
+
+def read_tensors(path: Path) -> tuple[Tensors, dict[str, str]]:
+    """Tensors and metadata of a safetensors file; a damaged one is named."""
+    try:
+        with naming(path), safe_open(path, "pt") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
+    except SafetensorError as error:
+        raise RecordError(f"{path}: not a whole safetensors file ({error}). Restore it or delete its run.") from error
+
+
+def read_json(path: Path) -> Any:
+    with naming(path):
+        content = path.read_bytes()
+    try:
+        return json.loads(content)
+    except ValueError as error:
+        raise RecordError(
+            f"{path}: not whole JSON ({error}); truncated or edited. Delete {path.parent} to run it again."
+        ) from error
+
+
+def read_config(path: Path) -> Experiment:
+    """The experiment of the run directory `path`, which must hash to the directory's name."""
+    try:
+        experiment = Experiment.from_json(read_json(path / "config.json"))
+    except RecordError:
+        raise
+    except Error as error:
+        raise RecordError(f"{path / 'config.json'}: {error}") from error
+    if not path.name.endswith(experiment.hash):
+        raise RecordError(
+            f"{path / 'config.json'}: edited since it was written (it hashes to {experiment.hash}, the directory "
+            f"says {path.name.rsplit('-', 1)[-1]}). Restore it, or delete {path} to run it again."
+        )
+    return experiment
+
+
+def read_run(path: Path) -> Run:
+    """A finished run, every file checked against its digest."""
+    path = Path(path)
+    result = read_json(path / "result.json")
+    content = {key: value for key, value in result.items() if key != "sha256"} if isinstance(result, dict) else {}
+    if not content or digest(canonical(content)) != result.get("sha256"):
+        raise RecordError(f"{path / 'result.json'}: edited since it was written. Delete {path} to run it again.")
+    for name, expected in content["files"].items():
+        with naming(path / name):
+            if digest((path / name).read_bytes()) != expected:
+                raise RecordError(
+                    f"{path / name}: truncated or edited since the run ended. Delete {path} to run it again."
+                )
+    metrics = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    return Run(path, read_config(path), content, metrics)
+
+
+def load(paths: list[Path] | list[str] | Path | str) -> list[Run]:
+    """All finished runs at or below the given paths, in the order of their names."""
+    if isinstance(paths, (str, Path)):
+        paths = [Path(paths)]
+    found: list[Path] = []
+    for path in map(Path, paths):
+        if not path.exists():
+            raise RecordError(f"{path}: no such file or directory. Give a run directory, or one that holds some.")
+        found += [path] if (path / "result.json").exists() else sorted(p.parent for p in path.rglob("result.json"))
+    if not found:
+        raise RecordError(
+            f"{', '.join(map(str, paths))}: no finished run here. Unfinished ones go on when started again."
+        )
+    return [read_run(path) for path in dict.fromkeys(found)]

@@ -1,0 +1,132 @@
+"""The one training loop: a list of members (one, or a population) from where they stand to where they are done."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+
+import torch
+
+from ..errors import NonFiniteError
+from ..seeds import derive
+from .evaluation import count_right
+from .experiment import Experiment
+from .member import Member
+from .population import losses
+from .records import RunDirectory
+
+LOG_EVERY = 10
+CUDA_LOOKS_EVERY = 16
+"""On a GPU the loss is read this often: reading it makes the CPU wait."""
+
+Advance = Callable[[Experiment, int, int, float, str], None]
+"""Hears (experiment, step, steps, loss, phase)."""
+
+
+class Stop:
+    """Set when the user wants to stop; the loop looks at it between steps."""
+
+    def __init__(self):
+        self.asked = False
+
+
+def validate(member: Member, share: int) -> tuple[float, float]:
+    """Accuracy and mean loss on the member's validation strings."""
+    member.tagger.eval()
+    right, total, weighted = 0, 0, 0.0
+    for batch in member.validation():
+        n = len(batch.tokens)
+        correct, loss = count_right(
+            member.tagger, member.task, batch, device=member.device, autocast=member.training.precision, share=share
+        )
+        right, total, weighted = right + correct, total + n, weighted + loss * n
+    member.tagger.train()
+    return right / total, weighted / total
+
+
+def save(member: Member, directory: RunDirectory | None) -> None:
+    if directory:
+        directory.save_state(*member.state())
+
+
+def train(
+    members: Sequence[Member],
+    directories: Sequence[RunDirectory | None],
+    *,
+    advance: Advance | None = None,
+    stop: Stop | None = None,
+    share: int = 1,
+) -> bool:
+    """Train all members to their end, in step; true when done, false when asked to stop (state kept either way)."""
+    pairs = list(zip(members, directories, strict=True))
+    start = {id(member): member.step for member in members}
+    for member in members:
+        member.tagger.train()
+    with torch.random.fork_rng():
+        while active := [(m, d) for m, d in pairs if not m.done]:
+            if stop and stop.asked:
+                break
+            # Those resumed from an earlier checkpoint catch up first; then all go in step.
+            behind = min(m.step for m, _ in active)
+            now = [(m, d) for m, d in active if m.step == behind]
+            began = time.perf_counter()
+            _step(now, advance)
+            for member, _ in now:
+                member.seconds += (time.perf_counter() - began) / len(now)
+            for member, directory in now:
+                _after(member, directory, advance, share)
+    for member, directory in pairs:
+        if member.step != start[id(member)] or not member.done:
+            save(member, directory)
+    return all(member.done for member in members)
+
+
+def _step(now: list[tuple[Member, RunDirectory | None]], advance: Advance | None) -> None:
+    members = [member for member, _ in now]
+    first = members[0]
+    batches = [member.batch() for member in members]
+    length = batches[0].tokens.shape[1]
+    torch.manual_seed(derive("noise", first.experiment.seed, first.step))
+    found, accuracies = losses(members, batches)
+    found.sum().backward()
+    norms = torch.stack([member.norm() for member in members])
+    look = first.device.type != "cuda" or first.step % CUDA_LOOKS_EVERY == 0 or first.training.curriculum == "growing"
+    # Look before the step is taken: the weights at hand are the last good ones.
+    seen = torch.stack([found.detach(), norms, accuracies]).T.tolist() if look else []
+    for (member, directory), (value, size, _) in zip(now, seen, strict=False):
+        if not (math.isfinite(value) and math.isfinite(size)):
+            _not_finite(member, directory, "gradient" if math.isfinite(value) else "loss", value, length)
+    for member in members:
+        member.update()
+    for (member, directory), (value, _, accuracy) in zip(now, seen, strict=False):
+        member.curriculum.learn(length, accuracy)
+        if directory and (member.step % LOG_EVERY == 0 or member.done):
+            directory.log({"kind": "train", "step": member.step, "loss": value, "length": length})
+        if advance:
+            advance(member.experiment, member.step, member.training.steps, value, "train")
+
+
+def _not_finite(member: Member, directory: RunDirectory | None, what: str, value: float, length: int) -> None:
+    kept = ""
+    # On a GPU the weights may have gone bad since the last look: there the last checkpoint is the last good state.
+    if directory and member.device.type != "cuda":
+        save(member, directory)
+        kept = f" The last good state (step {member.step}) is kept in {directory.path}."
+    raise NonFiniteError(
+        f"{member.experiment.model.name} on {member.experiment.task.name}, seed {member.experiment.seed}: "
+        f"the {what} is not finite (loss {value}) at step {member.step + 1}, length {length}.{kept} "
+        f"Lower training.lr (now {member.training.lr:g}) or training.clip (now {member.training.clip})."
+    )
+
+
+def _after(member: Member, directory: RunDirectory | None, advance: Advance | None, share: int) -> None:
+    """Validate and checkpoint when it is time to."""
+    training = member.training
+    if member.step % training.validate_every == 0 or member.step == training.steps:
+        accuracy, loss = validate(member, share)
+        member.judge(accuracy, loss)
+        if directory:
+            directory.log({"kind": "validation", "step": member.step, "accuracy": accuracy, "loss": loss})
+    if member.step % training.checkpoint_every == 0 and not member.done:
+        save(member, directory)

@@ -1,0 +1,186 @@
+"""Run directories: what survives a kill, and what is noticed."""
+
+import json
+import multiprocessing
+import threading
+import time
+
+import pytest
+import torch
+
+from lengthwise.errors import Error, RecordError
+from lengthwise.lab.experiment import Evaluation, Experiment, ModelSpec, TaskSpec, Training
+from lengthwise.lab.records import RunDirectory, load, read_run, write_atomically
+
+EXPERIMENT = Experiment(TaskSpec("parity"), ModelSpec("lstm"), Training(), Evaluation((50,)))
+
+
+def state(step: int) -> tuple[dict, dict]:
+    return {"model.w": torch.full((3,), float(step))}, {"step": step}
+
+
+@pytest.fixture
+def directory(tmp_path):
+    found = RunDirectory(tmp_path, EXPERIMENT)
+    with found.locked():
+        assert found.start() is None
+    return found
+
+
+@pytest.fixture
+def finished(directory):
+    directory.log({"kind": "train", "step": 1, "loss": 0.5})
+    directory.save_state(*state(1))
+    directory.finish({"model": state(1)[0], "best": state(1)[0]}, {"format": 1, "steps": 1})
+    return directory
+
+
+def test_the_hash_is_of_the_content():
+    again = Experiment.from_json(json.loads(json.dumps(EXPERIMENT.to_json())))
+    assert again == EXPERIMENT
+    assert again.hash == EXPERIMENT.hash
+    others = [
+        Experiment(TaskSpec("parity"), ModelSpec("lstm"), Training(), Evaluation((50,)), seed=1),
+        Experiment(TaskSpec("parity"), ModelSpec("lstm"), Training(lr=2e-3), Evaluation((50,))),
+        Experiment(TaskSpec("parity"), ModelSpec("lstm", source="changed"), Training(), Evaluation((50,))),
+    ]
+    assert len({e.hash for e in [EXPERIMENT, *others]}) == 4
+
+
+def test_unknown_keys_are_not_an_experiment():
+    data = EXPERIMENT.to_json()
+    data["training"]["momentum"] = 0.9
+    with pytest.raises(Error, match="momentum"):
+        Experiment.from_json(data)
+
+
+def test_a_checkpoint_comes_back_and_metrics_are_cut_to_it(directory):
+    directory.log({"step": 1})
+    directory.save_state(*state(1))
+    directory.log({"step": 2})
+    again = RunDirectory(directory.path.parent, EXPERIMENT)
+    tensors, meta = again.start()
+    assert meta["step"] == 1
+    assert torch.equal(tensors["model.w"], torch.ones(3))
+    assert (directory.path / "metrics.jsonl").read_text() == '{"step": 1}\n'
+    again.log({"step": 2})
+    again.save_state(*state(2))
+    assert RunDirectory(directory.path.parent, EXPERIMENT).start().meta["step"] == 2
+    assert len(list((directory.path / "state").iterdir())) == 1
+
+
+def test_a_kill_between_two_checkpoints_leaves_the_newer(directory):
+    directory.save_state(*state(1))
+    old = next((directory.path / "state").iterdir())
+    content = old.read_bytes()
+    directory.save_state(*state(2))
+    old.write_bytes(content)  # as if killed before the old one went
+    assert RunDirectory(directory.path.parent, EXPERIMENT).start().meta["step"] == 2
+
+
+def test_a_half_written_file_is_swept(directory):
+    (directory.path / "state" / ".000000002-x.safetensors.1.tmp").write_bytes(b"half")
+    assert RunDirectory(directory.path.parent, EXPERIMENT).start() is None
+    assert not list((directory.path / "state").iterdir())
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[:-1], lambda b: b[:-1] + bytes([b[-1] ^ 1]), lambda b: b""])
+def test_a_damaged_checkpoint_is_named(directory, damage):
+    directory.save_state(*state(1))
+    path = next((directory.path / "state").iterdir())
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(RecordError, match=f"{path.name}.*truncated or edited"):
+        RunDirectory(directory.path.parent, EXPERIMENT).start()
+
+
+@pytest.mark.parametrize(
+    "name", ["config.json", "metrics.jsonl", "model.safetensors", "best.safetensors", "result.json"]
+)
+@pytest.mark.parametrize("damage", [lambda b: b[: len(b) // 2], lambda b: b.replace(b"1", b"2"), lambda b: b + b" "])
+def test_damage_in_a_finished_run_is_named(finished, name, damage):
+    path = finished.path / name
+    before = path.read_bytes()
+    after = damage(before)
+    path.write_bytes(after)
+    if name == "result.json" and after == before + b" ":
+        read_run(finished.path)  # white space is no edit of a JSON document
+    elif after != before:
+        with pytest.raises(RecordError, match=name):
+            read_run(finished.path)
+
+
+def test_edited_metrics_of_an_unfinished_run_are_named(directory):
+    directory.log({"step": 1, "loss": 0.5})
+    directory.save_state(*state(1))
+    path = directory.path / "metrics.jsonl"
+    path.write_text(path.read_text().replace("0.5", "0.1"))
+    with pytest.raises(RecordError, match=r"metrics\.jsonl"):
+        RunDirectory(directory.path.parent, EXPERIMENT).start()
+
+
+def test_an_edited_config_is_named(directory):
+    path = directory.path / "config.json"
+    path.write_text(path.read_text().replace('"steps": 1000', '"steps": 10'))
+    with pytest.raises(RecordError, match=r"config\.json.*edited"):
+        RunDirectory(directory.path.parent, EXPERIMENT).start()
+
+
+def test_finish_and_load(finished, tmp_path):
+    run = read_run(finished.path)
+    assert run.experiment == EXPERIMENT
+    assert run.result["steps"] == 1
+    assert run.metrics == [{"kind": "train", "step": 1, "loss": 0.5}]
+    assert torch.equal(run.tensors("best")["model.w"], torch.ones(3))
+    assert not (finished.path / "state").exists()
+    assert load(tmp_path) == load([finished.path]) == [run]
+
+
+def test_nothing_to_load(tmp_path):
+    with pytest.raises(RecordError, match="no such file"):
+        load(tmp_path / "nowhere")
+    with pytest.raises(RecordError, match="no finished run"):
+        load(tmp_path)
+
+
+def test_a_file_where_the_directory_should_be(tmp_path):
+    (tmp_path / "runs").write_text("")
+    with pytest.raises(RecordError, match="--out"), RunDirectory(tmp_path / "runs", EXPERIMENT).locked():
+        pass
+
+
+@pytest.mark.parametrize(("code", "remedy"), [(28, "Free some space"), (13, "rights"), (30, "can be written")])
+def test_the_system_says_no(tmp_path, monkeypatch, code, remedy):
+    def refuse(fd):
+        raise OSError(code, "the system says no")
+
+    monkeypatch.setattr("os.fsync", refuse)
+    path = tmp_path / "file"
+    path.write_bytes(b"before")
+    with pytest.raises(RecordError, match=remedy) as caught:
+        write_atomically(path, b"after")
+    assert str(path) in str(caught.value)
+    assert path.read_bytes() == b"before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def _hold(root, ready, release):
+    with RunDirectory(root, EXPERIMENT).locked():
+        ready.set()
+        release.wait(30)
+
+
+def test_a_second_process_waits_for_the_first(directory):
+    context = multiprocessing.get_context("fork")
+    ready, release = context.Event(), context.Event()
+    process = context.Process(target=_hold, args=(directory.path.parent, ready, release))
+    process.start()
+    assert ready.wait(30)
+    told: list[float] = []
+
+    def waiting():
+        told.append(time.monotonic())
+        threading.Timer(0.3, release.set).start()
+
+    with RunDirectory(directory.path.parent, EXPERIMENT).locked(waiting):
+        assert time.monotonic() - told[0] > 0.2
+    process.join()

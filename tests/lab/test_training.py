@@ -1,0 +1,260 @@
+"""The loop: what it learns, how it stops, and that stopping changes nothing."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+
+from lengthwise import lab
+from lengthwise.errors import RecordError
+from lengthwise.lab import Interrupted
+from lengthwise.lab.member import Member
+from lengthwise.lab.run import Job, run_group
+from lengthwise.lab.training import Stop
+
+CPU = torch.device("cpu")
+
+
+def weights_of(outcome):
+    assert outcome.run, outcome.error
+    return outcome.run.tensors("model"), outcome.run.tensors("best")
+
+
+def same(a, b):
+    return all(x.keys() == y.keys() and all(torch.equal(x[k], y[k]) for k in x) for x, y in zip(a, b, strict=True))
+
+
+def test_it_learns(tmp_path, quick):
+    """Even pairs at length 1-4 is learnt in a moment; an untrained model is near a guess."""
+    experiments = quick("lstm", task="even-pairs", train_length=4, test_lengths="4", steps=200, lr=1e-2, batch=64)
+    run = lab.run(experiments, tmp_path)[0].run
+    assert run.result["checkpoints"]["last"]["correct"]["4"] == 16
+    losses = [row["loss"] for row in run.metrics if row["kind"] == "train"]
+    assert losses[-1] < 0.1 < 0.5 < losses[0]
+
+
+def test_same_experiment_same_weights(tmp_path, quick, toy):
+    experiments = quick(toy("Dropping"))
+    torch.manual_seed(1)
+    first = run_group(experiments, Job(tmp_path / "a"))[0]
+    torch.manual_seed(2)
+    torch.rand(3)
+    second = run_group(experiments, Job(tmp_path / "b"))[0]
+    assert same(weights_of(first), weights_of(second))
+    assert first.run.result["checkpoints"] == second.run.result["checkpoints"]
+
+
+def test_training_leaves_the_callers_random_state(tmp_path, quick):
+    experiments = quick()
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    run_group(experiments, Job(tmp_path))
+    assert torch.equal(before, torch.get_rng_state())
+
+
+@pytest.mark.parametrize("model", ["regular-gpt", "toys:Dropping"])
+@pytest.mark.parametrize("curriculum", ["uniform", "growing"])
+def test_stopped_and_started_again_is_the_same(tmp_path, quick, toy, model, curriculum):
+    model = toy(model.split(":")[1]) if ":" in model else model
+    experiments = quick(model, curriculum=curriculum, grow_at=0.1)
+    whole = run_group(experiments, Job(tmp_path / "whole"))[0]
+    for at in (7, 20):
+        stop = Stop()
+
+        def advance(experiment, step, steps, loss, phase, stop=stop, at=at):
+            stop.asked = step >= at
+
+        with pytest.raises(Interrupted):
+            run_group(experiments, Job(tmp_path / "pieces", advance=advance, stop=stop))
+    pieces = run_group(experiments, Job(tmp_path / "pieces"))[0]
+    assert same(weights_of(whole), weights_of(pieces))
+    assert whole.run.metrics == pieces.run.metrics
+    assert whole.run.result["checkpoints"] == pieces.run.result["checkpoints"]
+
+
+WORKER = """
+import sys, torch
+from pathlib import Path
+from lengthwise.lab import Experiment, Job
+from lengthwise.lab.run import run_group
+import json
+experiment = Experiment.from_json(json.loads(sys.argv[2]))
+print("ready", flush=True)
+def advance(experiment, step, steps, loss, phase): print(step, flush=True)
+outcome = run_group([experiment], Job(Path(sys.argv[1]), threads=1, advance=advance))[0]
+assert outcome.run, outcome.error
+"""
+
+
+def test_killed_at_any_moment(tmp_path, quick):
+    """SIGKILL again and again, then let it end: the weights are those of a run never killed, bit for bit."""
+    (experiment,) = quick("regular-gpt", steps=60, checkpoint_every=5)
+    draw = random.Random(0)
+    threads = torch.get_num_threads()
+    whole = run_group([experiment], Job(tmp_path / "whole", threads=1))[0]
+    torch.set_num_threads(threads)
+    command = [sys.executable, "-c", WORKER, str(tmp_path / "killed"), json.dumps(experiment.to_json())]
+    kills = 0
+    for _ in range(4):
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        for _ in range(draw.randrange(5, 40)):
+            process.stdout.readline()
+        time.sleep(draw.random() * 0.02)
+        if process.poll() is None:
+            os.kill(process.pid, signal.SIGKILL)
+            kills += 1
+        process.communicate()
+    assert kills >= 2
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    killed = lab.load(tmp_path / "killed")[0]
+    assert same([killed.tensors("model"), killed.tensors("best")], weights_of(whole))
+    assert killed.result["checkpoints"] == whole.run.result["checkpoints"]
+    assert killed.metrics == whole.run.metrics
+
+
+def test_a_finished_run_is_not_run_again(tmp_path, quick):
+    experiments = quick()
+    first = lab.run(experiments, tmp_path)[0].run
+    written = (first.path / "result.json").stat().st_mtime_ns
+    steps = []
+
+    class Progress:
+        def begin(self, experiment): ...
+        def advance(self, experiment, step, steps_, loss, phase):
+            steps.append(step)
+
+        def waiting(self, experiment): ...
+        def end(self, experiment, outcome): ...
+
+    again = lab.run(experiments, tmp_path, progress=Progress())[0].run
+    assert again == first
+    assert not steps
+    assert (first.path / "result.json").stat().st_mtime_ns == written
+
+
+def test_a_damaged_finished_run_is_an_outcome(tmp_path, quick):
+    experiments = quick()
+    run = lab.run(experiments, tmp_path)[0].run
+    (run.path / "model.safetensors").write_bytes(b"short")
+    outcome = lab.run(experiments, tmp_path)[0]
+    assert outcome.run is None
+    assert "model.safetensors" in outcome.error
+
+
+def test_not_a_number_stops_with_the_good_state_kept(tmp_path, quick, toy):
+    experiments = quick(toy("NotANumber"))
+    outcome = lab.run(experiments, tmp_path)[0]
+    assert outcome.exit_code == 1
+    assert "not finite" in outcome.error
+    assert "length 7" in outcome.error
+    assert "training.lr" in outcome.error
+    state = lab.records.RunDirectory(tmp_path, experiments[0]).start()
+    assert f"step {state.meta['step']})" in outcome.error
+    assert all(torch.isfinite(tensor).all() for tensor in state.tensors.values())
+
+
+def test_a_diverging_run_is_caught_by_its_gradient_or_loss(tmp_path, quick):
+    outcome = lab.run(quick("transformer", lr=1e30, clip=None, schedule="constant"), tmp_path)[0]
+    assert outcome.exit_code == 1
+    assert "not finite" in outcome.error
+
+
+def test_patience(tmp_path, quick, toy):
+    """A model that cannot learn stops after the first validation that is no better, `patience` times."""
+    run = lab.run(quick(toy("Blind"), steps=100, patience=2), tmp_path)[0].run
+    assert run.result["stopped"] == "patience"
+    assert run.result["steps"] == 30
+    assert run.result["checkpoints"]["best"]["step"] == 10
+
+
+def test_the_best_checkpoint_is_the_best_on_validation(tmp_path, quick):
+    run = lab.run(quick("lstm", lr=3e-2, steps=60), tmp_path)[0].run
+    seen = [(row["accuracy"], -row["loss"], row["step"]) for row in run.metrics if row["kind"] == "validation"]
+    best = max(seen, key=lambda row: row[:2])
+    assert run.result["checkpoints"]["best"]["step"] == best[2]
+    assert run.result["checkpoints"]["best"]["validation"] == {"accuracy": best[0], "loss": -best[1]}
+    last = lab.load_model(run, "last")
+    loaded = {name: tensor for name, tensor in last.inner.state_dict().items()}
+    assert all(torch.equal(loaded[name], tensor) for name, tensor in run.tensors("model").items())
+
+
+def test_validation_is_not_the_test_set(quick):
+    """Long enough strings never coincide unless the seeds do."""
+    member = Member(quick(train_length=64, test_lengths="64,128", lengths=[60, 64])[0], CPU)
+    test = {tuple(row) for n in range(60, 65) for row in member.task.test_set(n, 512).tokens.tolist()}
+    validation = {tuple(row) for batch in member.validation() for row in batch.tokens.tolist()}
+    training = set()
+    for member.step in range(20):
+        training |= {tuple(row) for row in member.batch().tokens.tolist()}
+    assert not test & validation
+    assert not test & training
+    assert not training & validation
+
+
+def test_learning_rate(quick):
+    member = Member(quick(steps=10, warmup=4, lr=1.0, schedule="cosine")[0], CPU)
+    rates = []
+    for member.step in range(10):
+        rates.append(member.rate())
+    assert rates[:5] == [0.25, 0.5, 0.75, 1.0, 1.0]
+    assert all(a > b for a, b in zip(rates[4:], rates[5:], strict=False))
+    assert 0 < rates[-1] < 0.1
+    member = Member(quick(steps=10, lr=0.5, schedule="constant")[0], CPU)
+    member.step = 9
+    assert member.rate() == 0.5
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "adamw"])
+def test_the_optimiser_is_the_one_asked_for(quick, optimizer):
+    member = Member(quick(optimizer=optimizer, betas=[0.8, 0.9], weight_decay=0.1)[0], CPU)
+    assert type(member.optimizer).__name__.lower() == optimizer
+    group = member.optimizer.param_groups[0]
+    assert (tuple(group["betas"]), group["weight_decay"]) == ((0.8, 0.9), 0.1)
+
+
+def test_clipping(quick):
+    member = Member(quick(clip=0.5)[0], CPU)
+    for parameter in member.parameters.values():
+        parameter.grad = torch.ones_like(parameter)
+    before = member.norm()
+    total = sum(float(p.grad.square().sum()) for p in member.parameters.values()) ** 0.5
+    assert before > 1
+    assert total == pytest.approx(0.5, rel=1e-3)
+
+
+def test_growing_curriculum_grows(quick):
+    experiments = quick("lstm", task="even-pairs", curriculum="growing", grow_from=2, grow_at=0.4)
+    member = Member(experiments[0], CPU)
+    lengths = []
+    for member.step in range(400):
+        length = member.curriculum.length(member.step)
+        lengths.append(length)
+        member.curriculum.learn(length, 0.5)
+    assert max(lengths[:8]) <= 2
+    assert set(lengths) == set(range(1, 9))
+    late = lengths[-200:]
+    assert 0.45 < late.count(8) / len(late) < 0.75
+    stuck = Member(experiments[0], CPU)
+    for stuck.step in range(100):
+        stuck.curriculum.learn(stuck.curriculum.length(stuck.step), 0.3)
+    assert stuck.curriculum.longest == 1
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp64"])
+def test_precisions(tmp_path, quick, precision):
+    run = lab.run(quick("transformer", precision=precision, steps=20), tmp_path)[0].run
+    dtype = torch.float64 if precision == "fp64" else torch.float32
+    assert all(tensor.dtype == dtype for tensor in run.tensors().values())
+
+
+def test_weights_of_another_model_are_refused(tmp_path, quick):
+    experiment = quick()[0]
+    member, other = Member(experiment, CPU), Member(quick("lstm", model_settings={"width": 8})[0], CPU)
+    with pytest.raises(RecordError, match="another model"):
+        member.restore(other.state())
