@@ -19,8 +19,11 @@ import typer
 from .. import __version__
 from ..errors import Error
 from . import console
+from .bench import bench
 from .doctor import doctor
 from .list import list_names
+from .reproduce import reproduce
+from .show import report_runs
 
 app = typer.Typer(
     name="lengthwise",
@@ -31,6 +34,9 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 app.command("list")(list_names)
+app.command("bench")(bench)
+app.command("reproduce")(reproduce)
+app.command("report")(report_runs)
 app.command("doctor")(doctor)
 
 # Newer typer carries its own copy of click, so the base class of "the call is wrong" is found, not imported.

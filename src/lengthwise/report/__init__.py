@@ -1,13 +1,14 @@
-"""Results as a terminal table, CSV, and one self-contained HTML page: functions of run records alone.
+"""Results as a terminal table, CSV, plain data, and one self-contained HTML page: functions of run records alone.
 
-runs = lab.load([Path("runs")])
+runs = lab.load("runs")
 rich.print(report.table(runs))
 report.csv(runs, "results.csv")
 report.html(runs, "index.html")
 """
 
 from .page import write_html as html
+from .record import as_data as data
 from .rows import write_csv as csv
 from .terminal import table
 
-__all__ = ["csv", "html", "table"]
+__all__ = ["csv", "data", "html", "table"]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import Error
 from ..lab.experiment import Experiment, TaskSpec
 from ..lab.statistics import Range, ranges
+from ..tasks import options
 from .words import trained
 
 if TYPE_CHECKING:
@@ -86,15 +87,20 @@ def sections(runs: Iterable[Run]) -> list[Section]:
 
 
 def task_name(task: TaskSpec) -> str:
-    """`modular-sum (modulus=5)`."""
-    params = ", ".join(f"{k}={_short(v)}" for k, v in task.params.items())
+    """`modular-sum (modulus=3)`: the name, and the parameters that are not the task's own defaults."""
+    try:
+        usual = options(task.name)
+    except Error:  # a task of one's own
+        usual = {}
+    params = ", ".join(f"{k}={_short(v)}" for k, v in task.params.items() if usual.get(k, ...) != v)
     return f"{task.name} ({params})" if params else task.name
 
 
 def settings(experiment: Experiment) -> dict[str, Any]:
     """Everything one could have set but the seed, flat: `model.width`, `training.lr` …"""
     data = experiment.to_json()
-    flat = {f"model.{k}": v for k, v in data["model"]["options"].items()}
+    flat = {f"task.{k}": v for k, v in data["task"]["params"].items()}
+    flat |= {f"model.{k}": v for k, v in data["model"]["options"].items()}
     flat |= {f"training.{k}": v for k, v in data["training"].items()}
     flat |= {f"evaluation.{k}": v for k, v in data["evaluation"].items() if k != "lengths"}
     return flat | ({"model.source": data["model"]["source"]} if data["model"]["source"] else {})

@@ -1,0 +1,87 @@
+"""What `bench` and `reproduce` share: run experiments, then say what came out, in words, JSON and a page."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from . import console
+
+if TYPE_CHECKING:
+    from ..lab import Experiment, Outcome
+
+Out = Annotated[Path, typer.Option("--out", help="Where the records go; the same call again goes on from them.")]
+Workers = Annotated[int | None, typer.Option("--workers", min=1, show_default="one a core", help="Runs at a time.")]
+Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:N.")]
+Page = Annotated[
+    Path | None, typer.Option("--html", show_default="index.html among the records", help="Where the page goes.")
+]
+
+INTERRUPTED = 130
+"""The exit code of a program stopped by Ctrl-C."""
+
+
+def carry_out(
+    experiments: Sequence[Experiment],
+    *,
+    out: Path,
+    workers: int | None,
+    device: str,
+    html: Path | None,
+    as_json: bool,
+    title: str | None = None,
+    description: str | None = None,
+) -> None:
+    """Run them, report, and leave with 1 if a run failed, or 2 if all did by a wrong call."""
+    from .. import lab, report
+    from .progress import name, watch
+
+    watching = watch(experiments)
+    try:
+        with watching:
+            outcomes = lab.run(
+                experiments, out, workers=workers, device=device, command=console.command, progress=watching
+            )
+    except lab.Interrupted as stopped:
+        print(f"{stopped} To go on: {console.command}", file=sys.stderr)
+        raise typer.Exit(INTERRUPTED) from None
+
+    runs = [outcome.run for outcome in outcomes if outcome.run]
+    failed = [outcome for outcome in outcomes if outcome.run is None]
+    if runs and not as_json:
+        console.out().print(report.table(runs))
+    page = None
+    try:
+        if runs:
+            page = report.html(runs, page_path(html or out), title=title, description=description)
+    finally:
+        # Whatever becomes of the page, what was computed and what failed is told.
+        if as_json:
+            failures = [{"run": name(o.experiment), "error": o.error, "log": str(o.log)} for o in failed]
+            data = report.data(runs) if runs else {"tasks": []}
+            console.emit({**data, "failures": failures, "page": str(page) if page else None})
+        _tell(failed)
+    if page and not as_json:
+        console.out().print(f"Records: {out}\nPage:    {page}", markup=False)
+    if failed:
+        raise typer.Exit(2 if not runs and all(o.exit_code == 2 for o in failed) else 1)
+
+
+def page_path(path: Path) -> Path:
+    """A directory means the index.html in it."""
+    return path / "index.html" if path.is_dir() else path
+
+
+def _tell(failed: Sequence[Outcome]) -> None:
+    from .progress import name
+
+    for outcome in failed:
+        print(f"error: {name(outcome.experiment)}: {outcome.error}", file=sys.stderr)
+        if console.debug and outcome.traceback:
+            print(outcome.traceback, file=sys.stderr)
+        elif outcome.log:
+            print(f"  traceback: {outcome.log}", file=sys.stderr)

@@ -1,0 +1,54 @@
+"""Runs summed up as plain data, for `--json`: what the terminal table says, in numbers."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from ..lab.statistics import Range, summary
+from .groups import Group, Section, sections
+
+if TYPE_CHECKING:
+    from ..lab import Run
+
+
+def as_data(runs: Iterable[Run]) -> dict[str, Any]:
+    """`{"tasks": [{"task", "trained_on", "models": [{"label", "runs", "ranges": […]}, …]}, …]}`, all JSON-like."""
+    return {"tasks": [_section(part) for part in sections(runs)]}
+
+
+def _section(part: Section) -> dict[str, Any]:
+    e = part.experiment
+    return {
+        "task": e.task.name,
+        "params": e.task.params,
+        "trained_on": list(part.train),
+        "samples": e.evaluation.samples,
+        "models": [_group(group, part) for group in part.groups],
+    }
+
+
+def _group(group: Group, part: Section) -> dict[str, Any]:
+    return {
+        "label": group.label,
+        "model": group.experiment.model.name,
+        "options": group.experiment.model.options,
+        "seeds": [run.experiment.seed for run in group.runs],
+        "parameters": group.runs[0].result["parameters"],
+        "train_seconds": statistics.fmean(run.result["seconds"]["train"] for run in group.runs),
+        "ranges": [_range(group, r) for r in part.ranges],
+        "runs": [str(run.path) for run in group.runs],
+    }
+
+
+def _range(group: Group, r: Range) -> dict[str, Any]:
+    return {
+        "from": r.lengths[0],
+        "to": r.lengths[-1],
+        "lengths": len(r.lengths),
+        "trained": r.trained,
+        "last": asdict(summary(group.runs, r.lengths)),
+        "best": asdict(summary(group.runs, r.lengths, "best")),
+    }
