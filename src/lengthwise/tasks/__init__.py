@@ -6,6 +6,6 @@
 """
 
 from .base import Batch, Task
-from .registry import available, get, options
+from .registry import available, from_machine, from_regex, get, options
 
-__all__ = ["Batch", "Task", "available", "get", "options"]
+__all__ = ["Batch", "Task", "available", "from_machine", "from_regex", "get", "options"]

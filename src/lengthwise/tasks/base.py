@@ -1,7 +1,8 @@
 """What a task is: strings of a chosen length, a question at some of their positions, and the exact answers.
 
 Shapes: B batch, T tokens, S outputs.
-`kind` "class": targets (B, T) integers in 0..S-1. `kind` "set": targets (B, T, S) booleans (the symbols that may come next).
+`kind` "class": targets (B, T) integers in 0..S-1.
+`kind` "set": targets (B, T, S) booleans (the symbols that may come next).
 """
 
 from __future__ import annotations

@@ -25,11 +25,10 @@ class CycleNavigation(FreeTask):
 
     def __init__(self, size: int = 5, supervision: str = "last", probabilities: Sequence[float] | None = None):
         self.size = whole_number("cycle-navigation", "size", size, 2)
-        self.setup("cycle-navigation", "012", self.size, supervision, probabilities)
-        self.params = {"size": self.size, **self.params}
         place = torch.arange(self.size)
-        self.machine = Semiautomaton(torch.stack([place, (place + 1) % size, (place - 1) % size], 1))
-        self.readout = place
+        machine = Semiautomaton(torch.stack([place, (place + 1) % size, (place - 1) % size], 1))
+        self.setup("cycle-navigation", machine, place, supervision, probabilities)
+        self.params = {"size": self.size, **self.params}
 
     def answer(self, tokens: Tensor) -> Tensor:
         # 0, 1, 2 -> 0, 1, -1

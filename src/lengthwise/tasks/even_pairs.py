@@ -28,15 +28,12 @@ class EvenPairs(FreeTask):
 
     def __init__(self, symbols: int = 2, supervision: str = "last", probabilities: Sequence[float] | None = None):
         S = self.symbols = whole_number("even-pairs", "symbols", symbols, 2)
-        self.setup("even-pairs", [str(s) for s in range(S)], 2, supervision, probabilities)
-        self.params = {"symbols": S, **self.params}
         # State 0 has seen nothing; state 1 + 2f + e began with f and stands on an equal symbol iff e = 1.
         first, now = torch.arange(S)[:, None], torch.arange(S)
         after = 1 + 2 * first + (first == now).long()
-        self.machine = Semiautomaton(
-            torch.cat([2 + 2 * now[None], after.repeat_interleave(2, 0)]), symbols=self.vocabulary
-        )
-        self.readout = torch.tensor([0] + [0, 1] * S)
+        machine = Semiautomaton(torch.cat([2 + 2 * now[None], after.repeat_interleave(2, 0)]))
+        self.setup("even-pairs", machine, torch.tensor([0] + [0, 1] * S), supervision, probabilities)
+        self.params = {"symbols": S, **self.params}
 
     def answer(self, tokens: Tensor) -> Tensor:
         return (tokens == tokens[:, :1]).long()

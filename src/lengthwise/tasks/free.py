@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..automata import walk
+from ..automata import Semiautomaton, walk
 from ..errors import Error
 from .base import Task, choice
 
@@ -20,22 +20,28 @@ SUPERVISION = ("last", "prefix")
 
 
 class FreeTask(Task):
-    """Base of the tasks with free symbols. A subclass calls `setup`, sets `machine` and `readout`, defines `answer`."""
+    """Base of the tasks with free symbols. A subclass calls `setup` and defines `answer`."""
 
     weights: np.ndarray
     """(S,) symbol probabilities."""
+    ground: Semiautomaton
+    """`machine`, which here is never None."""
+    classes: Tensor
+    """`readout`, which here is never None."""
 
     def setup(
         self,
         name: str,
-        vocabulary: Sequence[str],
-        outputs: int,
+        machine: Semiautomaton,
+        readout: Tensor,
         supervision: str,
         probabilities: Sequence[float] | None,
     ) -> None:
         self.name = name
-        self.vocabulary = tuple(vocabulary)
-        self.outputs = outputs
+        self.vocabulary = machine.symbols
+        self.machine = self.ground = machine
+        self.readout = self.classes = readout
+        self.outputs = int(readout.max()) + 1
         self.supervision = choice("supervision", supervision, SUPERVISION)  # pyright: ignore[reportAttributeAccessIssue]
         self.uniform = probabilities is None
         self.weights = symbol_weights(name, self.vocabulary, probabilities)
@@ -46,11 +52,10 @@ class FreeTask(Task):
 
     def baseline(self, length: int) -> float:
         self.check(length)
-        assert self.machine is not None and self.readout is not None  # every subclass sets them
         share = np.zeros(self.outputs)
-        for t, pi in enumerate(walk(self.machine, repeat(self.weights, length)), start=1):
+        for t, pi in enumerate(walk(self.ground, repeat(self.weights, length)), start=1):
             if t == length or self.supervision == "prefix":
-                share += np.bincount(self.readout.numpy(), weights=pi, minlength=self.outputs)
+                share += np.bincount(self.classes.numpy(), weights=pi, minlength=self.outputs)
         return float(share.max() / share.sum())
 
 

@@ -25,10 +25,9 @@ class ModularSum(FreeTask):
 
     def __init__(self, modulus: int = 5, supervision: str = "last", probabilities: Sequence[float] | None = None):
         M = self.modulus = whole_number("modular-sum", "modulus", modulus, 2)
-        self.setup("modular-sum", [str(d) for d in range(M)], M, supervision, probabilities)
+        digit = torch.arange(M)
+        self.setup("modular-sum", Semiautomaton((digit[:, None] + digit) % M), digit, supervision, probabilities)
         self.params = {"modulus": M, **self.params}
-        self.readout = torch.arange(M)
-        self.machine = Semiautomaton((self.readout[:, None] + self.readout) % M, symbols=self.vocabulary)
 
     def answer(self, tokens: Tensor) -> Tensor:
         return tokens.cumsum(1) % self.modulus

@@ -23,9 +23,8 @@ class Parity(FreeTask):
     """
 
     def __init__(self, supervision: str = "last", probabilities: Sequence[float] | None = None):
-        self.setup("parity", "01", 2, supervision, probabilities)
-        self.machine = Semiautomaton([[0, 1], [1, 0]], accepting={1})
-        self.readout = torch.arange(2)
+        machine = Semiautomaton([[0, 1], [1, 0]], accepting={1})
+        self.setup("parity", machine, torch.arange(2), supervision, probabilities)
 
     def answer(self, tokens: Tensor) -> Tensor:
         return tokens.cumsum(1) & 1

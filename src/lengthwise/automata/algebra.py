@@ -1,0 +1,207 @@
+"""What can be done with machines: compose their transitions, multiply them, minimise them, tell them apart.
+
+A word acts on the states as a map Q -> Q; reading u and then v acts as the one map after the other:
+
+    (f ; g)(q) = g(f(q)),    δ_uv = δ_u ; δ_v
+
+and all the maps that words can make are the transition monoid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import Error
+from .semiautomaton import Semiautomaton
+
+MONOID_LIMIT = 20_000
+
+
+def compose(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """The map that does `first` and then `second`; both (Q,) or (..., Q).
+
+    >>> compose(np.array([1, 2, 0]), np.array([0, 0, 1])).tolist()
+    [0, 1, 0]
+    """
+    return np.take_along_axis(*np.broadcast_arrays(second, first), axis=-1)
+
+
+def word_map(machine: Semiautomaton, word: str | Sequence[int]) -> np.ndarray:
+    """(Q,) the state that `word` leads to, from each state.
+
+    >>> word_map(Semiautomaton([[0, 1], [1, 0]]), "101").tolist()
+    [0, 1]
+    """
+    result = np.arange(machine.num_states)
+    for s in machine.encode(word):
+        result = machine.delta[result, s]
+    return result
+
+
+@dataclass(frozen=True)
+class Monoid:
+    """All maps Q -> Q that words make, the identity (the empty word) first, in the order of their shortest words."""
+
+    elements: np.ndarray
+    """(N, Q) maps."""
+    words: tuple[tuple[int, ...], ...]
+    """A shortest word for each element."""
+    generators: tuple[int, ...]
+    """The element that each symbol is; symbols that act alike share one."""
+    cayley: np.ndarray
+    """(N, S) the element that element i followed by symbol s is."""
+
+    def __len__(self) -> int:
+        return len(self.elements)
+
+    @property
+    def is_group(self) -> bool:
+        """Whether every element can be undone: then no word ever loses anything about the state."""
+        return bool((np.sort(self.elements, axis=1) == np.arange(self.elements.shape[1])).all())
+
+
+def transition_monoid(machine: Semiautomaton, limit: int = MONOID_LIMIT) -> Monoid:
+    """The transition monoid, found breadth first; more than `limit` elements is an error.
+
+    >>> ring = Semiautomaton([[(q + d) % 5 for d in (0, 1, -1)] for q in range(5)])
+    >>> len(transition_monoid(ring)), transition_monoid(ring).is_group
+    (5, True)
+    """
+    identity = np.arange(machine.num_states)
+    index = {identity.tobytes(): 0}
+    elements: list[np.ndarray] = [identity]
+    words: list[tuple[int, ...]] = [()]
+    cayley: list[list[int]] = []
+    for i, element in enumerate(elements):  # grows while we walk it
+        row = []
+        for s in range(machine.num_symbols):
+            product = machine.delta[element, s]
+            key = product.tobytes()
+            if key not in index:
+                if len(elements) == limit:
+                    raise Error(
+                        f"transition_monoid: has more than {limit} elements (a machine of {machine.num_states} states "
+                        f"can have up to {machine.num_states}^{machine.num_states}). Pass a larger limit=, or minimise "
+                        "the machine first."
+                    )
+                index[key] = len(elements)
+                elements.append(product)
+                words.append((*words[i], s))
+            row.append(index[key])
+        cayley.append(row)
+    return Monoid(np.array(elements), tuple(words), tuple(cayley[0]), np.array(cayley))
+
+
+def product(
+    a: Semiautomaton, b: Semiautomaton, accept: Callable[[bool, bool], bool] | None = None, limit: int = 1_000_000
+) -> Semiautomaton:
+    """Both machines side by side, over the pairs of states that can be reached; `states` names the pairs.
+
+    `accept(in_a, in_b)` says which pairs accept: `and` for the intersection, `!=` for what tells them apart.
+
+    >>> even = Semiautomaton([[0, 1], [1, 0]], accepting={0})
+    >>> ends_in_1 = Semiautomaton([[0, 1], [0, 1]], accepting={1})
+    >>> both = product(even, ends_in_1, lambda x, y: x and y)
+    >>> both.accepts("11"), both.accepts("110")
+    (True, False)
+    """
+    same_symbols(a, b)
+    pairs = None
+    if accept is not None:
+        in_a, in_b = a.accepts_state.tolist(), b.accepts_state.tolist()
+        pairs = lambda pair: accept(in_a[pair[0]], in_b[pair[1]])  # noqa: E731
+    da, db = a.delta.tolist(), b.delta.tolist()
+    return Semiautomaton.from_function(
+        lambda pair, s: (da[pair[0]][s], db[pair[1]][s]), (a.start, b.start), a.symbols, pairs, limit
+    )
+
+
+def minimise(machine: Semiautomaton, labels: Sequence[int] | np.ndarray | None = None) -> Semiautomaton:
+    """The smallest machine with the same answers, its states numbered in the order words first reach them.
+
+    The answers are acceptance, or `labels` (Q,): one integer for each state, which states that merge have in common.
+    So two machines with accepting states have the same language iff their minimal machines are equal.
+
+    >>> minimise(Semiautomaton([[1, 2], [0, 3], [3, 0], [2, 1]], accepting={0, 3})).delta.tolist()
+    [[1, 1], [0, 0]]
+    """
+    machine = reachable(machine) if labels is None else machine
+    start_labels = machine.accepts_state if labels is None else np.asarray(labels)
+    block = np.unique(start_labels, return_inverse=True)[1].reshape(-1)
+    count = 0
+    # Moore: split blocks until all states of a block go, by each symbol, to one block.
+    while count != (count := int(block.max()) + 1):
+        signature = np.column_stack([block, block[machine.delta]])
+        block = np.unique(signature, axis=0, return_inverse=True)[1].reshape(-1)
+    representative = np.zeros(count, dtype=np.intp)
+    representative[block] = np.arange(machine.num_states)
+    accepting = None if machine.accepting is None else {int(block[q]) for q in machine.accepting}
+    merged = Semiautomaton(block[machine.delta[representative]], block[machine.start], accepting, machine.symbols)
+    return reachable(merged)
+
+
+def reachable(machine: Semiautomaton) -> Semiautomaton:
+    """Only the states some word leads to, numbered breadth first from the start (which becomes 0)."""
+    order = [machine.start]
+    number = {machine.start: 0}
+    delta = machine.delta.tolist()
+    for q in order:  # grows while we walk it
+        for target in delta[q]:
+            if target not in number:
+                number[target] = len(order)
+                order.append(target)
+    accepting = None if machine.accepting is None else [number[q] for q in machine.accepting if q in number]
+    states = None if machine.states is None else [machine.states[q] for q in order]
+    table = [[number[target] for target in delta[q]] for q in order]
+    return Semiautomaton(table, 0, accepting, machine.symbols, states)
+
+
+def difference(a: Semiautomaton, b: Semiautomaton) -> list[int] | None:
+    """A shortest word which exactly one of the two accepts, or None if they have the same language.
+
+    >>> even = Semiautomaton([[0, 1], [1, 0]], accepting={0})
+    >>> fewer_than_two = Semiautomaton([[0, 1], [1, 2], [2, 2]], accepting={0})
+    >>> difference(even, fewer_than_two), difference(even, even)
+    ([1, 1], None)
+    """
+    same_symbols(a, b)
+    in_a, in_b = a.accepts_state, b.accepts_state
+    start = (a.start, b.start)
+    came_from: dict[tuple[int, int], tuple[tuple[int, int], int] | None] = {start: None}
+    queue = [start]
+    for p, q in queue:  # grows while we walk it: breadth first
+        if in_a[p] != in_b[q]:
+            word: list[int] = []
+            step = came_from[p, q]
+            while step is not None:
+                word.append(step[1])
+                step = came_from[step[0]]
+            return word[::-1]
+        for s in range(a.num_symbols):
+            target = (int(a.delta[p, s]), int(b.delta[q, s]))
+            if target not in came_from:
+                came_from[target] = ((p, q), s)
+                queue.append(target)
+    return None
+
+
+def equivalent(a: Semiautomaton, b: Semiautomaton) -> bool:
+    """Whether both accept the same words; `difference` shows one on which they disagree."""
+    return difference(a, b) is None
+
+
+def live(machine: Semiautomaton) -> np.ndarray:
+    """(Q,) booleans: from which states some word still leads to acceptance."""
+    alive = machine.accepts_state
+    while not np.array_equal(alive, grown := alive | alive[machine.delta].any(axis=1)):
+        alive = grown
+    return alive
+
+
+def same_symbols(a: Semiautomaton, b: Semiautomaton) -> None:
+    """Raise unless both machines read the same symbols in the same order."""
+    if a.symbols != b.symbols:
+        raise Error(f"The machines read different symbols: {' '.join(a.symbols)} and {' '.join(b.symbols)}.")

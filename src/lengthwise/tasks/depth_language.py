@@ -1,0 +1,64 @@
+"""D_n = (a D_{n-1} b)*, D_0 = {ε}: brackets a b, balanced and never nested more than n deep."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..automata import Semiautomaton
+from .base import choice, whole_number
+from .language import Language, Source
+from .nesting import Nesting
+
+
+class DepthLanguage(Language):
+    """Membership in D_n (or its next symbols). Odd lengths are asked too: none of their words is in D_n.
+
+    Accepted words are grown by nesting blocks, as in the papers, or drawn uniformly from all of their length.
+
+    >>> import torch
+    >>> from lengthwise import tasks
+    >>> task = tasks.get("d-2", supervision="prefix")
+    >>> tokens = torch.tensor([[0, 0, 1, 1, 0, 1, 1, 0]])
+    >>> task.write(tokens[0]), task.answer(tokens)
+    ('aabbabba',
+     tensor([[0, 0, 0, 1, 0, 1, 0, 0]]))
+    >>> tasks.get("d-2").baseline(40), tasks.get("d-2").baseline(41)
+    (0.5, 1.0)
+    """
+
+    lopsided = True
+
+    def __init__(
+        self,
+        depth: int,
+        positives: str = "nesting",
+        protocol: str = "membership",
+        negatives: str | None = None,
+        supervision: str | None = None,
+        probabilities: Sequence[float] | None = None,
+        end: bool = False,
+    ):
+        self.depth = whole_number("d-N", "N", depth, 1)
+        self.growth = choice("positives", positives, ("nesting", "uniform"))
+        params = {"positives": positives}
+        super().__init__(
+            f"d-{depth}", depth_machine(depth), params, protocol, negatives, supervision, probabilities, end
+        )
+
+    @property
+    def positives(self) -> Source:
+        return Nesting(self.depth) if self.growth == "nesting" else self.uniform_positives
+
+
+def depth_machine(depth: int) -> Semiautomaton:
+    """State q is the depth; the last state is the dead one.
+
+    >>> depth_machine(1).delta.tolist()
+    [[1, 2], [2, 0], [2, 2]]
+    """
+    level = np.arange(depth + 1)
+    dead = depth + 1
+    down = np.where(level > 0, level - 1, dead)
+    return Semiautomaton([*zip(level + 1, down, strict=True), (dead, dead)], accepting={0}, symbols="ab")

@@ -1,0 +1,91 @@
+"""Words of D_n as the papers grow them: block beside block, each about three quarters of the room that is left.
+
+    fill(n, room): until the room is used up, append  a fill(n-1, l-2) b  with l ~ N(0.75 room, (0.075 room)^2)
+
+where l is rounded to an even number between 2 and the room left, and l = 2 where n = 1 (D_0 is the empty word).
+Blocks grow from the outside in, so long words are deep rather than wide.
+
+Shapes: B batch, T tokens, N depth.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import LengthError
+
+MEAN, SPREAD = 0.75, 0.1
+"""A block's mean length as a share of its room, and its standard deviation as a share of that mean."""
+OPEN, CLOSE = 0, 1
+
+
+class Nesting:
+    """Draws words of D_N by nesting blocks: a is 0, b is 1.
+
+    >>> word = Nesting(2).draw(8, 1, torch.Generator().manual_seed(0))[0]
+    >>> "".join("ab"[s] for s in word)
+    'aababbab'
+    """
+
+    def __init__(self, depth: int):
+        self.depth = depth
+
+    def possible(self, length: int) -> bool:
+        return length >= 0 and length % 2 == 0
+
+    def nearest(self, length: int) -> list[int]:
+        return [length] if self.possible(length) else [n for n in (length - 1, length + 1) if n > 0]
+
+    def draw(self, length: int, batch: int, generator: torch.Generator) -> Tensor:
+        """(batch, length) words, written left to right; `room` is a stack: what each open block may still hold."""
+        if not self.possible(length):
+            raise LengthError(f"D_{self.depth} has words of even length only, got {length}.")
+        N = min(self.depth, length // 2)
+        # Half a block's length in units of its room; drawn for every place, used where a block opens.
+        halves = torch.randn(length, batch, generator=generator, dtype=torch.float64).mul_(SPREAD).add_(1).numpy() * (
+            MEAN / 2
+        )
+        room = np.zeros(batch * (N + 1), dtype=np.int64)
+        row = np.arange(batch) * (N + 1)
+        place = row.copy()  # row plus depth: where in `room` the innermost open block is
+        room[place] = length
+        innermost = row + N - 1
+        words = np.empty((length, batch), dtype=np.int64)
+        for t in range(length):
+            left = room[place]
+            block = np.rint(halves[t] * left).astype(np.int64) * 2
+            np.clip(block, 2, left, out=block)
+            np.copyto(block, 2, where=place == innermost)
+            opens = left > 0
+            # Where a block closes there is no room left (left = 0), and clipping made `block` 0 as well.
+            room[place] = np.where(opens, left - block, left)
+            place += np.where(opens, 1, -1)
+            words[t] = ~opens
+            room[place] = np.where(opens, block - 2, room[place])
+        return torch.from_numpy(np.ascontiguousarray(words.T))
+
+    def accepted_shares(self, length: int) -> np.ndarray:
+        """(length,) how probable it is that the first t symbols are a word of D_N: that an outermost block ends there.
+
+        The room left outside all blocks is a chain of its own: from r to r - l with the probability of a block l.
+        """
+        visits = np.zeros(length + 1)
+        visits[length] = 1.0
+        for room in range(length, 0, -2):
+            if self.depth == 1:
+                visits[room - 2] += visits[room]
+            else:
+                sizes, chances = block_lengths(room)
+                visits[room - sizes] += visits[room] * chances
+        return visits[length - 1 :: -1] if length else visits[:0]
+
+
+def block_lengths(room: int) -> tuple[np.ndarray, np.ndarray]:
+    """The lengths 2, 4, …, `room` a block can have, and their probabilities."""
+    halves = np.arange(1, room // 2 + 1)
+    upper = ((halves + 0.5) / (MEAN * room / 2) - 1) / SPREAD
+    reached = torch.special.ndtr(torch.from_numpy(upper)).numpy()
+    reached[-1] = 1.0
+    return 2 * halves, np.diff(reached, prepend=0.0)
