@@ -27,6 +27,8 @@ BITS = 40
 """Probabilities are rounded to 2^-40: integers keep state and draw in one number, exactly."""
 BLOCK = 1 << 18
 """How many probabilities are worked out at a time."""
+KEPT = 1 << 22
+"""How many thresholds a sampler keeps; those of longer words are worked out anew."""
 
 
 class Sampler:
@@ -46,6 +48,7 @@ class Sampler:
         with np.errstate(divide="ignore"):
             self._log_weights = np.log(self.weights)
             self._log_counts = np.log(machine.accepts_state.astype(np.float64))[None]
+        self._kept = np.empty((0, machine.delta.size), dtype=np.int64)
 
     def log_counts(self, length: int) -> np.ndarray:
         """(length + 1, Q) log N_r(q); kept, and extended when a longer word is asked for."""
@@ -80,17 +83,42 @@ class Sampler:
         above = next((n for n in range(length + 1, length + self.machine.num_states + 1) if self.possible(n)), None)
         return [n for n in (below, above) if n is not None]
 
+    def probabilities(self, low: int, high: int) -> np.ndarray:
+        """P(s | q, r) as (R, Q, S) for r = low..high; 0 for states that cannot reach acceptance."""
+        counts = self.log_counts(high)
+        here = counts[low : high + 1, :, None]
+        logs = counts[low - 1 : high][:, self.machine.delta] + self._log_weights
+        return np.exp(logs - np.where(here == -np.inf, 0.0, here))
+
     def steps(self, length: int) -> Iterator[np.ndarray]:
-        """P(s | q, r) as (Q, S) for r = length, …, 1; rows of states that cannot reach acceptance are 0."""
-        Q, S = self.machine.delta.shape
-        counts = self.log_counts(length)
-        block = max(1, BLOCK // (Q * S))
-        for high in range(length, 0, -block):
-            rows = np.arange(high, max(high - block, 0), -1)
-            here = counts[rows][:, :, None]
-            with np.errstate(invalid="ignore"):
-                logs = counts[rows - 1][:, self.machine.delta] + self._log_weights - here
-            yield from np.exp(np.where(here == -np.inf, -np.inf, logs))
+        """P(s | q, r) as (Q, S) for r = length, …, 1."""
+        for low, high in self._blocks(0, length):
+            yield from self.probabilities(low, high)[::-1]
+
+    def _blocks(self, above: int, length: int) -> Iterator[tuple[int, int]]:
+        """above+1..length in blocks, the last first."""
+        size = max(1, BLOCK // self.machine.delta.size)
+        for high in range(length, above, -size):
+            yield max(high - size, above) + 1, high
+
+    def _thresholds(self, low: int, high: int) -> np.ndarray:
+        """(R, Q * S) for r = low..high: where the cell of each (state, symbol) ends, state q's from q * 2^BITS on."""
+        edges = np.cumsum(self.probabilities(low, high), axis=2)
+        # Exactly 1 from the last possible symbol on, so that no impossible one is ever drawn.
+        edges *= (1 << BITS) / np.maximum(edges[:, :, -1:], 0.5)
+        base = np.arange(self.machine.num_states)[:, None] << BITS
+        return (base + np.rint(edges).astype(np.int64)).reshape(len(edges), -1)
+
+    def _rows(self, length: int) -> Iterator[np.ndarray]:
+        """The thresholds of r = length, …, 1, kept from call to call as far as there is room."""
+        limit = KEPT // self.machine.delta.size
+        keep, known = min(length, limit), len(self._kept)
+        if known < keep:
+            more = self._thresholds(known + 1, min(limit, max(keep, 2 * known)))
+            self._kept = np.concatenate([self._kept, more])
+        for low, high in self._blocks(keep, length):
+            yield from self._thresholds(low, high)[::-1]
+        yield from self._kept[:keep][::-1]
 
     def accepted_shares(self, length: int) -> np.ndarray:
         """(length,) how probable it is that the first t symbols of a drawn word are a word that the machine accepts."""
@@ -104,18 +132,12 @@ class Sampler:
         S = self.machine.num_symbols
         draws = torch.randint(1 << BITS, (length, batch), generator=generator).numpy()
         cells = np.empty((length, batch), dtype=np.intp)
-        # The thresholds of all states stand in one sorted row, state q's from q * 2^BITS on, so that a single search
-        # finds the cell q * S + s.
-        base = np.arange(self.machine.num_states)[:, None] << BITS
+        # The thresholds of all states stand in one sorted row: a single search finds the cell q * S + s.
         target = (self.machine.delta << BITS).ravel()
         state = np.full(batch, self.machine.start << BITS)
-        for t, probabilities in enumerate(self.steps(length)):
-            edges = np.cumsum(probabilities, axis=1)
-            # Exactly 1 from the last possible symbol on, so that no impossible one is ever drawn.
-            edges /= np.maximum(edges[:, -1:], 1e-300)
-            thresholds = (base + (edges * (1 << BITS)).astype(np.int64)).ravel()
-            cells[t] = thresholds.searchsorted(state + draws[t], side="right")
-            state = target.take(cells[t])
+        for t, row in enumerate(self._rows(length)):
+            cells[t] = cell = row.searchsorted(state + draws[t], side="right")
+            state = target.take(cell)
         return torch.from_numpy(np.ascontiguousarray((cells % S).T))
 
 

@@ -99,10 +99,10 @@ class Language(Task):
     def rejected(self) -> list[Source]:
         """The sources of negatives, which have equal shares."""
         sources: list[Source] = []
-        if self.negatives != "uniform":
-            sources.append(NearMisses(self.language, self.weights))
         if self.negatives != "near-miss":
             sources.append(Sampler(self.language.complement(), self.weights))
+        if self.negatives != "uniform":
+            sources.append(NearMisses(self.language, self.weights))
         return sources
 
     def problem(self, length: int) -> str | None:

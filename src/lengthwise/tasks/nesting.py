@@ -18,7 +18,6 @@ from ..errors import LengthError
 
 MEAN, SPREAD = 0.75, 0.1
 """A block's mean length as a share of its room, and its standard deviation as a share of that mean."""
-OPEN, CLOSE = 0, 1
 
 
 class Nesting:
@@ -42,29 +41,28 @@ class Nesting:
         """(batch, length) words, written left to right; `room` is a stack: what each open block may still hold."""
         if not self.possible(length):
             raise LengthError(f"D_{self.depth} has words of even length only, got {length}.")
-        N = min(self.depth, length // 2)
-        # Half a block's length in units of its room; drawn for every place, used where a block opens.
-        halves = torch.randn(length, batch, generator=generator, dtype=torch.float64).mul_(SPREAD).add_(1).numpy() * (
-            MEAN / 2
-        )
-        room = np.zeros(batch * (N + 1), dtype=np.int64)
-        row = np.arange(batch) * (N + 1)
-        place = row.copy()  # row plus depth: where in `room` the innermost open block is
-        room[place] = length
-        innermost = row + N - 1
-        words = np.empty((length, batch), dtype=np.int64)
+        N = min(self.depth, max(1, length // 2))
+        # Lengths are counted in pairs ab, as floats that hold whole numbers, to save conversions.
+        factor = torch.randn(length, batch, generator=generator, dtype=torch.float64).mul_(SPREAD).add_(1).numpy()
+        width = N + 2
+        place = np.arange(batch) * width  # where in `room` the innermost open block of each row is
+        room = np.zeros(batch * width)
+        room[place] = length // 2
+        # Blocks opened at depth N - 1 enclose the empty word alone: a mean of 0 becomes the least length.
+        mean = np.tile(np.where(np.arange(width) < N - 1, MEAN, 0.0), batch)
+        words = np.empty((length, batch), dtype=bool)
         for t in range(length):
-            left = room[place]
-            block = np.rint(halves[t] * left).astype(np.int64) * 2
-            np.clip(block, 2, left, out=block)
-            np.copyto(block, 2, where=place == innermost)
-            opens = left > 0
-            # Where a block closes there is no room left (left = 0), and clipping made `block` 0 as well.
-            room[place] = np.where(opens, left - block, left)
-            place += np.where(opens, 1, -1)
-            words[t] = ~opens
-            room[place] = np.where(opens, block - 2, room[place])
-        return torch.from_numpy(np.ascontiguousarray(words.T))
+            left = room.take(place)
+            block = np.rint(left * mean.take(place) * factor[t])
+            # With no room left `block` is 0: the open block closes.
+            block = np.minimum(np.maximum(block, 1), left)
+            room[place] = left - block
+            # Where nothing opens this writes -1 one level up, which the next block to open there overwrites.
+            room[place + 1] = block - 1
+            closes = left == 0
+            words[t] = closes
+            place += 1 - 2 * closes
+        return torch.from_numpy(np.ascontiguousarray(words.T)).long()
 
     def accepted_shares(self, length: int) -> np.ndarray:
         """(length,) how probable it is that the first t symbols are a word of D_N: that an outermost block ends there.
