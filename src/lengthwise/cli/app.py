@@ -24,6 +24,7 @@ from .doctor import doctor
 from .list import list_names
 from .reproduce import reproduce
 from .show import report_runs
+from .work import INTERRUPTED
 
 app = typer.Typer(
     name="lengthwise",
@@ -73,7 +74,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except _UsageError as error:
         context = getattr(error, "ctx", None)
         hint = f" See: {context.command_path} --help" if context else ""
-        return _fail(getattr(error, "format_message", error.__str__)() + hint, 2)
+        return _fail(getattr(error, "format_message", error.__str__)().replace("Value error, ", "") + hint, 2)
+    except (KeyboardInterrupt, typer.Abort):
+        return _fail("stopped", INTERRUPTED)
     except BrokenPipeError:
         # The reader of our output has gone (`| head`); what is left to flush has nowhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -27,7 +27,7 @@ def name(experiment: Experiment) -> str:
 def verdict(outcome: Outcome) -> str:
     """`99.3% at 41–481, 52.1% at 1,000`: what a finished run is worth."""
     if outcome.run is None:
-        return f"failed: {outcome.error}"
+        return "failed, see below"
     e = outcome.experiment
     beyond = [r for r in ranges(e.training.lengths, e.evaluation.lengths) if not r.trained]
     shown = [beyond[0], beyond[-1]] if len(beyond) > 1 else beyond
@@ -96,7 +96,7 @@ class Lines(Watch):
         self.said[experiment.hash] = mark
         pace = self.paces[experiment.hash].say(step, steps) if phase == TRAINING else ""
         if phase == TRAINING and not (first and step < steps / 10):
-            self._say(experiment, f"step {step}/{steps}, loss {loss:.4f}{', ' + pace if pace else ''}")
+            self._say(experiment, f"step {step}/{steps}, loss {loss:.4g}{', ' + pace if pace else ''}")
         elif phase == TRAINING:
             self._say(experiment, f"training, {steps} steps")
         else:
@@ -140,7 +140,7 @@ class Bars(Watch):
     def advance(self, experiment: Experiment, step: int, steps: int, loss: float, phase: str) -> None:
         if phase == TRAINING:
             pace = self.paces[experiment.hash].say(step, steps)
-            at = f"{step:,}/{steps:,} loss {loss:.4f}{'  ' + pace if pace else ''}"
+            at = f"{step:,}/{steps:,} loss {loss:.4g}{'  ' + pace if pace else ''}"
         else:
             at = f"{phase}: {step}/{steps} lengths"
         self.progress.update(self._bar(experiment), completed=step, total=steps, at=at)

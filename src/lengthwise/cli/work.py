@@ -47,7 +47,7 @@ def carry_out(
                 experiments, out, workers=workers, device=device, command=console.command, progress=watching
             )
     except lab.Interrupted as stopped:
-        print(f"{stopped} To go on: {console.command}", file=sys.stderr)
+        print(f"\n{stopped} To go on, give the same call again:\n{console.command}", file=sys.stderr)
         raise typer.Exit(INTERRUPTED) from None
 
     runs = [outcome.run for outcome in outcomes if outcome.run]

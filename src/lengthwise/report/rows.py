@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..lab.records import naming, write_atomically
 from ..lab.statistics import wilson
 from .groups import sections
 
@@ -66,8 +67,7 @@ def _run(run: Run) -> Iterator[dict[str, Any]]:
 def write(path: str | Path, text: str) -> Path:
     """The whole text or the old file: never half of it."""
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.tmp")
-    part.write_text(text, encoding="utf-8", newline="")
-    part.replace(path)
+    with naming(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, text.encode())
     return path
