@@ -8,9 +8,10 @@ torch.Size([1, 4, 2])
 """
 
 from . import presets
-from .build import Tagger, available, build, options, source
+from .build import available, build, options, source
 from .config import LengthwiseConfig
 from .modelling import LengthwiseForCausalLM
+from .tagger import Tagger
 
 __all__ = [
     "LengthwiseConfig",

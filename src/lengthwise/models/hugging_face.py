@@ -1,0 +1,83 @@
+"""`hf:PATH`: any Hugging Face causal language model, from its config alone, with random weights.
+
+PATH is a folder with a `config.json`, or such a file. Nothing is looked up on a network.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import CONFIG_MAPPING, AutoModelForCausalLM, PreTrainedConfig
+
+from ..errors import Error, ShapeError, UnknownName
+from .tagger import Tagger
+
+
+class HuggingFaceTagger(Tagger):
+    def __init__(self, inner: torch.nn.Module, num_outputs: int, name: str):
+        super().__init__(inner, num_outputs, name)
+        takes = inspect.signature(inner.forward).parameters
+        self.settings = {"use_cache": False} if "use_cache" in takes else {}
+        self.keeps = "logits_to_keep" in takes
+
+    def logits(self, tokens: Tensor, last: bool) -> Tensor:
+        keep = {"logits_to_keep": 1} if last and self.keeps else {}
+        return self.inner(tokens, **self.settings, **keep).logits
+
+
+def build(name: str, path: str, vocab_size: int, num_outputs: int, options: dict[str, Any]) -> Tagger:
+    config = _config(path, options)
+    need, have = max(vocab_size, num_outputs), getattr(config, "vocab_size", None)
+    if not isinstance(have, int) or have < need:
+        raise ShapeError(
+            f"{name}: the vocabulary must hold the task's {vocab_size} tokens and {num_outputs} outputs, so at least "
+            f"{need}, got {have}. Use --set model.vocab_size={need}."
+        )
+    try:
+        # The precision is the training's choice, whatever the checkpoint was stored in.
+        inner = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    except Exception as error:
+        raise Error(f"{name}: no causal language model can be built from this config: {error}") from error
+    return HuggingFaceTagger(inner, num_outputs, name)
+
+
+def options(path: str) -> dict[str, Any]:
+    return _config(path, {}).to_dict()
+
+
+def source(path: str) -> str:
+    return hashlib.sha256(json.dumps(_read(path), sort_keys=True).encode()).hexdigest()
+
+
+def _read(path: str) -> dict[str, Any]:
+    file = Path(path).expanduser()
+    file = file / "config.json" if file.is_dir() else file
+    try:
+        data = json.loads(file.read_text())
+    except (OSError, ValueError) as error:
+        raise Error(f"hf:{path}: must be a folder with a config.json, or such a file; reading it: {error}.") from error
+    if not isinstance(data, dict) or data.get("model_type") not in CONFIG_MAPPING:
+        found = data.get("model_type") if isinstance(data, dict) else type(data).__name__
+        raise Error(f"hf:{path}: model_type must be an architecture transformers knows, got {found!r}.")
+    return data
+
+
+def _config(path: str, options: dict[str, Any]) -> PreTrainedConfig:
+    data = _read(path)
+    kind = CONFIG_MAPPING[data["model_type"]]
+    try:
+        known, aliases = kind.from_dict(data).to_dict(), getattr(kind, "attribute_map", {})
+        for option in options:
+            if option not in known and option not in aliases:
+                raise UnknownName(f"setting of model 'hf:{path}'", option, [*known, *aliases])
+        return kind.from_dict({**data, **{aliases.get(k, k): v for k, v in options.items()}})
+    except Error:
+        raise
+    except Exception as error:
+        raise Error(f"hf:{path}: not a valid {data['model_type']} config: {error}") from error
