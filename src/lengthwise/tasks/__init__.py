@@ -6,6 +6,7 @@
 """
 
 from .base import Batch, Task
+from .export import export
 from .registry import available, from_machine, from_regex, get, options
 
-__all__ = ["Batch", "Task", "available", "from_machine", "from_regex", "get", "options"]
+__all__ = ["Batch", "Task", "available", "export", "from_machine", "from_regex", "get", "options"]

@@ -15,9 +15,11 @@ from .cycle_navigation import CycleNavigation
 from .depth_language import DepthLanguage
 from .even_pairs import EvenPairs
 from .machine import machine_task
+from .modular_arithmetic import ModularArithmetic
 from .modular_sum import ModularSum
 from .parity import Parity
 from .regex import Regex
+from .word_problem import WordProblem
 
 Builder = Callable[..., Task]
 
@@ -26,6 +28,8 @@ FAMILIES: dict[str, tuple[Builder, str]] = {
     "even-pairs": (EvenPairs, "symbols; whether the first and the last are the same"),
     "cycle-navigation": (CycleNavigation, "steps 0, +1, -1 on a ring; the place reached"),
     "modular-sum": (ModularSum, "digits; their sum, modulo the modulus"),
+    "modular-arithmetic": (ModularArithmetic, "an expression over + - * (and brackets); its value, modulo the modulus"),
+    "word-problem": (WordProblem, "elements of a finite group (Z5, S5, A5, …); their product"),
     "regex": (Regex, 'the language of a regular expression, also as "regex:(ab|ba)*"'),
     "machine": (machine_task, "the language or the states of any finite machine, given as its table"),
 }

@@ -1,0 +1,112 @@
+"""Test strings as files: one JSON-lines file a length, and a data card with which `datasets.load_dataset` reads them.
+
+The strings are those of `task.test_set(length, samples, seed)`, the same that the bench tests on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+import torch
+
+from ..errors import Error
+from .base import Batch, Task
+
+
+def export(task: Task, lengths: Iterable[int], samples: int, directory: str | Path, seed: int = 0) -> Path:
+    """Write `samples` test strings of every length to `directory` (new or empty), which is returned.
+
+    Each line of `data/length_40.jsonl` is one string: `text`, `tokens`, `targets` (the answer after every prefix),
+    `mask` (where the task asks) and `answer` (the last target).
+    """
+    lengths = sorted(set(lengths))
+    directory = Path(directory)
+    if not lengths or samples < 1:
+        raise Error(f"export: needs at least one length and one sample, got {lengths} and {samples}.")
+    for length in lengths:
+        task.check(length)
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise Error(f"export: {directory} is not an empty directory. Name a new one.")
+    try:
+        (directory / "data").mkdir(parents=True)
+        for length in lengths:
+            lines = rows(task, task.test_set(length, samples, seed))
+            (directory / "data" / f"{split_name(length)}.jsonl").write_text("".join(lines), encoding="utf-8")
+        (directory / "README.md").write_text(card(task, lengths, samples, seed), encoding="utf-8")
+    except OSError as error:
+        raise Error(f"export: cannot write to {directory}: {error.strerror}. Name another directory.") from error
+    return directory
+
+
+def split_name(length: int) -> str:
+    return f"length_{length}"
+
+
+def rows(task: Task, batch: Batch) -> Iterable[str]:
+    """One JSON line for each string."""
+    targets = batch.targets.int() if batch.targets.dtype == torch.bool else batch.targets
+    for tokens, target, mask in zip(batch.tokens.tolist(), targets.tolist(), batch.mask.tolist(), strict=True):
+        row = {"text": task.write(tokens), "tokens": tokens, "targets": target, "mask": mask, "answer": target[-1]}
+        yield json.dumps(row, ensure_ascii=False) + "\n"
+
+
+def card(task: Task, lengths: list[int], samples: int, seed: int) -> str:
+    """The data card: YAML front matter that names the splits, then what the fields mean and how to rebuild the data."""
+    files = "".join(
+        f"      - split: {split_name(length)}\n        path: data/{split_name(length)}.jsonl\n" for length in lengths
+    )
+    params = "".join(f", {key}={value!r}" for key, value in task.params.items())
+    symbols = "\n".join(f"| {token} | `{symbol}` |" for token, symbol in enumerate(task.vocabulary))
+    baselines = "\n".join(f"| {split_name(n)} | {samples} | {task.baseline(n):.4f} |" for n in lengths)
+    answers = (
+        f"one of {task.outputs} classes, 0 to {task.outputs - 1}"
+        if task.kind == "class"
+        else f"a set of {task.outputs} bits; a string counts as right only if every position is"
+    )
+    return f"""---
+pretty_name: {json.dumps(f"Lengthwise {task.name}")}
+tags:
+  - synthetic
+  - length-generalisation
+configs:
+  - config_name: default
+    data_files:
+{files}---
+
+# {task.name}
+
+{summary(task)}
+
+One split for each length. A line holds
+
+- `text`: the string as it is written
+- `tokens`: the same as numbers
+- `targets`: the answer after every prefix: {answers}
+- `mask`: true where the task asks (supervision: {task.supervision})
+- `answer`: the last target
+
+Read it with `datasets.load_dataset("PATH OF THIS DIRECTORY")`. It is rebuilt, string for string, by
+
+```python
+from lengthwise import tasks
+task = tasks.get({task.name!r}{params})
+task.test_set(length, {samples}, seed={seed})
+```
+
+| token | symbol |
+|---|---|
+{symbols}
+
+The baseline is the accuracy of the best constant answer:
+
+| split | strings | baseline |
+|---|---|---|
+{baselines}
+"""
+
+
+def summary(task: Task) -> str:
+    """The first line of what the task's class says about it."""
+    return (type(task).__doc__ or "").strip().splitlines()[0]
