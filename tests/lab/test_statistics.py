@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from lengthwise import Error
 from lengthwise.lab.statistics import accuracy, ranges, score, summary, wilson
 

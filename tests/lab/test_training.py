@@ -1,5 +1,6 @@
 """The loop: what it learns, how it stops, and that stopping changes nothing."""
 
+import itertools
 import json
 import os
 import random
@@ -203,7 +204,7 @@ def test_learning_rate(quick):
     for member.step in range(10):
         rates.append(member.rate())
     assert rates[:5] == [0.25, 0.5, 0.75, 1.0, 1.0]
-    assert all(a > b for a, b in zip(rates[4:], rates[5:], strict=False))
+    assert all(a > b for a, b in itertools.pairwise(rates[4:]))
     assert 0 < rates[-1] < 0.1
     member = Member(quick(steps=10, lr=0.5, schedule="constant")[0], CPU)
     member.step = 9

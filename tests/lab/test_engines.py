@@ -1,0 +1,141 @@
+"""Engines: one run's failure is not another's, and Ctrl-C loses nothing."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from lengthwise import lab
+from lengthwise.errors import Error
+from lengthwise.lab import InProcess, Interrupted, Processes
+
+ENGINES = [InProcess(), Processes(2)]
+
+
+class Listener:
+    """Keeps what it hears; calls `then` at each advance."""
+
+    def __init__(self, then=None):
+        self.heard = []
+        self.then = then
+
+    def begin(self, experiment):
+        self.heard.append(("begin", experiment.hash))
+
+    def advance(self, experiment, step, steps, loss, phase):
+        self.heard.append(("advance", experiment.hash))
+        if self.then:
+            self.then()
+
+    def waiting(self, experiment):
+        self.heard.append(("waiting", experiment.hash))
+
+    def end(self, experiment, outcome):
+        self.heard.append(("end", experiment.hash))
+
+
+def test_engines_agree(tmp_path, quick):
+    experiments = quick("regular-gpt", seeds=3)
+    found = []
+    for index, engine in enumerate(ENGINES):
+        listener = Listener()
+        outcomes = lab.run(experiments, tmp_path / str(index), engine=engine, progress=listener)
+        assert [outcome.experiment for outcome in outcomes] == experiments
+        for experiment in experiments:
+            events = [kind for kind, hash in listener.heard if hash == experiment.hash]
+            assert events[0] == "begin"
+            assert events[-1] == "end"
+            assert events.count("begin") == events.count("end") == 1
+        found.append([outcome.run.result["checkpoints"] for outcome in outcomes])
+    assert found[0] == found[1]
+    assert len({str(checkpoints) for checkpoints in found[0]}) > 1
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=["in process", "processes"])
+def test_a_failure_is_recorded_and_the_rest_finished(tmp_path, quick, toy, engine):
+    good, broken, other = quick("lstm") + quick(toy("Raises")) + quick(toy("Tiny"))
+    outcomes = lab.run([good, broken, other], tmp_path, engine=engine)
+    assert [outcome.run is not None for outcome in outcomes] == [True, False, True]
+    assert outcomes[1].error == "RuntimeError: the toy broke"
+    assert "toys.py" in outcomes[1].traceback
+    assert outcomes[1].log.read_text() == outcomes[1].traceback
+    assert outcomes[1].exit_code == 1
+
+
+def test_a_dying_process_takes_only_its_own_run(tmp_path, quick, toy):
+    dies, good = quick(toy("Dies")) + quick("lstm")
+    outcomes = lab.run([dies, good], tmp_path, engine=Processes(2))
+    assert "signal 9" in outcomes[0].error
+    assert outcomes[1].run is not None
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=["in process", "processes"])
+def test_interrupted_runs_go_on(tmp_path, quick, engine):
+    experiments = quick("regular-gpt", seeds=2, steps=400, checkpoint_every=400)
+    listener = Listener(lambda: os.kill(os.getpid(), signal.SIGINT) if len(listener.heard) == 4 else None)
+    with pytest.raises(Interrupted, match="kept"):
+        lab.run(experiments, tmp_path, engine=engine, progress=listener)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    states = list(tmp_path.glob("*/state/*.safetensors"))
+    assert states, "nothing was kept"
+    assert all(0 < int(path.name.split("-")[0]) < 400 for path in states)
+
+
+def test_a_worker_whose_parent_is_gone_keeps_its_state(tmp_path, quick):
+    script = tmp_path / "main.py"
+    script.write_text(
+        "import sys, json\n"
+        "from lengthwise import lab\n"
+        "from lengthwise.lab import Experiment, Processes\n"
+        "class P:\n"
+        "    def begin(self, e): print('begun', flush=True)\n"
+        "    def advance(self, *a): pass\n"
+        "    def waiting(self, e): pass\n"
+        "    def end(self, e, o): pass\n"
+        "if __name__ == '__main__':\n"
+        "    e = Experiment.from_json(json.loads(sys.argv[2]))\n"
+        "    lab.run([e], sys.argv[1], engine=Processes(1), progress=P())\n"
+    )
+    import json
+
+    (experiment,) = quick("regular-gpt", steps=100_000, checkpoint_every=100_000, validate_every=100_000)
+    command = [sys.executable, str(script), str(tmp_path / "runs"), json.dumps(experiment.to_json())]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "begun\n"
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    deadline = time.monotonic() + 30
+    while not (states := list(Path(tmp_path / "runs").glob("*/state/0*.safetensors"))):
+        assert time.monotonic() < deadline, "the worker went on alone"
+        time.sleep(0.1)
+    assert int(states[0].name.split("-")[0]) > 0
+
+
+def test_two_processes_on_the_same_run(tmp_path, quick):
+    """The second waits, then finds the run finished."""
+    import json
+
+    (experiment,) = quick("regular-gpt")
+    script = (
+        "import sys, json\nfrom pathlib import Path\nfrom lengthwise.lab import Experiment, Job\n"
+        "from lengthwise.lab.run import run_group\n"
+        "e = Experiment.from_json(json.loads(sys.argv[2]))\n"
+        "o = run_group([e], Job(Path(sys.argv[1]), threads=1))[0]\n"
+        "print(json.dumps([o.error, o.run and o.run.result['date']]))\n"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path), json.dumps(experiment.to_json())]
+    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    answers = [json.loads(process.communicate()[0].splitlines()[-1]) for process in processes]
+    assert answers[0][0] is None
+    assert answers[0] == answers[1] == answers[2], "one run, seen by all"
+    assert len(lab.load(tmp_path)) == 1
+
+
+def test_a_gpu_that_is_not_there(tmp_path, quick, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(Error, match="no GPU"):
+        lab.run(quick(), tmp_path, device="cuda")
