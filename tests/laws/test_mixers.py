@@ -1,0 +1,227 @@
+"""The law of mixers: whole = in pieces = token by token = packed = padded left or right, values and gradients.
+
+A new mixer or position joins by one line in `CASES`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from lengthwise import mixers, positions
+from lengthwise.mixers import Where
+
+D, HEADS = 8, 2
+
+
+class Layer(nn.Module):
+    """A mixer with a position around or inside it, as the model's shell would have them."""
+
+    def __init__(self, mixer: str, position: str = "none", level: int = 0, shared_pad: bool = False, **options):
+        super().__init__()
+        spare = {"rows": 7} if position == "learned" else {}
+        self.position = positions.get(position, width=D, heads=HEADS, **spare)
+        inside = self.position if self.position.at_attention else None
+        self.mixer = mixers.get(mixer, width=D, position=inside, **options)
+        self.level = level
+        self.pad = nn.Parameter(torch.randn(D)) if shared_pad else None
+        for p in self.parameters():
+            nn.init.normal_(p, std=0.5)
+
+    def forward(self, x: Tensor, where: Where, state=None):
+        p = self.position.embed(where.positions)
+        x = x if p is None else x + p
+        return self.mixer(x, where=replace(where, level=self.level, pad=self.pad), state=state)
+
+
+def heads(name, **options):
+    return lambda: Layer(name, heads=HEADS, **options)
+
+
+CASES = {
+    "softmax": heads("softmax"),
+    "softmax learned": heads("softmax", position="learned"),
+    "softmax sinusoidal": heads("softmax", position="sinusoidal"),
+    "softmax transformer-xl": heads("softmax", position="transformer-xl"),
+    "sliding-dilated": heads("sliding-dilated", chunk=2),
+    "sliding-dilated level 1": heads("sliding-dilated", chunk=3, level=1),
+    "sliding-dilated level 3": heads("sliding-dilated", chunk=2, level=3),
+    "sliding-dilated shared pad": lambda: Layer(
+        "sliding-dilated", heads=HEADS, chunk=2, level=1, shared_pad=True
+    ),
+    "sliding-dilated drop": heads("sliding-dilated", chunk=2, level=1, missing="drop"),
+    "sliding-dilated sinusoidal": heads("sliding-dilated", chunk=2, position="sinusoidal"),
+    "rnn": lambda: Layer("rnn"),
+    "lstm": lambda: Layer("lstm"),
+    "gru": lambda: Layer("gru"),
+}
+LENGTHS = [[1], [2, 1], [3, 5, 2], [7, 8, 9], [13, 1, 16, 17]]
+
+
+def alone(layer, xs):
+    return [layer(x[None], Where.of(x[None]))[0][0] for x in xs]
+
+
+def go_on(layer, x, where, cuts):
+    """One row set, read part by part."""
+    state, parts = None, []
+    for start, end in zip([0, *cuts], [*cuts, x.shape[1]], strict=True):
+        y, state = layer(x[:, start:end], where.pick(slice(start, end)), state)
+        parts.append(y)
+    return torch.cat(parts, 1)
+
+
+def in_pieces(layer, xs):
+    return [go_on(layer, x[None], Where.of(x[None]), sorted({len(x) // 3, len(x) // 2} - {0}))[0] for x in xs]
+
+
+def token_by_token(layer, xs):
+    return [go_on(layer, x[None], Where.of(x[None]), range(1, len(x)))[0] for x in xs]
+
+
+def packed(layer, xs, cuts=()):
+    where = Where.packed(torch.tensor([0, *torch.tensor([len(x) for x in xs]).cumsum(0).tolist()]))
+    y = go_on(layer, torch.cat(xs)[None], where, [c for c in cuts if c < where.positions.shape[1]])
+    return list(y[0].split([len(x) for x in xs]))
+
+
+def packed_in_pieces(layer, xs):
+    return packed(layer, xs, cuts=(1, 4, 5, 11))
+
+
+def packed_token_by_token(layer, xs):
+    return packed(layer, xs, cuts=range(1, sum(map(len, xs))))
+
+
+def left_padded(layer, xs, cuts=()):
+    T = max(map(len, xs)) + 2
+    mask = torch.stack([torch.arange(T) >= T - len(x) for x in xs])
+    rows = torch.stack([torch.cat([noise(T - len(x)), x]) for x in xs])
+    y = go_on(layer, rows, Where.from_mask(mask), [c for c in cuts if c < T])
+    assert y.isfinite().all()
+    return [row[T - len(x) :] for row, x in zip(y, xs, strict=True)]
+
+
+def left_padded_in_pieces(layer, xs):
+    return left_padded(layer, xs, cuts=(1, 3, 4, 9))
+
+
+def right_padded(layer, xs):
+    T = max(map(len, xs)) + 2
+    mask = torch.stack([torch.arange(T) < len(x) for x in xs])
+    rows = torch.stack([torch.cat([x, noise(T - len(x))]) for x in xs])
+    y, _ = layer(rows, Where.from_mask(mask))
+    assert y.isfinite().all()
+    return [row[: len(x)] for row, x in zip(y, xs, strict=True)]
+
+
+def packed_and_padded(layer, xs):
+    """One row: padding, then the sequences end to end, then padding."""
+    ids = torch.cat([torch.full((len(x),), i) for i, x in enumerate(xs)])
+    segments = torch.cat([ids.new_full((3,), -1), ids, ids.new_full((2,), 99)])[None]
+    row = torch.cat([noise(3), *xs, noise(2)])[None]
+    y, _ = layer(row, Where.from_segments(segments, (segments >= 0) & (segments < 99)))
+    assert y.isfinite().all()
+    return list(y[0, 3:-2].split([len(x) for x in xs]))
+
+
+def noise(n):
+    return 100 * torch.randn(n, D, dtype=torch.float64)
+
+
+FORMS = [
+    in_pieces,
+    token_by_token,
+    packed,
+    packed_in_pieces,
+    packed_token_by_token,
+    left_padded,
+    left_padded_in_pieces,
+    right_padded,
+    packed_and_padded,
+]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_law(name):
+    torch.manual_seed(0)
+    layer = CASES[name]().double()
+    for lengths in LENGTHS:
+        xs = [torch.randn(n, D, dtype=torch.float64, requires_grad=True) for n in lengths]
+        weights = [torch.randn(n, D, dtype=torch.float64) for n in lengths]
+        leaves = [*xs, *layer.parameters()]
+
+        def gradients(ys, weights=weights, leaves=leaves):
+            loss = sum((y * w).sum() for y, w in zip(ys, weights, strict=True))
+            return torch.autograd.grad(loss, leaves, allow_unused=True, materialize_grads=True)
+
+        whole = alone(layer, xs)
+        wanted = gradients(whole)
+        for form in FORMS:
+            found = form(layer, xs)
+            report = lambda text, form=form, lengths=lengths: f"{form.__name__}, lengths {lengths}: {text}"  # noqa: E731
+            for a, b in zip(found, whole, strict=True):
+                torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-10, msg=report)
+            for a, b in zip(gradients(found), wanted, strict=True):
+                torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9, msg=report)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_causal(name):
+    """What comes later changes nothing before it, and every token can reach the output of the next."""
+    torch.manual_seed(1)
+    layer = CASES[name]().double()
+    x = torch.randn(1, 9, D, dtype=torch.float64, requires_grad=True)
+    y, _ = layer(x, Where.of(x))
+    for t in (0, 4, 8):
+        (g,) = torch.autograd.grad(y[0, t].sum(), x, retain_graph=True)
+        assert not g[0, t + 1 :].any()
+        assert g[0, t].any()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_autocast(name):
+    """bf16 autocast is finite and near fp32."""
+    torch.manual_seed(2)
+    layer = CASES[name]()
+    x = torch.randn(2, 9, D)
+    for where in (Where.of(x), Where.from_mask(torch.arange(9).expand(2, -1) >= torch.tensor([[0], [3]]))):
+        y, _ = layer(x, where)
+        with torch.autocast("cpu", torch.bfloat16):
+            half, _ = layer(x, where)
+        real = slice(None) if where.valid is None else where.valid
+        assert half.isfinite().all()
+        torch.testing.assert_close(half[real].float(), y[real], rtol=0.1, atol=0.1)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_compiles(name):
+    """One graph on the fast path (torch's own recurrences break it), no wrong result anywhere."""
+    torch._dynamo.reset()
+    torch.manual_seed(3)
+    layer = CASES[name]()
+    whole = layer.mixer.stackable
+    run = torch.compile(lambda x: layer(x, Where.of(x))[0], backend="aot_eager", fullgraph=whole)
+    x = torch.randn(2, 9, D)
+    torch.testing.assert_close(run(x), layer(x, Where.of(x))[0])
+
+
+@pytest.mark.parametrize("name", [n for n in CASES if n not in ("rnn", "lstm", "gru")])
+def test_stacks(name):
+    """Mapped over stacked parameters, with gradients, as populations are trained."""
+    torch.manual_seed(4)
+    layer = CASES[name]()
+    x = torch.randn(3, 2, 5, D)
+    stacked = {n: torch.stack([p.detach() * s for s in (1, 0.5, -1)]) for n, p in layer.named_parameters()}
+
+    def loss(parameters, x):
+        return torch.func.functional_call(layer, parameters, (x, Where.of(x)))[0].square().sum()
+
+    found = torch.func.vmap(torch.func.grad(loss))(stacked, x)
+    for i in range(3):
+        wanted = torch.func.grad(loss)({n: p[i] for n, p in stacked.items()}, x[i])
+        for n in wanted:
+            torch.testing.assert_close(found[n][i], wanted[n], rtol=1e-4, atol=1e-4)
