@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
 from lengthwise.lab.experiment import Evaluation, Experiment, ModelSpec, TaskSpec, Training
 
 LENGTHS = (*range(1, 41), *range(41, 501, 20), 1000, 2000, 4000)
@@ -35,12 +36,14 @@ def make(
         task, ModelSpec(model, options or {}), Training(steps=steps), Evaluation(lengths, samples=samples), seed
     )
     at = lambda n: 0.5 + 0.5 / (1 + (n / hold) ** 3)  # noqa: E731
-    wobble = lambda n: 0.02 * math.sin(n * (seed + 1)) * (0 < n / hold and at(n) < 0.999)  # noqa: E731
+    wobble = lambda n: 0.02 * math.sin(n * (seed + 1)) * (n / hold > 0 and at(n) < 0.999)  # noqa: E731
     correct = {str(n): round(samples * min(1, max(0, at(n) + wobble(n)))) for n in lengths}
     better = {n: min(samples, c + samples // 50) for n, c in correct.items()}
     metrics = []
     for step in range(10, steps + 1, 10):
-        loss = 0.69 * math.exp(-step / (150 + 40 * seed + 5 * len(model) ** 2)) + 0.02 * abs(math.sin(step + seed)) + 1e-4
+        loss = (
+            0.69 * math.exp(-step / (150 + 40 * seed + 5 * len(model) ** 2)) + 0.02 * abs(math.sin(step + seed)) + 1e-4
+        )
         metrics.append({"kind": "train", "step": step, "loss": loss, "length": 1 + step % 40})
         if step % 100 == 0:
             accuracy = 1 - 0.5 * math.exp(-step / (100 + 30 * seed + 3 * len(model) ** 2))

@@ -101,16 +101,21 @@ def _optional() -> Iterator[Check]:
     yield _package("datasets", "reads what `lengthwise export` writes")
     yield _package("pytest", "make test")
     yield _package("hypothesis", "make test")
-    browser = _package("playwright", "")
-    chromium = os.environ.get("LENGTHWISE_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+    driver, chromium = _package("playwright", ""), browser()
     purpose = "tests of the HTML page in a real browser"
-    if browser.status == "ok" and chromium:
-        yield Check("browser", "ok", f"{chromium}, playwright {browser.found}", purpose)
+    if driver.status == "ok" and chromium:
+        yield Check("browser", "ok", f"{chromium}, playwright {driver.found}", purpose)
     else:
-        missing = "playwright" if browser.status != "ok" else "chromium"
+        missing = "playwright" if driver.status != "ok" else "chromium (LENGTHWISE_CHROMIUM names one)"
         yield Check("browser", "absent", f"no {missing}", purpose)
     yield _package("ruff", "make lint")
     yield _package("pyright", "make lint")
+
+
+def browser() -> str | None:
+    """The Chromium that the tests of the page use."""
+    named = os.environ.get("LENGTHWISE_CHROMIUM")
+    return named or next(filter(None, map(shutil.which, ["chromium", "google-chrome", "chromium-browser"])), None)
 
 
 def _package(name: str, purpose: str, required: bool = False) -> Check:

@@ -62,7 +62,7 @@ def page(runs: Sequence[Run], *, title: str | None = None, description: str | No
 {how_to_read(max(part.seeds for part in parts))}
 {how_it_was_run(shown)}
 <footer><p>Made from {len(shown)} run records by Lengthwise. The records are inside this page, as JSON: look for
-<code>id="records"</code> in its source.</p></footer>
+<code>id=&quot;records&quot;</code> in its source.</p></footer>
 </main>
 <script type="application/json" id="records">{embed(shown)}</script>
 </body>

@@ -1,0 +1,59 @@
+# `make` alone shows what there is. Everything lives in .venv; nothing outside this directory is touched, but that
+# `make test` run by root on a machine with apt-get installs Chromium for the tests of the HTML page.
+
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+BIN := .venv/bin
+SETUP := .venv/.setup-done
+DEV := .venv/.dev-done
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-all bench lint docs clean browser
+
+help: ## Show this
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(SETUP) ## The environment, in .venv
+
+$(SETUP): pyproject.toml constraints.txt
+	@if [ -z "$(PYTHON)" ]; then echo "Python 3.11 or newer is needed, and none was found." \
+		"Install one, or name it: make setup PYTHON=/path/to/python3.12" >&2; exit 1; fi
+	@[ -x $(BIN)/python ] || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
+	@touch $@
+
+demo: setup ## PARITY with three models, trained to length 40, tested to 4,000: a page to look at
+	$(BIN)/lengthwise reproduce demo parity --scale laptop --out runs/demo
+	@echo "Open $(CURDIR)/runs/demo/index.html"
+
+test: setup browser ## The tests, but the slow ones
+	$(BIN)/python -m pytest
+
+test-all: setup browser ## All tests
+	$(BIN)/python -m pytest -m "slow or not slow"
+
+bench: setup ## Timings side by side, each checked for correctness first
+	$(BIN)/python -m benchmarks
+
+$(DEV): $(SETUP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+lint: $(DEV) ## ruff, the formatter's opinion, pyright
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/pyright
+
+docs: setup ## Whether every link inside the documents resolves
+	$(BIN)/python -m pytest tests/test_house.py -k documents
+
+clean: ## Remove caches and builds; .venv and runs stay
+	rm -rf build dist .pytest_cache .ruff_cache .hypothesis
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+browser:
+	@if [ -z "$$LENGTHWISE_CHROMIUM" ] && ! command -v chromium >/dev/null && ! command -v google-chrome >/dev/null \
+		&& [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "Installing Chromium for the tests of the page"; \
+		{ apt-get install -y -qq chromium || { apt-get update -qq && apt-get install -y -qq chromium; }; } \
+			>/dev/null 2>&1 || echo "No Chromium could be installed; those tests will be skipped."; fi

@@ -1,0 +1,186 @@
+"""The page, in a real browser: it shows the curve, asks the network for nothing, and fits a telephone."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+
+from lengthwise import report
+from lengthwise.cli.doctor import browser
+from lengthwise.lab.experiment import TaskSpec
+from lengthwise.report.page import page
+
+EVIL = '</script><script>alert("&")</script><b>'
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if not browser():
+        pytest.skip("no Chromium found; LENGTHWISE_CHROMIUM names one")
+    with playwright.sync_playwright() as p:
+        found = p.chromium.launch(executable_path=browser(), args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+@pytest.fixture(scope="module")
+def path(runs, make_run, tmp_path_factory):
+    path = tmp_path_factory.mktemp("page") / "index.html"
+    others = [make_run("lstm", 0, 900, TaskSpec("modular-sum", {"modulus": 3}), lengths=tuple(range(41, 90)))]
+    # A machine whose name is an attack, and a command with markup in it.
+    last = replace(runs[0], result={**runs[0].result, "command": EVIL})
+    return report.html([*runs[1:], last, *others], path)
+
+
+@pytest.fixture(params=["light", "dark"])
+def scheme(request):
+    return request.param
+
+
+def opened(chromium, path, width, scheme="light"):
+    tab = chromium.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+    tab.problems, tab.asked = [], []
+    tab.on("console", lambda m: tab.problems.append(m.text))
+    tab.on("pageerror", lambda e: tab.problems.append(str(e)))
+    tab.on("dialog", lambda d: tab.problems.append(d.message))
+    tab.on("request", lambda r: tab.asked.append(r.url))
+    tab.goto(path.as_uri(), wait_until="networkidle")
+    return tab
+
+
+def test_it_opens_without_errors_or_network(chromium, path):
+    tab = opened(chromium, path, 1200)
+    assert tab.problems == []
+    assert [url for url in tab.asked if not url.startswith("data:")] == [path.as_uri()]
+    assert tab.title() == tab.inner_text("h1")
+    assert "lstm" in tab.inner_text("#task0 table")
+    tab.close()
+
+
+# Each drawing of a model's line takes the same colour as its legend; the line runs over the whole range of lengths.
+CURVES = """() => [...document.querySelectorAll('#task0 figure:first-of-type .plot > div')]
+  .filter(d => d.offsetParent).map(d => [0, 1, 2].map(i => {
+    const lines = [...d.querySelectorAll('path')].filter(p => p.style.stroke === `var(--s${i})` && p.style.fill === 'none');
+    const long = lines.sort((a, b) => b.getTotalLength() - a.getTotalLength())[0];
+    return long ? long.getBoundingClientRect().width / d.getBoundingClientRect().width : 0;
+  }))"""
+
+
+@pytest.mark.parametrize("width", [1200, 375])
+def test_the_curves_are_there(chromium, path, width):
+    tab = opened(chromium, path, width)
+    shown = tab.evaluate(CURVES)
+    assert len(shown) == 1, "the wide drawing or the narrow one, not both"
+    assert all(share > 0.7 for share in shown[0]), shown
+    tab.close()
+
+
+@pytest.mark.parametrize("width", [1200, 375, 360])
+def test_no_sideways_scrolling(chromium, path, width):
+    tab = opened(chromium, path, width)
+    tab.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    beyond = """w => [...document.querySelectorAll('main *')].filter(e => !e.closest('.box, pre, svg')
+        && e.getBoundingClientRect().right > w + 1).map(e => e.outerHTML.slice(0, 80))"""
+    assert tab.evaluate(beyond, width) == []
+    tab.close()
+
+
+def test_text_in_figures_is_readable_on_a_telephone(chromium, path):
+    tab = opened(chromium, path, 360)
+    heights = tab.evaluate(
+        "[...document.querySelectorAll('.narrow svg text')].map(t => t.getBoundingClientRect().height)"
+    )
+    assert len(heights) > 10
+    assert min(heights) >= 10
+    tab.close()
+
+
+# WCAG contrast of every piece of text against what is painted behind it.
+CONTRAST = """() => {
+  const light = c => { const [r, g, b] = c.map(v => (v /= 255) <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4);
+    return .2126 * r + .7152 * g + .0722 * b; };
+  const rgb = s => (s.match(/[\\d.]+/g) || []).map(Number);
+  const behind = e => { for (; e; e = e.parentElement) { const c = rgb(getComputedStyle(e).backgroundColor);
+    if (c.length === 3 || c[3] === 1) return c.slice(0, 3); } return [255, 255, 255]; };
+  return [...document.querySelectorAll('main *')].filter(e => e.checkVisibility() && [...e.childNodes].some(
+      n => n.nodeType === 3 && n.textContent.trim()) && !['title', 'desc'].includes(e.tagName)).map(e => {
+    const style = getComputedStyle(e), ink = e.tagName === 'text' ? style.fill : style.color;
+    const [a, b] = [light(rgb(ink).slice(0, 3)), light(behind(e))];
+    return [(Math.max(a, b) + .05) / (Math.min(a, b) + .05), e.tagName, e.textContent.trim().slice(0, 40)];
+  });
+}"""
+
+
+def test_text_stands_out(chromium, path, scheme):
+    tab = opened(chromium, path, 1200, scheme)
+    found = tab.evaluate(CONTRAST)
+    assert len(found) > 80
+    assert min(found)[0] >= 4.5, min(found)
+    tab.close()
+
+
+def test_lines_stand_out(chromium, path, scheme):
+    tab = opened(chromium, path, 1200, scheme)
+    colours = tab.evaluate(
+        """() => ['--card', ...Array(8).keys()].map(i => getComputedStyle(document.documentElement)
+            .getPropertyValue(i === '--card' ? i : `--s${i}`).trim())"""
+    )
+
+    def light(colour):
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        r, g, b = (c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b
+
+    card, *lines = map(light, colours)
+    for line in lines:
+        assert (max(card, line) + 0.05) / (min(card, line) + 0.05) >= 3
+    assert len(set(colours)) == 9
+    tab.close()
+
+
+def test_dark_is_dark(chromium, path):
+    tab = opened(chromium, path, 1200, "dark")
+    assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 24, 28)"
+    tab.close()
+
+
+def test_the_records_inside_are_the_records(runs, make_run, path):
+    text = path.read_text()
+    inside = re.search(r'<script type="application/json" id="records">(.*?)</script>', text, re.S)
+    data = json.loads(inside[1])
+    assert len(data) == 10
+    commands = {entry["result"]["command"] for entry in data}
+    assert EVIL in commands
+    by_hash = {run.experiment.hash: run for run in runs}
+    for entry in data[:3]:
+        run = by_hash[entry["result"]["hash"]]
+        assert entry["result"]["checkpoints"] == run.result["checkpoints"]
+        assert entry["experiment"] == run.experiment.to_json()
+    assert EVIL not in text
+
+
+def test_figures_have_words_and_own_ids(path):
+    text = path.read_text()
+    ids = re.findall(r'\bid="([^"]+)"', text)
+    assert len(ids) == len(set(ids)), "ids are unique over all figures"
+    for used in re.findall(r'(?:url\(#|href="#)([^)"]+)', text):
+        assert used in ids
+    figures = re.findall(r'<svg [^>]*role="img" aria-labelledby="([^ ]+) ([^"]+)"', text)
+    assert len(figures) == 8  # two sections of two figures, wide and narrow
+    assert all(f'<title id="{a}">' in text and f'<desc id="{b}">' in text for a, b in figures)
+    assert "#fe00" not in text, "every stand-in colour became a variable"
+
+
+def test_same_runs_same_page(runs):
+    assert page(runs) == page(runs)
+
+
+def test_title_and_description_are_the_recipes(runs):
+    text = page(runs, title="A <b>", description="Why & how")
+    assert "<h1>A &lt;b&gt;</h1>" in text
+    assert '<p class="lead">Why &amp; how</p>' in text

@@ -1,0 +1,128 @@
+"""Tables, CSV and data: the right runs in the right groups, and the figures a reader can check."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from lengthwise import Error, report
+from lengthwise.lab.experiment import TaskSpec
+from lengthwise.report.figures import band, curve
+from lengthwise.report.groups import sections
+
+
+def text(runs, width=80):
+    console = Console(width=width, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(report.table(runs))
+    return console.export_text()
+
+
+def test_seeds_are_one_group_and_models_others(runs):
+    (part,) = sections(runs)
+    assert [(g.label, [r.experiment.seed for r in g.runs]) for g in part.groups] == [
+        ("regular-gpt", [0, 1, 2]),
+        ("lstm", [0, 1, 2]),
+        ("transformer", [0, 1, 2]),
+    ]
+    assert [r.label for r in part.ranges] == ["1–40", "41–481", "1,000", "2,000", "4,000"]
+
+
+def test_a_run_given_twice_counts_once(runs):
+    assert [len(g.runs) for g in sections([*runs, *runs])[0].groups] == [3, 3, 3]
+
+
+def test_labels_tell_what_differs(make_run):
+    narrow, wide = make_run(options={"width": 32}), make_run(options={"width": 64})
+    long = make_run(options={"width": 64}, steps=2000)
+    assert [g.label for g in sections([narrow, wide])[0].groups] == ["lstm width=32", "lstm width=64"]
+    labels = [g.label for g in sections([narrow, wide, long, make_run("gru")])[0].groups]
+    assert labels == ["lstm width=32 steps=1000", "lstm width=64 steps=1000", "lstm width=64 steps=2000", "gru"]
+
+
+def test_questions_are_kept_apart(make_run):
+    five, three = TaskSpec("modular-sum", {"modulus": 5}), TaskSpec("modular-sum", {"modulus": 3})
+    parts = sections([make_run(task=five), make_run(task=three), make_run(task=five, lengths=(50, 60))])
+    assert [p.title for p in parts] == ["modular-sum", "modular-sum (modulus=3)", "modular-sum"]
+    assert parts[2].lengths == [50, 60]
+
+
+def test_nothing_to_report_is_said():
+    with pytest.raises(Error, match="no finished run"):
+        report.table([])
+
+
+def test_table_figures_by_hand(make_run):
+    first, second = make_run(seed=0, lengths=(50, 60), samples=10), make_run(seed=1, lengths=(50, 60), samples=10)
+    for run, last in ((first, {"50": 10, "60": 8}), (second, {"50": 6, "60": 4})):
+        run.result["checkpoints"] = {
+            "last": {"step": 9, "correct": last},
+            "best": {"step": 5, "correct": {"50": 7, "60": 7}},
+        }
+    shown = text([first, second])
+    fifty = next(line.split() for line in shown.splitlines() if " 50 " in line)
+    # label, mean ± std, max, Wilson of 16 of 20, best validation ± std
+    assert fifty == ["lstm", "50", "80.0", "±", "28.3", "100.0", "58.4–91.9", "70.0", "±", "0.0"]
+    assert "2 seeds" in shown
+    assert "majority answer" in shown
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_the_table_fits_eighty_columns(runs, seeds):
+    shown = text([run for run in runs if run.experiment.seed < seeds])
+    assert "…" not in shown
+    assert max(map(len, shown.splitlines())) <= 80
+    for word in ("regular-gpt", "53.1k parameters", "95% interval", "best valid.", "4,000"):
+        assert word in shown
+    assert ("±" in shown) == (seeds > 1)
+
+
+def test_csv_has_every_checkpoint_and_length(runs, tmp_path):
+    path = report.csv(runs, tmp_path / "deep" / "results.csv")
+    with open(path, newline="") as file:
+        rows = list(csv.DictReader(file))
+    lengths = len(runs[0].experiment.evaluation.lengths)
+    assert len(rows) == len(runs) * 2 * lengths
+    by_hash = {run.experiment.hash: run for run in runs}
+    for row in rows[:: lengths // 3]:
+        run = by_hash[row["hash"]]
+        correct = run.result["checkpoints"][row["checkpoint"]]["correct"][row["length"]]
+        assert int(row["correct"]) == correct
+        assert float(row["accuracy"]) == correct / 512
+        assert float(row["wilson_low"]) <= correct / 512 <= float(row["wilson_high"])
+        assert json.loads(row["model_options"]) == run.experiment.model.options
+        assert (row["model"], int(row["seed"])) == (run.experiment.model.name, run.experiment.seed)
+    assert list(tmp_path.rglob("*.tmp")) == []
+
+
+def test_data_is_json_and_agrees_with_the_table(runs):
+    data = json.loads(json.dumps(report.data(runs)))
+    (task,) = data["tasks"]
+    assert (task["task"], task["trained_on"]) == ("parity", [1, 40])
+    lstm = task["models"][1]
+    assert (lstm["label"], lstm["seeds"]) == ("lstm", [0, 1, 2])
+    bulk = lstm["ranges"][1]
+    assert (bulk["from"], bulk["to"], bulk["lengths"], bulk["trained"]) == (41, 481, 23, False)
+    assert f"{100 * bulk['last']['mean']:.1f} ± {100 * bulk['last']['std']:.1f}" in text(runs)
+
+
+def test_band_is_the_seeds_or_the_interval(runs):
+    group = sections(runs)[0].groups[1]
+    low, middle, high = band(group, [1000])
+    scores = [run.result["checkpoints"]["last"]["correct"]["1000"] / 512 for run in group.runs]
+    assert (low[0], high[0]) == (min(scores), max(scores))
+    assert middle[0] == pytest.approx(sum(scores) / 3)
+    low, middle, high = band(replace(group, runs=group.runs[:1]), [1000])
+    assert low[0] < middle[0] < high[0] < low[0] + 0.1
+
+
+def test_curves_keep_the_mean(runs):
+    run = runs[0]
+    steps, losses = curve(run, "train", "loss")
+    assert len(steps) <= 80
+    everything = [line["loss"] for line in run.metrics if line["kind"] == "train"]
+    assert sum(losses) / len(losses) == pytest.approx(sum(everything) / len(everything))
+    assert curve(replace(run, metrics=[]), "train", "loss") == ([], [])

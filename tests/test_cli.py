@@ -1,0 +1,220 @@
+"""The command line: what it prints where, its exit codes, and its words when something goes wrong."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lengthwise import lab
+from lengthwise.cli import main
+from lengthwise.cli.progress import Lines, Pace
+
+TINY = ["-s", "training.steps=12", "-s", "training.batch=8", "-s", "evaluation.samples=4", "-s", "model.width=8"]
+TINY += ["-s", "training.validation_samples=8", "--test-lengths", "41:44,60", "--workers", "1", "--device", "cpu"]
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("runs")
+
+
+def bench(root, *more):
+    return main(["bench", "parity", "-m", "lstm", *TINY, "--out", str(root), *more])
+
+
+def test_bench_then_again_then_report(root, capsys):
+    assert bench(root, "--seeds", "2") == 0
+    out, err = capsys.readouterr()
+    assert "lstm" in out
+    assert "2 seeds" in out
+    assert str(root / "index.html") in out
+    assert "[2/2] lstm seed 1:" in err
+    assert "found finished" not in err
+    assert (root / "index.html").read_text().startswith("<!doctype html>")
+
+    assert bench(root, "--seeds", "2", "--json", "--html", str(root / "other.html")) == 0
+    out, err = capsys.readouterr()
+    data = json.loads(out)
+    assert data["failures"] == []
+    assert data["page"] == str(root / "other.html")
+    assert data["tasks"][0]["models"][0]["seeds"] == [0, 1]
+    assert err.count("found finished") == 2
+
+    assert main(["report", str(root), "--csv", str(root / "r.csv"), "--html", str(root)]) == 0
+    out, _ = capsys.readouterr()
+    assert "2 seeds" in out
+    assert (root / "r.csv").read_text().count("\n") == 1 + 2 * 2 * 9
+    command = lab.load(root)[0].result["command"]
+    assert command.startswith("lengthwise bench parity -m lstm")
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (["bench", "parityy", "-m", "lstm"], "Did you mean 'parity'?"),
+        (["bench", "parity", "-m", "lstmm"], "Did you mean 'lstm'?"),
+        (["bench", "parity"], "Missing option '--model'"),
+        (["bench", "parity", "-m", "lstm", "-s", "training.stps=3"], "Did you mean 'training.steps'?"),
+        (["bench", "parity", "-m", "lstm", "--test-lengths", "7:3"], "empty"),
+        (["bench", "parity", "-m", "lstm", "--seeds", "0"], "--seeds"),
+        (["reproduce", "demo", "prity"], "Did you mean 'demo parity'?"),
+        (["reproduce", "demo", "parity", "--scale", "big"], "'smoke', 'laptop', 'paper'"),
+        (["report", "/no/such/place"], "/no/such/place"),
+        (["nonsense"], "lengthwise --help"),
+        (["doctor", "--nonsense"], "lengthwise doctor --help"),
+    ],
+)
+def test_a_wrong_call_is_one_line_and_two(call, words, capsys):
+    assert main(call) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert words in err
+
+
+def test_debug_shows_where(capsys, monkeypatch):
+    assert main(["--debug", "report", "/no/such/place"]) == 2
+    assert "Traceback" in capsys.readouterr().err
+    monkeypatch.setenv("LENGTHWISE_DEBUG", "1")
+    assert main(["report", "/no/such/place"]) == 2
+    assert "Traceback" in capsys.readouterr().err
+    monkeypatch.delenv("LENGTHWISE_DEBUG")
+    assert main(["report", "/no/such/place"]) == 2
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_unwritable_places_are_named(root, tmp_path, capsys):
+    if not list(root.glob("parity*")):
+        bench(root)
+    (tmp_path / "file").write_text("")
+    assert main(["report", str(root), "--html", str(tmp_path / "file" / "x.html")]) == 2
+    assert str(tmp_path / "file") in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("codes", "exit_code"), [([0, 1], 1), ([0, 2], 1), ([2, 2], 2), ([1, 2], 1), ([0, 0], 0)], ids=str
+)
+def test_failed_runs_are_listed_and_the_others_reported(codes, exit_code, root, tmp_path, capsys, monkeypatch):
+    bench(root, "--seeds", "2")
+    capsys.readouterr()
+    runs = lab.load(root)
+    outcomes = [
+        lab.Outcome(
+            run.experiment, error="it broke", traceback="Traceback: here", exit_code=code, log=Path("error.txt")
+        )
+        if code
+        else lab.Outcome(run.experiment, run)
+        for run, code in zip(runs, codes, strict=True)
+    ]
+
+    def run(experiments, root, *, progress, **_):
+        for outcome in outcomes:
+            progress.end(outcome.experiment, outcome)
+        return outcomes
+
+    monkeypatch.setattr(lab, "run", run)
+    assert bench(tmp_path, "--seeds", "2") == exit_code
+    out, err = capsys.readouterr()
+    failed = sum(map(bool, codes))
+    assert err.count("error: lstm seed") == failed
+    assert err.count("traceback: error.txt") == failed
+    assert "Traceback: here" not in err
+    assert ("majority answer" in out) == (failed < 2)
+    assert main(["--debug", "bench", "parity", "-m", "lstm", *TINY, "--out", str(tmp_path), "--json"]) == exit_code
+    out, err = capsys.readouterr()
+    assert [f["error"] for f in json.loads(out)["failures"]] == ["it broke"] * failed
+    assert err.count("Traceback: here") == failed
+
+
+def test_interruption_says_how_to_go_on(tmp_path, capsys, monkeypatch):
+    def run(*_, **__):
+        raise lab.Interrupted("Stopped; all state is kept.")
+
+    monkeypatch.setattr(lab, "run", run)
+    assert bench(tmp_path) == 130
+    err = capsys.readouterr().err
+    assert "Stopped; all state is kept." in err
+    assert f"lengthwise bench parity -m lstm {' '.join(TINY)} --out {tmp_path}" in err
+
+
+@pytest.mark.parametrize("name", ["list", "doctor"])
+def test_json_is_alone_on_stdout(name, capsys):
+    assert main([name, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)
+    assert main([name]) == 0
+    assert "{" not in capsys.readouterr().out
+
+
+def test_list_has_every_name(capsys):
+    from lengthwise import models, recipes, tasks
+
+    main(["list"])
+    out = capsys.readouterr().out
+    for name in (*tasks.available(), *models.available(), *recipes.available()):
+        assert f" {name} " in out
+
+
+def test_doctor_says_what_is_missing(capsys, monkeypatch):
+    from lengthwise.cli import doctor
+
+    monkeypatch.setattr(
+        doctor, "_package", lambda name, purpose, required=False: doctor.Check(name, "bad", "x", purpose)
+    )
+    assert main(["doctor"]) == 1
+    assert "✗" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("verb", [[], ["list"], ["bench"], ["reproduce"], ["report"], ["doctor"]])
+def test_help_has_an_example(verb, capsys):
+    assert main([*verb, "--help"]) == 0
+    out = capsys.readouterr().out
+    assert "lengthwise " + " ".join(verb) in out
+    assert "Example:" in out or not verb
+    assert "--json" in out or not verb
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys; from lengthwise.cli import main; main(['--help']); "
+        "print([m for m in ('torch', 'transformers', 'pandas', 'matplotlib') if m in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"
+
+
+def test_lines_are_not_a_flood(root, capsys):
+    bench(root)
+    capsys.readouterr()
+    run = lab.load(root)[0]
+    e = run.experiment
+    watch = Lines([e], lines := Recorder())
+    watch.begin(e)
+    for step in range(1, 1001):
+        watch.advance(e, step, 1000, 0.5, "train")
+    for done in range(1, 51):
+        watch.advance(e, done, 50, 0.0, "test last")
+    watch.end(e, lab.Outcome(e, run))
+    assert 11 <= len(lines.said) <= 14
+    assert "step 500/1000" in "\n".join(lines.said)
+    assert "% at 41–44" in lines.said[-1]
+
+
+class Recorder:
+    def __init__(self):
+        self.said = []
+
+    def print(self, text, **_):
+        self.said.append(text)
+
+
+def test_pace_counts_from_where_it_was_resumed(monkeypatch):
+    now = iter([100.0, 102.0])
+    monkeypatch.setattr("time.monotonic", lambda: next(now))
+    pace = Pace()
+    assert pace.say(700, 1000) == ""
+    assert pace.say(800, 1000) == "50 steps/s, 4.0 s left"

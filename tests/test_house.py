@@ -1,0 +1,138 @@
+"""The house rules that a machine can check: who imports whom, what an import costs, and that documents tell the truth."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "lengthwise"
+ROOMS = [
+    "ops",
+    "automata",
+    "positions",
+    "mixers",
+    "models",
+    "tasks",
+    "lab",
+    "insight",
+    "proof",
+    "report",
+    "recipes",
+    "cli",
+]
+FOUNDATION = {"errors", "seeds"}
+MODULES = sorted(SOURCE.rglob("*.py"))
+DOCUMENTS = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")})
+
+
+def allowed(room: str) -> set[str]:
+    """The rooms a room may import from."""
+    if room in ("ops", "automata"):
+        return set()
+    if room == "tasks":
+        return {"automata"}
+    earlier = set(ROOMS[: ROOMS.index(room)])
+    return earlier - {"tasks", "automata"} if room == "models" else earlier
+
+
+def imported(path: Path, text: str) -> Iterator[str]:
+    """The rooms and foundation modules that a module of the library imports, anywhere in it."""
+    package = ["lengthwise", *path.relative_to(SOURCE).parent.parts]
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            base = [*base, *(node.module or "").split(".")] if node.module else base
+            names = [".".join([*base, alias.name]) for alias in node.names]
+        else:
+            continue
+        for name in names:
+            parts = name.split(".")
+            if parts[0] == "lengthwise" and len(parts) > 1:
+                yield parts[1]
+
+
+def test_imports_are_read_as_python_reads_them():
+    text = "from ..lab import Run\nfrom .. import tasks, Error\nimport lengthwise.models.block\nfrom . import x"
+    assert list(imported(SOURCE / "report" / "a.py", text)) == ["lab", "tasks", "Error", "models", "report"]
+    assert list(imported(SOURCE / "a.py", "from .errors import Error")) == ["errors"]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_a_room_imports_only_from_rooms_before_it(path):
+    room = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+    found = set(imported(path, path.read_text())) - {room}
+    if room in FOUNDATION:
+        assert found <= FOUNDATION
+    elif room != "__init__":
+        assert room in ROOMS, f"{room} is no room: add it to docs/architecture.md and to this test"
+        assert found & set(ROOMS) <= allowed(room)
+        assert found - set(ROOMS) <= FOUNDATION | {"Error", "__version__"}
+
+
+def test_the_rooms_are_those_of_the_document():
+    line = re.search(r"^ {4}(ops, automata, .*)$", (ROOT / "docs" / "architecture.md").read_text(), re.M)
+    assert line
+    assert line[1].split(", ") == ROOMS
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_nothing_is_unpickled(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            names = {alias.name for alias in node.names} | {getattr(node, "module", None)}
+            assert not names & {"pickle", "cloudpickle", "dill", "joblib", "shelve"}
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "load":
+            assert not (isinstance(node.func.value, ast.Name) and node.func.value.id == "torch"), "torch.load unpickles"
+
+
+def test_importing_costs_little_beyond_torch():
+    code = (
+        "import time, sys, torch; t = time.perf_counter(); import lengthwise; "
+        "from lengthwise import ops, Error; print(time.perf_counter() - t); "
+        "print(*[m for m in ('transformers', 'triton') if m in sys.modules and m not in before])"
+    ).replace("import lengthwise;", "before = set(sys.modules); import lengthwise;", 1)
+    runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(3)]
+    seconds = [float(run.stdout.splitlines()[0]) for run in runs]
+    assert min(seconds) < 1
+    assert runs[0].stdout.splitlines()[1:] in ([], [""])
+
+
+def test_every_file_is_short():
+    long = {str(p.relative_to(ROOT)): n for p in MODULES if (n := len(p.read_text().splitlines())) > 300}
+    assert long == {}
+
+
+def slug(heading: str) -> str:
+    """The anchor of a heading, as the usual renderers make it."""
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_in_documents_resolve(path):
+    text = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.S | re.M)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text) + re.findall(r'(?:src|srcset|href)="([^"]+)"', text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        file, _, anchor = target.partition("#")
+        aim = (path.parent / file).resolve() if file else path
+        assert aim.exists(), f"{target} leads nowhere"
+        if anchor and aim.suffix == ".md":
+            assert anchor in {slug(h) for h in re.findall(r"^#+ (.*)$", aim.read_text(), re.M)}, f"no heading {target}"
+
+
+def test_the_readmes_python_runs(tmp_path):
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.S | re.M)
+    if not blocks:
+        pytest.skip("README.md has no Python in it")
+    # One program, as a reader types it: later blocks use the names of earlier ones.
+    done = subprocess.run([sys.executable, "-c", "\n".join(blocks)], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
