@@ -1,0 +1,94 @@
+"""Depth by length: integers, the last position's short way, and rows of different lengths in one batch."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lengthwise.models import LengthwiseForCausalLM, presets
+from lengthwise.models.depth import groups
+
+BATCHED = {
+    "regular-gpt": lambda: presets.regular_gpt(5, 4, width=16, heads=2),
+    "regular-gpt post drop": lambda: presets.regular_gpt(5, 4, width=16, heads=2, norm="post", missing="drop"),
+    "regular-gpt 3/2": lambda: presets.regular_gpt(5, 4, width=16, heads=2, chunk=3, thickness=2),
+    "transformer": lambda: presets.transformer(5, 4, width=16, heads=2, layers=2),
+    "transformer none": lambda: presets.transformer(5, 4, width=16, heads=2, layers=2, position="none"),
+    "transformer learned": lambda: presets.transformer(5, 4, width=16, heads=2, layers=2, position="learned"),
+    "transformer-xl": lambda: presets.transformer_xl(5, 4, width=16, heads=2, layers=2),
+    "rnn": lambda: presets.rnn(5, 4, width=16, layers=2),
+    "lstm": lambda: presets.lstm(5, 4, width=16, layers=2),
+    "gru": lambda: presets.gru(5, 4, width=16, layers=2),
+}
+
+
+def make(config):
+    torch.manual_seed(0)
+    model = LengthwiseForCausalLM(config).double().eval()
+    for p in model.parameters():
+        torch.nn.init.normal_(p, std=0.4)
+    return model
+
+
+@given(st.integers(1, 10**6), st.integers(2, 9))
+def test_groups_is_the_integer_logarithm(n, C):
+    L = groups(n, C)
+    assert C**L >= n
+    assert L == 1 or C ** (L - 1) < n
+
+
+@pytest.mark.parametrize("K", [1, 2])
+@pytest.mark.parametrize("C", [2, 3, 5])
+def test_last_position_equals_dense(C, K):
+    model = make(presets.regular_gpt(5, 4, width=8, heads=2, chunk=C, thickness=K))
+    lengths = list(range(1, 71)) if C == 2 and K == 1 else [*range(1, 12), 24, 25, 26, 27, 28, 31, 32, 33, 64, 70]
+    with torch.no_grad():
+        for T in lengths:
+            tokens = torch.randint(0, 5, (2, T))
+            dense, last = model(tokens).logits[:, -1:], model(tokens, logits_to_keep=1).logits
+            torch.testing.assert_close(last, dense, rtol=1e-12, atol=1e-12)
+
+
+def test_last_position_has_the_dense_gradients():
+    model = make(presets.regular_gpt(5, 4, width=8, heads=2, chunk=3, thickness=2))
+    tokens = torch.randint(0, 5, (3, 29))
+    found, wanted = (
+        torch.autograd.grad(model(tokens, logits_to_keep=keep).logits[:, -1].square().sum(), list(model.parameters()))
+        for keep in (1, 0)
+    )
+    for a, b in zip(found, wanted, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", BATCHED)
+def test_a_batch_gives_every_row_its_unpadded_logits(name):
+    model = make(BATCHED[name]())
+    lengths = [1, 2, 3, 4, 5, 8, 9, 16, 17, 27, 28]
+    rows = [torch.randint(0, 5, (n,)) for n in lengths]
+    T = max(lengths) + 3
+    with torch.no_grad():
+        alone = [model(row[None]).logits[0] for row in rows]
+        for left in (True, False):
+            tokens, mask = torch.randint(0, 5, (2, len(rows), T))
+            for i, row in enumerate(rows):
+                part = slice(T - len(row), None) if left else slice(len(row))
+                tokens[i, part], mask[i], mask[i, part] = row, 0, 1
+            dense = model(tokens, attention_mask=mask).logits
+            last = model(tokens, attention_mask=mask, logits_to_keep=1).logits
+            for i, wanted in enumerate(alone):
+                torch.testing.assert_close(dense[i, mask[i].bool()], wanted, rtol=1e-10, atol=1e-10)
+                torch.testing.assert_close(last[i, 0], wanted[-1], rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", BATCHED)
+def test_a_packed_row_gives_every_sequence_its_own_logits(name):
+    model = make(BATCHED[name]())
+    rows = [torch.randint(0, 5, (n,)) for n in (1, 9, 2, 17, 5)]
+    ids = torch.cat([torch.full((len(row),), i) for i, row in enumerate(rows)])[None]
+    with torch.no_grad():
+        wanted = torch.cat([model(row[None]).logits[0] for row in rows])
+        torch.testing.assert_close(model(torch.cat(rows)[None], segment_ids=ids).logits[0], wanted)
+        last = model(torch.cat(rows)[None], segment_ids=ids, logits_to_keep=1).logits
+        torch.testing.assert_close(last[0], wanted[-1:])
