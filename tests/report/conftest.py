@@ -41,9 +41,8 @@ def make(
     better = {n: min(samples, c + samples // 50) for n, c in correct.items()}
     metrics = []
     for step in range(10, steps + 1, 10):
-        loss = (
-            0.69 * math.exp(-step / (150 + 40 * seed + 5 * len(model) ** 2)) + 0.02 * abs(math.sin(step + seed)) + 1e-4
-        )
+        slowness = 150 + 40 * seed + 5 * len(model) ** 2
+        loss = 0.69 * math.exp(-step / slowness) + 0.02 * abs(math.sin(step + seed)) + 1e-4
         metrics.append({"kind": "train", "step": step, "loss": loss, "length": 1 + step % 40})
         if step % 100 == 0:
             accuracy = 1 - 0.5 * math.exp(-step / (100 + 30 * seed + 3 * len(model) ** 2))

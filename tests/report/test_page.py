@@ -64,7 +64,8 @@ def test_it_opens_without_errors_or_network(chromium, path):
 # Each drawing of a model's line takes the same colour as its legend; the line runs over the whole range of lengths.
 CURVES = """() => [...document.querySelectorAll('#task0 figure:first-of-type .plot > div')]
   .filter(d => d.offsetParent).map(d => [0, 1, 2].map(i => {
-    const lines = [...d.querySelectorAll('path')].filter(p => p.style.stroke === `var(--s${i})` && p.style.fill === 'none');
+    const lines = [...d.querySelectorAll('path')].filter(
+      p => p.style.stroke === `var(--s${i})` && p.style.fill === 'none');
     const long = lines.sort((a, b) => b.getTotalLength() - a.getTotalLength())[0];
     return long ? long.getBoundingClientRect().width / d.getBoundingClientRect().width : 0;
   }))"""
