@@ -63,6 +63,8 @@ def test_bench_then_again_then_report(root, capsys):
         (["bench", "parity", "-m", "lstm", "--seeds", "0"], "--seeds"),
         (["reproduce", "demo", "prity"], "Did you mean 'demo parity'?"),
         (["reproduce", "demo", "parity", "--scale", "big"], "'smoke', 'laptop', 'paper'"),
+        (["export", "parity", "--lengths", "4", "--out", "/tmp/x", "-s", "model.width=3"], "model.width"),
+        (["export", "parity", "--lengths", "0", "--out", "/tmp/x"], "at least 1"),
         (["report", "/no/such/place"], "/no/such/place"),
         (["nonsense"], "lengthwise --help"),
         (["doctor", "--nonsense"], "lengthwise doctor --help"),
@@ -142,6 +144,20 @@ def test_interruption_says_how_to_go_on(tmp_path, capsys, monkeypatch):
     assert f"lengthwise bench parity -m lstm {' '.join(TINY)} --out {tmp_path}" in err
 
 
+def test_export_writes_the_strings_that_bench_tests_on(tmp_path, capsys):
+    from lengthwise import tasks
+
+    call = ["export", "modular-sum", "--lengths", "4:6", "--samples", "3", "--seed", "7", "-s", "task.modulus=3"]
+    assert main([*call, "--out", str(tmp_path / "data"), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["lengths"], said["directory"]) == ([4, 5, 6], str(tmp_path / "data"))
+    lines = (tmp_path / "data" / "data" / "length_5.jsonl").read_text().splitlines()
+    strings = tasks.get("modular-sum", modulus=3).test_set(5, 3, seed=7)
+    assert [json.loads(line)["tokens"] for line in lines] == strings.tokens.tolist()
+    assert main([*call, "--out", str(tmp_path / "data")]) == 2
+    assert "not an empty directory" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", ["list", "doctor"])
 def test_json_is_alone_on_stdout(name, capsys):
     assert main([name, "--json"]) == 0
@@ -169,7 +185,7 @@ def test_doctor_says_what_is_missing(capsys, monkeypatch):
     assert "✗" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("verb", [[], ["list"], ["bench"], ["reproduce"], ["report"], ["doctor"]])
+@pytest.mark.parametrize("verb", [[], ["list"], ["bench"], ["reproduce"], ["report"], ["export"], ["doctor"]])
 def test_help_has_an_example(verb, capsys):
     assert main([*verb, "--help"]) == 0
     out = capsys.readouterr().out

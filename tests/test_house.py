@@ -1,4 +1,4 @@
-"""The house rules that a machine can check: who imports whom, what an import costs, and that documents tell the truth."""
+"""House rules that a machine can check: who imports whom, what an import costs, whether documents tell the truth."""
 
 from __future__ import annotations
 

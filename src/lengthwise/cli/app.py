@@ -21,6 +21,7 @@ from ..errors import Error
 from . import console
 from .bench import bench
 from .doctor import doctor
+from .export import export
 from .list import list_names
 from .reproduce import reproduce
 from .show import report_runs
@@ -38,6 +39,7 @@ app.command("list")(list_names)
 app.command("bench")(bench)
 app.command("reproduce")(reproduce)
 app.command("report")(report_runs)
+app.command("export")(export)
 app.command("doctor")(doctor)
 
 # Newer typer carries its own copy of click, so the base class of "the call is wrong" is found, not imported.

@@ -44,7 +44,7 @@ def band(group: Group, lengths: Sequence[int]) -> tuple[list[float], list[float]
     middle = [statistics.fmean(values) for values in found]
     if len(group.runs) > 1:
         return [min(v) for v in found], middle, [max(v) for v in found]
-    n = group.runs[0].result["samples"]
+    n = group.first.result["samples"]
     ends = [wilson(round(a * n), n) for a in middle]
     return [low for low, _ in ends], middle, [high for _, high in ends]
 

@@ -32,7 +32,11 @@ class Group:
     @property
     def experiment(self) -> Experiment:
         """What all its runs share (their seed aside)."""
-        return self.runs[0].experiment
+        return self.first.experiment
+
+    @property
+    def first(self) -> Run:
+        return self.runs[0]
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,7 @@ class Section:
     @property
     def baseline(self) -> dict[int, float]:
         """The accuracy of the best constant answer, by length."""
-        return {n: self.groups[0].runs[0].result["baseline"][str(n)] for n in self.lengths}
+        return {n: self.groups[0].first.result["baseline"][str(n)] for n in self.lengths}
 
     @property
     def seeds(self) -> int:

@@ -39,7 +39,7 @@ def page(runs: Sequence[Run], *, title: str | None = None, description: str | No
     shown = [run for part in parts for group in part.groups for run in group.runs]
     title = title or f"{', '.join(dict.fromkeys(part.title for part in parts))}: trained short, tested long"
     lead = description or "How well each model does at lengths it was never trained on."
-    css = files(__package__).joinpath("page.css").read_text(encoding="utf-8")
+    css = files("lengthwise.report").joinpath("page.css").read_text(encoding="utf-8")
     body = "\n".join(_section(part, f"task{i}") for i, part in enumerate(parts))
     return f"""<!doctype html>
 <html lang="en">
@@ -143,7 +143,7 @@ def _table(part: Section) -> str:
 def _row(group: Group, part: Section, i: int) -> str:
     seconds = statistics.fmean(run.result["seconds"]["train"] for run in group.runs)
     seeds = f"{len(group.runs)} seeds" if len(group.runs) > 1 else "1 seed"
-    about = f"{count(group.runs[0].result['parameters'])} parameters · {seeds}<br>{duration(seconds)} of training"
+    about = f"{count(group.first.result['parameters'])} parameters · {seeds}<br>{duration(seconds)} of training"
     cells = []
     for r in part.ranges:
         s, best = summary(group.runs, r.lengths), summary(group.runs, r.lengths, "best")

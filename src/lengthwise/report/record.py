@@ -36,7 +36,7 @@ def _group(group: Group, part: Section) -> dict[str, Any]:
         "model": group.experiment.model.name,
         "options": group.experiment.model.options,
         "seeds": [run.experiment.seed for run in group.runs],
-        "parameters": group.runs[0].result["parameters"],
+        "parameters": group.first.result["parameters"],
         "train_seconds": statistics.fmean(run.result["seconds"]["train"] for run in group.runs),
         "ranges": [_range(group, r) for r in part.ranges],
         "runs": [str(run.path) for run in group.runs],

@@ -10,6 +10,7 @@ import io
 import re
 from dataclasses import dataclass
 from html import escape
+from typing import Any
 
 import matplotlib
 from matplotlib.figure import Figure
@@ -39,7 +40,7 @@ class Style:
         return cls(f"s{i % SERIES}", DASHES[(i + i // SERIES) % len(DASHES)], MARKERS[i % len(MARKERS)])
 
 
-SETTINGS = {
+SETTINGS: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "lengthwise",
     "font.size": 12,

@@ -67,8 +67,8 @@ def _section(part: Section) -> Table:
 def _about(group: Group) -> Text:
     seconds = statistics.fmean(run.result["seconds"]["train"] for run in group.runs)
     seeds = len(group.runs)
-    facts = f"{count(group.runs[0].result['parameters'])} parameters\n{duration(seconds)}"
-    facts += f", {seeds} seeds" if seeds > 1 else f", seed {group.runs[0].experiment.seed}"
+    facts = f"{count(group.first.result['parameters'])} parameters\n{duration(seconds)}"
+    facts += f", {seeds} seeds" if seeds > 1 else f", seed {group.first.experiment.seed}"
     return Text.assemble((group.label, "bold"), "\n", (facts, "dim"))
 
 
