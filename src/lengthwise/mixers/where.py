@@ -44,7 +44,8 @@ class Where:
         if not torch.compiler.is_compiling() and (valid.int().diff(dim=1).abs().sum(1) + valid[:, 0].int() > 2).any():
             raise Error(
                 "attention_mask: the real tokens of a row must stand together, got padding between two of them. "
-                "Pad on the left or on the right only."
+                "Pad on the left or on the right only. (generate() guesses a mask wherever pad_token_id occurs in the "
+                "text; give it the true attention_mask.)"
             )
         columns = torch.arange(mask.shape[1], device=mask.device)
         positions = columns - valid.long().argmax(1, keepdim=True)

@@ -1,0 +1,250 @@
+"""The Hugging Face side: saving, loading, generating, losses, compiling, stacking."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+import torch
+from torch.func import functional_call, grad, vmap
+from transformers import AutoModelForCausalLM
+
+from lengthwise import models
+from lengthwise.errors import Error, ShapeError, UnknownName
+from lengthwise.mixers import Where
+from lengthwise.models import LengthwiseConfig, LengthwiseForCausalLM, presets
+
+SMALL = {
+    "regular-gpt": lambda **k: presets.regular_gpt(5, width=16, heads=2, thickness=2, **k),
+    "transformer": lambda **k: presets.transformer(5, width=16, heads=2, layers=2, **k),
+    "transformer learned": lambda **k: presets.transformer(5, width=16, heads=2, layers=2, position="learned", **k),
+    "transformer-xl": lambda **k: presets.transformer_xl(5, width=16, heads=2, layers=2, **k),
+    "rnn": lambda **k: presets.rnn(5, width=16, **k),
+    "lstm": lambda **k: presets.lstm(5, width=16, **k),
+    "gru": lambda **k: presets.gru(5, width=16, **k),
+}
+ATTENTIVE = ["regular-gpt", "transformer", "transformer learned", "transformer-xl"]
+
+
+def make(name, **options):
+    torch.manual_seed(0)
+    return LengthwiseForCausalLM(SMALL[name](**options)).eval()
+
+
+LOAD = """
+import sys, torch, lengthwise.models
+from transformers import AutoModelForCausalLM
+for folder in sys.argv[1:]:
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    wanted = torch.load(folder + "/wanted.pt")
+    state = model.state_dict()
+    assert state.keys() == wanted["state"].keys(), state.keys() ^ wanted["state"].keys()
+    for name, tensor in wanted["state"].items():
+        assert torch.equal(state[name], tensor), name
+    with torch.no_grad():
+        torch.testing.assert_close(model(wanted["tokens"]).logits, wanted["logits"], rtol=1e-4, atol=1e-4)
+    if model.config.tie_word_embeddings:
+        assert model.head.weight is model.embedding.weight
+print("all the same")
+"""
+
+
+def test_a_fresh_process_loads_the_same_bits(tmp_path):
+    folders = []
+    for i, (name, options) in enumerate([(n, {}) for n in SMALL] + [(n, {"tie_word_embeddings": True}) for n in ATTENTIVE[:2]]):
+        model, folder = make(name, **options), tmp_path / str(i)
+        with torch.no_grad():
+            for p in model.parameters():
+                p.normal_()
+        model.save_pretrained(folder)
+        tokens = torch.randint(0, 5, (2, 9))
+        with torch.no_grad():
+            wanted = {"state": model.state_dict(), "tokens": tokens, "logits": model(tokens).logits}
+        torch.save(wanted, folder / "wanted.pt")
+        folders.append(str(folder))
+    run = subprocess.run([sys.executable, "-c", LOAD, *folders], capture_output=True, text=True)
+    assert run.stdout.strip() == "all the same", run.stderr[-2000:]
+
+
+@pytest.mark.parametrize("name", ["regular-gpt", "transformer-xl", "lstm"])
+def test_generate_is_the_argmax_loop(name):
+    model = make(name)
+    rows = [torch.randint(0, 5, (n,)) for n in (3, 6)]
+    wanted = []
+    for row in rows:
+        text = row[None]
+        with torch.no_grad():
+            for _ in range(7):
+                text = torch.cat([text, model(text).logits[:, -1:].argmax(-1)], 1)
+        wanted.append(text[0, len(row) :])
+        true = torch.ones_like(row)[None]
+        found = model.generate(row[None], attention_mask=true, max_new_tokens=7, do_sample=False, pad_token_id=0)
+        assert torch.equal(found, text)
+    tokens, mask = torch.zeros(2, 6, dtype=torch.long), torch.zeros(2, 6, dtype=torch.long)
+    for i, row in enumerate(rows):
+        tokens[i, 6 - len(row) :], mask[i, 6 - len(row) :] = row, 1
+    found = model.generate(tokens, attention_mask=mask, max_new_tokens=7, do_sample=False, pad_token_id=0)
+    assert torch.equal(found[:, 6:], torch.stack(wanted))
+
+
+def test_labels_are_shifted_and_never_cross_sequences():
+    model = make("transformer")
+    tokens = torch.randint(0, 5, (1, 8))
+    labels = tokens.clone()
+    labels[0, 5] = -100
+    out = model(tokens, labels=labels)
+    logp = out.logits[0].log_softmax(-1)
+    asked = [t for t in range(1, 8) if t != 5]
+    wanted = -torch.stack([logp[t - 1, tokens[0, t]] for t in asked]).mean()
+    torch.testing.assert_close(out.loss, wanted)
+    ids = torch.tensor([[0, 0, 0, 1, 1, 1, 1, 1]])
+    out = model(tokens, labels=labels, segment_ids=ids)
+    logp = out.logits[0].log_softmax(-1)
+    wanted = -torch.stack([logp[t - 1, tokens[0, t]] for t in asked if t != 3]).mean()
+    torch.testing.assert_close(out.loss, wanted)
+    assert torch.equal(model(tokens, labels=labels, segment_ids=ids, return_dict=False)[0], out.loss)
+
+
+def test_logits_to_keep():
+    model, tokens = make("transformer"), torch.randint(0, 5, (2, 8))
+    whole = model(tokens).logits
+    torch.testing.assert_close(model(tokens, logits_to_keep=3).logits, whole[:, -3:])
+    index = torch.tensor([1, 4])
+    torch.testing.assert_close(model(tokens, logits_to_keep=index).logits, whole[:, index])
+
+
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("last", [0, 1])
+def test_compiles(name, last):
+    torch._dynamo.reset()
+    model, tokens = make(name), torch.randint(0, 5, (2, 9))
+    run = torch.compile(
+        lambda t: model(t, logits_to_keep=last).logits, backend="aot_eager", fullgraph=name in ATTENTIVE
+    )
+    torch.testing.assert_close(run(tokens), model(tokens, logits_to_keep=last).logits)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["regular-gpt", "transformer-xl"])
+def test_compiles_to_machine_code(name):
+    torch._dynamo.reset()
+    model, tokens = make(name), torch.randint(0, 5, (2, 9))
+    run = torch.compile(lambda t: model(t).logits, fullgraph=True)
+    torch.testing.assert_close(run(tokens), model(tokens).logits, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_autocast_is_near_fp32(name):
+    model, tokens = make(name), torch.randint(0, 5, (4, 33))
+    for last in (0, 1):
+        with torch.autocast("cpu", torch.bfloat16):
+            half = model(tokens, logits_to_keep=last).logits.float()
+        assert half.isfinite().all()
+        torch.testing.assert_close(half, model(tokens, logits_to_keep=last).logits, rtol=0.1, atol=0.15)
+
+
+@pytest.mark.parametrize("name", models.available())
+def test_stackable_tells_the_truth(name):
+    small = {"width": 8} | ({"heads": 2} if "heads" in models.options(name) else {})
+    tagger = models.build(name, vocab_size=3, num_outputs=3, **small)
+    assert tagger.stackable == (name not in ("rnn", "lstm", "gru"))
+    if not tagger.stackable:
+        return
+    tokens = torch.randint(0, 3, (3, 2, 5))
+    stacked = {n: torch.stack([p.detach(), p.detach() * 0.5, -p.detach()]) for n, p in tagger.named_parameters()}
+    for last in (False, True):
+
+        def loss(parameters, tokens, last=last):
+            return functional_call(tagger, parameters, (tokens,), {"last": last}).square().sum()
+
+        found = vmap(grad(loss), randomness="error")(stacked, tokens)
+        for i in range(3):
+            for n, wanted in grad(loss)({n: p[i] for n, p in stacked.items()}, tokens[i]).items():
+                torch.testing.assert_close(found[n][i], wanted, rtol=1e-3, atol=1e-4)
+
+
+def test_norm_and_block_do_as_named():
+    post = make("regular-gpt", norm="post")
+    assert isinstance(post.norm, torch.nn.Identity)
+    x = torch.randn(1, 4, 16)
+    layer = post.depth.layers[0]
+    y, _ = layer(x, _where(x, post))
+    h = layer.mixer_norm(x + layer.mixer(x, where=_where(x, post))[0])
+    torch.testing.assert_close(y, layer.feed_norm(h + layer.down(torch.nn.functional.gelu(layer.up(h)))))
+    pre = make("regular-gpt", norm="pre", activation="relu")
+    layer = pre.depth.layers[0]
+    y, _ = layer(x, _where(x, pre))
+    h = x + layer.mixer(layer.mixer_norm(x), where=_where(x, pre))[0]
+    torch.testing.assert_close(y, h + layer.down(layer.up(layer.feed_norm(h)).relu()))
+
+
+def _where(x, model):
+    return replace(Where.of(x), pad=model.pad)
+
+
+def test_layers_may_differ():
+    config = LengthwiseConfig(
+        vocab_size=3, width=8, mixer=[{"name": "softmax", "heads": 2}, {"name": "lstm"}], depth={"name": "fixed", "layers": 2}
+    )
+    names = [type(m).__name__ for m in LengthwiseForCausalLM(config).mixers()]
+    assert names == ["Softmax", "Recurrent"]
+
+
+def test_dropout_acts_only_in_training():
+    model, tokens = make("transformer", dropout=0.5), torch.randint(0, 5, (2, 8))
+    assert torch.equal(model(tokens).logits, model(tokens).logits)
+    model.train()
+    assert not torch.equal(model(tokens).logits, model(tokens).logits)
+
+
+@pytest.mark.parametrize(
+    ("config", "error", "words"),
+    [
+        ({"mixer": {"name": "softmaxx"}}, UnknownName, "Did you mean 'softmax'"),
+        ({"mixer": {"heads": 2}}, Error, '"name"'),
+        ({"mixer": {"name": "softmax", "head": 2}}, Error, "does not take"),
+        ({"mixer": {"name": "softmax", "heads": 3}}, Error, "heads must divide the width, got 3 heads and width 64"),
+        ({"mixer": [{"name": "softmax"}]}, Error, "1 mixers for 5 layers"),
+        ({"position": {"name": "sinusoid"}}, UnknownName, "sinusoidal"),
+        ({"position": {"name": "transformer-xl"}, "mixer": {"name": "lstm"}}, Error, "takes no positions"),
+        ({"depth": {"name": "adaptiv"}}, UnknownName, "adaptive"),
+        ({"depth": {"name": "fixed", "chunk": 2}}, UnknownName, "layers"),
+        ({"depth": {"name": "fixed", "layers": 0}}, Error, "at least 1 layer, got 0"),
+        ({"block": {"norms": "pre"}}, UnknownName, "norm"),
+        ({"block": {"norm": "middle"}}, Error, "pre or post, got 'middle'"),
+        ({"num_outputs": 3, "tie_word_embeddings": True}, Error, "num_outputs = vocab_size, got 3 and 2"),
+        ({"vocab_size": 0}, Error, "vocab_size must be at least 1"),
+        (
+            {"mixer": {"name": "sliding-dilated", "chunk": 3}, "depth": {"name": "adaptive", "chunk": 2}},
+            Error,
+            "one chunk, got 3 and 2",
+        ),
+    ],
+)
+def test_refuses_configs(config, error, words):
+    with pytest.raises(error, match=words):
+        LengthwiseForCausalLM(LengthwiseConfig(**config))
+
+
+def test_refuses_calls():
+    model, tokens = make("regular-gpt"), torch.zeros(2, 4, dtype=torch.long)
+    with pytest.raises(ShapeError, match="T >= 1"):
+        model(tokens[:, :0])
+    with pytest.raises(ShapeError, match="attention_mask must be shaped"):
+        model(tokens, attention_mask=torch.ones(2, 5))
+    with pytest.raises(Error, match="padding between"):
+        model(tokens, attention_mask=torch.tensor([[1, 0, 1, 1], [1, 1, 1, 1]]))
+    with pytest.raises(Error, match="logits_to_keep at 0"):
+        model(tokens, labels=tokens, logits_to_keep=1)
+
+
+def test_importing_lengthwise_leaves_transformers_alone():
+    code = "import sys, lengthwise, lengthwise.mixers, lengthwise.ops; print('transformers' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"
+
+
+def test_auto_classes_know_it():
+    model = AutoModelForCausalLM.from_config(presets.lstm(3, width=8))
+    assert isinstance(model, LengthwiseForCausalLM)
