@@ -53,7 +53,9 @@ print("all the same")
 
 def test_a_fresh_process_loads_the_same_bits(tmp_path):
     folders = []
-    for i, (name, options) in enumerate([(n, {}) for n in SMALL] + [(n, {"tie_word_embeddings": True}) for n in ATTENTIVE[:2]]):
+    for i, (name, options) in enumerate(
+        [(n, {}) for n in SMALL] + [(n, {"tie_word_embeddings": True}) for n in ATTENTIVE[:2]]
+    ):
         model, folder = make(name, **options), tmp_path / str(i)
         with torch.no_grad():
             for p in model.parameters():
@@ -186,7 +188,10 @@ def _where(x, model):
 
 def test_layers_may_differ():
     config = LengthwiseConfig(
-        vocab_size=3, width=8, mixer=[{"name": "softmax", "heads": 2}, {"name": "lstm"}], depth={"name": "fixed", "layers": 2}
+        vocab_size=3,
+        width=8,
+        mixer=[{"name": "softmax", "heads": 2}, {"name": "lstm"}],
+        depth={"name": "fixed", "layers": 2},
     )
     names = [type(m).__name__ for m in LengthwiseForCausalLM(config).mixers()]
     assert names == ["Softmax", "Recurrent"]

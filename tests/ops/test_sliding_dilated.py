@@ -45,7 +45,9 @@ def test_equals_its_reference(C, level, padded):
                     strict=True,
                 ):
                     a, b = (torch.zeros(()) if g is None else g for g in (a, b))
-                    torch.testing.assert_close(*torch.broadcast_tensors(a, b), rtol=1e-11, atol=1e-11, check_dtype=False)
+                    torch.testing.assert_close(
+                        *torch.broadcast_tensors(a, b), rtol=1e-11, atol=1e-11, check_dtype=False
+                    )
 
 
 @pytest.mark.parametrize("backend", ["reference", "torch"])
