@@ -188,11 +188,6 @@ def difference(a: Semiautomaton, b: Semiautomaton) -> list[int] | None:
     return None
 
 
-def equivalent(a: Semiautomaton, b: Semiautomaton) -> bool:
-    """Whether both accept the same words; `difference` shows one on which they disagree."""
-    return difference(a, b) is None
-
-
 def live(machine: Semiautomaton) -> np.ndarray:
     """(Q,) booleans: from which states some word still leads to acceptance."""
     alive = machine.accepts_state

@@ -21,7 +21,6 @@ from torch import Tensor
 
 from ..errors import LengthError
 from .semiautomaton import Semiautomaton
-from .walks import walk
 
 BITS = 40
 """Probabilities are rounded to 2^-40: integers keep state and draw in one number, exactly."""
@@ -90,11 +89,6 @@ class Sampler:
         logs = counts[low - 1 : high][:, self.machine.delta] + self._log_weights
         return np.exp(logs - np.where(here == -np.inf, 0.0, here))
 
-    def steps(self, length: int) -> Iterator[np.ndarray]:
-        """P(s | q, r) as (Q, S) for r = length, …, 1."""
-        for low, high in self._blocks(0, length):
-            yield from self.probabilities(low, high)[::-1]
-
     def _blocks(self, above: int, length: int) -> Iterator[tuple[int, int]]:
         """above+1..length in blocks, the last first."""
         size = max(1, BLOCK // self.machine.delta.size)
@@ -119,11 +113,6 @@ class Sampler:
         for low, high in self._blocks(keep, length):
             yield from self._thresholds(low, high)[::-1]
         yield from self._kept[:keep][::-1]
-
-    def accepted_shares(self, length: int) -> np.ndarray:
-        """(length,) how probable it is that the first t symbols of a drawn word are a word that the machine accepts."""
-        flags = self.machine.accepts_state
-        return np.array([pi[flags].sum() for pi in walk(self.machine, self.steps(length))])
 
     def draw(self, length: int, batch: int, generator: torch.Generator) -> Tensor:
         """(batch, length) accepted words."""

@@ -20,7 +20,6 @@ from ..errors import LengthError
 from .algebra import live
 from .counting import Sampler, advice
 from .semiautomaton import Semiautomaton
-from .walks import walk
 
 
 class Move(NamedTuple):
@@ -58,10 +57,6 @@ class NearMisses:
         self.writes = np.array([-1 if move.writes is None else move.writes for move in moves])
         symbol_weights = np.ones(machine.num_symbols) if weights is None else np.asarray(weights)
         self.sampler = Sampler(self.pairs, np.where(self.writes < 0, 1.0, symbol_weights[self.writes]))
-        accepts = machine.accepts_state
-        self.written_accepted = np.array(
-            [isinstance(state, State) and bool(accepts[state.written]) for state in self.pairs.states or ()]
-        )
 
     def possible(self, length: int) -> bool:
         return self.sampler.possible(length + 1)
@@ -69,11 +64,6 @@ class NearMisses:
     def nearest(self, length: int) -> list[int]:
         """The nearest possible lengths of at least 1, below and above."""
         return [n - 1 for n in self.sampler.nearest(length + 1) if n > 1]
-
-    def accepted_shares(self, length: int) -> np.ndarray:
-        """(length,) how probable it is that the first t symbols of a near miss are a word the machine accepts."""
-        states = list(walk(self.pairs, self.sampler.steps(length + 1)))[:length]
-        return np.array([pi[self.written_accepted].sum() for pi in states])
 
     def draw(self, length: int, batch: int, generator: torch.Generator) -> Tensor:
         """(batch, length) rejected words."""

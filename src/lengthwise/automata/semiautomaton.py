@@ -152,6 +152,16 @@ class Semiautomaton:
         """The machine that accepts exactly the words this one rejects."""
         return self.with_accepting(set(range(self.num_states)) - self.need_accepting("complement"))
 
+    def equivalent(self, other: Semiautomaton) -> bool:
+        """Whether both accept the same words."""
+        return self.difference(other) is None
+
+    def difference(self, other: Semiautomaton) -> list[int] | None:
+        """A shortest word which exactly one of the two accepts, or None."""
+        from .algebra import difference  # which is built on this file
+
+        return difference(self, other)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Semiautomaton) and self.to_json() == other.to_json()
 

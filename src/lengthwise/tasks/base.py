@@ -58,11 +58,11 @@ class Task:
         raise NotImplementedError
 
     def baseline(self, length: int) -> float:
-        """Accuracy of the best constant answer at this length, exactly.
+        """Accuracy of the best constant answer at this length, exactly, where strings are judged as the lab does.
 
-        Kind "class": the largest share a single class has of all the positions asked (the last one, or with
-        supervision "prefix" all of them together). Kind "set", where a string counts only if every position is
-        right: the probability that every position of a string has the same set.
+        Kind "class": by the last position, whatever the supervision, so the largest share one class has there.
+        Kind "set": by every position, so the probability that all positions of a string have the same set, for the
+        set that makes it largest.
         """
         raise NotImplementedError
 

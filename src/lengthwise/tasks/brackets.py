@@ -75,8 +75,8 @@ class Bracketed:
         closing = torch.where(before, m + k, m + k + 1)
         return torch.where(torch.from_numpy(bracket.T), closing, torch.where(before, digit, operator)).contiguous()
 
-    def value_shares(self, length: int, every_prefix: bool) -> np.ndarray:
-        """(m,) the weight of each value modulo m: of whole expressions, or of all prefixes that are expressions."""
+    def value_shares(self, length: int) -> np.ndarray:
+        """(m,) the share of expressions of this length that have each value modulo m."""
         m, n = self.digits, (length + 1) // 2
         pairs = np.indices((m, m))
         after = [
@@ -85,7 +85,7 @@ class Bracketed:
             ((pairs[0] - pairs[1]) % m).ravel(),
         ]
         # Counts grow by this factor with every two tokens; dividing by it keeps them in range.
-        scale = 1 / (1 + np.sqrt(3 * m)) ** 2
+        scale = 1 / (1 + np.sqrt(self.operators * m)) ** 2
         F, T, E = np.zeros((3, n, m))  # of expressions of 2 i + 1 tokens: factors, terms, all
 
         def joined(left: np.ndarray, right: np.ndarray, i: int, value: np.ndarray) -> np.ndarray:
@@ -96,8 +96,4 @@ class Bracketed:
             F[i] = scale * E[i - 1] if i else 1.0
             T[i] = F[i] + joined(T, F, i, after[0])
             E[i] = T[i] + joined(E, T, i, after[1]) + joined(E, T, i, after[2])
-        if not every_prefix:
-            return E[-1]
-        # A prefix that is an expression goes on with an operator and any expression, or is the whole.
-        rest = scale * self.operators * E.sum(axis=1)[: n - 1][::-1]
-        return E[-1] + rest @ E[: n - 1]
+        return E[-1] / E[-1].sum()

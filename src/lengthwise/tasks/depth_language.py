@@ -16,6 +16,8 @@ class DepthLanguage(Language):
     """Membership in D_n (or its next symbols). Odd lengths are asked too: none of their words is in D_n.
 
     Accepted words are grown by nesting blocks, as in the papers, or drawn uniformly from all of their length.
+    Beware of counting: nine in ten uniform negatives have unequal numbers of a and b, and so have all near misses of
+    even length, since the one edit that keeps the length is a substitution. Protocol "next" leaves no such shortcut.
 
     >>> import torch
     >>> from lengthwise import tasks
@@ -35,8 +37,8 @@ class DepthLanguage(Language):
         depth: int,
         positives: str = "nesting",
         protocol: str = "membership",
-        negatives: str | None = None,
-        supervision: str | None = None,
+        negatives: str = "mixed",
+        supervision: str = "last",
         probabilities: Sequence[float] | None = None,
         end: bool = False,
     ):

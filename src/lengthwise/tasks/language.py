@@ -24,7 +24,6 @@ from .base import Task, choice
 from .free import SUPERVISION, symbol_weights
 
 NEGATIVES = ("uniform", "near-miss", "mixed")
-MISSES, OUTSIDE = "one edit away from the language and outside it", "outside the language"
 
 
 class Source(Protocol):
@@ -32,11 +31,7 @@ class Source(Protocol):
 
     def possible(self, length: int) -> bool: ...
 
-    def nearest(self, length: int) -> list[int]: ...
-
     def draw(self, length: int, batch: int, generator: torch.Generator) -> Tensor: ...
-
-    def accepted_shares(self, length: int) -> np.ndarray: ...
 
 
 class Language(Task):
@@ -59,8 +54,8 @@ class Language(Task):
         machine: Semiautomaton,
         params: dict[str, Any],
         protocol: str = "membership",
-        negatives: str | None = None,
-        supervision: str | None = None,
+        negatives: str = "mixed",
+        supervision: str = "last",
         probabilities: Sequence[float] | None = None,
         end: bool = False,
     ):
@@ -68,15 +63,13 @@ class Language(Task):
         self.vocabulary = machine.symbols
         self.protocol = choice("protocol", protocol, ("membership", "next"))
         member = protocol == "membership"
-        if not member and (negatives, supervision) not in ((None, None), (None, "prefix")):
-            raise Error(
-                f'{name}: protocol "next" asks at every prefix of accepted words: leave negatives and supervision out.'
-            )
+        if not member and negatives != "mixed":
+            raise Error(f'{name}: protocol "next" has accepted words only: leave negatives out.')
         if member and end:
             raise Error(f'{name}: end=True adds a bit to the sets of protocol "next"; leave it out for "membership".')
-        self.negatives = choice("negatives", negatives or "mixed", NEGATIVES)
-        default = "last" if member else "prefix"
-        self.supervision = choice("supervision", supervision or default, SUPERVISION)  # pyright: ignore[reportAttributeAccessIssue]
+        self.negatives = choice("negatives", negatives, NEGATIVES)
+        supervision = choice("supervision", supervision, SUPERVISION) if member else "prefix"
+        self.supervision = supervision  # pyright: ignore[reportAttributeAccessIssue]
         self.kind = "class" if member else "set"
         self.weights = None if probabilities is None else symbol_weights(name, self.vocabulary, probabilities)
         self.machine = self.language = machine
@@ -96,44 +89,50 @@ class Language(Task):
         return self.uniform_positives
 
     @cached_property
-    def rejected(self) -> list[Source]:
-        """The sources of negatives, which have equal shares."""
-        sources: list[Source] = []
+    def rejected(self) -> dict[str, Source]:
+        """The sources of negatives, which have equal shares, by what their words are."""
+        sources: dict[str, Source] = {}
         if self.negatives != "near-miss":
-            sources.append(Sampler(self.language.complement(), self.weights))
+            sources["outside the language"] = Sampler(self.language.complement(), self.weights)
         if self.negatives != "uniform":
-            sources.append(NearMisses(self.language, self.weights))
+            sources["one edit away from the language and outside it"] = NearMisses(self.language, self.weights)
         return sources
 
+    def lacking(self, length: int) -> str | None:
+        """What words the task needs at this length, and there is none of."""
+        needed = self.rejected if self.protocol == "membership" else {}
+        if self.protocol == "next" or not self.lopsided:
+            needed = {"in the language": self.positives, **needed}
+        return next((what for what, source in needed.items() if not source.possible(length)), None)
+
     def problem(self, length: int) -> str | None:
-        if problem := super().problem(length):
-            return problem
-        member = self.protocol == "membership"
-        needed: list[tuple[str, Source]] = [] if member and self.lopsided else [("in the language", self.positives)]
-        if member:
-            kinds = (
-                [MISSES, OUTSIDE]
-                if self.negatives == "mixed"
-                else [MISSES if self.negatives == "near-miss" else OUTSIDE]
-            )
-            needed += zip(kinds, self.rejected, strict=True)
-        for what, source in needed:
-            if not source.possible(length):
-                near = [n for n in source.nearest(length) if n >= 1]
-                remedy = f"Use {' or '.join(map(str, near))}." if near else "No other length has one either."
-                return f"no word of length {length} is {what}. {remedy}"
-        return None
+        if length < 1:
+            why = f"length must be at least 1, got {length}"
+        elif what := self.lacking(length):
+            why = f"no word of length {length} is {what}"
+        else:
+            return None
+        below = (n for n in range(length - 1, 0, -1) if self.lacking(n) is None)
+        above = (n for n in range(max(length, 0) + 1, max(length, 0) + self.reach) if self.lacking(n) is None)
+        near = [n for n in (next(below, None), next(above, None)) if n is not None]
+        remedy = f"Use {' or '.join(map(str, near))}." if near else "No length near it will do either."
+        return f"{why}. {remedy}"
+
+    @property
+    def reach(self) -> int:
+        """How far above an impossible length the next possible one is looked for: the words of a machine of Q states
+        come back within Q lengths, and those of two kinds at once mostly within Q^2."""
+        return min(self.language.num_states**2 + 2, 1000)
 
     def draw(self, length: int, batch: int, generator: torch.Generator) -> Tensor:
         if self.protocol == "next":
             return self.positives.draw(length, batch, generator)
-        positive = self.has_positives(length)
         # Whoever gets the odd word out is drawn too, so that no class is favoured.
-        accepted = half(batch, generator) if positive else 0
+        accepted = half(batch, generator) if self.has_positives(length) else 0
         parts = [self.positives.draw(length, accepted, generator)] if accepted else []
         left = batch - accepted
-        for i, source in enumerate(self.rejected):
-            share = half(left, generator) if i + 1 < len(self.rejected) else left
+        for i, source in enumerate(self.rejected.values(), start=1):
+            share = half(left, generator) if i < len(self.rejected) else left
             if share:
                 parts.append(source.draw(length, share, generator))
             left -= share
@@ -149,12 +148,7 @@ class Language(Task):
         self.check(length)
         if self.protocol == "next":
             return self._constant_sets(length)
-        positive = self.has_positives(length)
-        if self.supervision == "last":
-            return 0.5 if positive else 1.0
-        rejected = np.mean([source.accepted_shares(length).mean() for source in self.rejected])
-        share = (rejected + self.positives.accepted_shares(length).mean()) / 2 if positive else rejected
-        return float(max(share, 1 - share))
+        return 0.5 if self.has_positives(length) else 1.0
 
     def _constant_sets(self, length: int) -> float:
         """The probability that all positions of an accepted word have the same set, the likeliest such set."""

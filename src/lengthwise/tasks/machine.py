@@ -39,8 +39,8 @@ def machine_task(
     accepting: Sequence[int] | None = None,
     symbols: Sequence[str] | None = None,
     protocol: str | None = None,
-    negatives: str | None = None,
-    supervision: str | None = None,
+    negatives: str = "mixed",
+    supervision: str = "last",
     probabilities: Sequence[float] | None = None,
     end: bool = False,
 ) -> Task:
@@ -51,6 +51,6 @@ def machine_task(
     machine = Semiautomaton(delta, start, accepting, symbols)
     protocol = protocol or ("states" if accepting is None else "membership")
     if protocol == "states":
-        return States(machine, supervision or "last", probabilities)
+        return States(machine, supervision, probabilities)
     machine.need_accepting(f"protocol {protocol!r}")
     return Language("machine", machine, machine.to_json(), protocol, negatives, supervision, probabilities, end)

@@ -91,17 +91,12 @@ class ModularArithmetic(Task):
 
     def baseline(self, length: int) -> float:
         self.check(length)
-        plus, every_prefix = int(self.leading_plus), self.supervision == "prefix"
         if self.brackets:
-            shares = self.brackets.value_shares(length - plus, every_prefix)
-            return float(shares.max() / shares.sum())
+            return float(self.brackets.value_shares(length - self.leading_plus).max())
         assert self.flat is not None  # it is what there is without brackets
         machine, values = self.flat
-        shares = np.zeros(self.modulus)
-        for t, pi in enumerate(walk(machine, islice(self._weights(), length))):
-            if t == length - 1 or (every_prefix and t % 2 == plus):
-                shares += np.bincount(values.numpy(), weights=pi, minlength=self.modulus)
-        return float(shares.max() / shares.sum())
+        *_, pi = walk(machine, islice(self._weights(), length))
+        return float(np.bincount(values.numpy(), weights=pi).max())
 
     def _weights(self) -> Iterator[np.ndarray]:
         """(S,) symbol probabilities, place after place."""

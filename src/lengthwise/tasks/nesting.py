@@ -34,9 +34,6 @@ class Nesting:
     def possible(self, length: int) -> bool:
         return length >= 0 and length % 2 == 0
 
-    def nearest(self, length: int) -> list[int]:
-        return [length] if self.possible(length) else [n for n in (length - 1, length + 1) if n > 0]
-
     def draw(self, length: int, batch: int, generator: torch.Generator) -> Tensor:
         """(batch, length) words, written left to right; `room` is a stack: what each open block may still hold."""
         if not self.possible(length):
@@ -63,27 +60,3 @@ class Nesting:
             words[t] = closes
             place += 1 - 2 * closes
         return torch.from_numpy(np.ascontiguousarray(words.T)).long()
-
-    def accepted_shares(self, length: int) -> np.ndarray:
-        """(length,) how probable it is that the first t symbols are a word of D_N: that an outermost block ends there.
-
-        The room left outside all blocks is a chain of its own: from r to r - l with the probability of a block l.
-        """
-        visits = np.zeros(length + 1)
-        visits[length] = 1.0
-        for room in range(length, 0, -2):
-            if self.depth == 1:
-                visits[room - 2] += visits[room]
-            else:
-                sizes, chances = block_lengths(room)
-                visits[room - sizes] += visits[room] * chances
-        return visits[length - 1 :: -1] if length else visits[:0]
-
-
-def block_lengths(room: int) -> tuple[np.ndarray, np.ndarray]:
-    """The lengths 2, 4, …, `room` a block can have, and their probabilities."""
-    halves = np.arange(1, room // 2 + 1)
-    upper = ((halves + 0.5) / (MEAN * room / 2) - 1) / SPREAD
-    reached = torch.special.ndtr(torch.from_numpy(upper)).numpy()
-    reached[-1] = 1.0
-    return 2 * halves, np.diff(reached, prepend=0.0)

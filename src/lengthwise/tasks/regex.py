@@ -25,8 +25,8 @@ class Regex(Language):
         pattern: str,
         alphabet: str | None = None,
         protocol: str = "membership",
-        negatives: str | None = None,
-        supervision: str | None = None,
+        negatives: str = "mixed",
+        supervision: str = "last",
         probabilities: Sequence[float] | None = None,
         end: bool = False,
     ):

@@ -41,8 +41,8 @@ class Tomita(Language):
         self,
         number: int,
         protocol: str = "membership",
-        negatives: str | None = None,
-        supervision: str | None = None,
+        negatives: str = "mixed",
+        supervision: str = "last",
         probabilities: Sequence[float] | None = None,
         end: bool = False,
     ):

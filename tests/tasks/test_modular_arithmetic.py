@@ -1,0 +1,110 @@
+"""Modular arithmetic: lengths, precedence, and bracketed expressions each equally likely."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import product
+
+import pytest
+import torch
+
+from lengthwise import tasks
+from lengthwise.errors import Error, LengthError
+from lengthwise.tasks.brackets import Bracketed
+
+
+def worth(text, **params):
+    task = tasks.get("modular-arithmetic", **params)
+    word = torch.tensor([[task.vocabulary.index(c) for c in text]])
+    return int(task.answer(word)[0, -1])
+
+
+@pytest.mark.parametrize(
+    ("text", "result"), [("1+2-4", 4), ("2+3*4", 4), ("4-3*3*2-1", 0), ("0-1*2", 3), ("3*4+2*2", 1)]
+)
+def test_the_papers_rule(text, result):
+    assert worth(text) == result
+    assert worth("+" + text, leading_plus=True) == result
+    assert worth(text, brackets=True) == result
+
+
+@pytest.mark.parametrize(
+    ("text", "result"), [("2*(1+2)", 1), ("4-(3-(2-1))*2", 0), ("((3))", 3), ("(1-2)*(3-4)*(0-2)", 3), ("(4)", 4)]
+)
+def test_brackets(text, result):
+    assert worth(text, brackets=True) == result
+
+
+@pytest.mark.parametrize(
+    ("params", "length", "message"),
+    [
+        ({}, 40, "modular-arithmetic: length must be odd (digits and operators alternate), got 40. Use 39 or 41."),
+        ({}, 0, "modular-arithmetic: length must be odd (digits and operators alternate), got 0. Use 1."),
+        ({"leading_plus": True}, 7, "modular-arithmetic: length must be even (a + comes first, then digits and"),
+        ({"leading_plus": True}, 0, "modular-arithmetic: length must be even"),
+        ({"brackets": True}, 40, "modular-arithmetic: length must be odd (operators stand between operands"),
+    ],
+)
+def test_impossible_lengths(params, length, message):
+    with pytest.raises(LengthError) as caught:
+        tasks.get("modular-arithmetic", **params).sample(length, 1, torch.Generator())
+    assert str(caught.value).startswith(message)
+
+
+def test_only_whole_expressions_are_asked():
+    task = tasks.get("modular-arithmetic", brackets=True, supervision="prefix")
+    text = "2*(1+(2-0))-3"
+    word = torch.tensor([[task.vocabulary.index(c) for c in text]])
+    asked = task.asked(word)[0].tolist()
+    assert [text[: t + 1] for t, a in enumerate(asked) if a] == ["2", "2*(1+(2-0))", "2*(1+(2-0))-3"]
+
+
+@pytest.mark.parametrize("length", [1, 3, 5])
+def test_bracketed_expressions_are_uniform(length):
+    """With one digit and one operator there are few enough to list: Catalan numbers of them."""
+    grammar = Bracketed(1, 1)
+    found = Counter("".join("1+()"[s] for s in row) for row in grammar.draw(length, 3000, seeded(0)).tolist())
+    expected = {w for w in map("".join, product("1+()", repeat=length)) if well_formed(w)}
+    assert len(expected) == {1: 1, 3: 2, 5: 5}[length]
+    assert set(found) == expected
+    each = 3000 / len(expected)
+    assert sum((n - each) ** 2 / each for n in found.values()) < 4 * len(expected)
+
+
+def test_counts_weigh_digits_and_operators():
+    found = Counter("(" in "".join("01234+-*()"[s] for s in row) for row in Bracketed(5, 3).draw(3, 8000, seeded(1)))
+    # 5 * 3 * 5 plain expressions of three tokens, and 5 in brackets.
+    assert found[True] / 8000 == pytest.approx(5 / 80, abs=0.012)
+
+
+def test_long_expressions():
+    task = tasks.get("modular-arithmetic", brackets=True)
+    batch = task.sample(1001, 4, seeded(2))
+    for row, target in zip(batch.tokens, batch.targets[:, -1].tolist(), strict=True):
+        text = task.write(row)
+        assert eval(text) % 5 == target
+        assert text.count("(") == text.count(")") > 10
+
+
+@pytest.mark.parametrize("modulus", [1, 101, 2.5, True])
+def test_impossible_moduli(modulus):
+    with pytest.raises(Error, match=r"modulus must be a whole number in 2\.\.100"):
+        tasks.get("modular-arithmetic", modulus=modulus)
+
+
+def seeded(seed):
+    return torch.Generator().manual_seed(seed)
+
+
+def well_formed(word):
+    """By the grammar, taking the first factor off."""
+    if word.startswith("1"):
+        rest = word[1:]
+    elif word.startswith("("):
+        level = [sum(1 if c == "(" else -1 if c == ")" else 0 for c in word[: i + 1]) for i in range(len(word))]
+        if 0 not in level or not well_formed(word[1 : level.index(0)]):
+            return False
+        rest = word[level.index(0) + 1 :]
+    else:
+        return False
+    return rest == "" or (rest.startswith("+") and well_formed(rest[1:]))
