@@ -9,7 +9,7 @@ Shapes: B batch, T tokens, N sequences, D model width.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -42,13 +42,13 @@ class Recurrent(Mixer):
             return y, RecurrentState(hidden, None)
         return self._by_sequence(x, where, state)
 
-    def _run(self, x, hidden: tuple[Tensor, ...] | None):
+    def _run(self, x, hidden: tuple[Tensor, ...] | None) -> tuple[Any, tuple[Tensor, ...]]:
         """torch's calling convention (a pair for the LSTM, else one tensor) made uniform."""
         if hidden is None:
-            y, hidden = self.cell(x)
+            y, end = self.cell(x)
         else:
-            y, hidden = self.cell(x, hidden if len(hidden) == 2 else hidden[0])
-        return y, hidden if isinstance(hidden, tuple) else (hidden,)
+            y, end = self.cell(x, hidden if len(hidden) == 2 else hidden[0])
+        return y, end if isinstance(end, tuple) else (end,)
 
     def _by_sequence(self, x: Tensor, where: Where, state: RecurrentState | None) -> tuple[Tensor, RecurrentState]:
         B, T, D = x.shape

@@ -104,7 +104,7 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
             targets = targets.masked_fill(where.segments[:, 1:] != where.segments[:, :-1], -100)
         return F.cross_entropy(logits[:, :-1].flatten(0, 1).float(), targets.flatten(), ignore_index=-100)
 
-    def prepare_inputs_for_generation(
+    def prepare_inputs_for_generation(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, input_ids: Tensor, attention_mask: Tensor | None = None, **unused: Any
     ) -> dict[str, Any]:
         """Nothing is kept between steps, so each reads the whole text again. `unused`: what caching models are told."""
@@ -163,12 +163,12 @@ def _depth(config: LengthwiseConfig) -> Fixed | Adaptive:
 def _layers(config: LengthwiseConfig, count: int) -> list[BareLayer | TransformerLayer]:
     if count < 1:
         raise Error(f"depth: there must be at least 1 layer, got {count}.")
-    specs = config.mixer if isinstance(config.mixer, list) else [config.mixer] * count
+    specs = config.mixer if isinstance(config.mixer, list) else [config.mixer or {}] * count
     if len(specs) != count:
         raise Error(f"mixer lists {len(specs)} mixers for {count} layers; list one for each, or give one for all.")
     block = Block.of(config.block or {})
     layer = LAYERS[block.kind]
-    return [layer(config.width, _mixer(config, dict(spec)), block, config.dropout) for spec in specs]
+    return [layer(config.width, _mixer(config, {**spec}), block, config.dropout) for spec in specs]
 
 
 def _mixer(config: LengthwiseConfig, spec: dict[str, Any]) -> mixers.Mixer:
