@@ -80,6 +80,29 @@ def test_the_curves_are_there(chromium, path, width):
     tab.close()
 
 
+# Where a model's line ends, read off the axis: the labels of two ticks give the scale.
+END = """i => {
+  const d = document.querySelector('#task0 .wide'), middle = e => { const r = e.getBoundingClientRect();
+    return (r.top + r.bottom) / 2; };
+  const tick = t => middle([...d.querySelectorAll('text')].find(e => e.textContent.trim() === t));
+  const line = [...d.querySelectorAll('path')].filter(p => p.style.stroke === `var(--s${i})` && p.style.fill === 'none')
+    .sort((a, b) => b.getTotalLength() - a.getTotalLength())[0];
+  const end = line.getPointAtLength(line.getTotalLength()).matrixTransform(line.getScreenCTM());
+  return 1 - (end.y - tick('100%')) / (tick('60%') - tick('100%')) * 0.4;
+}"""
+
+
+def test_the_curve_shows_the_mean(chromium, path, runs):
+    tab = opened(chromium, path, 1200)
+    # The altered run joins its group last; labels keep the order in which models first appear.
+    for i, model in enumerate(["regular-gpt", "lstm", "transformer"]):
+        ends = [
+            r.result["checkpoints"]["last"]["correct"]["4000"] / 512 for r in runs if r.experiment.model.name == model
+        ]
+        assert tab.evaluate(END, i) == pytest.approx(sum(ends) / 3, abs=0.003), model
+    tab.close()
+
+
 @pytest.mark.parametrize("width", [1200, 375, 360])
 def test_no_sideways_scrolling(chromium, path, width):
     tab = opened(chromium, path, width)
