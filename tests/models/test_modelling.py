@@ -172,12 +172,12 @@ def test_norm_and_block_do_as_named():
     assert isinstance(post.norm, torch.nn.Identity)
     x = torch.randn(1, 4, 16)
     layer = post.depth.layers[0]
-    y, _ = layer(x, _where(x, post))
+    y = layer(x, _where(x, post))
     h = layer.mixer_norm(x + layer.mixer(x, where=_where(x, post))[0])
     torch.testing.assert_close(y, layer.feed_norm(h + layer.down(torch.nn.functional.gelu(layer.up(h)))))
     pre = make("regular-gpt", norm="pre", activation="relu")
     layer = pre.depth.layers[0]
-    y, _ = layer(x, _where(x, pre))
+    y = layer(x, _where(x, pre))
     h = x + layer.mixer(layer.mixer_norm(x), where=_where(x, pre))[0]
     torch.testing.assert_close(y, h + layer.down(layer.up(layer.feed_norm(h)).relu()))
 

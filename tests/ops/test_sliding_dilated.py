@@ -62,6 +62,33 @@ def test_gradients(backend, padded):
         assert torch.autograd.gradcheck(run, (*tensors, *(pad or ())))
 
 
+@pytest.mark.parametrize("padded", [True, False])
+def test_stride_is_some_of_the_queries(padded):
+    for T in LENGTHS:
+        for C, stride, level in [(2, 2, 0), (3, 3, 0), (2, 5, 1), (5, 2, 1)]:
+            (q, k, v, bias), pad = draw(T, T, C, seed=T, padded=padded)
+            kept = slice((T - 1) % stride, None, stride)
+            for positions in (None, torch.stack([torch.arange(T) - 2, torch.arange(T) % 4])):
+                part = None if positions is None else positions[:, kept]
+                wanted = sliding_dilated_attention(
+                    q, k, v, bias, chunk=C, level=level, pad=pad, positions=positions, backend="reference"
+                )[:, :, kept]
+                for backend in ("reference", "torch"):
+                    found = sliding_dilated_attention(
+                        q[:, :, kept],
+                        k,
+                        v,
+                        bias,
+                        chunk=C,
+                        level=level,
+                        pad=pad,
+                        positions=part,
+                        stride=stride,
+                        backend=backend,
+                    )
+                    torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
+
+
 def test_by_hand():
     """Equal logits make the weights 1/C, so y is the mean of the values at m, m - 3, m - 6, absent ones the pad's."""
     T, zero = 8, torch.zeros(1, 1, 8, 1)
@@ -105,7 +132,9 @@ def test_transforms_and_compiles():
         ({"level": -1}, Error, "at least 0, got -1"),
         ({"bias": torch.zeros(2, 3)}, ShapeError, r"\[2, 2\], got \[2, 3\]"),
         ({"q": torch.zeros(2, 2, 0, 3)}, ShapeError, "T = 0"),
-        ({"q": torch.zeros(2, 2, 9, 3)}, ShapeError, "S >= T"),
+        ({"q": torch.zeros(2, 2, 9, 3)}, ShapeError, r"S > \(T - 1\)"),
+        ({"stride": 0}, Error, "stride must be at least 1"),
+        ({"stride": 2}, ShapeError, r"stride = 8"),
         ({"pad": (torch.zeros(3), torch.zeros(3))}, ShapeError, "pad must be"),
         ({"positions": torch.zeros(2, 4)}, ShapeError, "positions must be"),
         ({"v": torch.zeros(2, 2, 4, 3)}, ShapeError, "k, v are"),

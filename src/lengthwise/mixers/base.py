@@ -30,6 +30,19 @@ class Mixer(nn.Module):
     def forward(self, x: Tensor, *, where: Where, state: Any = None) -> tuple[Tensor, Any]:
         raise NotImplementedError
 
+    def at(self, x: Tensor, *, where: Where, stride: int) -> Tensor:
+        """`y` at every stride-th token alone, counted from the end; a mixer may know a shorter way than this one."""
+        return self(x, where=where)[0][:, from_end(x.shape[1], stride)]
+
+
+def from_end(T: int, stride: int) -> slice:
+    """Every stride-th of T columns, the last one included.
+
+    >>> list(range(7))[from_end(7, 3)]
+    [0, 3, 6]
+    """
+    return slice((T - 1) % stride, None, stride)
+
 
 class KeyValues(NamedTuple):
     """The state of an attention mixer: every key and value so far, and where they stand."""

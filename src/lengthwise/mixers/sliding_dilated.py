@@ -14,11 +14,12 @@ from __future__ import annotations
 from typing import Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import Error
 from ..ops import sliding_dilated_attention
-from .base import KeyValues, Mixer, check_heads, merge_heads, split_heads
+from .base import KeyValues, Mixer, check_heads, from_end, merge_heads, split_heads
 from .where import Where
 
 
@@ -50,6 +51,19 @@ class SlidingDilated(Mixer):
     def forward(self, x: Tensor, *, where: Where, state: KeyValues | None = None) -> tuple[Tensor, KeyValues]:
         q, k, v = (split_heads(part, self.heads) for part in self.qkv(x).chunk(3, -1))
         seen = KeyValues(k, v, where) if state is None else state.then(k, v, where)
+        return self._read(q, seen, where), seen
+
+    def at(self, x: Tensor, *, where: Where, stride: int) -> Tensor:
+        kept = from_end(x.shape[1], stride)
+        D = x.shape[-1]
+        weight, bias = self.qkv.weight, self.qkv.bias
+        q = F.linear(x[:, kept], weight[:D], None if bias is None else bias[:D])
+        k, v = F.linear(x, weight[D:], None if bias is None else bias[D:]).chunk(2, -1)
+        q, k, v = (split_heads(part, self.heads) for part in (q, k, v))
+        return self._read(q, KeyValues(k, v, where), where.pick(kept), stride)
+
+    def _read(self, q: Tensor, seen: KeyValues, where: Where, stride: int = 1) -> Tensor:
+        """The output for queries (B,H,T,d) that stand at `where`."""
         y = sliding_dilated_attention(
             q,
             seen.k,
@@ -60,8 +74,9 @@ class SlidingDilated(Mixer):
             pad=self._pad(where),
             # Plain rows stand where their index among the keys says, which spares the op a look at the positions.
             positions=None if seen.where.plain else where.positions,
+            stride=stride,
         )
-        return self.out(merge_heads(y)), seen
+        return self.out(merge_heads(y))
 
     def _pad(self, where: Where) -> tuple[Tensor, Tensor] | None:
         if not self.padded:
@@ -70,4 +85,4 @@ class SlidingDilated(Mixer):
         if raw is None:
             raise Error("sliding-dilated: shared_pad reads the model's vector from where.pad, which is None.")
         _, k, v = self.qkv(raw).chunk(3, -1)
-        return k.view(self.heads, -1), v.view(self.heads, -1)
+        return k.unflatten(-1, (self.heads, -1)), v.unflatten(-1, (self.heads, -1))

@@ -4,6 +4,8 @@
     post:  h = norm(x + mixer(x));   y = norm(h + W2 act(W1 h))
     bare:  y = mixer(x)
 
+With a `stride` only every stride-th token, counted from the end, goes on from the mixer and comes out.
+
 Shapes: B batch, T tokens, D model width.
 """
 
@@ -13,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..mixers import Mixer, Where
+from ..mixers.base import from_end
 from .config import Block
 
 
@@ -24,13 +27,13 @@ class BareLayer(nn.Module):
         self.mixer = mixer
         self.dropout = dropout
 
-    def forward(self, x: Tensor, where: Where, state=None, keep: slice = slice(None)):
-        y, state = self.mixer(x, where=where, state=state)
-        return F.dropout(y[:, keep], self.dropout, self.training), state
+    def forward(self, x: Tensor, where: Where, stride: int = 1) -> Tensor:
+        y = _mix(self.mixer, x, where, stride)
+        return F.dropout(y, self.dropout, self.training)
 
 
 class TransformerLayer(nn.Module):
-    """Mixer and feed-forward. Of the tokens mixed, only those in `keep` go on to the feed-forward and come out."""
+    """Mixer and feed-forward."""
 
     def __init__(self, width: int, mixer: Mixer, block: Block, dropout: float):
         super().__init__()
@@ -43,16 +46,20 @@ class TransformerLayer(nn.Module):
         self.down = nn.Linear(block.expansion * width, width, bias=block.biases)
         self.dropout = dropout
 
-    def forward(self, x: Tensor, where: Where, state=None, keep: slice = slice(None)):
-        y, state = self.mixer(self.mixer_norm(x) if self.pre else x, where=where, state=state)
-        x = x[:, keep] + F.dropout(y[:, keep], self.dropout, self.training)
+    def forward(self, x: Tensor, where: Where, stride: int = 1) -> Tensor:
+        y = _mix(self.mixer, self.mixer_norm(x) if self.pre else x, where, stride)
+        x = x[:, from_end(x.shape[1], stride)] + F.dropout(y, self.dropout, self.training)
         if self.pre:
-            return x + self._feed(self.feed_norm(x)), state
+            return x + self._feed(self.feed_norm(x))
         x = self.mixer_norm(x)
-        return self.feed_norm(x + self._feed(x)), state
+        return self.feed_norm(x + self._feed(x))
 
     def _feed(self, x: Tensor) -> Tensor:
         return F.dropout(self.down(self.activation(self.up(x))), self.dropout, self.training)
+
+
+def _mix(mixer: Mixer, x: Tensor, where: Where, stride: int) -> Tensor:
+    return mixer(x, where=where)[0] if stride == 1 else mixer.at(x, where=where, stride=stride)
 
 
 LAYERS = {"transformer": TransformerLayer, "bare": BareLayer}

@@ -67,7 +67,7 @@ class LengthwiseConfig(PreTrainedConfig):
     dropout: float = 0.0
     """On the embeddings and on what every sublayer adds, while training."""
     initializer_range: float | None = None
-    """Standard deviation of every linear map's weights; None: torch's own rule, by the map's fan-in."""
+    """Standard deviation of every weight; None: 1/sqrt(fan-in), and embeddings that enter with unit variance."""
     tie_word_embeddings: bool = False
     use_cache: bool = False
 

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from ..errors import Error
 from ..mixers import Where
+from ..mixers.base import from_end
 
 
 def groups(length: int, chunk: int) -> int:
@@ -45,7 +46,7 @@ class Fixed(nn.Module):
 
     def forward(self, x: Tensor, where: Where, last: bool = False) -> Tensor:
         for layer in self.layers:
-            x, _ = layer(x, where)
+            x = layer(x, where)
         return last_real(x, where) if last else x
 
 
@@ -66,7 +67,7 @@ class Adaptive(nn.Module):
         n = None if where.plain else sequence_lengths(where)
         for level in range(groups(x.shape[1], C)):
             for layer in self.layers:
-                x, _ = layer(x, where.at_level(level))
+                x = layer(x, where.at_level(level))
             answer = x if n is None or level == 0 else torch.where((n > C**level)[..., None], x, answer)
         return answer
 
@@ -78,11 +79,11 @@ class Adaptive(nn.Module):
             n = where.positions[:, -1:] + 1
         answer = x[:, -1:]
         for level in range(depth):
-            keep = slice((x.shape[1] - 1) % C, None, C)
+            kept = from_end(x.shape[1], C)
             for layer in self.layers[:-1]:
-                x, _ = layer(x, where)
-            x, _ = self.layers[-1](x, where, keep=keep)
-            where = where.pick(keep)
+                x = layer(x, where)
+            x = self.layers[-1](x, where, stride=C)
+            where = where.pick(kept)
             where = replace(where, positions=where.positions.div(C, rounding_mode="floor"))
             deeper = x[:, -1:]
             answer = deeper if n is None or level == 0 else torch.where((n > C**level)[..., None], deeper, answer)

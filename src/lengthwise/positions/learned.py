@@ -16,7 +16,6 @@ class Learned(Position):
         if rows < 1:
             raise Error(f"Learned positions: rows must be at least 1, got {rows}.")
         self.table = nn.Embedding(rows, width)
-        nn.init.normal_(self.table.weight, std=width**-0.5)
 
     def embed(self, ids: Tensor) -> Tensor:
         return self.table(ids.clamp(0, self.table.num_embeddings - 1))

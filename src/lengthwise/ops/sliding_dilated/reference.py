@@ -15,9 +15,10 @@ def reference(
     pad: tuple[Tensor, Tensor] | None,
     positions: Tensor | None,
     scale: float,
+    stride: int,
 ) -> Tensor:
     T, S, C = q.shape[2], k.shape[2], bias.shape[1]
-    m = torch.arange(S - T, S, device=q.device)
+    m = torch.arange(S - 1 - (T - 1) * stride, S, stride, device=q.device)
     if positions is None:
         positions = m.expand(q.shape[0], T)
 

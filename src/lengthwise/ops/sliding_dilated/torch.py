@@ -15,9 +15,10 @@ def by_taps(
     pad: tuple[Tensor, Tensor] | None,
     positions: Tensor | None,
     scale: float,
+    stride: int,
 ) -> Tensor:
     T, S, C = q.shape[2], k.shape[2], bias.shape[1]
-    m = torch.arange(S - T, S, device=q.device)[None]
+    m = torch.arange(S - 1 - (T - 1) * stride, S, stride, device=q.device)
     pad_k, pad_v = (None, None) if pad is None else pad
 
     q = q * scale
@@ -25,29 +26,33 @@ def by_taps(
     for j in range(C):
         lag = j * dilation
         missing = None
-        if j > 0 and (positions is not None or lag > S - T):
-            missing = m < lag if positions is None else (m < lag) | (positions < lag)
-            missing = missing[:, None, :, None]
-        logit = (q * _tap(k, lag, T, missing, pad_k)).sum(-1) + bias[:, j, None]
-        if missing is not None and pad is None:
-            logit = logit.masked_fill(missing[..., 0], -torch.inf)
+        if j > 0 and positions is not None:
+            missing = ((m < lag) | (positions < lag))[:, None, :, None]
+        logit = (q * _tap(k, lag, T, stride, missing, pad_k)).sum(-1) + bias[:, j, None]
+        if j > 0 and pad is None:
+            absent = m < lag if missing is None else missing[..., 0]
+            logit = logit.masked_fill(absent, -torch.inf)
         logits.append(logit)
-        values.append(_tap(v, lag, T, missing, pad_v))
+        values.append(_tap(v, lag, T, stride, missing, pad_v))
 
-    weights = torch.stack(logits, -1).softmax(-1)
-    y = weights[..., 0, None] * values[0]
+    # Taps come first: a softmax over a last dimension of two or three is several times slower.
+    weights = torch.stack(logits).softmax(0)[..., None]
+    y = weights[0] * values[0]
     for j in range(1, C):
-        y = y + weights[..., j, None] * values[j]
+        y = y + weights[j] * values[j]
     return y
 
 
-def _tap(x: Tensor, lag: int, T: int, missing: Tensor | None, fill: Tensor | None) -> Tensor:
-    """(B,H,T,d): for each of the last T columns, the one `lag` before it; `fill`, or anything finite, where missing."""
+def _tap(x: Tensor, lag: int, T: int, stride: int, missing: Tensor | None, fill: Tensor | None) -> Tensor:
+    """(B,H,T,d): for each query's column, the one `lag` before it; `fill`, or anything finite, where missing."""
     S = x.shape[2]
-    shifted = x[:, :, max(S - T - lag, 0) : max(S - lag, 0)]
-    if lost := T - shifted.shape[2]:
-        # The columns before the first are missing by construction, so what stands there is never read.
-        shifted = torch.cat([x[:, :, :lost], shifted], 2)
+    first = S - 1 - (T - 1) * stride - lag
+    lost = min(T, max(0, -(first // stride)))
+    shifted = x[:, :, first + lost * stride : S - lag : stride] if lost < T else x[:, :, :0]
+    if lost:
+        # Columns before the first are missing whatever the positions say.
+        absent = x[:, :, :1] if fill is None else fill[:, None, :]
+        shifted = torch.cat([absent.expand(*x.shape[:2], lost, x.shape[3]), shifted], 2)
     if missing is not None and fill is not None:
         shifted = torch.where(missing, fill[:, None, :], shifted)
     return shifted
