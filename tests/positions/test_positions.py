@@ -1,0 +1,77 @@
+"""Each encoding against its equation, written out slowly; and the registry."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from lengthwise import positions
+from lengthwise.errors import Error, UnknownName
+from lengthwise.positions.sinusoidal import sinusoid
+
+
+def test_none_does_nothing():
+    p = positions.get("none", width=4, heads=2)
+    q, k = torch.randn(2, 1, 2, 3, 2)
+    ids = torch.arange(3)[None]
+    assert p.embed(ids) is None
+    assert p.bias(q, ids, ids) is None
+    assert p.rotate(q, k, ids, ids)[0] is q
+    assert not list(p.parameters())
+
+
+def test_learned_clamps_at_its_last_row():
+    p = positions.get("learned", width=4, heads=1, rows=3)
+    rows = p.embed(torch.tensor([[-5, 0, 1, 2, 3, 10**6]]))[0]
+    assert torch.equal(rows, p.table.weight[[0, 0, 1, 2, 2, 2]])
+
+
+def test_sinusoidal_is_its_equation_even_far_out():
+    p = positions.get("sinusoidal", width=6, heads=1)
+    for t in (0, 1, 40, 1_000_003):
+        angles = [t * 10_000 ** (-2 * i / 6) for i in range(3)]
+        wanted = [math.sin(a) for a in angles] + [math.cos(a) for a in angles]
+        assert p.embed(torch.tensor([[t]]))[0, 0].tolist() == pytest.approx(wanted, abs=1e-6)
+
+
+def test_transformer_xl_is_its_equation():
+    H, d, T = 2, 3, 5
+    p = positions.get("transformer-xl", width=H * d, heads=H).double()
+    for parameter in p.parameters():
+        torch.nn.init.normal_(parameter)
+    q, k = torch.randn(2, 1, H, T, d, dtype=torch.float64)
+    ids = torch.tensor([[0, 1, 2, 0, 1]])
+    turned, same = p.rotate(q, k, ids, ids)
+    logits = turned @ same.mT / math.sqrt(d) + p.bias(q, ids, ids)
+    for h in range(H):
+        for i in range(T):
+            for j in range(i + 1):
+                if ids[0, i] < ids[0, j]:
+                    continue
+                R = p.relative(sinusoid(ids[0, i] - ids[0, j], H * d).double()).view(H, d)[h]
+                wanted = (q[0, h, i] + p.u[h]) @ k[0, h, j] + (q[0, h, i] + p.v[h]) @ R
+                torch.testing.assert_close(logits[0, h, i, j], wanted / math.sqrt(d), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", positions.POSITIONS)
+def test_ids_on_padding_are_finite(name):
+    p = positions.get(name, width=8, heads=2)
+    ids = torch.tensor([[-3, -2, -1, 0, 1]])
+    q = torch.randn(1, 2, 5, 4)
+    for found in (p.embed(ids), p.bias(q, ids, ids)):
+        assert found is None or found.isfinite().all()
+    assert (p.embed(ids) is not None) == p.at_input
+    assert (p.bias(q, ids, ids) is not None) == p.at_attention
+
+
+def test_refuses():
+    with pytest.raises(UnknownName, match="Did you mean 'sinusoidal'"):
+        positions.get("sinusoid", width=4, heads=1)
+    with pytest.raises(Error, match=r"does not take these options: .*rows"):
+        positions.get("sinusoidal", width=4, heads=1, rows=3)
+    with pytest.raises(Error, match=r"width must be even .* got 5"):
+        positions.get("sinusoidal", width=5, heads=1)
+    with pytest.raises(Error, match="rows must be at least 1, got 0"):
+        positions.get("learned", width=4, heads=1, rows=0)
