@@ -119,3 +119,8 @@ def test_reachable_renumbers_from_the_start():
 def test_machines_over_other_symbols_do_not_compare():
     with pytest.raises(Error, match="different symbols"):
         difference(Semiautomaton([[0]], accepting=[0]), Semiautomaton([[0]], accepting=[0], symbols="a"))
+
+
+def test_a_distinguishing_word_reads_forwards():
+    ab = Semiautomaton([[1, 3], [3, 2], [3, 3], [3, 3]], accepting={2}, symbols="ab")
+    assert ab.difference(ab.with_accepting([])) == [0, 1]

@@ -108,3 +108,21 @@ def well_formed(word):
     else:
         return False
     return rest == "" or (rest.startswith("+") and well_formed(rest[1:]))
+
+
+@pytest.mark.parametrize("params", [{}, {"brackets": True}, {"leading_plus": True}, {"brackets": True, "modulus": 3}])
+@pytest.mark.parametrize("length", [1, 3, 5])
+def test_the_baseline_is_exact(params, length):
+    """Over all expressions of the length: every one is equally likely, with brackets and without."""
+    task = tasks.get("modular-arithmetic", **params)
+    m = task.modulus
+    operands = [str(d) for d in range(m)]
+    found = {1: operands, 3: [a + o + b for a, o, b in product(operands, "+-*", operands)]}
+    if task.brackets:
+        found[3] += [f"({a})" for a in operands]
+    found[5] = [a + o + b for a, o, b in product(operands, "+-*", found[3])]
+    if task.brackets:
+        found[5] += [f"({a})" for a in found[3]]
+        found[5] += [f"({a}){o}{b}" for a, o, b in product(operands, "+-*", operands)]
+    values = Counter(eval(text) % m for text in found[length])
+    assert task.baseline(length + task.leading_plus) == pytest.approx(max(values.values()) / len(found[length]))
