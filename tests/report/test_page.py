@@ -94,7 +94,6 @@ END = """i => {
 
 def test_the_curve_shows_the_mean(chromium, path, runs):
     tab = opened(chromium, path, 1200)
-    # The altered run joins its group last; labels keep the order in which models first appear.
     for i, model in enumerate(["regular-gpt", "lstm", "transformer"]):
         ends = [
             r.result["checkpoints"]["last"]["correct"]["4000"] / 512 for r in runs if r.experiment.model.name == model

@@ -77,9 +77,9 @@ def _pairs(pairs: dict[str, Any]) -> str:
 def _value(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(_value, value))
-    return (
-        {None: "none", True: "yes", False: "no"}.get(value, str(value)) if not isinstance(value, dict) else str(value)
-    )
+    if value is None or isinstance(value, bool):
+        return {None: "none", True: "yes", False: "no"}[value]
+    return str(value)
 
 
 def _runs(runs: Sequence[Run]) -> str:

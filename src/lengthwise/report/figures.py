@@ -5,6 +5,7 @@ Each is drawn twice, wide and narrow, and the page shows the one that fits: text
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-from ..lab.statistics import accuracy, wilson
+from ..lab.statistics import score, summary
 from .groups import Group, Section
 from .svg import COLOURS, Style, canvas, draw, render
 
@@ -25,7 +26,9 @@ FAR = 20
 POINTS = 80
 """A learning curve is averaged down to at most so many points."""
 MARKED = 40
-"""Every length has its marker up to so many lengths."""
+"""Every length is a point of its own, and has its marker, up to so many lengths."""
+PARTS = 50
+"""Where there are more, the length axis is cut into so many parts, a point each."""
 
 
 def accuracy_figure(section: Section, name: str, *, narrow: bool = False) -> str:
@@ -38,27 +41,50 @@ def learning_figure(section: Section, name: str, *, narrow: bool = False) -> str
     return draw(_learning, section, name, (NARROW[0], 480) if narrow else (WIDE[0], 300), narrow)
 
 
-def band(group: Group, lengths: Sequence[int]) -> tuple[list[float], list[float], list[float]]:
-    """Low, middle and high by length: least, mean and greatest of the seeds, or of one seed its Wilson interval."""
-    found = [[accuracy(run, n) for run in group.runs] for n in lengths]
-    middle = [statistics.fmean(values) for values in found]
+def points(section: Section) -> list[tuple[int, ...]]:
+    """The lengths drawn as one point each: every length alone where there are few, else neighbours together.
+
+    With a few dozen strings at each of hundreds of lengths a curve would be all noise. The axis is cut into equal
+    parts, at the end of the training range too, and the lengths in one part are averaged.
+    """
+    lengths = section.lengths
+    if len(lengths) <= MARKED:
+        return [(n,) for n in lengths]
+    scale = math.log if far(section) else float
+    first, last = scale(lengths[0]), scale(lengths[-1])
+    found: dict[tuple[bool, int], list[int]] = {}
+    for n in lengths:
+        part = int(PARTS * (scale(n) - first) / (last - first))
+        found.setdefault((n > section.train[1], part), []).append(n)
+    return [tuple(found[key]) for key in sorted(found)]
+
+
+def far(section: Section) -> bool:
+    """Whether the length axis is logarithmic."""
+    return section.lengths[-1] >= FAR * section.train[1]
+
+
+def band(group: Group, points: Sequence[Sequence[int]]) -> tuple[list[float], list[float], list[float]]:
+    """Low, middle and high by point: least, mean and greatest of the seeds, or of one seed its Wilson interval."""
+    found = [summary(group.runs, lengths) for lengths in points]
     if len(group.runs) > 1:
-        return [min(v) for v in found], middle, [max(v) for v in found]
-    n = group.first.result["samples"]
-    ends = [wilson(round(a * n), n) for a in middle]
-    return [low for low, _ in ends], middle, [high for _, high in ends]
+        seeds = [[score(run, lengths) for run in group.runs] for lengths in points]
+        return [min(s) for s in seeds], [s.mean for s in found], [max(s) for s in seeds]
+    return [s.low for s in found], [s.mean for s in found], [s.high for s in found]
 
 
 def _accuracy(section: Section, name: str, size: tuple[float, float]) -> str:
     figure = canvas(*size)
     axes = figure.add_subplot()
-    lengths, base = section.lengths, section.baseline
+    drawn, base = points(section), section.baseline
+    lengths = [statistics.fmean(part) for part in drawn]
+    constant = [statistics.fmean(base[n] for n in part) for part in drawn]
     axes.axvspan(*_shaded(section), color=COLOURS["shade"], linewidth=0, zorder=0)
-    axes.plot(lengths, [base[n] for n in lengths], color=COLOURS["muted"], linestyle=(0, (4, 4)), linewidth=1.4)
-    least = min(base.values())
+    axes.plot(lengths, constant, color=COLOURS["muted"], linestyle=(0, (4, 4)), linewidth=1.4)
+    least = min(constant)
     for i, group in enumerate(section.groups):
         style = Style.of(i)
-        low, middle, high = band(group, lengths)
+        low, middle, high = band(group, drawn)
         least = min(least, *low)
         axes.fill_between(lengths, low, high, color=style.colour, alpha=0.16, linewidth=0)
         axes.plot(
@@ -89,7 +115,7 @@ def _shaded(section: Section) -> tuple[float, float]:
     return (low, high) if low < high else (low * 0.97, high * 1.03)
 
 
-def _marked(lengths: Sequence[int], shift: float) -> tuple[float, float] | None:
+def _marked(lengths: Sequence[float], shift: float) -> tuple[float, float] | None:
     """Which points carry a marker: all of a few, else one every tenth of the figure, elsewhere for each model."""
     return None if len(lengths) <= MARKED else (0.1 * shift, 0.1)
 
@@ -97,7 +123,7 @@ def _marked(lengths: Sequence[int], shift: float) -> tuple[float, float] | None:
 def _length_axis(axes: Axes, section: Section, width: float) -> None:
     first = min(section.lengths[0], section.train[0])
     high, last = section.train[1], section.lengths[-1]
-    if last >= FAR * high:
+    if far(section):
         axes.set_xscale("log")
         ticks = [n for power in range(7) for n in (10**power,) if first <= n <= last]
         # The training length and the longest test are what a reader looks for; round numbers give way to them.
@@ -115,7 +141,7 @@ def _length_axis(axes: Axes, section: Section, width: float) -> None:
 
 def describe(section: Section) -> str:
     """The figure in a sentence, for those who do not see it."""
-    low, _, high = zip(*(band(group, section.lengths) for group in section.groups), strict=True)
+    low, _, high = zip(*(band(group, [section.lengths[-1:]]) for group in section.groups), strict=True)
     ends = [
         f"{group.label} is between {100 * low[i][-1]:.0f} and {100 * high[i][-1]:.0f} percent"
         for i, group in enumerate(section.groups)
@@ -142,11 +168,14 @@ def _learning(section: Section, name: str, size: tuple[float, float], narrow: bo
         style = Style.of(i)
         for axes, kind, value in panels:
             for run in group.runs:
-                axes.plot(*curve(run, kind, value), color=style.colour, linestyle=style.dash, linewidth=1.6)
+                axes.plot(
+                    *curve(run, kind, value), color=style.colour, linestyle=style.dash, linewidth=1.6, clip_on=False
+                )
     loss.set_title("Training loss")
     loss.set_yscale("log")
     loss.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
-    loss.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=8))
+    low, high = loss.get_ylim()
+    loss.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 50 * low else (1,), numticks=8))
     loss.yaxis.set_minor_locator(NullLocator())
     valid.set_title("Validation accuracy, training lengths")
     valid.set_ylim(None, 1.0)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ..lab.statistics import Range, summary
 from .facts import how_it_was_run, how_to_read
-from .figures import accuracy_figure, learning_figure
+from .figures import accuracy_figure, learning_figure, points
 from .groups import Group, Section, sections
 from .rows import write
 from .svg import Style
@@ -81,6 +81,8 @@ def _section(part: Section, name: str) -> str:
     models = "".join(f"<li>{_key(i)}{escape(group.label)}</li>" for i, group in enumerate(part.groups))
     legend = models + '<li><svg class="key" width="34" height="10" aria-hidden="true"><path d="M1 5h32" '
     legend += 'stroke="var(--muted)" stroke-width="1.6" stroke-dasharray="4 4"/></svg>majority answer</li>'
+    several = len(points(part)) < len(part.lengths)
+    together = " Where points stand close, each is the mean of neighbouring lengths." if several else ""
     shown = "least to greatest of the seeds" if part.seeds > 1 else "95% Wilson interval"
     return f"""<section id="{name}">
 <h2>{escape(part.title)}</h2>
@@ -89,7 +91,7 @@ def _section(part: Section, name: str) -> str:
 <figure><ul class="legend">{legend}</ul>
 <div class="plot"><div class="wide">{accuracy_figure(part, f"{name}-aw")}</div>
 <div class="narrow">{accuracy_figure(part, f"{name}-an", narrow=True)}</div></div>
-<figcaption>Line: mean. Band: {shown}. Shaded: the lengths trained on.</figcaption></figure>
+<figcaption>Line: mean. Band: {shown}. Shaded: the lengths trained on.{together}</figcaption></figure>
 <div class="box" tabindex="0" role="region" aria-label="Table of accuracies">{_table(part)}</div>
 <figure><ul class="legend">{models}</ul>
 <div class="plot"><div class="wide">{learning_figure(part, f"{name}-lw")}</div>
