@@ -11,7 +11,8 @@ from rich.console import Console
 
 from lengthwise import Error, report
 from lengthwise.lab.experiment import TaskSpec
-from lengthwise.report.figures import band, curve
+from lengthwise.report.facts import how_it_was_run
+from lengthwise.report.figures import band, curve, points
 from lengthwise.report.groups import sections
 
 
@@ -111,12 +112,29 @@ def test_data_is_json_and_agrees_with_the_table(runs):
 
 def test_band_is_the_seeds_or_the_interval(runs):
     group = sections(runs)[0].groups[1]
-    low, middle, high = band(group, [1000])
+    low, middle, high = band(group, [(1000,)])
     scores = [run.result["checkpoints"]["last"]["correct"]["1000"] / 512 for run in group.runs]
     assert (low[0], high[0]) == (min(scores), max(scores))
     assert middle[0] == pytest.approx(sum(scores) / 3)
-    low, middle, high = band(replace(group, runs=group.runs[:1]), [1000])
+    low, middle, high = band(replace(group, runs=group.runs[:1]), [(1000,)])
     assert low[0] < middle[0] < high[0] < low[0] + 0.1
+
+
+def test_many_lengths_are_drawn_together(make_run):
+    (part,) = sections([make_run(lengths=(*range(1, 501), 1000, 4000))])
+    drawn = points(part)
+    assert [n for point in drawn for n in point] == part.lengths
+    assert len(drawn) <= 52
+    assert drawn[-2:] == [(1000,), (4000,)]
+    assert any(point[-1] == 40 for point in drawn), "no point mixes trained and longer lengths"
+    (few,) = sections([make_run(lengths=(41, 42, 4000))])
+    assert points(few) == [(41,), (42,), (4000,)]
+
+
+def test_settings_are_written_as_they_are(runs):
+    text = how_it_was_run(runs)
+    for name, value in [("training.lengths", "1, 40"), ("training.clip", "1.0"), ("training.patience", "none")]:
+        assert f"<dt><code>{name}</code></dt><dd>{value}</dd>" in text
 
 
 def test_curves_keep_the_mean(runs):
