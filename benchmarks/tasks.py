@@ -1,16 +1,11 @@
-"""How fast tasks make labelled strings: million tokens a second, whole `sample` calls with targets, one core.
-
-python benchmarks/tasks.py [--repeats 20]
-"""
+"""How fast tasks make labelled strings: million tokens a second, whole `sample` calls with targets, one core."""
 
 from __future__ import annotations
 
-import argparse
 import time
 from statistics import median
 
 import torch
-from rich.console import Console
 from rich.table import Table
 
 from lengthwise import tasks
@@ -48,18 +43,14 @@ def throughput(task: Task, repeats: int) -> float:
     return BATCH * length / median(seconds[1:]) / 1e6
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeats", type=int, default=20)
-    repeats = parser.parse_args().repeats
+def table(repeats: int = 20) -> Table:
+    """One row a task."""
     torch.set_num_threads(1)
-    table = Table("task", "settings", "M tokens/s", "promised", title=f"batch {BATCH}, length {LENGTH}, one core")
+    found = Table(title=f"Tasks: sampling with targets, batch {BATCH}, length {LENGTH}, one core")
+    for column in ("task", "settings", "M tokens/s", "at least"):
+        found.add_column(column)
     for name, params, bound in BOUNDS:
         speed = throughput(tasks.get(name, **params), repeats)
         settings = ", ".join(f"{key}={value}" for key, value in params.items())
-        table.add_row(name, settings, f"{speed:.1f}", "" if bound is None else f"{bound}")
-    Console().print(table)
-
-
-if __name__ == "__main__":
-    main()
+        found.add_row(name, settings, f"{speed:.1f}", "" if bound is None else f"{bound}")
+    return found

@@ -1,0 +1,62 @@
+"""Population training against one member after the other: M members' steps together, and the same steps alone.
+
+Each stacked member must end where it ends alone; then the ratio of the times means something.
+"""
+
+from __future__ import annotations
+
+import time
+from statistics import median
+
+import torch
+from rich.table import Table
+
+from lengthwise import lab
+from lengthwise.lab.member import Member
+from lengthwise.lab.training import train
+
+STEPS, REPEATS = 20, 3
+
+
+def members(model: str, count: int, width: int, device: torch.device) -> list[Member]:
+    settings = {
+        "training.steps": STEPS,
+        "training.batch": 128,
+        "training.validate_every": STEPS,
+        "training.validation_samples": 16,
+        "model.width": width,
+    }
+    experiments = lab.plan("parity", [model], seeds=count, settings=settings)
+    return [Member(experiment, device) for experiment in experiments]
+
+
+def seconds(groups: list[list[Member]]) -> float:
+    began = time.perf_counter()
+    for group in groups:
+        train(group, [None] * len(group))
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return time.perf_counter() - began
+
+
+def row(model: str, count: int, width: int, device: torch.device) -> tuple[str, ...]:
+    ratios, gap = [], 0.0
+    for _ in range(REPEATS):
+        together, alone = members(model, count, width, device), members(model, count, width, device)
+        stacked = seconds([together])
+        ratios.append(seconds([[member] for member in alone]) / stacked)
+        for a, b in zip(together, alone, strict=True):
+            gap = max(gap, *(float((x - b.weights()[name]).abs().max()) for name, x in a.weights().items()))
+    return model, str(count), str(width), f"{median(ratios):.2f}", f"{gap:.0e}"
+
+
+def table() -> Table:
+    """One row a model and size; a ratio above 1 means that stacking is faster."""
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    torch.set_num_threads(2)
+    found = Table(title=f"Populations: one by one / stacked, {STEPS} steps on {device.type}")
+    for column in ("model", "members", "width", "ratio", "largest gap of a weight (fp32)"):
+        found.add_column(column)
+    for model, count, width in [("regular-gpt", 6, 16), ("regular-gpt", 6, 64), ("transformer", 6, 16)]:
+        found.add_row(*row(model, count, width, device))
+    return found
