@@ -54,7 +54,7 @@ def build(experiment: Experiment, device: torch.device) -> tuple[tasks.Task, mod
             experiment.model.name,
             vocab_size=len(task.vocabulary),
             num_outputs=task.outputs,
-            **experiment.model.options,
+            settings=experiment.model.options,
         )
     return task, tagger.to(device, torch.float64 if experiment.training.precision == "fp64" else torch.float32)
 

@@ -195,7 +195,10 @@ def plan(
 def check(experiment: Experiment, task: tasks.Task, length: int) -> None:
     """Build the model and ask it about one short string, so that a wrong one is refused before anything runs."""
     tagger = models.build(
-        experiment.model.name, vocab_size=len(task.vocabulary), num_outputs=task.outputs, **experiment.model.options
+        experiment.model.name,
+        vocab_size=len(task.vocabulary),
+        num_outputs=task.outputs,
+        settings=experiment.model.options,
     )
     tagger.eval()
     with torch.no_grad():

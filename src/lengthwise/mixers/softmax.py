@@ -63,7 +63,7 @@ def attend(
 
 
 def visible(where: Where, keys: Where) -> Tensor:
-    """(T,S) or (B,1,T,S) booleans: which keys a query may read. Every query reads itself, or a pad's row were NaN."""
+    """(T,S) or (B,1,T,S) booleans: which keys a query may read. Every query reads itself, so no row is empty."""
     T, S = where.positions.shape[1], keys.positions.shape[1]
     row = torch.arange(S - T, S, device=keys.positions.device)[:, None]
     column = torch.arange(S, device=keys.positions.device)
