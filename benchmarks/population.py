@@ -15,7 +15,7 @@ from lengthwise import lab
 from lengthwise.lab.member import Member
 from lengthwise.lab.training import train
 
-STEPS, REPEATS = 20, 3
+STEPS, REPEATS = 10, 3
 
 
 def members(model: str, count: int, width: int, device: torch.device) -> list[Member]:
@@ -57,6 +57,6 @@ def table() -> Table:
     found = Table(title=f"Populations: one by one / stacked, {STEPS} steps on {device.type}")
     for column in ("model", "members", "width", "ratio", "largest gap of a weight (fp32)"):
         found.add_column(column)
-    for model, count, width in [("regular-gpt", 6, 16), ("regular-gpt", 6, 64), ("transformer", 6, 16)]:
+    for model, count, width in [("regular-gpt", 4, 16), ("regular-gpt", 4, 64), ("transformer", 4, 16)]:
         found.add_row(*row(model, count, width, device))
     return found

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
 from lengthwise import lab
 from lengthwise.errors import Error
@@ -38,7 +39,16 @@ class Listener:
         self.heard.append(("end", experiment.hash))
 
 
-def test_engines_agree(tmp_path, quick):
+@pytest.fixture
+def one_thread():
+    """As workers have: the number of threads has a say in the last bit."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_engines_agree(tmp_path, quick, one_thread):
     experiments = quick("regular-gpt", seeds=3)
     found = []
     for index, engine in enumerate(ENGINES):

@@ -21,8 +21,8 @@ Page = Annotated[
     Path | None, typer.Option("--html", show_default="index.html among the records", help="Where the page goes.")
 ]
 
-INTERRUPTED = 130
-"""The exit code of a program stopped by Ctrl-C."""
+INTERRUPTED = 2
+"""The exit code after Ctrl-C: nothing was found out yet, and the call must be given again."""
 
 
 def carry_out(

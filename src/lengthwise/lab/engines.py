@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import multiprocessing.connection
+import multiprocessing.context
+import multiprocessing.forkserver
 import signal
 import threading
 import time
@@ -63,9 +65,7 @@ class Processes:
         self.workers = workers
 
     def run(self, groups: Groups, job: Job) -> Iterator[Outcome]:
-        context = multiprocessing.get_context("forkserver")
-        # The server imports torch once; each worker is then a cheap fork of it.
-        context.set_forkserver_preload(["lengthwise.lab.engines"])
+        context = _forkserver()
         waiting = list(groups)[::-1]
         active: dict[Any, tuple[Any, Sequence[Experiment]]] = {}
         interrupted = False
@@ -113,6 +113,20 @@ class Processes:
                     process.terminate()
         if interrupted or job.stop.asked:
             raise Interrupted("Stopped; all state is kept.")
+
+
+def _forkserver() -> multiprocessing.context.ForkServerContext:
+    """A server that imports torch once; each worker is then a cheap fork of it."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["lengthwise.lab.engines"])
+    if threading.current_thread() is threading.main_thread():
+        # Born deaf to Ctrl-C, or one pressed while it still imports would make it print a traceback.
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            multiprocessing.forkserver.ensure_running()
+        finally:
+            signal.signal(signal.SIGINT, before)
+    return context
 
 
 def _died(group: Sequence[Experiment], code: int | None, job: Job) -> Iterator[Outcome]:
