@@ -23,7 +23,7 @@ def get(paper: str, table: str, scale: Scale = "laptop") -> Recipe:
 
     >>> recipe = get("demo", "parity", "smoke")
     >>> [experiment.model.name for experiment in recipe.experiments]
-    ['regular-gpt', 'lstm', 'transformer']
+    ['transformer', 'regular-gpt', 'lstm']
     """
     if (paper, table) not in TABLES:
         raise UnknownName("recipe", f"{paper} {table}", available())

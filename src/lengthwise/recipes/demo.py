@@ -5,14 +5,15 @@ from __future__ import annotations
 from ..lab import plan
 from .base import Recipe, Scale
 
-MODELS = ["regular-gpt", "lstm", "transformer"]
+MODELS = ["transformer", "regular-gpt", "lstm"]
+"""The slowest first, so that the others run beside it."""
 
 
 def parity(scale: Scale) -> Recipe:
     """RegularGPT, an LSTM and a Transformer learn PARITY on lengths 1-40 and are tested to 4,000."""
     steps, samples, seeds, lengths = {
         "smoke": (20, 8, 1, "41:81:20,500"),
-        "laptop": (1000, 32, 1, "1:500,1000,2000,4000"),
+        "laptop": (1000, 16, 1, "1:500,1000,2000,4000"),
         "paper": (10_000, 512, 3, "1:500,1000,2000,4000"),
     }[scale]
     return Recipe(
@@ -27,6 +28,12 @@ def parity(scale: Scale) -> Recipe:
             seeds=seeds,
             train_length=40,
             test_lengths=lengths,
-            settings={"training.steps": steps, "evaluation.samples": samples},
+            # Two layers and four heads keep the Transformer, by far the slowest of the three, within two minutes.
+            settings={
+                "training.steps": steps,
+                "evaluation.samples": samples,
+                "transformer.layers": 2,
+                "transformer.heads": 4,
+            },
         ),
     )
