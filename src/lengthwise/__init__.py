@@ -26,4 +26,16 @@ def __dir__() -> list[str]:
     return sorted([*_ROOMS, "Error", "__version__"])
 
 
-__all__ = ["Error", "__version__", "automata", "lab", "mixers", "models", "ops", "positions", "recipes", "report", "tasks"]
+__all__ = [
+    "Error",
+    "__version__",
+    "automata",
+    "lab",
+    "mixers",
+    "models",
+    "ops",
+    "positions",
+    "recipes",
+    "report",
+    "tasks",
+]

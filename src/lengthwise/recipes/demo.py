@@ -19,8 +19,8 @@ def parity(scale: Scale) -> Recipe:
     return Recipe(
         title="PARITY: train on lengths 1–40, test to 4,000",
         description=(
-            "The answer is the number of 1s modulo 2: one wrong bit anywhere and it flips, and a guess is right half the "
-            "time. Every model sees strings of length 1 to 40 in training; what it does beyond is the question."
+            "The answer is the number of 1s modulo 2: one wrong bit anywhere and it flips, and a guess is right half "
+            "the time. Every model sees strings of length 1 to 40 in training; what it does beyond is the question."
         ),
         experiments=plan(
             "parity",
