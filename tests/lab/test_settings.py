@@ -102,6 +102,16 @@ def test_a_model_of_the_wrong_shape_is_refused_at_once(toy, name):
         plan("parity", [toy(name)])
 
 
+def test_a_vocabulary_too_small_is_refused_at_once(tmp_path):
+    """Even where the first strings drawn happen not to hold the token that is missing."""
+    file = tmp_path / "small.py"
+    file.write_text(
+        "from torch import nn\nclass Small(nn.Embedding):\n    def __init__(self): super().__init__(2, 5)\n"
+    )
+    with pytest.raises(ShapeError, match=r"vocabulary is too small.* at least 3"):
+        plan("cycle-navigation", [f"{file}:Small"])
+
+
 def test_a_source_is_part_of_the_hash(tmp_path):
     file = tmp_path / "mine.py"
     code = "from torch import nn\nclass Mine(nn.Embedding):\n    def __init__(self): super().__init__(2, 2)\n"

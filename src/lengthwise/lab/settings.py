@@ -15,7 +15,6 @@ from torch import nn
 from .. import models, tasks
 from ..errors import Error, UnknownName
 from .experiment import Evaluation, Experiment, ModelSpec, TaskSpec, Training
-from .scoring import logits
 
 Settings = Sequence[str] | Mapping[str, Any]
 
@@ -193,7 +192,7 @@ def plan(
 
 
 def check(experiment: Experiment, task: tasks.Task, length: int) -> None:
-    """Build the model and ask it about one short string, so that a wrong one is refused before anything runs."""
+    """Build the model, ask it about every token and a short string: a wrong one is refused before anything runs."""
     tagger = models.build(
         experiment.model.name,
         vocab_size=len(task.vocabulary),
@@ -202,4 +201,5 @@ def check(experiment: Experiment, task: tasks.Task, length: int) -> None:
     )
     tagger.eval()
     with torch.no_grad():
-        logits(tagger, task.test_set(length, 2), last=False)
+        tagger(torch.arange(len(task.vocabulary))[:, None])
+        tagger(task.test_set(length, 2).tokens)

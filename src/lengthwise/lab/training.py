@@ -114,8 +114,7 @@ def _not_finite(member: Member, directory: RunDirectory | None, what: str, value
         save(member, directory)
         kept = f" The last good state (step {member.step}) is kept in {directory.path}."
     raise NonFiniteError(
-        f"{member.experiment.model.name} on {member.experiment.task.name}, seed {member.experiment.seed}: "
-        f"the {what} is not finite (loss {value}) at step {member.step + 1}, length {length}.{kept} "
+        f"The {what} is not finite (loss {value}) at step {member.step + 1}, length {length}.{kept} "
         f"Lower training.lr (now {member.training.lr:g}) or training.clip (now {member.training.clip})."
     )
 

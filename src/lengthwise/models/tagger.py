@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from ..errors import LengthError, ShapeError
+from ..errors import Error, LengthError, ShapeError
 from .modelling import LengthwiseForCausalLM
 
 
@@ -27,10 +27,7 @@ class Tagger(nn.Module):
         try:
             logits = self.logits(tokens, last)
         except IndexError as error:
-            raise LengthError(
-                f"{self.name}: cannot read {tokens.shape[1]} tokens ({error}). Raise the longest length the model "
-                "has a position for, or ask for shorter strings."
-            ) from error
+            raise self._unread(tokens, error) from error
         B, T, S = tokens.shape[0], tokens.shape[1], self.num_outputs
         if not isinstance(logits, Tensor):
             raise ShapeError(f"{self.name}: must return a tensor of logits, got {type(logits).__name__}.")
@@ -39,6 +36,20 @@ class Tagger(nn.Module):
         if logits.shape[2] < S:
             raise ShapeError(f"{self.name}: must return at least {S} logits a position, got {logits.shape[2]}.")
         return logits[:, -1:, :S] if last else logits[..., :S]
+
+    def _unread(self, tokens: Tensor, error: IndexError) -> Error:
+        """Which table was too short for these tokens: that of the positions, or that of the vocabulary."""
+        try:
+            self.logits(tokens.reshape(-1, 1), last=False)
+        except IndexError:
+            return ShapeError(
+                f"{self.name}: its vocabulary is too small for token {int(tokens.max())} ({error}). "
+                f"It must have at least {int(tokens.max()) + 1} entries."
+            )
+        return LengthError(
+            f"{self.name}: cannot read {tokens.shape[1]} tokens ({error}). Raise the longest length the model "
+            "has a position for, or ask for shorter strings."
+        )
 
     def logits(self, tokens: Tensor, last: bool) -> Tensor:
         """All the model has to say, at every position or, if it knows a shorter way, at the last alone."""
