@@ -105,6 +105,10 @@ def test_data_is_json_and_agrees_with_the_table(runs):
     assert (task["task"], task["trained_on"]) == ("parity", [1, 40])
     lstm = task["models"][1]
     assert (lstm["label"], lstm["seeds"]) == ("lstm", [0, 1, 2])
+    recorded = {str(run.path): run.result for run in runs}
+    assert len(lstm["runs"]) == 3
+    for run in lstm["runs"]:
+        assert all(run[key] == recorded[run["path"]][key] for key in ("date", "command", "machine", "seconds"))
     bulk = lstm["ranges"][1]
     assert (bulk["from"], bulk["to"], bulk["lengths"], bulk["trained"]) == (41, 481, 23, False)
     assert f"{100 * bulk['last']['mean']:.1f} ± {100 * bulk['last']['std']:.1f}" in text(runs)

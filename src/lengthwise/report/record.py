@@ -37,9 +37,13 @@ def _group(group: Group, part: Section) -> dict[str, Any]:
         "options": group.experiment.model.options,
         "seeds": [run.experiment.seed for run in group.runs],
         "parameters": group.first.result["parameters"],
+        "training": group.experiment.to_json()["training"],
         "train_seconds": statistics.fmean(run.result["seconds"]["train"] for run in group.runs),
         "ranges": [_range(group, r) for r in part.ranges],
-        "runs": [str(run.path) for run in group.runs],
+        "runs": [
+            {"path": str(run.path), **{key: run.result[key] for key in ("date", "command", "machine", "seconds")}}
+            for run in group.runs
+        ],
     }
 
 
