@@ -59,7 +59,7 @@ def test_training_leaves_the_callers_random_state(tmp_path, quick):
     assert torch.equal(before, torch.get_rng_state())
 
 
-@pytest.mark.parametrize("model", ["regular-gpt", "toys:Dropping"])
+@pytest.mark.parametrize("model", ["regular-gpt", "toys:Dropping", "toys:Odd"])
 @pytest.mark.parametrize("curriculum", ["uniform", "growing"])
 def test_stopped_and_started_again_is_the_same(tmp_path, quick, toy, model, curriculum):
     model = toy(model.split(":")[1]) if ":" in model else model

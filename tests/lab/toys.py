@@ -26,6 +26,23 @@ class Dropping(Tiny):
         return self.head(nn.functional.dropout(self.lstm(self.embedding(tokens))[0], 0.2, self.training))
 
 
+class Odd(nn.Module):
+    """One with what trips a checkpoint: a transposed weight, two in one storage, running statistics, a frozen part."""
+
+    def __init__(self, vocab_size, width=8):
+        super().__init__()
+        self.embedding = nn.Embedding(vocab_size, width)
+        self.norm = nn.BatchNorm1d(width)
+        self.transposed = nn.Parameter(torch.randn(vocab_size, width).T)
+        both = torch.randn(2, width)
+        self.first, self.second = nn.Parameter(both[0]), nn.Parameter(both[1])
+        self.frozen = nn.Parameter(torch.ones(width), requires_grad=False)
+
+    def forward(self, tokens):
+        x = self.norm(self.embedding(tokens).transpose(1, 2)).transpose(1, 2)
+        return (x * self.first * self.frozen + self.second).cumsum(1) @ self.transposed
+
+
 class Flat(Tiny):
     """One which forgets the places."""
 

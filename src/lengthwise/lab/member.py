@@ -28,7 +28,7 @@ def weights(module: nn.Module) -> Tensors:
     parameters = dict(module.named_parameters())
     names = {name for name, _ in module.named_parameters(remove_duplicate=False)}
     buffers = {name: tensor for name, tensor in module.state_dict().items() if name not in names}
-    return {name: tensor.detach().contiguous() for name, tensor in {**parameters, **buffers}.items()}
+    return {name: tensor.detach() for name, tensor in {**parameters, **buffers}.items()}
 
 
 def load_weights(module: nn.Module, tensors: Tensors) -> None:
@@ -142,7 +142,7 @@ class Member:
         tensors |= {f"best.{name}": tensor for name, tensor in self.best_weights.items()}
         for name, parameter in self.parameters.items():
             for key, value in self.optimizer.state.get(parameter, {}).items():
-                tensors[f"optimizer.{key}.{name}"] = value.detach().contiguous()
+                tensors[f"optimizer.{key}.{name}"] = value.detach()
         meta = {
             "step": self.step,
             "best": self.best,
@@ -151,7 +151,7 @@ class Member:
             "curriculum": self.curriculum.state(),
             "scores": self.scores,
         }
-        return State({name: tensor.cpu() for name, tensor in tensors.items()}, meta)
+        return State(tensors, meta)
 
     def restore(self, state: State) -> None:
         """The inverse of `state`."""

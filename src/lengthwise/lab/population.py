@@ -7,7 +7,7 @@ So a member ends where it would have ended alone, to rounding.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -36,19 +36,23 @@ def losses(members: Sequence[Member], batches: Sequence[Batch]) -> tuple[Tensor,
     first = members[0]
     task, tagger = first.task, first.tagger
     last = all(one_place(task, batch) and task.supervision == "last" for batch in batches)
-    parameters = {name: torch.stack([m.parameters[name] for m in members]) for name in first.parameters}
-    buffers = dict(tagger.named_buffers())
-    stacked = Batch(*(torch.stack(parts) for parts in zip(*batches, strict=True)))
 
-    def one(parameters: dict[str, Tensor], tokens: Tensor, targets: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        batch = Batch(tokens, targets, mask)
-        call = lambda tokens, last: functional_call(tagger, (parameters, buffers), (tokens,), {"last": last})  # noqa: E731
+    def judge(call: Callable[..., Tensor], batch: Batch) -> tuple[Tensor, Tensor]:
         with precision(first.training.precision, first.device):
             found = logits(call, batch, last)
         asked = narrow(batch, last)
         return loss(found, asked, task), right(found, asked, task).to(found.dtype).mean()
 
     if len(members) == 1:
-        found = one(dict(first.parameters), *batches[0])
-        return found[0][None], found[1][None]
+        value, share = judge(tagger, batches[0])
+        return value[None], share[None]
+
+    parameters = {name: torch.stack([m.parameters[name] for m in members]) for name in first.parameters}
+    buffers = dict(tagger.named_buffers())
+
+    def one(parameters: dict[str, Tensor], *batch: Tensor) -> tuple[Tensor, Tensor]:
+        call = lambda tokens, last: functional_call(tagger, (parameters, buffers), (tokens,), {"last": last})  # noqa: E731
+        return judge(call, Batch(*batch))
+
+    stacked = Batch(*(torch.stack(parts) for parts in zip(*batches, strict=True)))
     return vmap(one, randomness="error")(parameters, *stacked)

@@ -81,6 +81,12 @@ def write_atomically(path: Path, content: bytes) -> None:
             beside.unlink(missing_ok=True)
 
 
+def pack(tensors: Tensors, metadata: dict[str, str] | None = None) -> bytes:
+    """A safetensors file; the format asks for tensors in order, on the CPU, and no two in one storage."""
+    copies = {name: tensor.to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
+    return save(copies, metadata=metadata)
+
+
 def canonical(data: Any) -> bytes:
     return json.dumps(data, sort_keys=True, separators=(",", ":")).encode()
 
@@ -140,7 +146,7 @@ class RunDirectory:
     def save_state(self, tensors: Tensors, meta: dict[str, Any]) -> None:
         """Replace the checkpoint; the old one goes only when the new one is in place."""
         mark = {"bytes": self._metrics_bytes, "sha256": self._metrics.hexdigest()}
-        content = save(tensors, metadata={"meta": json.dumps({**meta, "metrics": mark})})
+        content = pack(tensors, metadata={"meta": json.dumps({**meta, "metrics": mark})})
         old = list((self.path / "state").glob("*.safetensors"))
         new = self.path / "state" / f"{meta['step']:09d}-{digest(content)[:16]}.safetensors"
         write_atomically(new, content)
@@ -152,7 +158,7 @@ class RunDirectory:
     def finish(self, models: dict[str, Tensors], result: dict[str, Any]) -> None:
         """Write the weights and, last of all, `result.json`; then the checkpoint is no longer needed."""
         for name, tensors in models.items():
-            write_atomically(self.path / f"{name}.safetensors", save(tensors))
+            write_atomically(self.path / f"{name}.safetensors", pack(tensors))
         with naming(self.path):
             files = ["config.json", "metrics.jsonl", *(f"{name}.safetensors" for name in models)]
             digests = {name: digest((self.path / name).read_bytes()) for name in files}

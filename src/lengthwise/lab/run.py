@@ -146,7 +146,7 @@ def _finish(member: Member, directory: RunDirectory, job: Job) -> None:
             if job.stop.asked or time.perf_counter() - saved > SAVE_SCORES_EVERY:
                 state = member.state()
                 # The checkpoint is of the last weights, whichever are being tested.
-                tensors = {**state.tensors, **{f"model.{k}": v.cpu() for k, v in last.items()}}
+                tensors = {**state.tensors, **{f"model.{k}": v for k, v in last.items()}}
                 directory.save_state(tensors, state.meta)
                 saved = time.perf_counter()
             if job.stop.asked:
