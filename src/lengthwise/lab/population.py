@@ -7,6 +7,7 @@ So a member ends where it would have ended alone, to rounding.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 
 import torch
@@ -55,4 +56,7 @@ def losses(members: Sequence[Member], batches: Sequence[Batch]) -> tuple[Tensor,
         return judge(call, Batch(*batch))
 
     stacked = Batch(*(torch.stack(parts) for parts in zip(*batches, strict=True)))
-    return vmap(one, randomness="error")(parameters, *stacked)
+    with warnings.catch_warnings():
+        # torch maps its fused attention by a loop on the CPU and says so; nothing can be done about it here.
+        warnings.filterwarnings("ignore", "There is a performance drop", UserWarning)
+        return vmap(one, randomness="error")(parameters, *stacked)
