@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lengthwise.models import LengthwiseForCausalLM, presets
+from lengthwise.models import LengthwiseConfig, LengthwiseForCausalLM, presets
 from lengthwise.models.depth import groups
 
 BATCHED = {
@@ -49,6 +49,21 @@ def test_last_position_equals_dense(C, K):
             tokens = torch.randint(0, 5, (2, T))
             dense, last = model(tokens).logits[:, -1:], model(tokens, logits_to_keep=1).logits
             torch.testing.assert_close(last, dense, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("mixer", [{"name": "softmax", "heads": 2}, {"name": "lstm"}, "both"])
+def test_mixers_that_do_not_dilate_take_the_dense_way_to_the_last_position(mixer):
+    dilated = {"name": "sliding-dilated", "heads": 2, "chunk": 2}
+    mixers = [dilated, {"name": "softmax", "heads": 2}] if mixer == "both" else [mixer, mixer]
+    depth = {"name": "adaptive", "chunk": 2, "thickness": 2}
+    model = make(LengthwiseConfig(vocab_size=5, width=8, mixer=mixers, depth=depth))
+    tokens, mask = torch.randint(0, 5, (2, 9)), torch.ones(2, 9, dtype=torch.long)
+    mask[0, :4], mask[1, 6:] = 0, 0
+    with torch.no_grad():
+        torch.testing.assert_close(model(tokens, logits_to_keep=1).logits, model(tokens).logits[:, -1:])
+        last = model(tokens, attention_mask=mask, logits_to_keep=1).logits[:, 0]
+        for i, part in enumerate([slice(4, None), slice(6)]):
+            torch.testing.assert_close(last[i], model(tokens[i : i + 1, part]).logits[0, -1])
 
 
 def test_last_position_has_the_dense_gradients():

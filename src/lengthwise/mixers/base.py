@@ -26,6 +26,8 @@ class Mixer(nn.Module):
 
     stackable = True
     """Whether torch.func.vmap can run it over stacked parameters."""
+    dilates = False
+    """Whether level l reads only positions congruent modulo C^l and is, on those alone, level 0."""
 
     def forward(self, x: Tensor, *, where: Where, state: Any = None) -> tuple[Tensor, Any]:
         raise NotImplementedError

@@ -24,6 +24,8 @@ from .where import Where
 
 
 class SlidingDilated(Mixer):
+    dilates = True
+
     def __init__(
         self,
         width: int,

@@ -3,8 +3,9 @@
 `Adaptive` is L = max(1, ceil(log_C n)) groups for a sequence of n tokens, each group the same K layers, group l at
 dilation C^l. In integers, ceil(log_C n) is the number of l >= 0 with C^l < n.
 
-When only the last token is asked for, group l matters only at positions congruent to n-1 modulo C^l. On those alone it
-is the same layer at level 0, so after each group every C-th token is kept, counted from the end: O(K C n) in all.
+When only the last token is asked for and every mixer dilates, group l matters only at positions congruent to n-1 modulo
+C^l. On those alone it is the same layer at level 0, so after each group every C-th token is kept, counted from the end:
+O(K C n) in all. With any other mixer all tokens pass all groups, and the last is taken.
 
 Rows of different lengths in one batch have different depths: all groups run, and each row's answer is taken after its
 own last one.
@@ -59,9 +60,11 @@ class Adaptive(nn.Module):
             raise Error(f"adaptive depth: chunk must be at least 2, got {chunk}.")
         self.layers = nn.ModuleList(layers)
         self.chunk = chunk
+        # Any other mixer reads tokens which the short way would have dropped.
+        self.shortens = all(layer.mixer.dilates for layer in layers)
 
     def forward(self, x: Tensor, where: Where, last: bool = False) -> Tensor:
-        if last:
+        if last and self.shortens:
             return self._last(x, where)
         C, answer = self.chunk, x
         n = None if where.plain else sequence_lengths(where)
@@ -69,7 +72,7 @@ class Adaptive(nn.Module):
             for layer in self.layers:
                 x = layer(x, where.at_level(level))
             answer = x if n is None or level == 0 else torch.where((n > C**level)[..., None], x, answer)
-        return answer
+        return last_real(answer, where) if last else answer
 
     def _last(self, x: Tensor, where: Where) -> Tensor:
         C, depth = self.chunk, groups(x.shape[1], self.chunk)
