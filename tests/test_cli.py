@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from lengthwise import lab
 from lengthwise.cli import main
-from lengthwise.cli.progress import Lines, Pace
+from lengthwise.cli.progress import Lines, Pace, verdict
 
 TINY = ["-s", "training.steps=12", "-s", "training.batch=8", "-s", "evaluation.samples=4", "-s", "model.width=8"]
 TINY += ["-s", "training.validation_samples=8", "--test-lengths", "41:44,60", "--workers", "1", "--device", "cpu"]
@@ -234,3 +235,13 @@ def test_pace_counts_from_where_it_was_resumed(monkeypatch):
     pace = Pace()
     assert pace.say(700, 1000) == ""
     assert pace.say(800, 1000) == "50 steps/s, 4.0 s left"
+
+
+def test_the_verdict_is_on_longer_strings(root):
+    bench(root)
+    run = lab.load(root)[0]
+    trained = replace(run.experiment.training, lengths=(42, 43))
+    below = replace(run.experiment, training=trained)
+    assert [part.split(" at ")[1] for part in verdict(lab.Outcome(below, run)).split(", ")] == ["44", "60"]
+    none = replace(below, training=replace(trained, lengths=(42, 60)))
+    assert verdict(lab.Outcome(none, run)).endswith("at 42–60"), "with nothing longer, what there is"

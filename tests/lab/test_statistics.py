@@ -97,3 +97,13 @@ def test_columns(train, lengths, labels):
     assert [c.label for c in columns] == labels
     assert sorted(n for c in columns for n in c.lengths) == sorted(set(lengths))
     assert [c for c in columns if c.trained] == [c for c in columns if train[0] <= c.lengths[0] <= train[1]]
+
+
+def test_below_training_is_not_beyond():
+    columns = ranges((10, 20), [*range(1, 31), 100])
+    assert [(c.label, c.trained, c.beyond) for c in columns] == [
+        ("1–9", False, False),
+        ("10–20", True, False),
+        ("21–30", False, True),
+        ("100", False, True),
+    ]

@@ -30,10 +30,15 @@ def make(
     lengths: tuple[int, ...] = LENGTHS,
     samples: int = 512,
     steps: int = 1000,
+    train: tuple[int, int] = (1, 40),
 ) -> FakeRun:
     """A run that is right up to about `hold` tokens and guesses after that."""
     e = Experiment(
-        task, ModelSpec(model, options or {}), Training(steps=steps), Evaluation(lengths, samples=samples), seed
+        task,
+        ModelSpec(model, options or {}),
+        Training(lengths=train, steps=steps),
+        Evaluation(lengths, samples=samples),
+        seed,
     )
     at = lambda n: 0.5 + 0.5 / (1 + (n / hold) ** 3)  # noqa: E731
     wobble = lambda n: 0.02 * math.sin(n * (seed + 1)) * (n / hold > 0 and at(n) < 0.999)  # noqa: E731

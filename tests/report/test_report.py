@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -14,6 +15,7 @@ from lengthwise.lab.experiment import TaskSpec
 from lengthwise.report.facts import how_it_was_run
 from lengthwise.report.figures import band, curve, points
 from lengthwise.report.groups import sections
+from lengthwise.report.page import page
 
 
 def text(runs, width=80):
@@ -148,3 +150,18 @@ def test_curves_keep_the_mean(runs):
     everything = [line["loss"] for line in run.metrics if line["kind"] == "train"]
     assert sum(losses) / len(losses) == pytest.approx(sum(everything) / len(everything))
     assert curve(replace(run, metrics=[]), "train", "loss") == ([], [])
+
+
+def test_lengths_below_training_are_not_called_beyond(make_run):
+    below = make_run(lengths=(2, 15, 300), train=(10, 20))
+    below.result["checkpoints"]["last"]["correct"] = {"2": 512, "15": 512, "300": 256}
+    made = page([below, make_run(task=TaskSpec("modular-sum", {"modulus": 3}), lengths=(2, 15), train=(10, 20))])
+    findings = re.findall(r'<p class="finding">(.*?)</p>', made, re.S)
+    assert findings[0].startswith("At length 300: lstm <b>50.0%</b>")
+    assert "length 2" not in findings[0]
+    assert findings[1] == "No length beyond the training range was tested."
+    overview = re.findall(r'<a href="#task\d">.*?</th><td>(.*?)</td>', made)
+    assert overview == ["300", "15"]
+    row = re.search(r'<th scope="row">parity, lstm</th><td>0</td><td>(.*?)</td><td>(.*?)</td>', made)
+    assert row
+    assert row.groups() == ("100.0", "50.0"), "the trained lengths, the longer ones"

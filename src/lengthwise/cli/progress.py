@@ -29,8 +29,9 @@ def verdict(outcome: Outcome) -> str:
     if outcome.run is None:
         return "failed, see below"
     e = outcome.experiment
-    beyond = [r for r in ranges(e.training.lengths, e.evaluation.lengths) if not r.trained]
-    shown = [beyond[0], beyond[-1]] if len(beyond) > 1 else beyond
+    columns = ranges(e.training.lengths, e.evaluation.lengths)
+    beyond = [r for r in columns if r.beyond] or columns
+    shown = dict.fromkeys([beyond[0], beyond[-1]])
     return ", ".join(f"{percent(score(outcome.run, r.lengths))}% at {r.label}" for r in shown)
 
 

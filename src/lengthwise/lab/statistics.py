@@ -95,13 +95,22 @@ class Range:
     """One column of a table: the lengths averaged in it."""
 
     lengths: tuple[int, ...]
-    trained: bool
-    """Whether the lengths lie inside the training range."""
+    train: tuple[int, int]
+    """The training range; the lengths lie all inside it, all below or all beyond."""
+
+    @property
+    def trained(self) -> bool:
+        return self.train[0] <= self.lengths[0] <= self.train[1]
+
+    @property
+    def beyond(self) -> bool:
+        """Longer than any training string: what length generalisation is about. Shorter ones prove nothing of it."""
+        return self.lengths[0] > self.train[1]
 
     @property
     def label(self) -> str:
         """
-        >>> Range((41, 42, 500), trained=False).label, Range((4000,), trained=False).label
+        >>> Range((41, 42, 500), train=(1, 40)).label, Range((4000,), train=(1, 40)).label
         ('41–500', '4,000')
         """
         first, last = self.lengths[0], self.lengths[-1]
@@ -113,7 +122,8 @@ def ranges(train: tuple[int, int], lengths: Iterable[int]) -> list[Range]:
 
     One column for the lengths inside the training range. Of the others, each run of at least four evenly spaced lengths
     is one column, their mean; a length in no such run has a column to itself. Where that would make more than eight
-    columns (lengths without any pattern), all lengths beyond the training range are one column.
+    columns (lengths without any pattern), all lengths below the training range are one column and all
+    beyond it another.
 
     >>> [r.label for r in ranges((1, 40), [*range(1, 501), 1000, 2000, 4000])]
     ['1–40', '41–500', '1,000', '2,000', '4,000']
@@ -122,10 +132,10 @@ def ranges(train: tuple[int, int], lengths: Iterable[int]) -> list[Range]:
     lengths = sorted(set(lengths))
     inside = [n for n in lengths if low <= n <= high]
     below, beyond = [n for n in lengths if n < low], [n for n in lengths if n > high]
-    columns = [Range(tuple(inside), trained=True)] if inside else []
-    outside = [Range(part, trained=False) for side in (below, beyond) for part in _parts(side)]
+    columns = [Range(tuple(inside), train)] if inside else []
+    outside = [Range(part, train) for side in (below, beyond) for part in _parts(side)]
     if len(columns) + len(outside) > MOST_COLUMNS:
-        outside = [Range(tuple(side), trained=False) for side in (below, beyond) if side]
+        outside = [Range(tuple(side), train) for side in (below, beyond) if side]
     return sorted(columns + outside, key=lambda r: r.lengths)
 
 

@@ -94,7 +94,8 @@ def _runs(runs: Sequence[Run]) -> str:
 
 
 def _run(part: Section, label: str, run: Run) -> str:
-    inside, beyond = ([n for r in part.ranges if r.trained is t for n in r.lengths] for t in (True, False))
+    inside = [n for r in part.ranges if r.trained for n in r.lengths]
+    beyond = [n for r in part.ranges if r.beyond for n in r.lengths]
     scores = [percent(score(run, lengths)) if lengths else "–" for lengths in (inside, beyond)]
     last, best = (f"{run.result['checkpoints'][name]['step']:,}" for name in ("last", "best"))
     cells = [str(run.experiment.seed), *scores, last, best, duration(run.result["seconds"]["train"])]

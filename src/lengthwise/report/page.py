@@ -113,7 +113,7 @@ def _key(i: int) -> str:
 
 def _finding(part: Section) -> str:
     """The section in a sentence: how far each model holds beyond its training lengths."""
-    beyond = [r for r in part.ranges if not r.trained]
+    beyond = [r for r in part.ranges if r.beyond]
     if not beyond:
         return "No length beyond the training range was tested."
     # The first lengths beyond it and the farthest: to hold at the one proves nothing about the other.
@@ -174,7 +174,7 @@ def _overview(parts: Sequence[Section]) -> str:
     labels = list(dict.fromkeys(group.label for part in parts for group in part.groups))
     rows = []
     for i, part in enumerate(parts):
-        r = next((r for r in part.ranges if not r.trained), part.ranges[-1])
+        r = next((r for r in part.ranges if r.beyond), part.ranges[-1])
         found = {group.label: spread(summary(group.runs, r.lengths)) for group in part.groups}
         cells = "".join(f"<td>{found.get(label, '')}</td>" for label in labels)
         base = percent(statistics.fmean(part.baseline[n] for n in r.lengths))
@@ -182,7 +182,8 @@ def _overview(parts: Sequence[Section]) -> str:
         rows.append(f'<tr><th scope="row">{link}</th><td>{r.label}</td>{cells}<td>{base}</td></tr>')
     head = "".join(f'<th scope="col">{escape(label)}</th>' for label in labels)
     return (
-        '<section><h2>At a glance</h2><p class="note">Accuracy in % beyond the training lengths, last checkpoint.</p>'
+        '<section><h2>At a glance</h2><p class="note">Accuracy in %, last checkpoint, at the first lengths beyond training '
+        "or, where none was tested, at the longest.</p>"
         '<div class="box" tabindex="0" role="region" aria-label="Overview"><table class="small"><thead><tr>'
         f'<th scope="col">task</th><th scope="col">lengths</th>{head}<th scope="col">majority</th></tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div></section>"
