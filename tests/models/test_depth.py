@@ -107,3 +107,21 @@ def test_a_packed_row_gives_every_sequence_its_own_logits(name):
         torch.testing.assert_close(model(torch.cat(rows)[None], segment_ids=ids).logits[0], wanted)
         last = model(torch.cat(rows)[None], segment_ids=ids, logits_to_keep=1).logits
         torch.testing.assert_close(last[0], wanted[-1:])
+
+
+@pytest.mark.parametrize("name", BATCHED)
+def test_padding_may_share_the_segment_number_of_its_neighbour(name):
+    model = make(BATCHED[name]())
+    rows = [torch.randint(0, 5, (n,)) for n in (6, 9)]
+    ids = torch.tensor([0] * 6 + [1] * 9)
+    with torch.no_grad():
+        wanted = torch.cat([model(row[None]).logits[0] for row in rows])
+        for left, right in [(3, 0), (0, 3), (5, 2)]:
+            noise = torch.randint(0, 5, (left + right,))
+            tokens = torch.cat([noise[:left], *rows, noise[left:]])[None]
+            segments = torch.cat([ids[:1].expand(left), ids, ids[-1:].expand(right)])[None]
+            mask = torch.tensor([[0] * left + [1] * 15 + [0] * right])
+            dense = model(tokens, attention_mask=mask, segment_ids=segments).logits
+            last = model(tokens, attention_mask=mask, segment_ids=segments, logits_to_keep=1).logits
+            torch.testing.assert_close(dense[mask.bool()], wanted)
+            torch.testing.assert_close(last[0], wanted[-1:])

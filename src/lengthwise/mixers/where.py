@@ -62,14 +62,20 @@ class Where:
 
     @classmethod
     def from_segments(cls, segments: Tensor, valid: Tensor | None = None) -> Where:
-        """From (B, T) numbers that change wherever, in a row, a new sequence begins.
+        """From (B, T) numbers that change wherever, in a row, a new sequence begins; padding may have any number.
 
         >>> Where.from_segments(torch.tensor([[7, 7, 7, 3, 3]])).positions.tolist()
         [[0, 1, 2, 0, 1]]
+        >>> valid = torch.tensor([[False, True, True, True]])
+        >>> Where.from_segments(torch.tensor([[0, 0, 0, 1]]), valid).positions.tolist()
+        [[0, 0, 1, 0]]
         """
         columns = torch.arange(segments.shape[1], device=segments.device)
         begins = torch.ones_like(segments, dtype=torch.bool)
         begins[:, 1:] = segments[:, 1:] != segments[:, :-1]
+        if valid is not None:
+            # Padding that shares its neighbour's number is no part of that sequence, and must not move its positions.
+            begins[:, 1:] |= valid[:, 1:] != valid[:, :-1]
         positions = columns - torch.where(begins, columns, 0).cummax(1).values
         return cls(positions, segments=begins.long().cumsum(1) - 1, valid=valid)
 

@@ -7,6 +7,10 @@ When only the last token is asked for and every mixer dilates, group l matters o
 C^l. On those alone it is the same layer at level 0, so after each group every C-th token is kept, counted from the end:
 O(K C n) in all. With any other mixer all tokens pass all groups, and the last is taken.
 
+Depth is taken from the length of the whole sequence, so the outputs are causal only as long as it stays: tokens
+appended past a power of C deepen the model, which changes the outputs at all earlier tokens too, and one pass over a
+text differs there from reading it token by token.
+
 Rows of different lengths in one batch have different depths: all groups run, and each row's answer is taken after its
 own last one.
 
