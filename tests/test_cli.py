@@ -128,7 +128,8 @@ def test_failed_runs_are_listed_and_the_others_reported(codes, exit_code, root, 
     assert err.count("traceback: error.txt") == failed
     assert "Traceback: here" not in err
     assert ("majority answer" in out) == (failed < 2)
-    assert main(["--debug", "bench", "parity", "-m", "lstm", *TINY, "--out", str(tmp_path), "--json"]) == exit_code
+    again = ["bench", "parity", "-m", "lstm", *TINY, "--out", str(tmp_path), "--seeds", "2"]
+    assert main(["--debug", *again, "--json"]) == exit_code
     out, err = capsys.readouterr()
     assert [f["error"] for f in json.loads(out)["failures"]] == ["it broke"] * failed
     assert err.count("Traceback: here") == failed
@@ -245,3 +246,14 @@ def test_the_verdict_is_on_longer_strings(root):
     assert [part.split(" at ")[1] for part in verdict(lab.Outcome(below, run)).split(", ")] == ["44", "60"]
     none = replace(below, training=replace(trained, lengths=(42, 60)))
     assert verdict(lab.Outcome(none, run)).endswith("at 42–60"), "with nothing longer, what there is"
+
+
+def test_lines_tell_files_of_one_name_apart(root):
+    bench(root)
+    e = lab.load(root)[0].experiment
+    here, there = (replace(e, model=replace(e.model, name=f"{place}/toys.py:Net")) for place in "ab")
+    watch = Lines([here, there], lines := Recorder())
+    for one in (here, there):
+        watch.begin(one)
+        watch.advance(one, 1, 100, 0.5, "train")
+    assert [line.split(" seed")[0] for line in lines.said] == ["a/toys.py:Net", "b/toys.py:Net"]

@@ -165,3 +165,14 @@ def test_lengths_below_training_are_not_called_beyond(make_run):
     row = re.search(r'<th scope="row">parity, lstm</th><td>0</td><td>(.*?)</td><td>(.*?)</td>', made)
     assert row
     assert row.groups() == ("100.0", "50.0"), "the trained lengths, the longer ones"
+
+
+def test_two_files_of_one_name_keep_their_names(make_run):
+    here, there, other = (make_run(f"{place}/toys.py:Net") for place in ("/x/a", "/x/b", "/x/c"))
+    third = make_run("/x/c/own.py:Net", task=TaskSpec("modular-sum", {"modulus": 3}))
+    parts = sections([here, there, third])
+    assert [[g.label for g in p.groups] for p in parts] == [["a/toys.py:Net", "b/toys.py:Net"], ["own.py:Net"]]
+    elsewhere = replace(other, experiment=replace(other.experiment, task=third.experiment.task))
+    assert [[g.label for g in p.groups] for p in sections([here, elsewhere])] == [["a/toys.py:Net"], ["c/toys.py:Net"]]
+    hub = sections([make_run("lstm"), make_run("hf:made/lstm")])[0]
+    assert [g.label for g in hub.groups] == ["lstm", "hf:made/lstm"]

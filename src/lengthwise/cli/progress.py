@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from ..lab.statistics import ranges, score
-from ..report.words import duration, percent
+from ..report.words import duration, percent, short
 from . import console
 
 if TYPE_CHECKING:
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 TRAINING = "train"
 
 
-def name(experiment: Experiment) -> str:
-    """`lstm seed 0`: what a run is called in lines about it."""
-    return f"{experiment.model.name.split('/')[-1]} seed {experiment.seed}"
+def names(experiments: Sequence[Experiment]) -> dict[str, str]:
+    """`lstm seed 0`: what each run is called in lines about it, by its hash."""
+    called = short(e.model.name for e in experiments)
+    return {e.hash: f"{called[e.model.name]} seed {e.seed}" for e in experiments}
 
 
 def verdict(outcome: Outcome) -> str:
@@ -57,6 +58,7 @@ class Watch:
 
     def __init__(self, experiments: Sequence[Experiment]):
         self.total, self.ended = len(experiments), 0
+        self.names = names(experiments)
         # With several tasks at hand the task belongs to a run's name.
         self.several = len({e.task.name for e in experiments}) > 1
         self.paces: dict[str, Pace] = {}
@@ -67,7 +69,7 @@ class Watch:
     def __exit__(self, *_: object) -> None: ...
 
     def name(self, e: Experiment) -> str:
-        return f"{e.task.name} {name(e)}" if self.several else name(e)
+        return f"{e.task.name} {self.names[e.hash]}" if self.several else self.names[e.hash]
 
     def begin(self, experiment: Experiment) -> None:
         self.paces[experiment.hash] = Pace()

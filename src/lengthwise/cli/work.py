@@ -38,9 +38,9 @@ def carry_out(
 ) -> None:
     """Run them, report, and leave with 1 if a run failed, or 2 if all did by a wrong call."""
     from .. import lab, report
-    from .progress import name, watch
+    from .progress import names, watch
 
-    watching = watch(experiments)
+    watching, called = watch(experiments), names(experiments)
     try:
         with watching:
             outcomes = lab.run(
@@ -61,10 +61,10 @@ def carry_out(
     finally:
         # Whatever becomes of the page, what was computed and what failed is told.
         if as_json:
-            failures = [{"run": name(o.experiment), "error": o.error, "log": str(o.log)} for o in failed]
+            failures = [{"run": called[o.experiment.hash], "error": o.error, "log": str(o.log)} for o in failed]
             data = report.data(runs) if runs else {"tasks": []}
             console.emit({**data, "failures": failures, "page": str(page) if page else None})
-        _tell(failed)
+        _tell(failed, called)
     if page and not as_json:
         console.out().print(f"Records: {out}\nPage:    {page}", markup=False)
     if failed:
@@ -76,11 +76,9 @@ def page_path(path: Path) -> Path:
     return path / "index.html" if path.is_dir() else path
 
 
-def _tell(failed: Sequence[Outcome]) -> None:
-    from .progress import name
-
+def _tell(failed: Sequence[Outcome], called: dict[str, str]) -> None:
     for outcome in failed:
-        print(f"error: {name(outcome.experiment)}: {outcome.error}", file=sys.stderr)
+        print(f"error: {called[outcome.experiment.hash]}: {outcome.error}", file=sys.stderr)
         if console.debug and outcome.traceback:
             print(outcome.traceback, file=sys.stderr)
         elif outcome.log:

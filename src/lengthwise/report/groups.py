@@ -1,7 +1,8 @@
 """Which runs belong together: a section is one question (task, training lengths, test), a group one model's seeds.
 
 Two runs are of one group when their experiments are equal but for the seed. A group is called by its model's name and,
-where a section has several groups of that name, by the settings in which they differ: `lstm width=64`.
+where a section has several groups of that name, by the settings in which they differ: `lstm width=64`. Of a path the
+end is shown, as much of it as tells the models of all sections apart.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ..errors import Error
 from ..lab.experiment import Experiment, TaskSpec
 from ..lab.statistics import Range, ranges
 from ..tasks import options
-from .words import trained
+from .words import short, trained
 
 if TYPE_CHECKING:
     from ..lab import Run
@@ -82,12 +83,13 @@ def sections(runs: Iterable[Run]) -> list[Section]:
     unique = {run.experiment.hash: run for run in runs}
     if not unique:
         raise Error("There is nothing to report: no finished run was given. Start one with `lengthwise bench`.")
+    called = short(run.experiment.model.name for run in unique.values())
     questions: dict[str, list[Run]] = {}
     for run in unique.values():
         e = run.experiment
         data = e.to_json()
         questions.setdefault(_key(data["task"], e.training.lengths, data["evaluation"]), []).append(run)
-    return [Section(task_name(members[0].experiment.task), _groups(members)) for members in questions.values()]
+    return [Section(task_name(members[0].experiment.task), _groups(members, called)) for members in questions.values()]
 
 
 def task_name(task: TaskSpec) -> str:
@@ -118,7 +120,7 @@ def differences(experiments: Sequence[Experiment]) -> list[dict[str, Any]]:
     return [{k: flat[k] for k in differing if k in flat} for flat in flats]
 
 
-def _groups(runs: Sequence[Run]) -> tuple[Group, ...]:
+def _groups(runs: Sequence[Run], called: dict[str, str]) -> tuple[Group, ...]:
     members: dict[str, list[Run]] = {}
     for run in runs:
         members.setdefault(replace(run.experiment, seed=0).hash, []).append(run)
@@ -129,7 +131,7 @@ def _groups(runs: Sequence[Run]) -> tuple[Group, ...]:
         same = [i for i, other in enumerate(names) if other == name]
         for i, differing in zip(same, differences([seeds[i][0].experiment for i in same]), strict=True):
             parts = [f"{k.split('.', 1)[1]}={_short(v)}" for k, v in differing.items()]
-            labels[i] = " ".join([name.split("/")[-1], *parts])
+            labels[i] = " ".join([called[name], *parts])
     return tuple(Group(labels[i], group) for i, group in enumerate(seeds))
 
 

@@ -182,8 +182,8 @@ def _overview(parts: Sequence[Section]) -> str:
         rows.append(f'<tr><th scope="row">{link}</th><td>{r.label}</td>{cells}<td>{base}</td></tr>')
     head = "".join(f'<th scope="col">{escape(label)}</th>' for label in labels)
     return (
-        '<section><h2>At a glance</h2><p class="note">Accuracy in %, last checkpoint, at the first lengths beyond training '
-        "or, where none was tested, at the longest.</p>"
+        '<section><h2>At a glance</h2><p class="note">Accuracy in %, last checkpoint, at the first lengths beyond '
+        "training or, where none was tested, at the longest.</p>"
         '<div class="box" tabindex="0" role="region" aria-label="Overview"><table class="small"><thead><tr>'
         f'<th scope="col">task</th><th scope="col">lengths</th>{head}<th scope="col">majority</th></tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div></section>"

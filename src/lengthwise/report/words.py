@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ..lab.statistics import Summary
 
 
@@ -56,3 +58,19 @@ def trained(lengths: tuple[int, int]) -> str:
     """
     low, high = lengths
     return f"lengths {low:,}–{high:,}" if low != high else f"length {high:,}"
+
+
+def short(names: Iterable[str]) -> dict[str, str]:
+    """What to call each of these models: the end of its path, as much of it as no other model has.
+
+    >>> list(short(["lstm", "a/toys.py:Net", "b/toys.py:Net", "x/own.py:Net"]).values())
+    ['lstm', 'a/toys.py:Net', 'b/toys.py:Net', 'own.py:Net']
+    """
+    paths = {name: name.split("/") for name in names}
+    found = {}
+    for name, path in paths.items():
+        others = [other for other in paths.values() if other != path]
+        sizes = range(1, len(path))
+        size = next((n for n in sizes if all(other[-n:] != path[-n:] for other in others)), len(path))
+        found[name] = "/".join(path[-size:])
+    return found
