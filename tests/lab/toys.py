@@ -43,6 +43,42 @@ class Odd(nn.Module):
         return (x * self.first * self.frozen + self.second).cumsum(1) @ self.transposed
 
 
+class Projected(nn.Module):
+    """One with a fixed random buffer: its own in every seed."""
+
+    def __init__(self, vocab_size, width=8):
+        super().__init__()
+        self.embedding = nn.Embedding(vocab_size, width)
+        self.register_buffer("projection", torch.randn(width, vocab_size))
+
+    def forward(self, tokens):
+        return self.embedding(tokens).cumsum(1) @ self.projection
+
+
+class Shared(nn.Module):
+    """One layer with a buffer, used twice."""
+
+    def __init__(self, vocab_size):
+        super().__init__()
+        norm = nn.BatchNorm1d(vocab_size)
+        self.embedding, self.norms = nn.Embedding(vocab_size, vocab_size), nn.ModuleList([norm, norm])
+
+    def forward(self, tokens):
+        x = self.embedding(tokens).transpose(1, 2)
+        for norm in self.norms:
+            x = norm(x)
+        return x.transpose(1, 2)
+
+
+class Unstable(Shared):
+    """One whose running statistics go bad in the step that goes bad, after which its weights would follow."""
+
+    def forward(self, tokens):
+        if self.training and tokens.shape[1] == 7:
+            self.norms[0](torch.full((2, self.embedding.num_embeddings), float("nan")))
+        return super().forward(tokens)
+
+
 class Flat(Tiny):
     """One which forgets the places."""
 
@@ -90,3 +126,45 @@ class Dies(Tiny):
         if self.training:
             os.kill(os.getpid(), 9)
         return super().forward(tokens)
+
+
+class Drifting(nn.Module):
+    """Parity by one number that training only raises: right while it is below 0.15, then 0 to everything."""
+
+    def __init__(self, vocab_size):
+        super().__init__()
+        self.vocab_size = vocab_size
+        self.number = nn.Parameter(torch.zeros(()))
+
+    def forward(self, tokens):
+        truth = nn.functional.one_hot(tokens.cumsum(1) % 2, self.vocab_size).float()
+        if self.training:
+            return truth * self.number
+        return truth if self.number < 0.15 else torch.tensor([1.0, 0.0]).expand_as(truth)
+
+
+class Moody(nn.Module):
+    """Parity, right when asked and wrong while trained; notes the random numbers it meets in training."""
+
+    def __init__(self, vocab_size):
+        super().__init__()
+        self.vocab_size = vocab_size
+        self.unused = nn.Parameter(torch.zeros(1))
+        self.draws = []
+
+    def forward(self, tokens):
+        if self.training:
+            self.draws.append(torch.rand(()).item())
+        answer = (tokens.cumsum(1) + self.training) % 2
+        return nn.functional.one_hot(answer, self.vocab_size) + 0 * self.unused
+
+
+class Steep(Tiny):
+    """One whose loss is finite and whose gradient is not: a square root at 0."""
+
+    def __init__(self, vocab_size, width=16):
+        super().__init__(vocab_size, width)
+        self.zero = nn.Parameter(torch.zeros(1))
+
+    def forward(self, tokens):
+        return super().forward(tokens) * (1 + self.zero.sqrt())

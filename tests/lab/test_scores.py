@@ -1,0 +1,146 @@
+"""What a score and a loss are, each against a few lines that say it again."""
+
+import itertools
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from lengthwise import tasks
+from lengthwise.errors import NonFiniteError
+from lengthwise.lab.curriculum import WINDOW, Growing
+from lengthwise.lab.evaluation import count_right, evaluate
+from lengthwise.lab.member import Member
+from lengthwise.lab.scoring import loss, right
+from lengthwise.lab.training import validate
+from lengthwise.tasks.base import Batch
+
+CPU = torch.device("cpu")
+
+
+class Says(torch.nn.Module):
+    """Gives a string the logits `found` has for it, looked up by the string."""
+
+    def __init__(self, tokens, found):
+        super().__init__()
+        self.found = {tuple(row): answer for row, answer in zip(tokens.tolist(), found, strict=True)}
+        self.seen = []
+
+    def forward(self, tokens, last=False):
+        self.seen.append(len(tokens))
+        found = torch.stack([self.found[tuple(row)] for row in tokens.tolist()])
+        return found[:, -1:] if last else found
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [("parity", {}), ("parity", {"supervision": "prefix"}), ("tomita-4", {"protocol": "next"})],
+)
+def test_pieces_weigh_as_many_strings_as_they_have(monkeypatch, name, settings):
+    """37 strings eight at a time: the last five, far from the others in loss, are 5 of 37."""
+    task, length = tasks.get(name, **settings), 20
+    batch = task.sample(length, 37, torch.Generator().manual_seed(0))
+    assert len(batch.tokens.unique(dim=0)) == 37
+    found = torch.randn(37, length, task.outputs, generator=torch.Generator().manual_seed(1))
+    found[-5:] *= 20
+    mask = batch.mask
+    if task.kind == "set":
+        expected = F.binary_cross_entropy_with_logits(found[mask], batch.targets[mask].float())
+    else:
+        # Where the last place is asked the score and the loss are of the last place alone.
+        expected = F.cross_entropy(found[:, -1], batch.targets[:, -1])
+    monkeypatch.setattr("lengthwise.lab.evaluation.TOKENS", 8 * length)
+    model = Says(batch.tokens, found)
+    assert count_right(model, task, batch, device=CPU)[1] == pytest.approx(float(expected), rel=1e-5)
+    assert model.seen == [8, 8, 8, 8, 5]
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
+def test_logits_that_are_not_finite_are_refused(bad):
+    task = tasks.get("parity")
+    batch = task.test_set(20, 6)
+    found = torch.zeros(6, 20, 2)
+    found[3, -1, 1] = bad
+    with pytest.raises(NonFiniteError, match="not finite at length 20 of parity"):
+        count_right(Says(batch.tokens, found), task, batch, device=CPU)
+
+
+def test_a_set_is_judged_at_every_place():
+    """Right at the last place and wrong at the first is wrong."""
+    task = tasks.get("tomita-1", protocol="next")
+    batch = task.sample(20, 12, torch.Generator().manual_seed(0))
+    assert batch.mask.all()
+    found = torch.where(batch.targets, 2.0, -2.0)
+    assert count_right(Says(batch.tokens, found), task, batch, device=CPU)[0] == 12
+    found[:, 0] *= -1
+    assert count_right(Says(batch.tokens, found), task, batch, device=CPU)[0] == 0
+
+
+def test_a_set_is_judged_and_learnt_where_it_is_asked_alone():
+    task = tasks.get("tomita-1", protocol="next")
+    targets = torch.rand(3, 5, task.outputs, generator=torch.Generator().manual_seed(0)) < 0.5
+    mask = torch.ones(3, 5, dtype=torch.bool)
+    mask[0, 1] = mask[1, 4] = False
+    batch = Batch(torch.zeros(3, 5, dtype=torch.long), targets, mask)
+    found = torch.where(targets, 2.0, -2.0)
+    found[0, 1] *= -3
+    found[2, 1] *= -1
+    assert right(found, batch, task).tolist() == [True, True, False]
+    expected = F.binary_cross_entropy_with_logits(found[mask], targets[mask].float())
+    torch.testing.assert_close(loss(found, batch, task), expected)
+
+
+def shapes_seen(run):
+    """The shapes every embedding is asked for outside training, while `run()` runs."""
+    seen = []
+
+    def note(module, inputs):
+        if isinstance(module, torch.nn.Embedding) and not module.training:
+            seen.append(tuple(inputs[0].shape))
+
+    hook = torch.nn.modules.module.register_module_forward_pre_hook(note)
+    try:
+        run()
+    finally:
+        hook.remove()
+    return seen
+
+
+@pytest.mark.parametrize("share", [1, 4])
+def test_processes_share_the_memory(monkeypatch, quick, toy, share):
+    """Each takes its share when it validates and when it tests: three T×T matrices of 8 heads in half of it."""
+    free = 2 * 3 * 8 * 4 * 64 * 64 * 8
+    monkeypatch.setattr("lengthwise.lab.evaluation.memory_free", lambda device: free)
+    experiment = quick(toy("Tiny"), train_length=64, lengths=[64, 64], test_lengths="64")[0]
+    member = Member(experiment, CPU)
+    seen = shapes_seen(lambda: validate(member, share))
+    assert set(seen) == {(8 // share, 64)}
+    asked = {"device": CPU, "share": share}
+    seen = shapes_seen(lambda: evaluate(member.tagger, member.task, (64,), 16, 0, **asked))
+    assert set(seen) == {(8 // share, 64)}
+
+
+def test_a_model_is_judged_as_it_answers_not_as_it_trains(quick, toy):
+    member = Member(quick(toy("Moody"))[0], CPU)
+    member.tagger.train()
+    assert validate(member, 1)[0] == 1.0
+    assert member.tagger.training
+    assert evaluate(member.tagger, member.task, (9, 30), 12, 0, device=CPU) == {"9": 12, "30": 12}
+
+
+def test_validation_spreads_over_the_training_lengths(quick):
+    member = Member(quick(train_length=80, test_lengths="80", validation_samples=64)[0], CPU)
+    lengths = sorted(batch.tokens.shape[1] for batch in member.validation())
+    assert len(lengths) == 16
+    assert lengths[-1] == 80
+    assert lengths[0] <= 8
+    assert max(b - a for a, b in itertools.pairwise(lengths)) <= 8
+
+
+def test_the_window_starts_anew_at_each_length():
+    growing = Growing([2, 3, 5, 8], grow_from=2, grow_at=0.9)
+    reached = []
+    for at in range(3 * WINDOW):
+        growing.learn(growing.lengths[growing.longest], 1.0)
+        reached.append((at + 1, growing.longest))
+    assert [min(at for at, longest in reached if longest == n) for n in (1, 2, 3)] == [WINDOW, 2 * WINDOW, 3 * WINDOW]
