@@ -83,6 +83,8 @@ def test_lengths_with_an_empty_class_are_refused(name, length, message):
         ({"positives": "nested"}, "positives"),
         ({"probabilities": [0.5, 0.6]}, "sum to 1"),
         ({"probabilities": [1.0]}, "2 numbers"),
+        ({"probabilities": [0.3, 0.7]}, 'Set positives="uniform"'),
+        ({"probabilities": [0.3, 0.7], "protocol": "next"}, 'Set positives="uniform"'),
     ],
 )
 def test_settings_that_make_no_sense(params, message):

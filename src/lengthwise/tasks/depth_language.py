@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..automata import Semiautomaton
+from ..errors import Error
 from .base import choice, whole_number
 from .language import Language, Source
 from .nesting import Nesting
@@ -45,9 +46,13 @@ class DepthLanguage(Language):
         self.depth = whole_number("d-N", "N", depth, 1)
         self.growth = choice("positives", positives, ("nesting", "uniform"))
         params = {"positives": positives}
-        super().__init__(
-            f"d-{depth}", depth_machine(depth), params, protocol, negatives, supervision, probabilities, end
-        )
+        name = f"d-{depth}"
+        super().__init__(name, depth_machine(depth), params, protocol, negatives, supervision, probabilities, end)
+        if probabilities is not None and positives == "nesting":
+            raise Error(
+                f'{name}: probabilities need positives="uniform", got "nesting", whose words are grown without them. '
+                'Set positives="uniform", or leave probabilities out.'
+            )
 
     @property
     def positives(self) -> Source:
