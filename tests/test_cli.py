@@ -257,3 +257,35 @@ def test_lines_tell_files_of_one_name_apart(root):
         watch.begin(one)
         watch.advance(one, 1, 100, 0.5, "train")
     assert [line.split(" seed")[0] for line in lines.said] == ["a/toys.py:Net", "b/toys.py:Net"]
+
+
+CHATTY = """
+import os, sys
+import torch
+
+print("imported")
+
+class Chatty(torch.nn.Module):
+    def __init__(self, vocab_size, width=8):
+        super().__init__()
+        self.table = torch.nn.Embedding(vocab_size, vocab_size)
+        print("built")
+
+    def forward(self, tokens):
+        print("called")
+        print("beneath", file=sys.__stdout__)
+        os.write(1, b"raw\\n")
+        return self.table(tokens)
+"""
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_model_that_prints_leaves_json_alone(workers, tmp_path):
+    (tmp_path / "chatty.py").write_text(CHATTY)
+    start = "import sys; from lengthwise.cli import main; sys.exit(main())"
+    call = [sys.executable, "-c", start, "bench", "parity", "-m", "chatty.py:Chatty", "--seeds", "2"]
+    call = [*call, *TINY, "--workers", str(workers), "--json"]
+    done = subprocess.run(call, capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert json.loads(done.stdout)["failures"] == []
+    for word in ("imported", "built", "called", "beneath", "raw"):
+        assert word in done.stderr

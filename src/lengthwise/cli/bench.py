@@ -45,7 +45,8 @@ def bench(
     """
     from .. import lab
 
-    experiments = lab.plan(
-        task, model, seeds=seeds, train_length=train_length, test_lengths=test_lengths, settings=settings or []
-    )
+    with console.stdout_kept(as_json):
+        experiments = lab.plan(
+            task, model, seeds=seeds, train_length=train_length, test_lengths=test_lengths, settings=settings or []
+        )
     carry_out(experiments, out=out, workers=workers, device=device, html=html, as_json=as_json)

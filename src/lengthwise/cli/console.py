@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import shlex
 import sys
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
@@ -29,6 +32,26 @@ def out() -> Console:
 def err() -> Console:
     """Progress and remarks."""
     return Console(file=sys.stderr, highlight=False, soft_wrap=not sys.stderr.isatty())
+
+
+@contextlib.contextmanager
+def stdout_kept(as_json: bool) -> Iterator[None]:
+    """With `--json`, whatever is printed meanwhile (by a model from outside, here or in a worker) goes to stderr."""
+    if not as_json:
+        yield
+        return
+    stdout = sys.stdout
+    stdout.flush()
+    kept = os.dup(1)
+    # Workers, and what is not Python, know stdout by its number alone.
+    os.dup2(2, 1)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def emit(data: Any) -> None:

@@ -42,7 +42,7 @@ def carry_out(
 
     watching, called = watch(experiments), names(experiments)
     try:
-        with watching:
+        with console.stdout_kept(as_json), watching:
             outcomes = lab.run(
                 experiments, out, workers=workers, device=device, command=console.command, progress=watching
             )
