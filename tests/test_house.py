@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -137,3 +138,11 @@ def test_the_readmes_python_runs(tmp_path):
     (tmp_path / "readme.py").write_text("\n".join(blocks))
     done = subprocess.run([sys.executable, "readme.py"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_every_dependency_is_imported():
+    asked = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    packages = {re.split(r"[^\w-]", line)[0].replace("automata-lib", "automata") for line in asked}
+    code = "\n".join(path.read_text(encoding="utf-8") for path in MODULES)
+    used = set(re.findall(r"^\s*(?:import|from) (\w+)", code, re.M))
+    assert packages - used == set()
