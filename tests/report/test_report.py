@@ -13,7 +13,7 @@ from rich.console import Console
 from lengthwise import Error, report
 from lengthwise.lab.experiment import TaskSpec
 from lengthwise.report.facts import how_it_was_run
-from lengthwise.report.figures import band, curve, points
+from lengthwise.report.figures import band, curve, learning_figure, points
 from lengthwise.report.groups import sections
 from lengthwise.report.page import page
 
@@ -176,3 +176,13 @@ def test_two_files_of_one_name_keep_their_names(make_run):
     assert [[g.label for g in p.groups] for p in sections([here, elsewhere])] == [["a/toys.py:Net"], ["c/toys.py:Net"]]
     hub = sections([make_run("lstm"), make_run("hf:made/lstm")])[0]
     assert [g.label for g in hub.groups] == ["lstm", "hf:made/lstm"]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "empty"), [((), 2), (("train",), 1), (("validation",), 1), (("train", "validation"), 0)]
+)
+def test_a_panel_without_curves_says_so(make_run, kinds, empty):
+    run = make_run()
+    (part,) = sections([replace(run, metrics=[line for line in run.metrics if line["kind"] in kinds])])
+    assert learning_figure(part, "x").count(">none recorded<") == empty
+    assert learning_figure(part, "x", narrow=True).count(">none recorded<") == empty

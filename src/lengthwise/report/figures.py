@@ -181,9 +181,19 @@ def _learning(section: Section, name: str, size: tuple[float, float], narrow: bo
     valid.set_ylim(None, 1.0)
     valid.yaxis.set_major_formatter(FuncFormatter(lambda a, _: f"{100 * a:.0f}%"))
     for axes, _, _ in panels:
+        if not any(len(line.get_xdata()) for line in axes.lines):
+            _leave_empty(axes)
+            continue
         axes.set_xlabel("step")
         axes.set_xlim(0, None)
         axes.xaxis.set_major_locator(MaxNLocator(4))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda n, _: f"{n:,.0f}"))
     text = f"Training loss and validation accuracy against the training step, {section.seeds} seeds a model."
     return render(figure, name, f"{section.title}: learning curves", text)
+
+
+def _leave_empty(axes: Axes) -> None:
+    """No scale, but a word, where the runs recorded nothing to draw."""
+    axes.xaxis.set_visible(False)
+    axes.yaxis.set_visible(False)
+    axes.text(0.5, 0.5, "none recorded", transform=axes.transAxes, ha="center", va="center", color=COLOURS["muted"])
