@@ -52,10 +52,15 @@ def settings(name: str) -> dict[str, Any]:
 
 def source(name: str) -> str:
     """The SHA-256 of the file the class is defined in; of the files that one imports it knows nothing."""
-    file = inspect.getsourcefile(_load(name))
-    if file is None:
-        raise Error(f"{name}: the class must be defined in a Python file.")
-    return hashlib.sha256(Path(file).read_bytes()).hexdigest()
+    kind = _load(name)
+    try:
+        return hashlib.sha256(Path(inspect.getsourcefile(kind) or "").read_bytes()).hexdigest()
+    except (OSError, TypeError) as error:
+        # inspect names a file that is not there, or fails, each way of reading code without one in its own manner.
+        raise Error(
+            f"{name}: a model must be defined in a Python file, so that its code can be recorded, and this class has "
+            "none (a notebook, a prompt, standard input). Define it in a file, and import it from there."
+        ) from error
 
 
 def _load(name: str) -> type[nn.Module]:
