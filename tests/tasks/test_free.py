@@ -16,6 +16,10 @@ def test_probabilities_that_nearly_sum_to_one_are_made_to(off):
 
 @pytest.mark.parametrize("size", [2, 3, 7, 10, 60])
 def test_recorded_probabilities_rebuild_the_task_to_the_bit(size):
-    for rough in ([1 / size] * size, [round(1 / size, 8)] * size, [2 * (i + 1) / size / (size + 1) for i in range(size)]):
+    for rough in (
+        [1 / size] * size,
+        [round(1 / size, 8)] * size,
+        [2 * (i + 1) / size / (size + 1) for i in range(size)],
+    ):
         task = tasks.get("modular-sum", modulus=size, probabilities=rough)
         assert tasks.get(task.name, **task.params).params == task.params

@@ -78,6 +78,8 @@ def test_lengths_with_an_empty_class_are_refused(name, length, message):
     [
         ({"protocol": "next", "negatives": "uniform"}, "leave negatives out"),
         ({"end": True}, "leave it out"),
+        ({"end": "no"}, "end must be True or False, got 'no'"),
+        ({"protocol": "next", "end": "no"}, "end must be True or False, got 'no'"),
         ({"protocol": "guess"}, "protocol"),
         ({"negatives": "nearest"}, "negatives"),
         ({"positives": "nested"}, "positives"),

@@ -86,10 +86,17 @@ def test_long_expressions():
         assert text.count("(") == text.count(")") > 10
 
 
-@pytest.mark.parametrize("modulus", [1, 101, 2.5, True])
+@pytest.mark.parametrize("modulus", [1, 101, 2.5, True, "five", "5", None, float("inf"), float("nan")])
 def test_impossible_moduli(modulus):
     with pytest.raises(Error, match=r"modulus must be a whole number in 2\.\.100"):
         tasks.get("modular-arithmetic", modulus=modulus)
+
+
+@pytest.mark.parametrize("setting", ["brackets", "leading_plus"])
+@pytest.mark.parametrize("value", ["no", 1, None])
+def test_switches_are_true_or_false(setting, value):
+    with pytest.raises(Error, match=f"{setting} must be True or False, got {value!r}"):
+        tasks.get("modular-arithmetic", **{setting: value})
 
 
 def seeded(seed):

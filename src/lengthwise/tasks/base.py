@@ -8,6 +8,7 @@ Shapes: B batch, T tokens, S outputs.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
 from typing import Literal, NamedTuple
 
 import torch
@@ -124,7 +125,16 @@ def choice(kind: str, value: str, known: Sequence[str]) -> str:
 
 def whole_number(task: str, setting: str, value: int, low: int, high: int | None = None) -> int:
     """`value` as an int in low..high, else an error naming task and setting."""
-    if isinstance(value, bool) or int(value) != value or value < low or (high is not None and value > high):
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    # The remainder of infinity and of NaN is NaN.
+    if not number or value % 1 != 0 or value < low or (high is not None and value > high):
         bounds = f"at least {low}" if high is None else f"in {low}..{high}"
         raise Error(f"{task}: {setting} must be a whole number {bounds}, got {value!r}.")
     return int(value)
+
+
+def truth(task: str, setting: str, value: bool) -> bool:
+    """`value` if it is True or False, else an error naming task and setting: bool("no") is True."""
+    if not isinstance(value, bool):
+        raise Error(f"{task}: {setting} must be True or False, got {value!r}.")
+    return value

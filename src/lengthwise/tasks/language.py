@@ -20,7 +20,7 @@ from torch import Tensor
 
 from ..automata import NearMisses, Sampler, Semiautomaton, live
 from ..errors import Error
-from .base import Task, choice
+from .base import Task, choice, truth
 from .free import SUPERVISION, symbol_weights
 
 NEGATIVES = ("uniform", "near-miss", "mixed")
@@ -63,6 +63,7 @@ class Language(Task):
         self.vocabulary = machine.symbols
         self.protocol = choice("protocol", protocol, ("membership", "next"))
         member = protocol == "membership"
+        truth(name, "end", end)
         if not member and negatives != "mixed":
             raise Error(f'{name}: protocol "next" has accepted words only: leave negatives out.')
         if member and end:
@@ -76,7 +77,7 @@ class Language(Task):
         accepts = torch.from_numpy(machine.accepts_state)
         self.readout = accepts.long() if member else next_symbols(machine, end)
         self.outputs = 2 if member else self.readout.shape[1]
-        asked = {"negatives": self.negatives, "supervision": self.supervision} if member else {"end": bool(end)}
+        asked = {"negatives": self.negatives, "supervision": self.supervision} if member else {"end": end}
         weights = None if self.weights is None else self.weights.tolist()
         self.params = {**params, "protocol": protocol, **asked, "probabilities": weights}
 

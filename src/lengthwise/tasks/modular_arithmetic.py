@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..automata import walk
 from .arithmetic import evaluate_flat, evaluate_nested, flat_machine
-from .base import Task, choice, whole_number
+from .base import Task, choice, truth, whole_number
 from .brackets import Bracketed
 from .free import SUPERVISION
 
@@ -35,13 +35,13 @@ class ModularArithmetic(Task):
         self.name = "modular-arithmetic"
         m = self.outputs = self.modulus = whole_number(self.name, "modulus", modulus, 2, 100)
         self.supervision = choice("supervision", supervision, SUPERVISION)  # pyright: ignore[reportAttributeAccessIssue]
-        self.leading_plus = bool(leading_plus)
-        self.brackets = Bracketed(m, 3) if brackets else None
+        self.leading_plus = truth(self.name, "leading_plus", leading_plus)
+        self.brackets = Bracketed(m, 3) if truth(self.name, "brackets", brackets) else None
         self.vocabulary = (*(str(d) for d in range(m)), *"+-*", *("()" if brackets else ""))
         self.flat = None if brackets else flat_machine(m, self.leading_plus)
         if self.flat:
             self.machine, self.readout = self.flat
-        settings = {"brackets": bool(brackets), "leading_plus": self.leading_plus, "supervision": supervision}
+        settings = {"brackets": brackets, "leading_plus": self.leading_plus, "supervision": supervision}
         self.params = {"modulus": m, **settings}
 
     def problem(self, length: int) -> str | None:
