@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -65,6 +67,31 @@ def test_presets_take_their_settings_and_no_others():
         models.build("regulargpt", vocab_size=2, num_outputs=2)
     with pytest.raises(Error, match="at least 1, got 0 and 2"):
         models.build("lstm", vocab_size=0, num_outputs=2)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "words"),
+    [
+        ("lstm", {"width": "abc"}, "lstm: width must be a whole number, got 'abc'. The default is 64."),
+        ("lstm", {"layers": 1.5}, "layers must be a whole number, got 1.5"),
+        ("lstm", {"layers": True}, "layers must be a whole number, got True"),
+        ("gru", {"width": None}, "width must be a whole number, got None"),
+        ("rnn", {"dropout": "0.1"}, "dropout must be a number, got '0.1'"),
+        ("rnn", {"dropout": False}, "dropout must be a number, got False"),
+        ("regular-gpt", {"biases": "no"}, "biases must be True or False, got 'no'"),
+        ("regular-gpt", {"missing": "drip"}, "Unknown missing of model 'regular-gpt' 'drip'. Did you mean 'drop'"),
+        ("transformer", {"position": 3}, "Unknown position of model 'transformer' '3'. Known: learned, none"),
+    ],
+)
+def test_presets_check_what_their_settings_are(name, options, words):
+    with pytest.raises(Error, match=words):
+        models.build(name, vocab_size=2, num_outputs=2, **options)
+
+
+def test_every_setting_of_every_preset_may_be_set_to_its_default():
+    for name in models.available():
+        models.build(name, vocab_size=2, num_outputs=2, settings=models.options(name))
+    models.build("lstm", vocab_size=2, num_outputs=2, dropout=0)
 
 
 def test_building_is_a_function_of_the_seed_and_running_draws_nothing():
@@ -226,6 +253,31 @@ def test_its_digest_follows_the_file(mine):
 def test_refuses_to_build(mine, name, options, error, words):
     with pytest.raises(error, match=words):
         models.build(name, vocab_size=2, num_outputs=2, **options)
+
+
+CODE = """
+import torch, lengthwise.models
+class Mine(torch.nn.Module):
+    pass
+try:
+    lengthwise.models.source("__main__:Mine")
+except lengthwise.Error as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("way", ["-", "-c", "exec"])
+def test_a_class_without_a_file_is_refused_and_one_of_a_script_is_not(way, tmp_path):
+    if way == "exec":
+        # As in a notebook or at a prompt, where __main__ has no file at all.
+        given = ["-c", f"import sys; del sys.modules['__main__'].__loader__; exec({CODE!r})"]
+    else:
+        given = ["-c", CODE] if way == "-c" else ["-"]
+    run = subprocess.run([sys.executable, *given], input=CODE, capture_output=True, text=True, cwd=tmp_path)
+    assert "__main__:Mine: a model must be defined in a Python file" in run.stdout, run.stderr
+    (tmp_path / "script.py").write_text(CODE + "print('fine')")
+    run = subprocess.run([sys.executable, "script.py"], capture_output=True, text=True, cwd=tmp_path)
+    assert run.stdout.strip() == "fine", run.stderr
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from ..errors import Error, UnknownName
 from . import hugging_face, outside
@@ -42,6 +42,9 @@ def build(
     for option in options:
         if option not in known:
             raise UnknownName(f"setting of model {name!r}", option, known)
+    hints = get_type_hints(PRESETS[name])
+    for option, value in options.items():
+        _check(name, option, value, hints[option], known[option])
     config = PRESETS[name](vocab_size, num_outputs, **options)
     return PresetTagger(LengthwiseForCausalLM(config), num_outputs, name)
 
@@ -70,6 +73,21 @@ def source(name: str) -> str | None:
         return outside.source(name)
     _settings(name)
     return None
+
+
+def _check(name: str, option: str, value: Any, hint: Any, default: Any) -> None:
+    """Raise unless the value is what the preset says it takes."""
+    if get_origin(hint) is Literal:
+        if value not in get_args(hint):
+            raise UnknownName(f"{option} of model {name!r}", str(value), get_args(hint))
+        return
+    kinds, words = {
+        bool: (bool, "True or False"),
+        int: (int, "a whole number"),
+        float: ((int, float), "a number"),
+    }[hint]
+    if not isinstance(value, kinds) or (isinstance(value, bool) and hint is not bool):
+        raise Error(f"{name}: {option} must be {words}, got {value!r}. The default is {default!r}.")
 
 
 def _settings(name: str) -> dict[str, Any]:
