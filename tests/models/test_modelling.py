@@ -253,3 +253,23 @@ def test_importing_lengthwise_leaves_transformers_alone():
 def test_auto_classes_know_it():
     model = AutoModelForCausalLM.from_config(presets.lstm(3, width=8))
     assert isinstance(model, LengthwiseForCausalLM)
+
+
+def test_a_config_takes_its_fields_those_of_transformers_and_no_others(tmp_path):
+    for key, hint in [
+        ("wdith", "Did you mean 'width'"),
+        ("hiden_size", "Did you mean 'hidden_size'"),
+        ("zzz", "Known"),
+    ]:
+        with pytest.raises(UnknownName, match=f"Unknown config field '{key}'. {hint}"):
+            LengthwiseConfig(**{key: 32})
+    config = LengthwiseConfig(
+        hidden_size=32, pad_token_id=0, dtype="float32", num_labels=3, attn_implementation="eager"
+    )
+    assert (config.width, config.pad_token_id, config.num_labels) == (32, 0, 3)
+    # What other tools leave in a saved config is no mistake of whoever loads it.
+    config.made_with = "care"
+    config.save_pretrained(tmp_path)
+    for again in (LengthwiseConfig.from_pretrained(tmp_path), LengthwiseConfig.from_dict(config.to_dict())):
+        assert (again.width, again.pad_token_id, again.made_with) == (32, 0, "care")
+    assert AutoModelForCausalLM.from_config(again).config.width == 32

@@ -77,6 +77,7 @@ class LengthwiseConfig(PreTrainedConfig):
         self.depth = self.depth or {"name": "fixed"}
         self.block = self.block or {}
         super().__post_init__(**kwargs)
+        self._refuse_unknown(kwargs)
         Block.of(self.block)
         for name in ("vocab_size", "width"):
             if getattr(self, name) < 1:
@@ -86,6 +87,16 @@ class LengthwiseConfig(PreTrainedConfig):
                 f"tie_word_embeddings needs num_outputs = vocab_size, got {self.outputs} and {self.vocab_size}. "
                 "Untie them, or leave num_outputs out."
             )
+
+    def _refuse_unknown(self, given: dict[str, Any]) -> None:
+        """A misspelt field would otherwise become an attribute which nothing reads."""
+        if "model_type" in given:
+            return  # a saved config, in which other tools may have left fields of their own
+        for key in given:
+            # What transformers took for itself is no attribute now, or one that all its configs have.
+            foreign = key in vars(self) and not hasattr(PreTrainedConfig, key)
+            if foreign and not key.startswith("_") and not key.endswith("_token_id") and key != "tokenizer_class":
+                raise UnknownName("config field", key, [*LengthwiseConfig.__annotations__, *self.attribute_map])
 
     @property
     def outputs(self) -> int:
