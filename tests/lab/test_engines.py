@@ -13,6 +13,7 @@ import torch
 from lengthwise import lab
 from lengthwise.errors import Error
 from lengthwise.lab import InProcess, Interrupted, Processes
+from lengthwise.lab.records import RunDirectory
 
 ENGINES = [InProcess(), Processes(2)]
 
@@ -123,6 +124,32 @@ def test_a_worker_whose_parent_is_gone_keeps_its_state(tmp_path, quick):
         assert time.monotonic() < deadline, "the worker went on alone"
         time.sleep(0.1)
     assert int(states[0].name.split("-")[0]) > 0
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=["in process", "processes"])
+def test_waiting_for_another_process_can_be_interrupted(tmp_path, quick, engine):
+    (experiment,) = quick()
+    heard = []
+
+    class Impatient(Listener):
+        def waiting(self, experiment):
+            heard.append(experiment)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    began = time.monotonic()
+    with RunDirectory(tmp_path, experiment).locked(), pytest.raises(Interrupted):
+        lab.run([experiment], tmp_path, engine=engine, progress=Impatient())
+    assert heard == [experiment]
+    assert time.monotonic() - began < 30
+
+
+def test_a_worker_that_dies_in_mid_message_is_an_outcome(tmp_path, quick, monkeypatch):
+    (experiment,) = quick()
+    monkeypatch.setattr(
+        "multiprocessing.connection.Connection.recv", lambda self: (_ for _ in ()).throw(OSError("cut"))
+    )
+    (outcome,) = lab.run([experiment], tmp_path, engine=Processes(1))
+    assert outcome.run is not None or "worker process ended" in outcome.error
 
 
 def test_two_processes_on_the_same_run(tmp_path, quick):

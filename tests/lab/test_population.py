@@ -59,6 +59,18 @@ def test_members_differ():
     assert all((a - b).abs().max() > 1e-3 for i, a in enumerate(weights) for b in weights[:i])
 
 
+def test_buffers_are_each_members_own(quick, toy):
+    experiments = quick(toy("Projected"), seeds=2, steps=5, precision="fp64")
+    together = [Member(experiment, CPU) for experiment in experiments]
+    alone = [Member(experiment, CPU) for experiment in experiments]
+    assert stacks(together[0])
+    train(together, [None] * 2)
+    for a, b in zip(together, alone, strict=True):
+        train([b], [None])
+        for name, tensor in b.weights().items():
+            torch.testing.assert_close(a.weights()[name], tensor, rtol=0, atol=1e-9)
+
+
 def test_gradients_do_not_mix():
     members = [Member(experiment, CPU) for experiment in grid("transformer")]
     found, _ = losses(members, [member.batch() for member in members])

@@ -135,6 +135,37 @@ def test_finish_and_load(finished, tmp_path):
     assert load(tmp_path) == load([finished.path]) == [run]
 
 
+def test_a_run_can_be_read_from_inside(finished, monkeypatch):
+    monkeypatch.chdir(finished.path)
+    assert load(".")[0].experiment == EXPERIMENT
+
+
+def test_of_two_checkpoints_at_one_step_the_later_counts(directory):
+    """While a run is tested its step stands still."""
+    for score in range(8):
+        kept = next((directory.path / "state").iterdir(), None)
+        content = kept.read_bytes() if kept else b""
+        directory.save_state(state(5)[0], {"step": 5, "score": score})
+        if kept:
+            kept.write_bytes(content)
+        assert RunDirectory(directory.path.parent, EXPERIMENT).start().meta["score"] == score
+
+
+def test_a_missing_key_is_not_an_experiment():
+    for part, key in [("training", "patience"), ("evaluation", "seed"), ("task", "params")]:
+        data = EXPERIMENT.to_json()
+        del data[part][key]
+        with pytest.raises(Error, match=key):
+            Experiment.from_json(data)
+
+
+def test_a_stray_file_does_not_fail_a_finished_run(directory):
+    (directory.path / "state" / ".DS_Store").write_text("")
+    directory.finish({"model": state(1)[0]}, {"format": 1})
+    assert not (directory.path / "state").exists()
+    assert read_run(directory.path).result["format"] == 1
+
+
 def test_nothing_to_load(tmp_path):
     with pytest.raises(RecordError, match="no such file"):
         load(tmp_path / "nowhere")
@@ -179,7 +210,8 @@ def test_a_second_process_waits_for_the_first(directory):
 
     def waiting():
         told.append(time.monotonic())
-        threading.Timer(0.3, release.set).start()
+        if len(told) == 1:
+            threading.Timer(0.3, release.set).start()
 
     with RunDirectory(directory.path.parent, EXPERIMENT).locked(waiting):
         assert time.monotonic() - told[0] > 0.2

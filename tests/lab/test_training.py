@@ -17,7 +17,7 @@ from lengthwise.errors import RecordError
 from lengthwise.lab import Interrupted
 from lengthwise.lab.member import Member
 from lengthwise.lab.run import Job, run_group
-from lengthwise.lab.training import Stop
+from lengthwise.lab.training import Stop, looks
 
 CPU = torch.device("cpu")
 
@@ -59,7 +59,7 @@ def test_training_leaves_the_callers_random_state(tmp_path, quick):
     assert torch.equal(before, torch.get_rng_state())
 
 
-@pytest.mark.parametrize("model", ["regular-gpt", "toys:Dropping", "toys:Odd"])
+@pytest.mark.parametrize("model", ["regular-gpt", "toys:Dropping", "toys:Odd", "toys:Shared"])
 @pytest.mark.parametrize("curriculum", ["uniform", "growing"])
 def test_stopped_and_started_again_is_the_same(tmp_path, quick, toy, model, curriculum):
     model = toy(model.split(":")[1]) if ":" in model else model
@@ -158,6 +158,29 @@ def test_not_a_number_stops_with_the_good_state_kept(tmp_path, quick, toy):
     state = lab.records.RunDirectory(tmp_path, experiments[0]).start()
     assert f"step {state.meta['step']})" in outcome.error
     assert all(torch.isfinite(tensor).all() for tensor in state.tensors.values())
+
+
+def test_statistics_gone_bad_are_not_called_a_good_state(tmp_path, quick, toy):
+    experiments = quick(toy("Unstable"), checkpoint_every=1)
+    outcome = lab.run(experiments, tmp_path)[0]
+    assert outcome.exit_code == 1
+    state = lab.records.RunDirectory(tmp_path, experiments[0]).start()
+    assert all(torch.isfinite(tensor).all() for tensor in state.tensors.values())
+
+
+def test_on_a_gpu_the_loss_is_read_when_it_is_needed(quick):
+    """Reading it makes the CPU wait, so not at every step; but whatever is logged or kept has been looked at."""
+    member = Member(quick(steps=47, checkpoint_every=7)[0], CPU)
+    member.device = torch.device("cuda")
+    due = []
+    for member.step in range(47):
+        if looks(member):
+            due.append(member.step + 1)
+    assert due == sorted({*range(10, 47, 10), *range(7, 47, 7), 47})
+    growing = Member(quick(curriculum="growing")[0], CPU)
+    growing.device = torch.device("cuda")
+    growing.step = 3
+    assert looks(growing)
 
 
 def test_a_diverging_run_is_caught_by_its_gradient_or_loss(tmp_path, quick):

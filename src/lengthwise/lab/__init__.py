@@ -60,6 +60,7 @@ def run(
         count = workers or (1 if device.startswith("cuda") else min(os.cpu_count() or 1, len(todo)))
         engine = InProcess() if count == 1 else Processes(count)
     begun: set[str] = set()
+    told: set[str] = set()
 
     def advance(experiment: Experiment, step: int, steps: int, loss: float, phase: str) -> None:
         if progress:
@@ -68,9 +69,12 @@ def run(
                 progress.begin(experiment)
             progress.advance(experiment, step, steps, loss, phase)
 
-    job = Job(
-        Path(root), device=device, command=command, advance=advance, waiting=progress.waiting if progress else None
-    )
+    def waiting(experiment: Experiment) -> None:
+        if progress and experiment.hash not in told:
+            told.add(experiment.hash)
+            progress.waiting(experiment)
+
+    job = Job(Path(root), device=device, command=command, advance=advance, waiting=waiting)
     found: dict[str, Outcome] = {}
     for outcome in engine.run(todo, job):
         found[outcome.experiment.hash] = outcome

@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from .experiment import Experiment
-from .records import RunDirectory
+from .records import RunDirectory, read_run
 from .run import Interrupted, Job, Outcome, failure, run_group
 from .training import Stop
 
@@ -90,7 +90,8 @@ class Processes:
                         process, group = active[here]
                         try:
                             kind, content = here.recv()
-                        except EOFError:
+                        except (EOFError, OSError):
+                            # Ended, or killed in the middle of a message.
                             process.join()
                             del active[here]
                             if not interrupted:
@@ -132,8 +133,12 @@ def _forkserver() -> multiprocessing.context.ForkServerContext:
 def _died(group: Sequence[Experiment], code: int | None, job: Job) -> Iterator[Outcome]:
     why = f"signal {-code} (killed; out of memory?)" if code is not None and code < 0 else f"exit code {code}"
     for experiment in group:
-        error = RuntimeError(f"the worker process ended with {why}; start the same command again to go on")
-        yield failure(RunDirectory(job.root, experiment), error)
+        directory = RunDirectory(job.root, experiment)
+        if directory.finished():
+            yield Outcome(experiment, read_run(directory.path))
+        else:
+            error = RuntimeError(f"the worker process ended with {why}; start the same command again to go on")
+            yield failure(directory, error)
 
 
 ADVANCE_EVERY = 0.1

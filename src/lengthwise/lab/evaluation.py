@@ -59,7 +59,10 @@ def count_right(
     autocast: str = "fp32",
     share: int = 1,
 ) -> tuple[int, float]:
-    """How many strings of `batch` are right, and the mean loss; `share` processes share the machine's memory."""
+    """How many strings of `batch` are right, and the mean loss at the places they are judged by.
+
+    `share` processes share the machine's memory.
+    """
     last = one_place(task, batch)
     total, length = batch.tokens.shape
     size = batch_size(length, total, memory_free(device) // share)
@@ -69,11 +72,11 @@ def count_right(
         try:
             with precision(autocast, device):
                 found = logits(tagger, piece, last)
-        except torch.OutOfMemoryError:
-            if size == 1:
+        except RuntimeError as error:
+            # On the CPU running out is a RuntimeError like any other.
+            if size == 1 or not (isinstance(error, torch.OutOfMemoryError) or "allocate memory" in str(error)):
                 raise
             size = max(1, size // 2)
-            torch.cuda.empty_cache()
             continue
         if not torch.isfinite(found).all():
             raise NonFiniteError(

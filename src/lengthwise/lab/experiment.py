@@ -63,12 +63,26 @@ class Training:
         low, high = self.lengths
         if not 1 <= low <= high:
             raise Error(f"training.lengths must be LOW,HIGH with 1 <= LOW <= HIGH, got {low},{high}.")
-        for name in ("steps", "batch", "validate_every", "validation_samples", "checkpoint_every", "patience"):
+        for name in (
+            "steps",
+            "batch",
+            "validate_every",
+            "validation_samples",
+            "checkpoint_every",
+            "patience",
+            "grow_from",
+        ):
             if (n := getattr(self, name)) is not None and n < 1:
                 raise Error(f"training.{name} must be at least 1, got {n}.")
         for name in ("lr", "clip"):
             if (x := getattr(self, name)) is not None and not (x > 0 and math.isfinite(x)):
                 raise Error(f"training.{name} must be above 0, got {x}.")
+        if not 0 < self.grow_at <= 1:
+            raise Error(f"training.grow_at must be above 0 and at most 1, got {self.grow_at}.")
+        if not (self.weight_decay >= 0 and math.isfinite(self.weight_decay)):
+            raise Error(f"training.weight_decay must be at least 0, got {self.weight_decay}.")
+        if not all(0 <= beta < 1 for beta in self.betas):
+            raise Error(f"training.betas must be two numbers in [0, 1), got {self.betas[0]},{self.betas[1]}.")
         if not 0 <= self.warmup <= self.steps:
             raise Error(f"training.warmup must be in 0..{self.steps} (training.steps), got {self.warmup}.")
         hints = get_type_hints(type(self))
@@ -107,6 +121,12 @@ class Experiment:
     def from_json(cls, data: dict[str, Any]) -> Experiment:
         """The inverse of `to_json`; unknown or missing keys are errors, for the hash must mean the same everywhere."""
         try:
+            for kind, part in [
+                (cls, data), (TaskSpec, data["task"]), (ModelSpec, data["model"]),
+                (Training, data["training"]), (Evaluation, data["evaluation"]),
+            ]:  # fmt: skip
+                if odd := {f.name for f in dataclasses.fields(kind)} ^ part.keys():
+                    raise KeyError(", ".join(sorted(odd)))
             training = {**data["training"]}
             for key in ("lengths", "betas"):
                 training[key] = tuple(training[key])

@@ -7,13 +7,14 @@ few numbers; nothing else is kept.
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from .. import models, tasks
-from ..errors import RecordError
+from ..errors import Error, RecordError
 from ..seeds import derive, generator
 from ..tasks.base import Batch
 from .curriculum import curriculum
@@ -23,12 +24,18 @@ from .records import State, Tensors
 VALIDATION_LENGTHS = 16
 
 
+def untouched_random(device: torch.device) -> AbstractContextManager:
+    """A block after which the caller's random state, here and on `device`, is what it was."""
+    return torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
+
+
 def weights(module: nn.Module) -> Tensors:
-    """Parameters and persistent buffers, each tensor once (tied weights under their first name)."""
-    parameters = dict(module.named_parameters())
-    names = {name for name, _ in module.named_parameters(remove_duplicate=False)}
-    buffers = {name: tensor for name, tensor in module.state_dict().items() if name not in names}
-    return {name: tensor.detach() for name, tensor in {**parameters, **buffers}.items()}
+    """Parameters and persistent buffers, each tensor once (tied ones under their first name)."""
+    kept = module.state_dict()
+    if extra := [name for name in kept if name.endswith("_extra_state")]:
+        raise Error(f"The model keeps {extra[0]}, which a record cannot hold. Keep it in buffers, which are tensors.")
+    named = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    return {name: tensor.detach() for name, tensor in named.items() if name in kept}
 
 
 def load_weights(module: nn.Module, tensors: Tensors) -> None:
@@ -48,7 +55,7 @@ def load_weights(module: nn.Module, tensors: Tensors) -> None:
 def build(experiment: Experiment, device: torch.device) -> tuple[tasks.Task, models.Tagger]:
     """The task and the freshly initialised model of an experiment; the global random state is left as it was."""
     task = tasks.get(experiment.task.name, **experiment.task.params)
-    with torch.random.fork_rng():
+    with untouched_random(device):
         torch.manual_seed(derive("init", experiment.seed))
         tagger = models.build(
             experiment.model.name,
@@ -65,6 +72,7 @@ class Member:
         self.training = experiment.training
         self.task, self.tagger = build(experiment, device)
         self.parameters: Tensors = dict(self.tagger.named_parameters())
+        self.buffers: Tensors = dict(self.tagger.named_buffers())
         kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[self.training.optimizer]
         self.optimizer = kind(
             self.parameters.values(),
@@ -79,7 +87,7 @@ class Member:
         self.best: dict[str, Any] = {"accuracy": -1.0, "loss": math.inf, "step": 0}
         self.best_weights: Tensors = {}
         self.stale = 0
-        self.seconds = 0.0
+        self.seconds = self.test_seconds = 0.0
         self.scores: dict[str, dict[str, int]] = {}
         """Test scores so far, per checkpoint and length: filled after training, kept so that a kill loses none."""
 
@@ -89,10 +97,10 @@ class Member:
         return self.step >= self.training.steps or (patience is not None and self.stale >= patience)
 
     def batch(self) -> Batch:
-        """The training batch of the next step."""
+        """The training batch of the next step, on the CPU."""
         length = self.curriculum.length(self.step)
         draw = generator("train", self.experiment.seed, self.step)
-        return Batch(*(a.to(self.device) for a in self.task.sample(length, self.training.batch, draw)))
+        return self.task.sample(length, self.training.batch, draw)
 
     def validation(self) -> list[Batch]:
         """The validation strings: lengths spread over the training range, seeded apart from training and test."""
@@ -133,6 +141,10 @@ class Member:
         self.stale = 0 if better else self.stale + 1
         return better
 
+    def finite(self) -> bool:
+        """Whether every weight and statistic is a number."""
+        return all(bool(torch.isfinite(tensor).all()) for tensor in self.weights().values())
+
     def weights(self) -> Tensors:
         return weights(self.tagger.inner)
 
@@ -147,7 +159,7 @@ class Member:
             "step": self.step,
             "best": self.best,
             "stale": self.stale,
-            "seconds": self.seconds,
+            "seconds": [self.seconds, self.test_seconds],
             "curriculum": self.curriculum.state(),
             "scores": self.scores,
         }
@@ -170,5 +182,5 @@ class Member:
                     for key, value in mine.items()
                 }
         self.step, self.best, self.stale = state.meta["step"], state.meta["best"], state.meta["stale"]
-        self.seconds, self.scores = state.meta["seconds"], state.meta["scores"]
+        (self.seconds, self.test_seconds), self.scores = state.meta["seconds"], state.meta["scores"]
         self.curriculum.restore(state.meta["curriculum"])

@@ -16,7 +16,7 @@ from torch.func import functional_call, vmap
 
 from ..tasks.base import Batch
 from .evaluation import one_place, precision
-from .member import Member
+from .member import Member, untouched_random
 from .scoring import logits, loss, narrow, right
 
 
@@ -25,7 +25,7 @@ def stacks(member: Member) -> bool:
     if not getattr(member.tagger, "stackable", False):
         return False
     try:
-        with torch.random.fork_rng():
+        with untouched_random(member.device):
             losses([member, member], [member.batch()] * 2)
     except (RuntimeError, ValueError, NotImplementedError):
         return False
@@ -45,18 +45,18 @@ def losses(members: Sequence[Member], batches: Sequence[Batch]) -> tuple[Tensor,
         return loss(found, asked, task), right(found, asked, task).to(found.dtype).mean()
 
     if len(members) == 1:
-        value, share = judge(tagger, batches[0])
+        value, share = judge(tagger, Batch(*(a.to(first.device) for a in batches[0])))
         return value[None], share[None]
 
     parameters = {name: torch.stack([m.parameters[name] for m in members]) for name in first.parameters}
-    buffers = dict(tagger.named_buffers())
+    buffers = {name: torch.stack([m.buffers[name] for m in members]) for name in first.buffers}
 
-    def one(parameters: dict[str, Tensor], *batch: Tensor) -> tuple[Tensor, Tensor]:
+    def one(parameters: dict[str, Tensor], buffers: dict[str, Tensor], *batch: Tensor) -> tuple[Tensor, Tensor]:
         call = lambda tokens, last: functional_call(tagger, (parameters, buffers), (tokens,), {"last": last})  # noqa: E731
         return judge(call, Batch(*batch))
 
-    stacked = Batch(*(torch.stack(parts) for parts in zip(*batches, strict=True)))
+    stacked = [torch.stack(parts).to(first.device) for parts in zip(*batches, strict=True)]
     with warnings.catch_warnings():
         # torch maps its fused attention by a loop on the CPU and says so; nothing can be done about it here.
         warnings.filterwarnings("ignore", "There is a performance drop", UserWarning)
-        return vmap(one, randomness="error")(parameters, *stacked)
+        return vmap(one, randomness="error")(parameters, buffers, *stacked)

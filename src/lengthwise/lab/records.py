@@ -4,7 +4,7 @@
 parity-lstm-s0-1a2b…/     named by the experiment's hash
   config.json             the experiment; must hash to the directory's name
   metrics.jsonl           append-only: a line per logged step and per validation
-  state/STEP-DIGEST.safetensors   all that is needed to go on, named by the digest of its own bytes
+  state/STEP-SERIAL-DIGEST.safetensors   all that is needed to go on, named by the digest of its own bytes
   model.safetensors       the last weights      \\  written when the run ends
   best.safetensors        the best-validation weights   }  their digests stand in result.json,
   result.json             scores, versions, digests    /   whose own digest is its last field
@@ -12,8 +12,9 @@ parity-lstm-s0-1a2b…/     named by the experiment's hash
   lock                    held by the process at work
 ```
 
-Every file but the metrics is written beside its place and renamed into it, so a reader sees the old or the new, never
-half. The metrics are cut back on resuming to where they stood at the checkpoint. Only safetensors and JSON are read.
+Every file but metrics and error.txt is written beside its place and renamed into it, so a reader sees the old or the
+new, never half. The metrics are cut back on resuming to where they stood at the checkpoint. Only safetensors and JSON
+are read.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import errno
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -77,8 +79,18 @@ def write_atomically(path: Path, content: bytes) -> None:
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(beside, path)
+            _settle(path.parent)
         finally:
             beside.unlink(missing_ok=True)
+
+
+def _settle(path: Path) -> None:
+    """Wait until a file or a directory's entries are on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def pack(tensors: Tensors, metadata: dict[str, str] | None = None) -> bytes:
@@ -102,16 +114,16 @@ class RunDirectory:
 
     @contextmanager
     def locked(self, waiting: Callable[[], None] | None = None) -> Iterator[None]:
-        """Hold the directory; where another process does, call `waiting` and wait for it."""
+        """Hold the directory; while another process does, call `waiting` (which may raise to give up) and wait."""
         with naming(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
             lock = FileLock(self.path / "lock")
-            try:
-                lock.acquire(timeout=0)
-            except Timeout:
-                if waiting:
-                    waiting()
-                lock.acquire()
+            while not lock.is_locked:
+                try:
+                    lock.acquire(timeout=0.2)
+                except Timeout:
+                    if waiting:
+                        waiting()
         try:
             yield
         finally:
@@ -147,8 +159,12 @@ class RunDirectory:
         """Replace the checkpoint; the old one goes only when the new one is in place."""
         mark = {"bytes": self._metrics_bytes, "sha256": self._metrics.hexdigest()}
         content = pack(tensors, metadata={"meta": json.dumps({**meta, "metrics": mark})})
-        old = list((self.path / "state").glob("*.safetensors"))
-        new = self.path / "state" / f"{meta['step']:09d}-{digest(content)[:16]}.safetensors"
+        old = sorted((self.path / "state").glob("*.safetensors"))
+        # While a run is tested its step stands still: the serial says which checkpoint is the newer.
+        serial = int(old[-1].name.split("-")[1]) + 1 if old else 0
+        new = self.path / "state" / f"{meta['step']:09d}-{serial:04d}-{digest(content)[:16]}.safetensors"
+        with naming(self.path / "metrics.jsonl"):
+            _settle(self.path / "metrics.jsonl")
         write_atomically(new, content)
         with naming(self.path / "state"):
             for path in old:
@@ -166,10 +182,13 @@ class RunDirectory:
         write_atomically(
             self.path / "result.json", json.dumps({**content, "sha256": digest(canonical(content))}, indent=2).encode()
         )
+        self.tidy()
+
+    def tidy(self) -> None:
+        """Remove what a finished run needs no longer."""
+        shutil.rmtree(self.path / "state", ignore_errors=True)
         with naming(self.path):
-            for path in [*(self.path / "state").glob("*.safetensors"), self.path / "error.txt"]:
-                path.unlink(missing_ok=True)
-            (self.path / "state").rmdir()
+            (self.path / "error.txt").unlink(missing_ok=True)
 
     def record_error(self, text: str) -> Path | None:
         """Keep a failure's traceback; None where even that cannot be written."""
@@ -189,7 +208,8 @@ class RunDirectory:
             content = path.read_bytes()
         if digest(content)[:16] != path.stem.split("-")[-1]:
             raise RecordError(
-                f"{path}: truncated or edited since it was written. Delete it, and the run starts from its beginning."
+                f"{path}: truncated or edited since it was written. "
+                "Delete it: the run goes on from an older one, or starts anew."
             )
         tensors, metadata = read_tensors(path)
         return State(tensors, json.loads(metadata["meta"]))
@@ -249,6 +269,7 @@ def read_config(path: Path) -> Experiment:
         raise
     except Error as error:
         raise RecordError(f"{path / 'config.json'}: {error}") from error
+    path = path.resolve()
     if not path.name.endswith(experiment.hash):
         raise RecordError(
             f"{path / 'config.json'}: edited since it was written (it hashes to {experiment.hash}, the directory "

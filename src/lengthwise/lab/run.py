@@ -74,7 +74,7 @@ def machine(device: str) -> dict[str, Any]:
         "platform": platform.platform(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
-        "device": torch.cuda.get_device_name() if device.startswith("cuda") else device,
+        "device": torch.cuda.get_device_name(device) if device.startswith("cuda") else device,
     }
 
 
@@ -87,8 +87,9 @@ def run_group(experiments: Sequence[Experiment], job: Job) -> list[Outcome]:
         with ExitStack() as stack:
             # In the order of their names, so that two processes cannot each hold what the other waits for.
             for directory in sorted(directories, key=lambda d: d.path):
-                waiting = (lambda e=directory.experiment: job.waiting and job.waiting(e)) if job.waiting else None
-                stack.enter_context(directory.locked(waiting))
+                stack.enter_context(directory.locked(lambda d=directory: _wait(d, job)))
+            for directory in (d for d in directories if d.finished()):
+                directory.tidy()
             todo = [d for d in directories if not d.finished()]
             if todo:
                 _run(todo, job)
@@ -102,12 +103,21 @@ def run_group(experiments: Sequence[Experiment], job: Job) -> list[Outcome]:
         return [failure(directories[0], error)]
 
 
+def _wait(directory: RunDirectory, job: Job) -> None:
+    """Called again and again while another process holds the directory."""
+    if job.waiting:
+        job.waiting(directory.experiment)
+    if job.stop.asked:
+        raise Interrupted("Stopped; all state is kept.")
+
+
 def failure(directory: RunDirectory, error: Exception) -> Outcome:
     """The outcome of a failed run; the traceback is kept in its directory."""
     text = "".join(traceback.format_exception(error))
     log = directory.record_error(text)
     known = isinstance(error, Error)
-    line = str(error) if known else f"{type(error).__name__}: {error}".splitlines()[0]
+    said = next((line for line in str(error).splitlines() if line.strip()), "no message")
+    line = str(error) if known else f"{type(error).__name__}: {said}"
     return Outcome(directory.experiment, None, line, text, error.exit_code if known else 1, log)
 
 
@@ -134,7 +144,7 @@ def _finish(member: Member, directory: RunDirectory, job: Job) -> None:
     last = {name: tensor.clone() for name, tensor in member.weights().items()}
     asked = member.experiment.evaluation
     same = member.best["step"] == member.step
-    began = saved = time.perf_counter()
+    began = saved = time.perf_counter() - member.test_seconds
     for which, weights in [("last", last)] if same else [("last", last), ("best", member.best_weights)]:
         load_weights(member.tagger.inner, weights)
 
@@ -143,6 +153,7 @@ def _finish(member: Member, directory: RunDirectory, job: Job) -> None:
             if job.advance:
                 job.advance(member.experiment, len(correct), len(asked.lengths), 0.0, f"test {which}")
             member.scores[which] = correct
+            member.test_seconds = time.perf_counter() - began
             if job.stop.asked or time.perf_counter() - saved > SAVE_SCORES_EVERY:
                 state = member.state()
                 # The checkpoint is of the last weights, whichever are being tested.
@@ -172,7 +183,7 @@ def _finish(member: Member, directory: RunDirectory, job: Job) -> None:
         "steps": member.step,
         "stopped": "steps" if member.step >= member.training.steps else "patience",
         "parameters": sum(p.numel() for p in member.parameters.values()),
-        "seconds": {"train": round(member.seconds, 3), "evaluate": round(time.perf_counter() - began, 3)},
+        "seconds": {"train": round(member.seconds, 3), "evaluate": round(member.test_seconds, 3)},
         "samples": asked.samples,
         "checkpoints": {"last": {"step": member.step, "correct": member.scores["last"]}, "best": best},
         "baseline": {str(n): member.task.baseline(n) for n in asked.lengths},

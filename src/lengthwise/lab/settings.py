@@ -14,7 +14,9 @@ from torch import nn
 
 from .. import models, tasks
 from ..errors import Error, UnknownName
+from .curriculum import curriculum
 from .experiment import Evaluation, Experiment, ModelSpec, TaskSpec, Training
+from .member import build, untouched_random, weights
 
 Settings = Sequence[str] | Mapping[str, Any]
 
@@ -166,6 +168,7 @@ def plan(
         tested = list(lengths(test_lengths) if isinstance(test_lengths, str) else test_lengths)
         for n in tested:
             made.check(n)
+        tested = [int(n) for n in tested]
     if not tested or max(tested) < longest:
         raise Error(
             f"The longest training length ({longest}) is above every test length ({max(tested, default='none')}), "
@@ -193,13 +196,10 @@ def plan(
 
 def check(experiment: Experiment, task: tasks.Task, length: int) -> None:
     """Build the model, ask it about every token and a short string: a wrong one is refused before anything runs."""
-    tagger = models.build(
-        experiment.model.name,
-        vocab_size=len(task.vocabulary),
-        num_outputs=task.outputs,
-        settings=experiment.model.options,
-    )
+    curriculum(experiment.training, task.lengths(*experiment.training.lengths))
+    _, tagger = build(experiment, torch.device("cpu"))
+    weights(tagger.inner)
     tagger.eval()
-    with torch.no_grad():
+    with torch.no_grad(), untouched_random(torch.device("cpu")):
         tagger(torch.arange(len(task.vocabulary))[:, None])
         tagger(task.test_set(length, 2).tokens)

@@ -12,13 +12,12 @@ from ..errors import NonFiniteError
 from ..seeds import derive
 from .evaluation import count_right
 from .experiment import Experiment
-from .member import Member
+from .member import Member, untouched_random
 from .population import losses
 from .records import RunDirectory
 
 LOG_EVERY = 10
-CUDA_LOOKS_EVERY = 16
-"""On a GPU the loss is read this often: reading it makes the CPU wait."""
+"""Steps between two lines of the metrics; on a GPU also between two looks at the loss, which make the CPU wait."""
 
 Advance = Callable[[Experiment, int, int, float, str], None]
 """Hears (experiment, step, steps, loss, phase)."""
@@ -63,7 +62,7 @@ def train(
     start = {id(member): member.step for member in members}
     for member in members:
         member.tagger.train()
-    with torch.random.fork_rng():
+    with untouched_random(members[0].device):
         while active := [(m, d) for m, d in pairs if not m.done]:
             if stop and stop.asked:
                 break
@@ -77,9 +76,16 @@ def train(
             for member, directory in now:
                 _after(member, directory, advance, share)
     for member, directory in pairs:
-        if member.step != start[id(member)] or not member.done:
+        if (member.step != start[id(member)] or not member.done) and member.finite():
             save(member, directory)
     return all(member.done for member in members)
+
+
+def looks(member: Member) -> bool:
+    """Whether the loss of the next step is read: always but on a GPU; there when it is logged, kept or learned from."""
+    t, training = member.step + 1, member.training
+    due = t % LOG_EVERY == 0 or t % training.checkpoint_every == 0 or t == training.steps
+    return due or member.device.type != "cuda" or training.curriculum == "growing"
 
 
 def _step(now: list[tuple[Member, RunDirectory | None]], advance: Advance | None) -> None:
@@ -91,7 +97,7 @@ def _step(now: list[tuple[Member, RunDirectory | None]], advance: Advance | None
     found, accuracies = losses(members, batches)
     found.sum().backward()
     norms = torch.stack([member.norm() for member in members])
-    look = first.device.type != "cuda" or first.step % CUDA_LOOKS_EVERY == 0 or first.training.curriculum == "growing"
+    look = looks(first)
     # Look before the step is taken: the weights at hand are the last good ones.
     seen = torch.stack([found.detach(), norms, accuracies]).T.tolist() if look else []
     for (member, directory), (value, size, _) in zip(now, seen, strict=False):
@@ -109,8 +115,9 @@ def _step(now: list[tuple[Member, RunDirectory | None]], advance: Advance | None
 
 def _not_finite(member: Member, directory: RunDirectory | None, what: str, value: float, length: int) -> None:
     kept = ""
-    # On a GPU the weights may have gone bad since the last look: there the last checkpoint is the last good state.
-    if directory and member.device.type != "cuda":
+    # Since the last look weights may have gone bad, or running statistics in this very step: then the last checkpoint,
+    # which is only ever written after a look, is the last good state.
+    if directory and member.finite():
         save(member, directory)
         kept = f" The last good state (step {member.step}) is kept in {directory.path}."
     raise NonFiniteError(
