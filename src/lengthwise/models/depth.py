@@ -65,7 +65,7 @@ class Adaptive(nn.Module):
         self.layers = nn.ModuleList(layers)
         self.chunk = chunk
         # Any other mixer reads tokens which the short way would have dropped.
-        self.shortens = all(layer.mixer.dilates for layer in layers)
+        self.shortens = all(getattr(layer.mixer, "dilates", False) for layer in layers)
 
     def forward(self, x: Tensor, where: Where, last: bool = False) -> Tensor:
         if last and self.shortens:
