@@ -160,12 +160,15 @@ def test_not_a_number_stops_with_the_good_state_kept(tmp_path, quick, toy):
     assert all(torch.isfinite(tensor).all() for tensor in state.tensors.values())
 
 
-def test_statistics_gone_bad_are_not_called_a_good_state(tmp_path, quick, toy):
+def test_statistics_gone_bad_are_not_kept(tmp_path, quick, toy):
+    """They go bad at the first step of length 7, the loss still fine: the checkpoint stays that of the step before."""
     experiments = quick(toy("Unstable"), checkpoint_every=1)
+    lengths = [Member(experiments[0], CPU).curriculum.length(step) for step in range(30)]
     outcome = lab.run(experiments, tmp_path)[0]
     assert outcome.exit_code == 1
     state = lab.records.RunDirectory(tmp_path, experiments[0]).start()
-    assert all(torch.isfinite(tensor).all() for tensor in state.tensors.values())
+    assert (state.meta["step"] if state else 0) == lengths.index(7)
+    assert not state or not any(torch.isnan(tensor).any() for tensor in state.tensors.values())
 
 
 def test_on_a_gpu_the_loss_is_read_when_it_is_needed(quick):

@@ -19,7 +19,8 @@ from ..seeds import derive, generator
 from ..tasks.base import Batch
 from .curriculum import curriculum
 from .experiment import Experiment
-from .records import State, Tensors
+from .files import Tensors
+from .records import State
 
 VALIDATION_LENGTHS = 16
 
@@ -141,9 +142,9 @@ class Member:
         self.stale = 0 if better else self.stale + 1
         return better
 
-    def finite(self) -> bool:
-        """Whether every weight and statistic is a number."""
-        return all(bool(torch.isfinite(tensor).all()) for tensor in self.weights().values())
+    def sound(self) -> bool:
+        """Whether no weight or statistic is NaN; infinity is no fault, for masks are made of it."""
+        return not any(bool(torch.isnan(tensor).any()) for tensor in self.weights().values())
 
     def weights(self) -> Tensors:
         return weights(self.tagger.inner)

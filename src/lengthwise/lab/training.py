@@ -44,9 +44,12 @@ def validate(member: Member, share: int) -> tuple[float, float]:
     return right / total, weighted / total
 
 
-def save(member: Member, directory: RunDirectory | None) -> None:
-    if directory:
-        directory.save_state(*member.state())
+def save(member: Member, directory: RunDirectory | None) -> bool:
+    """Replace the checkpoint, but never a good one by one with NaN in it; whether that was done."""
+    if directory is None or not member.sound():
+        return False
+    directory.save_state(*member.state())
+    return True
 
 
 def train(
@@ -76,7 +79,7 @@ def train(
             for member, directory in now:
                 _after(member, directory, advance, share)
     for member, directory in pairs:
-        if (member.step != start[id(member)] or not member.done) and member.finite():
+        if member.step != start[id(member)] or not member.done:
             save(member, directory)
     return all(member.done for member in members)
 
@@ -117,8 +120,7 @@ def _not_finite(member: Member, directory: RunDirectory | None, what: str, value
     kept = ""
     # Since the last look weights may have gone bad, or running statistics in this very step: then the last checkpoint,
     # which is only ever written after a look, is the last good state.
-    if directory and member.finite():
-        save(member, directory)
+    if directory and save(member, directory):
         kept = f" The last good state (step {member.step}) is kept in {directory.path}."
     raise NonFiniteError(
         f"The {what} is not finite (loss {value}) at step {member.step + 1}, length {length}.{kept} "
