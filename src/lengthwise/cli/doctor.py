@@ -39,7 +39,7 @@ def examine() -> Iterator[Check]:
     """Every check, in the order of the table."""
     yield from _machine()
     yield from _torch()
-    yield _package("transformers", "the model format: Auto classes, caches, generation", required=True)
+    yield _package("transformers", "the model format: Auto classes, generation", required=True)
     yield from _optional()
 
 

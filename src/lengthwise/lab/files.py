@@ -43,7 +43,12 @@ def digest(content: bytes) -> str:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """All of `content` at `path`, or what was there before."""
+    """All of `content` at `path`, or what was there before; a link is followed, a device written to as it is."""
+    path = path.resolve()
+    if path.exists() and not path.is_file():
+        with naming(path), open(path, "wb") as file:
+            file.write(content)
+        return
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with naming(path):
         try:
