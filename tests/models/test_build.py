@@ -292,3 +292,22 @@ def test_refuses_wrong_outputs(mine, name, words):
     tagger = models.build(f"mine:{name}", vocab_size=2, num_outputs=2)
     with pytest.raises(ShapeError, match=words):
         tagger(torch.zeros(2, 5, dtype=torch.long))
+
+
+def test_a_config_as_transformers_saves_it(tmp_path):
+    """Mamba-2's own default holds an infinity, which is no JSON number."""
+    from transformers import Mamba2Config
+
+    Mamba2Config(
+        vocab_size=8,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_heads=4,
+        head_dim=16,
+        state_size=16,
+        n_groups=1,
+        chunk_size=16,
+    ).save_pretrained(tmp_path)
+    tagger = models.build(f"hf:{tmp_path}", vocab_size=2, num_outputs=2)
+    assert tagger.inner.config.time_step_limit[1] == float("inf")
+    assert torch.isfinite(tagger(torch.tensor([[0, 1, 1]]))).all()

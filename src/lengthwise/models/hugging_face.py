@@ -59,13 +59,18 @@ def _read(path: str) -> dict[str, Any]:
     file = Path(path).expanduser()
     file = file / "config.json" if file.is_dir() else file
     try:
-        data = json.loads(file.read_text())
+        data = json.loads(file.read_text(), object_hook=_number)
     except (OSError, ValueError) as error:
         raise Error(f"hf:{path}: must be a folder with a config.json, or such a file; reading it: {error}.") from error
     if not isinstance(data, dict) or data.get("model_type") not in CONFIG_MAPPING:
         found = data.get("model_type") if isinstance(data, dict) else type(data).__name__
         raise Error(f"hf:{path}: model_type must be an architecture transformers knows, got {found!r}.")
     return data
+
+
+def _number(found: dict[str, Any]) -> Any:
+    """What JSON has no number for (Mamba-2's longest time step is infinite) transformers writes as an object."""
+    return float(found["__float__"]) if found.keys() == {"__float__"} else found
 
 
 def _config(path: str, options: dict[str, Any]) -> PreTrainedConfig:
