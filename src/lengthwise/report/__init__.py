@@ -7,8 +7,9 @@ report.html(runs, "index.html")
 """
 
 from .page import write_html as html
+from .panel import Panel
 from .record import as_data as data
 from .rows import write_csv as csv
 from .terminal import table
 
-__all__ = ["csv", "data", "html", "table"]
+__all__ = ["Panel", "csv", "data", "html", "table"]
