@@ -40,4 +40,5 @@ def reproduce(
         as_json=as_json,
         title=recipe.title,
         description=recipe.description,
+        panels=recipe.panels,
     )

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 
 from . import console
 
 if TYPE_CHECKING:
-    from ..lab import Experiment, Outcome
+    from ..lab import Experiment, Outcome, Run
+    from ..report import Panel
 
 Out = Annotated[Path, typer.Option("--out", help="Where the records go; the same call again goes on from them.")]
 Workers = Annotated[int | None, typer.Option("--workers", min=1, show_default="one a core", help="Runs at a time.")]
@@ -35,17 +37,20 @@ def carry_out(
     as_json: bool,
     title: str | None = None,
     description: str | None = None,
+    panels: Callable[[list[Run]], list[Panel]] | None = None,
 ) -> None:
-    """Run them, report, and leave with 1 if a run failed, or 2 if all did by a wrong call."""
+    """Run them, make the panels, report, and leave with 1 if a run failed, or 2 if all did by a wrong call."""
     from .. import lab, report
     from .progress import names, watch
 
     watching, called = watch(experiments), names(experiments)
     try:
         with console.stdout_kept(as_json), watching:
-            outcomes = lab.run(
-                experiments, out, workers=workers, device=device, command=console.command, progress=watching
-            )
+            outcomes: list[Outcome] = []
+            if experiments:
+                outcomes = lab.run(
+                    experiments, out, workers=workers, device=device, command=console.command, progress=watching
+                )
     except lab.Interrupted as stopped:
         print(f"\n{stopped} To go on, give the same call again:\n{console.command}", file=sys.stderr)
         raise typer.Exit(INTERRUPTED) from None
@@ -54,19 +59,25 @@ def carry_out(
     failed = [outcome for outcome in outcomes if outcome.run is None]
     if runs and not as_json:
         console.out().print(report.table(runs))
-    page = None
+    page, made = None, []
     try:
-        if runs:
-            page = report.html(runs, page_path(html or out), title=title, description=description)
+        if panels and (runs or not experiments):
+            with console.stdout_kept(as_json):
+                made = panels(runs)
+        if not as_json:
+            _print(made)
+        if runs or made:
+            where = page_path(html) if html else out / "index.html"
+            page = report.html(runs, where, title=title, description=description, panels=made)
     finally:
-        # Whatever becomes of the page, what was computed and what failed is told.
+        # Whatever becomes of panels and page, what was computed and what failed is told.
         if as_json:
             failures = [{"run": called[o.experiment.hash], "error": o.error, "log": str(o.log)} for o in failed]
-            data = report.data(runs) if runs else {"tasks": []}
+            data = report.data(runs, made) if runs or made else {"tasks": [], "panels": []}
             console.emit({**data, "failures": failures, "page": str(page) if page else None})
         _tell(failed, called)
     if page and not as_json:
-        console.out().print(f"Records: {out}\nPage:    {page}", markup=False)
+        console.out().print((f"Records: {out}\n" if runs else "") + f"Page:    {page}", markup=False)
     if failed:
         raise typer.Exit(2 if not runs and all(o.exit_code == 2 for o in failed) else 1)
 
@@ -74,6 +85,14 @@ def carry_out(
 def page_path(path: Path) -> Path:
     """A directory means the index.html in it."""
     return path / "index.html" if path.is_dir() else path
+
+
+def _print(panels: Sequence[Panel]) -> None:
+    out = console.out()
+    for panel in panels:
+        out.print(f"\n[bold]{escape(panel.title)}[/bold]")
+        out.print(panel.text, markup=False)
+        out.print(panel.caption, markup=False, style="dim")
 
 
 def _tell(failed: Sequence[Outcome], called: dict[str, str]) -> None:

@@ -12,12 +12,14 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..lab.statistics import Range, summary
 from .facts import how_it_was_run, how_to_read
 from .figures import accuracy_figure, learning_figure, points
 from .groups import Group, Section, sections
+from .panel import Panel
+from .record import panel_data
 from .rows import write
 from .svg import Style
 from .words import count, duration, interval, percent, spread
@@ -27,20 +29,30 @@ if TYPE_CHECKING:
 
 
 def write_html(
-    runs: Iterable[Run], path: str | Path, *, title: str | None = None, description: str | None = None
+    runs: Iterable[Run],
+    path: str | Path,
+    *,
+    title: str | None = None,
+    description: str | None = None,
+    panels: Sequence[Panel] = (),
 ) -> Path:
-    """Write the page to `path` and return it. `title` and `description` say what was asked, as a recipe does."""
-    return write(path, page(list(runs), title=title, description=description))
+    """Write the page to `path` and return it. `title` and `description` say what was asked, as a recipe does; `panels`
+    are shown first. There need be no runs where there are panels."""
+    return write(path, page(list(runs), title=title, description=description, panels=panels))
 
 
-def page(runs: Sequence[Run], *, title: str | None = None, description: str | None = None) -> str:
+def page(
+    runs: Sequence[Run], *, title: str | None = None, description: str | None = None, panels: Sequence[Panel] = ()
+) -> str:
     """The page as text."""
-    parts = sections(runs)
+    parts = sections(runs) if runs or not panels else []
     shown = [run for part in parts for group in part.groups for run in group.runs]
-    title = title or f"{', '.join(dict.fromkeys(part.title for part in parts))}: trained short, tested long"
+    title = title or _title(parts, panels)
     lead = description or "How well each model does at lengths it was never trained on."
     css = files("lengthwise.report").joinpath("page.css").read_text(encoding="utf-8")
     body = "\n".join(_section(part, f"task{i}") for i, part in enumerate(parts))
+    made_from = f"{len(shown)} run records" if shown else "measurements"
+    ids = " and ".join(f"<code>id=&quot;{name}&quot;</code>" for name in ("records", *["panels"] * bool(panels)))
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -57,24 +69,42 @@ def page(runs: Sequence[Run], *, title: str | None = None, description: str | No
 <h1>{escape(title)}</h1>
 <p class="lead">{escape(lead)}</p>
 </header>
+{"".join(_panel(panel, i) for i, panel in enumerate(panels))}
 {_overview(parts) if len(parts) > 1 else ""}
 {body}
-{how_to_read(max(part.seeds for part in parts))}
-{how_it_was_run(shown)}
-<footer><p>Made from {len(shown)} run records by Lengthwise. The records are inside this page, as JSON: look for
-<code>id=&quot;records&quot;</code> in its source.</p></footer>
+{how_to_read(max(part.seeds for part in parts)) if parts else ""}
+{how_it_was_run(shown) if parts else ""}
+<footer><p>Made from {made_from} by Lengthwise. All numbers are inside this page, as JSON: look for
+{ids} in its source.</p></footer>
 </main>
-<script type="application/json" id="records">{embed(shown)}</script>
+{_embedded("records", [_record(run) for run in shown])}
+{_embedded("panels", [panel_data(panel) for panel in panels]) if panels else ""}
 </body>
 </html>
 """
 
 
-def embed(runs: Iterable[Run]) -> str:
-    """The records as JSON which no text inside them can end early (`</script>`) or turn into markup."""
-    data = [{"experiment": run.experiment.to_json(), "result": run.result, "run": run.path.name} for run in runs]
+def _title(parts: Sequence[Section], panels: Sequence[Panel]) -> str:
+    names = dict.fromkeys(part.title for part in parts)
+    return f"{', '.join(names)}: trained short, tested long" if names else "; ".join(p.title for p in panels)
+
+
+def _panel(panel: Panel, i: int) -> str:
+    return (
+        f'<section id="panel{i}" class="panel"><h2>{escape(panel.title)}</h2>'
+        f'{panel.body}<p class="note">{escape(panel.caption)}</p></section>'
+    )
+
+
+def _record(run: Run) -> dict[str, Any]:
+    return {"experiment": run.experiment.to_json(), "result": run.result, "run": run.path.name}
+
+
+def _embedded(name: str, data: Any) -> str:
+    """Data as JSON which no text inside it can end early (`</script>`) or turn into markup."""
     text = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    text = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    return f'<script type="application/json" id="{name}">{text}</script>'
 
 
 def _section(part: Section, name: str) -> str:

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ..lab.statistics import Range, summary
 from .groups import Group, Section, sections
+from .panel import Panel
 
 if TYPE_CHECKING:
     from ..lab import Run
 
 
-def as_data(runs: Iterable[Run]) -> dict[str, Any]:
-    """`{"tasks": [{"task", "trained_on", "models": [{"label", "runs", "ranges": […]}, …]}, …]}`, all JSON-like."""
-    return {"tasks": [_section(part) for part in sections(runs)]}
+def as_data(runs: Iterable[Run], panels: Sequence[Panel] = ()) -> dict[str, Any]:
+    """`{"tasks": [{"task", "trained_on", "models": [{"label", "runs", "ranges": […]}, …]}, …], "panels": […]}`.
+
+    All JSON-like. There need be no runs where there are panels.
+    """
+    runs = list(runs)
+    parts = sections(runs) if runs or not panels else []
+    return {"tasks": [_section(part) for part in parts], "panels": [panel_data(panel) for panel in panels]}
+
+
+def panel_data(panel: Panel) -> dict[str, Any]:
+    return {"title": panel.title, "caption": panel.caption, "data": panel.data}
 
 
 def _section(part: Section) -> dict[str, Any]:
