@@ -6,10 +6,11 @@ report.csv(runs, "results.csv")
 report.html(runs, "index.html")
 """
 
+from .drawings import heat_map, lines, scatter
 from .page import write_html as html
 from .panel import Panel
 from .record import as_data as data
 from .rows import write_csv as csv
 from .terminal import table
 
-__all__ = ["Panel", "csv", "data", "html", "table"]
+__all__ = ["Panel", "csv", "data", "heat_map", "html", "lines", "scatter", "table"]
