@@ -27,6 +27,11 @@ class RecurrentState(NamedTuple):
     segment: Tensor | None
     """(B,) the packed sequence the last token belonged to."""
 
+    def select(self, rows: Tensor) -> RecurrentState:
+        """These rows, in this order."""
+        segment = None if self.segment is None else self.segment[rows]
+        return RecurrentState(tuple(h[:, rows] for h in self.hidden), segment)
+
 
 class Recurrent(Mixer):
     # torch.nn's recurrences have no batching rule.

@@ -92,6 +92,11 @@ class Where:
         take = lambda a: None if a is None else a[:, index]  # noqa: E731
         return replace(self, positions=self.positions[:, index], segments=take(self.segments), valid=take(self.valid))
 
+    def pick_rows(self, rows: Tensor) -> Where:
+        """The same facts about some of the rows."""
+        take = lambda a: None if a is None else a[rows]  # noqa: E731
+        return replace(self, positions=self.positions[rows], segments=take(self.segments), valid=take(self.valid))
+
     def then(self, new: Where) -> Where:
         """The facts about these tokens and the `new` ones after them, as a state keeps them of its keys."""
         if (self.segments is None) != (new.segments is None):

@@ -4,7 +4,8 @@
     post:  h = norm(x + mixer(x));   y = norm(h + W2 act(W1 h))
     bare:  y = mixer(x)
 
-With a `stride` only every stride-th token, counted from the end, goes on from the mixer and comes out.
+With a `stride` only every stride-th token, counted from the end, goes on from the mixer and comes out. With a `memory`
+the tokens follow those whose state it holds.
 
 Shapes: B batch, T tokens, D model width.
 """
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 
 from ..mixers import Mixer, Where
 from ..mixers.base import from_end
+from .cache import Memory
 from .config import Block
 
 
@@ -27,8 +29,8 @@ class BareLayer(nn.Module):
         self.mixer = mixer
         self.dropout = dropout
 
-    def forward(self, x: Tensor, where: Where, stride: int = 1) -> Tensor:
-        y = _mix(self.mixer, x, where, stride)
+    def forward(self, x: Tensor, where: Where, stride: int = 1, memory: Memory | None = None) -> Tensor:
+        y = _mix(self.mixer, x, where, stride, memory)
         return F.dropout(y, self.dropout, self.training)
 
 
@@ -46,8 +48,8 @@ class TransformerLayer(nn.Module):
         self.down = nn.Linear(block.expansion * width, width, bias=block.biases)
         self.dropout = dropout
 
-    def forward(self, x: Tensor, where: Where, stride: int = 1) -> Tensor:
-        y = _mix(self.mixer, self.mixer_norm(x) if self.pre else x, where, stride)
+    def forward(self, x: Tensor, where: Where, stride: int = 1, memory: Memory | None = None) -> Tensor:
+        y = _mix(self.mixer, self.mixer_norm(x) if self.pre else x, where, stride, memory)
         x = x[:, from_end(x.shape[1], stride)] + F.dropout(y, self.dropout, self.training)
         if self.pre:
             return x + self._feed(self.feed_norm(x))
@@ -58,8 +60,13 @@ class TransformerLayer(nn.Module):
         return F.dropout(self.down(self.activation(self.up(x))), self.dropout, self.training)
 
 
-def _mix(mixer: Mixer, x: Tensor, where: Where, stride: int) -> Tensor:
-    return mixer(x, where=where)[0] if stride == 1 else mixer.at(x, where=where, stride=stride)
+def _mix(mixer: Mixer, x: Tensor, where: Where, stride: int, memory: Memory | None) -> Tensor:
+    if stride > 1:
+        return mixer.at(x, where=where, stride=stride)
+    if memory is None:
+        return mixer(x, where=where)[0]
+    y, memory.state = mixer(x, where=where, state=memory.state)
+    return y
 
 
 LAYERS = {"transformer": TransformerLayer, "bare": BareLayer}

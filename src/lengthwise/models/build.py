@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from ..errors import Error, UnknownName
 from . import hugging_face, outside
@@ -77,6 +78,10 @@ def source(name: str) -> str | None:
 
 def _check(name: str, option: str, value: Any, hint: Any, default: Any) -> None:
     """Raise unless the value is what the preset says it takes."""
+    if get_origin(hint) in (Union, UnionType):
+        if value is None:
+            return
+        hint = next(kind for kind in get_args(hint) if kind is not type(None))
     if get_origin(hint) is Literal:
         if value not in get_args(hint):
             raise UnknownName(f"{option} of model {name!r}", str(value), get_args(hint))

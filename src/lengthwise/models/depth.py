@@ -1,15 +1,20 @@
 """How many layers a sequence passes: a fixed number, or one that grows with its length.
 
-`Adaptive` is L = max(1, ceil(log_C n)) groups for a sequence of n tokens, each group the same K layers, group l at
-dilation C^l. In integers, ceil(log_C n) is the number of l >= 0 with C^l < n.
+`Adaptive` is L = max(1, ceil(log_C n)) groups, each the same K layers, group l at dilation C^l. In integers,
+ceil(log_C n) is the number of l >= 0 with C^l < n. What n is, there are two ways to say:
 
-When only the last token is asked for and every mixer dilates, group l matters only at positions congruent to n-1 modulo
-C^l. On those alone it is the same layer at level 0, so after each group every C-th token is kept, counted from the end:
-O(K C n) in all. With any other mixer all tokens pass all groups, and the last is taken.
+by "sequence": n is the length of the whole sequence, as in the paper. Tokens appended past a power of C deepen the
+    model, which changes the outputs at all earlier tokens too: one pass over a text differs there from reading it token
+    by token, and nothing can be kept between steps.
+by "position": n = t + 1 at position t. The outputs are causal, and the full pass is what decoding gives. The nodes of
+    a position are still computed beyond its own depth, for later tokens read them; only its output is read early.
 
-Depth is taken from the length of the whole sequence, so the outputs are causal only as long as it stays: tokens
-appended past a power of C deepen the model, which changes the outputs at all earlier tokens too, and one pass over a
-text differs there from reading it token by token.
+At the last position both are the same. When only that is asked for and every mixer dilates, group l matters only at
+positions congruent to n-1 modulo C^l. On those alone it is the same layer at level 0, so after each group every C-th
+token is kept, counted from the end: O(K C n) in all. With any other mixer all tokens pass all groups.
+
+With `pad_tokens` the tokens kept so far are, before each group, padded on the left to a multiple of C with the model's
+pad vector, and these pads pass the group's layers like tokens. It is defined for the last position alone.
 
 Rows of different lengths in one batch have different depths: all groups run, and each row's answer is taken after its
 own last one.
@@ -21,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +34,10 @@ from torch import Tensor, nn
 from ..errors import Error
 from ..mixers import Where
 from ..mixers.base import from_end
+from .cache import LengthwiseCache
+from .rows import align_right, last_real, sequence_lengths
+
+By = Literal["sequence", "position"]
 
 
 def groups(length: int, chunk: int) -> int:
@@ -45,38 +55,64 @@ def groups(length: int, chunk: int) -> int:
 class Fixed(nn.Module):
     """Every layer once, in turn."""
 
+    uncached = None
+    """Why nothing can be kept between the steps of decoding; None where it can."""
+
     def __init__(self, layers: Sequence[nn.Module]):
         super().__init__()
         self.layers = nn.ModuleList(layers)
 
-    def forward(self, x: Tensor, where: Where, last: bool = False) -> Tensor:
-        for layer in self.layers:
-            x = layer(x, where)
+    def forward(self, x: Tensor, where: Where, last: bool = False, cache: LengthwiseCache | None = None) -> Tensor:
+        if cache is not None:
+            cache.extend(where)
+        x = _pass(self.layers, x, where, 0, cache)
         return last_real(x, where) if last else x
 
 
 class Adaptive(nn.Module):
     """The same K layers again and again, as often as the length asks for."""
 
-    def __init__(self, layers: Sequence[nn.Module], chunk: int):
+    def __init__(self, layers: Sequence[nn.Module], chunk: int, by: By = "sequence", pad_tokens: bool = False):
         super().__init__()
         if chunk < 2:
             raise Error(f"adaptive depth: chunk must be at least 2, got {chunk}.")
+        if by not in get_args(By):
+            raise Error(f"adaptive depth: by is sequence or position, got {by!r}.")
         self.layers = nn.ModuleList(layers)
-        self.chunk = chunk
+        self.chunk, self.by, self.pad_tokens = chunk, by, pad_tokens
         # Any other mixer reads tokens which the short way would have dropped.
         self.shortens = all(getattr(layer.mixer, "dilates", False) for layer in layers)
+        if pad_tokens and not self.shortens:
+            raise Error("adaptive depth: pad_tokens is for sliding-dilated mixers alone. Leave it out.")
+        self.uncached = _uncached(by, pad_tokens)
 
-    def forward(self, x: Tensor, where: Where, last: bool = False) -> Tensor:
-        if last and self.shortens:
+    def forward(self, x: Tensor, where: Where, last: bool = False, cache: LengthwiseCache | None = None) -> Tensor:
+        if cache is not None:
+            return self._go_on(x, where, last, cache)
+        if self.shortens and (last or (self.pad_tokens and x.shape[1] == 1)):
             return self._last(x, where)
-        C, answer = self.chunk, x
-        n = None if where.plain else sequence_lengths(where)
-        for level in range(groups(x.shape[1], C)):
-            for layer in self.layers:
-                x = layer(x, where.at_level(level))
-            answer = x if n is None or level == 0 else torch.where((n > C**level)[..., None], x, answer)
+        if self.pad_tokens:
+            raise Error(
+                f"adaptive depth: with pad_tokens (the official reading of padding) only the last position has an "
+                f"answer, and all {x.shape[1]} were asked for. Ask with logits_to_keep=1, or use learned pads."
+            )
+        answer = x
+        depth = groups(x.shape[1], self.chunk)
+        n = self._lengths(where)
+        for level in range(depth):
+            x = _pass(self.layers, x, where, level)
+            answer = self._deeper(answer, x, n, level)
         return last_real(answer, where) if last else answer
+
+    def _lengths(self, where: Where) -> Tensor | None:
+        """(B,T) the n of each token's depth; None where all have that of the whole."""
+        if self.by == "position":
+            return where.positions + 1
+        return None if where.plain else sequence_lengths(where)
+
+    def _deeper(self, answer: Tensor, x: Tensor, n: Tensor | None, level: int) -> Tensor:
+        """The answers so far, replaced where group `level` is within a token's depth."""
+        return x if n is None or level == 0 else torch.where((n > self.chunk**level)[..., None], x, answer)
 
     def _last(self, x: Tensor, where: Where) -> Tensor:
         C, depth = self.chunk, groups(x.shape[1], self.chunk)
@@ -86,55 +122,69 @@ class Adaptive(nn.Module):
             n = where.positions[:, -1:] + 1
         answer = x[:, -1:]
         for level in range(depth):
+            if self.pad_tokens:
+                x, where = _pad_to_chunks(x, where, C)
             kept = from_end(x.shape[1], C)
             for layer in self.layers[:-1]:
                 x = layer(x, where)
             x = self.layers[-1](x, where, stride=C)
             where = where.pick(kept)
             where = replace(where, positions=where.positions.div(C, rounding_mode="floor"))
-            deeper = x[:, -1:]
-            answer = deeper if n is None or level == 0 else torch.where((n > C**level)[..., None], deeper, answer)
+            answer = self._deeper(answer, x[:, -1:], n, level)
         return answer
 
-
-def sequence_lengths(where: Where) -> Tensor:
-    """(B,T): how long the sequence is to which a token belongs."""
-    real = torch.ones_like(where.positions) if where.valid is None else where.valid.long()
-    if where.segments is None:
-        return real.sum(1, keepdim=True).expand_as(real)
-    segments = where.segments
-    # Segment numbers may be any integers; compared among themselves they need no table.
-    same = segments[:, :, None] == segments[:, None, :]
-    return (same & real.bool()[:, None, :]).sum(-1)
-
-
-def last_column(where: Where) -> Tensor:
-    """(B,) the column of each row's last real token."""
-    assert where.valid is not None
-    return where.valid.shape[1] - 1 - where.valid.flip(1).long().argmax(1)
-
-
-def last_real(x: Tensor, where: Where) -> Tensor:
-    """(B,1,D): each row at its last real token."""
-    if where.valid is None:
-        return x[:, -1:]
-    return x.gather(1, last_column(where)[:, None, None].expand(-1, -1, x.shape[-1]))
+    def _go_on(self, x: Tensor, where: Where, last: bool, cache: LengthwiseCache) -> Tensor:
+        """These tokens after those of the cache. When a group opens, all tokens so far pass it first."""
+        if self.uncached:
+            raise Error(self.uncached)
+        T = x.shape[1]
+        n = where.positions + 1
+        reach = cache.length + T if where.plain else int(n.max())
+        cache.extend(where)
+        depth, opened = max(groups(reach, self.chunk), cache.levels), cache.levels
+        answer = x
+        for level in range(depth):
+            if level == opened and level > 0:
+                x, where = torch.cat([cache.top, x], 1), replace(cache.where, pad=where.pad)
+            x = _pass(self.layers, x, where, level, cache)
+            answer = self._deeper(answer, x[:, -T:], n, level)
+        cache.close(x, depth)
+        return last_real(answer, where.pick(slice(-T, None))) if last else answer
 
 
-def align_right(x: Tensor, where: Where) -> tuple[Tensor, Where]:
-    """The same rows, padding moved to the left, so that all of them end in the last column."""
-    if where.valid is None:
-        return x, where
-    T = x.shape[1]
-    source = torch.arange(T, device=x.device) - (T - 1 - last_column(where))[:, None]
-    inside, source = source >= 0, source.clamp(min=0)
-    end = where.positions.gather(1, last_column(where)[:, None])
-    moved = replace(
-        where,
-        positions=end - torch.arange(T - 1, -1, -1, device=x.device),
-        valid=where.valid.gather(1, source) & inside,
-        segments=None if where.segments is None else where.segments.gather(1, source),
-    )
-    if where.segments is not None:
-        moved = replace(moved, positions=torch.where(inside, where.positions.gather(1, source), -1))
-    return x.gather(1, source[..., None].expand(-1, -1, x.shape[-1])), moved
+def _uncached(by: By, pad_tokens: bool) -> str | None:
+    if pad_tokens:
+        return (
+            "adaptive depth: with pad_tokens only the last position has an answer, so nothing can be kept for the next "
+            "token. Use learned pads and depth by position, or use_cache=False."
+        )
+    if by == "sequence":
+        return (
+            "adaptive depth by sequence keeps no cache: a token appended past a power of the chunk deepens the model, "
+            "which changes all that came before. Use depth by position, or use_cache=False."
+        )
+    return None
+
+
+def _pass(layers: nn.ModuleList, x: Tensor, where: Where, level: int, cache: LengthwiseCache | None = None) -> Tensor:
+    """Through the layers of one group."""
+    where = where.at_level(level)
+    for k, layer in enumerate(layers):
+        x = layer(x, where, memory=None if cache is None else cache.at(level, k))
+    return x
+
+
+def _pad_to_chunks(x: Tensor, where: Where, C: int) -> tuple[Tensor, Where]:
+    """Every row, which ends in the last column, padded on the left with `where.pad` to a multiple of C tokens."""
+    B, T, _ = x.shape
+    columns = -T % C
+    counts = where.positions[:, -1:] + 1
+    pads = -counts % C
+    if columns:
+        x = torch.cat([x.new_zeros(B, columns, x.shape[2]), x], 1)
+    positions = torch.arange(T + columns, device=x.device) - (T + columns) + counts + pads
+    fresh = (positions >= 0) & (positions < pads)
+    assert where.pad is not None
+    x = torch.where(fresh[..., None], where.pad.to(x.dtype), x)
+    valid = None if where.plain else positions >= 0
+    return x, replace(where, positions=positions, valid=valid)

@@ -20,6 +20,7 @@ from .. import mixers, positions
 from ..errors import Error, ShapeError, UnknownName
 from ..mixers import Where
 from .block import LAYERS, BareLayer, TransformerLayer
+from .cache import LengthwiseCache
 from .config import Block, LengthwiseConfig
 from .depth import Adaptive, Fixed
 
@@ -36,11 +37,13 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
         self.embedding = nn.Embedding(config.vocab_size, width)
         self.position = _input_position(config)
         self.depth = _depth(config)
-        shared = any(getattr(m, "shared_pad", False) for m in self.mixers())
+        shared = any(getattr(m, "shared_pad", False) for m in self.mixers()) or getattr(self.depth, "pad_tokens", False)
         self.pad = nn.Parameter(torch.empty(width)) if shared else None
         self.norm = nn.LayerNorm(width) if config.final_norm else nn.Identity()
         self.head = nn.Linear(width, config.outputs)
         self.post_init()
+        if self.generation_config is not None:
+            self.generation_config.use_cache = self.depth.uncached is None
 
     def mixers(self) -> list[mixers.Mixer]:
         return [m for m in self.modules() if isinstance(m, mixers.Mixer)]
@@ -65,6 +68,7 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
         input_ids: Tensor,
         attention_mask: Tensor | None = None,
         segment_ids: Tensor | None = None,
+        past_key_values: LengthwiseCache | None = None,
         labels: Tensor | None = None,
         logits_to_keep: int | Tensor = 0,
         use_cache: bool | None = None,
@@ -72,27 +76,29 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
     ) -> CausalLMOutputWithPast | tuple:
         """`attention_mask` (B,T): 1 on real tokens, padding left or right; every row gets its unpadded logits.
 
+        `past_key_values`: the tokens follow those it holds, and are added to it; `attention_mask` then covers both.
+        `use_cache`: begin one, and return it. Without either nothing is kept.
         `segment_ids` (B,T): numbers that change where a packed row's next sequence begins.
         `labels` (B,T): shifted here, as everywhere in transformers; -100 is not scored.
         `logits_to_keep`: 1 gives each row's last real token, by the shorter way where the depth policy has one; another
         number the last columns; a tensor those columns; 0 all.
-        `use_cache` is accepted and has no effect: nothing is kept between calls.
         """
         if input_ids.dim() != 2 or input_ids.shape[1] == 0:
             raise ShapeError(f"input_ids must be (B,T) with T >= 1, got {list(input_ids.shape)}.")
         if labels is not None and not (isinstance(logits_to_keep, int) and logits_to_keep == 0):
             raise Error("labels need the logits of every position: leave logits_to_keep at 0.")
-        where = _where(input_ids, attention_mask, segment_ids, self.pad)
+        cache = _cache(past_key_values, use_cache)
+        where = _where(input_ids, attention_mask, segment_ids, self.pad, cache)
         last = isinstance(logits_to_keep, int) and logits_to_keep == 1
         x = self._read(input_ids, where)
-        x = self.depth(x, where, last)
+        x = self.depth(x, where, last, cache)
         if not last:
             x = x[:, -logits_to_keep:] if isinstance(logits_to_keep, int) else x[:, logits_to_keep]
         logits = self.head(self.norm(x))
         loss = None if labels is None else self._loss(logits, labels, where)
         if return_dict is False:
-            return (logits,) if loss is None else (loss, logits)
-        return CausalLMOutputWithPast(loss=loss, logits=logits)
+            return tuple(part for part in (loss, logits, cache) if part is not None)
+        return CausalLMOutputWithPast(loss=loss, logits=logits, past_key_values=cache)
 
     def _read(self, input_ids: Tensor, where: Where) -> Tensor:
         x = self.embedding(input_ids) * self.config.embedding_scale
@@ -107,23 +113,67 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
             targets = targets.masked_fill(where.segments[:, 1:] != where.segments[:, :-1], -100)
         return F.cross_entropy(logits[:, :-1].flatten(0, 1).float(), targets.flatten(), ignore_index=-100)
 
+    def _prepare_cache_for_generation(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, generation_config: Any, model_kwargs: dict[str, Any], *unused: Any
+    ) -> None:
+        if generation_config.use_cache is False or model_kwargs.get("past_key_values") is not None:
+            return
+        if self.depth.uncached:
+            raise Error(self.depth.uncached)
+        model_kwargs["past_key_values"] = LengthwiseCache()
+
     def prepare_inputs_for_generation(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, input_ids: Tensor, attention_mask: Tensor | None = None, **unused: Any
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        past_key_values: LengthwiseCache | None = None,
+        next_sequence_length: int | None = None,
+        logits_to_keep: int | None = None,
+        **unused: Any,
     ) -> dict[str, Any]:
-        """Nothing is kept between steps, so each reads the whole text again. `unused`: what caching models are told."""
-        return {"input_ids": input_ids, "attention_mask": attention_mask, "logits_to_keep": 1}
+        """The tokens which the cache does not hold yet; without one, all of them. `unused`: what other models ask."""
+        if past_key_values is not None:
+            new = next_sequence_length
+            if new is None and attention_mask is not None:
+                new = attention_mask.shape[1] - past_key_values.get_seq_length()
+            input_ids = input_ids if new is None else input_ids[:, -new:]
+        return {
+            "input_ids": input_ids,
+            "attention_mask": attention_mask,
+            "past_key_values": past_key_values,
+            "logits_to_keep": 1 if logits_to_keep is None else logits_to_keep,
+        }
 
 
-def _where(input_ids: Tensor, mask: Tensor | None, segments: Tensor | None, pad: Tensor | None) -> Where:
-    for name, given in (("attention_mask", mask), ("segment_ids", segments)):
-        if given is not None and given.shape != input_ids.shape:
-            raise ShapeError(f"{name} must be shaped as input_ids, {list(input_ids.shape)}, got {list(given.shape)}.")
+def _cache(given: Any, use: bool | None) -> LengthwiseCache | None:
+    if given is None:
+        return LengthwiseCache() if use else None
+    if not isinstance(given, LengthwiseCache):
+        raise Error(
+            f"past_key_values must be a LengthwiseCache, got {type(given).__name__}. Leave it out to begin one."
+        )
+    return given
+
+
+def _where(
+    input_ids: Tensor, mask: Tensor | None, segments: Tensor | None, pad: Tensor | None, cache: LengthwiseCache | None
+) -> Where:
+    B, T = input_ids.shape
+    past = 0 if cache is None else cache.length
+    for name, given, length in (("attention_mask", mask, past + T), ("segment_ids", segments, T)):
+        if given is not None and given.shape != (B, length):
+            what = "as the tokens of the cache and these" if length > T else "as input_ids"
+            raise ShapeError(f"{name} must be shaped {what}, {[B, length]}, got {list(given.shape)}.")
+    if mask is not None and cache is not None and bool(mask.all()):
+        mask = None  # as generate() says it of whole rows, which have a faster way
+    if cache is not None and cache.padded and mask is None:
+        raise Error("attention_mask must go on as it began: give it for the tokens of the cache and the new ones.")
     if segments is not None:
         where = Where.from_segments(segments, None if mask is None else mask.bool())
     elif mask is not None:
-        where = Where.from_mask(mask)
+        where = Where.from_mask(mask, T)
     else:
-        where = Where.of(input_ids)
+        where = Where.of(input_ids, past)
     return replace(where, pad=pad)
 
 
@@ -147,7 +197,10 @@ def _depth(config: LengthwiseConfig) -> Fixed | Adaptive:
     """The layers, under the policy that runs them."""
     spec = dict(config.depth or {})
     name = _name("depth", spec)
-    known = {"fixed": {"layers": 5}, "adaptive": {"chunk": 2, "thickness": 1}}
+    known: dict[str, dict[str, Any]] = {
+        "fixed": {"layers": 5},
+        "adaptive": {"chunk": 2, "thickness": 1, "by": "sequence", "pad_tokens": False},
+    }
     if name not in known:
         raise UnknownName("depth", name, known)
     for option in spec:
@@ -160,7 +213,7 @@ def _depth(config: LengthwiseConfig) -> Fixed | Adaptive:
     for layer in layers:
         if getattr(layer.mixer, "chunk", spec["chunk"]) != spec["chunk"]:
             raise Error(f"mixer and depth must have one chunk, got {layer.mixer.chunk} and {spec['chunk']}.")
-    return Adaptive(layers, spec["chunk"])
+    return Adaptive(layers, spec["chunk"], spec["by"], spec["pad_tokens"])
 
 
 def _layers(config: LengthwiseConfig, count: int) -> list[BareLayer | TransformerLayer]:

@@ -1,14 +1,23 @@
 """Models by the name their papers gave them: each preset is a function returning a `LengthwiseConfig`.
 
 >>> regular_gpt(vocab_size=2, width=32, heads=4).depth
-{'name': 'adaptive', 'chunk': 2, 'thickness': 1}
+{'name': 'adaptive', 'chunk': 2, 'thickness': 1, 'by': 'sequence', 'pad_tokens': False}
 """
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
+from ..errors import UnknownName
 from .config import LengthwiseConfig
+
+
+Variant = Literal["lengthwise", "paper", "official"]
+VARIANTS: dict[str, dict[str, Any]] = {
+    "lengthwise": {"missing": "learned-pad", "norm": "post", "activation": "gelu", "biases": False},
+    "paper": {"missing": "learned-pad", "norm": "pre", "activation": "gelu", "biases": True},
+    "official": {"missing": "official", "norm": "post", "activation": "relu", "biases": False},
+}
 
 
 def regular_gpt(
@@ -19,20 +28,34 @@ def regular_gpt(
     heads: int = 8,
     chunk: int = 2,
     thickness: int = 1,
-    missing: Literal["learned-pad", "drop"] = "learned-pad",
-    norm: Literal["pre", "post"] = "post",
-    activation: Literal["gelu", "relu"] = "gelu",
+    depth: Literal["sequence", "position"] = "sequence",
+    variant: Variant = "lengthwise",
+    missing: Literal["learned-pad", "drop", "official"] | None = None,
+    norm: Literal["pre", "post"] | None = None,
+    activation: Literal["gelu", "relu"] | None = None,
+    biases: bool | None = None,
+    embedding_scale: float | None = None,
     expansion: int = 4,
-    biases: bool = False,
     dropout: float = 0.0,
     tie_word_embeddings: bool = False,
 ) -> LengthwiseConfig:
     """RegularGPT: shared layers of sliding-dilated attention, as many groups as the length asks for.
 
-    The paper describes a GPT-2 block, which is `norm="pre"`. Post-norm keeps every group's output at one scale, and so
-    is what holds at depths never seen in training: after 500 steps of PARITY at lengths 1 to 40, pre-norm is right on
-    80 to 95% of strings of 41 to 500, post-norm on all.
+    `variant` settles what is None: "paper" is the GPT-2 block of the text; "official" the network of the released code
+    (post-norm, ReLU, no biases in the attention, embeddings times sqrt(width), its own reading of padding, the last
+    position alone); "lengthwise" is post-norm too, since that keeps every group's output at one scale, and so is what
+    holds at depths never seen in training: after 500 steps of PARITY at lengths 1 to 40, pre-norm is right on 80 to
+    95% of strings of 41 to 500, post-norm on all.
+
+    `depth`: by "sequence" (the paper) or by "position" (causal outputs, and a cache when decoding): see models/depth.py.
     """
+    if variant not in VARIANTS:
+        raise UnknownName("variant of regular-gpt", variant, VARIANTS)
+    usual = VARIANTS[variant]
+    missing, norm = missing or usual["missing"], norm or usual["norm"]
+    if embedding_scale is None:
+        # A tied head reads logits off the embedding itself, whose entries must then be small.
+        embedding_scale = width**0.5 if tie_word_embeddings or variant == "official" else 1.0
     return LengthwiseConfig(
         vocab_size=vocab_size,
         num_outputs=num_outputs,
@@ -41,16 +64,21 @@ def regular_gpt(
             "name": "sliding-dilated",
             "heads": heads,
             "chunk": chunk,
-            "missing": missing,
+            "missing": "drop" if missing == "official" else missing,
             "shared_pad": True,
-            "biases": biases,
+            "biases": usual["biases"] if biases is None else biases,
         },
-        depth={"name": "adaptive", "chunk": chunk, "thickness": thickness},
-        block={"norm": norm, "activation": activation, "expansion": expansion},
+        depth={
+            "name": "adaptive",
+            "chunk": chunk,
+            "thickness": thickness,
+            "by": depth,
+            "pad_tokens": missing == "official",
+        },
+        block={"norm": norm, "activation": activation or usual["activation"], "expansion": expansion},
         final_norm=norm == "pre",
         dropout=dropout,
-        # A tied head reads logits off the embedding itself, whose entries must then be small.
-        embedding_scale=width**0.5 if tie_word_embeddings else 1.0,
+        embedding_scale=embedding_scale,
         tie_word_embeddings=tie_word_embeddings,
     )
 

@@ -1,0 +1,112 @@
+"""What a decoding cache keeps: tensors and keys that grow in place, at the cost of what is new.
+
+They change in place, so they belong to whoever keeps the cache; the states which mixers hand out never change.
+
+Shapes: B batch, H heads, S tokens so far, d head width.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from .base import KeyValues
+from .where import Where
+
+
+class Growing:
+    """A tensor with room to spare along one dimension; the room doubles when it is used up."""
+
+    def __init__(self, first: Tensor, dim: int = 1):
+        self.buffer, self.length, self.dim = first, first.shape[dim], dim
+        # The first tensor is somebody else's, and is never written into.
+        self.room = 0
+
+    @property
+    def value(self) -> Tensor:
+        return self.buffer.narrow(self.dim, 0, self.length)
+
+    def append(self, x: Tensor) -> None:
+        end = self.length + x.shape[self.dim]
+        if torch.is_grad_enabled():
+            # Written into in place, a tensor would be wrong for the backward pass of an earlier step.
+            self.buffer, self.room = torch.cat([self.value, x], self.dim), 0
+        else:
+            if end > self.room:
+                size = list(self.buffer.shape)
+                size[self.dim] = 2 * end
+                larger = self.buffer.new_empty(size)
+                larger.narrow(self.dim, 0, self.length).copy_(self.value)
+                self.buffer, self.room = larger, 2 * end
+            self.buffer.narrow(self.dim, self.length, x.shape[self.dim]).copy_(x)
+        self.length = end
+
+    def select(self, rows: Tensor) -> Growing:
+        """These rows, in this order."""
+        return Growing(self.value.index_select(0, rows), self.dim)
+
+    def crop(self, length: int) -> None:
+        self.length = min(self.length, length)
+
+
+class GrowingWhere:
+    """`Where` of the tokens so far, one sequence a row."""
+
+    def __init__(self, first: Where):
+        self.first, self.positions = first, Growing(first.positions)
+        self.valid = None if first.valid is None else Growing(first.valid)
+
+    @property
+    def value(self) -> Where:
+        valid = None if self.valid is None else self.valid.value
+        return replace(self.first, positions=self.positions.value, valid=valid)
+
+    def append(self, new: Where) -> None:
+        if new.valid is not None and self.valid is None:
+            self.valid = Growing(torch.ones_like(self.positions.value, dtype=torch.bool))
+        if self.valid is not None:
+            self.valid.append(torch.ones_like(new.positions, dtype=torch.bool) if new.valid is None else new.valid)
+        self.positions.append(new.positions)
+
+    def select(self, rows: Tensor) -> GrowingWhere:
+        return GrowingWhere(self.value.pick_rows(rows))
+
+    def crop(self, length: int) -> None:
+        self.positions.crop(length)
+        if self.valid is not None:
+            self.valid.crop(length)
+
+
+class GrowingKeyValues:
+    """`KeyValues` that grow in place."""
+
+    def __init__(self, first: KeyValues):
+        self._k, self._v, self._where = Growing(first.k, 2), Growing(first.v, 2), GrowingWhere(first.where)
+
+    @property
+    def k(self) -> Tensor:
+        return self._k.value
+
+    @property
+    def v(self) -> Tensor:
+        return self._v.value
+
+    @property
+    def where(self) -> Where:
+        return self._where.value
+
+    def then(self, k: Tensor, v: Tensor, where: Where) -> GrowingKeyValues:
+        self._k.append(k)
+        self._v.append(v)
+        self._where.append(where)
+        return self
+
+    def select(self, rows: Tensor) -> GrowingKeyValues:
+        k, v = self._k.select(rows).value, self._v.select(rows).value
+        return GrowingKeyValues(KeyValues(k, v, self._where.select(rows).value))
+
+    def crop(self, length: int) -> None:
+        for part in (self._k, self._v, self._where):
+            part.crop(length)

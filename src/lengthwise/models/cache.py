@@ -1,0 +1,148 @@
+"""What a model keeps between the steps of decoding: every mixer's state, for every group of an adaptive depth.
+
+A group of adaptive depth opens when the text first outgrows C^l tokens; all tokens so far then pass it at once, which
+over a whole text is as much work again as one group. So a token costs O(K C log T) on average, opening included.
+
+With gradients switched on, what is kept is joined anew at every step, so that a backward pass may go through the cache.
+
+Shapes: B batch, T tokens, S tokens so far, D model width.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers.cache_utils import Cache
+
+from ..errors import Error, ShapeError
+from ..mixers import KeyValues, Where
+from ..mixers.growing import Growing, GrowingKeyValues, GrowingWhere
+
+
+@dataclass
+class Memory:
+    """One mixer's place in a cache."""
+
+    cache: LengthwiseCache
+    key: tuple[int, int]
+
+    @property
+    def state(self) -> Any:
+        return self.cache.states.get(self.key)
+
+    @state.setter
+    def state(self, state: Any) -> None:
+        self.cache.states[self.key] = GrowingKeyValues(state) if isinstance(state, KeyValues) else state
+
+
+class LengthwiseCache(Cache):
+    """The `past_key_values` of a `LengthwiseForCausalLM`."""
+
+    def __init__(self):
+        super().__init__(layers=[])
+        self.reset()
+
+    def reset(self) -> None:
+        self.states: dict[tuple[int, int], Any] = {}
+        self.levels = 0
+        """How many groups of adaptive depth are open: all tokens so far have passed each of them."""
+        self._where: GrowingWhere | None = None
+        self._top: Growing | None = None
+
+    def at(self, level: int, layer: int) -> Memory:
+        return Memory(self, (level, layer))
+
+    @property
+    def length(self) -> int:
+        return 0 if self._where is None else self._where.positions.length
+
+    @property
+    def padded(self) -> bool:
+        """Whether any token so far was padding."""
+        return self._where is not None and self._where.valid is not None
+
+    @property
+    def where(self) -> Where:
+        """Of all tokens so far."""
+        assert self._where is not None
+        return self._where.value
+
+    @property
+    def top(self) -> Tensor:
+        """(B,S,D): all tokens so far, as the highest open group left them."""
+        assert self._top is not None
+        return self._top.value
+
+    def extend(self, new: Where) -> None:
+        """Note the next tokens, before they pass any group."""
+        if new.segments is not None:
+            raise Error("A cache continues one sequence a row: leave segment_ids out, or use_cache=False.")
+        if self._where is None:
+            self._where = GrowingWhere(new)
+            return
+        if new.positions.shape[0] != self.batch_size:
+            raise ShapeError(f"past_key_values: has {self.batch_size} rows, got {new.positions.shape[0]} of tokens.")
+        self._where.append(new)
+
+    def close(self, x: Tensor, levels: int) -> None:
+        """Note what the highest group made of the new tokens or, where groups were opened, of all."""
+        if self._top is None or levels > self.levels:
+            self._top = Growing(x)
+        else:
+            self._top.append(x)
+        self.levels = levels
+
+    # What generate() asks of a cache.
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        return self.length
+
+    def get_max_length(self, layer_idx: int | None = None) -> int:
+        return -1
+
+    def get_mask_sizes(self, query_length: int, layer_idx: int) -> tuple[int, int]:
+        return self.length + query_length, 0
+
+    @property
+    def is_initialized(self) -> bool:
+        return self.length > 0
+
+    @property
+    def is_croppable(self) -> bool:
+        return all(hasattr(state, "crop") for state in self.states.values())
+
+    @property
+    def batch_size(self) -> int:
+        return -1 if self._where is None else self._where.positions.buffer.shape[0]
+
+    def batch_select_indices(self, indices: Tensor) -> None:
+        """Keep these rows, in this order."""
+        if self._where is None:
+            return
+        indices = indices.to(self._where.positions.buffer.device)
+        self._where = self._where.select(indices)
+        self._top = None if self._top is None else self._top.select(indices)
+        self.states = {key: state.select(indices) for key, state in self.states.items()}
+
+    def reorder_cache(self, beam_idx: Tensor) -> None:
+        self.batch_select_indices(beam_idx)
+
+    def batch_repeat_interleave(self, repeats: int) -> None:
+        if self._where is not None:
+            self.batch_select_indices(torch.arange(self.batch_size).repeat_interleave(repeats))
+
+    def crop(self, tokens_to_remove: int) -> None:
+        """Forget the last -n tokens (n <= 0) or, as older callers ask, all but the first n (n > 0)."""
+        n = self.length + tokens_to_remove if tokens_to_remove <= 0 else tokens_to_remove
+        if n >= self.length or self._where is None:
+            return
+        if n <= 0:
+            self.reset()
+            return
+        if not self.is_croppable:
+            raise Error("A recurrent state cannot be taken back. Decode without an assistant, or use_cache=False.")
+        for part in (self._where, *([self._top] if self._top else []), *self.states.values()):
+            part.crop(n)

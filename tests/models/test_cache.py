@@ -1,0 +1,231 @@
+"""Decoding with a cache gives what the full pass gives, and costs per token what one token costs."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from transformers import DynamicCache
+
+from lengthwise.errors import Error, ShapeError
+from lengthwise.models import LengthwiseConfig, LengthwiseForCausalLM, presets
+from lengthwise.models.cache import LengthwiseCache
+
+CACHED = {
+    "regular-gpt": lambda: presets.regular_gpt(5, width=8, heads=2, depth="position"),
+    "regular-gpt 3/2": lambda: presets.regular_gpt(5, width=8, heads=2, chunk=3, thickness=2, depth="position"),
+    "regular-gpt drop": lambda: presets.regular_gpt(5, width=8, heads=2, missing="drop", depth="position"),
+    "transformer": lambda: presets.transformer(5, width=8, heads=2, layers=2),
+    "transformer-xl": lambda: presets.transformer_xl(5, width=8, heads=2, layers=2),
+    "universal transformer": lambda: LengthwiseConfig(
+        vocab_size=5, width=8, mixer={"name": "softmax", "heads": 2}, depth={"name": "adaptive", "by": "position"}
+    ),
+    "lstm": lambda: presets.lstm(5, width=8, layers=2),
+}
+
+
+def make(name):
+    torch.manual_seed(0)
+    model = LengthwiseForCausalLM(CACHED[name]()).double().eval()
+    for p in model.parameters():
+        torch.nn.init.normal_(p, std=0.4)
+    return model
+
+
+def go_on(model, tokens, cuts, mask=None):
+    """The logits of all tokens, read part by part."""
+    cache, parts = LengthwiseCache(), []
+    for start, end in zip([0, *cuts], [*cuts, tokens.shape[1]], strict=True):
+        seen = None if mask is None else mask[:, :end]
+        parts.append(model(tokens[:, start:end], attention_mask=seen, past_key_values=cache).logits)
+    assert cache.get_seq_length() == tokens.shape[1]
+    return torch.cat(parts, 1)
+
+
+@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize("name", CACHED)
+def test_step_by_step_is_the_full_pass(name, grad):
+    model, tokens = make(name), torch.randint(0, 5, (2, 40))
+    with torch.set_grad_enabled(grad):
+        whole = model(tokens).logits
+        for cuts in (range(1, 40), (1, 2, 3, 9, 10, 30), (27,), ()):
+            torch.testing.assert_close(go_on(model, tokens, cuts), whole, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", CACHED)
+def test_the_backward_pass_goes_through_the_cache(name):
+    model, tokens = make(name), torch.randint(0, 5, (2, 19))
+    wanted = torch.autograd.grad(model(tokens).logits.square().sum(), list(model.parameters()))
+    found = torch.autograd.grad(go_on(model, tokens, (1, 4, 5, 17)).square().sum(), list(model.parameters()))
+    for a, b in zip(found, wanted, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", CACHED)
+def test_left_padded_rows_step_by_step(name):
+    model, lengths = make(name), [1, 4, 17, 25]
+    rows = [torch.randint(0, 5, (n,)) for n in lengths]
+    tokens, mask = torch.randint(0, 5, (4, 25)), torch.zeros(4, 25, dtype=torch.long)
+    for i, row in enumerate(rows):
+        tokens[i, 25 - len(row) :], mask[i, 25 - len(row) :] = row, 1
+    with torch.no_grad():
+        for cuts in (range(1, 25), (24,), (9, 10, 20)):
+            found = go_on(model, tokens, cuts, mask)
+            for i, row in enumerate(rows):
+                wanted = model(row[None]).logits[0]
+                torch.testing.assert_close(found[i, mask[i].bool()], wanted, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["regular-gpt", "regular-gpt 3/2"])
+def test_by_position_is_causal_and_by_sequence_is_not(name):
+    model, tokens = make(name), torch.randint(0, 5, (1, 30))
+    changed = tokens.clone()
+    changed[:, 20:] = 4 - changed[:, 20:]
+    with torch.no_grad():
+        whole = model(tokens).logits
+        torch.testing.assert_close(model(changed).logits[:, :20], whole[:, :20])
+        torch.testing.assert_close(model(tokens[:, :20]).logits, whole[:, :20])
+        last = torch.stack([model(tokens[:, :t], logits_to_keep=1).logits[:, 0] for t in range(1, 31)], 1)
+        torch.testing.assert_close(last, whole)
+        model.depth.by = "sequence"
+        assert not torch.allclose(model(tokens).logits[:, :8], whole[:, :8])
+        torch.testing.assert_close(model(tokens).logits[:, -1], whole[:, -1])
+
+
+def uncached(model, **options):
+    """generate() which reads the whole text again at every step, though depth goes by position."""
+    return model.generate(use_cache=False, **options)
+
+
+@pytest.mark.parametrize("name", CACHED)
+@pytest.mark.parametrize(
+    "way",
+    [
+        {"do_sample": False},
+        {"do_sample": False, "num_beams": 3, "num_return_sequences": 2},
+        {"do_sample": True, "top_k": 3},
+        {"do_sample": False, "prefill_chunk_size": 4},
+    ],
+    ids=["greedy", "beams", "sampled", "chunked prefill"],
+)
+def test_generate_with_a_cache(name, way):
+    model = make(name)
+    tokens, mask = torch.randint(0, 5, (3, 11)), torch.ones(3, 11, dtype=torch.long)
+    mask[1, :3], mask[2, :9] = 0, 0
+    for kept in ({"attention_mask": mask}, {"attention_mask": torch.ones_like(mask)}):
+        common = {"input_ids": tokens, "max_new_tokens": 24, "pad_token_id": 0, **kept}
+        torch.manual_seed(1)
+        found = model.generate(**common, **way)
+        torch.manual_seed(1)
+        plain = {k: v for k, v in way.items() if k != "prefill_chunk_size"}
+        assert torch.equal(found, uncached(model, **common, **plain))
+
+
+def test_generate_goes_on_from_a_returned_cache():
+    model, tokens = make("regular-gpt"), torch.randint(0, 5, (2, 6))
+    common = {"do_sample": False, "return_dict_in_generate": True}
+    first = model.generate(tokens, max_new_tokens=5, **common)
+    assert isinstance(first.past_key_values, LengthwiseCache)
+    more = model.generate(first.sequences, past_key_values=first.past_key_values, max_new_tokens=9, **common)
+    assert torch.equal(more.sequences, model.generate(tokens, max_new_tokens=14, **common).sequences)
+
+
+@pytest.mark.parametrize("name", [n for n in CACHED if n != "lstm"])
+def test_rewinding(name):
+    model, tokens = make(name), torch.randint(0, 5, (2, 33))
+    with torch.no_grad():
+        whole = model(tokens).logits
+        for n in (1, 4, 5, 16, 30):
+            cache = LengthwiseCache()
+            model(torch.cat([tokens[:, :n], torch.randint(0, 5, (2, 33 - n))], 1), past_key_values=cache)
+            cache.crop(n - 33)
+            assert cache.get_seq_length() == n
+            found = model(tokens[:, n:], past_key_values=cache).logits
+            torch.testing.assert_close(found, whole[:, n:], rtol=1e-12, atol=1e-12)
+        cache.crop(-40)
+        torch.testing.assert_close(model(tokens, past_key_values=cache).logits, whole)
+
+
+def test_an_assistant_may_draft():
+    """Assisted decoding rewinds the cache behind every wrong guess."""
+    model, draft = make("regular-gpt"), make("regular-gpt drop")
+    tokens = torch.randint(0, 5, (1, 6))
+    common = {"do_sample": False, "max_new_tokens": 20}
+    assert torch.equal(model.generate(tokens, assistant_model=draft, **common), model.generate(tokens, **common))
+
+
+def test_rows_are_chosen_and_repeated():
+    model, tokens = make("regular-gpt"), torch.randint(0, 5, (3, 20))
+    with torch.no_grad():
+        whole = model(tokens).logits
+        cache = LengthwiseCache()
+        model(tokens[:, :9], past_key_values=cache)
+        cache.batch_select_indices(torch.tensor([2, 0]))
+        cache.batch_repeat_interleave(2)
+        rows = torch.tensor([2, 2, 0, 0])
+        torch.testing.assert_close(model(tokens[rows, 9:], past_key_values=cache).logits, whole[rows, 9:])
+
+
+class Largest(TorchDispatchMode):
+    """The number of elements of the largest tensor an op made, and of all of them together."""
+
+    def __init__(self):
+        super().__init__()
+        self.total = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        # A view costs nothing.
+        if isinstance(out, torch.Tensor) and not func.is_view:
+            self.total += out.numel()
+        return out
+
+
+@pytest.mark.parametrize(("chunk", "thickness"), [(2, 1), (3, 2)])
+def test_a_token_costs_as_many_groups_as_there_are_and_no_more(chunk, thickness):
+    """What is computed for one token grows with the number of groups, and not with the tokens kept."""
+    torch.manual_seed(0)
+    config = presets.regular_gpt(5, width=8, heads=2, chunk=chunk, thickness=thickness, depth="position")
+    model, costs = LengthwiseForCausalLM(config).eval(), []
+    for length, depth in ((chunk**4 + 3, 5), (chunk**6 + 3, 7)):
+        cache = LengthwiseCache()
+        with torch.no_grad():
+            model(torch.randint(0, 5, (1, length)), past_key_values=cache)
+            model(torch.randint(0, 5, (1, 1)), past_key_values=cache)  # the buffers double here
+            with Largest() as largest:
+                model(torch.randint(0, 5, (1, 1)), past_key_values=cache)
+        assert cache.levels == depth
+        costs.append(largest.total / depth)
+    assert costs[1] <= 1.05 * costs[0]
+
+
+def test_refusals():
+    tokens = torch.randint(0, 5, (2, 6))
+    model = LengthwiseForCausalLM(presets.regular_gpt(5, width=8, heads=2))
+    for call in (
+        lambda: model(tokens, use_cache=True),
+        lambda: model(tokens, past_key_values=LengthwiseCache()),
+        lambda: model.generate(tokens, use_cache=True, max_new_tokens=2),
+    ):
+        with pytest.raises(Error, match="by sequence keeps no cache: a token appended past a power"):
+            call()
+    assert model.generate(tokens, max_new_tokens=2, do_sample=False).shape == (2, 8)
+    official = LengthwiseForCausalLM(presets.regular_gpt(5, width=8, heads=2, variant="official", depth="position"))
+    with pytest.raises(Error, match="pad_tokens only the last position"):
+        official(tokens, use_cache=True)
+    model = make("regular-gpt")
+    with pytest.raises(Error, match="LengthwiseCache, got DynamicCache"):
+        model(tokens, past_key_values=DynamicCache())
+    with pytest.raises(Error, match="leave segment_ids out"):
+        model(tokens, segment_ids=tokens, use_cache=True)
+    cache = model(tokens, attention_mask=torch.tensor([[0] + [1] * 5, [1] * 6]), use_cache=True).past_key_values
+    with pytest.raises(Error, match="go on as it began"):
+        model(tokens[:, :1], past_key_values=cache)
+    with pytest.raises(ShapeError, match=r"the tokens of the cache and these, \[2, 7\]"):
+        model(tokens[:, :1], attention_mask=torch.ones(2, 1), past_key_values=cache)
+    with pytest.raises(ShapeError, match="has 2 rows, got 3"):
+        model(tokens[:1, :1].expand(3, 1), attention_mask=torch.tensor([[0] + [1] * 6] * 3), past_key_values=cache)
+    lstm = make("lstm")
+    cache = lstm(tokens, use_cache=True).past_key_values
+    with pytest.raises(Error, match="recurrent state cannot be taken back"):
+        cache.crop(-1)
