@@ -18,6 +18,10 @@ def reproduce(
         Literal["smoke", "laptop", "paper"],
         typer.Option("--scale", help="Seconds; minutes to an hour on two cores; the published setting."),
     ] = "laptop",
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="TASK", help="These rows of the table alone; repeat it for more."),
+    ] = None,
     out: Out = Path("runs"),
     workers: Workers = None,
     device: Device = "auto",
@@ -31,6 +35,7 @@ def reproduce(
     from .. import recipes
 
     recipe = recipes.get(paper, table, scale)
+    recipe = recipe.only(only) if only else recipe
     carry_out(
         recipe.experiments,
         out=out,

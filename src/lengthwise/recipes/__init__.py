@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import get_args
 
 from ..errors import UnknownName
-from . import demo
+from . import demo, regulargpt
 from .base import Recipe, Scale, Table
 
 __all__ = ["Recipe", "Scale", "Table", "available", "get"]
 
-TABLES: dict[tuple[str, str], Table] = {("demo", "parity"): demo.parity}
+TABLES: dict[tuple[str, str], Table] = {
+    ("demo", "parity"): demo.parity,
+    ("regulargpt", "table-1"): regulargpt.table_1,
+    ("regulargpt", "table-2"): regulargpt.table_2,
+}
 
 
 def available() -> dict[str, str]:

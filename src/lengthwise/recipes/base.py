@@ -3,10 +3,11 @@ them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
+from ..errors import Error, UnknownName
 from ..lab import Experiment, Run
 from ..report.panel import Panel
 
@@ -23,6 +24,16 @@ class Recipe:
     """May be empty: a recipe can be a measurement alone."""
     panels: Callable[[list[Run]], list[Panel]] | None = None
     """What is drawn, measured or compared beside the runs, once those of `experiments` are finished."""
+
+    def only(self, tasks: Sequence[str]) -> Recipe:
+        """The part of the table that is about these tasks."""
+        known = {e.task.name for e in self.experiments}
+        if len(known) < 2:
+            raise Error(f"{self.title}: there are no rows to choose from. Leave --only out.")
+        for name in tasks:
+            if name not in known:
+                raise UnknownName("row", name, known)
+        return replace(self, experiments=[e for e in self.experiments if e.task.name in tasks])
 
 
 Table = Callable[[Scale], Recipe]

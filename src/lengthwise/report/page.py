@@ -196,7 +196,7 @@ def _shade(trained: bool) -> str:
 
 def _attributes(r: Range) -> str:
     """A cell knows its lengths, for on a telephone it stands without the head of its column."""
-    return f'{_shade(r.trained)} data-lengths="{"trained on " if r.trained else ""}{r.label}"'
+    return f'{_shade(r.trained)} data-column="{"trained on " if r.trained else ""}{r.label}"'
 
 
 def _overview(parts: Sequence[Section]) -> str:

@@ -1,0 +1,69 @@
+"""What a scale does otherwise than the paper, as a panel: read off the rules themselves, so that it cannot be stale."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+from ...report.panel import Panel
+from ..base import Scale
+from .scales import PAPER, RULES, settings
+
+HEADS = ("for", "setting", "published", "here")
+
+
+def shrunk(scale: Scale, tasks: Sequence[str], models: Sequence[str]) -> list[Panel]:
+    """One panel, or none where nothing differs from the published setting."""
+    rows = differences(scale, tasks, models)
+    if not rows:
+        return []
+    lines = [(row["for"], row["setting"], said(row["published"]), said(row["here"])) for row in rows]
+    widths = [max(map(len, column)) + 2 for column in zip(HEADS, *lines, strict=True)]
+    text = "\n".join("".join(map(str.ljust, line, widths)).rstrip() for line in [HEADS, *lines])
+    head = "".join(f'<th scope="col">{name}</th>' for name in HEADS)
+    body = "".join(
+        f'<tr><th scope="row">{escape(who)}</th><td><code>{key}</code></td><td>{published}</td><td>{here}</td></tr>'
+        for who, key, published, here in lines
+    )
+    table = f'<table class="small"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    return [
+        Panel(
+            title=f"What was shrunk at --scale {scale}",
+            caption=(
+                "Tasks, training lengths and the range of test lengths are the published ones. `lengths`: how many of "
+                "the range are tested. A later line overrides an earlier one."
+            ),
+            body=f'<div class="box" tabindex="0" role="region" aria-label="What was shrunk">{table}</div>',
+            text=text,
+            data=rows,
+        )
+    ]
+
+
+def differences(scale: Scale, tasks: Sequence[str], models: Sequence[str]) -> list[dict[str, Any]]:
+    """The settings of the rules that hold somewhere in this part of the table and are not the published ones."""
+    rows = []
+    for rule in RULES[scale]:
+        cells = [(task, model) for task in tasks for model in models if rule.holds(task, model)]
+        for key, here in rule.settings.items():
+            published = {
+                str(value): value
+                for cell in cells
+                if settings(RULES[scale], *cell)[key] == here and (value := settings(PAPER, *cell)[key]) != here
+            }
+            who = ", ".join(part for part in (rule.tasks, rule.models) if part != "*") or "all"
+            rows += [{"for": who, "setting": key, "published": value, "here": here} for value in published.values()]
+    return rows
+
+
+def said(value: Any) -> str:
+    """
+    >>> said(100_000), said([1e-4, 3e-4]), said(None), said(1e-3)
+    ('100,000', '0.0001, 0.0003', 'none', '0.001')
+    """
+    if isinstance(value, list | tuple):
+        return ", ".join(map(said, value))
+    if value is None:
+        return "none"
+    return f"{value:,}" if isinstance(value, int) else str(value)
