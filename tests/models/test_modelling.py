@@ -216,7 +216,7 @@ def test_dropout_acts_only_in_training():
         ({"position": {"name": "transformer-xl"}, "mixer": {"name": "lstm"}}, Error, "takes no positions"),
         ({"depth": {"name": "adaptiv"}}, UnknownName, "adaptive"),
         ({"depth": {"name": "fixed", "chunk": 2}}, UnknownName, "layers"),
-        ({"depth": {"name": "fixed", "layers": 0}}, Error, "at least 1 layer, got 0"),
+        ({"depth": {"name": "fixed", "layers": 0}}, Error, "thickness\\) must be at least 1, got 0"),
         ({"block": {"norms": "pre"}}, UnknownName, "norm"),
         ({"block": {"norm": "middle"}}, Error, "pre or post, got 'middle'"),
         ({"num_outputs": 3, "tie_word_embeddings": True}, Error, "num_outputs = vocab_size, got 3 and 2"),

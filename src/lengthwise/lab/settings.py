@@ -15,6 +15,7 @@ from torch import nn
 from .. import models, tasks
 from ..errors import Error, UnknownName
 from .curriculum import curriculum
+from .evaluation import one_place
 from .experiment import Evaluation, Experiment, ModelSpec, TaskSpec, Training
 from .member import build, untouched_random, weights
 
@@ -202,4 +203,5 @@ def check(experiment: Experiment, task: tasks.Task, length: int) -> None:
     tagger.eval()
     with torch.no_grad(), untouched_random(torch.device("cpu")):
         tagger(torch.arange(len(task.vocabulary))[:, None])
-        tagger(task.test_set(length, 2).tokens)
+        batch = task.test_set(length, 2)
+        tagger(batch.tokens, last=one_place(task, batch) and task.supervision == "last")

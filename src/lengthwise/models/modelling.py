@@ -218,7 +218,7 @@ def _depth(config: LengthwiseConfig) -> Fixed | Adaptive:
 
 def _layers(config: LengthwiseConfig, count: int) -> list[BareLayer | TransformerLayer]:
     if count < 1:
-        raise Error(f"depth: there must be at least 1 layer, got {count}.")
+        raise Error(f"depth: layers (of an adaptive depth, thickness) must be at least 1, got {count}.")
     specs = config.mixer if isinstance(config.mixer, list) else [config.mixer or {}] * count
     if len(specs) != count:
         raise Error(f"mixer lists {len(specs)} mixers for {count} layers; list one for each, or give one for all.")

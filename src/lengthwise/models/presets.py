@@ -11,7 +11,6 @@ from typing import Any, Literal
 from ..errors import UnknownName
 from .config import LengthwiseConfig
 
-
 Variant = Literal["lengthwise", "paper", "official"]
 VARIANTS: dict[str, dict[str, Any]] = {
     "lengthwise": {"missing": "learned-pad", "norm": "post", "activation": "gelu", "biases": False},
@@ -47,15 +46,14 @@ def regular_gpt(
     holds at depths never seen in training: after 500 steps of PARITY at lengths 1 to 40, pre-norm is right on 80 to
     95% of strings of 41 to 500, post-norm on all.
 
-    `depth`: by "sequence" (the paper) or by "position" (causal outputs, and a cache when decoding): see models/depth.py.
+    `depth`: by "sequence" (the paper) or by "position" (causal outputs, a cache when decoding): see models/depth.py.
     """
     if variant not in VARIANTS:
         raise UnknownName("variant of regular-gpt", variant, VARIANTS)
     usual = VARIANTS[variant]
     missing, norm = missing or usual["missing"], norm or usual["norm"]
-    if embedding_scale is None:
-        # A tied head reads logits off the embedding itself, whose entries must then be small.
-        embedding_scale = width**0.5 if tie_word_embeddings or variant == "official" else 1.0
+    # A tied head reads logits off the embedding itself, whose entries must then be small.
+    scale = width**0.5 if tie_word_embeddings or variant == "official" else 1.0
     return LengthwiseConfig(
         vocab_size=vocab_size,
         num_outputs=num_outputs,
@@ -78,7 +76,7 @@ def regular_gpt(
         block={"norm": norm, "activation": activation or usual["activation"], "expansion": expansion},
         final_norm=norm == "pre",
         dropout=dropout,
-        embedding_scale=embedding_scale,
+        embedding_scale=scale if embedding_scale is None else embedding_scale,
         tie_word_embeddings=tie_word_embeddings,
     )
 
