@@ -131,7 +131,7 @@ def _caption(rows: Sequence[Row]) -> str:
         f"{' or '.join(map(str, seeds))} {'seed' if seeds == [1] else 'seeds'} at the last checkpoint, "
         "below it what was published (max / mean where both are). A cell agrees when the two maxima (means, where no "
         f"maximum was published) are within {100 * WITHIN:.0f} points of each other, or both no more than "
-        f"{100 * WITHIN:.0f} points above the majority answer."
+        f"{100 * WITHIN:.0f} points above the majority answer. Means are not judged: they depend on what is averaged."
     )
     if any(cell.inside is not None for cell in cells):
         said += (

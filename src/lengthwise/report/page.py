@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..lab.statistics import Range, summary
+from .drawing import line_key
 from .facts import how_it_was_run, how_to_read
 from .figures import accuracy_figure, learning_figure, points
 from .groups import Group, Section, sections
@@ -108,7 +109,7 @@ def _embedded(name: str, data: Any) -> str:
 
 
 def _section(part: Section, name: str) -> str:
-    models = "".join(f"<li>{_key(i)}{escape(group.label)}</li>" for i, group in enumerate(part.groups))
+    models = "".join(f"<li>{line_key(Style.of(i))}{escape(group.label)}</li>" for i, group in enumerate(part.groups))
     legend = models + '<li><svg class="key" width="34" height="10" aria-hidden="true"><path d="M1 5h32" '
     legend += 'stroke="var(--muted)" stroke-width="1.6" stroke-dasharray="4 4"/></svg>majority answer</li>'
     several = len(points(part)) < len(part.lengths)
@@ -128,17 +129,6 @@ def _section(part: Section, name: str) -> str:
 <div class="narrow">{learning_figure(part, f"{name}-ln", narrow=True)}</div></div>
 <figcaption>One line a seed. Losses are averaged down to at most 80 points.</figcaption></figure>
 </section>"""
-
-
-def _key(i: int) -> str:
-    """A piece of the model's line, as in the figures."""
-    style = Style.of(i)
-    _, dash = style.dash
-    dashes = f' stroke-dasharray="{" ".join(f"{2 * d:g}" for d in dash)}"' if dash else ""
-    return (
-        '<svg class="key" width="34" height="10" aria-hidden="true">'
-        f'<path d="M1 5h32" stroke="var(--{style.role})" stroke-width="3"{dashes}/></svg>'
-    )
 
 
 def _finding(part: Section) -> str:
@@ -187,7 +177,11 @@ def _row(group: Group, part: Section, i: int) -> str:
             f'<u style="left:{100 * s.baseline:.1f}%"></u></span>'
             f"<small>{'<br>'.join(f'<span>{fact}</span>' for fact in facts)}</small></td>"
         )
-    return f'<tr><th scope="row">{_key(i)}{escape(group.label)}<small>{about}</small></th>' + "".join(cells) + "</tr>"
+    return (
+        f'<tr><th scope="row">{line_key(Style.of(i))}{escape(group.label)}<small>{about}</small></th>'
+        + "".join(cells)
+        + "</tr>"
+    )
 
 
 def _shade(trained: bool) -> str:

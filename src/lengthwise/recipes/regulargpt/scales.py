@@ -1,7 +1,7 @@
 """What Table 1 runs at every scale, in data. The knobs to turn are in `LAPTOP`.
 
 A rule is (tasks, models, settings): patterns over the rows and columns it is for, and settings as `bench --set` takes
-them, with three more: `seeds`, `learning_rates`, and `lengths`, about how many test lengths (None: every one). Later
+them, with three more: `seeds`, `learning_rates`, and `lengths`, about how many lengths are tested, or "every". Later
 rules win. So a knob for one cell is one line: `Rule("modular-*", "regular-gpt C=2", {"training.steps": 20_000})`.
 """
 
@@ -29,7 +29,7 @@ PAPER = [
         {
             "seeds": 3,
             "learning_rates": [1e-4, 3e-4, 5e-4],
-            "lengths": None,
+            "lengths": "every",
             "model.width": 256,
             "training.steps": 100_000,
             "training.batch": 128,

@@ -59,8 +59,8 @@ def differences(scale: Scale, tasks: Sequence[str], models: Sequence[str]) -> li
 
 def said(value: Any) -> str:
     """
-    >>> said(100_000), said([1e-4, 3e-4]), said(None), said(1e-3)
-    ('100,000', '0.0001, 0.0003', 'none', '0.001')
+    >>> said(100_000), said([1e-4, 3e-4]), said(None), said("every")
+    ('100,000', '0.0001, 0.0003', 'none', 'every')
     """
     if isinstance(value, list | tuple):
         return ", ".join(map(said, value))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from ... import tasks
 from ...lab import Experiment, Run, plan
@@ -40,7 +40,8 @@ def table_1(scale: Scale) -> Recipe:
     cells = {(task, model): cell(scale, task, model) for task in TABLE_1 for model in MODELS}
 
     def panels(runs: list[Run]) -> list[Panel]:
-        return [compared(cells, runs), *shrunk(scale, list(TABLE_1), MODELS)]
+        rows = [task for task in TABLE_1 if any(run.experiment.task.name == task for run in runs)]
+        return [compared(cells, runs), *shrunk(scale, rows, MODELS)]
 
     return Recipe(
         title="RegularGPT, Table 1: regular languages beyond the training length",
@@ -68,7 +69,7 @@ def cell(scale: Scale, task: str, model: str) -> list[Experiment]:
     )
 
 
-def thinned(lengths: Sequence[int], count: int | None) -> list[int]:
+def thinned(lengths: Sequence[int], count: int | Literal["every"]) -> list[int]:
     """About `count` of these lengths, evenly, the longest among them.
 
     The stride is odd, so that odd and even lengths are both there: half the difficulty of some languages is in one.
@@ -76,7 +77,7 @@ def thinned(lengths: Sequence[int], count: int | None) -> list[int]:
     >>> thinned(range(41, 501), 4)
     [155, 270, 385, 500]
     """
-    stride = max(1, len(lengths) // count) | 1 if count else 1
+    stride = 1 if count == "every" else max(1, len(lengths) // count) | 1
     return list(lengths)[::-1][::stride][::-1]
 
 
