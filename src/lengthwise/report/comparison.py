@@ -119,8 +119,11 @@ def finding(rows: Sequence[Row]) -> str:
     count = sum(len(row.cells) for row in rows)
     differ = {row.label: [column for column in row.cells if not row.agrees(column)] for row in rows}
     said = f"{count - sum(map(len, differ.values()))} of {count} cells agree."
-    named = [f"{label} ({', '.join(columns)})" for label, columns in differ.items() if columns]
-    return f"{said} Not: {'; '.join(named)}." if named else said
+    if named := [f"{label} ({', '.join(columns)})" for label, columns in differ.items() if columns]:
+        said += f" Not: {'; '.join(named)}."
+    if unlearned := sum(not cell.learned for row in rows for cell in row.cells.values()):
+        said += f" In {unlearned} of {count} the model has not learned the task even at its training lengths."
+    return said
 
 
 def _caption(rows: Sequence[Row]) -> str:
@@ -135,7 +138,7 @@ def _caption(rows: Sequence[Row]) -> str:
     )
     if any(cell.inside is not None for cell in cells):
         said += (
-            " Training lengths: the mean accuracy there; below "
+            " In training: the mean accuracy at the training lengths; below "
             f"{100 * LEARNED:.0f} the task was not learned, and a failure beyond it proves nothing."
         )
     if any(cell.rates for cell in cells):
@@ -158,13 +161,13 @@ def _lines(row: Row, column: str) -> dict[str, str]:
         lines["all rates"] = summed(cell.rates)
     lines["published"] = cell.published.words
     if cell.inside is not None:
-        lines["training lengths"] = percent(cell.inside) + ("" if cell.learned else ", unlearned")
+        lines["in training"] = percent(cell.inside) + ("" if cell.learned else ", unlearned")
     return lines | {"verdict": "agrees" if row.agrees(column) else "differs"}
 
 
 def _text(rows: Sequence[Row], columns: Sequence[str]) -> str:
     """For a terminal of 100 columns."""
-    heads = ("  training lengths", "  majority 100.0", *(row.label for row in rows))
+    heads = ("  in training", "  majority 100.0", *(row.label for row in rows))
     first = max(map(len, heads)) + 2
     lines = [" " * first + _spaced(columns)]
     for row in rows:
@@ -190,7 +193,7 @@ def _body(rows: Sequence[Row], columns: Sequence[str]) -> str:
     return (
         f'<p class="finding">{escape(finding(rows))}</p>'
         '<div class="box" tabindex="0" role="region" aria-label="Measured beside published"><table class="stack">'
-        f'<thead><tr><th scope="col">accuracy in %, beyond training</th>{head}</tr></thead>'
+        f'<thead><tr><th scope="col">in %, beyond training</th>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
 

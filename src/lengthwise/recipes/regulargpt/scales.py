@@ -62,7 +62,7 @@ LAPTOP = [
             "training.clip": 1.0,
             "training.validate_every": 100,
             "training.checkpoint_every": 500,
-            "evaluation.samples": 128,
+            "evaluation.samples": 64,
         },
     ),
     Rule("*", "transformer-xl", {"model.layers": 2, "training.steps": 1000}),

@@ -10,6 +10,8 @@ from ...report.panel import Panel
 from ..base import Scale
 from .scales import PAPER, RULES, settings
 
+BOOKKEEPING = ("training.validate_every", "training.validation_samples", "training.checkpoint_every")
+"""How often a run looks at itself: no part of what is asked or trained."""
 HEADS = ("for", "setting", "published", "here")
 
 
@@ -47,12 +49,14 @@ def differences(scale: Scale, tasks: Sequence[str], models: Sequence[str]) -> li
     for rule in RULES[scale]:
         cells = [(task, model) for task in tasks for model in models if rule.holds(task, model)]
         for key, here in rule.settings.items():
+            if key in BOOKKEEPING:
+                continue
             published = {
                 str(value): value
                 for cell in cells
                 if settings(RULES[scale], *cell)[key] == here and (value := settings(PAPER, *cell)[key]) != here
             }
-            who = ", ".join(part for part in (rule.tasks, rule.models) if part != "*") or "all"
+            who = ", ".join(filter(None, (part.rstrip("*") for part in (rule.tasks, rule.models)))) or "all"
             rows += [{"for": who, "setting": key, "published": value, "here": here} for value in published.values()]
     return rows
 

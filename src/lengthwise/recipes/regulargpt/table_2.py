@@ -14,11 +14,12 @@ from ...report.comparison import Cell, Published, Row, best_rate, comparison
 from ...report.panel import Panel
 from ..base import Recipe, Scale
 from .published import PROBABILITIES, TABLE_2
-from .scales import RULES, settings
 from .shrunk import shrunk
 from .table_1 import cell
 
 MODELS = tuple(TABLE_2["length 40"])
+STRINGS: dict[Scale, int] = {"smoke": 16, "laptop": 512, "paper": 46_000}
+"""How many strings each model is tested on at every probability, spread evenly over the lengths."""
 
 
 def table_2(scale: Scale) -> Recipe:
@@ -28,9 +29,8 @@ def table_2(scale: Scale) -> Recipe:
     def panels(runs: list[Run]) -> list[Panel]:
         found = {run.experiment.hash: run for run in runs}
         mine = {model: [found[e.hash] for e in experiments if e.hash in found] for model, experiments in cells.items()}
-        samples = settings(RULES[scale], "parity", "rnn")["evaluation.samples"]
-        rows = varied({model: best_rate(of) for model, of in mine.items() if of}, samples)
-        note = "All models were trained on strings with P(1) = 0.5, P(1) here is that of the test strings."
+        rows = varied({model: best_rate(of) for model, of in mine.items() if of}, STRINGS[scale])
+        note = "All models were trained on strings with P(1) = 0.5; P(1) here is that of the test strings."
         return [comparison("Other shares of 1s", rows, MODELS, note), *shrunk(scale, ["parity"], MODELS)]
 
     return Recipe(
@@ -45,7 +45,7 @@ def table_2(scale: Scale) -> Recipe:
     )
 
 
-def varied(runs: dict[str, Sequence[Run]], samples: int) -> list[Row]:
+def varied(runs: dict[str, Sequence[Run]], strings: int) -> list[Row]:
     """A row per setting and probability, the models' mean accuracies there."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     models = {name: [load_model(run).to(device) for run in members] for name, members in runs.items()}
@@ -57,13 +57,9 @@ def varied(runs: dict[str, Sequence[Run]], samples: int) -> list[Row]:
             for name, members in models.items():
                 tested = runs[name][0].experiment.evaluation.lengths
                 lengths = (40,) if setting == "length 40" else tuple(n for n in tested if n > 40)
-                scores = [
-                    statistics.fmean(
-                        correct / samples
-                        for correct in evaluate(model, task, lengths, samples, seed=0, device=device).values()
-                    )
-                    for model in members
-                ]
+                each = max(1, strings // len(lengths))
+                right = [evaluate(model, task, lengths, each, seed=0, device=device) for model in members]
+                scores = [statistics.fmean(correct / each for correct in found.values()) for found in right]
                 majority = statistics.fmean(map(task.baseline, lengths))
                 cells[name] = Cell(tuple(scores), Published(mean=published[name][i] / 100), majority)
             majority = next(iter(cells.values())).majority
