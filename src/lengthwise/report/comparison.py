@@ -73,8 +73,7 @@ class Cell:
     def agrees(self, published_majority: float) -> bool:
         p = self.published.mean if self.published.max is None else self.published.max
         m = statistics.fmean(self.scores) if self.published.max is None else max(self.scores)
-        guess = m - self.majority <= WITHIN and p - published_majority <= WITHIN
-        return guess or abs(m - p) <= WITHIN
+        return _near(abs(m - p)) or (_near(m - self.majority) and _near(p - published_majority))
 
     @property
     def learned(self) -> bool:
@@ -93,6 +92,10 @@ class Row:
     def agrees(self, column: str) -> bool:
         other = self.majority if self.published_majority is None else self.published_majority
         return self.cells[column].agrees(other)
+
+
+def _near(difference: float) -> bool:
+    return round(difference, 9) <= WITHIN
 
 
 def best_rate(runs: Sequence[Run]) -> list[Run]:
