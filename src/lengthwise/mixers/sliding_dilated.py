@@ -66,12 +66,13 @@ class SlidingDilated(Mixer):
 
     def _read(self, q: Tensor, seen: KeyValues, where: Where, stride: int = 1) -> Tensor:
         """The output for queries (B,H,T,d) that stand at `where`."""
+        chunk = where.chunk or self.chunk
         y = sliding_dilated_attention(
             q,
             seen.k,
             seen.v,
-            self.r,
-            chunk=self.chunk,
+            self.r if chunk == self.chunk else self.r[:, :chunk],
+            chunk=chunk,
             level=where.level,
             pad=self._pad(where),
             # Plain rows stand where their index among the keys says, which spares the op a look at the positions.

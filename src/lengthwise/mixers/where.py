@@ -23,6 +23,8 @@ class Where:
     """(B, T) booleans, false on padding; None: no padding, the fast path."""
     level: int = 0
     """The depth group of an adaptive-depth model; 0 elsewhere."""
+    chunk: int | None = None
+    """The chunk of an adaptive-depth model, where its mixers serve several; None: the mixer's own."""
     pad: Tensor | None = None
     """(D,) the one vector a model puts in the place of every token before the first; None: it has none."""
 

@@ -21,6 +21,7 @@ from ..errors import Error, ShapeError, UnknownName
 from ..mixers import Where
 from .block import LAYERS, BareLayer, TransformerLayer
 from .cache import LengthwiseCache
+from .chosen import Chosen
 from .config import Block, LengthwiseConfig
 from .depth import Adaptive, Fixed
 
@@ -93,8 +94,10 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
         x = self._read(input_ids, where)
         x = self.depth(x, where, last, cache)
         if not last:
-            x = x[:, -logits_to_keep:] if isinstance(logits_to_keep, int) else x[:, logits_to_keep]
+            x = x[..., -logits_to_keep:, :] if isinstance(logits_to_keep, int) else x[..., logits_to_keep, :]
         logits = self.head(self.norm(x))
+        if isinstance(self.depth, Chosen) and self.training:
+            logits = self.depth.mix(logits)
         loss = None if labels is None else self._loss(logits, labels, where)
         if return_dict is False:
             return tuple(part for part in (loss, logits, cache) if part is not None)
@@ -193,7 +196,7 @@ def _name(kind: str, spec: dict[str, Any]) -> str:
     return spec.pop("name")
 
 
-def _depth(config: LengthwiseConfig) -> Fixed | Adaptive:
+def _depth(config: LengthwiseConfig) -> Fixed | Adaptive | Chosen:
     """The layers, under the policy that runs them."""
     spec = dict(config.depth or {})
     name = _name("depth", spec)
@@ -210,10 +213,16 @@ def _depth(config: LengthwiseConfig) -> Fixed | Adaptive:
     if name == "fixed":
         return Fixed(_layers(config, spec["layers"]))
     layers = _layers(config, spec["thickness"])
+    chunk = spec["chunk"]
+    largest = max(chunk, default=0) if isinstance(chunk, list) else chunk
     for layer in layers:
-        if getattr(layer.mixer, "chunk", spec["chunk"]) != spec["chunk"]:
-            raise Error(f"mixer and depth must have one chunk, got {layer.mixer.chunk} and {spec['chunk']}.")
-    return Adaptive(layers, spec["chunk"], spec["by"], spec["pad_tokens"])
+        if getattr(layer.mixer, "chunk", largest) != largest:
+            raise Error(f"mixer and depth must have one (largest) chunk, got {layer.mixer.chunk} and {largest}.")
+    if not isinstance(chunk, list):
+        return Adaptive(layers, chunk, spec["by"], spec["pad_tokens"])
+    if spec["pad_tokens"]:
+        raise Error("adaptive depth: pad_tokens is for one chunk alone. Leave it out, or name one chunk.")
+    return Chosen(layers, chunk, spec["by"])
 
 
 def _layers(config: LengthwiseConfig, count: int) -> list[BareLayer | TransformerLayer]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from ..errors import UnknownName
+from ..errors import Error, UnknownName
 from .config import LengthwiseConfig
 
 Variant = Literal["lengthwise", "paper", "official"]
@@ -26,6 +26,7 @@ def regular_gpt(
     width: int = 64,
     heads: int = 8,
     chunk: int = 2,
+    largest_chunk: int | None = None,
     thickness: int = 1,
     depth: Literal["sequence", "position"] = "sequence",
     variant: Variant = "lengthwise",
@@ -46,11 +47,15 @@ def regular_gpt(
     holds at depths never seen in training: after 500 steps of PARITY at lengths 1 to 40, pre-norm is right on 80 to
     95% of strings of 41 to 500, post-norm on all.
 
+    `largest_chunk`: let training choose the chunk, from `chunk` to this one (models/chosen.py).
     `depth`: by "sequence" (the paper) or by "position" (causal outputs, a cache when decoding): see models/depth.py.
     """
     if variant not in VARIANTS:
         raise UnknownName("variant of regular-gpt", variant, VARIANTS)
     usual = VARIANTS[variant]
+    chunks = [chunk] if largest_chunk is None else list(range(chunk, largest_chunk + 1))
+    if not chunks:
+        raise Error(f"regular-gpt: largest_chunk must be at least chunk = {chunk}, got {largest_chunk}.")
     missing, norm = missing or usual["missing"], norm or usual["norm"]
     # A tied head reads logits off the embedding itself, whose entries must then be small.
     scale = width**0.5 if tie_word_embeddings or variant == "official" else 1.0
@@ -61,14 +66,14 @@ def regular_gpt(
         mixer={
             "name": "sliding-dilated",
             "heads": heads,
-            "chunk": chunk,
+            "chunk": chunks[-1],
             "missing": "drop" if missing == "official" else missing,
             "shared_pad": True,
             "biases": usual["biases"] if biases is None else biases,
         },
         depth={
             "name": "adaptive",
-            "chunk": chunk,
+            "chunk": chunk if len(chunks) == 1 else chunks,
             "thickness": thickness,
             "by": depth,
             "pad_tokens": missing == "official",
