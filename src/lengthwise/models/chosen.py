@@ -6,7 +6,7 @@ P_c is what the tree of chunk c predicts; the trees share all weights but the ta
 loss of this mixture raises p_c where tree c explains the answers better than the others do, and what is improbable is
 trained less, so that one chunk wins. In training all trees run; in evaluation the most probable alone.
 
-The mixture is of distributions over the head's outputs, so it is for models read through a softmax. The factor 10 lets a
+The mixture is of distributions over the outputs, so it is for models read through a softmax. The factor 10 lets an
 optimiser whose steps are about the learning rate decide within some hundred of them.
 
 Shapes: N candidates, B batch, T tokens, D model width, S outputs.
