@@ -33,7 +33,7 @@ MACHINES = {
     "S3": lambda: tasks.get("word-problem", group="S3").machine,
     "regex": lambda: automata.from_regex("(a|bb)*(ab|b)*"),
     "tomita-3": lambda: tasks.get("tomita-3").machine,
-    "random": lambda: random_machine(7, 4, start=3),
+    "random": lambda: random_machine(5, 4, start=3),
     "one state": lambda: Semiautomaton([[0, 0]]),
 }
 
@@ -65,6 +65,14 @@ def test_right_at_ten_thousand(name):
     model, tokens = proof.regular_gpt(machine), words(machine, 1, 10_000)
     assert torch.equal(answers(model, tokens), machine.run(tokens))
     model.double()
+    assert torch.equal(answers(model, tokens, last=True), machine.run(tokens)[:, -1:])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["parity", "cycle-navigation"])
+def test_right_at_a_million(name):
+    machine = MACHINES[name]()
+    model, tokens = proof.regular_gpt(machine), words(machine, 1, 1_000_000)
     assert torch.equal(answers(model, tokens, last=True), machine.run(tokens)[:, -1:])
 
 
