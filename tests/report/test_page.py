@@ -8,9 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from lengthwise import report
+from lengthwise import Error, report
 from lengthwise.cli.doctor import browser
 from lengthwise.lab.experiment import TaskSpec
+from lengthwise.report.comparison import Cell, Published, Row, comparison
 from lengthwise.report.page import page
 
 EVIL = '</script><script>alert("&")</script><b>'
@@ -207,3 +208,64 @@ def test_title_and_description_are_the_recipes(runs):
     text = page(runs, title="A <b>", description="Why & how")
     assert "<h1>A &lt;b&gt;</h1>" in text
     assert '<p class="lead">Why &amp; how</p>' in text
+
+
+@pytest.fixture(scope="module")
+def panelled(runs, tmp_path_factory):
+    """A page of runs with three findings before them: a comparison, a drawing, and one that is an attack."""
+    published = Published(mean=0.6, max=1.0)
+    names = ["regular-gpt", "lstm", "transformer", "regular-gpt"]
+    members = [[run for run in runs if run.experiment.model.name == name] for name in names]
+    cells = {f"model {i}": Cell.of(mine, published) for i, mine in enumerate(members)}
+    rows = [Row("modular-arithmetic", 0.5, cells), Row("d-2", 0.5, {"model 0": cells["model 0"]})]
+    panels = [
+        comparison("Beside published", rows, list(cells)),
+        report.lines("A drawing", "Its caption", "steps", "loss", {"a": ([1, 2, 3], [3, 2, 1])}),
+        report.Panel(EVIL, EVIL, "<p>mine</p>", "text", {"evil": EVIL}),
+    ]
+    return report.html(runs, tmp_path_factory.mktemp("panels") / "index.html", panels=panels)
+
+
+@pytest.mark.parametrize("width", [1200, 375])
+def test_panels_come_first_and_fit(chromium, panelled, width, scheme):
+    tab = opened(chromium, panelled, width, scheme)
+    assert tab.problems == []
+    order = tab.evaluate("[...document.querySelectorAll('main > header, main > section')].map(e => e.id || e.tagName)")
+    assert order == ["HEADER", "panel0", "panel1", "panel2", "task0", "reading", "run"]
+    assert tab.inner_text("#panel2 h2") == EVIL
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    table = tab.evaluate("(e => [e.scrollWidth, e.clientWidth])(document.querySelector('#panel0 .box'))")
+    assert table[0] == table[1], "four columns and their heads without scrolling, on a telephone as cards"
+    assert min(tab.evaluate(CONTRAST))[0] >= 4.5
+    tab.close()
+
+
+def test_verdicts_and_model_names_are_there_on_a_telephone(chromium, panelled):
+    tab = opened(chromium, panelled, 375)
+    cell = tab.evaluate(
+        """() => { const e = document.querySelector('#panel0 td');
+        return [getComputedStyle(e, '::before').content, e.querySelector('.verdict').innerText]; }"""
+    )
+    assert cell == ['"model 0"', "✓ agrees"]
+    tab.close()
+
+
+def test_panels_are_inside_as_data(panelled):
+    text = panelled.read_text()
+    inside = re.search(r'<script type="application/json" id="panels">(.*?)</script>', text, re.S)
+    first, _, last = json.loads(inside[1])
+    assert first["data"][0]["cells"]["model 2"]["agrees"] is False
+    assert last == {"title": EVIL, "caption": EVIL, "data": {"evil": EVIL}}
+    assert EVIL not in text
+
+
+def test_a_page_of_panels_alone(chromium, tmp_path):
+    panel = report.Panel("Measured", "a caption", "<p>the finding</p>", "the finding", [1])
+    path = report.html([], tmp_path / "new" / "index.html", panels=[panel])
+    tab = opened(chromium, path, 375)
+    assert tab.problems == []
+    assert tab.title() == "Measured"
+    assert [e.get_attribute("id") for e in tab.query_selector_all("section")] == ["panel0"]
+    tab.close()
+    with pytest.raises(Error, match="nothing to report"):
+        report.html([], tmp_path / "none.html")
