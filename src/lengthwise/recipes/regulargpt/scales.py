@@ -30,6 +30,7 @@ PAPER = [
             "seeds": 3,
             "learning_rates": [1e-4, 3e-4, 5e-4],
             "lengths": "every",
+            "task.supervision": "last",
             "model.width": 256,
             "training.steps": 100_000,
             "training.batch": 128,

@@ -54,7 +54,8 @@ def differences(scale: Scale, tasks: Sequence[str], models: Sequence[str]) -> li
             published = {
                 str(value): value
                 for cell in cells
-                if settings(RULES[scale], *cell)[key] == here and (value := settings(PAPER, *cell)[key]) != here
+                if settings(RULES[scale], *cell)[key] == here
+                and (value := settings(PAPER, *cell).get(key, "–")) != here
             }
             who = ", ".join(filter(None, (part.rstrip("*") for part in (rule.tasks, rule.models)))) or "all"
             rows += [{"for": who, "setting": key, "published": value, "here": here} for value in published.values()]
