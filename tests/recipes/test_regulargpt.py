@@ -181,7 +181,7 @@ def test_smoke_row_by_row(root, capsys):
     out, _ = capsys.readouterr()
     assert re.search(r"^parity +\d", out, re.M)
     assert "52.3 / 50.1        100.0 / 100.0      100.0 / 88.7" in out
-    assert "What was shrunk at --scale smoke" in out
+    assert "What was shrunk at smoke scale" in out
     page = (root / "index.html").read_text()
     assert page.count("published 74.5 / 74.5") == 1
     assert page.index("Measured beside published") < page.index('id="task0"')

@@ -23,15 +23,15 @@ def shrunk(scale: Scale, tasks: Sequence[str], models: Sequence[str]) -> list[Pa
     lines = [(row["for"], row["setting"], said(row["published"]), said(row["here"])) for row in rows]
     widths = [max(map(len, column)) + 2 for column in zip(HEADS, *lines, strict=True)]
     text = "\n".join("".join(map(str.ljust, line, widths)).rstrip() for line in [HEADS, *lines])
-    head = "".join(f'<th scope="col">{name}</th>' for name in HEADS)
+    head = "".join(f'<th scope="col">{name}</th>' for name in HEADS[1:])
     body = "".join(
-        f'<tr><th scope="row">{escape(who)}</th><td><code>{key}</code></td><td>{published}</td><td>{here}</td></tr>'
-        for who, key, published, here in lines
+        f'<tr><th scope="row"><code>{key}</code><small>{escape(who)}</small></th><td>{paper}</td><td>{here}</td></tr>'
+        for who, key, paper, here in lines
     )
-    table = f'<table class="small"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    table = f'<table class="small wrap"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
     return [
         Panel(
-            title=f"What was shrunk at --scale {scale}",
+            title=f"What was shrunk at {scale} scale",
             caption=(
                 "Tasks, training lengths and the range of test lengths are the published ones. `lengths`: how many of "
                 "the range are tested. A later line overrides an earlier one."
