@@ -25,6 +25,7 @@ from . import console
 from .bench import bench
 from .doctor import doctor
 from .export import export
+from .inspect import inspect
 from .list import list_names
 from .reproduce import reproduce
 from .show import report_runs
@@ -42,6 +43,7 @@ app.command("list")(list_names)
 app.command("bench")(bench)
 app.command("reproduce")(reproduce)
 app.command("report")(report_runs)
+app.command("inspect")(inspect)
 app.command("export")(export)
 app.command("doctor")(doctor)
 

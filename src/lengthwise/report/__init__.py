@@ -7,10 +7,11 @@ report.html(runs, "index.html")
 """
 
 from .drawings import heat_map, lines, scatter
+from .insights import clusters, receptive_field
 from .page import write_html as html
 from .panel import Panel
 from .record import as_data as data
 from .rows import write_csv as csv
 from .terminal import table
 
-__all__ = ["Panel", "csv", "data", "heat_map", "html", "lines", "scatter", "table"]
+__all__ = ["Panel", "clusters", "csv", "data", "heat_map", "html", "lines", "receptive_field", "scatter", "table"]

@@ -1,0 +1,62 @@
+"""`lengthwise inspect`: look inside the model of a finished run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal, cast
+
+import typer
+
+from . import console
+from .work import _print, page_path
+
+
+def inspect(
+    run: Annotated[Path, typer.Argument(help="A run directory.")],
+    view: Annotated[Literal["clusters", "receptive-field"], typer.Argument(help="What to look at.")],
+    length: Annotated[
+        int | None,
+        typer.Option("--length", min=1, show_default="500, or the longest possible below", help="Of each string."),
+    ] = None,
+    strings: Annotated[
+        int | None,
+        typer.Option("--strings", min=1, show_default="1 for clusters, 16 for receptive-field", help="How many."),
+    ] = None,
+    checkpoint: Annotated[Literal["last", "best"], typer.Option("--checkpoint", help="Which weights.")] = "last",
+    html: Annotated[Path | None, typer.Option("--html", help="Write the page here.")] = None,
+    as_json: console.Json = False,
+) -> None:
+    """Look inside a trained model, whatever its kind.
+
+    clusters: how many clusters the outputs of its blocks fall into, and whether these are the transitions of its task.
+    receptive-field: how far back its last answer reaches, by the gradient.
+
+    Example: [bold]lengthwise inspect runs/parity-regular-gpt-s0-1a2b clusters --html clusters.html[/bold]
+    """
+    from .. import insight, lab, models, report, tasks
+    from ..errors import Error
+
+    found = lab.load(run)
+    if len(found) > 1:
+        raise Error(
+            f"inspect looks at one run, and {run} holds {len(found)}. Give one of them, such as {found[0].path}."
+        )
+    spec = found[0].experiment.task
+    with console.stdout_kept(as_json):
+        task = tasks.get(spec.name, **spec.params)
+        tagger = cast(models.Tagger, lab.load_model(found[0], checkpoint))
+        if view == "clusters":
+            panel = report.clusters(insight.clusters(tagger, insight.strings(task, length, strings or 1), task=task))
+        else:
+            tokens = insight.strings(task, length, strings or 16)
+            panel = report.receptive_field(insight.receptive_field(tagger, tokens, task=task.name))
+    title = f"Inside {found[0].path.name}"
+    lead = f"What its {checkpoint} checkpoint does with strings of its task. Below: how it was trained and tested."
+    page = report.html(found, page_path(html), title=title, description=lead, panels=[panel]) if html else None
+    if as_json:
+        about = {"run": str(found[0].path), "view": view, "checkpoint": checkpoint}
+        console.emit({**about, **panel.data, "page": str(page) if page else None})
+        return
+    _print([panel])
+    if page:
+        console.out().print(f"\nPage: {page}", markup=False)

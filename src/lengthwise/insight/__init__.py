@@ -1,0 +1,16 @@
+"""Look inside a model: the clusters its outputs fall into, and how far back its answers reach.
+
+run = lab.load("runs/parity-regular-gpt-s0-…")[0]
+task = tasks.get(run.experiment.task.name, **run.experiment.task.params)
+found = insight.clusters(lab.load_model(run), insight.strings(task), task=task)
+found.count, found.truth.agreement
+
+Both work for any model: they listen to its blocks and to its embedding while it runs.
+"""
+
+from .clusters import Clusters, clusters
+from .field import ReceptiveField, receptive_field
+from .strings import strings
+from .truth import Truth
+
+__all__ = ["Clusters", "ReceptiveField", "Truth", "clusters", "receptive_field", "strings"]

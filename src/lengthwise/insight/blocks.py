@@ -1,0 +1,114 @@
+"""What the blocks of a model put out, at every position, read by hooks while it runs.
+
+In a `LengthwiseForCausalLM` the blocks are the layers under its depth policy; with adaptive depth the same ones are
+read once a group. In any other model they are the members of its longest `nn.ModuleList` or, where it has none, those
+of its children, embedding and head aside, which return one vector a token.
+
+Shapes: B batch, T tokens, n of them kept, D model width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import Error
+from ..models import LengthwiseForCausalLM, Tagger
+from ..models.depth import Fixed
+
+
+class Block(NamedTuple):
+    """One pass through one block."""
+
+    name: str
+    output: Tensor
+    """(B, n, D)."""
+    positions: Tensor
+    """(n,) where in the string the outputs stand."""
+    reach: int | None
+    """How many of the newest tokens an output can depend on; None: all there are."""
+
+
+class _Call(NamedTuple):
+    module: nn.Module
+    output: Tensor
+
+
+def blocks(tagger: Tagger, tokens: Tensor) -> list[Block]:
+    """Every pass through a block while `tagger` reads `tokens` (B,T), in order.
+
+    >>> from lengthwise import models
+    >>> tagger = models.build("regular-gpt", vocab_size=2, num_outputs=2, width=8, heads=2)
+    >>> [(b.name, list(b.output.shape), b.reach) for b in blocks(tagger, torch.zeros(1, 7, dtype=torch.long))]
+    [('group 0', [1, 7, 8], 2), ('group 1', [1, 7, 8], 4), ('group 2', [1, 7, 8], 8)]
+    """
+    if isinstance(tagger.inner, LengthwiseForCausalLM):
+        return _own(tagger, tagger.inner, tokens)
+    lists = [module for module in tagger.inner.modules() if isinstance(module, nn.ModuleList) and len(module)]
+    children = [m for m in tagger.inner.children() if not isinstance(m, (nn.Embedding, nn.ModuleList))]
+    calls, logits = _run(tagger, tokens, {*children, *(block for list_ in lists for block in list_)})
+    seen = {call.module for call in calls}
+    # Inner lists (of heads, of experts) are no longer than the list of blocks they are in, which comes first.
+    longest = max((list_ for list_ in lists if seen.issuperset(list_)), key=len, default=None)
+    if longest is not None:
+        found = [call for call in calls if call.module in set(longest)]
+    else:
+        head = logits.untyped_storage().data_ptr()
+        found = [c for c in calls if c.module in children and c.output.untyped_storage().data_ptr() != head]
+    if not found:
+        raise Error(
+            f"{tagger.name}: its blocks must be in an nn.ModuleList, or children of the model, and each must return "
+            f"(B,T,D) for (B,T) tokens; found none that does. Make them modules of their own."
+        )
+    positions = torch.arange(tokens.shape[1])
+    return [Block(f"layer {i}", call.output, positions, None) for i, call in enumerate(found)]
+
+
+def _own(tagger: Tagger, inner: LengthwiseForCausalLM, tokens: Tensor) -> list[Block]:
+    depth = inner.depth
+    # The official reading of padding has an answer at the last position alone: the nodes are those of its tree.
+    thinned = getattr(depth, "pad_tokens", False)
+    calls, _ = _run(tagger, tokens, depth.layers, last=thinned)
+    T, K, reach = tokens.shape[1], len(depth.layers), 1
+    found = []
+    for i, call in enumerate(calls):
+        mixer: Any = call.module.mixer
+        if isinstance(depth, Fixed):
+            group, name, chunk = 0, f"layer {i}", getattr(mixer, "chunk", 0)
+        else:
+            group, layer = divmod(i, K)
+            name, chunk = f"group {group}" + (f", layer {layer}" if K > 1 else ""), depth.chunk
+        reach = reach + (chunk - 1) * chunk**group if reach and mixer.dilates else None
+        apart = chunk ** ((i + 1) // K) if thinned else 1
+        positions = T - 1 - apart * torch.arange(call.output.shape[1] - 1, -1, -1)
+        real = positions >= 0
+        found.append(Block(name, call.output[:, real], positions[real], reach))
+    return found
+
+
+def _run(
+    tagger: Tagger, tokens: Tensor, modules: Iterable[nn.Module], last: bool = False
+) -> tuple[list[_Call], Tensor]:
+    """The calls of these modules that give one vector a token, in order, and the logits."""
+    calls: list[_Call] = []
+
+    def note(module: nn.Module, _: Any, output: Any) -> None:
+        output = output[0] if isinstance(output, (tuple, list)) and output else output
+        if not isinstance(output, Tensor) or output.dim() != 3 or len(output) != len(tokens):
+            return
+        if last or output.shape[1] == tokens.shape[1]:
+            calls.append(_Call(module, output.detach()))
+
+    training = tagger.training
+    hooks = [module.register_forward_hook(note) for module in modules]
+    try:
+        with torch.no_grad():
+            logits = tagger.eval()(tokens, last=last)
+    finally:
+        for hook in hooks:
+            hook.remove()
+        tagger.train(training)
+    return calls, logits

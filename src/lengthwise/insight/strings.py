@@ -1,0 +1,22 @@
+"""The strings a model is looked at with: test strings of its task, as long as the paper's."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from ..errors import Error
+from ..tasks import Task
+
+LENGTH = 500
+
+
+def strings(task: Task, length: int | None = None, count: int = 1) -> Tensor:
+    """(count, length) test tokens; without a length the longest that the task can have up to 500.
+
+    >>> from lengthwise import tasks
+    >>> strings(tasks.get("parity")).shape, strings(tasks.get("modular-arithmetic")).shape
+    (torch.Size([1, 500]), torch.Size([1, 499]))
+    """
+    if count < 1:
+        raise Error(f"the number of strings must be at least 1, got {count}.")
+    return task.test_set(task.lengths(1, LENGTH)[-1] if length is None else length, count).tokens
