@@ -191,4 +191,3 @@ def _caption(asked: Asked) -> str:
         f"The Transformer keeps T×T logits in each of 8 heads ({matrix * n**2:.2g} GB a matrix at {n:,} tokens, "
         f"{matrix * 100_000**2:,.0f} GB at 100,000), so it is asked at no more than {n:,}."
     )
-
