@@ -65,7 +65,10 @@ def test_means_are_judged_where_no_maximum_was_published():
     mean_off = Row("r", 0.5, {"m": Cell((1.0, 0.6), Published(mean=1.0), 0.5)})
     assert not mean_off.agrees("m")
     assert Row("r", 0.5, {"m": Cell((1.0, 0.92), Published(mean=1.0), 0.5)}).agrees("m")
-    assert "  published       100.0\n" in comparison("t", [mean_off], ["m"]).text
+    panel = comparison("t", [mean_off], ["m"])
+    assert "  published       100.0\n" in panel.text
+    assert "when the two means are within 5 points" in panel.caption
+    assert "not judged" not in panel.caption
 
 
 def test_missing_models_leave_a_dash_and_absent_columns_go():

@@ -132,13 +132,16 @@ def finding(rows: Sequence[Row]) -> str:
 def _caption(rows: Sequence[Row]) -> str:
     cells = [cell for row in rows for cell in row.cells.values()]
     seeds = sorted({len(cell.scores) for cell in cells})
+    maxima = any(cell.published.max is not None for cell in cells)
     said = (
         "Accuracy in %: maximum / mean ± standard deviation over "
         f"{' or '.join(map(str, seeds))} {'seed' if seeds == [1] else 'seeds'} at the last checkpoint, "
-        "below it what was published (max / mean where both are). A cell agrees when the two maxima (means, where no "
-        f"maximum was published) are within {100 * WITHIN:.0f} points of each other, or both no more than "
-        f"{100 * WITHIN:.0f} points above the majority answer. Means are not judged: they depend on what is averaged."
+        f"below it {'max / mean' if maxima else 'the mean'} as published. A cell agrees when the two "
+        f"{'maxima' if maxima else 'means'} are within {100 * WITHIN:.0f} points of each other, or both no more than "
+        f"{100 * WITHIN:.0f} points above the majority answer."
     )
+    if maxima:
+        said += " Means are not judged: they depend on what is averaged."
     if any(cell.inside is not None for cell in cells):
         said += (
             " In training: the mean accuracy at the training lengths; below "
