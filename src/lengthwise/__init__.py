@@ -9,10 +9,10 @@ from .errors import Error
 
 __version__ = "0.1.0"
 
-_ROOMS = ("ops", "automata", "positions", "mixers", "models", "tasks", "lab", "recipes", "report")
+_ROOMS = ("ops", "automata", "positions", "mixers", "models", "tasks", "lab", "insight", "proof", "recipes", "report")
 
 if TYPE_CHECKING:
-    from . import automata, lab, mixers, models, ops, positions, recipes, report, tasks
+    from . import automata, insight, lab, mixers, models, ops, positions, proof, recipes, report, tasks
 
 
 def __getattr__(name: str):
@@ -30,11 +30,13 @@ __all__ = [
     "Error",
     "__version__",
     "automata",
+    "insight",
     "lab",
     "mixers",
     "models",
     "ops",
     "positions",
+    "proof",
     "recipes",
     "report",
     "tasks",
