@@ -14,6 +14,8 @@ TABLES: dict[tuple[str, str], Table] = {
     ("demo", "parity"): demo.parity,
     ("regulargpt", "table-1"): regulargpt.table_1,
     ("regulargpt", "table-2"): regulargpt.table_2,
+    ("regulargpt", "figure-3"): regulargpt.figure_3,
+    ("regulargpt", "figure-4"): regulargpt.figure_4,
     ("regulargpt", "complexity"): regulargpt.complexity,
     ("regulargpt", "far"): regulargpt.far,
 }

@@ -2,7 +2,9 @@
 
 from .complexity import complexity
 from .far import far
+from .figure_3 import figure_3
+from .figure_4 import figure_4
 from .table_1 import table_1
 from .table_2 import table_2
 
-__all__ = ["complexity", "far", "table_1", "table_2"]
+__all__ = ["complexity", "far", "figure_3", "figure_4", "table_1", "table_2"]

@@ -1,0 +1,92 @@
+"""Figure 4: the receptive field, the share of the last answer's gradient that lies within the newest n tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import cast
+
+from ... import insight, report, tasks
+from ...insight import ReceptiveField
+from ...lab import Run, load_model
+from ...models import Tagger
+from ...report.comparison import best_rate
+from ...report.panel import Panel
+from ..base import Recipe, Scale
+from .table_1 import cell
+from .tabular import tabular
+
+TASKS = ("parity", "cycle-navigation")
+MODELS = ("regular-gpt C=2", "rnn", "transformer-xl")
+ASKED: dict[Scale, tuple[int, int]] = {"smoke": (60, 1), "laptop": (500, 8), "paper": (500, 64)}
+"""The length of the strings, and how many."""
+
+
+def figure_4(scale: Scale) -> Recipe:
+    """The receptive field of RegularGPT on regular languages, an RNN's and a Transformer's beside it."""
+    length, count = ASKED[scale]
+    cells = {(task, model): cell(scale, task, model) for task in TASKS for model in MODELS}
+
+    def panels(runs: list[Run]) -> list[Panel]:
+        found = {run.experiment.hash: run for run in runs}
+        fields: dict[str, dict[str, list[ReceptiveField]]] = {}
+        for (task, model), experiments in cells.items():
+            if mine := [found[e.hash] for e in experiments if e.hash in found]:
+                fields.setdefault(task, {})[model] = [looked_at(run, length, count) for run in best_rate(mine)]
+        return [_drawn(models) for models in fields.values()] + [_table(fields)]
+
+    return Recipe(
+        title="RegularGPT, Figure 4a: the receptive field on regular languages",
+        description=(
+            "On PARITY and Cycle Navigation every token matters to the answer, wherever it stands. A model that knows "
+            "spreads its gradient over the whole string, and the cumulative share is a straight slanted line, as in "
+            "Figure 4a of the paper; the RNN and the Transformer of the same rows of Table 1 stand beside it. Figure "
+            "4b, the steep local window on natural language, needs a model of language and is not here."
+        ),
+        experiments=[experiment for experiments in cells.values() for experiment in experiments],
+        panels=panels,
+    )
+
+
+def looked_at(run: Run, length: int, count: int) -> ReceptiveField:
+    """The receptive field of one run, averaged over the first test strings of its task."""
+    task = tasks.get(run.experiment.task.name, **run.experiment.task.params)
+    return insight.receptive_field(cast(Tagger, load_model(run)), insight.strings(task, length, count), task=task.name)
+
+
+def _drawn(models: dict[str, list[ReceptiveField]]) -> Panel:
+    panel = report.receptive_field({model: fields[0] for model, fields in models.items()})
+    note = "One run of each model; all are in the table. Figure 4b (natural language) is not here."
+    return replace(panel, caption=f"{panel.caption} {note}")
+
+
+def _table(found: dict[str, dict[str, list[ReceptiveField]]]) -> Panel:
+    """Every run: how far from straight, and how far back."""
+    rows = [
+        [f"{task}, {model}", _each(f"{100 * field.bend:.0f}" for field in fields), _each(_newest(f) for f in fields)]
+        for task, models in found.items()
+        for model, fields in models.items()
+    ]
+    data = {
+        task: {
+            model: [{"bend": field.bend, "newest_90": field.newest(), "length": field.length} for field in fields]
+            for model, fields in models.items()
+        }
+        for task, models in found.items()
+    }
+    return tabular(
+        "Every seed",
+        "Off the straight line: the greatest distance, in percentage points, between the curve and the line on which "
+        "all tokens matter alike. Newest tokens: how many of them hold 90% of the gradient. A number for each seed.",
+        ["", "off the straight line", "newest tokens with 90%"],
+        rows,
+        data,
+    )
+
+
+def _newest(field: ReceptiveField) -> str:
+    return f"{field.newest():,}"
+
+
+def _each(words: Iterable[str]) -> str:
+    return ", ".join(words)
