@@ -68,6 +68,11 @@ LAPTOP = [
     ),
     Rule("*", "transformer-xl", {"model.layers": 2, "training.steps": 1000}),
     Rule("*", "regular-gpt*", {"model.variant": "lengthwise"}),
+    # At 1,500 steps of uniform lengths one RNN of three knew PARITY, and none Cycle Navigation.
+    *[
+        Rule(task, "rnn", {"training.steps": 4000, "training.curriculum": "growing"})
+        for task in ("even-pairs", "parity", "cycle-navigation")
+    ],
     Rule(
         "modular-arithmetic",
         "*",
