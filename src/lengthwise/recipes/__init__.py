@@ -18,6 +18,8 @@ TABLES: dict[tuple[str, str], Table] = {
     ("regulargpt", "figure-4"): regulargpt.figure_4,
     ("regulargpt", "complexity"): regulargpt.complexity,
     ("regulargpt", "far"): regulargpt.far,
+    ("regulargpt", "collapse"): regulargpt.collapse,
+    ("regulargpt", "choice"): regulargpt.choice,
 }
 
 

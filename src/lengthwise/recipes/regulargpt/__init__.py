@@ -1,5 +1,7 @@
 """RegularGPT (Chi et al. 2023), a Transformer whose depth grows with its input: its tables, its figures, and beyond."""
 
+from .choice import choice
+from .collapse import collapse
 from .complexity import complexity
 from .far import far
 from .figure_3 import figure_3
@@ -7,4 +9,4 @@ from .figure_4 import figure_4
 from .table_1 import table_1
 from .table_2 import table_2
 
-__all__ = ["complexity", "far", "figure_3", "figure_4", "table_1", "table_2"]
+__all__ = ["choice", "collapse", "complexity", "far", "figure_3", "figure_4", "table_1", "table_2"]
