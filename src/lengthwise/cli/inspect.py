@@ -46,16 +46,17 @@ def inspect(
         task = tasks.get(spec.name, **spec.params)
         tagger = cast(models.Tagger, lab.load_model(found[0], checkpoint))
         if view == "clusters":
-            panel = report.clusters(insight.clusters(tagger, insight.strings(task, length, strings or 1), task=task))
+            seen = insight.clusters(tagger, insight.strings(task, length, strings or 1), task=task)
+            panel = report.clusters(seen)
         else:
-            tokens = insight.strings(task, length, strings or 16)
-            panel = report.receptive_field(insight.receptive_field(tagger, tokens, task=task.name))
+            seen = insight.receptive_field(tagger, insight.strings(task, length, strings or 16), task=task.name)
+            panel = report.receptive_field(seen)
     title = f"Inside {found[0].path.name}"
     lead = f"What its {checkpoint} checkpoint does with strings of its task. Below: how it was trained and tested."
     page = report.html(found, page_path(html), title=title, description=lead, panels=[panel]) if html else None
     if as_json:
         about = {"run": str(found[0].path), "view": view, "checkpoint": checkpoint}
-        console.emit({**about, **panel.data, "page": str(page) if page else None})
+        console.emit({**about, **seen.to_json(), "page": str(page) if page else None})
         return
     _print([panel])
     if page:

@@ -1,8 +1,9 @@
 """What the blocks of a model put out, at every position, read by hooks while it runs.
 
 In a `LengthwiseForCausalLM` the blocks are the layers under its depth policy; with adaptive depth the same ones are
-read once a group. In any other model they are the members of its longest `nn.ModuleList` or, where it has none, those
-of its children, embedding and head aside, which return one vector a token.
+read once a group. In any other model they are the members of a list of modules that each give one vector a token: the
+longest `nn.ModuleList`, or else `nn.Sequential`, that is not inside another. Where there is none they are the model's
+children that do so, embedding and head aside.
 
 Shapes: B batch, T tokens, n of them kept, D model width.
 """
@@ -47,24 +48,30 @@ def blocks(tagger: Tagger, tokens: Tensor) -> list[Block]:
     """
     if isinstance(tagger.inner, LengthwiseForCausalLM):
         return _own(tagger, tagger.inner, tokens)
-    lists = [module for module in tagger.inner.modules() if isinstance(module, nn.ModuleList) and len(module)]
-    children = [m for m in tagger.inner.children() if not isinstance(m, (nn.Embedding, nn.ModuleList))]
+    lists = _lists(tagger.inner)
+    children = [m for m in tagger.inner.children() if not isinstance(m, nn.Embedding)]
     calls, logits = _run(tagger, tokens, {*children, *(block for list_ in lists for block in list_)})
     seen = {call.module for call in calls}
-    # Inner lists (of heads, of experts) are no longer than the list of blocks they are in, which comes first.
-    longest = max((list_ for list_ in lists if seen.issuperset(list_)), key=len, default=None)
-    if longest is not None:
-        found = [call for call in calls if call.module in set(longest)]
+    if whole := [list_ for list_ in lists if seen.issuperset(list_)]:
+        longest = set(max(whole, key=lambda list_: (isinstance(list_, nn.ModuleList), len(list_))))
+        found = [call for call in calls if call.module in longest]
     else:
         head = logits.untyped_storage().data_ptr()
         found = [c for c in calls if c.module in children and c.output.untyped_storage().data_ptr() != head]
     if not found:
         raise Error(
             f"{tagger.name}: its blocks must be in an nn.ModuleList, or children of the model, and each must return "
-            f"(B,T,D) for (B,T) tokens; found none that does. Make them modules of their own."
+            "(B,T,D) for (B,T) tokens; found none that does. Make them modules of their own."
         )
     positions = torch.arange(tokens.shape[1])
     return [Block(f"layer {i}", call.output, positions, None) for i, call in enumerate(found)]
+
+
+def _lists(model: nn.Module) -> list[nn.ModuleList | nn.Sequential]:
+    """The lists of modules in a model that are not inside one another: heads and experts are parts of blocks."""
+    found = [m for m in model.modules() if m is not model and isinstance(m, (nn.ModuleList, nn.Sequential)) and len(m)]
+    inside = {part for list_ in found for part in list_.modules() if part is not list_}
+    return [list_ for list_ in found if list_ not in inside]
 
 
 def _own(tagger: Tagger, inner: LengthwiseForCausalLM, tokens: Tensor) -> list[Block]:

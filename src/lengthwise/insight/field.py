@@ -82,8 +82,9 @@ def receptive_field(tagger: Tagger, tokens: Tensor, *, task: str | None = None, 
             "Is the model trained, and does it read its tokens through nn.Embedding? Try shorter strings."
         )
     shares = (norms / total).mean(0)
-    cumulative = shares.cumsum(0) / shares.sum()
-    return ReceptiveField(tagger.name, task, len(tokens), tuple(shares.tolist()), tuple(cumulative.tolist()))
+    cumulative = shares.cumsum(0)
+    curve = (cumulative / cumulative[-1]).tolist()
+    return ReceptiveField(tagger.name, task, len(tokens), tuple(shares.tolist()), tuple(curve))
 
 
 def _squares(tagger: Tagger, row: Tensor, seed: int) -> Tensor:

@@ -124,8 +124,8 @@ def scatter(title: str, caption: str, x_label: str, y_label: str, groups: Mappin
             box = {"boxstyle": "round,pad=0.25", "facecolor": COLOURS["surface"], "edgecolor": Style.of(i).colour}
             # Above all but a few of its dots, for it would hide those it stood on.
             top = sorted(y for _, y in points)[int(0.97 * (len(points) - 1))]
-            place = {"textcoords": "offset points", "ha": "center", "va": "bottom"}
-            axes.annotate(name, (centres[name][0], top), (0, 8), bbox=box, **place)
+            at = (centres[name][0], top)
+            axes.annotate(name, at, (0, 8), textcoords="offset points", ha="center", va="bottom", bbox=box)
 
     data = {"x": x_label, "y": y_label, "groups": {name: [list(p) for p in points] for name, points in plain.items()}}
     rows = [[name, f"{len(plain[name]):,}", "({}, {})".format(*map(written, centres[name]))] for name in plain]

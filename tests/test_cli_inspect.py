@@ -1,0 +1,144 @@
+"""`lengthwise inspect`: what it prints, writes and returns, and its words when something goes wrong."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from lengthwise import lab
+from lengthwise.cli import main
+
+SETTINGS = {
+    "training.steps": 12,
+    "training.batch": 8,
+    "training.validation_samples": 8,
+    "evaluation.samples": 4,
+    "regular-gpt.width": 16,
+}
+TOYS = Path(__file__).parent / "insight" / "toys.py"
+
+
+def train(root, task="parity", models=("regular-gpt",)):
+    return lab.bench(task, list(models), test_lengths="41", settings=SETTINGS, root=root)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory) -> Path:
+    root = tmp_path_factory.mktemp("runs")
+    train(root, models=["regular-gpt", "lstm", f"{TOYS}:OneHot", f"{TOYS}:Bare"])
+    return root
+
+
+@pytest.fixture(scope="module")
+def path(root):
+    return lambda model: str(next(root.glob(f"parity-{model}-*")))
+
+
+def test_clusters(path, tmp_path, capsys):
+    page = tmp_path / "page.html"
+    assert main(["inspect", path("regular-gpt"), "clusters", "--length", "100", "--html", str(page)]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert "regular-gpt on parity" in out
+    assert "700 outputs of 7 depths" in out
+    assert "group 6, 100 tokens" in out
+    assert f"Page: {page}" in out
+    text = page.read_text()
+    assert text.startswith("<!doctype html>")
+    assert 'id="panel0"' in text
+    assert "https://" not in text.replace("http://www.w3.org", "")
+    assert f"Inside {Path(path('regular-gpt')).name}" in text
+
+
+def test_receptive_field_as_json(path, tmp_path, capsys):
+    call = ["inspect", path("lstm"), "receptive-field", "--length", "30", "--strings", "3", "--checkpoint", "best"]
+    assert main([*call, "--json", "--html", str(tmp_path)]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert (data["view"], data["checkpoint"], data["run"]) == ("receptive-field", "best", path("lstm"))
+    assert data["page"] == str(tmp_path / "index.html")
+    assert (data["model"], data["length"], data["strings"], len(data["cumulative"])) == ("lstm", 30, 3, 30)
+    assert main([*call[:2], "clusters", "--length", "30", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["page"] is None
+    assert sum(data["sizes"]) == 30
+
+
+def test_lengths_left_out(path, tmp_path, capsys):
+    assert main(["inspect", path("regular-gpt"), "clusters"]) == 0
+    assert "1 string of 500 tokens" in capsys.readouterr().out
+    (run,) = train(tmp_path, "modular-arithmetic")
+    assert main(["inspect", str(run.path), "receptive-field"]) == 0
+    assert "16 strings of 499" in " ".join(capsys.readouterr().out.split())
+    assert main(["inspect", str(run.path), "clusters", "--length", "40"]) == 2
+    assert "length must be odd" in capsys.readouterr().err
+
+
+def test_checkpoints_differ(path, capsys):
+    shown = []
+    for checkpoint in ("last", "best"):
+        call = ["inspect", path("regular-gpt"), "receptive-field", "--length", "20", "--checkpoint", checkpoint]
+        assert main([*call, "--json"]) == 0
+        shown.append(json.loads(capsys.readouterr().out)["shares"])
+    run = lab.load(path("regular-gpt"))[0]
+    same = all(
+        torch.equal(a, b) for a, b in zip(run.tensors("model").values(), run.tensors("best").values(), strict=True)
+    )
+    assert (shown[0] == shown[1]) == same
+
+
+@pytest.mark.parametrize(
+    ("model", "call", "words"),
+    [
+        ("regular-gpt", ["clusterz"], "clusters"),
+        ("regular-gpt", ["clusters", "--length", "0"], "--length"),
+        ("regular-gpt", ["clusters", "--strings", "0"], "--strings"),
+        ("regular-gpt", ["clusters", "--checkpoint", "first"], "--checkpoint"),
+        ("regular-gpt", [], "view"),
+        ("toys-py-Bare", ["clusters"], "its blocks must be in an nn.ModuleList"),
+        ("toys-py-OneHot", ["receptive-field"], "its tokens must be read by an nn.Embedding"),
+        (None, ["clusters"], "holds 4"),
+        ("/no/such/run", ["clusters"], "/no/such/run: no such file"),
+    ],
+)
+def test_a_wrong_call_is_one_line_and_two(root, path, model, call, words, capsys):
+    where = str(root) if model is None else model if model.startswith("/") else path(model)
+    assert main(["inspect", where, *call]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert words.lower() in err.lower()
+
+
+def test_a_damaged_run(tmp_path, capsys):
+    (run,) = train(tmp_path)
+    weights = run.path / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
+    assert main(["inspect", str(run.path), "clusters"]) == 2
+    assert "truncated or edited" in capsys.readouterr().err
+
+
+def test_a_diverged_model_is_a_finding(path, monkeypatch, capsys):
+    load = lab.load_model
+
+    def broken(run, which):
+        tagger = load(run, which)
+        with torch.no_grad():
+            next(tagger.parameters()).fill_(math.nan)
+        return tagger
+
+    monkeypatch.setattr(lab, "load_model", broken)
+    assert main(["inspect", path("lstm"), "clusters"]) == 1
+    assert capsys.readouterr().err.startswith("error: lstm: its blocks put out NaN")
+
+
+def test_help_has_an_example(capsys):
+    assert main(["inspect", "--help"]) == 0
+    out = re.sub(r"\s+", " ", capsys.readouterr().out)
+    assert "Example: lengthwise inspect runs/" in out
+    assert "500, or the longest" in out
