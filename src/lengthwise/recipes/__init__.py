@@ -19,6 +19,7 @@ TABLES: dict[tuple[str, str], Table] = {
     ("regulargpt", "complexity"): regulargpt.complexity,
     ("regulargpt", "far"): regulargpt.far,
     ("regulargpt", "collapse"): regulargpt.collapse,
+    ("regulargpt", "chunk-sizes"): regulargpt.chunk_sizes,
     ("regulargpt", "choice"): regulargpt.choice,
 }
 
