@@ -16,10 +16,10 @@ from torch import Tensor
 from ...errors import Error, ShapeError
 from ..backend import choose
 from .reference import reference
-from .torch import by_taps
+from .torch import fast
 
 OP = "sliding_dilated_attention"
-IMPLEMENTATIONS = {"reference": reference, "torch": by_taps}
+IMPLEMENTATIONS = {"reference": reference, "torch": fast}
 
 
 def sliding_dilated_attention(

@@ -1,12 +1,23 @@
-"""The fast form: one shift of the keys and values per tap, so memory is C times T and never T times T."""
+"""The fast form: by shifted copies for few taps, by matrix products for many. It never builds T times T.
+
+Where the choice of form and of sizes rests on measurement, `docs/log.md` has the figures.
+"""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
+from .blocks import block, by_blocks
+from .taps import by_taps
 
-def by_taps(
+FEW, FEW_IN_CHUNKS = 7, 16
+"""From this many taps on matrix products are faster; where queries share no key they have less to gain."""
+LARGE, SLAB = 2**22, 2**21
+"""On a CPU, temporaries of more than LARGE numbers cost more in fresh pages than in arithmetic; SLAB fits a cache."""
+
+
+def fast(
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -17,42 +28,29 @@ def by_taps(
     scale: float,
     stride: int,
 ) -> Tensor:
-    T, S, C = q.shape[2], k.shape[2], bias.shape[1]
-    m = torch.arange(S - 1 - (T - 1) * stride, S, stride, device=q.device)
-    pad_k, pad_v = (None, None) if pad is None else pad
+    bias = _merged(bias, -(-k.shape[2] // dilation), pad is not None)
+    C, (B, H, T, d) = bias.shape[1], q.shape
+    # Queries that are both strided and dilated fall into residues unevenly; no model asks for them.
+    few = (FEW if stride == 1 else FEW_IN_CHUNKS) > C or (stride > 1 and dilation > 1)
+    run = by_taps if few else by_blocks
 
-    q = q * scale
-    logits, values = [], []
-    for j in range(C):
-        lag = j * dilation
-        missing = None
-        if j > 0 and positions is not None:
-            missing = ((m < lag) | (positions < lag))[:, None, :, None]
-        logit = (q * _tap(k, lag, T, stride, missing, pad_k)).sum(-1) + bias[:, j, None]
-        if j > 0 and pad is None:
-            absent = m < lag if missing is None else missing[..., 0]
-            logit = logit.masked_fill(absent, -torch.inf)
-        logits.append(logit)
-        values.append(_tap(v, lag, T, stride, missing, pad_v))
-
-    # Taps come first: a softmax over a last dimension of two or three is several times slower.
-    weights = torch.stack(logits).softmax(0)[..., None]
-    y = weights[0] * values[0]
-    for j in range(1, C):
-        y = y + weights[j] * values[j]
-    return y
+    width = d if few else max(2 * d, C + block(C, T, stride))
+    rows = max(1, SLAB // (H * T * width))
+    if B * H * T * width <= LARGE or rows >= B or q.device.type != "cpu" or torch.compiler.is_compiling():
+        return run(q, k, v, bias, dilation, pad, positions, scale, stride)
+    parts = zip(q.split(rows), k.split(rows), v.split(rows), strict=True)
+    stands = [None] * -(-B // rows) if positions is None else positions.split(rows)
+    slabs = [run(*part, bias, dilation, pad, p, scale, stride) for part, p in zip(parts, stands, strict=True)]
+    return torch.cat(slabs)
 
 
-def _tap(x: Tensor, lag: int, T: int, stride: int, missing: Tensor | None, fill: Tensor | None) -> Tensor:
-    """(B,H,T,d): for each query's column, the one `lag` before it; `fill`, or anything finite, where missing."""
-    S = x.shape[2]
-    first = S - 1 - (T - 1) * stride - lag
-    lost = min(T, max(0, -(first // stride)))
-    shifted = x[:, :, first + lost * stride : S - lag : stride] if lost < T else x[:, :, :0]
-    if lost:
-        # Columns before the first are missing whatever the positions say.
-        absent = x[:, :, :1] if fill is None else fill[:, None, :]
-        shifted = torch.cat([absent.expand(*x.shape[:2], lost, x.shape[3]), shifted], 2)
-    if missing is not None and fill is not None:
-        shifted = torch.where(missing, fill[:, None, :], shifted)
-    return shifted
+def _merged(bias: Tensor, n: int, padded: bool) -> Tensor:
+    """The bias of the taps that can meet one of n tokens, and of all others in one: they meet the same pad, if any.
+
+    A tap of bias r weighs exp(r) times what the pad's key weighs, so together they weigh as one of bias logsumexp(r).
+    """
+    if not padded:
+        return bias[:, :n]
+    if bias.shape[1] <= n + 1:
+        return bias
+    return torch.cat([bias[:, :n], bias[:, n:].logsumexp(1, keepdim=True)], 1)
