@@ -89,6 +89,15 @@ def test_symbols_that_alternate_make_kinds_that_alternate():
     # One group of C = 2: an operator and a number; of C = 3: number, operator, number, or the other way round.
     assert tree.needed((digits, operators), 2, 2) == 15
     assert tree.needed((digits, operators), 3, 3) == 5 * 3 * 5
+    # Three groups of C = 2: the children of the last are two such pairs each, whatever their distance.
+    pairs = list(product([5, 6, 7], range(5)))
+    kinds = {tuple(word_map(task.machine, [*a, *b])) for a, b in product(pairs, pairs)}
+    assert tree.needed((digits, operators), 2, 8) == len(kinds) ** 2
+    # Two groups of C = 3: number, operator, number stands beside operator, number, operator.
+    ends = [{tuple(word_map(task.machine, word)) for word in product(*of)}
+            for of in ([range(5), [5, 6, 7], range(5)], [[5, 6, 7], range(5), [5, 6, 7]])]  # fmt: skip
+    inner, outer = map(len, ends)
+    assert tree.needed((digits, operators), 3, 9) == max(inner**2 * outer, inner * outer**2)
 
 
 def test_new_is_what_no_training_string_had():

@@ -78,6 +78,13 @@ def test_the_last_of_the_rounds_count():
     assert calls == ["a", "b"] * 3, "in turn, and one round more than is counted"
 
 
+def test_only_the_dense_form_is_masked():
+    found = {form: {type(mixer) for mixer in net.mixers()} for form, net in networks(SMOKE, 32, CPU).items()}
+    assert found["dense masked"] == {Masked}
+    assert found["every position"] == found["last position"] == {SlidingDilated}
+    assert len(networks(SMOKE, 32, CPU)["full attention"].depth.layers) == 5
+
+
 def test_forms_are_left_out_past_their_longest():
     found = measured(SMOKE, True)
     assert list(found) == list(FORMS)
