@@ -65,7 +65,8 @@ def test_a_model_that_guesses_is_not_asked_on(run):
 def test_a_model_of_quadratic_memory_is_asked_less(run, monkeypatch):
     monkeypatch.setattr(MODULE, "load_model", lambda run: proof.tagger("parity"))
     monkeypatch.setattr(MODULE, "_quadratic", lambda run: True)
-    assert [p.length for p in measured(Asked((50, 100, 150), 4, 4, 100, 100), [run])] == [50, 100]
+    points = measured(Asked((50, 100, 150), 8, 4, 1_000, 100), [run])
+    assert [(p.length, p.strings) for p in points] == [(50, 4), (100, 4)]
 
 
 def test_holds_to_the_last_length_before_it_falls():

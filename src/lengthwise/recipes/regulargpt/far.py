@@ -34,7 +34,7 @@ class Asked(NamedTuple):
     """Strings of a length: as many as `tokens` allow, within these bounds."""
     tokens: int
     quadratic: int
-    """The longest length asked of a model that keeps T×T logits."""
+    """The longest length asked of a model that keeps T×T logits; it gets the fewest strings everywhere."""
 
     def strings(self, length: int) -> int:
         """
@@ -110,10 +110,11 @@ def measured(asked: Asked, runs: Sequence[Run]) -> list[Point]:
     task = tasks.get(spec.name, **spec.params)
     taggers = [load_model(run).to(device) for run in runs]
     points: list[Point] = []
+    costly = _quadratic(runs[0])
     for n in asked.lengths:
-        if _quadratic(runs[0]) and n > asked.quadratic:
+        if costly and n > asked.quadratic:
             break
-        count = asked.strings(n)
+        count = asked.fewest if costly else asked.strings(n)
         right = [evaluate(tagger, task, (n,), count, seed=0, device=device)[str(n)] for tagger in taggers]
         points.append(Point(n, count, tuple(right)))
         if points[-1].interval[0] <= task.baseline(n):
@@ -134,7 +135,8 @@ def _drawn(task: str, models: dict[str, list[Point]], asked: Asked) -> Panel:
     return lines(
         f"{task}, trained on 1–40",
         f"{said} Mean accuracy of {few} seed{'s' if few > 1 else ''} a model, {asked.strings(asked.lengths[0])} "
-        f"strings each at {asked.lengths[0]:,} tokens, {asked.strings(last)} at {last:,}.",
+        f"strings each at {asked.lengths[0]:,} tokens, {asked.strings(last)} at {last:,}; a line ends where the model "
+        "guesses, or where its memory ends (see below).",
         "tokens",
         "accuracy",
         series,
@@ -189,5 +191,5 @@ def _caption(asked: Asked) -> str:
         f"Holds to: the last length asked before the accuracy falls below {100 * HOLDS:.0f}%. "
         "A model that does no better than the best constant answer is not asked at longer lengths (–). "
         f"The Transformer keeps T×T logits in each of 8 heads ({matrix * n**2:.2g} GB a matrix at {n:,} tokens, "
-        f"{matrix * 100_000**2:,.0f} GB at 100,000), so it is asked at no more than {n:,}."
+        f"{matrix * 100_000**2:,.0f} GB at 100,000), so it is asked at no more than {n:,}, with {asked.fewest} strings."
     )
