@@ -30,7 +30,7 @@ def train(root, task="parity", models=("regular-gpt",)):
 @pytest.fixture(scope="module")
 def root(tmp_path_factory) -> Path:
     root = tmp_path_factory.mktemp("runs")
-    train(root, models=["regular-gpt", "lstm", f"{TOYS}:OneHot", f"{TOYS}:Bare"])
+    train(root, models=["regular-gpt", "lstm", *(f"{TOYS}:{name}" for name in ("OneHot", "Bare", "Chatty"))])
     return root
 
 
@@ -78,17 +78,19 @@ def test_lengths_left_out(path, tmp_path, capsys):
     assert "length must be odd" in capsys.readouterr().err
 
 
-def test_checkpoints_differ(path, capsys):
-    shown = []
-    for checkpoint in ("last", "best"):
-        call = ["inspect", path("regular-gpt"), "receptive-field", "--length", "20", "--checkpoint", checkpoint]
-        assert main([*call, "--json"]) == 0
-        shown.append(json.loads(capsys.readouterr().out)["shares"])
-    run = lab.load(path("regular-gpt"))[0]
-    same = all(
-        torch.equal(a, b) for a, b in zip(run.tensors("model").values(), run.tensors("best").values(), strict=True)
-    )
-    assert (shown[0] == shown[1]) == same
+def test_the_checkpoint_asked_for_is_loaded(path, monkeypatch, capsys):
+    asked, load = [], lab.load_model
+    monkeypatch.setattr(lab, "load_model", lambda run, which: asked.append(which) or load(run, which))
+    call = ["inspect", path("lstm"), "receptive-field", "--length", "20"]
+    assert main(call) == main([*call, "--checkpoint", "best"]) == 0
+    assert asked == ["last", "best"]
+
+
+def test_json_is_alone_on_stdout(path, capfd):
+    assert main(["inspect", path("toys-py-Chatty"), "clusters", "--length", "20", "--json"]) == 0
+    out, err = capfd.readouterr()
+    assert json.loads(out)["task"] == "parity"
+    assert "I am thinking" in err
 
 
 @pytest.mark.parametrize(
@@ -101,7 +103,7 @@ def test_checkpoints_differ(path, capsys):
         ("regular-gpt", [], "view"),
         ("toys-py-Bare", ["clusters"], "its blocks must be in an nn.ModuleList"),
         ("toys-py-OneHot", ["receptive-field"], "its tokens must be read by an nn.Embedding"),
-        (None, ["clusters"], "holds 4"),
+        (None, ["clusters"], "holds 5"),
         ("/no/such/run", ["clusters"], "/no/such/run: no such file"),
     ],
 )

@@ -56,6 +56,14 @@ def test_the_official_padding_has_the_nodes_of_one_tree():
     assert [b.reach for b in read] == [2, 4, 8, 16]
     with torch.no_grad():
         torch.testing.assert_close(tagger.inner.head(read[-1].output), tagger(TOKENS, last=True))
+    # With two layers a group the first of them has an output at every token kept so far; those of pads are left out.
+    thick = blocks(regular_gpt(variant="official", thickness=2), TOKENS)
+    assert [b.positions.tolist() for b in thick][:3] == [
+        list(range(13)),
+        [0, 2, 4, 6, 8, 10, 12],
+        [0, 2, 4, 6, 8, 10, 12],
+    ]
+    assert [b.output.shape[1] for b in thick] == [len(b.positions) for b in thick]
 
 
 @pytest.mark.parametrize(("name", "count"), [("transformer", 3), ("lstm", 1)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import torch
 
 from lengthwise import Error, insight, lab, models, proof, tasks
 from lengthwise.errors import NonFiniteError, ShapeError
+from lengthwise.insight.blocks import Block, blocks
 
 
 @pytest.mark.parametrize(
@@ -57,12 +59,28 @@ def test_points_are_the_outputs_in_their_plane():
     found = insight.clusters(tagger, tokens, task=task)
     points = torch.tensor(found.points)
     assert points.shape == (180, 2)
-    with torch.no_grad():
-        (outputs,) = (b.output for b in insight.clusters.__globals__["blocks"](tagger, tokens))
+    (outputs,) = (b.output for b in blocks(tagger, tokens))
     # What two axes keep of a cloud of rank 8 are the two greatest of its variances.
     variances = torch.linalg.svdvals(outputs.flatten(0, 1) - outputs.flatten(0, 1).mean(0)).pow(2) / 180
     torch.testing.assert_close(points.var(0, correction=0), variances[:2], rtol=1e-2, atol=1e-4)
     assert sum(found.explained) == pytest.approx(float(variances[:2].sum() / variances.sum()), rel=1e-4)
+
+
+def test_distance_and_radius_by_hand(monkeypatch):
+    """Three clusters at 0, 10 and 22, the middle one wider, in the outputs of two blocks."""
+    offsets = torch.tensor([-1.0, 1.0, -1.0, 1.0]).repeat(10)
+    outputs = torch.stack([0.1 * offsets, 10 + 0.5 * offsets, 22 + 0.1 * offsets], 1).reshape(2, 1, 60, 1)
+    read = [
+        Block(f"b{i}", output, torch.arange(60), None) for i, output in enumerate(torch.cat([outputs, 0 * outputs], 3))
+    ]
+    monkeypatch.setattr(sys.modules["lengthwise.insight.clusters"], "blocks", lambda *_: read)
+    found = insight.clusters(models.build("lstm", vocab_size=2, num_outputs=2), torch.zeros(1, 60, dtype=torch.long))
+    assert found.sizes == (40, 40, 40)
+    assert found.distance == pytest.approx(10)
+    assert found.radius == pytest.approx(0.5)
+    assert [depth.sizes for depth in found.depths] == [(20, 20, 20)] * 2
+    assert [found.members[:60].count(i) for i in range(3)] == [20] * 3
+    assert found.explained == pytest.approx((1, 0))
 
 
 def test_many_outputs_are_drawn_in_part():
@@ -103,8 +121,8 @@ def test_wrong_calls_are_named():
 
 @pytest.mark.slow
 def test_training_makes_two_clusters_of_parity(tmp_path):
-    """§7.3 of the paper, at width 32."""
-    settings = {"training.steps": 500, "evaluation.samples": 16, "regular-gpt.width": 32}
+    """§7.3 of the paper."""
+    settings = {"training.steps": 600, "evaluation.samples": 16}
     (run,) = lab.bench("parity", ["regular-gpt"], test_lengths="500", settings=settings, root=tmp_path)
     assert run.result["checkpoints"]["last"]["correct"]["500"] == 16
     task = tasks.get("parity")
@@ -112,3 +130,6 @@ def test_training_makes_two_clusters_of_parity(tmp_path):
     assert found.count == 2
     assert found.truth is not None
     assert found.truth.agreement > 0.99
+    # §7.4: the answer takes its part from far back.
+    field = insight.receptive_field(lab.load_model(run), insight.strings(task, 500, 8))
+    assert field.newest(0.9) > 250

@@ -52,6 +52,7 @@ def single() -> dict[str, torch.Tensor]:
         "one-sided": -even[:, :1].log(),
         "few": noise[:60],
         "very few": noise[:3],
+        "few and far": torch.eye(4).repeat(3, 1),
         "one point": torch.zeros(1, 8),
         "one point again and again": torch.ones(100, 8),
     }
@@ -71,6 +72,16 @@ def test_groups_of_groups_are_counted_coarsely():
     found = groups(points + grains[torch.arange(len(points)) % 4])
     assert found.count == 5
     assert [len(members[found.members == i].unique()) for i in range(5)] == [1] * 5
+
+
+def test_grains_on_one_side_alone():
+    """As in PARITY: one cluster is tight, the other falls apart at a third of the distance between them."""
+    points, members = cloud(2, 16, radii=(0.2,), apart=15.0)
+    grains = torch.nn.functional.one_hot(torch.arange(len(points)) % 3, 16) * 3.5
+    found = groups(points + grains * (members == 1)[:, None])
+    fall = {k: fall for k, fall, _ in found.profile}
+    assert fall[4] > fall[2] > 2.25, "the finer count has the greater fall"
+    assert found.count == 2
 
 
 def test_groups_without_any_spread():

@@ -75,6 +75,12 @@ class Recurrent(nn.Module):
         return self.head(self.mix(self.lstm(self.embedding(tokens))[0]).tanh())
 
 
+class Chatty(Recurrent):
+    def forward(self, tokens):
+        print("I am thinking")
+        return super().forward(tokens)
+
+
 class Bare(nn.Module):
     """Nothing but an embedding that gives logits."""
 

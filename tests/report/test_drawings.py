@@ -80,6 +80,24 @@ def test_dots_are_all_there_and_on_one_scale():
         assert ">far<" in re.sub(r"\s+", "", svg)
 
 
+def test_no_dot_is_left_out():
+    points = [(i % 40, i // 40) for i in range(800)]
+    panel = scatter("Many", "", "first", "second", {"many": points})
+    for svg in drawn(panel):
+        (path,) = re.findall(r'<path d="([^"]*)"[^>]*stroke: var\(--s0\); stroke-width: 4.5', svg)
+        assert (path.count("M"), path.count("L")) == (800, 800)
+
+
+def test_marks_lean_inwards():
+    marks = {"early": 10, "late": 90}
+    panel = lines("Marks", "", "x", "y", {"a": ([0, 100], [0, 1])}, marks=marks)
+    for svg in drawn(panel):
+        anchors = {name: re.search(rf"text-anchor: (\w+)[^>]*>{name}<", svg) for name in marks}
+        assert anchors["late"]
+        assert anchors["late"][1] == "end"
+        assert not anchors["early"] or anchors["early"][1] == "start"
+
+
 def test_a_map_shades_what_is_high():
     values = [[0.0, 0.5], [1.0, None]]
     panel = heat_map("Map", "", ["C=2", "C=3"], ["a", "b<"], values, percent=True, corner="chunk")

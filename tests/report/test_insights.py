@@ -40,7 +40,7 @@ def test_every_dot_has_the_colour_of_its_cluster(found):
     for svg in re.findall(r"<svg xmlns.*?</svg>", panel.body, re.S):
         for i, size in enumerate(found.sizes):
             (path,) = re.findall(rf'<path d="([^"]*)"[^>]*stroke: var\(--s{i}\); stroke-width: 4.5', svg)
-            assert path.count("M") == size
+            assert path.count("L") == size
 
 
 def test_clusters_by_other_names(found):

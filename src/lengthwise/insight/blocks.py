@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from ..errors import Error
 from ..models import LengthwiseForCausalLM, Tagger
 from ..models.depth import Fixed
+from .still import still
 
 
 class Block(NamedTuple):
@@ -109,13 +110,11 @@ def _run(
         if last or output.shape[1] == tokens.shape[1]:
             calls.append(_Call(module, output.detach()))
 
-    training = tagger.training
     hooks = [module.register_forward_hook(note) for module in modules]
     try:
-        with torch.no_grad():
-            logits = tagger.eval()(tokens, last=last)
+        with torch.no_grad(), still(tagger):
+            logits = tagger(tokens, last=last)
     finally:
         for hook in hooks:
             hook.remove()
-        tagger.train(training)
     return calls, logits

@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from ..errors import Error, NonFiniteError, ShapeError
 from ..models import Tagger
 from ..seeds import generator
+from .still import still
 
 EXACT = 16
 
@@ -68,11 +69,8 @@ def receptive_field(tagger: Tagger, tokens: Tensor, *, task: str | None = None, 
     """
     if tokens.dim() != 2 or not tokens.numel():
         raise ShapeError(f"receptive_field: tokens must be (B,T) with at least one token, got {list(tokens.shape)}.")
-    training = tagger.training
-    try:
-        squares = torch.stack([_squares(tagger.eval(), row, seed) for row in tokens.split(1)])
-    finally:
-        tagger.train(training)
+    with still(tagger):
+        squares = torch.stack([_squares(tagger, row, seed) for row in tokens.split(1)])
     norms = squares.sqrt().flip(1)
     total = norms.sum(1, keepdim=True)
     if not (torch.isfinite(total) & (total > 0)).all():
@@ -88,7 +86,7 @@ def receptive_field(tagger: Tagger, tokens: Tensor, *, task: str | None = None, 
 
 
 def _squares(tagger: Tagger, row: Tensor, seed: int) -> Tensor:
-    """(T,) the squared norms |∂z / ∂x_i|² for one string (1,T)."""
+    """(T,) the squared norms |∂z / ∂x_i|² for one string (1,T), up to a common factor."""
     with torch.enable_grad(), _embedded(tagger, row) as found:
         z = tagger(row, last=True)[0, -1]
         if not found:
@@ -99,7 +97,7 @@ def _squares(tagger: Tagger, row: Tensor, seed: int) -> Tensor:
         x = found[0]
         draw = generator("projections", seed)
         exact = len(z) <= EXACT
-        rows = torch.eye(len(z)) if exact else torch.randn(EXACT, len(z), generator=draw) / EXACT**0.5
+        rows = torch.eye(len(z)) if exact else torch.randn(EXACT, len(z), generator=draw)
         squares = torch.zeros(row.shape[1], dtype=torch.float64)
         for v in rows.to(z):
             (gradient,) = torch.autograd.grad(z @ v, x, retain_graph=True, allow_unused=True)

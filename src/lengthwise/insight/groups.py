@@ -26,7 +26,7 @@ from torch import Tensor
 from ..seeds import generator
 
 FALL, APART = 1.5, 3.0
-SHARE, ENOUGH = 0.75, 2.25
+SHARE, ENOUGH = 0.75, 1.75
 """A fall is enough if it is this share of the greatest there is, or if it is this great."""
 SAMPLE = 2000
 """The number of groups is found on so many of the points."""
