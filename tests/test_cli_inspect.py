@@ -52,7 +52,8 @@ def test_clusters(path, tmp_path, capsys):
     assert text.startswith("<!doctype html>")
     assert 'id="panel0"' in text
     assert "https://" not in text.replace("http://www.w3.org", "")
-    assert f"Inside {Path(path('regular-gpt')).name}" in text
+    assert "<h1>Inside regular-gpt on parity</h1>" in text
+    assert f"The last checkpoint of {Path(path('regular-gpt')).name}." in text
 
 
 def test_receptive_field_as_json(path, tmp_path, capsys):

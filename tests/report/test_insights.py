@@ -30,6 +30,11 @@ def test_clusters_are_drawn_and_told(found):
     assert [row[0] for row in rows[1:4]] == ["all depths", "group 0, 2 tokens", "group 1, 4 tokens"]
     assert rows[-1][0] == "group 5, 60 tokens", "a window is no longer than the string"
     assert all(sum(map(float, row[1:])) == pytest.approx(100, abs=0.3) for row in rows[1:])
+    cells = re.findall(r"var\(--s0\) (\d+)%[^>]*>([\d.]+)<", panel.body)
+    most = max(float(share) for _, share in cells)
+    assert [int(shade) for shade, _ in cells] == pytest.approx([50 * float(s) / most for _, s in cells], abs=0.6), (
+        "from 0"
+    )
     assert panel.body.count('role="img"') == 2
     assert all(f">as {word}<" in panel.body for word in ("0", "1", "11"))
     assert json.loads(json.dumps(panel.data, allow_nan=False))["count"] == 5

@@ -51,8 +51,8 @@ def inspect(
         else:
             seen = insight.receptive_field(tagger, insight.strings(task, length, strings or 16), task=task.name)
             panel = report.receptive_field(seen)
-    title = f"Inside {found[0].path.name}"
-    lead = f"What its {checkpoint} checkpoint does with strings of its task. Below: how it was trained and tested."
+    title = f"Inside {found[0].experiment.model.name} on {task.name}"
+    lead = f"The {checkpoint} checkpoint of {found[0].path.name}. Below: how it was trained and tested."
     page = report.html(found, page_path(html), title=title, description=lead, panels=[panel]) if html else None
     if as_json:
         about = {"run": str(found[0].path), "view": view, "checkpoint": checkpoint}

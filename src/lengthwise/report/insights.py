@@ -25,7 +25,7 @@ def clusters(found: Clusters) -> Panel:
     rows |= {d.name + (f", {min(d.reach, found.length)} tokens" if d.reach else ""): d.sizes for d in found.depths}
     shares = [[size / sum(sizes) for size in sizes] for sizes in rows.values()]
     table = heat_map(
-        "Outputs of each depth by cluster", "", list(rows), names, shares, corner="share in %", percent=True
+        "Outputs of each depth by cluster", "", list(rows), names, shares, corner="share in %", low=0, percent=True
     )
     finding = _finding(found)
     noun = "cluster" if found.count == 1 else "clusters"
