@@ -53,16 +53,23 @@ class Chosen(nn.Module):
         """The chunk in use."""
         return self.trees[int(self.choice.argmax())].chunk
 
-    def forward(self, x: Tensor, where: Where, last: bool = False, cache: LengthwiseCache | None = None) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        where: Where,
+        last: bool = False,
+        cache: LengthwiseCache | None = None,
+        tokens: Tensor | None = None,
+    ) -> Tensor:
         """(B,T,D), or in training (N,B,T,D), for the head to be applied to each."""
         if cache is not None:
             raise Error(self.uncached)
         if not self.training:
-            return self._tree(self.trees[int(self.choice.argmax())], x, where, last)
-        return torch.stack([self._tree(tree, x, where, last) for tree in self.trees])
+            return self._tree(self.trees[int(self.choice.argmax())], x, where, last, tokens)
+        return torch.stack([self._tree(tree, x, where, last, tokens) for tree in self.trees])
 
-    def _tree(self, tree: Adaptive, x: Tensor, where: Where, last: bool) -> Tensor:
-        return tree(x, replace(where, chunk=tree.chunk), last)
+    def _tree(self, tree: Adaptive, x: Tensor, where: Where, last: bool, tokens: Tensor | None) -> Tensor:
+        return tree(x, replace(where, chunk=tree.chunk), last, tokens=tokens)
 
     def mix(self, logits: Tensor) -> Tensor:
         """(N,B,T,S) logits of all trees to the (B,T,S) logarithm of their mixture."""

@@ -34,6 +34,7 @@ from torch import Tensor, nn
 from ..errors import Error
 from ..mixers import Where
 from ..mixers.base import from_end
+from . import sharing
 from .cache import LengthwiseCache
 from .rows import align_right, last_real, sequence_lengths
 
@@ -62,7 +63,14 @@ class Fixed(nn.Module):
         super().__init__()
         self.layers = nn.ModuleList(layers)
 
-    def forward(self, x: Tensor, where: Where, last: bool = False, cache: LengthwiseCache | None = None) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        where: Where,
+        last: bool = False,
+        cache: LengthwiseCache | None = None,
+        tokens: Tensor | None = None,
+    ) -> Tensor:
         if cache is not None:
             cache.extend(where)
         x = _pass(self.layers, x, where, 0, cache)
@@ -85,12 +93,22 @@ class Adaptive(nn.Module):
         if pad_tokens and not self.shortens:
             raise Error("adaptive depth: pad_tokens is for sliding-dilated mixers alone. Leave it out.")
         self.uncached = _uncached(by, pad_tokens)
+        # With more layers a node reads past its own children, and pads that are tokens differ by what follows them.
+        self.shares = self.shortens and len(layers) == 1 and not pad_tokens
 
-    def forward(self, x: Tensor, where: Where, last: bool = False, cache: LengthwiseCache | None = None) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        where: Where,
+        last: bool = False,
+        cache: LengthwiseCache | None = None,
+        tokens: Tensor | None = None,
+    ) -> Tensor:
+        """`tokens` (B,T): given where `x` is a function of them alone, so that equal ones can be computed once."""
         if cache is not None:
             return self._go_on(x, where, last, cache)
         if self.shortens and (last or (self.pad_tokens and x.shape[1] == 1)):
-            return self._last(x, where)
+            return self._last(x, where, tokens)
         if self.pad_tokens:
             raise Error(
                 f"adaptive depth: with pad_tokens (the official reading of padding) only the last position has an "
@@ -114,24 +132,41 @@ class Adaptive(nn.Module):
         """The answers so far, replaced where group `level` is within a token's depth."""
         return x if n is None or level == 0 else torch.where((n > self.chunk**level)[..., None], x, answer)
 
-    def _last(self, x: Tensor, where: Where) -> Tensor:
+    def _last(self, x: Tensor, where: Where, tokens: Tensor | None) -> Tensor:
         C, depth = self.chunk, groups(x.shape[1], self.chunk)
         n = None
         if not where.plain:
+            if tokens is not None:
+                tokens = align_right(tokens[..., None], where)[0][..., 0]
             x, where = align_right(x, where)
             n = where.positions[:, -1:] + 1
+        nodes = None
+        if tokens is not None and self.shares and where.segments is None and sharing.possible(x):
+            nodes = sharing.leaves(x, tokens, where)
         answer = x[:, -1:]
         for level in range(depth):
-            if self.pad_tokens:
-                x, where = _pad_to_chunks(x, where, C)
-            kept = from_end(x.shape[1], C)
-            for layer in self.layers[:-1]:
-                x = layer(x, where)
-            x = self.layers[-1](x, where, stride=C)
-            where = where.pick(kept)
-            where = replace(where, positions=where.positions.div(C, rounding_mode="floor"))
-            answer = self._deeper(answer, x[:, -1:], n, level)
+            above = nodes and sharing.grouped(nodes, C, self.layers[0])
+            if above:
+                nodes, deeper = above, above.last
+            else:
+                if nodes:
+                    x, where, nodes = nodes.all, nodes.where, None
+                x, where = self._climb(x, where)
+                deeper = x[:, -1:]
+            answer = self._deeper(answer, deeper, n, level)
         return answer
+
+    def _climb(self, x: Tensor, where: Where) -> tuple[Tensor, Where]:
+        """One group, and of its outputs every C-th, counted from the end."""
+        C = self.chunk
+        if self.pad_tokens:
+            x, where = _pad_to_chunks(x, where, C)
+        kept = from_end(x.shape[1], C)
+        for layer in self.layers[:-1]:
+            x = layer(x, where)
+        x = self.layers[-1](x, where, stride=C)
+        where = where.pick(kept)
+        return x, replace(where, positions=where.positions.div(C, rounding_mode="floor"))
 
     def _go_on(self, x: Tensor, where: Where, last: bool, cache: LengthwiseCache) -> Tensor:
         """These tokens after those of the cache. When a group opens, all tokens so far pass it first."""

@@ -92,7 +92,8 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
         where = _where(input_ids, attention_mask, segment_ids, self.pad, cache)
         last = isinstance(logits_to_keep, int) and logits_to_keep == 1
         x = self._read(input_ids, where)
-        x = self.depth(x, where, last, cache)
+        alone = not self.position.at_input and not (self.training and self.config.dropout)
+        x = self.depth(x, where, last, cache, input_ids if alone else None)
         if not last:
             x = x[..., -logits_to_keep:, :] if isinstance(logits_to_keep, int) else x[..., logits_to_keep, :]
         logits = self.head(self.norm(x))
@@ -217,7 +218,9 @@ def _depth(config: LengthwiseConfig) -> Fixed | Adaptive | Chosen:
     largest = max(chunk, default=0) if isinstance(chunk, list) else chunk
     for layer in layers:
         if getattr(layer.mixer, "chunk", largest) != largest:
-            raise Error(f"mixer and depth must have one (largest) chunk, got {layer.mixer.chunk} and {largest}.")
+            raise Error(
+                f"mixer and depth must have one chunk, got {layer.mixer.chunk} and {chunk} (of several, the largest)."
+            )
     if not isinstance(chunk, list):
         return Adaptive(layers, chunk, spec["by"], spec["pad_tokens"])
     if spec["pad_tokens"]:

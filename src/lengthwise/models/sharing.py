@@ -1,0 +1,88 @@
+"""Equal subtrees once: what the short way to the last position need not compute again.
+
+With one layer a group, a node of RegularGPT's tree is a function of its C children alone, and a leaf of its token. Over
+a small vocabulary most of the lower nodes are the same: PARITY has four different pairs of bits, however many strings
+are read. So nodes are kept as a table of the different ones and an index into it,
+
+    node[b, i] = table[index[b, i]],        table' = layer(the different C-tuples of indices)
+
+until most tuples differ. Values are the same, and gradients too, for those of equal nodes add up in the table.
+
+Shapes: B batch, n nodes a row, N different nodes, M different tuples, C chunk, D model width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..mixers import Where
+from ..mixers.base import from_end
+
+WORTH = 0.5
+"""Tuples are looked up while fewer than this share of them differ."""
+INTEGERS = 2**62
+
+
+class Nodes(NamedTuple):
+    """Nodes by their table."""
+
+    table: Tensor
+    """(N,D)"""
+    ids: Tensor
+    """(B,n), -1 before the first token."""
+    where: Where
+
+    @property
+    def last(self) -> Tensor:
+        """(B,1,D)"""
+        return F.embedding(self.ids[:, -1:], self.table)
+
+    @property
+    def all(self) -> Tensor:
+        """(B,n,D)"""
+        return F.embedding(self.ids.clamp(min=0), self.table)
+
+
+def possible(x: Tensor) -> bool:
+    """Whether looking at the tokens is allowed, and cheaper than what it saves: a GPU would wait for it."""
+    mapped = torch._C._functorch.maybe_current_level() is not None  # pyright: ignore[reportAttributeAccessIssue]
+    return x.device.type == "cpu" and not torch.compiler.is_compiling() and not mapped
+
+
+def leaves(x: Tensor, tokens: Tensor, where: Where) -> Nodes:
+    """Embedded tokens, every different one once. Where a row has padding, it is on the left."""
+    kinds, index = tokens.unique(return_inverse=True)
+    # Any occurrence of a token can stand for all of them.
+    some = index.new_empty(len(kinds)).scatter_(0, index.flatten(), torch.arange(index.numel(), device=x.device))
+    table = x.flatten(0, 1)[some]
+    return Nodes(table, index if where.plain else index.masked_fill(where.positions < 0, -1), where)
+
+
+def grouped(nodes: Nodes, chunk: int, layer: Callable[..., Tensor]) -> Nodes | None:
+    """The nodes one group up, or None when it is not worth it."""
+    N, n = len(nodes.table), nodes.ids.shape[1]
+    if (N + 1) ** chunk >= INTEGERS:
+        return None
+    ids = F.pad(nodes.ids, (-n % chunk, 0), value=-1)
+    places = (N + 1) ** torch.arange(chunk - 1, -1, -1, device=ids.device)
+    codes = ((ids.unflatten(1, (-1, chunk)) + 1) * places).sum(-1)
+    tuples, up = codes.unique(return_inverse=True)
+    if len(tuples) > WORTH * codes.numel():
+        return None
+    children = tuples[:, None] // places % (N + 1) - 1
+
+    absent = (children < 0).sum(1, keepdim=True)
+    where = Where(torch.arange(chunk, device=ids.device) - absent, pad=nodes.where.pad, chunk=nodes.where.chunk)
+    if bool(absent.any()):
+        where = replace(where, valid=children >= 0)
+    table = layer(F.embedding(children.clamp(min=0), nodes.table), where, stride=chunk)[:, 0]
+
+    above = nodes.where.pick(from_end(n, chunk))
+    above = replace(above, positions=above.positions.div(chunk, rounding_mode="floor"))
+    return Nodes(table, up if above.plain else up.masked_fill(above.positions < 0, -1), above)
