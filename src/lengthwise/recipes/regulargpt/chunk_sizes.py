@@ -55,10 +55,10 @@ SETTINGS: dict[Scale, Setting] = {
         {},
     ),
     "laptop": Setting(
-        2,
+        1,
         12,
-        {"model.width": 64, "training.steps": 1500, "evaluation.samples": 64},
-        {"model.width": 128, "training.steps": 3000, "training.betas": (0.9, 0.98)},
+        {"model.width": 64, "training.steps": 1000, "evaluation.samples": 64},
+        {"model.width": 128, "training.steps": 1500, "training.betas": (0.9, 0.98)},
     ),
     "paper": Setting(
         3,

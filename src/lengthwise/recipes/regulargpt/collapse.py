@@ -48,7 +48,7 @@ SETTINGS: dict[Scale, Setting] = {
         100,
         {"model.width": 16, "training.batch": 8, "training.validation_samples": 16, "evaluation.samples": 4},
     ),
-    "laptop": Setting((300, 1000, 4000), (2, 3, 6), 2, 2000, {"model.width": 64, "evaluation.samples": 64}),
+    "laptop": Setting((300, 1500), (2,), 1, 2000, {"model.width": 64, "evaluation.samples": 64}),
     "paper": Setting(
         (2000, 10_000, 100_000),
         CHUNKS,

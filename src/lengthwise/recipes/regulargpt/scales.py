@@ -66,7 +66,7 @@ LAPTOP = [
             "evaluation.samples": 64,
         },
     ),
-    Rule("*", "transformer-xl", {"model.layers": 2, "training.steps": 1000}),
+    Rule("*", "transformer-xl", {"model.layers": 2, "training.steps": 1000, "seeds": 2}),
     Rule("*", "regular-gpt*", {"model.variant": "lengthwise"}),
     # At 1,500 steps of uniform lengths one RNN of three knew PARITY, and none Cycle Navigation.
     *[
@@ -79,8 +79,8 @@ LAPTOP = [
         {"seeds": 2, "training.curriculum": "growing", "training.betas": (0.9, 0.98)},
     ),
     Rule("modular-arithmetic", "rnn", {"training.steps": 4000}),
-    Rule("modular-arithmetic", "regular-gpt*", {"model.width": 128, "training.steps": 4000}),
-    Rule("modular-arithmetic", "regular-gpt C=2", {"training.steps": 12_000}),
+    Rule("modular-arithmetic", "regular-gpt*", {"model.width": 128, "training.steps": 3000}),
+    Rule("modular-arithmetic", "regular-gpt C=2", {"training.steps": 6000}),
 ]
 
 SMOKE = [
