@@ -24,8 +24,8 @@ from lengthwise.models.cache import LengthwiseCache
 
 THREADS, REPEATS, SEEDS = 2, 5, 5
 PARITY = {
-    "training.steps": 500,
-    "training.validate_every": 500,
+    "training.steps": 1000,
+    "training.validate_every": 1000,
     "training.validation_samples": 64,
     "evaluation.samples": 16,
 }
