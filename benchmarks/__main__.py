@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
-from . import population, tasks
+from . import population, sliding_dilated, tasks
 
 HERE = Path(__file__).parent
 
@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 def main() -> None:
     text = io.StringIO()
     consoles = [Console(), Console(file=text, width=100)]
-    for bench in (tasks, population):
+    for bench in (tasks, population, sliding_dilated):
         found = bench.table()
         for console in consoles:
             console.print(found)

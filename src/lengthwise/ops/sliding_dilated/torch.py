@@ -13,7 +13,7 @@ from .taps import by_taps
 
 FEW, FEW_IN_CHUNKS = 7, 16
 """From this many taps on matrix products are faster; where queries share no key they have less to gain."""
-LARGE, SLAB = 2**22, 2**21
+LARGE, SLAB = 2**21, 2**20
 """On a CPU, temporaries of more than LARGE numbers cost more in fresh pages than in arithmetic; SLAB fits a cache."""
 
 
@@ -38,10 +38,15 @@ def fast(
     rows = max(1, SLAB // (H * T * width))
     if B * H * T * width <= LARGE or rows >= B or q.device.type != "cpu" or torch.compiler.is_compiling():
         return run(q, k, v, bias, dilation, pad, positions, scale, stride)
-    parts = zip(q.split(rows), k.split(rows), v.split(rows), strict=True)
+    # Cut and joined in their order in memory; in another order each would be copied across.
+    turn = (lambda x: x.transpose(1, 2)) if q.stride(1) < q.stride(2) else (lambda x: x)
+    parts = zip(*(turn(x).split(rows) for x in (q, k, v)), strict=True)
     stands = [None] * -(-B // rows) if positions is None else positions.split(rows)
-    slabs = [run(*part, bias, dilation, pad, p, scale, stride) for part, p in zip(parts, stands, strict=True)]
-    return torch.cat(slabs)
+    slabs = [
+        turn(run(turn(a), turn(b), turn(c), bias, dilation, pad, p, scale, stride))
+        for (a, b, c), p in zip(parts, stands, strict=True)
+    ]
+    return turn(torch.cat(slabs))
 
 
 def _merged(bias: Tensor, n: int, padded: bool) -> Tensor:
