@@ -1,4 +1,8 @@
-"""Every benchmark, printed and written to `results.md`: `python -m benchmarks`, or `make bench`."""
+"""Every benchmark, or those named, printed and written to their sections of `results.md`.
+
+python -m benchmarks                  # all: `make bench`
+python -m benchmarks regular_gpt      # one; the other sections stay as they are
+"""
 
 from __future__ import annotations
 
@@ -6,33 +10,52 @@ import datetime
 import io
 import os
 import platform
+import re
+import sys
 from pathlib import Path
 
 import torch
 from rich.console import Console
 
-from . import population, sliding_dilated, tasks
+from . import population, regular_gpt, sliding_dilated, tasks
 
-HERE = Path(__file__).parent
+RESULTS = Path(__file__).parent / "results.md"
+BENCHES = {
+    "tasks": lambda: [tasks.table()],
+    "population": lambda: [population.table()],
+    "sliding_dilated": lambda: [sliding_dilated.table()],
+    "regular_gpt": regular_gpt.tables,
+}
+HEAD = (
+    "# Benchmarks\n\nWritten by `make bench`. Timings on a shared machine are noisy; read the ratios, "
+    "which are measured in turn.\n"
+)
 
 
-def main() -> None:
+def section(name: str) -> str:
+    """Run one and return its section."""
     text = io.StringIO()
-    consoles = [Console(), Console(file=text, width=100)]
-    for bench in (tasks, population, sliding_dilated):
-        found = bench.table()
+    consoles = [Console(), Console(file=text, width=110)]
+    for table in BENCHES[name]():
         for console in consoles:
-            console.print(found)
+            console.print(table)
     machine = (
         f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, torch {torch.__version__}"
     )
-    (HERE / "results.md").write_text(
-        "# Benchmarks\n\nWritten by `make bench` "
-        f"on {datetime.datetime.now(datetime.UTC):%Y-%m-%d} ({machine}).\n"
-        "Timings on a shared machine are noisy; read the ratios, which are measured in turn.\n\n"
-        f"```\n{text.getvalue().strip()}\n```\n"
-    )
+    date = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}"
+    return f"\n## {name}\n\n{date}, {machine}.\n\n```\n{text.getvalue().strip()}\n```\n"
+
+
+def main(asked: list[str]) -> None:
+    if unknown := set(asked) - set(BENCHES):
+        raise SystemExit(f"No benchmark {', '.join(sorted(unknown))}. Known: {', '.join(BENCHES)}.")
+    old = RESULTS.read_text() if RESULTS.exists() else ""
+    parts = re.findall(r"^## (\w+)$(.*?)(?=^## |\Z)", old, re.M | re.S)
+    found = {name: f"\n## {name}\n\n{text.strip()}\n" for name, text in parts if name in BENCHES}
+    for name in asked or BENCHES:
+        found[name] = section(name)
+        RESULTS.write_text(HEAD + "".join(found[name] for name in BENCHES if name in found))
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
