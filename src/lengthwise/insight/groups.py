@@ -2,14 +2,14 @@
 
 d_k is the least distance between two of k centres. While k is no more than the number of groups, k-means has only to
 part groups, and all its centres lie far apart; at the first k beyond it must cut a group in two, and d falls at once.
-So the number of groups is the k at which d_k / d_(k+1) is large and which parts its closest two groups well:
+So the number of groups is the first k at which d falls and k-means parts its closest two groups well:
 
-    fall_k  = d_k / d_(k+1)                            at least 1.5
+    fall_k  = d_k / d_(k+1)                            at least 1.6
     apart_k = least of |c_i - c_j| / (s_i + s_j)       at least 3;   s: root mean square along the line c_i - c_j
 
-A Gaussian cut in two has apart 1.3, a ring 2.2, an even line 1.7: those are one group. Of groups within groups the
-coarser count: the fewest k whose fall is enough. Distances between centres say little about how far noise spreads the
-points in other directions, which is what spoils silhouettes in a space of many dimensions.
+A Gaussian cut in two has apart 1.3, a ring 2.2, an even line 1.7: those are one group. Being the first, k counts the
+coarser of groups within groups. Distances between centres say little about how far noise spreads the points in other
+directions, which is what spoils silhouettes in a space of many dimensions.
 
 Shapes: N points, D dimensions, k groups.
 """
@@ -25,9 +25,7 @@ from torch import Tensor
 
 from ..seeds import generator
 
-FALL, APART = 1.5, 3.0
-SHARE, ENOUGH = 0.75, 1.75
-"""A fall is enough if it is this share of the greatest there is, or if it is this great."""
+FALL, APART = 1.6, 3.0
 SAMPLE = 2000
 """The number of groups is found on so many of the points."""
 RESTARTS, STEPS, CANDIDATES = 10, 60, 4
@@ -57,9 +55,7 @@ def groups(points: Tensor, most: int = 12, seed: int = 0) -> Groups:
     # Fewer than four points a group are no evidence of one.
     parts = [_k_means(sample, k, draw) for k in range(2, min(most + 1, len(sample) // 4) + 1)]
     profile = _profile(sample, parts)
-    good = [(k, fall) for k, fall, apart in profile if fall >= FALL and apart >= APART]
-    enough = min(ENOUGH, SHARE * max((fall for _, fall in good), default=math.inf))
-    count = next((k for k, fall in good if fall >= enough), 1)
+    count = next((k for k, fall, apart in profile if fall >= FALL and apart >= APART), 1)
     centres = parts[count - 2] if count > 1 else flat.mean(0, keepdim=True)
     assert centres is not None
     members = torch.cdist(flat, centres).argmin(1)
