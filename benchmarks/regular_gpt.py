@@ -7,6 +7,7 @@ Before anything is timed, the two things timed must agree.
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 import time
@@ -45,9 +46,13 @@ def ratio(slow: Callable[[], object], fast: Callable[[], object], repeats: int =
     return median(f for _, f in pairs), median(s / f for s, f in pairs)
 
 
-def model(**options) -> LengthwiseForCausalLM:
+def model(shared: bool = True, **options) -> LengthwiseForCausalLM:
+    """`shared`: compute equal subtrees once, as it does by itself; bits have many."""
     torch.manual_seed(0)
-    return LengthwiseForCausalLM(presets.regular_gpt(2, 2, **options))
+    net = LengthwiseForCausalLM(presets.regular_gpt(2, 2, **options))
+    if not shared:
+        net.depth.shares = False
+    return net
 
 
 def tokens(batch: int, length: int) -> Tensor:
@@ -69,17 +74,29 @@ def answer(net: nn.Module, text: Tensor, keep: int) -> Tensor:
 
 def last_position() -> Table:
     found = Table(title="RegularGPT: every position / the last alone, width 64, C=2, K=1")
-    for column in ("what", "batch", "T", "ms, last alone", "ratio", "at least"):
+    for column in ("what", "equal subtrees", "batch", "T", "ms, last alone", "ratio", "at least"):
         found.add_column(column)
-    net = model()
-    for what, batch, length, least in [("training step", 16, 512, 5), ("inference", 4, 4096, 8)]:
-        text = tokens(batch, length)
+    for what, batch, length, least, shared in [
+        ("training step", 16, 512, 5, False),
+        ("training step", 16, 512, 5, True),
+        ("inference", 4, 4096, 8, False),
+        ("inference", 4, 4096, 8, True),
+    ]:
+        net, text = model(shared), tokens(batch, length)
         torch.testing.assert_close(answer(net, text, 1), answer(net, text, 0), rtol=1e-4, atol=1e-4)
         if what == "inference":
             once, times = ratio(lambda: answer(net, text, 0), lambda: answer(net, text, 1))  # noqa: B023
         else:
             once, times = ratio(step(net, text, 0), step(net, text, 1))
-        found.add_row(what, str(batch), f"{length:,}", f"{1000 * once:.1f}", f"{times:.1f}", str(least))
+        found.add_row(
+            what,
+            "once" if shared else "each",
+            str(batch),
+            f"{length:,}",
+            f"{1000 * once:.1f}",
+            f"{times:.1f}",
+            str(least),
+        )
     return found
 
 
@@ -87,7 +104,7 @@ MILLION = """
 import sys, time, torch
 from benchmarks.regular_gpt import answer, model, tokens
 torch.set_num_threads({threads})
-net, text = model().eval(), tokens(1, int(sys.argv[1]))
+net, text = model(sys.argv[2] == "once").eval(), tokens(1, int(sys.argv[1]))
 answer(net, text, 1)
 times = []
 for _ in range(3):
@@ -101,12 +118,12 @@ print(min(times), int(peak.split()[1]) / 2**20)
 
 def million() -> Table:
     found = Table(title="RegularGPT: one answer about a long text, width 64, C=2, a process of its own each")
-    for column in ("tokens", "seconds", "microseconds a token", "GiB resident", "at most"):
+    for column in ("tokens", "equal subtrees", "seconds", "microseconds a token", "GiB resident", "at most"):
         found.add_column(column)
-    for length in (100_000, 300_000, 1_000_000):
-        run = [sys.executable, "-c", MILLION.format(threads=THREADS), str(length)]
+    for length, how in itertools.product((100_000, 300_000, 1_000_000), ("each", "once")):
+        run = [sys.executable, "-c", MILLION.format(threads=THREADS), str(length), how]
         once, gib = map(float, subprocess.run(run, capture_output=True, text=True, check=True).stdout.split())
-        found.add_row(f"{length:,}", f"{once:.3f}", f"{1e6 * once / length:.3f}", f"{gib:.2f}", "4")
+        found.add_row(f"{length:,}", how, f"{once:.3f}", f"{1e6 * once / length:.3f}", f"{gib:.2f}", "4")
     return found
 
 

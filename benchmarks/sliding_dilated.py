@@ -21,7 +21,7 @@ from torch import Tensor
 
 from lengthwise.ops import sliding_dilated_attention
 
-THREADS, ROUNDS, TURN = 2, 5, 0.2
+THREADS, ROUNDS, TURN = 2, 3, 0.2
 SETTINGS = [
     # chunk, level, T, B, H, d, and how many times faster is promised
     (2, 6, 2048, 8, 8, 8, 40),

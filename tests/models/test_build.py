@@ -78,6 +78,8 @@ def test_presets_take_their_settings_and_no_others():
         ("gru", {"width": None}, "width must be a whole number, got None"),
         ("rnn", {"dropout": "0.1"}, "dropout must be a number, got '0.1'"),
         ("rnn", {"dropout": False}, "dropout must be a number, got False"),
+        ("rnn", {"dropout": 1.5}, "dropout is a probability, from 0 to below 1, got 1.5"),
+        ("regular-gpt", {"embedding_scale": 0.0}, "embedding_scale must be a finite number above 0, got 0.0"),
         ("regular-gpt", {"biases": "no"}, "biases must be True or False, got 'no'"),
         ("regular-gpt", {"missing": "drip"}, "Unknown missing of model 'regular-gpt' 'drip'. Did you mean 'drop'"),
         ("transformer", {"position": 3}, "Unknown position of model 'transformer' '3'. Known: learned, none"),

@@ -130,6 +130,20 @@ def test_generate_goes_on_from_a_returned_cache():
     assert torch.equal(more.sequences, model.generate(tokens, max_new_tokens=14, **common).sequences)
 
 
+@pytest.mark.parametrize("name", ["regular-gpt", "lstm"])
+def test_a_cache_begun_in_inference_mode_goes_on_outside_of_it(name):
+    model, tokens, cache = make(name), torch.randint(0, 5, (2, 12)), LengthwiseCache()
+    with torch.no_grad():
+        whole = model(tokens).logits
+    with torch.inference_mode():
+        for part in tokens[:, :10].split(5, 1):
+            model(part, past_key_values=cache)
+    with torch.no_grad():
+        for t in (10, 11):
+            logits = model(tokens[:, t : t + 1], past_key_values=cache).logits
+            torch.testing.assert_close(logits, whole[:, t : t + 1], rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("name", [n for n in CACHED if n != "lstm"])
 def test_rewinding(name):
     model, tokens = make(name), torch.randint(0, 5, (2, 33))

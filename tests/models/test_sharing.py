@@ -32,22 +32,24 @@ def both(monkeypatch, call):
     for on in (True, False):
         nodes = 0
 
-        def count(module, inputs):
+        def count(x):
             nonlocal nodes
-            nodes += inputs[0].shape[0] * inputs[0].shape[1]
+            nodes += x.shape[0] * x.shape[1]
 
         with monkeypatch.context() as patch:
             if not on:
-                patch.setattr(sharing, "possible", lambda x: False)
+                patch.setattr(sharing, "possible", lambda *_: False)
             counted.append((*call(count), nodes))
     return counted
 
 
 def run(model, tokens, mask=None):
     def call(count):
-        hook = model.depth.layers[0].register_forward_pre_hook(count)
+        layer = model.depth.layers[0]
+        forward = layer.forward
+        layer.forward = lambda x, *args, **kwargs: (count(x), forward(x, *args, **kwargs))[1]
         logits = model(tokens, attention_mask=mask, logits_to_keep=1).logits
-        hook.remove()
+        del layer.forward
         weights = torch.arange(logits.numel()).view_as(logits).cos()
         gradients = torch.autograd.grad((logits * weights).sum(), list(model.parameters()), allow_unused=True)
         return logits, gradients
@@ -98,6 +100,18 @@ def test_a_small_vocabulary_costs_a_few_nodes(monkeypatch):
 )
 def test_where_equal_tokens_are_not_equal_nodes_nothing_is_shared(options, monkeypatch):
     model, tokens = make(chunk=2, **options).train(), torch.randint(0, 2, (16, 32))
+    monkeypatch.setattr(sharing, "leaves", lambda *_: pytest.fail("shared"))
+    model(tokens, logits_to_keep=1)
+
+
+@pytest.mark.parametrize("kind", ["hook on a map", "hook on the embedding", "dropout inside"])
+def test_where_a_stranger_may_treat_equal_nodes_unequally_nothing_is_shared(kind, monkeypatch):
+    model, tokens = make(chunk=2).train(), torch.randint(0, 2, (16, 32))
+    if kind == "dropout inside":
+        model.depth.layers[0].up = torch.nn.Sequential(model.depth.layers[0].up, torch.nn.Dropout(0.5))
+    else:
+        at = model.embedding if "embedding" in kind else model.depth.layers[0].mixer.qkv
+        at.register_forward_hook(lambda module, inputs, y: y + torch.randn_like(y))
     monkeypatch.setattr(sharing, "leaves", lambda *_: pytest.fail("shared"))
     model(tokens, logits_to_keep=1)
 

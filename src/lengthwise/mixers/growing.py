@@ -34,7 +34,8 @@ class Growing:
             # Written into in place, a tensor would be wrong for the backward pass of an earlier step.
             self.buffer, self.room = torch.cat([self.value, x], self.dim), 0
         else:
-            if end > self.room:
+            # What was kept in inference mode cannot be written into outside of it.
+            if end > self.room or (self.buffer.is_inference() and not torch.is_inference_mode_enabled()):
                 size = list(self.buffer.shape)
                 size[self.dim] = 2 * end
                 larger = self.buffer.new_empty(size)

@@ -6,6 +6,7 @@ LengthwiseConfig(vocab_size=2, mixer={"name": "softmax", "heads": 8}, depth={"na
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from math import inf
 from typing import Any
 
 from transformers import PreTrainedConfig
@@ -82,6 +83,10 @@ class LengthwiseConfig(PreTrainedConfig):
         for name in ("vocab_size", "width"):
             if getattr(self, name) < 1:
                 raise Error(f"{name} must be at least 1, got {getattr(self, name)}.")
+        if not 0 <= self.dropout < 1:
+            raise Error(f"dropout is a probability, from 0 to below 1, got {self.dropout}.")
+        if not 0 < self.embedding_scale < inf:
+            raise Error(f"embedding_scale must be a finite number above 0, got {self.embedding_scale}.")
         if self.tie_word_embeddings and self.outputs != self.vocab_size:
             raise Error(
                 f"tie_word_embeddings needs num_outputs = vocab_size, got {self.outputs} and {self.vocab_size}. "

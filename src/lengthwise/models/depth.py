@@ -141,7 +141,7 @@ class Adaptive(nn.Module):
             x, where = align_right(x, where)
             n = where.positions[:, -1:] + 1
         nodes = None
-        if tokens is not None and self.shares and where.segments is None and sharing.possible(x):
+        if tokens is not None and self.shares and where.segments is None and sharing.possible(x, self.layers[0]):
             nodes = sharing.leaves(x, tokens, where)
         answer = x[:, -1:]
         for level in range(depth):

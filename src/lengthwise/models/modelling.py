@@ -92,7 +92,8 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
         where = _where(input_ids, attention_mask, segment_ids, self.pad, cache)
         last = isinstance(logits_to_keep, int) and logits_to_keep == 1
         x = self._read(input_ids, where)
-        alone = not self.position.at_input and not (self.training and self.config.dropout)
+        drawn = (self.training and self.config.dropout) or self.embedding._forward_hooks
+        alone = not self.position.at_input and not drawn
         x = self.depth(x, where, last, cache, input_ids if alone else None)
         if not last:
             x = x[..., -logits_to_keep:, :] if isinstance(logits_to_keep, int) else x[..., logits_to_keep, :]

@@ -19,7 +19,8 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.modules.dropout import _DropoutNd
 
 from ..mixers import Where
 from ..mixers.base import from_end
@@ -49,10 +50,17 @@ class Nodes(NamedTuple):
         return F.embedding(self.ids.clamp(min=0), self.table)
 
 
-def possible(x: Tensor) -> bool:
-    """Whether looking at the tokens is allowed, and cheaper than what it saves: a GPU would wait for it."""
+def possible(x: Tensor, layer: nn.Module) -> bool:
+    """Whether one may look at the tokens, and equal subtrees are equal; on a GPU it would cost more than it saves."""
     mapped = torch._C._functorch.maybe_current_level() is not None  # pyright: ignore[reportAttributeAccessIssue]
-    return x.device.type == "cpu" and not torch.compiler.is_compiling() and not mapped
+    if x.device.type != "cpu" or mapped or torch.compiler.is_compiling() or torch.jit.is_tracing():
+        return False
+    # What draws at random, or is somebody's hook, may treat equal nodes unequally.
+    return not any(m._forward_hooks or m._forward_pre_hooks or _draws(m) for m in layer.modules())
+
+
+def _draws(module: nn.Module) -> bool:
+    return module.training and isinstance(module, _DropoutNd) and module.p > 0
 
 
 def leaves(x: Tensor, tokens: Tensor, where: Where) -> Nodes:
