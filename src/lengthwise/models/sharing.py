@@ -53,7 +53,8 @@ class Nodes(NamedTuple):
 def possible(x: Tensor, layer: nn.Module) -> bool:
     """Whether one may look at the tokens, and equal subtrees are equal; on a GPU it would cost more than it saves."""
     mapped = torch._C._functorch.maybe_current_level() is not None  # pyright: ignore[reportAttributeAccessIssue]
-    if x.device.type != "cpu" or mapped or torch.compiler.is_compiling() or torch.jit.is_tracing():
+    traced = torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None
+    if x.device.type != "cpu" or mapped or traced:
         return False
     # What draws at random, or is somebody's hook, may treat equal nodes unequally.
     return not any(m._forward_hooks or m._forward_pre_hooks or _draws(m) for m in layer.modules())
