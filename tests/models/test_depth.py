@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lengthwise.models import LengthwiseConfig, LengthwiseForCausalLM, presets
+from lengthwise.models import LengthwiseConfig, LengthwiseForCausalLM, depth, presets
 from lengthwise.models.depth import groups
 
 BATCHED = {
@@ -64,6 +64,23 @@ def test_mixers_that_do_not_dilate_take_the_dense_way_to_the_last_position(mixer
         last = model(tokens, attention_mask=mask, logits_to_keep=1).logits[:, 0]
         for i, part in enumerate([slice(4, None), slice(6)]):
             torch.testing.assert_close(last[i], model(tokens[i : i + 1, part]).logits[0, -1])
+
+
+@pytest.mark.parametrize("missing", ["learned-pad", "drop"])
+@pytest.mark.parametrize("C", [2, 3])
+def test_a_long_text_climbs_in_pieces(C, missing, monkeypatch):
+    model = make(presets.regular_gpt(5, 4, width=8, heads=2, chunk=C, missing=missing))
+    model.depth.shares = False
+    monkeypatch.setattr(depth, "PIECE", 32)
+    with torch.no_grad():
+        for T in (1, 31, 32, 33, 54, 64, 65, 100, 127, 128, 129, 200, 243, 257):
+            tokens, sizes = torch.randint(0, 5, (1, T)), []
+            climb = model.depth._climb
+            model.depth._climb = lambda x, where: (sizes.append(x.shape[1]), climb(x, where))[1]  # noqa: B023
+            found = model(tokens, logits_to_keep=1).logits
+            del model.depth._climb
+            torch.testing.assert_close(found, model(tokens).logits[:, -1:], rtol=1e-12, atol=1e-12)
+            assert max(sizes) <= 64
 
 
 def test_last_position_has_the_dense_gradients():

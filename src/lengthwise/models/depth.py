@@ -39,6 +39,8 @@ from .cache import LengthwiseCache
 from .rows import align_right, last_real, sequence_lengths
 
 By = Literal["sequence", "position"]
+PIECE = 2**15
+"""Tokens whose way up fits a cache; in larger steps fresh memory costs as much as arithmetic."""
 
 
 def groups(length: int, chunk: int) -> int:
@@ -144,17 +146,39 @@ class Adaptive(nn.Module):
         if tokens is not None and self.shares and where.segments is None and sharing.possible(x, self.layers[0]):
             nodes = sharing.leaves(x, tokens, where)
         answer = x[:, -1:]
-        for level in range(depth):
+        level = 0
+        while level < depth:
             above = nodes and sharing.grouped(nodes, C, self.layers[0])
             if above:
-                nodes, deeper = above, above.last
+                nodes, deeper, up = above, above.last, 1
             else:
                 if nodes:
                     x, where, nodes = nodes.all, nodes.where, None
-                x, where = self._climb(x, where)
+                x, where, up = self._climb_far(x, where)
                 deeper = x[:, -1:]
             answer = self._deeper(answer, deeper, n, level)
+            level += up
         return answer
+
+    def _climb_far(self, x: Tensor, where: Where) -> tuple[Tensor, Where, int]:
+        """One group or, of a long text, as many as a piece of it that stays in the cache can climb alone."""
+        C, T, up = self.chunk, x.shape[1], 1
+        while x.shape[0] * C ** (up + 1) <= PIECE:
+            up += 1
+        apart = len(self.layers) == 1 and not self.pad_tokens and where.plain and not torch.is_grad_enabled()
+        if 2 * C**up > T or x.shape[0] * T < 2 * PIECE or not apart:
+            return *self._climb(x, where), 1
+        tops = []
+        for end in range(T, 0, -(C**up)):
+            part = slice(max(0, end - C**up), end)
+            # Positions of a plain row are its indices, and the first piece is the only one with tokens missing.
+            piece, here = x[:, part], replace(where, positions=where.positions[:, : part.stop - part.start])
+            for _ in range(up):
+                piece, here = self._climb(piece, here)
+            tops.append(piece)
+        kept = where.pick(from_end(T, C**up))
+        kept = replace(kept, positions=kept.positions.div(C**up, rounding_mode="floor"))
+        return torch.cat(tops[::-1], 1), kept, up
 
     def _climb(self, x: Tensor, where: Where) -> tuple[Tensor, Where]:
         """One group, and of its outputs every C-th, counted from the end."""
