@@ -5,7 +5,7 @@ With two taps the softmax is the sigmoid of a difference, and one product does f
     w[m] = sigmoid(q[m] · (k[m - D] - k[m]) / sqrt(d) + r[1] - r[0]),    y[m] = v[m] + w[m] (v[m - D] - v[m])
 
 Shapes: as in the package; a layer hands over (B,T,H,d) with two axes swapped in the shape but not in memory, and
-everything is several times slower when an operand's order in memory differs, so all work is done in the queries' order.
+work costs twice as much where the operands differ in their order in memory, so all is done in that of the queries.
 """
 
 from __future__ import annotations
