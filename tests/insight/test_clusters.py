@@ -67,9 +67,9 @@ def test_points_are_the_outputs_in_their_plane():
 
 
 def test_distance_and_radius_by_hand(monkeypatch):
-    """Three clusters at 0, 10 and 22, the middle one wider, in the outputs of two blocks."""
+    """Three clusters at 0, 10 and 20, the middle one wider, in the outputs of two blocks."""
     offsets = torch.tensor([-1.0, 1.0, -1.0, 1.0]).repeat(10)
-    outputs = torch.stack([0.1 * offsets, 10 + 0.5 * offsets, 22 + 0.1 * offsets], 1).reshape(2, 1, 60, 1)
+    outputs = torch.stack([0.1 * offsets, 10 + 0.5 * offsets, 20 + 0.1 * offsets], 1).reshape(2, 1, 60, 1)
     read = [
         Block(f"b{i}", output, torch.arange(60), None) for i, output in enumerate(torch.cat([outputs, 0 * outputs], 3))
     ]

@@ -84,6 +84,14 @@ def test_grains_on_one_side_alone():
     assert found.count == 2
 
 
+@pytest.mark.parametrize("k", [2, 3, 4, 6])
+def test_groups_in_a_row(k):
+    points = 10.0 * (torch.arange(k * 100) % k)[:, None] + torch.randn(
+        k * 100, 1, generator=torch.Generator().manual_seed(0)
+    )
+    assert groups(points).count == k
+
+
 def test_groups_without_any_spread():
     points = torch.eye(6).repeat(40, 1)
     found = groups(points)

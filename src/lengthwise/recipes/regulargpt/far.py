@@ -131,10 +131,10 @@ def _drawn(task: str, models: dict[str, list[Point]], asked: Asked) -> Panel:
     last = asked.lengths[-1]
     hold = [m for m, points in models.items() if points[-1].length == last and points[-1].mean >= HOLDS]
     said = f"Right on at least {100 * HOLDS:.0f}% at {last:,} tokens: {', '.join(hold) or 'none'}."
-    few = min(len(points[0].right) for points in models.values())
+    seeds = " or ".join(str(n) for n in sorted({len(points[0].right) for points in models.values()}))
     return lines(
         f"{task}, trained on 1–40",
-        f"{said} Mean accuracy of {few} seed{'s' if few > 1 else ''} a model, {asked.strings(asked.lengths[0])} "
+        f"{said} Mean accuracy of {seeds} seed{'' if seeds == '1' else 's'} a model, {asked.strings(asked.lengths[0])} "
         f"strings each at {asked.lengths[0]:,} tokens, {asked.strings(last)} at {last:,}; a line ends where the model "
         "guesses, or where its memory ends (see below).",
         "tokens",
