@@ -66,6 +66,19 @@ def test_mixers_that_do_not_dilate_take_the_dense_way_to_the_last_position(mixer
             torch.testing.assert_close(last[i], model(tokens[i : i + 1, part]).logits[0, -1])
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("dtype", "bound"), [(torch.float64, 1e-12), (torch.float32, 1e-5)])
+@pytest.mark.parametrize("K", [1, 2, 3])
+@pytest.mark.parametrize("C", [2, 3, 4, 5, 8])
+def test_last_position_equals_dense_at_every_length(C, K, dtype, bound):
+    model = make(presets.regular_gpt(5, 4, width=8, heads=2, chunk=C, thickness=K)).to(dtype)
+    with torch.no_grad():
+        for T in [*range(1, 71), 1000]:
+            tokens = torch.randint(0, 5, (2, T))
+            dense, last = model(tokens).logits[:, -1:], model(tokens, logits_to_keep=1).logits
+            torch.testing.assert_close(last, dense, rtol=bound, atol=bound)
+
+
 @pytest.mark.parametrize("missing", ["learned-pad", "drop"])
 @pytest.mark.parametrize("C", [2, 3])
 def test_a_long_text_climbs_in_pieces(C, missing, monkeypatch):
