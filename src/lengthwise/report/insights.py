@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from html import escape
 
@@ -85,7 +86,8 @@ def _finding(found: Clusters) -> str:
     text = f"{found.count} cluster{'s' * (found.count > 1)} among {sum(found.sizes):,} outputs"
     text += f" of {len(found.depths)} depths" if len(found.depths) > 1 else ""
     if found.distance is not None:
-        text += f"; the closest two centres are {found.distance / found.radius:.1f} times the widest's radius apart"
+        apart = found.distance / found.radius if found.radius else math.inf
+        text += f"; the closest two centres are {apart:.1f} times the widest's radius apart"
     text += "." if found.count < found.most else f"; more than {found.most} were not looked for."
     if found.truth is None:
         return text
