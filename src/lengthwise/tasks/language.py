@@ -72,6 +72,7 @@ class Language(Task):
         supervision = choice("supervision", supervision, SUPERVISION) if member else "prefix"
         self.supervision = supervision  # pyright: ignore[reportAttributeAccessIssue]
         self.kind = "class" if member else "set"
+        self.judged = "last" if member else "every"
         self.weights = None if probabilities is None else symbol_weights(name, self.vocabulary, probabilities)
         self.machine = self.language = machine
         accepts = torch.from_numpy(machine.accepts_state)

@@ -1,0 +1,102 @@
+"""What every task inherits: strings held out for the test, and rows of unequal length side by side."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from lengthwise import Error
+from lengthwise.tasks import Task
+from lengthwise.tasks.base import FRUITLESS, TEST_BLOCK
+
+
+class Digits(Task):
+    """Random digits; a string is kept for the test when its digits sum to a multiple of `modulus`."""
+
+    name, params, vocabulary, outputs = "digits", {}, tuple("0123456789"), 10
+
+    def __init__(self, modulus):
+        self.modulus = modulus
+        self.draws = []
+
+    def draw(self, length, batch, generator):
+        self.draws.append(batch)
+        return torch.randint(10, (batch, length), generator=generator)
+
+    def answer(self, tokens):
+        return tokens
+
+    def held_out(self, tokens):
+        return None if self.modulus is None else tokens.where(tokens < 10, 0).sum(1) % self.modulus == 0
+
+
+class Ragged(Digits):
+    """Rows of one to `length` digits, then padding (10)."""
+
+    vocabulary, padding = (*"0123456789", "."), 10
+
+    def draw(self, length, batch, generator):
+        tokens = super().draw(length, batch, generator)
+        ends = torch.randint(1, length + 1, (batch, 1), generator=generator)
+        tokens[torch.arange(length) >= ends] = 10
+        return tokens[:, : int(ends.max())]
+
+
+def seeded(seed):
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.mark.parametrize("kind", [Digits, Ragged])
+def test_training_and_test_share_no_string(kind):
+    task = kind(3)
+    train, test = task.sample(6, 500, seeded(0)), task.test_set(6, 500)
+    assert len(train.tokens) == len(test.tokens) == 500
+    assert not task.held_out(train.tokens).any()
+    assert task.held_out(test.tokens).all()
+    written = [{task.write(row) for row in batch.tokens} for batch in (train, test)]
+    assert not written[0] & written[1]
+
+
+def test_only_what_is_missing_is_drawn_again():
+    task = Digits(2)
+    task.sample(6, 64, seeded(0))
+    assert task.draws[0] == 64 > task.draws[1]
+    assert all(later <= earlier < 64 for earlier, later in zip(task.draws[1:], task.draws[2:], strict=False))
+    assert all(
+        torch.equal(a, b) for a, b in zip(task.sample(6, 9, seeded(1)), task.sample(6, 9, seeded(1)), strict=True)
+    )
+
+
+@pytest.mark.parametrize("kind", [Digits, Ragged])
+@pytest.mark.parametrize("modulus", [None, 7])
+def test_a_larger_test_set_begins_with_the_smaller(kind, modulus):
+    task = kind(modulus)
+    many = task.test_set(6, 3 * TEST_BLOCK)
+    for count in (1, 5, TEST_BLOCK + 3):
+        few = task.test_set(6, count)
+        width = few.tokens.shape[1]
+        assert torch.equal(few.tokens, many.tokens[:count, :width])
+        assert many.tokens[:count, width:].eq(Ragged.padding).all()
+
+
+def test_without_held_out_strings_nothing_is_drawn_twice():
+    task = Digits(None)
+    assert torch.equal(task.sample(6, 50, seeded(4)).tokens, torch.randint(10, (50, 6), generator=seeded(4)))
+    assert task.draws == [50]
+
+
+def test_rows_are_padded_to_the_longest_and_no_further():
+    task = Ragged(None)
+    joined = task.join([torch.tensor([[1, 2, 10, 10]]), torch.tensor([[3, 4, 5], [6, 10, 10]])])
+    assert joined.tolist() == [[1, 2, 10], [3, 4, 5], [6, 10, 10]]
+    assert [task.write(row) for row in joined] == ["12", "345", "6"]
+
+
+def test_a_split_that_leaves_a_side_empty_is_refused():
+    with pytest.raises(Error, match="no string for training: all are held out"):
+        Digits(1).sample(6, 4, seeded(0))
+    task = Digits(10**6)
+    task.held_out = lambda tokens: torch.zeros(len(tokens), dtype=torch.bool)
+    with pytest.raises(Error, match="no string for the test"):
+        task.test_set(6, 4)
+    assert len(task.draws) == FRUITLESS
