@@ -1,6 +1,7 @@
 """The numerics under the mixers. Every op is a folder: `reference.py` is the oracle, `torch.py` the fast form."""
 
 from .backend import BACKENDS, backend
+from .chain import chain_attention, solved_values
 from .sliding_dilated import sliding_dilated_attention
 
-__all__ = ["BACKENDS", "backend", "sliding_dilated_attention"]
+__all__ = ["BACKENDS", "backend", "chain_attention", "sliding_dilated_attention", "solved_values"]
