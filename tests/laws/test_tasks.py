@@ -137,6 +137,9 @@ NEXT = {
     "regex": ("regex", {"pattern": "(ab|ba)*"}, lambda w: re.fullmatch("(ab|ba)*", w), 2),
 }
 
+# Tasks with several answers at a place obey laws of their own, in tests/tasks.
+ELSEWHERE = {"reference-chains"}
+
 LANGUAGES = [k for k in CASES if re.match("d-|tomita|regex|machine", k)]
 
 
@@ -168,7 +171,7 @@ def number(task, answer):
 def test_every_registered_name_is_tested():
     tested = {name.split(":")[0] for name, *_ in CASES.values()}
     depths = {"d-3", "d-4"} | {n for n in tasks.available() if re.match(r"d-\d", n)}
-    assert set(tasks.available()) - depths <= tested
+    assert set(tasks.available()) - depths - ELSEWHERE <= tested
 
 
 @every()

@@ -2,12 +2,15 @@
 
 `uniform`: a possible length of the range, drawn by the step alone, so that all seeds of an experiment see the same
 lengths in the same order (and can be trained together, stacked).
+`log-uniform`: the same with P(n) proportional to 1/n, so that every doubling of the length is about as frequent.
 `growing`: half the steps have the longest length so far, the others one up to it; the longest grows by one possible
 length when the last `WINDOW` batches at it are right in `grow_at` of their strings.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from itertools import accumulate
 from typing import Any
 
 from ..errors import LengthError
@@ -15,6 +18,8 @@ from ..seeds import derive
 from .experiment import Training
 
 WINDOW = 8
+DRAWS = 1 << 53
+"""How finely log-uniform draws: as many steps as a float has between a half and 1."""
 
 
 class Uniform:
@@ -32,6 +37,16 @@ class Uniform:
 
     def restore(self, state: dict[str, Any]) -> None:
         pass
+
+
+class LogUniform(Uniform):
+    def __init__(self, lengths: list[int]):
+        super().__init__(lengths)
+        self.shares = list(accumulate(1 / n for n in lengths))
+
+    def length(self, step: int) -> int:
+        draw = derive("log-uniform", self.lengths, step) % DRAWS / DRAWS * self.shares[-1]
+        return self.lengths[min(bisect_right(self.shares, draw), len(self.lengths) - 1)]
 
 
 class Growing(Uniform):
@@ -69,4 +84,4 @@ def curriculum(training: Training, lengths: list[int]) -> Uniform:
     """The curriculum of a training over the possible `lengths` of its range."""
     if training.curriculum == "growing":
         return Growing(lengths, training.grow_from, training.grow_at)
-    return Uniform(lengths)
+    return {"uniform": Uniform, "log-uniform": LogUniform}[training.curriculum](lengths)

@@ -1,4 +1,4 @@
-"""Count right strings at every test length, in batches that fit the memory at hand.
+"""Score strings at every test length, in batches that fit the memory at hand.
 
 The strings of a length are a function of (task, length, seed) alone: every model is tested on the same ones.
 """
@@ -14,7 +14,7 @@ from torch import nn
 
 from ..errors import NonFiniteError
 from ..tasks.base import Batch, Task
-from .scoring import logits, loss, narrow, right
+from .scoring import asked, logits, loss, narrow, right
 
 TOKENS = 1 << 16
 HEADS = 8
@@ -46,7 +46,7 @@ def precision(name: str, device: torch.device) -> contextlib.AbstractContextMana
 
 def one_place(task: Task, batch: Batch) -> bool:
     """Whether the score needs the last position's logits alone."""
-    return task.kind == "class" and bool(batch.mask[:, -1].all())
+    return task.judged == "last" and bool(batch.mask[:, -1].all())
 
 
 @torch.no_grad()
@@ -58,15 +58,16 @@ def count_right(
     device: torch.device,
     autocast: str = "fp32",
     share: int = 1,
-) -> tuple[int, float]:
+) -> tuple[float, float]:
     """How many strings of `batch` are right, and the mean loss at the places they are judged by.
 
-    `share` processes share the machine's memory.
+    The count is whole unless a string can be right in part (judged "mean"). `share` processes share the machine's
+    memory.
     """
     last = one_place(task, batch)
     total, length = batch.tokens.shape
     size = batch_size(length, total, memory_free(device) // share)
-    correct, losses, at = 0, 0.0, 0
+    correct, losses, weights, at = 0, 0.0, 0, 0
     while at < total:
         piece = Batch(*(a[at : at + size].to(device) for a in batch))
         try:
@@ -83,11 +84,13 @@ def count_right(
                 f"The model's logits are not finite at length {length} of {task.name}. "
                 "Its weights or activations overflowed: lower training.lr, or test shorter lengths."
             )
-        asked = narrow(piece, last)
-        correct += int(right(found, asked, task).sum())
-        losses += float(loss(found, asked, task)) * len(piece.tokens)
+        judged = narrow(piece, last)
+        correct += right(found, judged, task).sum().item()
+        # Strings may be asked unequally much: a mean over all that is asked does not depend on the pieces.
+        weight = int(asked(judged, task).sum())
+        losses, weights = losses + float(loss(found, judged, task)) * weight, weights + weight
         at += len(piece.tokens)
-    return correct, losses / total
+    return correct, losses / weights
 
 
 def evaluate(
@@ -100,9 +103,9 @@ def evaluate(
     device: torch.device,
     autocast: str = "fp32",
     share: int = 1,
-    known: dict[str, int] | None = None,
-    after: Callable[[dict[str, int]], None] | None = None,
-) -> dict[str, int]:
+    known: dict[str, float] | None = None,
+    after: Callable[[dict[str, float]], None] | None = None,
+) -> dict[str, float]:
     """Right strings per length (a string, as in JSON). `known` ones are not tested again; `after` hears each."""
     correct = dict(known or {})
     tagger.eval()

@@ -39,7 +39,7 @@ class Training:
     """How to train. Lengths are the possible ones in `lengths[0]..lengths[1]`."""
 
     lengths: tuple[int, int] = (1, 40)
-    curriculum: Literal["uniform", "growing"] = "uniform"
+    curriculum: Literal["uniform", "log-uniform", "growing"] = "uniform"
     grow_from: int = 4
     """growing: the longest length at first, raised by one possible length when `grow_at` of the longest is right."""
     grow_at: float = 0.985

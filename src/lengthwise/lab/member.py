@@ -61,7 +61,7 @@ def build(experiment: Experiment, device: torch.device) -> tuple[tasks.Task, mod
         tagger = models.build(
             experiment.model.name,
             vocab_size=len(task.vocabulary),
-            num_outputs=task.outputs,
+            num_outputs=task.logits,
             settings=experiment.model.options,
         )
     return task, tagger.to(device, torch.float64 if experiment.training.precision == "fp64" else torch.float32)
@@ -89,7 +89,7 @@ class Member:
         self.best_weights: Tensors = {}
         self.stale = 0
         self.seconds = self.test_seconds = 0.0
-        self.scores: dict[str, dict[str, int]] = {}
+        self.scores: dict[str, dict[str, float]] = {}
         """Test scores so far, per checkpoint and length: filled after training, kept so that a kill loses none."""
 
     @property

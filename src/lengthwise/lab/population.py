@@ -55,7 +55,8 @@ def losses(members: Sequence[Member], batches: Sequence[Batch]) -> tuple[Tensor,
         call = lambda tokens, last: functional_call(tagger, (parameters, buffers), (tokens,), {"last": last})  # noqa: E731
         return judge(call, Batch(*batch))
 
-    stacked = [torch.stack(parts).to(first.device) for parts in zip(*batches, strict=True)]
+    alike = task.align(batches)
+    stacked = [torch.stack(parts).to(first.device) for parts in zip(*alike, strict=True)]
     with warnings.catch_warnings():
         # torch maps its fused attention by a loop on the CPU and says so; nothing can be done about it here.
         warnings.filterwarnings("ignore", "There is a performance drop", UserWarning)

@@ -148,7 +148,7 @@ def _finish(member: Member, directory: RunDirectory, job: Job) -> None:
     for which, weights in [("last", last)] if same else [("last", last), ("best", member.best_weights)]:
         load_weights(member.tagger.inner, weights)
 
-        def after(correct: dict[str, int], which: str = which) -> None:
+        def after(correct: dict[str, float], which: str = which) -> None:
             nonlocal saved
             if job.advance:
                 job.advance(member.experiment, len(correct), len(asked.lengths), 0.0, f"test {which}")
@@ -199,7 +199,7 @@ def groups(experiments: Sequence[Experiment], device: str) -> list[list[Experime
     found: dict[str, list[Experiment]] = {}
     for experiment in experiments:
         alike = experiment
-        if device.startswith("cuda") and experiment.training.curriculum == "uniform":
+        if device.startswith("cuda") and experiment.training.curriculum != "growing":
             alike = replace(experiment, seed=0, training=replace(experiment.training, lr=1.0))
         found.setdefault(alike.hash, []).append(experiment)
     return list(found.values())

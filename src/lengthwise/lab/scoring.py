@@ -1,8 +1,10 @@
-"""How an answer is judged: the loss that trains, and the count of strings that are right.
+"""How an answer is judged: the loss that trains, and the score of every string.
 
-Shapes: B batch, T tokens, S outputs. With (b, t) the asked places,
-`loss = Σ loss(b, t) / number of asked places`; a string is right when
-kind "class": its last asked place is right (the papers' score); kind "set": every asked place is, all bits of it.
+Shapes: B batch, T tokens, S outputs, E entries of a place (one, but for tasks that say otherwise).
+`loss = Σ loss(b, t, e) / number of asked entries`, over the entries (b, t, e) which exist at asked places.
+A place is right when its class is, or all bits of its set. By the task's `judged` a string scores
+"last": whether its last asked place is right; "every": whether every asked place is; "mean": the share of its asked
+entries that are right.
 """
 
 from __future__ import annotations
@@ -27,21 +29,40 @@ def narrow(batch: Batch, last: bool) -> Batch:
     return Batch(batch.tokens, batch.targets[:, -1:], batch.mask[:, -1:]) if last else batch
 
 
+def asked(batch: Batch, task: Task) -> Tensor:
+    """(B, T) or (B, T, E) booleans: what is asked."""
+    return batch.mask if task.entries == 1 else batch.mask[..., None] & (batch.targets >= 0)
+
+
+def by_entry(found: Tensor, task: Task) -> Tensor:
+    """(B, T, S) or (B, T, E, S) logits."""
+    return found if task.entries == 1 else found.unflatten(-1, (task.entries, task.outputs))
+
+
 def loss(found: Tensor, batch: Batch, task: Task) -> Tensor:
-    """Mean loss over the asked places; no data-dependent shapes, so that it can be stacked over a population."""
+    """Mean loss over what is asked; no data-dependent shapes, so that it can be stacked over a population."""
     if task.kind == "set":
         each = F.binary_cross_entropy_with_logits(found, batch.targets.to(found.dtype), reduction="none").mean(-1)
     else:
-        each = F.cross_entropy(found.transpose(1, 2), batch.targets, reduction="none")
-    asked = batch.mask.to(found.dtype)
-    return (each * asked).sum() / asked.sum()
+        # What is not asked may have no class, and its loss is not counted.
+        classes = batch.targets.clamp(min=0)
+        each = F.cross_entropy(by_entry(found, task).movedim(-1, 1), classes, reduction="none")
+    counted = asked(batch, task).to(found.dtype)
+    return (each * counted).sum() / counted.sum()
 
 
 def right(found: Tensor, batch: Batch, task: Task) -> Tensor:
-    """(B,) booleans: which strings are right."""
+    """(B,) the score of every string: a boolean, or a share in double precision where the task is judged "mean"."""
     if task.kind == "set":
         places = ((found > 0) == batch.targets).all(-1)
-        return (places | ~batch.mask).all(-1)
-    places = found.argmax(-1) == batch.targets
+    else:
+        places = by_entry(found, task).argmax(-1) == batch.targets
+    counted = asked(batch, task)
+    if task.judged == "mean":
+        counted = counted.flatten(1)
+        return (places.flatten(1) & counted).sum(1).double() / counted.sum(1)
+    if task.judged == "every":
+        return (places | ~counted).flatten(1).all(1)
+    places = places if task.entries == 1 else (places | ~counted).all(-1)
     numbered = torch.arange(1, places.shape[1] + 1, device=places.device) * batch.mask
     return places.gather(1, numbered.argmax(1, keepdim=True))[:, 0]

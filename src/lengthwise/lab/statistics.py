@@ -1,8 +1,8 @@
 """What the numbers in a table mean, computed from records alone.
 
-c of n strings right at one length: accuracy a = c / n. The score of a run over lengths is the papers': the *unweighted*
-mean of its per-length accuracies. Over seeds it becomes a maximum and a mean ± sample standard deviation.
-The Wilson interval pools all strings of all seeds:
+c of n strings right at one length: accuracy a = c / n; where strings score in parts, c is the sum of their scores. The
+score of a run over lengths is the papers': the *unweighted* mean of its per-length accuracies. Over seeds it becomes
+a maximum and a mean ± sample standard deviation. The Wilson interval pools all strings of all seeds:
 
     (a + z²/2n ± z √(a(1−a)/n + z²/4n²)) / (1 + z²/n)
 
@@ -28,8 +28,11 @@ MOST_COLUMNS = 8
 EVENLY_SPACED = 4
 
 
-def wilson(correct: int, n: int, z: float = 1.96) -> tuple[float, float]:
+def wilson(correct: float, n: int, z: float = 1.96) -> tuple[float, float]:
     """The interval of accuracies compatible with `correct` of `n` (95% at z = 1.96).
+
+    `correct` may be a sum of n scores in [0, 1]: of all such with mean a those that are 0 or 1 vary most, by
+    a (1 - a), so the interval is then too wide rather than too narrow.
 
     >>> low, high = wilson(32, 32)
     >>> f"{low:.3f} {high:.3f}"
@@ -44,8 +47,14 @@ def wilson(correct: int, n: int, z: float = 1.96) -> tuple[float, float]:
 
 
 def accuracy(run: Run, length: int, checkpoint: Checkpoint = "last") -> float:
-    """The share of test strings of this length that the run got right."""
+    """The share of test strings of this length that the run got right, or the mean score where they have parts."""
     return run.result["checkpoints"][checkpoint]["correct"][str(length)] / run.result["samples"]
+
+
+def in_parts(run: Run) -> bool:
+    """Whether strings are scored in parts: their counts are then floats."""
+    counts = run.result["checkpoints"]["last"]["correct"].values()
+    return any(isinstance(count, float) for count in counts)
 
 
 def score(run: Run, lengths: Iterable[int], checkpoint: Checkpoint = "last") -> float:

@@ -16,10 +16,15 @@ if TYPE_CHECKING:
 VERSIONS = ("lengthwise", "torch", "transformers", "python")
 
 
-def how_to_read(seeds: int) -> str:
-    """The words of the tables, defined."""
+def how_to_read(seeds: int, parts: bool = False) -> str:
+    """The words of the tables, defined; `parts`: whether strings are scored in parts."""
+    scored = (
+        "In tasks that ask for several entries a string is right in part: its score is the share of its entries that "
+        "are right, and the accuracy is the mean score. "
+    )
     terms = {
-        "Accuracy": "The share of test strings of one length that are right. A column with several lengths is the "
+        "Accuracy": f"The share of test strings of one length that are right. {scored if parts else ''}"
+        "A column with several lengths is the "
         "unweighted mean of their accuracies. 100.0 is printed only where every string was right.",
         "Last and best valid.": "Large figures are of the model as it was at the last training step. Best valid. is of "
         "the step that did best on validation strings of the training lengths; test strings choose nothing.",

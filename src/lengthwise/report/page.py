@@ -14,7 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..lab.statistics import Range, summary
+from ..lab.statistics import Range, in_parts, summary
 from .drawing import line_key
 from .facts import how_it_was_run, how_to_read
 from .figures import accuracy_figure, learning_figure, points
@@ -73,7 +73,7 @@ def page(
 {"".join(_panel(panel, i) for i, panel in enumerate(panels))}
 {_overview(parts) if len(parts) > 1 else ""}
 {body}
-{how_to_read(max(part.seeds for part in parts)) if parts else ""}
+{how_to_read(max(part.seeds for part in parts), any(map(in_parts, shown))) if parts else ""}
 {how_it_was_run(shown) if parts else ""}
 <footer><p>Made from {made_from} by Lengthwise. All numbers are inside this page, as JSON: look for
 {ids} in its source.</p></footer>

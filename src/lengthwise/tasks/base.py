@@ -165,6 +165,16 @@ class Task:
         tokens = torch.cat([F.pad(part, (0, T - part.shape[1]), value=self.padding) for part in parts])
         return tokens[:, : int((tokens != self.padding).any(0).sum())]
 
+    def align(self, batches: Sequence[Batch]) -> list[Batch]:
+        """The same batches with the same number of tokens each: padding is never asked about."""
+        T = max(batch.tokens.shape[1] for batch in batches)
+
+        def wide(values: Tensor, fill: int) -> Tensor:
+            # F.pad counts from the last dimension; the tokens' is the second.
+            return F.pad(values, (0, 0) * (values.dim() - 2) + (0, T - values.shape[1]), value=fill)
+
+        return [Batch(wide(b.tokens, self.padding or 0), wide(b.targets, 0), wide(b.mask, False)) for b in batches]
+
     def write(self, tokens: Tensor | Sequence[int]) -> str:
         """One string as text: symbols joined, with spaces only where some symbol is longer than a character."""
         symbols = [self.vocabulary[int(t)] for t in tokens if int(t) != self.padding]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from itertools import compress
 from pathlib import Path
 
 import torch
@@ -18,8 +19,9 @@ from .base import Batch, Task
 def export(task: Task, lengths: Iterable[int], samples: int, directory: str | Path, seed: int = 0) -> Path:
     """Write `samples` test strings of every length to `directory` (new or empty), which is returned.
 
-    Each line of `data/length_40.jsonl` is one string: `text`, `tokens`, `targets` (the answer after every prefix),
-    `mask` (where the task asks) and `answer` (the last target).
+    Each line of `data/length_40.jsonl` is one string, without padding: `text`, `tokens`, `targets` (the answer after
+    every prefix), `mask` (where the task asks) and `answer` (the last target; or, where the answer is a text, all
+    targets that are asked for).
     """
     lengths = sorted(set(lengths))
     directory = Path(directory)
@@ -44,11 +46,19 @@ def split_name(length: int) -> str:
     return f"length_{length}"
 
 
+def in_full(task: Task) -> bool:
+    """Whether the answer is a text, all that is asked for, rather than what the last place says."""
+    return task.kind == "class" and task.judged == "every"
+
+
 def rows(task: Task, batch: Batch) -> Iterable[str]:
     """One JSON line for each string."""
     targets = batch.targets.int() if batch.targets.dtype == torch.bool else batch.targets
     for tokens, target, mask in zip(batch.tokens.tolist(), targets.tolist(), batch.mask.tolist(), strict=True):
-        row = {"text": task.write(tokens), "tokens": tokens, "targets": target, "mask": mask, "answer": target[-1]}
+        end = sum(token != task.padding for token in tokens)
+        tokens, target, mask = tokens[:end], target[:end], mask[:end]
+        answer = list(compress(target, mask)) if in_full(task) else target[-1]
+        row = {"text": task.write(tokens), "tokens": tokens, "targets": target, "mask": mask, "answer": answer}
         yield json.dumps(row, ensure_ascii=False) + "\n"
 
 
@@ -65,6 +75,8 @@ def card(task: Task, lengths: list[int], samples: int, seed: int) -> str:
         if task.kind == "class"
         else f"a set of {task.outputs} bits; a string counts as right only if every position is"
     )
+    if task.entries > 1:
+        answers = f"{task.entries} entries, each {answers}, or -1 where there is none; a string scores their mean"
     return f"""---
 pretty_name: {json.dumps(f"Lengthwise {task.name}")}
 tags:
@@ -85,7 +97,7 @@ One split for each length. A line holds
 - `tokens`: the same as numbers
 - `targets`: the answer after every prefix: {answers}
 - `mask`: true where the task asks (supervision: {task.supervision})
-- `answer`: the last target
+- `answer`: {"all targets that are asked for" if in_full(task) else "the last target"}
 
 Read it with `datasets.load_dataset("PATH OF THIS DIRECTORY")`. It is rebuilt, string for string, by
 

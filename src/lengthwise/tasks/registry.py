@@ -18,6 +18,7 @@ from .machine import machine_task
 from .modular_arithmetic import ModularArithmetic
 from .modular_sum import ModularSum
 from .parity import Parity
+from .reference_chains import ReferenceChains
 from .regex import Regex
 from .word_problem import WordProblem
 
@@ -30,6 +31,7 @@ FAMILIES: dict[str, tuple[Builder, str]] = {
     "modular-sum": (ModularSum, "digits; their sum, modulo the modulus"),
     "modular-arithmetic": (ModularArithmetic, "an expression over + - * (and brackets); its value, modulo the modulus"),
     "word-problem": (WordProblem, "elements of a finite group (Z5, S5, A5, …); their product"),
+    "reference-chains": (ReferenceChains, "blocks of references to the block before; every place's chain to a value"),
     "regex": (Regex, 'the language of a regular expression, also as "regex:(ab|ba)*"'),
     "machine": (machine_task, "the language or the states of any finite machine, given as its table"),
 }

@@ -1,0 +1,117 @@
+"""Chains of references: blocks of k tokens, each block a shuffle of references to the block before it.
+
+    x_t = a random value in 0..k-1                  in block 0
+    x_t = the index (from 0) of a token of block b-1, each one named once,    in block b >= 1
+
+For every place t its whole chain is asked: x_t, x_{x_t}, … down to the value in block 0. A place of block b has b+1
+entries, each one of k possibilities: which token of its block is named (an index modulo k), and last the value. All k
+being equally likely, whoever knows m entries of each chain and guesses the rest is right in a share
+
+    Σ_b [min(b+1, m) + max(b+1-m, 0) / k]  /  Σ_b (b+1)          of the entries.
+
+Shapes: B batch, T tokens, k size of a block, E entries (the number of blocks).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..errors import Error
+from .base import Task, whole_number
+
+NAME = "reference-chains"
+PRIME, ROOT = 11, 2
+"""A string is kept for the test when its checksum modulo `PRIME` is 0; weights are powers of `ROOT`, never 0."""
+
+
+class ReferenceChains(Task):
+    """Blocks of references, each to a token of the block before; for every place its chain down to a value.
+
+    >>> from lengthwise import tasks
+    >>> task = tasks.get("reference-chains", blocks=3, size=2)
+    >>> tokens = torch.tensor([[1, 0, 1, 0, 2, 3]])
+    >>> tokens, task.answer(tokens).mT
+    (tensor([[1, 0, 1, 0, 2, 3]]),
+     tensor([[[ 1,  0,  1,  0,  0,  1],
+             [-1, -1,  0,  1,  1,  0],
+             [-1, -1, -1, -1,  0,  1]]]))
+    """
+
+    kind = "class"
+    supervision = "prefix"
+    judged = "mean"
+
+    def __init__(self, blocks: int = 16, size: int = 8):
+        self.name = NAME
+        self.blocks = self.entries = whole_number(NAME, "blocks", blocks, 2)
+        self.size = self.outputs = whole_number(NAME, "size", size, 2)
+        # The published vocabulary: a number is a value in block 0, and the index of a token in the blocks after it.
+        self.vocabulary = tuple(str(i) for i in range(self.blocks * self.size))
+        self.params = {"blocks": self.blocks, "size": self.size}
+
+    def problem(self, length: int) -> str | None:
+        k, longest = self.size, self.blocks * self.size
+        if length % k == 0 and 2 * k <= length <= longest:
+            return None
+        below, above = max(2 * k, min(length // k * k, longest)), max(2 * k, min(-(-length // k) * k, longest))
+        remedy = f"{below}" if below == above else f"{below} or {above}"
+        return f"length must be a multiple of {k} (whole blocks) in {2 * k}..{longest}, got {length}. Use {remedy}."
+
+    def depth(self, length: int) -> int:
+        """The most references that must be followed, one after the other, for one answer.
+
+        >>> ReferenceChains().depth(128)
+        15
+        """
+        self.check(length)
+        return length // self.size - 1
+
+    def draw(self, length: int, batch: int, generator: torch.Generator) -> Tensor:
+        k, later = self.size, length // self.size - 1
+        values = torch.randint(k, (batch, k), generator=generator)
+        shuffles = torch.rand(batch, later, k, generator=generator).argsort(-1)
+        first = torch.arange(later)[:, None] * k
+        return torch.cat([values, (shuffles + first).flatten(1)], 1)
+
+    def answer(self, tokens: Tensor) -> Tensor:
+        """(B, T, E) by following the references from every place at once, -1 behind a chain's end."""
+        self._refuse_strangers(tokens)
+        T = tokens.shape[1]
+        entries = torch.full((*tokens.shape, self.entries), -1)
+        at = torch.arange(T).expand_as(tokens)
+        going = torch.ones_like(tokens, dtype=torch.bool)
+        for entry in range(-(-T // self.size)):
+            found = tokens.gather(1, at)
+            entries[..., entry] = torch.where(going, found % self.size, -1)
+            # In block 0 stands a value, which leads nowhere.
+            going = going & (at >= self.size)
+            at = torch.where(going, found, at)
+        return entries
+
+    def _refuse_strangers(self, tokens: Tensor) -> None:
+        k, T = self.size, tokens.shape[1]
+        self.check(T)
+        lowest = (torch.arange(T) // k - 1).clamp(min=0) * k
+        if (bad := (tokens < lowest) | (tokens >= lowest + k)).any():
+            row, t = bad.nonzero()[0].tolist()
+            what = "values are" if t < k else "references to the block before are"
+            raise Error(
+                f"{self.name}: at index {t} {what} in {int(lowest[t])}..{int(lowest[t]) + k - 1}, "
+                f"got {int(tokens[row, t])}."
+            )
+
+    def baseline(self, length: int) -> float:
+        self.check(length)
+        return 1 / self.size
+
+    def held_out(self, tokens: Tensor) -> Tensor:
+        """Where `Σ_i 2^i x_i = 0 (mod 11)` over the first two blocks: about one string in 11.
+
+        What begins like a test string is one, so no prefix of it is trained on either. All tokens being visible, the
+        rule tells a model nothing about an answer. With blocks of 8 it changes no token's probabilities by more than
+        3e-8 of themselves.
+        """
+        begin = tokens[:, : 2 * self.size]
+        weights = torch.tensor([pow(ROOT, i, PRIME) for i in range(begin.shape[1])])
+        return (begin * weights).sum(1) % PRIME == 0
