@@ -16,6 +16,7 @@ from functools import partial
 from ..errors import Error, UnknownName
 from ..positions import Position
 from .base import KeyValues, Mixer
+from .chain import Chain
 from .recurrent import Recurrent, RecurrentState
 from .sliding_dilated import SlidingDilated
 from .softmax import Softmax
@@ -23,6 +24,7 @@ from .where import Where
 
 MIXERS: dict[str, Callable[..., Mixer]] = {
     "softmax": Softmax,
+    "chain": Chain,
     "sliding-dilated": SlidingDilated,
     "rnn": partial(Recurrent, cell="rnn"),
     "lstm": partial(Recurrent, cell="lstm"),
@@ -44,6 +46,7 @@ def get(name: str, *, width: int, position: Position | None = None, **options) -
 
 __all__ = [
     "MIXERS",
+    "Chain",
     "KeyValues",
     "Mixer",
     "Recurrent",

@@ -55,9 +55,16 @@ class KeyValues(NamedTuple):
     where: Where
 
     def then(self, k: Tensor, v: Tensor, where: Where) -> KeyValues:
+        return self.with_keys(k, where).with_values(v)
+
+    def with_keys(self, k: Tensor, where: Where) -> KeyValues:
+        """Further keys, where the values come of reading them: until `with_values` there are fewer of those."""
         if self.k.shape[0] != k.shape[0]:
             raise ShapeError(f"state: batch must be that of the tokens, {k.shape[0]}, got {self.k.shape[0]}.")
-        return KeyValues(torch.cat([self.k, k], 2), torch.cat([self.v, v], 2), self.where.then(where))
+        return KeyValues(torch.cat([self.k, k], 2), self.v, self.where.then(where))
+
+    def with_values(self, v: Tensor) -> KeyValues:
+        return self._replace(v=torch.cat([self.v, v], 2))
 
 
 def check_heads(name: str, width: int, heads: int) -> int:

@@ -99,9 +99,15 @@ class GrowingKeyValues:
         return self._where.value
 
     def then(self, k: Tensor, v: Tensor, where: Where) -> GrowingKeyValues:
+        return self.with_keys(k, where).with_values(v)
+
+    def with_keys(self, k: Tensor, where: Where) -> GrowingKeyValues:
         self._k.append(k)
-        self._v.append(v)
         self._where.append(where)
+        return self
+
+    def with_values(self, v: Tensor) -> GrowingKeyValues:
+        self._v.append(v)
         return self
 
     def select(self, rows: Tensor) -> GrowingKeyValues:

@@ -1,0 +1,111 @@
+"""Chain attention (ChaCAL) as a layer: one solve follows references of any length.
+
+    Y = (1-γ) (I + γÃ + (γÃ)² + …) A V,     A = softmax(q_t · k_s / sqrt(d) + bias_ts) over s <= t
+
+Ã is A without its diagonal (`exclude_diagonal`) or A itself. γ = 0 is softmax attention. Later tokens read these only
+through z = (1-γ) v + γ y, so the state is that of softmax attention with z in the place of v.
+
+Shapes: B batch, T tokens, S keys, H heads, d head width, D model width.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import Error
+from ..ops.chain import chain_attention, solved_values
+from ..positions import Position
+from .base import KeyValues, Mixer, check_heads, merge_heads, split_heads
+from .where import Where
+
+UNREADABLE = -1e9
+"""The bias of a padding key: finite, so that a row which is itself padding has something to read."""
+HIGHEST = 0.999
+"""No learned γ passes it, so that no rounding makes it 1, where paths no longer fade."""
+
+
+class Gamma(nn.Module):
+    """γ in [0, 1): a number, or learned, one per head: γ = 0.999 σ(a), which starts at the number given."""
+
+    def __init__(self, heads: int, gamma: float, learned: bool):
+        super().__init__()
+        if not 0 <= gamma < 1:
+            raise Error(
+                f"chain: gamma must be at least 0 and below 1, got {gamma}: at 1 the paths' weights no longer sum to a "
+                "finite number. The paper's is 0.9."
+            )
+        if learned and not 0 < gamma < HIGHEST:
+            raise Error(
+                f"chain: a learned gamma must start above 0 and below {HIGHEST}, got {gamma}: it is {HIGHEST} times a "
+                "sigmoid, which nears these and never leaves them. Use 0.01 to start near softmax attention."
+            )
+        self.fixed = float(gamma)
+        self.logit = nn.Parameter(torch.full((heads,), gamma / HIGHEST).logit()) if learned else None
+
+    def forward(self) -> float | Tensor:
+        return self.fixed if self.logit is None else HIGHEST * self.logit.sigmoid()
+
+    def extra_repr(self) -> str:
+        return f"{self.fixed}" if self.logit is None else f"learned, {len(self.logit)} heads"
+
+
+class Chain(Mixer):
+    """`biases` on the query, key, value and output maps; `causal=False`: every token reads all, as in encoders."""
+
+    def __init__(
+        self,
+        width: int,
+        *,
+        heads: int = 8,
+        gamma: float = 0.9,
+        learn_gamma: bool = False,
+        exclude_diagonal: bool = True,
+        biases: bool = True,
+        causal: bool = True,
+        position: Position | None = None,
+    ):
+        super().__init__()
+        check_heads("chain", width, heads)
+        self.heads, self.exclude_diagonal, self.causal = heads, exclude_diagonal, causal
+        self.qkv = nn.Linear(width, 3 * width, bias=biases)
+        self.out = nn.Linear(width, width, bias=biases)
+        self.gamma = Gamma(heads, gamma, learn_gamma)
+        self.position = position
+
+    def forward(self, x: Tensor, *, where: Where, state: KeyValues | None = None) -> tuple[Tensor, KeyValues | None]:
+        """The state's `v` is z; without causality there is none."""
+        self._check(x, where, state)
+        q, k, v = (split_heads(part, self.heads) for part in self.qkv(x).chunk(3, -1))
+        bare = q
+        if self.position is not None:
+            q, k = self.position.rotate(q, k, where.positions, where.positions)
+            # Under autocast what a position turns may come out wider than the values.
+            q, k = q.to(v.dtype), k.to(v.dtype)
+        seen = KeyValues(k, v[:, :, :0], where) if state is None else state.with_keys(k, where)
+        keys, gamma = seen.where, self.gamma()
+        y = chain_attention(
+            q,
+            seen.k,
+            v,
+            gamma,
+            exclude_diagonal=self.exclude_diagonal,
+            bias=None if self.position is None else self.position.bias(bare, where.positions, keys.positions),
+            key_bias=None if keys.valid is None else torch.where(keys.valid, 0.0, UNREADABLE)[:, None],
+            segments=keys.segments,
+            solved=seen.v,
+            causal=self.causal,
+        )
+        state = seen.with_values(solved_values(v, y, gamma)) if self.causal else None
+        return self.out(merge_heads(y)), state
+
+    def _check(self, x: Tensor, where: Where, state: KeyValues | None) -> None:
+        if x.shape[1] == 0:
+            raise Error("chain: there must be at least one token, got T = 0.")
+        if not self.causal and state is not None:
+            raise Error(
+                "chain: without causality every token reads those after it, so there is no state to go on from. "
+                "Give the whole sequence at once, or causal=True."
+            )
+        if not self.causal and where.segments is not None:
+            raise Error("chain: without causality rows cannot be packed. Pad the sequences instead, or causal=True.")
