@@ -59,18 +59,20 @@ def chain_attention(
     """
     check(q, k, v, gamma, key_bias, cu_seqlens, segments, solved, causal)
     weight = rates(gamma, q)
-    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    factor = q.shape[-1] ** -0.5 if scale is None else scale
     if key_bias is not None:
         keyed = key_bias.unsqueeze(-2)
         bias = keyed if bias is None else bias + keyed
+    if bias is not None:
+        bias = bias.reshape((1,) * (4 - bias.dim()) + bias.shape)
     if not causal:
-        return whole(q, k, v, weight, bias, not exclude_diagonal, scale)
+        return whole(q, k, v, weight, bias, not exclude_diagonal, factor)
     if cu_seqlens is not None:
         segments = numbered(cu_seqlens, q)
     if solved is None:
         solved = v[:, :, :0]
     run = choose(backend, OP, IMPLEMENTATIONS)
-    return run(q, k, v, weight, bias, segments, not exclude_diagonal, scale, solved)
+    return run(q, k, v, weight, bias, segments, not exclude_diagonal, factor, solved)
 
 
 def solved_values(v: Tensor, y: Tensor, gamma: float | Tensor) -> Tensor:

@@ -35,8 +35,8 @@ def check(q, k, v, gamma, key_bias, cu_seqlens, segments, solved, causal) -> Non
         raise ShapeError(f"{OP}: there must be at least one query, got T = 0.")
     if k.shape != (B, H, S, d) or v.shape[:3] != (B, H, T) or S < T:
         raise ShapeError(
-            f"{OP}: with q {[B, H, T, d]}, k must be {[B, H, 'S', d]} with S >= {T} (every query is one of the keys) and "
-            f"v {[B, H, T, 'd']}, got {list(k.shape)} and {list(v.shape)}."
+            f"{OP}: with q {[B, H, T, d]}, k must be {[B, H, 'S', d]} with S >= {T} (every query is one of the keys) "
+            f"and v {[B, H, T, 'd']}, got {list(k.shape)} and {list(v.shape)}."
         )
     past = 0 if solved is None else solved.shape[2]
     if past != S - T:
@@ -49,8 +49,8 @@ def check(q, k, v, gamma, key_bias, cu_seqlens, segments, solved, causal) -> Non
             raise ShapeError(f"{OP}: gamma is a number or one a head, (H,) = [{H}], got {list(gamma.shape)}.")
     elif not 0 <= gamma < 1:
         raise Error(
-            f"{OP}: gamma must be at least 0 and below 1, got {gamma}: at 1 the paths' weights no longer sum to a finite "
-            "number. The paper's is 0.9."
+            f"{OP}: gamma must be at least 0 and below 1, got {gamma}: at 1 the paths' weights no longer sum to a "
+            "finite number. The paper's is 0.9."
         )
     if key_bias is not None and key_bias.shape not in ((H, S), (B, H, S), (B, 1, S)):
         raise ShapeError(f"{OP}: key_bias must be (H,S) = {[H, S]} or (B,H,S), got {list(key_bias.shape)}.")
@@ -63,6 +63,6 @@ def check(q, k, v, gamma, key_bias, cu_seqlens, segments, solved, causal) -> Non
         )
     if not causal and (S != T or segments is not None or cu_seqlens is not None):
         raise Error(
-            f"{OP}: without causality there is no going on from solved values, and no packing: pad the sequences, and hide "
-            "the padding by key_bias."
+            f"{OP}: without causality there is no going on from solved values, and no packing: pad the sequences, "
+            "and hide the padding by key_bias."
         )

@@ -1,0 +1,39 @@
+"""The block's own part of the system: its logits, and the solve.
+
+    D = own columns of A       (I - γD̃) x = b,  D̃: D without its diagonal, or D itself
+
+Shapes: B batch, H heads, n rows and their n keys.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Form(NamedTuple):
+    diagonal: bool
+    """Whether the paths keep each token's attention to itself."""
+    scale: float
+    block: int
+
+
+def own_logits(q: Tensor, k: Tensor, bias: Tensor | None, scale: float) -> Tensor:
+    """(B,H,n,n), -inf above the diagonal."""
+    s = (q * scale) @ k.mT
+    if bias is not None:
+        s = s.add_(bias)
+    future = torch.full((), -torch.inf, dtype=s.dtype, device=s.device).expand(s.shape[-2:]).triu(1)
+    return s.add_(future)
+
+
+def solve(D: Tensor, gamma: Tensor, right: Tensor, form: Form, *, transposed: bool = False) -> Tensor:
+    """x, or that of the transposed system. A unit diagonal is never read, so none is written."""
+    M = D * -gamma
+    if form.diagonal:
+        M.diagonal(0, -2, -1).add_(1)
+    return torch.linalg.solve_triangular(
+        M.mT if transposed else M, right, upper=transposed, unitriangular=not form.diagonal
+    )

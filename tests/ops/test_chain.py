@@ -1,0 +1,251 @@
+"""Chain attention: the fast form against the oracle, values and gradients, and what it must refuse."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from lengthwise import Error, ops
+from lengthwise.errors import ShapeError
+from lengthwise.ops import chain_attention, solved_values
+from lengthwise.ops.chain.reference import system, weights
+from lengthwise.ops.chain.torch import fast
+
+LENGTHS = [1, 2, 3, 63, 64, 65, 127, 130, 500]
+GAMMAS = [0.0, 0.5, 0.9, 0.99, "per head"]
+
+
+def inputs(B=2, H=3, T=7, S=None, d=4, dtype=torch.float64, seed=0, grad=True):
+    draw = torch.Generator().manual_seed(seed)
+    make = lambda n: torch.randn(B, H, n, d, generator=draw, dtype=torch.float64).to(dtype).requires_grad_(grad)  # noqa: E731
+    return make(T), make(S or T), make(T)
+
+
+def rate(gamma, H=3, dtype=torch.float64):
+    return torch.linspace(0, 0.95, H, dtype=dtype).requires_grad_() if gamma == "per head" else gamma
+
+
+def compare(found, expected, leaves, bound, gamma=0.0):
+    """Values, and gradients of a random sum of them, relative to their size.
+
+    The norm of B^-1 is 1/(1-γ): beyond γ = 0.9 gradients, which cancel in the softmax, are bound accordingly.
+    """
+    weight = torch.randn(expected.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64).to(
+        found.dtype
+    )
+    slopes = lambda y: torch.autograd.grad((y * weight.to(y.dtype)).sum(), leaves) if leaves else []  # noqa: E731
+    ours, theirs = [found.detach(), *slopes(found)], [expected.detach(), *slopes(expected)]
+    bounds = [bound] + [bound * max(1, 0.1 / (1 - gamma))] * len(leaves)
+    for a, b, most in zip(ours, theirs, bounds, strict=True):
+        assert a.shape == b.shape
+        assert float((a.double() - b.double()).abs().max()) <= most * max(1, float(b.double().abs().max()))
+
+
+@pytest.mark.parametrize("exclude", [True, False])
+@pytest.mark.parametrize("gamma", GAMMAS)
+@pytest.mark.parametrize("T", LENGTHS)
+def test_equals_the_reference(T, gamma, exclude):
+    q, k, v = inputs(1 if T > 200 else 2, T=T)
+    gamma = rate(gamma)
+    leaves = [q, k, v, *([gamma] if isinstance(gamma, torch.Tensor) else [])]
+    expected = chain_attention(q, k, v, gamma, exclude_diagonal=exclude, backend="reference")
+    found = chain_attention(q, k, v, gamma, exclude_diagonal=exclude)
+    compare(found, expected, leaves, 1e-12, 0.95 if gamma == "per head" or not isinstance(gamma, float) else gamma)
+
+
+@pytest.mark.parametrize("gamma", GAMMAS)
+@pytest.mark.parametrize("T", LENGTHS)
+@pytest.mark.parametrize(("kind", "bound"), [(torch.float32, 2e-5), (torch.bfloat16, 2e-2)])
+def test_equals_the_reference_in_lower_precision(T, gamma, kind, bound):
+    q, k, v = inputs(1, T=T, d=16, grad=False, dtype=kind)
+    gamma = rate(gamma)
+    if isinstance(gamma, torch.Tensor):
+        gamma = gamma.detach()
+    expected = chain_attention(q.double(), k.double(), v.double(), gamma, backend="reference")
+    found = chain_attention(q, k, v, gamma)
+    assert found.dtype == kind
+    assert (found.double() - expected).abs().max() < bound
+
+
+@pytest.mark.parametrize("block", [1, 5, 16, 64])
+@pytest.mark.parametrize("exclude", [True, False])
+def test_any_block_size_gives_the_same(block, exclude):
+    q, k, v = inputs(T=37)
+    gamma = rate("per head")
+    expected = chain_attention(q, k, v, gamma, exclude_diagonal=exclude, backend="reference")
+    found = fast(q, k, v, gamma.view(1, -1, 1, 1), None, None, not exclude, 0.5, v[:, :, :0], block)
+    compare(found, expected, [q, k, v, gamma], 1e-12)
+
+
+def test_reference_is_the_equation():
+    """B Y = (1-γ) A V written out for one head, and the sum over paths it stands for."""
+    q, k, v = (x[0, 0].detach() for x in inputs(1, 1, 6))
+    A = weights(q, k, None, 0.5, torch.ones(6, 6, dtype=torch.bool).triu(1))
+    paths = A.tril(-1)
+    expected = sum((0.9 * paths).matrix_power(n) for n in range(6)) @ (0.1 * A @ v)
+    found = chain_attention(q[None, None], k[None, None], v[None, None], 0.9, backend="reference")[0, 0]
+    torch.testing.assert_close(found, expected)
+    Y = chain_attention(q[None, None], k[None, None], v[None, None], 0.9, exclude_diagonal=False)[0, 0]
+    U = torch.linalg.solve(torch.eye(6, dtype=A.dtype) - 0.9 * A, v)
+    torch.testing.assert_close(Y, 0.1 * A @ U)
+    torch.testing.assert_close(Y, (0.1 / 0.9) * (U - v))
+
+
+def test_gamma_zero_is_softmax_attention():
+    for T in (1, 5, 130, 300):
+        q, k, v = inputs(T=T)
+        compare(
+            chain_attention(q, k, v, 0.0), F.scaled_dot_product_attention(q, k, v, is_causal=True), [q, k, v], 1e-12
+        )
+
+
+@pytest.mark.parametrize("T", [1, 5, 70])
+@pytest.mark.parametrize("exclude", [True, False])
+def test_gradcheck(T, exclude):
+    q, k, v = inputs(1, 2, T, d=2)
+    gamma, bias = torch.tensor([0.3, 0.9]).double().requires_grad_(), torch.randn(2, T).double().requires_grad_()
+    run = lambda q, k, v, g, b: chain_attention(q, k, v, g, key_bias=b, exclude_diagonal=exclude)  # noqa: E731
+    assert torch.autograd.gradcheck(run, (q, k, v, gamma, bias), fast_mode=T > 5)
+
+
+@pytest.mark.parametrize("T", [6, 200])
+@pytest.mark.parametrize("shape", [("H", "T", "T"), ("B", "H", "T", "T"), ("B", 1, 1, "T"), (1, "H", "T", 1)])
+@pytest.mark.parametrize("learned", [True, False])
+def test_a_bias_is_added_to_the_logits(shape, T, learned):
+    q, k, v = inputs(T=T)
+    bias = torch.randn([{"B": 2, "H": 3, "T": T}.get(n, n) for n in shape]).double().requires_grad_(learned)
+    leaves = [q, k, v, *([bias] if learned else [])]
+    compare(
+        chain_attention(q, k, v, bias=bias), chain_attention(q, k, v, bias=bias, backend="reference"), leaves, 1e-12
+    )
+
+
+@pytest.mark.parametrize("T", [9, 150])
+def test_padding_is_hidden_by_a_key_bias(T):
+    q, k, v = inputs(T=T + 4)
+    hidden = torch.zeros(2, 1, T + 4).double()
+    hidden[:, :, :4] = -1e30
+    whole = chain_attention(q, k, v, key_bias=hidden)
+    assert torch.isfinite(whole).all()
+    alone = chain_attention(*(x[:, :, 4:] for x in (q, k, v)))
+    compare(whole[:, :, 4:], alone, [q, k, v], 1e-12)
+
+
+@pytest.mark.parametrize("sizes", [[1], [1, 1, 5], [100, 3, 130, 64], [128, 128], [200, 1]])
+def test_packed_is_each_alone(sizes):
+    q, k, v = inputs(1, T=sum(sizes))
+    edges = torch.tensor([0, *sizes]).cumsum(0)
+    for backend in ("torch", "reference"):
+        alone = [chain_attention(*(x[:, :, a:b] for x in (q, k, v))) for a, b in pairwise(edges)]
+        packed = chain_attention(q, k, v, cu_seqlens=edges, backend=backend)
+        compare(packed, torch.cat(alone, 2), [q, k, v], 1e-12)
+
+
+def test_rows_packed_differently():
+    q, k, v = inputs(T=150)
+    segments = torch.stack([torch.arange(150) // 70, torch.arange(150) // 9])
+    expected = chain_attention(q, k, v, segments=segments, backend="reference")
+    compare(chain_attention(q, k, v, segments=segments), expected, [q, k, v], 1e-12)
+
+
+@pytest.mark.parametrize("pieces", [[1] * 9, [3, 1, 5], [130, 1, 70], [1, 200]])
+@pytest.mark.parametrize("exclude", [True, False])
+@pytest.mark.parametrize("backend", ["torch", "reference"])
+def test_pieces_are_the_whole(pieces, exclude, backend):
+    q, k, v = inputs(T=sum(pieces))
+    gamma = rate("per head")
+    found, solved, at = [], v[:, :, :0], 0
+    for n in pieces:
+        new = slice(at, at + n)
+        options = {"solved": solved, "exclude_diagonal": exclude, "backend": backend}
+        y = chain_attention(q[:, :, new], k[:, :, : at + n], v[:, :, new], gamma, **options)
+        found, solved, at = [*found, y], torch.cat([solved, solved_values(v[:, :, new], y, gamma)], 2), at + n
+    whole = chain_attention(q, k, v, gamma, exclude_diagonal=exclude)
+    compare(torch.cat(found, 2), whole, [q, k, v, gamma], 1e-12)
+
+
+@pytest.mark.parametrize("exclude", [True, False])
+def test_for_encoders_it_is_the_fixed_point(exclude):
+    """Eq. 6: f(Z) = A(γZ + (1-γ)V), iterated until it stands still."""
+    q, k, v = inputs(T=23)
+    found = chain_attention(q, k, v, 0.9, causal=False, exclude_diagonal=exclude)
+    A = weights(q, k, None, 0.5)
+    paths = torch.eye(23) - system(A, torch.tensor(1.0), not exclude)
+    Z = torch.zeros_like(v)
+    for _ in range(400):
+        Z = 0.9 * paths @ Z + 0.1 * A @ v
+    compare(found, Z, [q, k, v], 1e-10)
+    assert torch.autograd.gradcheck(lambda *x: chain_attention(*x, causal=False), inputs(1, 1, 4, d=2))
+    compare(
+        chain_attention(q, k, v, 0.0, causal=False), F.scaled_dot_product_attention(q, k, v), [q, k, v], 1e-12
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("T", [5, 150])
+def test_under_vmap_and_compile(T):
+    q, k, v = (torch.stack([x, x * 0.5]) for x in inputs(T=T, dtype=torch.float32))
+    gamma = torch.tensor([[0.1, 0.5, 0.9], [0.0, 0.2, 0.3]], requires_grad=True)
+    stacked = torch.func.vmap(chain_attention)(q, k, v, gamma)
+    alone = torch.stack([chain_attention(*x) for x in zip(q, k, v, gamma, strict=True)])
+    compare(stacked, alone, [gamma], 1e-5)
+    shared = torch.func.vmap(chain_attention, in_dims=(0, None, 0))(q, k[0], v)
+    compare(shared, torch.stack([chain_attention(a, k[0], b) for a, b in zip(q, v, strict=True)]), [], 1e-5)
+    compiled = torch.compile(chain_attention, backend="aot_eager", fullgraph=True)
+    leaves = [x[0].detach().requires_grad_() for x in (q, k, v)]
+    compare(compiled(*leaves, gamma[0]), chain_attention(*leaves, gamma[0]), [*leaves, gamma], 1e-5)
+
+
+def test_under_autocast_sums_are_single_precision():
+    q, k, v = inputs(T=300, d=16, dtype=torch.float32)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = chain_attention(q, k, v)
+        (gradient,) = torch.autograd.grad(found.sum(), q)
+    assert found.dtype == torch.float32
+    compare(found, chain_attention(q.double(), k.double(), v.double(), backend="reference"), [], 2e-5)
+    (expected,) = torch.autograd.grad(chain_attention(q, k, v).sum(), q)
+    torch.testing.assert_close(gradient, expected)
+
+
+def test_nothing_of_the_size_of_the_square_is_kept():
+    """The adjoint keeps tensors of T·d numbers alone."""
+    q, k, v = inputs(1, 1, 2048, d=4, dtype=torch.float32)
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(x.numel()) or x, lambda x: x):
+        chain_attention(q, k, v)
+    assert max(kept) <= 2048 * 4
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"gamma": 1.0}, "below 1, got 1.0"),
+        ({"gamma": -0.1}, "at least 0"),
+        ({"gamma": math.nan}, "below 1"),
+        ({"gamma": torch.zeros(2)}, r"\(H,\) = \[3\]"),
+        ({"key_bias": torch.zeros(7)}, "key_bias"),
+        ({"cu_seqlens": torch.tensor([0, 7])}, "B = 2"),
+        ({"segments": torch.zeros(2, 3)}, "segments"),
+        ({"solved": torch.zeros(2, 3, 1, 4)}, "solved"),
+        ({"causal": False, "segments": torch.zeros(2, 7)}, "causality"),
+        ({"backend": "triton"}, "triton"),
+    ],
+)
+def test_refused(change, words):
+    gamma = change.pop("gamma", 0.9)
+    with pytest.raises(Error, match=words):
+        chain_attention(*inputs(), gamma, **change)
+
+
+def test_shapes_are_refused():
+    q, k, v = inputs()
+    for bad in [(q[:, :, :0], k[:, :, :0], v[:, :, :0]), (q, k[:, :, :3], v), (q, k, v[:, :2]), (q[0], k[0], v[0])]:
+        with pytest.raises(ShapeError):
+            chain_attention(*bad)
+    with pytest.raises(ShapeError, match="solved"):
+        chain_attention(q[:, :, :3], k, v[:, :, :3])
+    with ops.backend("reference"):
+        assert chain_attention(q, k, v).shape == q.shape
