@@ -17,6 +17,9 @@ CACHED = {
     "regular-gpt drop": lambda: presets.regular_gpt(5, width=8, heads=2, missing="drop", depth="position"),
     "transformer": lambda: presets.transformer(5, width=8, heads=2, layers=2),
     "transformer-xl": lambda: presets.transformer_xl(5, width=8, heads=2, layers=2),
+    "chacal": lambda: presets.chacal(5, width=8, heads=2),
+    "chacal all": lambda: presets.chacal(5, width=8, heads=2, chain_layers="all", learn_gamma=True, position="none"),
+    "chacal transformer-xl": lambda: presets.chacal(5, width=8, heads=2, layers=1, position="transformer-xl"),
     "universal transformer": lambda: LengthwiseConfig(
         vocab_size=5, width=8, mixer={"name": "softmax", "heads": 2}, depth={"name": "adaptive", "by": "position"}
     ),

@@ -76,23 +76,36 @@ def source(name: str) -> str | None:
     return None
 
 
+WORDS: dict[Any, str] = {
+    bool: "True or False",
+    int: "a whole number",
+    float: "a number",
+    list[int]: "a list of whole numbers",
+}
+"""What an option of a preset may be, besides one of a `Literal`'s words."""
+
+
 def _check(name: str, option: str, value: Any, hint: Any, default: Any) -> None:
     """Raise unless the value is what the preset says it takes."""
-    if get_origin(hint) in (Union, UnionType):
-        if value is None:
-            return
-        hint = next(kind for kind in get_args(hint) if kind is not type(None))
-    if get_origin(hint) is Literal:
-        if value not in get_args(hint):
-            raise UnknownName(f"{option} of model {name!r}", str(value), get_args(hint))
+    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    if any(_fits(value, kind) for kind in kinds):
         return
-    kinds, words = {
-        bool: (bool, "True or False"),
-        int: (int, "a whole number"),
-        float: ((int, float), "a number"),
-    }[hint]
-    if not isinstance(value, kinds) or (isinstance(value, bool) and hint is not bool):
-        raise Error(f"{name}: {option} must be {words}, got {value!r}. The default is {default!r}.")
+    choices = [word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
+    words = [WORDS[kind] for kind in kinds if kind in WORDS]
+    if choices and (isinstance(value, str) or not words):
+        raise UnknownName(f"{option} of model {name!r}", str(value), choices)
+    expected = " or ".join([*map(repr, choices), *words])
+    raise Error(f"{name}: {option} must be {expected}, got {value!r}. The default is {default!r}.")
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    if get_origin(kind) is Literal:
+        return value in get_args(kind)
+    if get_origin(kind) is list:
+        return isinstance(value, (list, tuple)) and all(_fits(part, get_args(kind)[0]) for part in value)
+    if isinstance(value, bool):
+        return kind is bool
+    return isinstance(value, (int, float) if kind is float else kind)
 
 
 def _settings(name: str) -> dict[str, Any]:

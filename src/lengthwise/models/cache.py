@@ -35,6 +35,10 @@ class Memory:
 
     @state.setter
     def state(self, state: Any) -> None:
+        if state is None:
+            raise Error(
+                "A mixer of this model keeps no state, for its tokens read those after them. Use use_cache=False."
+            )
         self.cache.states[self.key] = GrowingKeyValues(state) if isinstance(state, KeyValues) else state
 
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from ..errors import Error, UnknownName
@@ -94,19 +95,23 @@ def transformer(
     heads: int = 8,
     layers: int = 5,
     position: Literal["sinusoidal", "none", "learned", "transformer-xl"] = "sinusoidal",
+    max_length: int = 512,
     norm: Literal["pre", "post"] = "pre",
     activation: Literal["gelu", "relu"] = "gelu",
     expansion: int = 4,
     dropout: float = 0.0,
     tie_word_embeddings: bool = False,
 ) -> LengthwiseConfig:
-    """A GPT-2-like Transformer with the positions of your choice."""
+    """A GPT-2-like Transformer with the positions of your choice.
+
+    `max_length`: how many positions have a vector of their own, where they are learned; all beyond share the last.
+    """
     return LengthwiseConfig(
         vocab_size=vocab_size,
         num_outputs=num_outputs,
         width=width,
         mixer={"name": "softmax", "heads": heads},
-        position={"name": position},
+        position={"name": position, **({"rows": max_length} if position == "learned" else {})},
         depth={"name": "fixed", "layers": layers},
         block={"norm": norm, "activation": activation, "expansion": expansion},
         final_norm=norm == "pre",
@@ -115,6 +120,76 @@ def transformer(
         embedding_scale=width**0.5 if tie_word_embeddings else 1.0,
         tie_word_embeddings=tie_word_embeddings,
     )
+
+
+def chacal(
+    vocab_size: int,
+    num_outputs: int | None = None,
+    *,
+    width: int = 64,
+    heads: int = 8,
+    layers: int = 2,
+    chain_layers: Literal["last", "all"] | list[int] = "last",
+    gamma: float = 0.9,
+    learn_gamma: bool = False,
+    exclude_diagonal: bool = True,
+    position: Literal["learned", "sinusoidal", "none", "transformer-xl"] = "learned",
+    max_length: int = 512,
+    norm: Literal["pre", "post"] = "pre",
+    activation: Literal["gelu", "relu"] = "gelu",
+    expansion: int = 4,
+    dropout: float = 0.0,
+    tie_word_embeddings: bool = False,
+) -> LengthwiseConfig:
+    """ChaCAL: a GPT-2-like Transformer some of whose layers follow whole chains of references at once.
+
+    `chain_layers`: which have chain attention: the "last", as in the paper, "all", or a list counted from 0 (negative
+    ones from the last). All else is `transformer(position="learned")`, its baseline, with as many parameters.
+    """
+    config = transformer(
+        vocab_size,
+        num_outputs,
+        width=width,
+        heads=heads,
+        layers=layers,
+        position=position,
+        max_length=max_length,
+        norm=norm,
+        activation=activation,
+        expansion=expansion,
+        dropout=dropout,
+        tie_word_embeddings=tie_word_embeddings,
+    )
+    chain = {
+        "name": "chain",
+        "heads": heads,
+        "gamma": gamma,
+        "learn_gamma": learn_gamma,
+        "exclude_diagonal": exclude_diagonal,
+    }
+    chosen = chosen_layers("chacal: chain_layers", chain_layers, layers)
+    config.mixer = [chain if i in chosen else {"name": "softmax", "heads": heads} for i in range(layers)]
+    return config
+
+
+def chosen_layers(what: str, choice: str | Sequence[int], layers: int) -> list[int]:
+    """The numbers of "all" layers, of the "last", or of those listed, negative ones counted from the last.
+
+    >>> chosen_layers("layers", "last", 3), chosen_layers("layers", [-1, 0], 3)
+    ([2], [0, 2])
+    """
+    if isinstance(choice, str):
+        named = {"all": list(range(layers)), "last": [layers - 1]}
+        if choice not in named:
+            raise UnknownName(what, choice, named)
+        return named[choice]
+    found = sorted({i % layers for i in choice if -layers <= i < layers})
+    if not choice or len(found) != len(choice):
+        raise Error(
+            f"{what} must name different layers of 0 to {layers - 1}, at least one, got {list(choice)}. "
+            'Or say "all" or "last".'
+        )
+    return found
 
 
 def transformer_xl(
@@ -162,6 +237,7 @@ PRESETS: dict[str, Any] = {
     "regular-gpt": regular_gpt,
     "transformer": transformer,
     "transformer-xl": transformer_xl,
+    "chacal": chacal,
     "rnn": rnn,
     "lstm": lstm,
     "gru": gru,
