@@ -11,6 +11,7 @@ from ..automata import Semiautomaton
 from ..errors import Error, UnknownName
 from . import tomita
 from .base import Task
+from .boxes import Boxes
 from .cycle_navigation import CycleNavigation
 from .depth_language import DepthLanguage
 from .even_pairs import EvenPairs
@@ -32,6 +33,7 @@ FAMILIES: dict[str, tuple[Builder, str]] = {
     "modular-arithmetic": (ModularArithmetic, "an expression over + - * (and brackets); its value, modulo the modulus"),
     "word-problem": (WordProblem, "elements of a finite group (Z5, S5, A5, …); their product"),
     "reference-chains": (ReferenceChains, "blocks of references to the block before; every place's chain to a value"),
+    "boxes": (Boxes, "objects put into boxes, moved and removed, in words; what each box holds at the end"),
     "regex": (Regex, 'the language of a regular expression, also as "regex:(ab|ba)*"'),
     "machine": (machine_task, "the language or the states of any finite machine, given as its table"),
 }
