@@ -1,0 +1,32 @@
+"""Which lengths are drawn, and how often."""
+
+from collections import Counter
+
+import pytest
+
+from lengthwise.errors import Error
+from lengthwise.lab import Training
+from lengthwise.lab.curriculum import curriculum
+
+
+@pytest.mark.parametrize("lengths", [list(range(1, 32)), [16, 24, 40, 128], [5]])
+def test_log_uniform_draws_each_length_in_inverse_proportion_to_it(lengths):
+    drawn = curriculum(Training(curriculum="log-uniform"), lengths)
+    count = 20000
+    found = Counter(drawn.length(step) for step in range(count))
+    assert set(found) <= set(lengths)
+    total = sum(1 / n for n in lengths)
+    for n in lengths:
+        share = 1 / n / total
+        assert found[n] / count == pytest.approx(share, abs=5 * (share * (1 - share) / count) ** 0.5)
+
+
+def test_log_uniform_is_a_function_of_the_step_alone():
+    first, again = (curriculum(Training(curriculum="log-uniform", lr=lr), [1, 2, 3, 7]) for lr in (1e-3, 1e-4))
+    assert [first.length(step) for step in range(50)] == [again.length(step) for step in reversed(range(50))][::-1]
+    assert first.state() == {}
+
+
+def test_an_unknown_curriculum_is_refused():
+    with pytest.raises(Error, match="is one of uniform, log-uniform, growing, got 'steep'"):
+        Training(curriculum="steep")  # pyright: ignore[reportArgumentType]

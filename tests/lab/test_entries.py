@@ -1,0 +1,117 @@
+"""Chains of references through the lab: several entries a place, scored in parts."""
+
+import json
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from lengthwise import Error, lab, report, tasks
+from lengthwise.cli import main
+from lengthwise.lab import Interrupted, plan
+from lengthwise.lab.member import Member
+from lengthwise.lab.population import losses
+from lengthwise.lab.run import Job, run_group
+from lengthwise.lab.scoring import loss, right
+from lengthwise.lab.training import Stop
+
+CPU = torch.device("cpu")
+SMALL = {"task.blocks": 3, "task.size": 3, "training.lengths": [6, 9], "training.batch": 16, "training.lr": 1e-2}
+SMALL |= {"training.validate_every": 20, "training.validation_samples": 32, "training.checkpoint_every": 10}
+SMALL |= {"evaluation.samples": 64, "model.width": 16}
+
+
+def experiments(model="lstm", seeds=1, **more):
+    settings = {**SMALL, "training.steps": 60, **({} if model == "lstm" else {"model.heads": 2})}
+    settings |= {key.replace("__", "."): value for key, value in more.items()}
+    return plan("reference-chains", [model], seeds=seeds, test_lengths="6,9", settings=settings)
+
+
+def test_the_score_is_the_mean_over_the_entries_of_each_string():
+    task = tasks.get("reference-chains", blocks=3, size=4)
+    batch = task.test_set(12, 6)
+    found = torch.randn(6, 12, 3 * 4, generator=torch.Generator().manual_seed(0))
+    answers = found.unflatten(-1, (3, 4)).argmax(-1)
+    expected, costs = [], []
+    for i in range(6):
+        pairs = [(t, e) for t in range(12) for e in range(t // 4 + 1)]
+        expected.append(sum(bool(answers[i, t, e] == batch.targets[i, t, e]) for t, e in pairs) / len(pairs))
+        costs += [F.cross_entropy(found[i, t, 4 * e : 4 * e + 4], batch.targets[i, t, e]) for t, e in pairs]
+    assert right(found, batch, task).tolist() == pytest.approx(expected)
+    torch.testing.assert_close(loss(found, batch, task), torch.stack(costs).mean())
+
+
+def test_stacked_members_score_as_they_do_alone():
+    both = [Member(e, CPU) for e in experiments("transformer", seeds=2, training__precision="fp64", model__layers=1)]
+    batches = [member.batch() for member in both]
+    values, shares = losses(both, batches)
+    for i, (member, batch) in enumerate(zip(both, batches, strict=True)):
+        value, share = losses([member], [batch])
+        torch.testing.assert_close(values[i], value[0])
+        torch.testing.assert_close(shares[i], share[0])
+    assert 0 < float(shares[0]) < 1
+
+
+def test_it_learns_what_it_can_read_off_and_the_page_shows_it(tmp_path):
+    """The first entry of each chain is the token itself: to know it and guess the rest is 78% at length 6."""
+    run = lab.run(experiments(training__steps=200), tmp_path, device="cpu")[0].run
+    assert run
+    result = run.result
+    assert result["baseline"] == {"6": 1 / 3, "9": 1 / 3}
+    for length, entries in ((6, 3), (9, 6)):
+        first = length // 3
+        known = (first + (entries - first) / 3) / entries
+        correct = result["checkpoints"]["last"]["correct"][str(length)]
+        assert isinstance(correct, float)
+        assert known - 0.08 < correct / 64 <= 1
+    assert "mean score" in report.html([run], tmp_path / "page.html").read_text()
+    summary = report.data([run])["tasks"][0]["models"][0]["ranges"][0]["last"]
+    assert summary["low"] < summary["mean"] < summary["high"]
+    assert summary["baseline"] == pytest.approx(1 / 3)
+    (row, *_) = report.csv([run], tmp_path / "rows.csv").read_text().splitlines()[1:]
+    assert "reference-chains" in row
+
+
+def test_whole_strings_are_not_said_to_have_parts(tmp_path):
+    run = lab.run(plan("parity", ["lstm"], train_length=4, test_lengths="8", settings={
+        "training.steps": 2, "evaluation.samples": 4, "model.width": 4}), tmp_path, device="cpu")[0].run  # fmt: skip
+    assert run
+    assert "mean score" not in report.html([run], tmp_path / "page.html").read_text()
+
+
+def test_a_stopped_run_ends_as_the_one_that_was_not(tmp_path):
+    chosen = experiments(training__curriculum="log-uniform")
+    whole = run_group(chosen, Job(tmp_path / "whole"))[0].run
+    stop = Stop()
+
+    def advance(experiment, step, steps, value, phase):
+        stop.asked = step == 27
+
+    with pytest.raises(Interrupted):
+        run_group(chosen, Job(tmp_path / "stopped", advance=advance, stop=stop))
+    again = run_group(chosen, Job(tmp_path / "stopped"))[0].run
+    assert whole
+    assert again
+    assert all(torch.equal(tensor, again.tensors()[name]) for name, tensor in whole.tensors().items())
+    assert again.result["checkpoints"] == whole.result["checkpoints"]
+
+
+def test_the_command_line_shows_the_mean_and_its_baseline(tmp_path, capsys):
+    given = [f"{key}={json.dumps(v)[1:-1] if isinstance(v, list) else v}" for key, v in SMALL.items()]
+    call = ["bench", "reference-chains", "-m", "lstm", "--test-lengths", "6,9", "--out", str(tmp_path)]
+    call += ["-s", "training.steps=40", *[part for setting in given for part in ("-s", setting)]]
+    assert main([*call, "--workers", "1", "--device", "cpu"]) == 0
+    out = capsys.readouterr().out
+    majority = next(line for line in out.splitlines() if "majority answer" in line)
+    assert "33.3" in majority
+    assert main(["export", "reference-chains", "--lengths", "6", "--samples", "3", "--out", str(tmp_path / "data"),
+                 "-s", "task.blocks=3", "-s", "task.size=3"]) == 0  # fmt: skip
+    row = json.loads((tmp_path / "data" / "data" / "length_6.jsonl").read_text().splitlines()[0])
+    assert row["answer"] == row["targets"][-1]
+    assert len(row["answer"]) == 3
+    assert row["answer"][2] == -1
+
+
+def test_a_choice_of_chunks_is_refused():
+    with pytest.raises(Error, match="several answers at once"):
+        experiments("regular-gpt", model__largest_chunk=3)
