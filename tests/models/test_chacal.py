@@ -83,7 +83,7 @@ def test_padding_changes_no_logit():
 
 
 def test_it_trains():
-        torch.manual_seed(0)
+    torch.manual_seed(0)
     tagger = models.build("chacal", vocab_size=8, num_outputs=8, width=32, heads=4, layers=1)
     optimizer = torch.optim.Adam(tagger.parameters(), lr=3e-3)
     losses = []
