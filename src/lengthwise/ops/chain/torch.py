@@ -5,6 +5,8 @@ Where the choice rests on measurement, `docs/log.md` has the figures.
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -12,10 +14,10 @@ from .blocks import Blocks
 from .single import Single
 from .system import Form
 
-SINGLE = 128
-"""Up to so many tokens all of A is kept."""
-BLOCK, LARGE_BLOCK, LARGE = 128, 256, 4096
-"""Rows a block, and rows a block from LARGE tokens on."""
+SINGLE, KEPT = 128, 2**20
+"""Up to so many tokens, and numbers in A, all of A is kept."""
+SHORTEST, LONGEST, FITS = 32, 256, 2**18
+"""Rows a block, such that its part of A, FITS numbers, stays in a cache."""
 
 
 def fast(
@@ -35,9 +37,19 @@ def fast(
         if kind in (torch.bfloat16, torch.float16):
             q, k, v, gamma, solved = q.float(), k.float(), v.float(), gamma.float(), solved.float()
         bias = None if bias is None else bias.to(q.dtype)
-        form = Form(diagonal, scale, block or (BLOCK if T < LARGE else LARGE_BLOCK))
-        if block is None and T <= SINGLE and k.shape[2] == T and segments is None:
+        form = Form(diagonal, scale, block or rows(q.shape[0] * q.shape[1]))
+        whole = T <= SINGLE and q.shape[0] * q.shape[1] * T * T <= KEPT and k.shape[2] == T and segments is None
+        if whole and block is None:
             y = Single.apply(q, k, v, gamma, bias, form)[0]
         else:
             y = Blocks.apply(q, k, v, gamma, bias, segments, solved, form)[0]
     return y.to(kind)
+
+
+def rows(heads: int) -> int:
+    """Rows a block for so many heads in the whole batch, a power of two.
+
+    >>> rows(8), rows(64), rows(1000)
+    (128, 64, 32)
+    """
+    return min(LONGEST, max(SHORTEST, 2 ** int(math.log2(FITS / heads) / 2)))
