@@ -20,6 +20,7 @@ ROOMS = [
     "positions",
     "mixers",
     "models",
+    "convert",
     "tasks",
     "lab",
     "insight",

@@ -9,10 +9,23 @@ from .errors import Error
 
 __version__ = "0.1.0"
 
-_ROOMS = ("ops", "automata", "positions", "mixers", "models", "tasks", "lab", "insight", "proof", "recipes", "report")
+_ROOMS = (
+    "ops",
+    "automata",
+    "positions",
+    "mixers",
+    "models",
+    "convert",
+    "tasks",
+    "lab",
+    "insight",
+    "proof",
+    "recipes",
+    "report",
+)
 
 if TYPE_CHECKING:
-    from . import automata, insight, lab, mixers, models, ops, positions, proof, recipes, report, tasks
+    from . import automata, convert, insight, lab, mixers, models, ops, positions, proof, recipes, report, tasks
 
 
 def __getattr__(name: str):
@@ -30,6 +43,7 @@ __all__ = [
     "Error",
     "__version__",
     "automata",
+    "convert",
     "insight",
     "lab",
     "mixers",

@@ -43,8 +43,9 @@ class Gamma(nn.Module):
         self.fixed = float(gamma)
         self.logit = nn.Parameter(torch.full((heads,), gamma / HIGHEST).logit()) if learned else None
 
-    def forward(self) -> float | Tensor:
-        return self.fixed if self.logit is None else HIGHEST * self.logit.sigmoid()
+    def forward(self, q: Tensor) -> float | Tensor:
+        """A number, or (H,), for these queries (B,H,T,d)."""
+        return self.fixed if self.logit is None else HIGHEST * self.logit.sigmoid().to(q.dtype)
 
     def extra_repr(self) -> str:
         return f"{self.fixed}" if self.logit is None else f"learned, {len(self.logit)} heads"
@@ -83,7 +84,7 @@ class Chain(Mixer):
             # Under autocast what a position turns may come out wider than the values.
             q, k = q.to(v.dtype), k.to(v.dtype)
         seen = KeyValues(k, v[:, :, :0], where) if state is None else state.with_keys(k, where)
-        keys, gamma = seen.where, self.gamma()
+        keys, gamma = seen.where, self.gamma(q)
         y = chain_attention(
             q,
             seen.k,

@@ -1,0 +1,13 @@
+"""Models made elsewhere, changed to have a layer of this library, their weights kept.
+
+>>> from transformers import GPT2Config, GPT2LMHeadModel
+>>> model = GPT2LMHeadModel(GPT2Config(vocab_size=8, n_positions=16, n_embd=8, n_layer=2, n_head=2))
+>>> to_chain(model, gamma=0.9, layers=[1]).config.model_type
+'chain-gpt2'
+
+What is saved loads again after `import lengthwise.convert`, which tells transformers of these classes.
+"""
+
+from .chain import to_chain
+
+__all__ = ["to_chain"]

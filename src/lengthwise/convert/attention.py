@@ -1,0 +1,134 @@
+"""Chain attention in the place of a Hugging Face model's own, over the same maps.
+
+    Y = (1-γ) (I + γÃ + (γÃ)² + …) A V                                     A: the very weights which the model had
+
+Later tokens read these only through z = (1-γ) v + γ y, so the model's usual cache serves, with z in the place of v.
+Where several query heads share a key head, each has a z of its own: keys are kept once, z for every query head.
+
+Shapes: B batch, T tokens, S keys, H query heads, G key heads, d head width, D model width.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import DynamicCache
+from transformers.cache_utils import DynamicLayer
+from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
+
+from ..errors import Error
+from ..mixers.base import merge_heads
+from ..mixers.chain import UNREADABLE, Gamma
+from ..ops.chain import chain_attention, solved_values
+
+
+class ChainAttention(nn.Module):
+    """What the families share: from queries, keys and values to the mixture of heads."""
+
+    dropout_name: str
+    """The name, in the config, of the dropout on attention weights."""
+    config: Any
+
+    def __init__(self, own: Any, gamma: Gamma):
+        """`own`: the attention whose place this takes. Its maps become this one's, under their old names."""
+        super().__init__()
+        for name, child in own.named_children():
+            if any(True for _ in child.parameters()):
+                self.add_module(name, child)
+        self.config, self.layer_idx, self.d, self.gamma = own.config, own.layer_idx, own.head_dim, gamma
+
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Any, cache: Any) -> Tensor:
+        """(B,T,H·d) of q (B,H,T,d) and k, v (B,G,T,d)."""
+        rate = getattr(self.config, self.dropout_name)
+        if self.training and rate:
+            raise Error(
+                f"{type(self).__name__}: attention dropout must be 0 while training, for a dropped weight would break "
+                f"every path through it, got {self.dropout_name} = {rate}. Set model.config.{self.dropout_name} = 0."
+            )
+        T, shared = q.shape[2], q.shape[1] // k.shape[1]
+        v = v.repeat_interleave(shared, 1) if shared > 1 else v
+        solved, layer = v[:, :, :0], None
+        if cache is not None:
+            k, kept, layer = self._keep(k, v, cache)
+            solved = kept[:, :, : kept.shape[2] - T]
+        k = k.repeat_interleave(shared, 1) if shared > 1 else k
+        gamma = self.gamma(q)
+        y = chain_attention(q, k, v, gamma, bias=_bias(mask, k), scale=scale, solved=solved)
+        if layer is not None:
+            layer.values = torch.cat([solved, solved_values(v, y, gamma)], 2)
+        return merge_heads(y)
+
+    def _keep(self, k: Tensor, v: Tensor, cache: Any) -> tuple[Tensor, Tensor, DynamicLayer]:
+        """All keys, and the values: z of the earlier tokens, and of the new ones v, until their z is known."""
+        known = isinstance(cache, DynamicCache) and not cache.offloading
+        k, v = cache.update(k, v, self.layer_idx) if known else (k, v)
+        if not known or type(cache.layers[self.layer_idx]) is not DynamicLayer:
+            raise Error(
+                f"{type(self).__name__}: past_key_values must be a plain DynamicCache, in which z can be kept, not "
+                f"static, sliding, quantised or offloaded, got {type(cache).__name__}. Leave it out, and "
+                "cache_implementation too."
+            )
+        return k, v, cache.layers[self.layer_idx]
+
+
+class ChainGPT2Attention(ChainAttention):
+    dropout_name = "attn_pdrop"
+    c_attn: nn.Module
+    c_proj: nn.Module
+
+    def forward(
+        self, hidden_states: Tensor, past_key_values: Any = None, attention_mask: Any = None, **unused: Any
+    ) -> tuple[Tensor, None]:
+        """`unused`: what other kinds of attention ask. None: the weights, which are never all there at once."""
+        config = self.config
+        q, k, v = (_heads(part, self.d) for part in self.c_attn(hidden_states).chunk(3, -1))
+        scale = self.d**-0.5 if config.scale_attn_weights else 1.0
+        if config.scale_attn_by_inverse_layer_idx:
+            scale = scale / (self.layer_idx + 1)
+        y = self.c_proj(self._attend(q, k, v, scale, attention_mask, past_key_values))
+        return nn.functional.dropout(y, config.resid_pdrop, self.training), None
+
+
+class ChainLlamaAttention(ChainAttention):
+    """Of Llama and Mistral."""
+
+    dropout_name = "attention_dropout"
+    q_proj: nn.Module
+    k_proj: nn.Module
+    v_proj: nn.Module
+    o_proj: nn.Module
+
+    def forward(
+        self,
+        hidden_states: Tensor,
+        position_embeddings: tuple[Tensor, Tensor],
+        attention_mask: Any = None,
+        past_key_values: Any = None,
+        **unused: Any,
+    ) -> tuple[Tensor, None]:
+        q, k, v = (_heads(part(hidden_states), self.d) for part in (self.q_proj, self.k_proj, self.v_proj))
+        q, k = apply_rotary_pos_emb(q, k, *position_embeddings)
+        return self.o_proj(self._attend(q, k, v, self.d**-0.5, attention_mask, past_key_values)), None
+
+
+def _heads(x: Tensor, d: int) -> Tensor:
+    """(B,T,H·d) -> (B,H,T,d)."""
+    return x.unflatten(-1, (-1, d)).transpose(1, 2)
+
+
+def _bias(mask: Any, k: Tensor) -> Tensor | None:
+    """What transformers' mask (B,1,T,S), true or 0 where a key may be read, adds to the logits."""
+    if mask is None:
+        return None
+    if not isinstance(mask, Tensor) or mask.dim() != 4:
+        raise Error(
+            "chain attention reads the masks of the attention implementations 'sdpa' and 'eager', (B,1,T,S), got "
+            f"{list(mask.shape) if isinstance(mask, Tensor) else type(mask).__name__}. "
+            'Use model.set_attn_implementation("sdpa").'
+        )
+    mask = mask[..., : k.shape[2]]
+    if mask.dtype == torch.bool:
+        return torch.where(mask, 0.0, UNREADABLE)
+    return mask.float().clamp(min=UNREADABLE)

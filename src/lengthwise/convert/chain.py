@@ -1,0 +1,91 @@
+"""`to_chain`: a Hugging Face model with chain attention in the layers of your choice, its weights kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+
+from ..errors import Error
+from ..mixers.chain import Gamma
+from ..models.presets import chosen_layers
+from .chained import CHAINED, Chained
+
+
+def to_chain(
+    model: nn.Module, gamma: float = 0.9, layers: str | Sequence[int] = "all", *, learn_gamma: bool = False
+) -> PreTrainedModel:
+    """The model with chain attention in `layers` ("all", "last" or a list); all its weights are taken over.
+
+    `gamma`: 0 gives the model's own logits, and the paper's is 0.9. `learn_gamma`: one per head, from there on learned.
+    Use what is returned, and no longer what was given; give a `copy.deepcopy` to keep both.
+    """
+    kind = CHAINED.get(type(model))  # pyright: ignore[reportArgumentType]
+    if isinstance(model, Chained):
+        raise Error(f"to_chain: {type(model).__name__} has chain attention already. Convert the original.")
+    if kind is None:
+        known = ", ".join(k.__name__ for k in CHAINED)
+        raise Error(
+            f"to_chain: the model must be a {known}, got {type(model).__name__}, whose attention may be another. "
+            "Unwrap it if it is one of them inside a wrapper (PEFT: convert first, then wrap)."
+        )
+    config = _config(model, kind, gamma, layers, learn_gamma)
+    _check_layers(model, kind, config.chain_layers)
+    old = model.config
+    # Nothing is allocated: all that holds weights is then taken from the model.
+    with torch.device("meta"):
+        chained = kind(config)
+    for name, child in model.named_children():
+        setattr(chained, name, child)
+    for module in chained.modules():
+        if getattr(module, "config", None) is old:
+            module.config = config
+    chained.install()
+    chained.generation_config = getattr(model, "generation_config", None)
+    return chained.train(model.training)
+
+
+def _config(model: Any, kind: Any, gamma: float, layers: str | Sequence[int], learn_gamma: bool) -> Any:
+    """The model's config as that of its chained kind, or an Error with the reason why not."""
+    old, name = model.config, type(model).__name__
+    if getattr(old, "add_cross_attention", False):
+        raise Error(f"to_chain: {name} has cross attention, whose keys are another text's: no chains lead through it.")
+    window = getattr(old, "sliding_window", None)
+    if window is not None and window < old.max_position_embeddings:
+        raise Error(
+            f"to_chain: {name} attends within a sliding window of {window} tokens, shorter than its "
+            f"{old.max_position_embeddings} positions, and chains would lead out of it. For texts no longer than the "
+            "window it changes nothing: set model.config.sliding_window = None."
+        )
+    if old._attn_implementation not in ("eager", "sdpa"):
+        raise Error(
+            f"to_chain: {name} must have attention implementation 'sdpa' or 'eager', whose masks are understood, "
+            f'got {old._attn_implementation!r}. Use model.set_attn_implementation("sdpa").'
+        )
+    chosen = chosen_layers("to_chain: layers", layers, old.num_hidden_layers)
+    Gamma(1, gamma, learn_gamma)  # raises unless γ is in range
+    fields = {
+        k: v for k, v in old.to_dict().items() if k not in ("model_type", "architectures", "transformers_version")
+    }
+    if window is not None:
+        fields["sliding_window"] = None  # as no text is longer, and the cache would cut its keys off
+    config = kind.config_class(**fields, chain_layers=chosen, gamma=float(gamma), learn_gamma=learn_gamma)
+    config._attn_implementation = old._attn_implementation
+    return config
+
+
+def _check_layers(model: Any, kind: Any, chosen: list[int]) -> None:
+    """Raise unless the attention of these layers is the family's own."""
+    family = kind.family
+    for i in chosen:
+        own = getattr(getattr(model.base_model, family.layers)[i], family.attention)
+        expected = type(model).__module__
+        if type(own).__module__ != expected:
+            place = f"{model.base_model_prefix}.{family.layers}.{i}.{family.attention}"
+            raise Error(
+                f"to_chain: {place} must be the model's own attention, got {type(own).__name__} of "
+                f"{type(own).__module__}. Leave layer {i} out of layers, or put the original back."
+            )

@@ -1,0 +1,140 @@
+"""GPT-2, Llama and Mistral with chain attention in some layers, as classes of their own.
+
+Their model types ("chain-gpt2", …) are not those of the originals, so that what is saved never loads as something else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForCausalLM,
+    GPT2Config,
+    GPT2LMHeadModel,
+    GPT2Model,
+    LlamaConfig,
+    LlamaForCausalLM,
+    LlamaModel,
+    MistralConfig,
+    MistralForCausalLM,
+    MistralModel,
+    PreTrainedModel,
+)
+
+from ..errors import Error
+from ..mixers.chain import Gamma
+from ..models.presets import chosen_layers
+from .attention import ChainAttention, ChainGPT2Attention, ChainLlamaAttention
+
+
+class ChainGPT2Config(GPT2Config):
+    model_type = "chain-gpt2"
+    chain_layers: list[int] | None = None
+    """The layers with chain attention; None: all."""
+    gamma: float = 0.9
+    """γ; where it is learned, what it started at."""
+    learn_gamma: bool = False
+
+
+class ChainLlamaConfig(LlamaConfig):
+    model_type = "chain-llama"
+    chain_layers: list[int] | None = None
+    gamma: float = 0.9
+    learn_gamma: bool = False
+
+
+class ChainMistralConfig(MistralConfig):
+    model_type = "chain-mistral"
+    chain_layers: list[int] | None = None
+    gamma: float = 0.9
+    learn_gamma: bool = False
+
+
+@dataclass(frozen=True)
+class Family:
+    """Where a family keeps its attention, and what takes its place."""
+
+    layers: str
+    attention: str
+    chain: type[ChainAttention]
+
+
+GPT2 = Family("h", "attn", ChainGPT2Attention)
+LLAMA = Family("layers", "self_attn", ChainLlamaAttention)
+
+
+class Chained:
+    """Mixed in before a model's own class: chain attention in the layers which the config names."""
+
+    family: Family
+
+    def __init__(self, config: Any):
+        super().__init__(config)  # pyright: ignore[reportCallIssue]
+        self.install()
+
+    def install(self) -> None:
+        """Put chain attention into the chosen layers."""
+        base, config = self.base_model, self.config  # pyright: ignore[reportAttributeAccessIssue]
+        layers = getattr(base, self.family.layers)
+        choice = "all" if config.chain_layers is None else config.chain_layers
+        for i in chosen_layers("chain_layers", choice, len(layers)):
+            own = getattr(layers[i], self.family.attention)
+            gamma = Gamma(config.num_attention_heads, config.gamma, config.learn_gamma)
+            # A weight, not a bias or a norm: the device and precision which the layer works in.
+            gamma = gamma.to(next(own.parameters()))
+            setattr(layers[i], self.family.attention, self.family.chain(own, gamma))
+        base.register_forward_pre_hook(_refuse_attentions, with_kwargs=True)
+
+
+def _refuse_attentions(module: Any, args: Any, kwargs: dict[str, Any]) -> None:
+    if kwargs.get("output_attentions", module.config.output_attentions):
+        raise Error(
+            "output_attentions: chain attention never holds its weights all at once, and what a token reads is not its "
+            "weights alone. Leave it out."
+        )
+
+
+class ChainGPT2Model(Chained, GPT2Model):
+    config_class, family = ChainGPT2Config, GPT2
+
+
+class ChainGPT2LMHeadModel(Chained, GPT2LMHeadModel):
+    config_class, family = ChainGPT2Config, GPT2
+
+
+class ChainLlamaModel(Chained, LlamaModel):
+    config_class, family = ChainLlamaConfig, LLAMA
+
+
+class ChainLlamaForCausalLM(Chained, LlamaForCausalLM):
+    config_class, family = ChainLlamaConfig, LLAMA
+
+
+class ChainMistralModel(Chained, MistralModel):
+    config_class, family = ChainMistralConfig, LLAMA
+
+
+class ChainMistralForCausalLM(Chained, MistralForCausalLM):
+    config_class, family = ChainMistralConfig, LLAMA
+
+
+CHAINED: dict[type[PreTrainedModel], Any] = {
+    GPT2Model: ChainGPT2Model,
+    GPT2LMHeadModel: ChainGPT2LMHeadModel,
+    LlamaModel: ChainLlamaModel,
+    LlamaForCausalLM: ChainLlamaForCausalLM,
+    MistralModel: ChainMistralModel,
+    MistralForCausalLM: ChainMistralForCausalLM,
+}
+
+for config_class, bare, head in (
+    (ChainGPT2Config, ChainGPT2Model, ChainGPT2LMHeadModel),
+    (ChainLlamaConfig, ChainLlamaModel, ChainLlamaForCausalLM),
+    (ChainMistralConfig, ChainMistralModel, ChainMistralForCausalLM),
+):
+    AutoConfig.register(config_class.model_type, config_class)
+    AutoModel.register(config_class, bare)
+    AutoModelForCausalLM.register(config_class, head)
