@@ -1,0 +1,116 @@
+"""What the chain attention layer promises beyond the law of mixers."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from lengthwise import mixers, positions
+from lengthwise.errors import Error, ShapeError
+from lengthwise.mixers import Where
+
+
+def layer(**options):
+    torch.manual_seed(0)
+    return mixers.get("chain", width=6, heads=2, **options).double()
+
+
+def weights(m, x, causal=True):
+    """A (B,H,T,T) and V (B,H,T,d), by hand."""
+    q, k, v = (t.unflatten(-1, (2, 3)).transpose(1, 2) for t in m.qkv(x).chunk(3, -1))
+    logits = q @ k.mT / 3**0.5
+    if causal:
+        logits = logits.masked_fill(torch.ones(x.shape[1], x.shape[1]).triu(1).bool(), -torch.inf)
+    return logits.softmax(-1), v
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("exclude", [True, False])
+def test_it_is_its_equation(causal, exclude):
+    m, x = layer(gamma=0.7, exclude_diagonal=exclude, causal=causal), torch.randn(2, 9, 6).double()
+    A, V = weights(m, x, causal)
+    paths = A - A.diagonal(0, -2, -1).diag_embed() if exclude else A
+    # The series itself: its 60th power of 0.7 is below 1e-9.
+    Y = term = 0.3 * A @ V
+    for _ in range(100):
+        term = 0.7 * paths @ term
+        Y = Y + term
+    wanted = m.out(Y.transpose(1, 2).flatten(-2))
+    torch.testing.assert_close(m(x, where=Where.of(x))[0], wanted, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("position", ["none", "transformer-xl"])
+def test_gamma_0_is_softmax_attention(position):
+    x, made = torch.randn(2, 9, 6).double(), []
+    where = Where.from_mask(torch.arange(9).expand(2, -1) >= torch.tensor([[0], [4]]))
+    for name, options in (("softmax", {}), ("chain", {"gamma": 0.0})):
+        torch.manual_seed(1)
+        inside = positions.get(position, width=6, heads=2)
+        m = mixers.get(name, width=6, heads=2, position=inside if inside.at_attention else None, **options).double()
+        y = m(x, where=where)[0][where.valid]
+        made.append((y, torch.autograd.grad(y.square().sum(), list(m.parameters()))))
+    (a, da), (b, db) = made
+    torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
+    for g, h in zip(da, db, strict=True):
+        torch.testing.assert_close(g, h, rtol=1e-10, atol=1e-10)
+
+
+def test_a_learned_gamma_starts_where_it_is_told_and_stays_below_1():
+    m, x = layer(gamma=0.9, learn_gamma=True), torch.randn(1, 7, 6).double()
+    torch.testing.assert_close(m.gamma(x), torch.full((2,), 0.9).double())
+    torch.testing.assert_close(m(x, where=Where.of(x))[0], layer(gamma=0.9)(x, where=Where.of(x))[0])
+    (slope,) = torch.autograd.grad(m(x, where=Where.of(x))[0].square().sum(), m.gamma.logit)
+    assert slope.all()
+    for extreme, wanted in ((-1e4, 0.0), (1e4, 0.999)):
+        torch.nn.init.constant_(m.gamma.logit, extreme)
+        assert m.gamma(x).tolist() == pytest.approx([wanted] * 2)
+        assert m(x, where=Where.of(x))[0].isfinite().all()
+    assert "learned, 2 heads" in repr(m)
+
+
+def test_the_state_has_the_shape_of_keys_and_values():
+    m, x = layer(gamma=0.7), torch.randn(2, 5, 6).double()
+    y, state = m(x, where=Where.of(x))
+    A, V = weights(m, x)
+    Y = torch.linalg.solve(torch.eye(5).double() - 0.7 * A.tril(-1), 0.3 * A @ V)
+    assert state.k.shape == state.v.shape == (2, 2, 5, 3)
+    torch.testing.assert_close(state.v, 0.3 * V + 0.7 * Y)
+    torch.testing.assert_close(y, m.out(Y.transpose(1, 2).flatten(-2)))
+
+
+def test_an_encoder_reads_all_of_its_text_and_no_padding():
+    m = layer(causal=False)
+    rows = [torch.randn(1, n, 6).double() for n in (3, 7)]
+    x, mask = torch.randn(2, 7, 6).double() * 100, torch.ones(2, 7)
+    x[0, :3], x[1], mask[0, 3:] = rows[0], rows[1], 0
+    y, state = m(x, where=Where.from_mask(mask))
+    assert state is None
+    for i, row in enumerate(rows):
+        torch.testing.assert_close(y[i, : row.shape[1]], m(row, where=Where.of(row))[0][0], rtol=1e-9, atol=1e-9)
+    inputs = rows[1].requires_grad_()
+    (g,) = torch.autograd.grad(m(inputs, where=Where.of(inputs))[0][0, 0].sum(), inputs)
+    assert g[0].abs().sum(-1).all()  # the first token's output is a function of every token
+
+
+def test_refuses():
+    for gamma in (1.0, -0.1, float("nan")):
+        with pytest.raises(Error, match="at least 0 and below 1"):
+            layer(gamma=gamma)
+    for gamma in (0.0, 0.9995):
+        with pytest.raises(Error, match=r"must start above 0 and below 0\.999"):
+            layer(gamma=gamma, learn_gamma=True)
+    with pytest.raises(Error, match="does not take these options"):
+        layer(gama=0.9)
+    with pytest.raises(Error, match="heads must divide the width, got 4 heads and width 6"):
+        mixers.get("chain", width=6, heads=4)
+    m, x = layer(), torch.randn(2, 3, 6).double()
+    with pytest.raises(Error, match="at least one token, got T = 0"):
+        m(x[:, :0], where=Where.of(x[:, :0]))
+    _, state = m(x, where=Where.of(x))
+    with pytest.raises(ShapeError, match="batch must be that of the tokens, 1, got 2"):
+        m(x[:1], where=Where.of(x[:1], past=3), state=state)
+    encoder = layer(causal=False)
+    with pytest.raises(Error, match="no state to go on from"):
+        encoder(x, where=Where.of(x, past=3), state=state)
+    with pytest.raises(Error, match="rows cannot be packed"):
+        encoder(x[:1], where=Where.packed(torch.tensor([0, 1, 3])))
