@@ -59,6 +59,8 @@ def listed_as(items: tuple[str, ...]) -> str:
 
 def check_description(story: Story, rules: Form) -> None:
     boxes = [box for box, _ in story.described]
+    asks = "all boxes" if story.query is None else f"Box {story.query}"
+    require((story.query is not None) == rules.query, "the original form asks for one box, the others for all", asks)
     require(len(set(boxes)) == len(boxes), "every box is described once", "Box " + ", Box ".join(boxes))
     for box, items in story.described:
         in_order(items)

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ...errors import Error
+from ..base import choice
+from .forms import FORMS
 from .words import LETTERS
 
 ITEMS = r"the [a-z]+(?: and the [a-z]+)*"
@@ -120,6 +122,8 @@ def read(prompt: str, form: str | None = None) -> Story:
 
     A question at the end means "original", an operation on a box that was not described means "advanced".
     """
+    if form is not None:
+        choice("form", form, tuple(FORMS))
     text = prompt.strip()
     query = None
     if question := QUESTION.search(text):

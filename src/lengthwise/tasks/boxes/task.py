@@ -114,6 +114,12 @@ class Boxes(Task):
         """Every row's prompt, read and carried out; what follows the prompt is not looked at."""
         return [solve(self.parts(row)[0], self.form.name) for row in tokens]
 
+    def answers(self, tokens: Tensor, predicted: Tensor) -> Tensor:
+        """(B, longest answer) what `predicted` (B, T) says at the asked places, moved to the left: `judge` takes it."""
+        asked = self.asked(tokens)
+        first = (~asked).int().argsort(dim=1, stable=True)[:, : int(asked.sum(1).max())]
+        return predicted.masked_fill(~asked, PAD).gather(1, first)
+
     def judge(self, tokens: Tensor, answers: Tensor) -> Judgement:
         """Answers (B, any number of tokens) to the prompts of `tokens`; what follows an answer's full stop is ignored.
 
@@ -125,9 +131,12 @@ class Boxes(Task):
         >>> found.exact.tolist(), found.right.tolist(), found.touched.tolist(), found.depth.tolist()
         ([False], [[True, False]], [[1, 1]], [1])
         """
-        ended = (answers == STOP).cumsum(1) - (answers == STOP).long() > 0
-        texts = [self.write(row) for row in answers.masked_fill(ended, PAD)]
-        return judge(self.stories(tokens), texts, LETTERS[: self.boxes])
+        return judge(self.stories(tokens), map(self._said, answers.tolist()), LETTERS[: self.boxes])
+
+    def _said(self, answer: list[int]) -> str:
+        """An answer as text, up to its full stop, or else its last word; a <pad> within is a word, and a wrong one."""
+        last = answer.index(STOP) if STOP in answer else max((i for i, t in enumerate(answer) if t != PAD), default=-1)
+        return join([self.vocabulary[t] for t in answer[: last + 1]])
 
     def write(self, tokens: Tensor | Sequence[int]) -> str:
         """One story as text, as the paper prints it."""

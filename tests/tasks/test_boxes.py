@@ -1,0 +1,209 @@
+"""Boxes as a task: sizes, tokens, questions, judgements and the best constant answer."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from itertools import product
+
+import pytest
+import torch
+
+from lengthwise import tasks
+from lengthwise.errors import Error, LengthError, UnknownName
+from lengthwise.tasks.base import TEST_BLOCK
+from lengthwise.tasks.boxes.constant import answers
+from lengthwise.tasks.boxes.judging import judge
+from lengthwise.tasks.boxes.reading import solve
+from lengthwise.tasks.boxes.words import OBJECTS
+
+FORMS = ("default", "advanced", "original")
+PROMPT = (
+    "The apple is in Box A, there is nothing in Box B. Move the contents of Box A to Box B. Put the bag into Box A."
+)
+
+
+def seeded(seed):
+    return torch.Generator().manual_seed(seed)
+
+
+def test_there_are_a_hundred_names():
+    assert len(set(OBJECTS)) == 100
+    assert list(OBJECTS) == sorted(OBJECTS)
+    assert all(re.fullmatch("[a-z]+", name) for name in OBJECTS)
+    assert len(tasks.get("boxes").vocabulary) == len(set(tasks.get("boxes").vocabulary)) == 23 + 7 + 100
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_published_sizes_are_the_defaults(form):
+    task = tasks.get("boxes", form=form)
+    assert task.params == {"form": form, "boxes": 8 if form == "advanced" else 7, "objects": 100}
+    again = tasks.get(task.name, **json.loads(json.dumps(task.params)))
+    assert again.vocabulary == task.vocabulary
+    assert torch.equal(again.test_set(3, 9).tokens, task.test_set(3, 9).tokens)
+    assert (task.kind, task.judged, task.outputs) == ("class", "every", len(task.vocabulary))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"objects": 101}, "at most 100 .* got 101. Use 100 or fewer"),
+        ({"boxes": 27}, "boxes must be a whole number in 1..26, got 27"),
+        ({"boxes": 1}, "nothing can move.* got 1. Use 2 or more"),
+        ({"boxes": 0}, "boxes must be"),
+        ({"boxes": 2.5}, "whole number"),
+        ({"objects": 21}, "at least 22 with 7 boxes .* got 21"),
+        ({"form": "original", "boxes": 4, "objects": 12}, "at least 13"),
+        ({"form": "advanced", "boxes": 7}, "even .* got 7. Use 6 or 8"),
+        ({"form": "advanced", "objects": 4}, "at least 5 with 8 boxes .*one in half of the boxes"),
+        ({"boxes": 26}, None),
+        ({"form": "advanced", "boxes": 4, "objects": 3}, None),
+    ],
+)
+def test_impossible_sizes_are_refused_with_advice(settings, message):
+    if message is None:
+        assert tasks.get("boxes", **settings).sample(3, 2, seeded(0)).mask.any()
+    else:
+        with pytest.raises(Error, match=message):
+            tasks.get("boxes", **settings)
+
+
+def test_other_refusals():
+    with pytest.raises(UnknownName, match="'advanced'"):
+        tasks.get("boxes", form="advancd")
+    task = tasks.get("boxes", boxes=2, objects=7)
+    for length in (0, -1):
+        with pytest.raises(LengthError, match="at least 1"):
+            task.sample(length, 3, seeded(0))
+        with pytest.raises(LengthError, match="at least 1"):
+            task.test_set(length, 3)
+        with pytest.raises(LengthError, match="at least 1"):
+            task.baseline(length)
+    with pytest.raises(Error, match="batch must be at least 1"):
+        task.sample(3, 0, seeded(0))
+    with pytest.raises(Error, match="in the vocabulary, got 'zebra'"):
+        task.tokenize("Put the zebra into Box A.")
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("length", [1, 2, 17, 64])
+def test_questions_are_the_answers_tokens(form, length):
+    task = tasks.get("boxes", form=form, boxes=4, objects=20)
+    tokens, targets, mask = task.sample(length, 40, seeded(length))
+    assert tokens.shape == targets.shape == mask.shape
+    assert tokens.dtype == targets.dtype == torch.int64
+    assert not mask[:, -1].any()
+    assert (tokens[:, -1] > 0).any()
+    for row, target, asked in zip(tokens, targets, mask, strict=True):
+        prompt, answer = task.parts(row)
+        assert task.write(target[asked]) == answer
+        assert len(solve(prompt, form).operations) == length
+        assert (row > 0).int().diff().ne(0).sum() <= 1  # padding on the right alone
+        assert asked.int().diff().clamp(min=0).sum() == 1  # one run of questions
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_same_seed_same_stories_and_test_sets_grow_at_the_end(form):
+    task = tasks.get("boxes", form=form)
+    assert torch.equal(task.sample(5, 20, seeded(1)).tokens, task.sample(5, 20, seeded(1)).tokens)
+    generator = seeded(1)
+    assert not torch.equal(task.sample(5, 20, generator).tokens, task.sample(5, 20, generator).tokens)
+    few, many = task.test_set(4, TEST_BLOCK + 3).tokens, task.test_set(4, 2 * TEST_BLOCK).tokens
+    T = few.shape[1]
+    assert torch.equal(few, many[: len(few), :T])
+    assert not many[: len(few), T:].any()
+    assert (few[:, -1] > 0).any()
+    assert not torch.equal(task.test_set(4, 64, seed=1).tokens[:, :20], few[:64, :20])
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_right_answers_are_judged_right(form):
+    task = tasks.get("boxes", form=form, boxes=4, objects=20)
+    tokens, targets, _ = task.sample(8, 50, seeded(3))
+    found = task.judge(tokens, task.answers(tokens, targets))
+    assert found.exact.all()
+    assert found.right.all() or form == "original"
+    assert found.right[found.asked].all()
+    assert (found.asked.sum(1) == (1 if form == "original" else 4)).all()
+    stories = task.stories(tokens)
+    assert found.touched.sum(1).tolist() == [sum(len(o.boxes) for o in story.operations) for story in stories]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_wrong_token_is_judged_wrong(form):
+    task = tasks.get("boxes", form=form, boxes=4, objects=20)
+    tokens, targets, _ = task.sample(8, 50, seeded(3))
+    said = task.answers(tokens, targets)
+    for place in (0, 1):
+        spoilt = said.clone()
+        spoilt[:, place] = torch.where(said[:, place] == 30, 31, 30)  # two objects
+        assert not task.judge(tokens, spoilt).exact.any()
+
+
+@pytest.mark.parametrize(
+    ("answer", "exact", "right"),
+    [
+        ("Box A contains the bag, Box B contains the apple.", True, [True, True]),
+        ("Box A contains the bag, Box B contains the apple. Box B contains the bag.", True, [True, True]),
+        ("Box A contains the bag, Box B contains the apple", False, [True, True]),
+        ("Box B contains the apple, Box A contains the bag.", False, [True, True]),
+        ("Box A contains the bag, Box B is empty.", False, [True, False]),
+        ("Box A contains the bag, Box B contains the apple, Box B is empty.", False, [True, False]),
+        ("Box A contains the bag and the bag, Box B contains the apple.", False, [False, True]),
+        ("Box A Box A Box A", False, [False, False]),
+        ("Box A contains the <pad> bag, Box B contains the apple.", False, [False, True]),
+        (".", False, [False, False]),
+        ("", False, [False, False]),
+    ],
+)
+def test_judgements_by_hand(answer, exact, right):
+    task = tasks.get("boxes", boxes=2, objects=7)
+    tokens = torch.tensor([task.tokenize(PROMPT)])
+    said = torch.tensor([[*task.tokenize(answer), 0, 0]])
+    found = task.judge(tokens, said)
+    assert found.exact.tolist() == [exact]
+    assert found.right.tolist() == [right]
+    assert found.touched.tolist() == [[2, 1]]
+    assert found.depth.tolist() == [1]
+
+
+def test_an_answer_that_names_an_unknown_box_is_wrong_without_raising():
+    story = solve(PROMPT)
+    found = judge([story], ["Box A contains the bag, Box Z contains the apple."], "AB")
+    assert found.right.tolist() == [[True, False]]
+    advanced = solve("The apple is in Box A. Move the contents of Box A to Box B.", "advanced")
+    for answer, right in [
+        ("Box B contains the apple.", [True, True]),
+        ("Box Z contains the apple.", [True, False]),
+        ("Box A contains the apple, Box B contains the apple.", [False, True]),
+    ]:
+        assert judge([advanced], [answer], "AB").right.tolist() == [right]
+
+
+@pytest.mark.parametrize("sizes", [(0, 0), (1, 0), (1, 1), (2, 1), (2, 2), (1, 1, 1), (2, 1, 0)])
+def test_answers_of_the_same_sizes_are_counted(sizes):
+    M = 5
+    places = product(range(len(sizes) + 1), repeat=M)
+    found = sum(sorted(where.count(box) for box in range(len(sizes))) == sorted(sizes) for where in places)
+    assert answers(sizes, M) == found
+
+
+@pytest.mark.parametrize(
+    ("form", "boxes", "objects", "length"),
+    [("original", 4, 20, 5), ("original", 7, 100, 12), ("default", 2, 7, 3), ("advanced", 2, 3, 4)],
+)
+def test_the_baseline_is_what_the_best_constant_answer_scores(form, boxes, objects, length):
+    task = tasks.get("boxes", form=form, boxes=boxes, objects=objects)
+    count = 12_000
+    tokens = task.draw(length, count, seeded(9))
+    best = Counter(task.parts(row)[1] for row in tokens).most_common(1)[0][1] / count
+    # Both are counts; the most common of many answers lies a little above its expectation.
+    assert best == pytest.approx(task.baseline(length), abs=5 * math.sqrt(best / count) + 0.003)
+
+
+@pytest.mark.parametrize("form", ["default", "advanced"])
+def test_no_constant_answer_gets_anywhere_at_the_published_sizes(form):
+    for length in (1, 12, 32):
+        assert 0 < tasks.get("boxes", form=form).baseline(length) < 1e-5

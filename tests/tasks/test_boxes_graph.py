@@ -1,0 +1,83 @@
+"""The dependency graph: the paper's Figure 1 first, then graphs made by hand and paths searched one by one."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from lengthwise import tasks
+from lengthwise.errors import Error
+from lengthwise.tasks.boxes import dependencies, layers_needed, read
+
+FIGURE_1 = (
+    "The apple is in Box A, there is nothing in Box B. Move the contents of Box A to Box B. Put the book into Box A. "
+    "Move the contents of Box B to Box A. Box A contains"
+)
+START = "The apple and the bag are in Box A, the ball is in Box B, there is nothing in Box C. "
+MOVE = "Move the contents of Box {} to Box {}. "
+
+
+def test_figure_1():
+    graph = dependencies(FIGURE_1)
+    # x0, x1 the first states of A and B; x2 B and x3 A after the move; x4 A with the book; x5 A; and B, left empty.
+    assert [state.parents for state in graph.states] == [(), (), (0, 1), (), (3,), (2, 4), ()]
+    assert [state.box for state in graph.states] == ["A", "B", "B", "A", "A", "A", "B"]
+    assert graph.last == {"A": 5, "B": 6}
+    assert (graph.depth, graph.layers) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("operations", "depth"),
+    [
+        ("", 0),
+        ("Put the bell into Box C. ", 1),
+        (MOVE.format("A", "B"), 1),
+        (MOVE.format("A", "C") + MOVE.format("C", "A") + MOVE.format("A", "C"), 3),
+        # Named objects come from nowhere: each box goes its own way.
+        ("Move the bag from Box A to Box B. Move the bag from Box B to Box C. ", 2),
+        ("Move the bag from Box A to Box B. Move the apple from Box A to Box C. ", 2),
+        # A box that was emptied begins anew.
+        ("Put the bell into Box A. Put the cake into Box A. " + MOVE.format("A", "B"), 3),
+        ("Put the bell into Box A. " + MOVE.format("A", "B") + "Put the cake into Box A. ", 2),
+    ],
+)
+def test_depths_by_hand(operations, depth):
+    assert dependencies(START + operations).depth == depth
+
+
+def test_only_the_box_in_question_counts():
+    story = START + "Put the bell into Box A. Put the cake into Box A. Put the bowl into Box B. Box {} contains"
+    assert [dependencies(story.format(box)).depth for box in "ABC"] == [2, 1, 0]
+
+
+def longest(edges, node):
+    return max((1 + longest(edges, after) for before, after in edges if before == node), default=0)
+
+
+@pytest.mark.parametrize("form", ["default", "advanced", "original"])
+def test_the_depth_is_the_longest_path(form):
+    task = tasks.get("boxes", form=form, boxes=4, objects=20)
+    for row in task.sample(7, 60, torch.Generator().manual_seed(2)).tokens:
+        story = read(task.parts(row)[0], form)
+        graph = dependencies(story)
+        backwards = [(after, before) for before, after in graph.edges]
+        asked = [last for box, last in graph.last.items() if story.query in (None, box)]
+        assert graph.depth == max(longest(backwards, node) for node in asked)
+        assert all(before < after for before, after in graph.edges)
+        if form != "original":
+            assert graph.depth == max(longest(graph.edges, node) for node in range(len(graph.states)))
+
+
+def test_a_chain_of_moves_is_as_deep_as_it_is_long():
+    prompt = "The tea is in Box A."
+    for depth in range(20):
+        assert dependencies(prompt).depth == depth
+        prompt = prompt.strip() + " " + MOVE.format(*("AB" if depth % 2 == 0 else "BA")).strip()
+
+
+def test_layers():
+    assert [layers_needed(n) for n in range(40)] == [math.ceil(math.log2(n + 1)) for n in range(40)]
+    with pytest.raises(Error, match="at least 0, got -1"):
+        layers_needed(-1)

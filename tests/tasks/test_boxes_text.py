@@ -1,0 +1,173 @@
+"""The checker accepts what the paper prints, and says what is wrong with anything else."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+
+from lengthwise import tasks
+from lengthwise.errors import Error
+from lengthwise.tasks.boxes import check, dependencies, per_box, read, solve
+
+DEFAULT = (
+    "The radio is in Box D, the bone and the clock and the television are in Box C, the bill and the computer and the "
+    "tea are in Box B, there is nothing in Box E, the ice and the plant are in Box A, the game is in Box G, there is "
+    "nothing in Box F. Move the computer and the tea from Box B to Box E. Put the milk into Box A. Put the cake into "
+    "Box B. Remove the computer from Box E. Move the bone and the television from Box C to Box E. Remove the radio "
+    "from Box D. Remove the bill from Box B. Remove the cake from Box B. Move the contents of Box E to Box F. Put the "
+    "drug and the map into Box D. Move the contents of Box G to Box D. Move the tea from Box F to Box C. Move the tea "
+    "from Box C to Box B. Move the ice from Box A to Box G. Remove the tea from Box B. Move the map from Box D to Box "
+    "A. Move the drug from Box D to Box E. Move the contents of Box G to Box D. Move the contents of Box E to Box D. "
+    "Remove the game and the ice from Box D. Put the cake into Box G. Put the disk into Box F. Remove the clock from "
+    "Box C. Remove the drug from Box D. Remove the bone from Box F. Put the bell into Box E. Put the stone into Box F. "
+    "Move the contents of Box G to Box C. Move the stone and the television from Box F to Box B. Put the magazine into "
+    "Box G. Remove the disk from Box F. Remove the television from Box B.",
+    "Box A contains the map and the milk and the plant, Box B contains the stone, Box C contains the cake, Box D is "
+    "empty, Box E contains the bell, Box F is empty, Box G contains the magazine.",
+)
+ADVANCED = (
+    "The television is in Box A, the cigarette is in Box B, the machine is in Box C, the cream is in Box H. Move the "
+    "contents of Box B to Box F. Move the contents of Box F to Box E. Put the sheet into Box C. Remove the sheet from "
+    "Box C. Put the coat into Box A. Remove the coat from Box A. Move the contents of Box H to Box F. Move the "
+    "contents of Box E to Box G. Move the contents of Box G to Box E. Move the contents of Box A to Box D. Move the "
+    "contents of Box D to Box G. Move the contents of Box C to Box D. Move the contents of Box G to Box C.",
+    "Box C contains the television, Box D contains the machine, Box E contains the cigarette, Box F contains the "
+    "cream.",
+)
+ORIGINAL = (
+    "The tea is in Box B, there is nothing in Box A. Put the map into Box B. Move the map and the tea from Box B to "
+    "Box A. Box A contains",
+    "the map and the tea.",
+)
+SAMPLES = {"default": DEFAULT, "advanced": ADVANCED, "original": ORIGINAL}
+
+CORRUPTED = [
+    # sample, prompt or answer, what stands there, what shall, what the message says
+    ("default", 1, "Box G contains the magazine", "Box H contains the magazine", "known boxes .* got Box H"),
+    ("default", 1, "the plant, Box B contains", "the plant, Box B holds", "'Box B holds the stone'"),
+    ("default", 1, "the stone", "the bell", "the bell is in Box E at the end, got the bell in Box B"),
+    ("default", 1, "the stone", "the tea", "the tea is in no box at the end, got the tea in Box B"),
+    ("default", 1, "the map and the milk", "the milk and the map", "named once each and sorted"),
+    ("default", 1, "the map and ", "", "the map is in Box A at the end"),
+    ("default", 1, "Box B contains the stone", "Box B is empty", "the stone is in Box B at the end"),
+    ("default", 1, "Box D is empty, ", "", "names Box A, Box B, Box C, Box D"),
+    ("default", 1, "Box E contains the bell, ", "", "names Box A, Box B, Box C, Box D, Box E"),
+    ("default", 1, "magazine.", "magazine", "full stop"),
+    ("default", 1, "magazine.", "magazine .", "'Box G contains the magazine '"),
+    ("default", 0, "Remove the cake from Box B", "Remove the map from Box B", r"map is not in Box B\. \(operation 8\)"),
+    ("default", 0, "Put the bell into", "Put the stone and the bell into", "sorted"),
+    ("default", 0, "Put the bell into", "Put the game and the milk into", "milk is in Box A"),
+    ("default", 0, "contents of Box E to Box F", "contents of Box D to Box F", "Box D is empty"),
+    ("default", 0, "the contents of Box E to Box F", "the bone and the tea and the television from Box E to Box F",
+     "says 'the contents of'"),
+    ("default", 0, "into Box E", "into Box J", "known box .* got Box J"),
+    ("default", 0, "from Box C to Box E", "from Box C to Box C", "another box"),
+    ("default", 0, "the ice and the plant are", "the ice and the plant is", "'the ice and the plant is in Box A'"),
+    ("default", 0, "The radio", "the radio", "with a capital"),
+    ("default", 0, "the bone and", "The bone and", "The bone"),
+    ("default", 0, "the game is in Box G", "the ice is in Box G", "the ice is in Box A and Box G"),
+    ("default", 0, "in Box G", "in Box H", "go from A to G"),
+    ("default", 0, "in Box G", "in Box A", "described once"),
+    ("default", 0, "The radio is", "The card and the chain and the lamp and the radio are", "at most 3"),
+    ("default", 0, "Put the milk into", "Throw the milk into", "operation 2 must be"),
+    ("default", 0, "Box B.", "Box B", "operation"),
+    ("default", 0, "the television from Box B.", "the television from Box B", "end with a full stop"),
+    ("advanced", 1, "Box F contains", "Box I contains", "known boxes .* got Box I"),
+    ("advanced", 1, "Box C contains the television", "Box A is empty, Box C contains the television", "names Box C"),
+    ("advanced", 1, "Box F contains the cream", "Box F is empty", "the cream is in Box F"),
+    ("advanced", 0, "Box B to Box F", "Box B to Box C", "into an empty box, got Box C with the machine"),
+    ("advanced", 0, "the contents of Box B to", "the cigarette from Box B to", "always says"),
+    ("advanced", 0, "Put the sheet into Box C", "Put the sheet into Box B", "into occupied boxes, got the empty Box B"),
+    ("advanced", 0, "Remove the coat from", "Remove the coat and the television from", "never empties"),
+    ("advanced", 0, "the cream is in Box H", "there is nothing in Box H", "go from A to D"),
+    ("advanced", 0, "the cream is in Box H", "the cream is in Box K", "go from A to H"),
+    ("original", 1, "the map and the tea.", "the tea and the map.", "the answer must be 'the map and the tea.'"),
+    ("original", 1, "the map and the tea.", "nothing.", "the answer must be 'the map and the tea.'"),
+    ("original", 0, "the map and the tea from", "the contents of", "never says"),
+    ("original", 0, " Box A contains", " Box C contains", "question must name a known box"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("form", list(SAMPLES))
+def test_samples_are_accepted_and_their_form_is_found(form):
+    assert check(*SAMPLES[form]).form == form
+    assert check(*SAMPLES[form], form=form).operations
+
+
+def test_the_papers_samples_have_the_operations_it_says():
+    assert len(read(DEFAULT[0]).operations) == 32
+    assert len(read(ADVANCED[0]).operations) in range(1, 32)
+    assert [dependencies(prompt).depth for prompt, _ in (DEFAULT, ADVANCED)] == [10, 5]
+    assert [dependencies(prompt).layers for prompt, _ in (DEFAULT, ADVANCED)] == [4, 3]
+
+
+@pytest.mark.parametrize(("form", "part", "old", "new", "message"), CORRUPTED)
+def test_a_corrupted_copy_is_refused_and_told_why(form, part, old, new, message):
+    texts = list(SAMPLES[form])
+    assert old in texts[part]
+    texts[part] = texts[part].replace(old, new, 1)
+    with pytest.raises(Error, match=message):
+        check(*texts)
+
+
+@pytest.mark.parametrize("form", list(SAMPLES))
+def test_any_other_word_in_an_answer_is_refused(form):
+    task = tasks.get("boxes", form=form, boxes=4, objects=20)
+    chance = random.Random(5)
+    for row in task.sample(6, 200, torch.Generator().manual_seed(4)).tokens:
+        prompt, answer = task.parts(row)
+        words = answer.split(" ")
+        place = chance.randrange(len(words))
+        words[place] = chance.choice([w for w in (*task.vocabulary[3:], "tea,", "Box.") if w != words[place]])
+        check(prompt, answer)
+        with pytest.raises(Error):
+            check(prompt, " ".join(words))
+
+
+@pytest.mark.parametrize("form", list(SAMPLES))
+def test_solving_a_prompt_gives_its_answer(form):
+    prompt, answer = SAMPLES[form]
+    assert solve(prompt).answer() == answer
+
+
+def test_the_form_is_found_without_moves_too():
+    both = "The tea is in Box B, the cup is in Box C. Put the map into Box C."
+    assert check(both, "Box B contains the tea, Box C contains the cup and the map.").form == "advanced"
+
+
+def test_a_form_that_is_none_is_refused():
+    with pytest.raises(Error, match="Did you mean 'default'"):
+        check(*DEFAULT, form="defult")
+
+
+@pytest.mark.parametrize(
+    ("sample", "form", "message"),
+    [
+        (DEFAULT, "original", "asks for one box, the others for all, got all boxes"),
+        (ORIGINAL, "default", "asks for one box, the others for all, got Box A"),
+        (ADVANCED, "default", "go from A to D"),
+        (DEFAULT, "advanced", "occupied boxes only, got nothing in Box E"),
+    ],
+)
+def test_a_sample_is_of_no_other_form(sample, form, message):
+    with pytest.raises(Error, match=message):
+        check(*sample, form=form)
+
+
+@pytest.mark.parametrize(
+    ("answer", "query", "found"),
+    [
+        (DEFAULT[1], None, {"A": ("map", "milk", "plant"), "B": ("stone",), "C": ("cake",), "D": (), "E": ("bell",),
+                            "F": (), "G": ("magazine",)}),
+        ("Box Z contains the tea, Box A contains, box B is empty, Box C is empty", None, {"Z": ("tea",), "C": ()}),
+        ("Box A is empty, Box A is empty.", None, {"A": None}),
+        ("", None, {}),
+        ("the map and the tea.", "B", {"B": ("map", "tea")}),
+        ("nothing.", "B", {"B": ()}),
+        ("Box B is empty.", "B", {}),
+    ],
+)  # fmt: skip
+def test_answers_are_read_box_by_box_without_raising(answer, query, found):
+    assert per_box(answer, query) == found
