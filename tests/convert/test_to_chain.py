@@ -143,6 +143,12 @@ def test_never_loads_as_the_original_unsaid(tmp_path, caplog):
     assert "type `chain-gpt2` to instantiate a model of type `gpt2`" in caplog.text
 
 
+def test_how_it_generates_is_kept():
+    model = original("gpt2")
+    model.generation_config.max_new_tokens, model.generation_config.pad_token_id = 3, 0
+    assert to_chain(model).generate(tokens(1, 5)).shape == (1, 8)
+
+
 def padded():
     x = tokens()
     mask = torch.ones_like(x)

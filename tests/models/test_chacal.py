@@ -98,6 +98,19 @@ def test_it_trains():
     assert losses[-1] < 0.6 * losses[0]
 
 
+def test_an_encoder_keeps_no_cache():
+    encoder = models.LengthwiseConfig(
+        vocab_size=5,
+        width=8,
+        mixer={"name": "chain", "heads": 2, "causal": False},
+        depth={"layers": 2, "name": "fixed"},
+    )
+    model, tokens = LengthwiseForCausalLM(encoder).eval(), torch.randint(0, 5, (2, 6))
+    assert model(tokens).logits.shape == (2, 6, 5)
+    with pytest.raises(Error, match="keeps no state, for its tokens read those after them"):
+        model(tokens, use_cache=True)
+
+
 def test_refuses():
     with pytest.raises(UnknownName, match="Did you mean 'last'"):
         models.build("chacal", vocab_size=2, num_outputs=2, chain_layers="lasst")
