@@ -131,13 +131,14 @@ def test_links_in_documents_resolve(path):
             assert anchor in {slug(h) for h in re.findall(r"^#+ (.*)$", aim.read_text(), re.M)}, f"no heading {target}"
 
 
-def test_the_readmes_python_runs(tmp_path):
-    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.S | re.M)
+@pytest.mark.parametrize("document", ["README.md", "docs/chacal.md"])
+def test_a_document_s_python_runs(document, tmp_path):
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / document).read_text(), re.S | re.M)
     if not blocks:
-        pytest.skip("README.md has no Python in it")
+        pytest.skip(f"{document} has no Python in it")
     # One program, as a reader saves it: later blocks use the names of earlier ones.
-    (tmp_path / "readme.py").write_text("\n".join(blocks))
-    done = subprocess.run([sys.executable, "readme.py"], cwd=tmp_path, capture_output=True, text=True)
+    (tmp_path / "document.py").write_text("\n".join(blocks))
+    done = subprocess.run([sys.executable, "document.py"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
