@@ -76,7 +76,7 @@ def seeded(seed):
 
 
 class Knows(torch.nn.Module):
-    """Answers as the oracle does, but for the rows in `wrong`, where the first asked place is missed."""
+    """Answers as the oracle does where it is asked, and only there; but for the rows in `wrong`, where the first asked place is missed."""
 
     def __init__(self, task, wrong=()):
         super().__init__()
@@ -86,6 +86,7 @@ class Knows(torch.nn.Module):
         assert not last
         batch = self.task.label(tokens)
         found = F.one_hot(batch.targets, self.task.outputs) * 8.0
+        found[~batch.mask] *= -1
         for i, row in enumerate(tokens):
             if self.task.write(row) in self.wrong:
                 found[i, int(batch.mask[i].float().argmax())] *= -1
