@@ -76,7 +76,7 @@ def seeded(seed):
 
 
 class Knows(torch.nn.Module):
-    """Answers as the oracle does where it is asked, and only there; but for the rows in `wrong`, where the first asked place is missed."""
+    """Right exactly where it is asked, but for the first asked place of the rows in `wrong`."""
 
     def __init__(self, task, wrong=()):
         super().__init__()
