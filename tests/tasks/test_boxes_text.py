@@ -137,6 +137,16 @@ def test_the_form_is_found_without_moves_too():
     assert check(both, "Box B contains the tea, Box C contains the cup and the map.").form == "advanced"
 
 
+def test_more_boxes_than_half_the_alphabet_cannot_be_half_of_all():
+    boxes = "ABCDEFGHIJKLMNOP"
+    items = ["tea", "map", "cup", "cake", "bell", "milk", "coat", "disk", "drum", "egg", "fan", "file", "flag", "fork",
+             "game", "gift"]  # fmt: skip
+    clauses = [f"the {item} is in Box {box}" for item, box in zip(items, boxes, strict=True)]
+    prompt = "T" + ", ".join(clauses)[1:] + ". Move the contents of Box A to Box Z."
+    with pytest.raises(Error, match="names Box B"):
+        check(prompt, "Box Z contains the tea.", "advanced")
+
+
 def test_a_form_that_is_none_is_refused():
     with pytest.raises(Error, match="Did you mean 'default'"):
         check(*DEFAULT, form="defult")

@@ -70,7 +70,7 @@ def check_description(story: Story, rules: Form) -> None:
             require(
                 len(items) <= AT_FIRST, f"a box holds at most {AT_FIRST} objects at first", f"{len(items)} in {box}"
             )
-    last = LETTERS[2 * len(boxes) - 1 if rules.half else len(boxes) - 1]
+    last = LETTERS[: 2 * len(boxes) if rules.half else len(boxes)][-1]
     require(all(box <= last for box in boxes), f"the boxes go from A to {last}", "Box " + ", Box ".join(boxes))
 
 
