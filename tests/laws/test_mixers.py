@@ -49,6 +49,7 @@ CASES = {
     "chain": heads("chain"),
     "chain with the diagonal": heads("chain", gamma=0.5, exclude_diagonal=False),
     "chain learned gamma": heads("chain", learn_gamma=True),
+    "chain sum of paths": heads("chain", learn_gamma=True, paths="sum"),
     "chain learned": heads("chain", position="learned"),
     "chain sinusoidal": heads("chain", position="sinusoidal"),
     "chain transformer-xl": heads("chain", position="transformer-xl"),

@@ -114,3 +114,17 @@ def test_refuses():
         encoder(x, where=Where.of(x, past=3), state=state)
     with pytest.raises(Error, match="rows cannot be packed"):
         encoder(x[:1], where=Where.packed(torch.tensor([0, 1, 3])))
+
+
+@pytest.mark.parametrize("learn", [False, True])
+def test_the_sum_of_paths_is_the_mean_without_its_factor(learn):
+    torch.manual_seed(0)
+    mean = mixers.get("chain", width=8, heads=2, gamma=0.75, learn_gamma=learn).double()
+    total = mixers.get("chain", width=8, heads=2, gamma=0.75, learn_gamma=learn, paths="sum").double()
+    total.load_state_dict(mean.state_dict())
+    x = torch.randn(2, 5, 8).double()
+    where = Where.of(x)
+    bias = mean.out.bias
+    torch.testing.assert_close(total(x, where=where)[0] - bias, 4 * (mean(x, where=where)[0] - bias))
+    with pytest.raises(Error, match="mean"):
+        mixers.get("chain", width=8, heads=2, paths="median")

@@ -10,10 +10,12 @@ Shapes: B batch, T tokens, S keys, H heads, d head width, D model width.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor, nn
 
-from ..errors import Error
+from ..errors import Error, UnknownName
 from ..ops.chain import chain_attention, solved_values
 from ..positions import Position
 from .base import KeyValues, Mixer, check_heads, merge_heads, split_heads
@@ -52,7 +54,11 @@ class Gamma(nn.Module):
 
 
 class Chain(Mixer):
-    """`biases` on the query, key, value and output maps; `causal=False`: every token reads all, as in encoders."""
+    """`biases` on the query, key, value and output maps; `causal=False`: every token reads all, as in encoders.
+
+    `paths`: "mean", the paper's Y, or "sum", Y / (1-γ). With γ = 0.9 the mean gives a reference one step away a tenth
+    of the weight it has in softmax attention, and the layer gradients as much smaller: so it learns slowly at first.
+    """
 
     def __init__(
         self,
@@ -62,13 +68,16 @@ class Chain(Mixer):
         gamma: float = 0.9,
         learn_gamma: bool = False,
         exclude_diagonal: bool = True,
+        paths: Literal["mean", "sum"] = "mean",
         biases: bool = True,
         causal: bool = True,
         position: Position | None = None,
     ):
         super().__init__()
         check_heads("chain", width, heads)
-        self.heads, self.exclude_diagonal, self.causal = heads, exclude_diagonal, causal
+        if paths not in ("mean", "sum"):
+            raise UnknownName("paths of chain", paths, ("mean", "sum"))
+        self.heads, self.exclude_diagonal, self.paths, self.causal = heads, exclude_diagonal, paths, causal
         self.qkv = nn.Linear(width, 3 * width, bias=biases)
         self.out = nn.Linear(width, width, bias=biases)
         self.gamma = Gamma(heads, gamma, learn_gamma)
@@ -98,6 +107,8 @@ class Chain(Mixer):
             causal=self.causal,
         )
         state = seen.with_values(solved_values(v, y, gamma)) if self.causal else None
+        if self.paths == "sum":
+            y = y / (1 - (gamma.view(-1, 1, 1) if isinstance(gamma, Tensor) else gamma))
         return self.out(merge_heads(y)), state
 
     def _check(self, x: Tensor, where: Where, state: KeyValues | None) -> None:

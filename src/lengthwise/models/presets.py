@@ -133,6 +133,7 @@ def chacal(
     gamma: float = 0.9,
     learn_gamma: bool = False,
     exclude_diagonal: bool = True,
+    paths: Literal["mean", "sum"] = "mean",
     position: Literal["learned", "sinusoidal", "none", "transformer-xl"] = "learned",
     max_length: int = 512,
     norm: Literal["pre", "post"] = "pre",
@@ -144,7 +145,8 @@ def chacal(
     """ChaCAL: a GPT-2-like Transformer some of whose layers follow whole chains of references at once.
 
     `chain_layers`: which have chain attention: the "last", as in the paper, "all", or a list counted from 0 (negative
-    ones from the last). All else is `transformer(position="learned")`, its baseline, with as many parameters.
+    ones from the last). `paths`: the "mean" of the paper, or the "sum", which learns faster (see the mixer). All
+    else is `transformer(position="learned")`, its baseline, with as many parameters.
     """
     config = transformer(
         vocab_size,
@@ -166,6 +168,7 @@ def chacal(
         "gamma": gamma,
         "learn_gamma": learn_gamma,
         "exclude_diagonal": exclude_diagonal,
+        "paths": paths,
     }
     chosen = chosen_layers("chacal: chain_layers", chain_layers, layers)
     config.mixer = [chain if i in chosen else {"name": "softmax", "heads": heads} for i in range(layers)]
