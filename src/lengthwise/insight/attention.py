@@ -1,0 +1,127 @@
+"""Which tokens each head of attention reads: the weights A and, of chain attention, the weights of whole paths.
+
+    A = softmax(q_t · k_s / sqrt(d) + bias_ts)
+    Y = M V,    M = (1-γ) (I - γÃ)^-1 A     (chain; with paths "sum" without the factor; softmax: M = A)
+
+A says which tokens a token links to, M what reaches it over links of links. Both are computed again from what each
+mixer was given while the model ran, by the mixer's own maps, so the model runs as it always does.
+
+Shapes: T tokens, H heads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..errors import Error, NonFiniteError, ShapeError
+from ..mixers import Chain, Mixer, Softmax, Where
+from ..mixers.base import split_heads
+from ..mixers.softmax import visible
+from ..models import Tagger
+from ..ops.chain.reference import system
+from .still import still
+
+STRONGEST = 3
+"""Links a token and head that are kept in JSON."""
+
+
+@dataclass(frozen=True)
+class Attention:
+    """One layer, while it read one string."""
+
+    name: str
+    mixer: str
+    """"softmax" or "chain"."""
+    gamma: tuple[float, ...] | None
+    """One a head; None for softmax."""
+    weights: Tensor
+    """(H, T, T) A: row t is what token t reads."""
+    paths: Tensor
+    """(H, T, T) M: the layer gives Y = M V."""
+
+    @property
+    def heads(self) -> int:
+        return len(self.weights)
+
+    def to_json(self) -> dict[str, Any]:
+        """Of every token the strongest links in every head, as [token, weight], instead of the T² weights."""
+        top = self.weights.topk(min(STRONGEST, self.weights.shape[-1]), -1)
+        links = [
+            [
+                [[j, round(w, 4)] for j, w in zip(places, weights, strict=True) if w > 0]
+                for places, weights in zip(head_places, head_weights, strict=True)
+            ]
+            for head_places, head_weights in zip(top.indices.tolist(), top.values.tolist(), strict=True)
+        ]
+        return {"name": self.name, "mixer": self.mixer, "gamma": self.gamma, "strongest": links}
+
+
+def attention(tagger: Tagger, tokens: Tensor) -> tuple[Attention, ...]:
+    """Every layer's weights while `tagger` reads one string, `tokens` (T,); its layers must be softmax or chain.
+
+    >>> from lengthwise import models
+    >>> tagger = models.build("chacal", vocab_size=5, num_outputs=5, width=8, heads=2)
+    >>> [(layer.name, layer.mixer, tuple(layer.weights.shape)) for layer in attention(tagger, torch.tensor([3, 1, 4]))]
+    [('layer 0', 'softmax', (2, 3, 3)), ('layer 1', 'chain', (2, 3, 3))]
+    """
+    if tokens.dim() != 1 or not tokens.numel():
+        raise ShapeError(f"attention: tokens must be one string, (T,) with T >= 1, got {list(tokens.shape)}.")
+    found: list[Attention] = []
+
+    def look(mixer: Mixer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        found.append(_layer(f"layer {len(found)}", mixer, args[0], kwargs["where"]))
+
+    hooks = [m.register_forward_pre_hook(look, with_kwargs=True) for m in _mixers(tagger)]
+    try:
+        with still(tagger), torch.no_grad():
+            tagger(tokens[None])
+    finally:
+        for hook in hooks:
+            hook.remove()
+    if not all(torch.isfinite(layer.paths).all() for layer in found):
+        raise NonFiniteError(f"{tagger.name}: its attention weights are not finite. Did its training diverge?")
+    return tuple(found)
+
+
+def _mixers(tagger: Tagger) -> list[Mixer]:
+    every = [m for m in tagger.modules() if isinstance(m, Mixer)]
+    strange = next((type(m).__name__ for m in every if not isinstance(m, (Softmax, Chain))), None)
+    if strange or not every:
+        raise Error(
+            f"{tagger.name}: attention can be looked at where all layers are softmax or chain attention of this "
+            f"library, got {strange or 'no such layer'}. Use a model such as transformer or chacal."
+        )
+    return every
+
+
+def _layer(name: str, mixer: Mixer, x: Tensor, where: Where) -> Attention:
+    assert isinstance(mixer, (Softmax, Chain))
+    A = _weights(mixer, x, where)
+    if isinstance(mixer, Softmax):
+        return Attention(name, "softmax", None, A[0], A[0])
+    gamma = torch.as_tensor(mixer.gamma(x), dtype=A.dtype).expand(mixer.heads)
+    rate = gamma.view(-1, 1, 1)
+    B = system(A, rate, not mixer.exclude_diagonal)
+    M = torch.linalg.solve_triangular(B, A, upper=False) if mixer.causal else torch.linalg.solve(B, A)
+    if mixer.paths == "mean":
+        M = M * (1 - rate)
+    return Attention(name, "chain", tuple(gamma.tolist()), A[0], M[0])
+
+
+def _weights(mixer: Softmax | Chain, x: Tensor, where: Where) -> Tensor:
+    """(1, H, T, T) A in double precision, of the mixer's own queries and keys."""
+    q, k, _ = (split_heads(part, mixer.heads) for part in mixer.qkv(x).chunk(3, -1))
+    bias = None
+    if mixer.position is not None:
+        bias = mixer.position.bias(q, where.positions, where.positions)
+        q, k = mixer.position.rotate(q, k, where.positions, where.positions)
+    logits = q.double() @ k.double().mT * q.shape[-1] ** -0.5
+    if bias is not None:
+        logits = logits + bias
+    if getattr(mixer, "causal", True):
+        logits = logits.masked_fill(~visible(where, where), -torch.inf)
+    return logits.softmax(-1)
