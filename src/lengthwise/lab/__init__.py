@@ -20,7 +20,7 @@ from .settings import Settings, lengths, plan
 
 __all__ = [
     "Engine", "Evaluation", "Experiment", "InProcess", "Interrupted", "Job", "ModelSpec", "Outcome", "Processes",
-    "Progress", "Run", "TaskSpec", "Training", "bench", "lengths", "load", "load_model", "plan", "run",
+    "Progress", "Run", "TaskSpec", "Training", "bench", "chosen_device", "lengths", "load", "load_model", "plan", "run",
 ]  # fmt: skip
 
 
@@ -34,6 +34,15 @@ class Progress(Protocol):
     def waiting(self, experiment: Experiment) -> None: ...
 
     def end(self, experiment: Experiment, outcome: Outcome) -> None: ...
+
+
+def chosen_device(device: str) -> str:
+    """The GPU for "auto", where there is one, else the CPU; a GPU that is not there is refused."""
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise Error(f"device {device!r} was asked for, but torch sees no GPU. Use --device cpu or auto.")
+    return device
 
 
 def run(
@@ -50,10 +59,7 @@ def run(
 
     `workers`: processes at a time; None: one a core, but in this process where there is one run or a GPU.
     """
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    elif device.startswith("cuda") and not torch.cuda.is_available():
-        raise Error(f"device {device!r} was asked for, but torch sees no GPU. Use --device cpu or auto.")
+    device = chosen_device(device)
     experiments = list({experiment.hash: experiment for experiment in experiments}.values())
     todo = groups(experiments, device)
     if engine is None:

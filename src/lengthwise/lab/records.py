@@ -42,12 +42,14 @@ class State(NamedTuple):
     meta: dict[str, Any]
 
 
-class RunDirectory:
-    """The directory of one experiment under `root`, created on first use."""
+class Directory:
+    """The directory of one piece of work, described by `config`; created on first use."""
 
-    def __init__(self, root: Path, experiment: Experiment):
-        self.experiment = experiment
-        self.path = Path(root) / experiment.directory
+    result = "result.json"
+    """The file that says the work is finished."""
+
+    def __init__(self, path: Path, config: dict[str, Any]):
+        self.path, self.config = path, config
         self._metrics = hashlib.sha256()
         self._metrics_bytes = 0
 
@@ -76,15 +78,20 @@ class RunDirectory:
                 left.unlink(missing_ok=True)
         config = self.path / "config.json"
         if config.exists():
-            read_config(self.path)
+            self.check_config()
         else:
-            write_atomically(config, json.dumps(self.experiment.to_json(), indent=2).encode())
+            write_atomically(config, json.dumps(self.config, indent=2).encode())
         state = self._load_state()
         self._cut_metrics(state.meta["metrics"] if state else {"bytes": 0, "sha256": digest(b"")})
         return state
 
+    def check_config(self) -> None:
+        """Raise unless the config there is this work's."""
+        if read_json(self.path / "config.json") != self.config:
+            raise RecordError(f"{self.path / 'config.json'}: edited since it was written. Delete {self.path}.")
+
     def finished(self) -> bool:
-        return (self.path / "result.json").exists()
+        return (self.path / self.result).exists()
 
     def log(self, row: dict[str, Any]) -> None:
         """Append one line to the metrics."""
@@ -111,7 +118,7 @@ class RunDirectory:
                     path.unlink(missing_ok=True)
 
     def finish(self, models: dict[str, Tensors], result: dict[str, Any]) -> None:
-        """Write the weights and, last of all, `result.json`; then the checkpoint is no longer needed."""
+        """Write the weights and, last of all, the result; then the checkpoint is no longer needed."""
         for name, tensors in models.items():
             write_atomically(self.path / f"{name}.safetensors", pack(tensors))
         with naming(self.path):
@@ -119,7 +126,7 @@ class RunDirectory:
             digests = {name: digest((self.path / name).read_bytes()) for name in files}
         content = {**result, "files": digests}
         write_atomically(
-            self.path / "result.json", json.dumps({**content, "sha256": digest(canonical(content))}, indent=2).encode()
+            self.path / self.result, json.dumps({**content, "sha256": digest(canonical(content))}, indent=2).encode()
         )
         self.tidy()
 
@@ -167,6 +174,17 @@ class RunDirectory:
         self._metrics, self._metrics_bytes = hashlib.sha256(kept), len(kept)
 
 
+class RunDirectory(Directory):
+    """The directory of one experiment under `root`."""
+
+    def __init__(self, root: Path, experiment: Experiment):
+        super().__init__(Path(root) / experiment.directory, experiment.to_json())
+        self.experiment = experiment
+
+    def check_config(self) -> None:
+        read_config(self.path)
+
+
 class Run(NamedTuple):
     """A finished run, read back and verified."""
 
@@ -200,18 +218,24 @@ def read_config(path: Path) -> Experiment:
 def read_run(path: Path) -> Run:
     """A finished run, every file checked against its digest."""
     path = Path(path)
-    result = read_json(path / "result.json")
+    content = read_result(path)
+    metrics = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    return Run(path, read_config(path), content, metrics)
+
+
+def read_result(path: Path, name: str = Directory.result) -> dict[str, Any]:
+    """The result of the work in `path`, all that it names checked against its digest."""
+    result = read_json(path / name)
     content = {key: value for key, value in result.items() if key != "sha256"} if isinstance(result, dict) else {}
     if not content or digest(canonical(content)) != result.get("sha256"):
-        raise RecordError(f"{path / 'result.json'}: edited since it was written. Delete {path} to run it again.")
+        raise RecordError(f"{path / name}: edited since it was written. Delete {path} to run it again.")
     for name, expected in content["files"].items():
         with naming(path / name):
             if digest((path / name).read_bytes()) != expected:
                 raise RecordError(
                     f"{path / name}: truncated or edited since the run ended. Delete {path} to run it again."
                 )
-    metrics = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
-    return Run(path, read_config(path), content, metrics)
+    return content
 
 
 def load(paths: list[Path] | list[str] | Path | str) -> list[Run]:
