@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 from ..errors import UnknownName
-from . import demo, regulargpt
+from . import chacal, demo, regulargpt
 from .base import Recipe, Scale, Table
 
 __all__ = ["Recipe", "Scale", "Table", "available", "get"]
@@ -21,6 +21,9 @@ TABLES: dict[tuple[str, str], Table] = {
     ("regulargpt", "collapse"): regulargpt.collapse,
     ("regulargpt", "chunk-sizes"): regulargpt.chunk_sizes,
     ("regulargpt", "choice"): regulargpt.choice,
+    ("chacal", "table-1"): chacal.table_1,
+    ("chacal", "figure-5"): chacal.figure_5,
+    ("chacal", "warm-start"): chacal.warm_start,
 }
 
 

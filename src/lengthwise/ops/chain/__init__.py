@@ -17,7 +17,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from ..backend import choose
-from .inputs import OP, check, numbered, rates
+from .inputs import OP, check, in_single, numbered, rates
 from .reference import reference, whole
 from .torch import fast
 
@@ -58,26 +58,29 @@ def chain_attention(
     [2.0, 1.5, 1.25]
     """
     check(q, k, v, gamma, key_bias, cu_seqlens, segments, solved, causal)
-    weight = rates(gamma, q)
-    factor = q.shape[-1] ** -0.5 if scale is None else scale
+    kind, factor = q.dtype, q.shape[-1] ** -0.5 if scale is None else scale
     if key_bias is not None:
         keyed = key_bias.unsqueeze(-2)
         bias = keyed if bias is None else bias + keyed
     if bias is not None:
         bias = bias.reshape((1,) * (4 - bias.dim()) + bias.shape)
-    if not causal:
-        return whole(q, k, v, weight, bias, not exclude_diagonal, factor)
     if cu_seqlens is not None:
         segments = numbered(cu_seqlens, q)
     if solved is None:
         solved = v[:, :, :0]
-    run = choose(backend, OP, IMPLEMENTATIONS)
-    return run(q, k, v, weight, bias, segments, not exclude_diagonal, factor, solved)
+    with in_single(q):
+        weight = rates(gamma, q)
+        q, k, v, solved = (x.to(weight.dtype) for x in (q, k, v, solved))
+        bias = None if bias is None else bias.to(weight.dtype)
+        if not causal:
+            return whole(q, k, v, weight, bias, not exclude_diagonal, factor).to(kind)
+        run = choose(backend, OP, IMPLEMENTATIONS)
+        return run(q, k, v, weight, bias, segments, not exclude_diagonal, factor, solved).to(kind)
 
 
 def solved_values(v: Tensor, y: Tensor, gamma: float | Tensor) -> Tensor:
     """z = (1-γ) v + γ y (B,H,T,d): what later tokens read of these, which are solved."""
-    return v + rates(gamma, v) * (y - v)
+    return (v + rates(gamma, v) * (y - v)).to(v.dtype)
 
 
 __all__ = ["chain_attention", "solved_values"]

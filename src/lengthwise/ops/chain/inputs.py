@@ -14,8 +14,14 @@ OP = "chain_attention"
 
 
 def rates(gamma: float | Tensor, like: Tensor) -> Tensor:
-    """γ as (1,1,1,1) or (1,H,1,1)."""
-    return torch.as_tensor(gamma, dtype=like.dtype, device=like.device).reshape(1, -1, 1, 1)
+    """γ as (1,1,1,1) or (1,H,1,1), in single precision or better: rounded to bfloat16, 0.999 would be 1."""
+    kind = torch.promote_types(like.dtype, torch.float32)
+    return torch.as_tensor(gamma, dtype=kind, device=like.device).reshape(1, -1, 1, 1)
+
+
+def in_single(like: Tensor):
+    """Within it autocast is off: what is given in half precision is summed in single."""
+    return torch.autocast(like.device.type, enabled=False)
 
 
 def numbered(cu_seqlens: Tensor, like: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""The fast form: one block for short texts, block rows for others; sums in single precision or better.
+"""The fast form: one block for short texts, block rows for others.
 
 Where the choice rests on measurement, `docs/log.md` has the figures.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 
-import torch
 from torch import Tensor
 
 from .blocks import Blocks
@@ -32,18 +31,12 @@ def fast(
     solved: Tensor,
     block: int | None = None,
 ) -> Tensor:
-    kind, T = q.dtype, q.shape[2]
-    with torch.autocast(q.device.type, enabled=False):
-        if kind in (torch.bfloat16, torch.float16):
-            q, k, v, gamma, solved = q.float(), k.float(), v.float(), gamma.float(), solved.float()
-        bias = None if bias is None else bias.to(q.dtype)
-        form = Form(diagonal, scale, block or rows(q.shape[0] * q.shape[1]))
-        whole = T <= SINGLE and q.shape[0] * q.shape[1] * T * T <= KEPT and k.shape[2] == T and segments is None
-        if whole and block is None:
-            y = Single.apply(q, k, v, gamma, bias, form)[0]
-        else:
-            y = Blocks.apply(q, k, v, gamma, bias, segments, solved, form)[0]
-    return y.to(kind)
+    heads, T = q.shape[0] * q.shape[1], q.shape[2]
+    form = Form(diagonal, scale, block or rows(heads))
+    whole = T <= SINGLE and heads * T * T <= KEPT and k.shape[2] == T and segments is None
+    if whole and block is None:
+        return Single.apply(q, k, v, gamma, bias, form)[0]
+    return Blocks.apply(q, k, v, gamma, bias, segments, solved, form)[0]
 
 
 def rows(heads: int) -> int:

@@ -12,12 +12,12 @@ from typing import Any
 from ...lab import Experiment, Run, load_model, plan
 from ...lab.statistics import summary
 from ...report.panel import Panel
+from ...report.tabular import tabular
 from ...report.words import duration, percent, spread
 from ..base import Recipe, Scale
 from .scales import RULES
 from .scales import settings as rules
 from .table_1 import cell
-from .tabular import tabular
 
 TASKS = ("even-pairs", "parity", "cycle-navigation", "tomita-3")
 LARGEST = 4

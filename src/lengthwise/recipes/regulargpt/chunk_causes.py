@@ -14,8 +14,8 @@ import numpy as np
 from ...errors import Error
 from ...report.drawings import heat_map
 from ...report.panel import Panel
+from ...report.tabular import tabular
 from ...tasks import Task
-from .tabular import tabular
 from .tuples import Tree, new, nodes, places, training_strings
 
 RIGHT = 0.95

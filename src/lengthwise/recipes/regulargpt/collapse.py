@@ -19,9 +19,9 @@ from ...models.depth import groups
 from ...report.comparison import LEARNED
 from ...report.drawings import lines
 from ...report.panel import Panel
+from ...report.tabular import tabular
 from ...report.words import percent
 from ..base import Recipe, Scale
-from .tabular import tabular
 
 TASKS = ("parity", "cycle-navigation")
 CHUNKS = (2, 3, 4, 5, 6, 8)

@@ -27,10 +27,10 @@ from ...models import LengthwiseForCausalLM, presets
 from ...models.depth import groups
 from ...report.drawings import lines
 from ...report.panel import Panel
+from ...report.tabular import tabular
 from ..base import Recipe, Scale
 from .crossing import crossing
 from .masked import Masked
-from .tabular import tabular
 from .timing import in_turn
 
 FORMS = ("full attention", "dense masked", "every position", "last position")

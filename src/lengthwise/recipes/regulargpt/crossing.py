@@ -28,8 +28,8 @@ from ...models.config import Block
 from ...models.depth import groups
 from ...ops import sliding_dilated_attention
 from ...report.panel import Panel
+from ...report.tabular import tabular
 from .masked import attention
-from .tabular import tabular
 from .timing import in_turn
 
 T, C = 512, 128

@@ -14,11 +14,11 @@ from ...lab.statistics import wilson
 from ...report.comparison import best_rate
 from ...report.drawings import lines
 from ...report.panel import Panel
+from ...report.tabular import tabular
 from ...report.words import percent
 from ..base import Recipe, Scale
 from .published import MODELS
 from .table_1 import cell
-from .tabular import tabular
 
 TASKS = ("parity", "cycle-navigation", "even-pairs")
 HOLDS = 0.95

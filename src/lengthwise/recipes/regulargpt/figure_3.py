@@ -12,10 +12,10 @@ from ...lab import Run, load_model
 from ...lab.statistics import score
 from ...models import Tagger
 from ...report.panel import Panel
+from ...report.tabular import tabular
 from ...report.words import percent
 from ..base import Recipe, Scale
 from .table_1 import cell
-from .tabular import tabular
 
 MODEL = "regular-gpt C=2"
 PUBLISHED = {"parity": 2, "cycle-navigation": 5}

@@ -12,9 +12,9 @@ from ...lab import Run, load_model
 from ...models import Tagger
 from ...report.comparison import best_rate
 from ...report.panel import Panel
+from ...report.tabular import tabular
 from ..base import Recipe, Scale
 from .table_1 import cell
-from .tabular import tabular
 
 TASKS = ("parity", "cycle-navigation")
 MODELS = ("regular-gpt C=2", "rnn", "transformer-xl")

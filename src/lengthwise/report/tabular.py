@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from ...report.panel import Panel
+from .panel import Panel
 
 
 def tabular(title: str, caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], data: Any) -> Panel:

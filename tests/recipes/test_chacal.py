@@ -1,0 +1,51 @@
+"""The recipes of ChaCAL at the scale of seconds: that they run, and that their panels say what the runs measured."""
+
+from __future__ import annotations
+
+import pytest
+
+from lengthwise import lab, recipes
+from lengthwise.recipes.chacal import toy
+from lengthwise.recipes.chacal.learning import curve, ended, first_at
+
+
+@pytest.mark.parametrize("table", ["table-1", "figure-5", "warm-start"])
+def test_smoke(table, tmp_path):
+    recipe = recipes.get("chacal", table, "smoke")
+    runs = [outcome.run for outcome in lab.run(recipe.experiments, tmp_path, workers=1) if outcome.run]
+    assert len(runs) == len(recipe.experiments)
+    assert recipe.panels is not None
+    panels = recipe.panels(runs)
+    assert all(panel.title and panel.body and panel.text and panel.data for panel in panels)
+    found = panels[0] if table == "table-1" else panels[1]
+    assert len(found.data) == len(runs)
+    ends = {round(100 * ended([run])["mean"], 1) for run in runs}
+    assert {round(100 * row["mean"], 1) for row in found.data} == ends
+    assert recipe.panels(runs[:1]), "what is finished is shown"
+    assert recipe.panels([]) == []
+
+
+def test_models_of_a_table_differ_in_their_attention_alone():
+    (standard,), (chain,) = (toy.toy("smoke", f"{kind} 1", 3) for kind in ("Standard", "ChaCAL"))
+    assert (standard.task, standard.training, standard.evaluation) == (chain.task, chain.training, chain.evaluation)
+    assert (standard.model.name, chain.model.name) == ("transformer", "chacal")
+    assert standard.model.options.keys() ^ chain.model.options.keys() == {"position", "chain_layers"}
+
+
+def test_the_published_setting():
+    first = toy.toy("paper", "Standard 3", 16)[0]
+    assert (first.training.steps, first.training.warmup, first.training.batch) == (24_000, 8_000, 128)
+    assert (first.training.lr, first.training.betas) == (3e-4, (0.9, 0.98))
+    assert first.model.options["width"] == 512
+    assert first.evaluation.lengths == (128,)
+
+
+def test_curves_are_means_over_seeds(tmp_path):
+    experiments = toy.toy("smoke", "ChaCAL 1", 3, seeds=2)
+    runs = [outcome.run for outcome in lab.run(experiments, tmp_path, workers=1) if outcome.run]
+    steps, values = curve(runs)
+    alone = [[row["accuracy"] for row in run.metrics if row["kind"] == "validation"] for run in runs]
+    assert steps == [2, 4]
+    assert values == pytest.approx([sum(pair) / 2 for pair in zip(*alone, strict=True)])
+    assert first_at(runs, max(values)) == steps[values.index(max(values))]
+    assert first_at(runs, 1.1) is None
