@@ -12,7 +12,19 @@ layers are softmax or chain attention.
 from .attention import Attention, attention
 from .clusters import Clusters, clusters
 from .field import ReceptiveField, receptive_field
+from .links import Links, links
 from .strings import strings
 from .truth import Truth
 
-__all__ = ["Attention", "Clusters", "ReceptiveField", "Truth", "attention", "clusters", "receptive_field", "strings"]
+__all__ = [
+    "Attention",
+    "Clusters",
+    "Links",
+    "ReceptiveField",
+    "Truth",
+    "attention",
+    "clusters",
+    "links",
+    "receptive_field",
+    "strings",
+]
