@@ -9,6 +9,7 @@ Both work for any model: they listen to its blocks and to its embedding while it
 layers are softmax or chain attention.
 """
 
+from .answers import Answers, answered, answers
 from .attention import Attention, attention
 from .clusters import Clusters, clusters
 from .field import ReceptiveField, receptive_field
@@ -17,11 +18,14 @@ from .strings import strings
 from .truth import Truth
 
 __all__ = [
+    "Answers",
     "Attention",
     "Clusters",
     "Links",
     "ReceptiveField",
     "Truth",
+    "answered",
+    "answers",
     "attention",
     "clusters",
     "links",

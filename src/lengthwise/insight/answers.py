@@ -1,0 +1,151 @@
+"""What a model answers to a story of Boxes when it is let go on by itself, and how much of that is right.
+
+The lab judges with the right answer before the model's eyes (teacher-forced), which says the same of whole answers: all
+of it is right there exactly when greedy decoding gives it. Of single boxes only the model's own answer can say.
+
+Shapes: B strings, n tokens of the longest answer.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from ..errors import Error
+from ..models import LengthwiseForCausalLM, Tagger
+from ..tasks.boxes import Boxes, Judgement, layers_needed
+from ..tasks.boxes.words import PAD, STOP
+from .still import still
+
+ROWS = 64
+"""Stories answered at a time."""
+
+
+def answers(tagger: Tagger, task: Boxes, tokens: Tensor) -> Tensor:
+    """(B, n) greedy answers, on the CPU, to the prompts of `tokens` (B, T); what follows those is not looked at.
+
+    An answer ends with its full stop; one that is longer than the longest right answer of its batch is cut there.
+
+    >>> from lengthwise import models, tasks
+    >>> task = tasks.get("boxes", boxes=2, objects=7)
+    >>> tagger = models.build("chacal", vocab_size=task.outputs, num_outputs=task.outputs, width=8, heads=2)
+    >>> tokens = torch.tensor([task.tokenize("The bag is in Box A, there is nothing in Box B.")])
+    >>> answers(tagger, task, tokens).shape[1] <= 11  # Box A contains the bag, Box B is empty.
+    True
+    """
+    inner = tagger.inner
+    if not isinstance(inner, LengthwiseForCausalLM) or inner.config.outputs != len(task.vocabulary):
+        raise Error(
+            f"{tagger.name}: to answer by itself a model must have `generate` and the task's words as its outputs, got "
+            f"a {type(inner).__name__}. Use a model of this library, trained on {task.name}."
+        )
+    found = []
+    with still(tagger), torch.no_grad():
+        for rows in tokens.split(ROWS):
+            found += _greedy(inner, task, rows).unbind()
+    return torch.nn.utils.rnn.pad_sequence(found, batch_first=True, padding_value=PAD)
+
+
+def _greedy(model: LengthwiseForCausalLM, task: Boxes, tokens: Tensor) -> Tensor:
+    """One batch, its prompts padded on the left; every token is decoded with the cache."""
+    starts = task.answer_starts(tokens)
+    T, device = int(starts.max()), next(model.parameters()).device
+    source = torch.arange(T, device=tokens.device) - (T - starts)[:, None]
+    prompts = tokens.gather(1, source.clamp(min=0)).masked_fill(source < 0, PAD)
+    longest = max(len(task.tokenize(story.answer())) for story in task.stories(tokens))
+    made = cast(Any, model).generate(
+        inputs=prompts.to(device),
+        attention_mask=(source >= 0).long().to(device),
+        do_sample=False,
+        num_beams=1,
+        max_new_tokens=longest,
+        eos_token_id=STOP,
+        pad_token_id=PAD,
+    )
+    return made[:, T:].cpu()
+
+
+@dataclass(frozen=True)
+class Score:
+    right: int
+    asked: int
+
+    @property
+    def share(self) -> float:
+        return self.right / self.asked
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Counts, so that those of several seeds or lengths can be added."""
+
+    exact: Score
+    """Whole answers."""
+    boxes: Score
+    """Boxes with their right contents."""
+    touched: dict[int, Score]
+    """The same by how many operations touched the box."""
+    depths: dict[int, Score]
+    """Whole answers by the depth of the story's graph."""
+
+    @property
+    def layers(self) -> dict[int, Score]:
+        """Whole answers by the layers that Theorem 1 says the story needs."""
+        return _added((layers_needed(depth), score) for depth, score in self.depths.items())
+
+    def to_json(self) -> dict[str, Any]:
+        plain = lambda score: [score.right, score.asked]  # noqa: E731
+        return {
+            "exact": plain(self.exact),
+            "boxes": plain(self.boxes),
+            "touched": {str(n): plain(score) for n, score in self.touched.items()},
+            "depths": {str(n): plain(score) for n, score in self.depths.items()},
+            "layers": {str(n): plain(score) for n, score in self.layers.items()},
+        }
+
+
+def answered(tagger: Tagger, task: Boxes, length: int, strings: int, seed: int = 0) -> Answers:
+    """How much of its answers to the first test stories of `length` operations is right."""
+    tokens = task.test_set(length, strings, seed).tokens
+    return counted(task.judge(tokens, answers(tagger, task, tokens)))
+
+
+def counted(found: Judgement) -> Answers:
+    one = lambda right: Score(int(right), 1)  # noqa: E731
+    boxes = [
+        (touched, one(right))
+        for row in zip(found.touched.tolist(), found.right.tolist(), found.asked.tolist(), strict=True)
+        for touched, right, asked in zip(*row, strict=True)
+        if asked
+    ]
+    exact = found.exact.tolist()
+    return Answers(
+        Score(sum(exact), len(exact)),
+        Score(sum(score.right for _, score in boxes), len(boxes)),
+        _added(boxes),
+        _added(zip(found.depth.tolist(), map(one, exact), strict=True)),
+    )
+
+
+def together(parts: Iterable[Answers]) -> Answers:
+    """Several seeds or lengths as one."""
+    parts = list(parts)
+    return Answers(
+        _added((0, part.exact) for part in parts)[0],
+        _added((0, part.boxes) for part in parts)[0],
+        _added(item for part in parts for item in part.touched.items()),
+        _added(item for part in parts for item in part.depths.items()),
+    )
+
+
+def _added(scores: Iterable[tuple[int, Score]]) -> dict[int, Score]:
+    right, asked = Counter[int](), Counter[int]()
+    for key, score in scores:
+        right[key] += score.right
+        asked[key] += score.asked
+    return {key: Score(right[key], asked[key]) for key in sorted(asked)}
