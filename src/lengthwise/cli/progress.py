@@ -115,6 +115,21 @@ class Lines(Watch):
         self.out.print(f"{self.name(experiment)}: {text}", markup=False)
 
 
+class Steps:
+    """A line at every tenth of a recipe's own work."""
+
+    def __init__(self, out: Console):
+        self.out = out
+        self.paces: dict[str, Pace] = {}
+        self.said: dict[str, int] = {}
+
+    def advance(self, what: str, step: int, steps: int, loss: float) -> None:
+        pace = self.paces.setdefault(what, Pace()).say(step, steps)
+        if self.said.get(what) != step * 10 // steps:
+            self.said[what] = step * 10 // steps
+            self.out.print(f"{what}: step {step}/{steps}, loss {loss:.4g}{', ' + pace if pace else ''}", markup=False)
+
+
 class Bars(Watch):
     """A bar for each active run: model, seed, step, loss, steps a second, time left."""
 

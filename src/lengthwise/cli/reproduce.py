@@ -22,6 +22,10 @@ def reproduce(
         list[str] | None,
         typer.Option("--only", metavar="TASK", help="These rows of the table alone; repeat it for more."),
     ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", "-s", metavar="NAME=VALUE", help="What a recipe needs to be told, such as checkpoint."),
+    ] = None,
     out: Out = Path("runs"),
     workers: Workers = None,
     device: Device = "auto",
@@ -32,10 +36,15 @@ def reproduce(
 
     Example: [bold]lengthwise reproduce demo parity --scale smoke[/bold]
     """
-    from .. import recipes
+    from .. import lab, recipes
+    from .progress import Steps
 
-    recipe = recipes.get(paper, table, scale)
+    recipe = recipes.get(paper, table, scale, settings or [])
     recipe = recipe.only(only) if only else recipe
+    panels, work = recipe.panels, recipe.work
+    if work:
+        place = recipes.Place(out, lab.chosen_device(device), Steps(console.err()).advance)
+        panels = lambda runs: work(place)  # noqa: E731
     carry_out(
         recipe.experiments,
         out=out,
@@ -45,5 +54,5 @@ def reproduce(
         as_json=as_json,
         title=recipe.title,
         description=recipe.description,
-        panels=recipe.panels,
+        panels=panels,
     )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import get_args
 
 from ..errors import UnknownName
 from . import chacal, demo, regulargpt
-from .base import Recipe, Scale, Table
+from .base import Place, Recipe, Scale, Table, given
 
-__all__ = ["Recipe", "Scale", "Table", "available", "get"]
+__all__ = ["Place", "Recipe", "Scale", "Table", "available", "get"]
 
 TABLES: dict[tuple[str, str], Table] = {
     ("demo", "parity"): demo.parity,
@@ -22,6 +23,7 @@ TABLES: dict[tuple[str, str], Table] = {
     ("regulargpt", "chunk-sizes"): regulargpt.chunk_sizes,
     ("regulargpt", "choice"): regulargpt.choice,
     ("chacal", "table-1"): chacal.table_1,
+    ("chacal", "table-3"): chacal.table_3,
     ("chacal", "figure-5"): chacal.figure_5,
     ("chacal", "warm-start"): chacal.warm_start,
 }
@@ -32,8 +34,8 @@ def available() -> dict[str, str]:
     return {" ".join(name): (table.__doc__ or "").splitlines()[0] for name, table in TABLES.items()}
 
 
-def get(paper: str, table: str, scale: Scale = "laptop") -> Recipe:
-    """The recipe of a paper's table at a scale.
+def get(paper: str, table: str, scale: Scale = "laptop", settings: Sequence[str] = ()) -> Recipe:
+    """The recipe of a paper's table at a scale; `settings`: NAME=VALUE, of those recipes that take some.
 
     >>> recipe = get("demo", "parity", "smoke")
     >>> [experiment.model.name for experiment in recipe.experiments]
@@ -43,4 +45,5 @@ def get(paper: str, table: str, scale: Scale = "laptop") -> Recipe:
         raise UnknownName("recipe", f"{paper} {table}", available())
     if scale not in get_args(Scale):
         raise UnknownName("scale", scale, get_args(Scale))
-    return TABLES[paper, table](scale)
+    make = TABLES[paper, table]
+    return make(scale, **given(f"{paper} {table}", make, settings))

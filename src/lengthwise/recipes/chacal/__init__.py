@@ -2,6 +2,7 @@
 
 from .figure_5 import figure_5
 from .table_1 import table_1
+from .table_3 import table_3
 from .warm_start import warm_start
 
-__all__ = ["figure_5", "table_1", "warm_start"]
+__all__ = ["figure_5", "table_1", "table_3", "warm_start"]
