@@ -6,6 +6,7 @@ report.csv(runs, "results.csv")
 report.html(runs, "index.html")
 """
 
+from .attention import attention
 from .drawings import heat_map, lines, scatter
 from .insights import clusters, receptive_field
 from .page import write_html as html
@@ -14,4 +15,16 @@ from .record import as_data as data
 from .rows import write_csv as csv
 from .terminal import table
 
-__all__ = ["Panel", "clusters", "csv", "data", "heat_map", "html", "lines", "receptive_field", "scatter", "table"]
+__all__ = [
+    "Panel",
+    "attention",
+    "clusters",
+    "csv",
+    "data",
+    "heat_map",
+    "html",
+    "lines",
+    "receptive_field",
+    "scatter",
+    "table",
+]

@@ -1,0 +1,135 @@
+"""Boxes at lengths never trained on, which the paper does not have: at most 16 operations in training, up to 64 in the
+test, for two and three standard layers and for a standard layer followed by chain attention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import tasks
+from ...lab import Experiment, Run, plan
+from ...report.panel import Panel
+from ..base import Recipe, Scale
+from . import boxes_accuracy
+
+MODELS = ("Standard 2", "Standard 3", "ChaCAL 2")
+TRAINED = 16
+POSITIONS: dict[Scale, tuple[str, ...]] = {
+    "smoke": ("none", "transformer-xl"),
+    "laptop": ("none", "transformer-xl"),
+    "paper": ("none", "sinusoidal", "transformer-xl"),
+}
+"""Those that exist for any length: of a learned table the rows beyond the training length were never trained."""
+LENGTHS: dict[Scale, tuple[int, ...]] = {
+    "smoke": (1, 4, 20),
+    "laptop": (1, 2, 4, 8, 16, 24, 32, 48, 64),
+    "paper": (1, 2, 4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64),
+}
+STRINGS: dict[Scale, int] = {"smoke": 4, "laptop": 128, "paper": 1024}
+SIZES: dict[Scale, dict[str, int]] = {
+    "smoke": {"boxes": 4, "objects": 10},
+    "laptop": {"boxes": 4, "objects": 20},
+    "paper": {"boxes": 8, "objects": 100},
+}
+SETTINGS: dict[Scale, dict[str, Any]] = {
+    "paper": {
+        "seeds": 4,
+        "model.width": 512,
+        "model.heads": 8,
+        "training.steps": 25_000,
+        "training.warmup": 2_000,
+        "training.batch": 256,
+        "training.lr": 3e-4,
+        "training.schedule": "constant",
+        "training.clip": None,
+        "training.validate_every": 500,
+        "training.validation_samples": 1024,
+        "training.checkpoint_every": 1000,
+        "evaluation.samples": 1024,
+    },
+    "laptop": {
+        "seeds": 1,
+        "model.width": 64,
+        "model.heads": 4,
+        "training.steps": 2000,
+        "training.warmup": 100,
+        "training.batch": 32,
+        "training.lr": 2e-3,
+        "training.schedule": "cosine",
+        "training.clip": 1.0,
+        "training.validate_every": 200,
+        "training.validation_samples": 128,
+        "training.checkpoint_every": 500,
+        "evaluation.samples": 128,
+    },
+    "smoke": {
+        "seeds": 1,
+        "model.width": 16,
+        "model.heads": 2,
+        "training.steps": 3,
+        "training.warmup": 1,
+        "training.batch": 4,
+        "training.validate_every": 3,
+        "training.validation_samples": 4,
+        "training.checkpoint_every": 3,
+        "evaluation.samples": 4,
+    },
+}
+
+
+def length(scale: Scale) -> Recipe:
+    """Boxes trained with up to 16 operations and tested with up to 64."""
+    cells = {
+        (position, label): experiments(scale, label, position) for position in POSITIONS[scale] for label in MODELS
+    }
+
+    def panels(runs: list[Run]) -> list[Panel]:
+        done = {run.experiment.hash: run for run in runs}
+        found: list[Panel] = []
+        for position in POSITIONS[scale]:
+            mine = {
+                label: boxes_accuracy.measured(finished, LENGTHS[scale], STRINGS[scale])
+                for label in MODELS
+                if (finished := [done[e.hash] for e in cells[position, label] if e.hash in done])
+            }
+            found += boxes_accuracy.panels(mine, f", {POSITION_NAMES[position]}") if mine else []
+        return found
+
+    return Recipe(
+        title=f"ChaCAL, Boxes trained with up to {TRAINED} operations, tested with up to {LENGTHS[scale][-1]}",
+        description=(
+            "The paper tests with as many operations as it trains with. A chain of moves has no length of its own: "
+            f"here training sees at most {TRAINED} operations (log-uniform), the test up to {LENGTHS[scale][-1]}. "
+            "Learned tables of positions, the paper's choice, have no trained row beyond the longest training story, "
+            "so the models have positions that exist for any length."
+        ),
+        experiments=[experiment for found in cells.values() for experiment in found],
+        panels=panels,
+    )
+
+
+POSITION_NAMES = {
+    "none": "no positions",
+    "sinusoidal": "sinusoidal positions",
+    "transformer-xl": "Transformer-XL positions",
+}
+
+
+def experiments(scale: Scale, label: str, position: str) -> list[Experiment]:
+    """The runs of "Standard L" or "ChaCAL L" with these positions."""
+    given = dict(SETTINGS[scale])
+    seeds = given.pop("seeds")
+    kind, layers = label.split(" ")
+    return plan(
+        tasks.get("boxes", form="advanced", **SIZES[scale]),
+        ["transformer" if kind == "Standard" else "chacal"],
+        seeds=seeds,
+        test_lengths=LENGTHS[scale],
+        settings={
+            "training.lengths": (1, TRAINED),
+            "training.curriculum": "log-uniform",
+            "training.betas": (0.9, 0.98),
+            "model.layers": int(layers),
+            "model.position": position,
+            **given,
+        },
+    )
