@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+from transformers.utils import logging
 
 from ...convert import to_chain
 from ...errors import Error
@@ -18,6 +21,7 @@ HUB = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
 """What a name on the hub looks like."""
 READ = (".json", ".safetensors", ".txt", ".model")
 """The files a checkpoint is made of; what else lies beside them is never looked at."""
+TOKENIZERS = ("tokenizer.json", "vocab.json", "tokenizer.model")
 DROPOUTS = ("attn_pdrop", "resid_pdrop", "embd_pdrop", "attention_dropout")
 
 
@@ -36,14 +40,15 @@ class Checkpoint:
             for dropout in DROPOUTS:
                 if hasattr(config, dropout):
                     setattr(config, dropout, 0.0)
-            model, loading = AutoModelForCausalLM.from_pretrained(  # pyright: ignore[reportGeneralTypeIssues]
-                self.folder,
-                config=config,
-                dtype=torch.float32,
-                local_files_only=True,
-                use_safetensors=True,
-                output_loading_info=True,
-            )
+            with quiet():
+                model, loading = AutoModelForCausalLM.from_pretrained(  # pyright: ignore[reportGeneralTypeIssues]
+                    self.folder,
+                    config=config,
+                    dtype=torch.float32,
+                    local_files_only=True,
+                    use_safetensors=True,
+                    output_loading_info=True,
+                )
         except (OSError, ValueError, KeyError) as error:
             raise Error(f"{self.name}: no causal language model can be read from it: {_line(error)}") from error
         if absent := sorted(loading["missing_keys"]):
@@ -54,6 +59,9 @@ class Checkpoint:
         return model if gamma is None else to_chain(model, gamma)
 
     def tokenizer(self) -> Any:
+        # Where there is none, transformers makes an empty one and says nothing.
+        if not any((self.folder / name).is_file() for name in TOKENIZERS):
+            raise Error(f"{self.name}: there is no tokenizer in it. Save the model's own there.")
         try:
             return AutoTokenizer.from_pretrained(self.folder, local_files_only=True)
         except Exception as error:  # the tokenizers library raises Exception itself
@@ -73,6 +81,18 @@ class Checkpoint:
                 f"{self.name}: its model knows {config.vocab_size} tokens and its tokenizer {len(tokenizer)}. "
                 "They are not of one model: put the right tokenizer there."
             )
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """A block in which transformers draws no bars of its own."""
+    drawn = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if drawn:
+            logging.enable_progress_bar()
 
 
 def find(name: str) -> Checkpoint:

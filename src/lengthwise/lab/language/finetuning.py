@@ -35,7 +35,7 @@ from ..records import Directory, State, read_result
 from ..run import Interrupted, machine
 from ..training import LOG_EVERY, Stop
 from .blocks import Texts, batch, pieces
-from .checkpoint import Checkpoint
+from .checkpoint import Checkpoint, quiet
 
 Advance = Callable[[str, int, int, float], None]
 """Hears (name, step, steps, loss)."""
@@ -228,7 +228,7 @@ class _Work:
         folder, beside = self.directory.path / "model", self.directory.path / ".model-unfinished"
         for left in (folder, beside):
             shutil.rmtree(left, ignore_errors=True)
-        with naming(beside):
+        with naming(beside), quiet():
             self.model.save_pretrained(beside)
             self.checkpoint.tokenizer().save_pretrained(beside)
             beside.rename(folder)
