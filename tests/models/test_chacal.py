@@ -45,7 +45,7 @@ def test_all_else_is_the_baseline_s(learn):
     tokens = torch.randint(0, 5, (2, 9))
     made = []
     for config in (
-        presets.transformer(5, width=8, heads=2, layers=2, position="learned"),
+        presets.transformer(5, width=8, heads=2, layers=2, position="learned", initializer_range=0.02),
         presets.chacal(5, width=8, heads=2, gamma=1e-7 if learn else 0.0, learn_gamma=learn),
         presets.chacal(5, width=8, heads=2, gamma=0.9),
     ):
@@ -55,7 +55,7 @@ def test_all_else_is_the_baseline_s(learn):
     weights = dict(chacal.named_parameters())
     assert all(torch.equal(p, weights[name]) for name, p in standard.named_parameters())
     torch.testing.assert_close(none(tokens).logits, standard(tokens).logits, rtol=1e-5, atol=1e-5)
-    assert not torch.allclose(chacal(tokens).logits, standard(tokens).logits, rtol=1e-2, atol=1e-2)
+    assert not torch.allclose(chacal(tokens).logits, standard(tokens).logits, rtol=1e-2, atol=1e-6)
 
 
 def test_saves_and_loads(tmp_path):

@@ -273,3 +273,14 @@ def test_a_config_takes_its_fields_those_of_transformers_and_no_others(tmp_path)
     for again in (LengthwiseConfig.from_pretrained(tmp_path), LengthwiseConfig.from_dict(config.to_dict())):
         assert (again.width, again.pad_token_id, again.made_with) == (32, 0, "care")
     assert AutoModelForCausalLM.from_config(again).config.width == 32
+
+
+def test_one_range_for_all_weights():
+    """Token embeddings, positions and maps alike: a table of positions of unit variance would drown small embeddings."""
+    torch.manual_seed(0)
+    model = LengthwiseForCausalLM(
+        presets.transformer(500, width=64, position="learned", max_length=256, initializer_range=0.02)
+    )
+    found = {name: float(p.std()) for name, p in model.named_parameters() if p.dim() == 2}
+    assert {name for name in found if "position" in name}
+    assert all(0.018 < std < 0.022 for std in found.values()), found

@@ -59,6 +59,9 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
             nn.init.normal_(self.pad)
         elif module is self.embedding:
             nn.init.normal_(self.embedding.weight, std=1 / self.config.embedding_scale if std is None else std)
+        elif isinstance(module, nn.Embedding) and std is not None:
+            # A table of positions, which is added to the embeddings and must not drown them.
+            nn.init.normal_(module.weight, std=std)
         elif isinstance(module, nn.Linear):
             nn.init.normal_(module.weight, std=module.in_features**-0.5 if std is None else std)
             if module.bias is not None:

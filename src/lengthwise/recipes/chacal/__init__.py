@@ -1,8 +1,10 @@
 """ChaCAL (Fagnou et al. 2024), attention that follows chains of references: tables, figures, and beyond."""
 
+from .attention import attention
 from .figure_5 import figure_5
+from .length import length
 from .table_1 import table_1
 from .table_3 import table_3
 from .warm_start import warm_start
 
-__all__ = ["figure_5", "table_1", "table_3", "warm_start"]
+__all__ = ["attention", "figure_5", "length", "table_1", "table_3", "warm_start"]

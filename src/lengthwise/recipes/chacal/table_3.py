@@ -65,6 +65,7 @@ def table_3(
 
     def work(place: Place) -> list[Panel]:
         found = find(checkpoint)
+        found.model(GAMMA)  # One that cannot be converted is refused before anything is trained.
         texts = _texts(found, setting, text, test)
         tune = partial(
             fine_tune,

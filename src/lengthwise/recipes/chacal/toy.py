@@ -66,7 +66,11 @@ def toy(scale: Scale, label: str, blocks: int, **changed: Any) -> list[Experimen
     given = SETTINGS[scale] | {key.replace("__", "."): value for key, value in changed.items()}
     seeds, length = given.pop("seeds"), blocks * SIZE
     model = {"model.layers": int(layers), "model.heads": 8, "model.max_length": length}
-    model |= {"model.position": "learned"} if kind == "Standard" else {"model.chain_layers": "all"}
+    model |= (
+        {"model.position": "learned", "model.initializer_range": 0.02}
+        if kind == "Standard"
+        else {"model.chain_layers": "all"}
+    )
     return plan(
         tasks.get("reference-chains", blocks=blocks, size=SIZE),
         ["transformer" if kind == "Standard" else "chacal"],

@@ -51,9 +51,7 @@ def warm_start(scale: Scale) -> Recipe:
             said = ["–" if first is None else f"{first:,}" for first in firsts]
             rows.append([name, f"{100 * early:.1f}", *said, end["words"], words])
         head = ["one layer", f"after {EARLY:.0%}", *(f"steps to {level:.0%}" for level in LEVELS), "at the end", "γ"]
-        note = (
-            "Accuracy in %; the end: max / mean ± std on test strings. γ: of each head of the first seed, then."
-        )
+        note = "Accuracy in %; the end: max / mean ± std on test strings. γ: of each head of the first seed, then."
         return [curves("The start", caption, mine), tabular("The start in numbers", note, head, rows, data)]
 
     return Recipe(
