@@ -69,6 +69,24 @@ def test_receptive_field_as_json(path, tmp_path, capsys):
     assert sum(data["sizes"]) == 30
 
 
+def test_attention(tmp_path, capsys):
+    (run,) = train(tmp_path, models=["chacal"])
+    call = ["inspect", str(run.path), "attention"]
+    page = tmp_path / "page.html"
+    assert main([*call, "--head", "1.3", "--html", str(page)]) == 0
+    out = capsys.readouterr().out
+    assert "Layer 1, head 3 (chain attention, γ = 0.9)" in out
+    assert "23 " in out, "24 tokens"
+    assert page.read_text().count('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 252 ') == 1
+    assert main([*call, "--json", "--length", "5"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert (data["view"], len(data["words"]), data["truth"]) == ("attention", 5, None)
+    assert [layer["mixer"] for layer in data["layers"]] == ["softmax", "chain"]
+    for head, words in (("9.0", "no head 0 in layer 9"), ("1", "LAYER.HEAD"), ("1.x", "LAYER.HEAD")):
+        assert main([*call, "--head", head]) == 2
+        assert words in capsys.readouterr().err
+
+
 def test_lengths_left_out(path, tmp_path, capsys):
     assert main(["inspect", path("regular-gpt"), "clusters"]) == 0
     assert "1 string of 500 tokens" in capsys.readouterr().out
@@ -101,6 +119,8 @@ def test_json_is_alone_on_stdout(path, capfd):
         ("regular-gpt", ["clusters", "--length", "0"], "--length"),
         ("regular-gpt", ["clusters", "--strings", "0"], "--strings"),
         ("regular-gpt", ["clusters", "--checkpoint", "first"], "--checkpoint"),
+        ("regular-gpt", ["clusters", "--head", "0.0"], "--head chooses what attention draws"),
+        ("regular-gpt", ["attention"], "got SlidingDilated"),
         ("regular-gpt", [], "view"),
         ("toys-py-Bare", ["clusters"], "its blocks must be in an nn.ModuleList"),
         ("toys-py-OneHot", ["receptive-field"], "its tokens must be read by an nn.Embedding"),

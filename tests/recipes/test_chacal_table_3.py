@@ -16,6 +16,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LM
 from lengthwise import Error, recipes
 from lengthwise.cli import main
 from lengthwise.errors import RecordError, UnknownName
+from lengthwise.lab import Interrupted
 
 WORDS = ["the", "cat", "and", "dog", "saw", "a", "bird", "in", "tree", "on", "hill", "by", "lake"]
 
@@ -117,6 +118,40 @@ def test_what_was_trained_loads_again_and_scores_as_reported(folder, text, tmp_p
         assert AutoTokenizer.from_pretrained(path / "model").eos_token == "<|endoftext|>"
 
 
+def test_a_run_that_is_stopped_goes_on_as_if_nothing_had_been(folder, text, tmp_path, capsys):
+    recipe = recipes.get("chacal", "table-3", "smoke", [f"checkpoint={folder}", f"text={text}", "steps=9", "lr=1e-2"])
+    heard = []
+
+    def advance(name, step, steps, loss):
+        heard.append((name, step))
+        if heard in ([("finetuning-standard", n) for n in range(1, k)] for k in (4, 9)):
+            signal.raise_signal(signal.SIGINT)
+
+    for _ in range(2):
+        with pytest.raises(Interrupted, match="all state is kept"):
+            recipe.work(recipes.Place(tmp_path / "stopped", advance=advance))
+    rows = recipe.work(recipes.Place(tmp_path / "stopped", advance=advance))[0].data["rows"]
+    assert heard == [(f"finetuning-{kind}", n) for kind in ("standard", "chain") for n in range(1, 10)]
+    assert rows == recipe.work(recipes.Place(tmp_path / "whole"))[0].data["rows"]
+    logs = [sorted(path.read_text() for path in (tmp_path / w).rglob("metrics.jsonl")) for w in ("stopped", "whole")]
+    assert logs[0] == logs[1]
+
+
+def test_a_model_that_cannot_be_converted_is_refused_before_anything_is_trained(folder, text, tmp_path):
+    from transformers import GPTNeoXConfig, GPTNeoXForCausalLM
+
+    AutoTokenizer.from_pretrained(folder).save_pretrained(tmp_path / "other")
+    config = GPTNeoXConfig(
+        vocab_size=257, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8
+    )
+    GPTNeoXForCausalLM(config).save_pretrained(tmp_path / "other")
+    recipe = recipes.get("chacal", "table-3", "smoke", [f"checkpoint={tmp_path / 'other'}", f"text={text}"])
+    with pytest.raises(Error, match="to_chain: the model must be a GPT2Model"):
+        recipe.work(recipes.Place(tmp_path / "runs"))
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.slow
 def test_a_run_that_is_killed_goes_on_as_if_nothing_had_been(folder, text, tmp_path):
     asked = call(folder, text, "-s", "steps=40", "-s", "lr=1e-2", "--out")
     start = [sys.executable, "-c", "import sys; from lengthwise.cli import main; sys.exit(main())", *asked]

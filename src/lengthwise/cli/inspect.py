@@ -13,16 +13,30 @@ from .work import _print, page_path
 
 def inspect(
     run: Annotated[Path, typer.Argument(help="A run directory.")],
-    view: Annotated[Literal["clusters", "receptive-field"], typer.Argument(help="What to look at.")],
+    view: Annotated[Literal["clusters", "receptive-field", "attention"], typer.Argument(help="What to look at.")],
     length: Annotated[
         int | None,
-        typer.Option("--length", min=1, show_default="500, or the longest possible below", help="Of each string."),
+        typer.Option(
+            "--length",
+            min=1,
+            show_default="500, or the longest possible below; attention: 24, of Boxes 6 operations",
+            help="Of each string.",
+        ),
     ] = None,
     strings: Annotated[
         int | None,
-        typer.Option("--strings", min=1, show_default="1 for clusters, 16 for receptive-field", help="How many."),
+        typer.Option("--strings", min=1, show_default="1 for clusters, else 16", help="How many."),
     ] = None,
     checkpoint: Annotated[Literal["last", "best"], typer.Option("--checkpoint", help="Which weights.")] = "last",
+    head: Annotated[
+        str | None,
+        typer.Option(
+            "--head",
+            metavar="LAYER.HEAD",
+            show_default="the one whose links are most often true, or most pointed",
+            help="Which to draw, for attention; counted from 0.",
+        ),
+    ] = None,
     html: Annotated[Path | None, typer.Option("--html", help="Write the page here.")] = None,
     as_json: console.Json = False,
 ) -> None:
@@ -30,6 +44,7 @@ def inspect(
 
     clusters: how many clusters the outputs of its blocks fall into, and whether these are the transitions of its task.
     receptive-field: how far back its last answer reaches, by the gradient.
+    attention: which tokens a head of softmax or chain attention links and, of Boxes, whether truly.
 
     Example: [bold]lengthwise inspect runs/parity-regular-gpt-s0-1a2b clusters --html clusters.html[/bold]
     """
@@ -41,6 +56,9 @@ def inspect(
         raise Error(
             f"inspect looks at one run, and {run} holds {len(found)}. Give one of them, such as {found[0].path}."
         )
+    if head is not None and view != "attention":
+        raise Error(f"--head chooses what attention draws, got view {view}. Leave it out.")
+    chosen = None if head is None else numbered(head)
     spec = found[0].experiment.task
     with console.stdout_kept(as_json):
         task = tasks.get(spec.name, **spec.params)
@@ -48,6 +66,9 @@ def inspect(
         if view == "clusters":
             seen = insight.clusters(tagger, insight.strings(task, length, strings or 1), task=task)
             panel = report.clusters(seen)
+        elif view == "attention":
+            seen = insight.links(tagger, task, insight.strings(task, length or insight.readable(task), strings or 16))
+            panel = report.attention(seen, chosen)
         else:
             seen = insight.receptive_field(tagger, insight.strings(task, length, strings or 16), task=task.name)
             panel = report.receptive_field(seen)
@@ -61,3 +82,16 @@ def inspect(
     _print([panel])
     if page:
         console.out().print(f"\nPage: {page}", markup=False)
+
+
+def numbered(head: str) -> tuple[int, int]:
+    """
+    >>> numbered("1.3")
+    (1, 3)
+    """
+    from ..errors import Error
+
+    layer, dot, number = head.partition(".")
+    if not (dot and layer.isdecimal() and number.isdecimal()):
+        raise Error(f"--head is LAYER.HEAD, two numbers counted from 0, got {head!r}. For example --head 1.0.")
+    return int(layer), int(number)

@@ -14,7 +14,7 @@ from .attention import Attention, attention
 from .clusters import Clusters, clusters
 from .field import ReceptiveField, receptive_field
 from .links import Links, links
-from .strings import strings
+from .strings import readable, strings
 from .truth import Truth
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "attention",
     "clusters",
     "links",
+    "readable",
     "receptive_field",
     "strings",
 ]

@@ -8,6 +8,10 @@ from ..errors import Error
 from ..tasks import Task
 
 LENGTH = 500
+READABLE = 24
+"""Tokens that are read at a glance."""
+STORY = 6
+"""The same in operations, where a task's length is not its number of tokens."""
 
 
 def strings(task: Task, length: int | None = None, count: int = 1) -> Tensor:
@@ -20,3 +24,13 @@ def strings(task: Task, length: int | None = None, count: int = 1) -> Tensor:
     if count < 1:
         raise Error(f"the number of strings must be at least 1, got {count}.")
     return task.test_set(task.lengths(1, LENGTH)[-1] if length is None else length, count).tokens
+
+
+def readable(task: Task) -> int:
+    """The longest length, up to 24 tokens or 6 operations, whose string can be drawn word by word.
+
+    >>> from lengthwise import tasks
+    >>> readable(tasks.get("parity")), readable(tasks.get("modular-arithmetic")), readable(tasks.get("boxes"))
+    (24, 23, 6)
+    """
+    return task.lengths(1, READABLE if task.padding is None else STORY)[-1]

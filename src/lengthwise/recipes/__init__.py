@@ -26,6 +26,8 @@ TABLES: dict[tuple[str, str], Table] = {
     ("chacal", "table-3"): chacal.table_3,
     ("chacal", "figure-5"): chacal.figure_5,
     ("chacal", "warm-start"): chacal.warm_start,
+    ("chacal", "attention"): chacal.attention,
+    ("chacal", "length"): chacal.length,
 }
 
 

@@ -31,17 +31,18 @@ def arcs(
     truth: Collection[Pair] = (),
     *,
     right: Collection[Pair] = (),
-    asked: Collection[int] = (),
+    asked: Mapping[int, int] | None = None,
 ) -> str:
-    """The drawing. `truth`: arcs on the left; `right`: the links that are true; `asked`: the words that have a truth,
-    whose other links are false; links of other words are neither."""
+    """The drawing. `truth`: arcs on the left; `right`: the links that are true; `asked`: the words that have a truth
+    (whose other links are false), each with the first word of its own phrase. Links of other words are neither."""
+    asked = asked or {}
     name = f"a{derive(title, description, list(words)) % 16**10:010x}"
     x = LEFT if truth else 8
     width, height = x + WORDS + RIGHT, TOP + STEP * len(words) + 8
     shown = sorted(((w, pair) for pair, w in links.items() if w >= SHOWN and pair[0] != pair[1]), key=lambda s: s[0])
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '
-        f'style="max-width:{1.25 * width:.0f}px" aria-labelledby="{name}-title {name}-desc">',
+        f'style="max-width:{1.25 * width:.0f}px;margin:auto" aria-labelledby="{name}-title {name}-desc">',
         f'<title id="{name}-title">{escape(title)}</title><desc id="{name}-desc">{escape(description)}</desc>',
         *([_heading(x - 6, "depends on", "end")] if truth else []),
         _heading(x + WORDS + 6, "reads", "start"),
@@ -50,7 +51,16 @@ def arcs(
         parts.append(_arc(x - 4, late, early, -(LEFT - 12), len(words), "muted", 1.4, 0.9))
     for weight, pair in shown:
         role = "s0" if pair in right else "s1" if pair[0] in asked else "muted"
-        parts.append(_arc(x + WORDS + 4, *pair, RIGHT - 12, len(words), role, 1.2 if role == "muted" else 2.2, weight))
+        parts.append(
+            _arc(
+                x + WORDS + 4,
+                *pair,
+                RIGHT - 12,
+                len(words),
+                role,
+                *((1.2, weight / 2) if role == "muted" else (2.2, weight)),
+            )
+        )
     for i, word in enumerate(words):
         bold = ' font-weight="700"' if i in asked else ""
         parts.append(
@@ -77,18 +87,18 @@ def listed(
     truth: Collection[Pair] = (),
     *,
     right: Collection[Pair] = (),
-    asked: Collection[int] = (),
+    asked: Mapping[int, int] | None = None,
 ) -> str:
-    """The same for the terminal: of every word that has a truth (without any: of every word) its strongest link.
+    """The same for the terminal: every word's strongest link; where some have a truth, theirs to before their phrase.
 
-    >>> print(listed(["a", "b", "a"], {(1, 0): 0.7, (2, 0): 0.6, (2, 1): 0.4}, {(2, 0)}, right={(2, 0)}, asked=[2]))
+    >>> print(listed(["a", "b", "a"], {(1, 0): 0.7, (2, 0): 0.6, (2, 1): 0.4}, {(2, 0)}, right={(2, 0)}, asked={2: 1}))
     word   reads  weight  true  depends on
     2 a    0 a    60.0%   yes   0 a
     """
     rows = [["word", "reads", "weight", *["true", "depends on"] * bool(truth)]]
     name = lambda i: f"{i} {words[i]}"  # noqa: E731
-    for i in sorted(asked) or range(len(words)):
-        mine = {pair: w for pair, w in links.items() if pair[0] == i != pair[1]}
+    for i, start in (asked or {i: i for i in range(len(words))}).items():
+        mine = {pair: w for pair, w in links.items() if pair[0] == i and pair[1] < start}
         if not mine:
             continue
         best = max(mine, key=lambda pair: mine[pair])

@@ -24,7 +24,7 @@ def attention(found: Links, head: tuple[int, int] | None = None) -> Panel:
     name = f"{seen.name}, head {number}"
     said = _finding(found, layer, number)
     drawing = arcs.arcs(f"{found.model}: {name}", said, found.words, links, truth, right=right, asked=asked)
-    keys = [("s0", "true link"), ("s1", "other link of a box"), ("muted", "any other word's link; true graph")]
+    keys = [("s0", "true link"), ("s1", "other link of a box"), ("muted", "another word's link")]
     table = _table(found)
     text = arcs.listed(found.words, links, truth, right=right, asked=asked)
     return Panel(
@@ -58,12 +58,12 @@ def _pointed(found: Links) -> tuple[int, int]:
     return max(((i, j) for i, seen in enumerate(found.layers) for j in range(seen.heads)), key=most)
 
 
-def _true(found: Links) -> tuple[set[Pair], set[Pair], set[int]]:
-    """Arcs of the true graph; all links that count as true; the words that have some."""
+def _true(found: Links) -> tuple[set[Pair], set[Pair], dict[int, int]]:
+    """Arcs of the true graph; all links that count as true; the words that have some, and where their phrases start."""
     mentions = found.truth.mentions if found.truth else ()
     truth = {(m.token, s.token) for m in mentions for s in m.sources}
     right = {(m.token, j) for m in mentions for s in m.sources for j in range(s.start, s.end)}
-    return truth, right, {m.token for m in mentions}
+    return truth, right, {m.token: m.start for m in mentions}
 
 
 def _finding(found: Links, layer: int, number: int) -> str:

@@ -84,7 +84,7 @@ def _table(scale: Scale, mine: dict[tuple[str, int], list[Run]]) -> Panel:
     )
     if scale != "paper":
         caption += (
-            f" Shrunk here ({scale}): width, steps, batch, seeds, and a learning rate ten times the published; the "
+            f" Shrunk here ({scale}): width, steps, batch and seeds, at a higher learning rate; the "
             "ladder of standard layers is climbed on shorter texts."
         )
     return tabular("Measured beside published", caption, head, rows, data)
