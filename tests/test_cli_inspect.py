@@ -70,7 +70,7 @@ def test_receptive_field_as_json(path, tmp_path, capsys):
 
 
 def test_attention(tmp_path, capsys):
-    (run,) = train(tmp_path, models=["chacal"])
+    _, run = train(tmp_path, models=["regular-gpt", "chacal"])
     call = ["inspect", str(run.path), "attention"]
     page = tmp_path / "page.html"
     assert main([*call, "--head", "1.3", "--html", str(page)]) == 0
