@@ -23,6 +23,7 @@ TABLES: dict[tuple[str, str], Table] = {
     ("regulargpt", "chunk-sizes"): regulargpt.chunk_sizes,
     ("regulargpt", "choice"): regulargpt.choice,
     ("chacal", "table-1"): chacal.table_1,
+    ("chacal", "table-2"): chacal.table_2,
     ("chacal", "table-3"): chacal.table_3,
     ("chacal", "figure-5"): chacal.figure_5,
     ("chacal", "warm-start"): chacal.warm_start,

@@ -1,0 +1,109 @@
+"""Boxes at every scale: stories of objects put, moved and removed, and the contents of all boxes asked at the end.
+
+Loss on the answer only. A string is right when every token of its answer is, given those before it: just then greedy
+decoding writes exactly the right answer.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from ... import tasks
+from ...lab import Experiment, plan
+from ..base import Scale
+
+Form = Literal["default", "advanced"]
+
+SIZES: dict[Scale, dict[Form, dict[str, Any]]] = {
+    # The task's parameters, and the operations of a story: of all stories, or the most of log-uniformly many.
+    "paper": {"default": {"operations": 32}, "advanced": {"operations": 31}},
+    "laptop": {
+        "default": {"boxes": 3, "objects": 10, "operations": 12},
+        "advanced": {"boxes": 6, "objects": 10, "operations": 12},
+    },
+    "smoke": {
+        "default": {"boxes": 3, "objects": 10, "operations": 3},
+        "advanced": {"boxes": 4, "objects": 10, "operations": 3},
+    },
+}
+
+SETTINGS: dict[Scale, dict[str, Any]] = {
+    "paper": {
+        "seeds": {"default": 3, "advanced": 4},
+        "model.width": 512,
+        "training.steps": 25_000,
+        "training.warmup": 2_000,
+        "training.batch": 256,
+        "training.lr": 3e-4,
+        "training.schedule": "constant",
+        "training.clip": None,
+        "training.validate_every": 500,
+        "training.validation_samples": 512,
+        "training.checkpoint_every": 2000,
+        "evaluation.samples": 1024,
+    },
+    "laptop": {
+        "seeds": {"default": 1, "advanced": 2},
+        "model.width": 64,
+        "training.steps": 4000,
+        "training.warmup": 100,
+        "training.batch": 32,
+        "training.lr": 2e-3,
+        "training.schedule": "cosine",
+        "training.clip": 1.0,
+        "training.validate_every": 200,
+        "training.validation_samples": 128,
+        "training.checkpoint_every": 1000,
+        "evaluation.samples": 256,
+    },
+    "smoke": {
+        "seeds": {"default": 1, "advanced": 1},
+        "model.width": 16,
+        "training.steps": 4,
+        "training.warmup": 1,
+        "training.batch": 4,
+        "training.lr": 1e-3,
+        "training.schedule": "cosine",
+        "training.clip": 1.0,
+        "training.validate_every": 2,
+        "training.validation_samples": 8,
+        "training.checkpoint_every": 4,
+        "evaluation.samples": 8,
+    },
+}
+ROWS: dict[Scale, int] = {"paper": 1024, "laptop": 512, "smoke": 256}
+"""Rows in the table of positions: more than any story of these sizes has tokens."""
+
+
+def boxes(scale: Scale, label: str, form: Form, **changed: Any) -> list[Experiment]:
+    """The runs of "Standard L" or "ChaCAL L" (its last layer) on a form of Boxes; `changed`: further settings."""
+    kind, layers = label.split(" ")
+    size = dict(SIZES[scale][form])
+    operations = size.pop("operations")
+    given = SETTINGS[scale] | {key.replace("__", "."): value for key, value in changed.items()}
+    seeds = given.pop("seeds")
+    seeds = seeds[form] if isinstance(seeds, dict) else seeds
+    made = tasks.get("boxes", form=form, **size)
+    model: dict[str, Any] = {"model.layers": int(layers), "model.heads": 8, "model.max_length": ROWS[scale]}
+    if kind == "Standard":
+        model |= {"model.position": "learned", "model.initializer_range": 0.02}
+    else:
+        model |= {"model.chain_layers": "last"}
+    lengths, curriculum = (
+        ((operations, operations), "uniform") if form == "default" else ((1, operations), "log-uniform")
+    )
+    return plan(
+        made,
+        ["transformer" if kind == "Standard" else "chacal"],
+        seeds=seeds,
+        test_lengths=[operations],
+        settings={
+            "training.lengths": lengths,
+            "training.curriculum": curriculum,
+            "training.optimizer": "adamw",
+            "training.betas": (0.9, 0.98),
+            "training.weight_decay": 0.01,
+            **model,
+            **given,
+        },
+    )
