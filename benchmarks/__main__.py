@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
-from . import population, regular_gpt, sliding_dilated, tasks
+from . import chain, population, regular_gpt, sliding_dilated, tasks
 
 RESULTS = Path(__file__).parent / "results.md"
 BENCHES = {
@@ -25,6 +25,7 @@ BENCHES = {
     "population": lambda: [population.table()],
     "sliding_dilated": lambda: [sliding_dilated.table()],
     "regular_gpt": regular_gpt.tables,
+    "chain": chain.tables,
 }
 HEAD = (
     "# Benchmarks\n\nWritten by `make bench`. Timings on a shared machine are noisy; read the ratios, "

@@ -52,10 +52,10 @@ def table_2(scale: Scale) -> Recipe:
         title="ChaCAL, Table 2: Boxes",
         description=(
             "A story says what is in each box, then puts, moves and removes objects; the answer says what is in every "
-            "box in the end. In the advanced form whole boxes are moved, their contents never named, so that what a box "
-            "holds hangs on a chain of earlier operations. A score is the share of stories whose whole answer is right. "
-            "ChaCAL 2 is a standard layer and then a ChaCAL layer. Training and test stories differ in what is in the "
-            "boxes at first."
+            "box in the end. In the advanced form whole boxes are moved, their contents never named: what a box holds "
+            "hangs on a chain of earlier operations. A score is the share of stories whose whole answer is right. "
+            "ChaCAL 2 is a standard layer and then a ChaCAL layer. Test stories begin with other contents of the boxes "
+            "than any training story."
         ),
         experiments=[e for of in parts.values() for e in of],
         panels=panels,
