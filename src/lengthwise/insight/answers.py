@@ -17,13 +17,11 @@ import torch
 from torch import Tensor
 
 from ..errors import Error
+from ..lab.evaluation import batch_size, memory_free
 from ..models import LengthwiseForCausalLM, Tagger
 from ..tasks.boxes import Boxes, Judgement, layers_needed
 from ..tasks.boxes.words import PAD, STOP
 from .still import still
-
-ROWS = 64
-"""Stories answered at a time."""
 
 
 def answers(tagger: Tagger, task: Boxes, tokens: Tensor) -> Tensor:
@@ -46,7 +44,8 @@ def answers(tagger: Tagger, task: Boxes, tokens: Tensor) -> Tensor:
         )
     found = []
     with still(tagger), torch.no_grad():
-        for rows in tokens.split(ROWS):
+        size = batch_size(tokens.shape[1], len(tokens), memory_free(next(inner.parameters()).device))
+        for rows in tokens.split(size):
             found += _greedy(inner, task, rows).unbind()
     return torch.nn.utils.rnn.pad_sequence(found, batch_first=True, padding_value=PAD)
 

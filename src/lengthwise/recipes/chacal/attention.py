@@ -10,7 +10,7 @@ from ...models import Tagger
 from ...report.attention import attention as drawn
 from ...report.panel import Panel
 from ..base import Recipe, Scale
-from .length import POSITIONS, experiments
+from .boxes import boxes
 
 OPERATIONS: dict[Scale, int] = {"smoke": 2, "laptop": 6, "paper": 6}
 STORIES: dict[Scale, int] = {"smoke": 2, "laptop": 64, "paper": 256}
@@ -18,7 +18,7 @@ STORIES: dict[Scale, int] = {"smoke": 2, "laptop": 64, "paper": 256}
 
 def attention(scale: Scale) -> Recipe:
     """The words that the heads of ChaCAL link, over a story of Boxes beside its true graph."""
-    planned = experiments(scale, "ChaCAL 2", POSITIONS[scale][-1])[:1]
+    planned = boxes(scale, "ChaCAL 2", "advanced")[:1]
 
     def panels(runs: list[Run]) -> list[Panel]:
         run = next((run for run in runs if run.experiment.hash == planned[0].hash), None)
@@ -38,8 +38,8 @@ def attention(scale: Scale) -> Recipe:
         description=(
             "Chain attention reads its weights as a graph and sums over all its paths. If it solves Boxes as it is "
             "meant to, that graph is the story's own: a mention of a box links to the words that last changed it. One "
-            "model (a standard layer, then chain attention) is trained, the one of `chacal length`; of its chain layer "
-            "the head whose links are most often true is drawn over a test story."
+            "model of Table 2 (a standard layer, then chain attention) is looked at; of its chain layer the head whose "
+            "links are most often true is drawn over a test story."
         ),
         experiments=planned,
         panels=panels,
