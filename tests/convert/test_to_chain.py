@@ -243,6 +243,14 @@ def test_trains(name):
     assert not torch.equal(gamma, before)
 
 
+@pytest.mark.parametrize("T", [65, 128, 130])
+def test_trains_on_texts_of_one_block_and_more(T):
+    model = to_chain(HEADS["gpt2"](n_positions=256))
+    tokens = torch.randint(0, 11, (2, T))
+    model(input_ids=tokens, labels=tokens).loss.backward()
+    assert all(p.grad is not None and torch.isfinite(p.grad).all() for p in model.parameters())
+
+
 def test_trains_with_gradient_checkpointing():
     x, gradients = tokens(), []
     for often in (False, True):

@@ -71,6 +71,18 @@ def test_equals_the_reference_in_lower_precision(T, gamma, kind, bound):
     assert (found.double() - expected).abs().max() < bound
 
 
+@pytest.mark.parametrize("layout", ["columns", "expanded"])
+def test_however_its_inputs_lie(layout):
+    """The fused kernel supposes that the numbers of a row lie side by side, and reads other memory where not."""
+    draw = torch.Generator().manual_seed(0)
+    if layout == "columns":
+        make = lambda: torch.randn(1, 2, 16, 300, generator=draw, dtype=torch.float64).mT  # noqa: E731
+    else:
+        make = lambda: torch.randn(1, 2, 300, 1, generator=draw, dtype=torch.float64).expand(1, 2, 300, 16)  # noqa: E731
+    leaves = [make().requires_grad_() for _ in range(3)]
+    compare(chain_attention(*leaves), chain_attention(*leaves, backend="reference"), leaves, 1e-12, 0.9)
+
+
 @pytest.mark.parametrize("block", [1, 5, 16, 64])
 @pytest.mark.parametrize("exclude", [True, False])
 def test_any_block_size_gives_the_same(block, exclude):
@@ -208,6 +220,12 @@ def test_under_autocast_sums_are_single_precision():
     compare(found, chain_attention(q.double(), k.double(), v.double(), backend="reference"), [], 2e-5)
     (expected,) = torch.autograd.grad(chain_attention(q, k, v).sum(), q)
     torch.testing.assert_close(gradient, expected)
+
+
+@pytest.mark.parametrize("T", [5, 65, 128, 200])
+def test_its_output_lies_in_rows(T):
+    """A view over its last dimensions, as some models take, must not fail at some lengths."""
+    assert chain_attention(*inputs(T=T)).is_contiguous()
 
 
 def test_nothing_of_the_size_of_the_square_is_kept():

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from .earlier import adjoint, read
+from .earlier import adjoint, packed, read
 from .stacked import folded
 from .system import Form, own_logits, solve
 
@@ -72,6 +72,7 @@ class Blocks(torch.autograd.Function):
     @staticmethod
     def forward(q, k, v, gamma, bias, segments, solved, form):
         (B, H, T, _), S = q.shape, k.shape[2]
+        q, k = packed(q), packed(k)
         z = v.new_empty(B, H, S, v.shape[-1])
         z[:, :, : S - T] = solved
         y = torch.empty_like(v, memory_format=torch.contiguous_format)
@@ -119,6 +120,7 @@ class Blocks(torch.autograd.Function):
 
 def _backward(dy, q, k, v, gamma, bias, segments, y, z, lse, form: Form, needs):
     T, S = q.shape[2], k.shape[2]
+    q, k = packed(q), packed(k)
     dq, dk, dz = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(z)
     own_part = torch.zeros_like(v) if not form.diagonal else None
     dbias = torch.zeros_like(bias) if bias is not None and needs[4] else None
