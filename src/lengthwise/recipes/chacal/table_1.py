@@ -32,10 +32,9 @@ def table_1(scale: Scale) -> Recipe:
     parts = {(label, blocks): toy(scale, label, blocks) for label in TOY}
     parts[SUM, blocks] = toy(scale, "ChaCAL 1", blocks, model__paths="sum")
     if scale == "laptop":
-        # The published length, for the two models of one layer; steps as far as ten minutes on two cores allow.
-        for label, more in [("Standard 1", {}), ("ChaCAL 1", {}), (SUM, {"model__paths": "sum"})]:
-            kind = label.split(",")[0]
-            parts[label, PAPER_BLOCKS] = toy(scale, kind, PAPER_BLOCKS, seeds=1, training__steps=3000, **more)
+        # The published length, for the models of one layer: standard attention is soon as good as it gets.
+        for label, steps in [("Standard 1", 1500), ("ChaCAL 1", 3000)]:
+            parts[label, PAPER_BLOCKS] = toy(scale, label, PAPER_BLOCKS, seeds=1, training__steps=steps)
 
     def panels(runs: list[Run]) -> list[Panel]:
         found = {run.experiment.hash: run for run in runs}
