@@ -366,6 +366,11 @@ def test_refuses_calls():
         model = converted(name)
         with pytest.raises(Error, match="output_attentions"):
             model(x, output_attentions=True)
+        whole = torch.ones(3, 1, 20, 20, dtype=torch.bool)
+        assert torch.equal(model(x, attention_mask=whole.tril()).logits, model(x).logits)
+        for mask in (whole, torch.zeros(3, 1, 20, 20)):
+            with pytest.raises(Error, match="a mask by which tokens read later ones"):
+                model(x, attention_mask=mask)
         with pytest.raises(Error, match="got StaticCache"):
             model(x, past_key_values=StaticCache(config=model.config, max_cache_len=32))
         with pytest.raises(Error, match="plain DynamicCache"):

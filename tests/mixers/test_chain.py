@@ -128,3 +128,17 @@ def test_the_sum_of_paths_is_the_mean_without_its_factor(learn):
     torch.testing.assert_close(total(x, where=where)[0] - bias, 4 * (mean(x, where=where)[0] - bias))
     with pytest.raises(Error, match="mean"):
         mixers.get("chain", width=8, heads=2, paths="median")
+
+
+@pytest.mark.parametrize("autocast", [False, True])
+def test_a_learned_gamma_stays_below_1_in_half_precision(autocast):
+    """In bfloat16 0.999 is 1, and the sum of paths would be divided by 0."""
+    kind = torch.float32 if autocast else torch.bfloat16
+    m = layer(learn_gamma=True, paths="sum").to(kind)
+    assert m.gamma.logit is not None
+    m.gamma.logit.data.fill_(20.0)
+    x = torch.randn(1, 5, 6, generator=torch.Generator().manual_seed(0)).to(kind)
+    with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+        y, _ = m(x, where=Where.of(x))
+    assert y.dtype == torch.bfloat16
+    assert y.isfinite().all()

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+from torch import Tensor
 from transformers import (
     AutoConfig,
     AutoModel,
@@ -25,7 +27,7 @@ from transformers import (
 )
 
 from ..errors import Error
-from ..mixers.chain import Gamma
+from ..mixers.chain import UNREADABLE, Gamma
 from ..models.presets import chosen_layers
 from .attention import ChainAttention, ChainGPT2Attention, ChainLlamaAttention
 
@@ -86,15 +88,27 @@ class Chained:
             # A weight, not a bias or a norm: the device and precision which the layer works in.
             gamma = gamma.to(next(own.parameters()))
             setattr(layers[i], self.family.attention, self.family.chain(own, gamma))
-        base.register_forward_pre_hook(_refuse_attentions, with_kwargs=True)
+        base.register_forward_pre_hook(_refuse, with_kwargs=True)
 
 
-def _refuse_attentions(module: Any, args: Any, kwargs: dict[str, Any]) -> None:
+def _refuse(module: Any, args: Any, kwargs: dict[str, Any]) -> None:
     if kwargs.get("output_attentions", module.config.output_attentions):
         raise Error(
             "output_attentions: chain attention never holds its weights all at once, and what a token reads is not its "
             "weights alone. Leave it out."
         )
+    mask = kwargs.get("attention_mask")
+    # Masks (B,S) are made causal by the model; one for every pair is taken as it is.
+    if isinstance(mask, Tensor) and mask.dim() == 4:
+        T, S = mask.shape[-2:]
+        readable = mask if mask.dtype == torch.bool else mask > UNREADABLE
+        if readable.triu(S - T + 1).any():
+            raise Error(
+                "attention_mask: chain attention is causal, got a mask by which tokens read later ones. Hide those "
+                "too, or give a mask (B,S)."
+            )
+    if kwargs.get("is_causal") is False:
+        raise Error("is_causal: chain attention is causal, got False. Leave it out.")
 
 
 class ChainGPT2Model(Chained, GPT2Model):

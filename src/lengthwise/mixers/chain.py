@@ -46,8 +46,9 @@ class Gamma(nn.Module):
         self.logit = nn.Parameter(torch.full((heads,), gamma / HIGHEST).logit()) if learned else None
 
     def forward(self, q: Tensor) -> float | Tensor:
-        """A number, or (H,), for these queries (B,H,T,d)."""
-        return self.fixed if self.logit is None else HIGHEST * self.logit.sigmoid().to(q.dtype)
+        """A number, or (H,), for these queries (B,H,T,d); never in half precision, where 0.999 would be 1."""
+        kind = torch.promote_types(q.dtype, torch.float32)
+        return self.fixed if self.logit is None else HIGHEST * self.logit.to(kind).sigmoid()
 
     def extra_repr(self) -> str:
         return f"{self.fixed}" if self.logit is None else f"learned, {len(self.logit)} heads"
@@ -108,7 +109,7 @@ class Chain(Mixer):
         )
         state = seen.with_values(solved_values(v, y, gamma)) if self.causal else None
         if self.paths == "sum":
-            y = y / (1 - (gamma.view(-1, 1, 1) if isinstance(gamma, Tensor) else gamma))
+            y = (y / (1 - (gamma.view(-1, 1, 1) if isinstance(gamma, Tensor) else gamma))).to(y.dtype)
         return self.out(merge_heads(y)), state
 
     def _check(self, x: Tensor, where: Where, state: KeyValues | None) -> None:
