@@ -276,7 +276,7 @@ def test_a_config_takes_its_fields_those_of_transformers_and_no_others(tmp_path)
 
 
 def test_one_range_for_all_weights():
-    """Token embeddings, positions and maps alike: a table of positions of unit variance would drown small embeddings."""
+    """Token embeddings, positions and maps alike: positions of unit variance would drown small embeddings."""
     torch.manual_seed(0)
     model = LengthwiseForCausalLM(
         presets.transformer(500, width=64, position="learned", max_length=256, initializer_range=0.02)

@@ -244,6 +244,10 @@ def test_nothing_of_the_size_of_the_square_is_kept():
         ({"gamma": -0.1}, "at least 0"),
         ({"gamma": math.nan}, "below 1"),
         ({"gamma": torch.zeros(2)}, r"\(H,\) = \[3\]"),
+        ({"gamma": torch.tensor(1.0)}, "below 1"),
+        ({"gamma": torch.tensor([0.5, -0.1, 0.2])}, "at least 0"),
+        ({"gamma": "0.9"}, "below 1"),
+        ({"bias": torch.zeros(5, 5)}, "broadcastable"),
         ({"key_bias": torch.zeros(7)}, "key_bias"),
         ({"cu_seqlens": torch.tensor([0, 7])}, "B = 2"),
         ({"segments": torch.zeros(2, 3)}, "segments"),
@@ -265,5 +269,9 @@ def test_shapes_are_refused():
             chain_attention(*bad)
     with pytest.raises(ShapeError, match="solved"):
         chain_attention(q[:, :, :3], k, v[:, :, :3])
+    with pytest.raises(ShapeError, match="never falling"):
+        chain_attention(q[:1], k[:1], v[:1], cu_seqlens=torch.tensor([0, 5, 3, 7]))
+    with pytest.raises(Error, match="floating point"):
+        chain_attention(q.long(), k.long(), v.long())
     with ops.backend("reference"):
         assert chain_attention(q, k, v).shape == q.shape

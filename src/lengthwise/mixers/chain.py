@@ -10,6 +10,7 @@ Shapes: B batch, T tokens, S keys, H heads, d head width, D model width.
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Literal
 
 import torch
@@ -32,7 +33,7 @@ class Gamma(nn.Module):
 
     def __init__(self, heads: int, gamma: float, learned: bool):
         super().__init__()
-        if not 0 <= gamma < 1:
+        if not isinstance(gamma, Real) or not 0 <= gamma < 1:
             raise Error(
                 f"chain: gamma must be at least 0 and below 1, got {gamma}: at 1 the paths' weights no longer sum to a "
                 "finite number. The paper's is 0.9."

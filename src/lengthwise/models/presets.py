@@ -191,6 +191,8 @@ def chosen_layers(what: str, choice: str | Sequence[int], layers: int) -> list[i
         if choice not in named:
             raise UnknownName(what, choice, named)
         return named[choice]
+    if not isinstance(choice, Sequence):
+        raise Error(f'{what} is "all", "last" or a list of layers, got {choice!r}.')
     found = sorted({i % layers for i in choice if -layers <= i < layers})
     if not choice or len(found) != len(choice):
         raise Error(

@@ -57,7 +57,7 @@ def chain_attention(
     >>> chain_attention(same, same, v, 0.5).flatten().tolist()  # (1-γ) 4; then 1/2 z_0 = 1/2 (2 + 1); …
     [2.0, 1.5, 1.25]
     """
-    check(q, k, v, gamma, key_bias, cu_seqlens, segments, solved, causal)
+    check(q, k, v, gamma, bias, key_bias, cu_seqlens, segments, solved, causal)
     kind, factor = q.dtype, q.shape[-1] ** -0.5 if scale is None else scale
     if key_bias is not None:
         keyed = key_bias.unsqueeze(-2)

@@ -5,6 +5,8 @@ Shapes: B batch, H heads, T queries, S keys, d head width.
 
 from __future__ import annotations
 
+from numbers import Real
+
 import torch
 from torch import Tensor
 
@@ -30,7 +32,7 @@ def numbered(cu_seqlens: Tensor, like: Tensor) -> Tensor:
     return torch.repeat_interleave(numbers, cu_seqlens.diff().to(like.device))[None]
 
 
-def check(q, k, v, gamma, key_bias, cu_seqlens, segments, solved, causal) -> None:
+def check(q, k, v, gamma, bias, key_bias, cu_seqlens, segments, solved, causal) -> None:
     if q.dim() != 4 or k.dim() != 4 or v.dim() != 4:
         raise ShapeError(
             f"{OP}: q and v are (B,H,T,d) and k (B,H,S,d), got {list(q.shape)}, {list(v.shape)}, {list(k.shape)}."
@@ -44,31 +46,54 @@ def check(q, k, v, gamma, key_bias, cu_seqlens, segments, solved, causal) -> Non
             f"{OP}: with q {[B, H, T, d]}, k must be {[B, H, 'S', d]} with S >= {T} (every query is one of the keys) "
             f"and v {[B, H, T, 'd']}, got {list(k.shape)} and {list(v.shape)}."
         )
+    if not all(x.is_floating_point() for x in (q, k, v)):
+        raise Error(f"{OP}: q, k and v must be floating point, got {q.dtype}, {k.dtype} and {v.dtype}.")
     past = 0 if solved is None else solved.shape[2]
     if past != S - T:
         raise ShapeError(
             f"{OP}: {S} keys of {T} queries need the solved values of the first {S - T}, got those of {past}. "
             "Pass solved (B,H,S-T,d)."
         )
-    if isinstance(gamma, Tensor):
-        if gamma.numel() not in (1, H) or gamma.dim() > 1:
-            raise ShapeError(f"{OP}: gamma is a number or one a head, (H,) = [{H}], got {list(gamma.shape)}.")
-    elif not 0 <= gamma < 1:
-        raise Error(
-            f"{OP}: gamma must be at least 0 and below 1, got {gamma}: at 1 the paths' weights no longer sum to a "
-            "finite number. The paper's is 0.9."
-        )
+    _check_gamma(gamma, H)
+    if bias is not None and not _spreads(bias.shape, (B, H, T, S)):
+        raise ShapeError(f"{OP}: bias must be broadcastable to (B,H,T,S) = {[B, H, T, S]}, got {list(bias.shape)}.")
     if key_bias is not None and key_bias.shape not in ((H, S), (B, H, S), (B, 1, S)):
         raise ShapeError(f"{OP}: key_bias must be (H,S) = {[H, S]} or (B,H,S), got {list(key_bias.shape)}.")
     if segments is not None and (segments.shape != (B, S) or cu_seqlens is not None):
         raise ShapeError(f"{OP}: segments must be (B,S) = {[B, S]} and come without cu_seqlens.")
-    if cu_seqlens is not None and (B != 1 or S != T or int(cu_seqlens[0]) != 0 or int(cu_seqlens[-1]) != T):
+    if cu_seqlens is not None and (B != 1 or S != T or not _edges(cu_seqlens, T)):
         raise ShapeError(
-            f"{OP}: cu_seqlens is [0, …, T] of one row, B = 1, without solved values, got B = {B}, T = {T} and "
-            f"{cu_seqlens.tolist()}."
+            f"{OP}: cu_seqlens is [0, …, T], never falling, of one row, B = 1, without solved values, got B = {B}, "
+            f"T = {T} and {cu_seqlens.tolist()}."
         )
     if not causal and (S != T or segments is not None or cu_seqlens is not None):
         raise Error(
             f"{OP}: without causality there is no going on from solved values, and no packing: pad the sequences, "
             "and hide the padding by key_bias."
         )
+
+
+def _check_gamma(gamma, heads: int) -> None:
+    if isinstance(gamma, Tensor):
+        if gamma.numel() not in (1, heads) or gamma.dim() > 1:
+            raise ShapeError(f"{OP}: gamma is a number or one a head, (H,) = [{heads}], got {list(gamma.shape)}.")
+        # To look into a tensor is not possible in a compiled graph or a stack, and makes the CPU wait for a GPU.
+        hidden = torch.compiler.is_compiling() or torch._C._functorch.is_functorch_wrapped_tensor(gamma)
+        if hidden or gamma.device.type != "cpu" or bool(((gamma >= 0) & (gamma < 1)).all()):
+            return
+    elif isinstance(gamma, Real) and 0 <= gamma < 1:
+        return
+    raise Error(
+        f"{OP}: gamma must be at least 0 and below 1, got {gamma}: at 1 the paths' weights no longer sum to a finite "
+        "number. The paper's is 0.9."
+    )
+
+
+def _spreads(shape, wanted: tuple[int, ...]) -> bool:
+    """Whether this shape broadcasts to the one wanted."""
+    return len(shape) <= 4 and all(n in (1, m) for n, m in zip(reversed(shape), reversed(wanted), strict=False))
+
+
+def _edges(cu_seqlens: Tensor, T: int) -> bool:
+    found = cu_seqlens.tolist()
+    return found[0] == 0 and found[-1] == T and found == sorted(found)

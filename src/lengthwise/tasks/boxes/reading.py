@@ -57,6 +57,8 @@ class Story:
         """Put everything where the description has it. Boxes it does not name are empty, in the advanced form only."""
         named = [box for box, _ in self.described]
         empty = LETTERS[: 2 * len(named)] if self.form == "advanced" else ""
+        if twice := sorted({box for box in named if named.count(box) > 1}):
+            raise Error(f"boxes: every box is described once, but Box {twice[0]} is twice.")
         self.contents = {box: set() for box in sorted({*named, *empty})}
         for box, items in self.described:
             for item in items:
