@@ -65,7 +65,7 @@ def test_a_learned_gamma_starts_where_it_is_told_and_stays_below_1():
         torch.nn.init.constant_(m.gamma.logit, extreme)
         assert m.gamma(x).tolist() == pytest.approx([wanted] * 2)
         assert m(x, where=Where.of(x))[0].isfinite().all()
-    assert "learned, 2 heads" in repr(m)
+    assert "learned from 0.9" in repr(m)
 
 
 def test_the_state_has_the_shape_of_keys_and_values():
@@ -142,3 +142,21 @@ def test_a_learned_gamma_stays_below_1_in_half_precision(autocast):
         y, _ = m(x, where=Where.of(x))
     assert y.dtype == torch.bfloat16
     assert y.isfinite().all()
+
+
+@pytest.mark.parametrize("learn", [False, True])
+def test_a_gamma_for_every_head(learn):
+    """Each head as in a layer whose heads all have its γ."""
+    torch.manual_seed(0)
+    given, x = [0.25, 0.75], torch.randn(2, 5, 8)
+    both = mixers.get("chain", width=8, heads=2, gamma=given, learn_gamma=learn)
+    torch.nn.init.eye_(both.out.weight)
+    for head, gamma in enumerate(given):
+        one = mixers.get("chain", width=8, heads=2, gamma=gamma)
+        one.load_state_dict({k: v for k, v in both.state_dict().items() if "gamma" not in k})
+        y, alone = (layer(x, where=Where.of(x))[0][..., 4 * head : 4 * head + 4] for layer in (both, one))
+        torch.testing.assert_close(y, alone)
+    with pytest.raises(Error, match="each of the 2 heads, got 3"):
+        mixers.get("chain", width=8, heads=2, gamma=[0.1, 0.2, 0.3])
+    with pytest.raises(Error, match="below 1"):
+        mixers.get("chain", width=8, heads=2, gamma=[0.1, 1.0])

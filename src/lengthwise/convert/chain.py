@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import torch
@@ -66,6 +67,8 @@ def _config(model: Any, kind: Any, gamma: float, layers: str | Sequence[int], le
             f'got {old._attn_implementation!r}. Use model.set_attn_implementation("sdpa").'
         )
     chosen = chosen_layers("to_chain: layers", layers, old.num_hidden_layers)
+    if not isinstance(gamma, Real):
+        raise Error(f"to_chain: gamma is a number, got {gamma!r}.")
     Gamma(1, gamma, learn_gamma)  # raises unless γ is in range
     fields = {
         k: v for k, v in old.to_dict().items() if k not in ("model_type", "architectures", "transformers_version")

@@ -10,6 +10,7 @@ Shapes: B batch, T tokens, S keys, H heads, d head width, D model width.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Real
 from typing import Literal
 
@@ -29,30 +30,38 @@ HIGHEST = 0.999
 
 
 class Gamma(nn.Module):
-    """γ in [0, 1): a number, or learned, one per head: γ = 0.999 σ(a), which starts at the number given."""
+    """γ in [0, 1): given, one for all heads or one each, or learned: γ = 0.999 σ(a), which starts at what is given."""
 
-    def __init__(self, heads: int, gamma: float, learned: bool):
+    def __init__(self, heads: int, gamma: float | Sequence[float], learned: bool):
         super().__init__()
-        if not isinstance(gamma, Real) or not 0 <= gamma < 1:
+        given = [gamma] * heads if isinstance(gamma, Real) else list(gamma)
+        if len(given) != heads:
+            raise Error(f"chain: gamma is a number or one for each of the {heads} heads, got {len(given)}.")
+        if not all(isinstance(g, Real) and 0 <= g < 1 for g in given):
             raise Error(
                 f"chain: gamma must be at least 0 and below 1, got {gamma}: at 1 the paths' weights no longer sum to a "
                 "finite number. The paper's is 0.9."
             )
-        if learned and not 0 < gamma < HIGHEST:
+        if learned and not all(0 < g < HIGHEST for g in given):
             raise Error(
                 f"chain: a learned gamma must start above 0 and below {HIGHEST}, got {gamma}: it is {HIGHEST} times a "
                 "sigmoid, which nears these and never leaves them. Use 0.01 to start near softmax attention."
             )
-        self.fixed = float(gamma)
-        self.logit = nn.Parameter(torch.full((heads,), gamma / HIGHEST).logit()) if learned else None
+        self.fixed = tuple(float(g) for g in given)
+        self.logit = nn.Parameter((torch.tensor(self.fixed) / HIGHEST).logit()) if learned else None
 
     def forward(self, q: Tensor) -> float | Tensor:
         """A number, or (H,), for these queries (B,H,T,d); never in half precision, where 0.999 would be 1."""
         kind = torch.promote_types(q.dtype, torch.float32)
-        return self.fixed if self.logit is None else HIGHEST * self.logit.to(kind).sigmoid()
+        if self.logit is not None:
+            return HIGHEST * self.logit.to(kind).sigmoid()
+        if len(set(self.fixed)) == 1:
+            return self.fixed[0]
+        return torch.tensor(self.fixed, dtype=kind, device=q.device)
 
     def extra_repr(self) -> str:
-        return f"{self.fixed}" if self.logit is None else f"learned, {len(self.logit)} heads"
+        given = ", ".join(f"{g:g}" for g in dict.fromkeys(self.fixed))
+        return given if self.logit is None else f"learned from {given}"
 
 
 class Chain(Mixer):
@@ -60,6 +69,7 @@ class Chain(Mixer):
 
     `paths`: "mean", the paper's Y, or "sum", Y / (1-γ). With γ = 0.9 the mean gives a reference one step away a tenth
     of the weight it has in softmax attention, and the layer gradients as much smaller: so it learns slowly at first.
+    `gamma`: one number, or one a head: heads that start near 0 learn what softmax attention does, as fast.
     """
 
     def __init__(
@@ -67,7 +77,7 @@ class Chain(Mixer):
         width: int,
         *,
         heads: int = 8,
-        gamma: float = 0.9,
+        gamma: float | Sequence[float] = 0.9,
         learn_gamma: bool = False,
         exclude_diagonal: bool = True,
         paths: Literal["mean", "sum"] = "mean",

@@ -81,6 +81,7 @@ WORDS: dict[Any, str] = {
     int: "a whole number",
     float: "a number",
     list[int]: "a list of whole numbers",
+    list[float]: "a list of numbers",
 }
 """What an option of a preset may be, besides one of a `Literal`'s words."""
 

@@ -132,7 +132,7 @@ def chacal(
     heads: int = 8,
     layers: int = 2,
     chain_layers: Literal["last", "all"] | list[int] = "last",
-    gamma: float = 0.9,
+    gamma: float | list[float] = 0.9,
     learn_gamma: bool = False,
     exclude_diagonal: bool = True,
     paths: Literal["mean", "sum"] = "mean",

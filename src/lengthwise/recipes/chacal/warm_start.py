@@ -21,6 +21,10 @@ WAYS: dict[str, tuple[str, dict[str, Any]]] = {
     "γ = 0.9, sum": ("ChaCAL 1", {"model__paths": "sum"}),
     "γ learned from 0.5, mean": ("ChaCAL 1", {"model__gamma": 0.5, "model__learn_gamma": True}),
     "γ learned from 0.5, sum": ("ChaCAL 1", {"model__gamma": 0.5, "model__learn_gamma": True, "model__paths": "sum"}),
+    "γ learned from 0.01 and 0.9, sum": (
+        "ChaCAL 1",
+        {"model__gamma": [0.01] * 4 + [0.9] * 4, "model__learn_gamma": True, "model__paths": "sum"},
+    ),
     "γ learned from 0.9, sum": ("ChaCAL 1", {"model__gamma": 0.9, "model__learn_gamma": True, "model__paths": "sum"}),
 }
 EARLY = 0.2
@@ -59,7 +63,8 @@ def warm_start(scale: Scale) -> Recipe:
         description=(
             "The mean of paths weighs a reference one step away by 1 - γ, a tenth at γ = 0.9, so the layer's output "
             "and all its gradients begin ten times smaller than those of softmax attention. The sum of paths, "
-            "Y / (1 - γ), begins where softmax attention does. "
+            "Y / (1 - γ), begins where softmax attention does; heads that start at γ = 0.01 learn with it what one "
+            "reference tells, while others follow chains. "
             f"One layer, chains of references in {blocks * SIZE} tokens, all trained alike."
         ),
         experiments=[e for of in parts.values() for e in of],
