@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Real
 from typing import Any
 
 import torch
@@ -67,7 +66,7 @@ def _config(model: Any, kind: Any, gamma: float, layers: str | Sequence[int], le
             f'got {old._attn_implementation!r}. Use model.set_attn_implementation("sdpa").'
         )
     chosen = chosen_layers("to_chain: layers", layers, old.num_hidden_layers)
-    if not isinstance(gamma, Real):
+    if not isinstance(gamma, int | float):
         raise Error(f"to_chain: gamma is a number, got {gamma!r}.")
     Gamma(1, gamma, learn_gamma)  # raises unless γ is in range
     fields = {

@@ -11,7 +11,6 @@ Shapes: B batch, T tokens, S keys, H heads, d head width, D model width.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Real
 from typing import Literal
 
 import torch
@@ -34,10 +33,10 @@ class Gamma(nn.Module):
 
     def __init__(self, heads: int, gamma: float | Sequence[float], learned: bool):
         super().__init__()
-        given = [gamma] * heads if isinstance(gamma, Real) else list(gamma)
+        given = [gamma] * heads if isinstance(gamma, int | float) else list(gamma)
         if len(given) != heads:
             raise Error(f"chain: gamma is a number or one for each of the {heads} heads, got {len(given)}.")
-        if not all(isinstance(g, Real) and 0 <= g < 1 for g in given):
+        if not all(isinstance(g, int | float) and 0 <= g < 1 for g in given):
             raise Error(
                 f"chain: gamma must be at least 0 and below 1, got {gamma}: at 1 the paths' weights no longer sum to a "
                 "finite number. The paper's is 0.9."

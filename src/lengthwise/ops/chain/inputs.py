@@ -5,8 +5,6 @@ Shapes: B batch, H heads, T queries, S keys, d head width.
 
 from __future__ import annotations
 
-from numbers import Real
-
 import torch
 from torch import Tensor
 
@@ -81,7 +79,7 @@ def _check_gamma(gamma, heads: int) -> None:
         hidden = torch.compiler.is_compiling() or torch._C._functorch.is_functorch_wrapped_tensor(gamma)
         if hidden or gamma.device.type != "cpu" or bool(((gamma >= 0) & (gamma < 1)).all()):
             return
-    elif isinstance(gamma, Real) and 0 <= gamma < 1:
+    elif isinstance(gamma, int | float) and 0 <= gamma < 1:
         return
     raise Error(
         f"{OP}: gamma must be at least 0 and below 1, got {gamma}: at 1 the paths' weights no longer sum to a finite "
