@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch._C._functorch import is_functorch_wrapped_tensor  # pyright: ignore[reportMissingImports]
 
 from ...errors import Error, ShapeError
 
@@ -76,7 +77,7 @@ def _check_gamma(gamma, heads: int) -> None:
         if gamma.numel() not in (1, heads) or gamma.dim() > 1:
             raise ShapeError(f"{OP}: gamma is a number or one a head, (H,) = [{heads}], got {list(gamma.shape)}.")
         # To look into a tensor is not possible in a compiled graph or a stack, and makes the CPU wait for a GPU.
-        hidden = torch.compiler.is_compiling() or torch._C._functorch.is_functorch_wrapped_tensor(gamma)
+        hidden = torch.compiler.is_compiling() or is_functorch_wrapped_tensor(gamma)
         if hidden or gamma.device.type != "cpu" or bool(((gamma >= 0) & (gamma < 1)).all()):
             return
     elif isinstance(gamma, int | float) and 0 <= gamma < 1:

@@ -58,7 +58,7 @@ class Point(NamedTuple):
     length: int
     strings: int
     """Of each seed."""
-    right: tuple[int, ...]
+    right: tuple[float, ...]
     """By seed."""
 
     @property
