@@ -30,8 +30,7 @@ class Single(torch.autograd.Function):
         A = own_logits(q, k, bias, form.scale).softmax(-1)
         right = (A @ v).mul_(1 - gamma)
         if q.shape[2] > INVERT:
-            # The solver writes columns; what follows an attention expects rows.
-            return solve(A, gamma, right, form).contiguous(), A, None
+            return solve(A, gamma, right, form), A, None
         eye = torch.eye(q.shape[2], dtype=A.dtype, device=A.device)
         W = solve(A, gamma, eye.expand_as(A), form)
         return W @ right, A, W
