@@ -371,6 +371,12 @@ def test_refuses_calls():
         for mask in (whole, torch.zeros(3, 1, 20, 20)):
             with pytest.raises(Error, match="a mask by which tokens read later ones"):
                 model(x, attention_mask=mask)
+        half = torch.zeros(3, 1, 20, 20, dtype=torch.float16).masked_fill(~whole.tril(), torch.finfo(torch.float16).min)
+        torch.testing.assert_close(model(x, attention_mask=half).logits, model(x).logits)
+        with pytest.raises(Error, match="causal"):
+            model(x, is_causal=False)
+        with pytest.raises(Error, match="layers is"):
+            to_chain(original(name), layers=1)
         with pytest.raises(Error, match="got StaticCache"):
             model(x, past_key_values=StaticCache(config=model.config, max_cache_len=32))
         with pytest.raises(Error, match="plain DynamicCache"):

@@ -197,6 +197,17 @@ def test_for_encoders_it_is_the_fixed_point(exclude):
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("shared", [0, 1, 2])
+@pytest.mark.parametrize("B", [1, 2])
+@pytest.mark.parametrize("T", [5, 150])
+def test_what_a_stack_shares(T, B, shared):
+    stacked = [torch.stack([x, x * 0.5]) for x in inputs(B, T=T)]
+    stacked[shared] = stacked[shared][0]
+    dims = tuple(None if i == shared else 0 for i in range(3))
+    alone = [chain_attention(*(x if at is None else x[i] for x, at in zip(stacked, dims, strict=True))) for i in (0, 1)]
+    compare(torch.func.vmap(chain_attention, in_dims=dims)(*stacked), torch.stack(alone), [], 1e-12)
+
+
 @pytest.mark.parametrize("T", [5, 150])
 def test_under_vmap_and_compile(T):
     q, k, v = (torch.stack([x, x * 0.5]) for x in inputs(T=T, dtype=torch.float32))

@@ -20,8 +20,8 @@ from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
 from ..errors import Error
 from ..mixers.base import merge_heads
-from ..mixers.chain import UNREADABLE, Gamma
-from ..ops.chain import chain_attention, solved_values
+from ..mixers.chain import Gamma
+from ..ops.chain import HIDDEN, chain_attention, solved_values
 
 
 class ChainAttention(nn.Module):
@@ -130,5 +130,5 @@ def _bias(mask: Any, k: Tensor) -> Tensor | None:
         )
     mask = mask[..., : k.shape[2]]
     if mask.dtype == torch.bool:
-        return torch.where(mask, 0.0, UNREADABLE)
-    return mask.float().clamp(min=UNREADABLE)
+        return torch.where(mask, 0.0, HIDDEN)
+    return mask.float().clamp(min=HIDDEN)

@@ -27,8 +27,9 @@ from transformers import (
 )
 
 from ..errors import Error
-from ..mixers.chain import UNREADABLE, Gamma
+from ..mixers.chain import Gamma
 from ..models.presets import chosen_layers
+from ..ops.chain import HIDDEN
 from .attention import ChainAttention, ChainGPT2Attention, ChainLlamaAttention
 
 
@@ -101,7 +102,8 @@ def _refuse(module: Any, args: Any, kwargs: dict[str, Any]) -> None:
     # Masks (B,S) are made causal by the model; one for every pair is taken as it is.
     if isinstance(mask, Tensor) and mask.dim() == 4:
         T, S = mask.shape[-2:]
-        readable = mask if mask.dtype == torch.bool else mask > UNREADABLE
+        # In half precision no number is as low as HIDDEN: there its lowest is meant.
+        readable = mask if mask.dtype == torch.bool else mask > max(HIDDEN, torch.finfo(mask.dtype).min / 2)
         if readable.triu(S - T + 1).any():
             raise Error(
                 "attention_mask: chain attention is causal, got a mask by which tokens read later ones. Hide those "

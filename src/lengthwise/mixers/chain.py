@@ -17,13 +17,11 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import Error, UnknownName
-from ..ops.chain import chain_attention, solved_values
+from ..ops.chain import HIDDEN, chain_attention, solved_values
 from ..positions import Position
 from .base import KeyValues, Mixer, check_heads, merge_heads, split_heads
 from .where import Where
 
-UNREADABLE = -1e9
-"""The bias of a padding key: finite, so that a row which is itself padding has something to read."""
 HIGHEST = 0.999
 """No learned γ passes it, so that no rounding makes it 1, where paths no longer fade."""
 
@@ -112,7 +110,7 @@ class Chain(Mixer):
             gamma,
             exclude_diagonal=self.exclude_diagonal,
             bias=None if self.position is None else self.position.bias(bare, where.positions, keys.positions),
-            key_bias=None if keys.valid is None else torch.where(keys.valid, 0.0, UNREADABLE)[:, None],
+            key_bias=None if keys.valid is None else torch.where(keys.valid, 0.0, HIDDEN)[:, None],
             segments=keys.segments,
             solved=seen.v,
             causal=self.causal,

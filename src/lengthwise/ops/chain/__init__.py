@@ -17,7 +17,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from ..backend import choose
-from .inputs import OP, check, in_single, numbered, rates
+from .inputs import HIDDEN, OP, check, in_single, numbered, rates
 from .reference import reference, whole
 from .torch import fast
 
@@ -45,7 +45,7 @@ def chain_attention(
     gamma: a number in [0, 1), or one a head (H,); 0 is softmax attention.
     exclude_diagonal: leave each token's attention to itself out of the paths (the paper's practice; A keeps it).
     bias: added to the logits, broadcastable to (B,H,T,S). key_bias: the same for all queries, (H,S) or (B,H,S).
-    For keys that nobody may read use a large negative number, not -inf, so that a row of padding stays finite.
+    For keys that nobody may read use HIDDEN, not -inf: a row of padding stays finite.
     cu_seqlens: [0, n1, n1+n2, …, T]: one row (B = 1) of sequences end to end, none of which reads another; segments:
     (B,S), the same for any batch: the number of the sequence each key belongs to.
     solved: (B,H,S-T,d) the z of the first S-T keys, to go on from; see `solved_values`.
@@ -83,4 +83,4 @@ def solved_values(v: Tensor, y: Tensor, gamma: float | Tensor) -> Tensor:
     return (v + rates(gamma, v) * (y - v)).to(v.dtype)
 
 
-__all__ = ["chain_attention", "solved_values"]
+__all__ = ["HIDDEN", "chain_attention", "solved_values"]

@@ -24,11 +24,9 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from .earlier import adjoint, packed, read
+from .inputs import HIDDEN
 from .stacked import folded
 from .system import Form, own_logits, solve
-
-HIDDEN = -1e30
-"""The logit of a key that may not be read: finite, so that a row that may read none stays finite."""
 
 
 class Block(NamedTuple):

@@ -12,6 +12,8 @@ from torch._C._functorch import is_functorch_wrapped_tensor  # pyright: ignore[r
 from ...errors import Error, ShapeError
 
 OP = "chain_attention"
+HIDDEN = -1e9
+"""Added to the logit of a key that may not be read: finite, so that a row which may read none stays finite."""
 
 
 def rates(gamma: float | Tensor, like: Tensor) -> Tensor:

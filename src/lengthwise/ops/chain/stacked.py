@@ -17,13 +17,13 @@ def folded(function, info, in_dims, inputs):
     moved = [x if at is None else x.movedim(at, 0) for x, at in zip(inputs, dims, strict=True)]
     B = moved[0].shape[0 if dims[0] is None else 1]
     found = function.apply(*(_fold(x, at is not None, N, B) for x, at in zip(moved, dims, strict=True)))
-    unfold = lambda x: None if x is None else x.unflatten(0, (N, B))  # noqa: E731
-    return tuple(map(unfold, found)), tuple(None if x is None else 0 for x in found)
+    unfolded = tuple(None if x is None else x.unflatten(0, (N, B)) for x in found)
+    return unfolded, tuple(None if x is None else 0 for x in found)
 
 
 def _fold(x, stacked: bool, N: int, B: int):
-    """(N,B,…) or (B,…) -> (N·B,…); what is shared by the whole batch stays so if it is shared by the stack."""
-    if not isinstance(x, Tensor) or (not stacked and x.shape[0] == 1):
+    """(N,B,…) or (B,…) -> (N·B,…); what a batch of several shares stays so if the stack shares it too."""
+    if not isinstance(x, Tensor) or (not stacked and x.shape[0] == 1 and B > 1):
         return x
     x = x if stacked else x.expand(N, *x.shape)
     return torch.flatten(x.expand(N, B, *x.shape[2:]), 0, 1)
