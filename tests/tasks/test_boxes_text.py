@@ -147,6 +147,12 @@ def test_more_boxes_than_half_the_alphabet_cannot_be_half_of_all():
         check(prompt, "Box Z contains the tea.", "advanced")
 
 
+def test_a_box_is_described_once():
+    twice = "The tea is in Box A, the cup is in Box A. Move the contents of Box A to Box B."
+    with pytest.raises(Error, match="described once, but Box A is twice"):
+        solve(twice)
+
+
 def test_a_form_that_is_none_is_refused():
     with pytest.raises(Error, match="Did you mean 'default'"):
         check(*DEFAULT, form="defult")

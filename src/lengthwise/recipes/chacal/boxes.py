@@ -6,11 +6,13 @@ decoding writes exactly the right answer.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from ... import tasks
 from ...lab import Experiment, plan
 from ..base import Scale
+from .attentions import attention
 
 Form = Literal["default", "advanced"]
 
@@ -48,7 +50,6 @@ SETTINGS: dict[Scale, dict[str, Any]] = {
         # Learned positions of stories this few steps long leave what stands beside what to be found first.
         "model.position": "sinusoidal",
         "model.initializer_range": None,
-        "model.paths": "sum",
         "training.steps": 6000,
         "training.warmup": 100,
         "training.batch": 32,
@@ -79,36 +80,40 @@ ROWS: dict[Scale, int] = {"paper": 1024, "laptop": 512, "smoke": 256}
 """Rows in the table of positions: more than any story of these sizes has tokens."""
 
 
-def boxes(scale: Scale, label: str, form: Form, **changed: Any) -> list[Experiment]:
-    """The runs of "Standard L" or "ChaCAL L" (its last layer) on a form of Boxes; `changed`: further settings."""
-    kind, layers = label.split(" ")
+PATHS: dict[Scale, str] = {"paper": "mean", "laptop": "sum", "smoke": "mean"}
+"""What is measured beside the published form: the sum of paths learns sooner in so few steps."""
+
+
+def boxes(scale: Scale, label: str, form: Form) -> list[Experiment]:
+    """The runs of "Standard L" or "ChaCAL L" (its last layer) on a form of Boxes."""
     size = dict(SIZES[scale][form])
     operations = size.pop("operations")
-    given = SETTINGS[scale] | {key.replace("__", "."): value for key, value in changed.items()}
-    seeds = given.pop("seeds")
-    seeds = seeds[form] if isinstance(seeds, dict) else seeds
-    made = tasks.get("boxes", form=form, **size)
-    model: dict[str, Any] = {"model.layers": int(layers), "model.heads": 8, "model.max_length": ROWS[scale]}
-    if kind == "Standard":
-        model |= {"model.position": "learned", "model.initializer_range": 0.02}
-        given.pop("model.paths", None)
-    else:
-        model |= {"model.chain_layers": "last"}
-    lengths, curriculum = (
-        ((operations, operations), "uniform") if form == "default" else ((1, operations), "log-uniform")
-    )
+    given = {"model.heads": 8, "model.max_length": ROWS[scale], **SETTINGS[scale]}
+    given["seeds"] = given["seeds"][form]
+    if label.startswith("ChaCAL") and PATHS[scale] != "mean":
+        given["model.paths"] = PATHS[scale]
+    lengths = (operations, operations) if form == "default" else (1, operations)
+    return stories(label, tasks.get("boxes", form=form, **size), lengths, [operations], given)
+
+
+def stories(
+    label: str, task: tasks.Task, trained: tuple[int, int], tested: Sequence[int], given: Mapping[str, Any]
+) -> list[Experiment]:
+    """As published but for what is `given`; the number of operations is log-uniform wherever there are several."""
+    preset, model = attention(label, "last")
+    rest = {key: value for key, value in given.items() if key != "seeds"}
     return plan(
-        made,
-        ["transformer" if kind == "Standard" else "chacal"],
-        seeds=seeds,
-        test_lengths=[operations],
+        task,
+        [preset],
+        seeds=given["seeds"],
+        test_lengths=tested,
         settings={
-            "training.lengths": lengths,
-            "training.curriculum": curriculum,
+            "training.lengths": trained,
+            "training.curriculum": "uniform" if trained[0] == trained[1] else "log-uniform",
             "training.optimizer": "adamw",
             "training.betas": (0.9, 0.98),
             "training.weight_decay": 0.01,
             **model,
-            **given,
+            **rest,
         },
     )

@@ -6,10 +6,11 @@ from __future__ import annotations
 from typing import Any
 
 from ... import tasks
-from ...lab import Experiment, Run, plan
+from ...lab import Experiment, Run
 from ...report.panel import Panel
 from ..base import Recipe, Scale
 from . import boxes_accuracy
+from .boxes import stories
 
 MODELS = ("Standard 2", "Standard 3", "ChaCAL 2")
 TRAINED = 16
@@ -116,22 +117,5 @@ POSITION_NAMES = {
 
 def experiments(scale: Scale, label: str, position: str) -> list[Experiment]:
     """The runs of "Standard L" or "ChaCAL L" with these positions."""
-    given = dict(SETTINGS[scale])
-    seeds = given.pop("seeds")
-    kind, layers = label.split(" ")
-    if kind == "Standard":
-        given["model.initializer_range"] = 0.02  # as ChaCAL has it by itself
-    return plan(
-        tasks.get("boxes", form="advanced", **SIZES[scale]),
-        ["transformer" if kind == "Standard" else "chacal"],
-        seeds=seeds,
-        test_lengths=LENGTHS[scale],
-        settings={
-            "training.lengths": (1, TRAINED),
-            "training.curriculum": "log-uniform",
-            "training.betas": (0.9, 0.98),
-            "model.layers": int(layers),
-            "model.position": position,
-            **given,
-        },
-    )
+    made = tasks.get("boxes", form="advanced", **SIZES[scale])
+    return stories(label, made, (1, TRAINED), LENGTHS[scale], {**SETTINGS[scale], "model.position": position})

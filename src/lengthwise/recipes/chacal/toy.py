@@ -10,6 +10,7 @@ from typing import Any
 from ... import tasks
 from ...lab import Experiment, plan
 from ..base import Scale
+from .attentions import attention
 
 SIZE = 8
 PAPER_BLOCKS = 16
@@ -62,19 +63,20 @@ SETTINGS: dict[Scale, dict[str, Any]] = {
 
 def toy(scale: Scale, label: str, blocks: int, **changed: Any) -> list[Experiment]:
     """The runs of "Standard L" or "ChaCAL L" on this many blocks; `changed`: settings of the model or the training."""
-    kind, layers = label.split(" ")
+    preset, model = attention(label, "all")
     given = SETTINGS[scale] | {key.replace("__", "."): value for key, value in changed.items()}
     seeds, length = given.pop("seeds"), blocks * SIZE
-    model = {"model.layers": int(layers), "model.heads": 8, "model.max_length": length}
-    model |= (
-        {"model.position": "learned", "model.initializer_range": 0.02}
-        if kind == "Standard"
-        else {"model.chain_layers": "all"}
-    )
     return plan(
         tasks.get("reference-chains", blocks=blocks, size=SIZE),
-        ["transformer" if kind == "Standard" else "chacal"],
+        [preset],
         seeds=seeds,
         test_lengths=[length],
-        settings={"training.lengths": (length, length), "training.betas": (0.9, 0.98), **model, **given},
+        settings={
+            "training.lengths": (length, length),
+            "training.betas": (0.9, 0.98),
+            "model.heads": 8,
+            "model.max_length": length,
+            **model,
+            **given,
+        },
     )
