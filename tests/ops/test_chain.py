@@ -180,6 +180,15 @@ def test_pieces_are_the_whole(pieces, exclude, backend):
     compare(torch.cat(found, 2), whole, [q, k, v, gamma], 1e-12)
 
 
+def test_one_token_after_packed_ones():
+    q, k, v = inputs(T=9)
+    segments = torch.tensor([[0] * 5 + [1] * 4, [0] * 8 + [1]])
+    whole = chain_attention(q, k, v, segments=segments)
+    z = solved_values(v, whole, 0.9)
+    last = chain_attention(q[:, :, 8:], k, v[:, :, 8:], segments=segments, solved=z[:, :, :8])
+    compare(last, whole[:, :, 8:], [], 1e-12)
+
+
 @pytest.mark.parametrize("exclude", [True, False])
 def test_for_encoders_it_is_the_fixed_point(exclude):
     """Eq. 6: f(Z) = A(γZ + (1-γ)V), iterated until it stands still."""
@@ -199,7 +208,7 @@ def test_for_encoders_it_is_the_fixed_point(exclude):
 
 @pytest.mark.parametrize("shared", [0, 1, 2])
 @pytest.mark.parametrize("B", [1, 2])
-@pytest.mark.parametrize("T", [5, 150])
+@pytest.mark.parametrize("T", [1, 5, 150])
 def test_what_a_stack_shares(T, B, shared):
     stacked = [torch.stack([x, x * 0.5]) for x in inputs(B, T=T)]
     stacked[shared] = stacked[shared][0]
@@ -208,7 +217,7 @@ def test_what_a_stack_shares(T, B, shared):
     compare(torch.func.vmap(chain_attention, in_dims=dims)(*stacked), torch.stack(alone), [], 1e-12)
 
 
-@pytest.mark.parametrize("T", [5, 150])
+@pytest.mark.parametrize("T", [1, 5, 150])
 def test_under_vmap_and_compile(T):
     q, k, v = (torch.stack([x, x * 0.5]) for x in inputs(T=T, dtype=torch.float32))
     gamma = torch.tensor([[0.1, 0.5, 0.9], [0.0, 0.2, 0.3]], requires_grad=True)
@@ -233,7 +242,7 @@ def test_under_autocast_sums_are_single_precision():
     torch.testing.assert_close(gradient, expected)
 
 
-@pytest.mark.parametrize("T", [5, 65, 128, 200])
+@pytest.mark.parametrize("T", [1, 5, 65, 128, 200])
 def test_its_output_lies_in_rows(T):
     """A view over its last dimensions, as some models take, must not fail at some lengths."""
     assert chain_attention(*inputs(T=T)).is_contiguous()

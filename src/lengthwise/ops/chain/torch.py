@@ -1,4 +1,4 @@
-"""The fast form: one block for short texts, block rows for others.
+"""The fast form: one row for one token, one block for short texts, block rows for others.
 
 Where the choice rests on measurement, `docs/log.md` has the figures.
 """
@@ -10,6 +10,7 @@ import math
 from torch import Tensor
 
 from .blocks import Blocks
+from .row import row
 from .single import Single
 from .system import Form
 
@@ -33,6 +34,8 @@ def fast(
 ) -> Tensor:
     heads, T = q.shape[0] * q.shape[1], q.shape[2]
     form = Form(diagonal, scale, block or rows(heads))
+    if T == 1 and block is None:
+        return row(q, k, v, gamma, bias, segments, solved, form)
     whole = T <= SINGLE and heads * T * T <= KEPT and k.shape[2] == T and segments is None
     if whole and block is None:
         return Single.apply(q, k, v, gamma, bias, form)[0]
