@@ -80,7 +80,8 @@ def chain_attention(
 
 def solved_values(v: Tensor, y: Tensor, gamma: float | Tensor) -> Tensor:
     """z = (1-γ) v + γ y (B,H,T,d): what later tokens read of these, which are solved."""
-    return (v + rates(gamma, v) * (y - v)).to(v.dtype)
+    weight = rates(gamma, v)
+    return v.to(weight.dtype).lerp(y.to(weight.dtype), weight).to(v.dtype)
 
 
 __all__ = ["HIDDEN", "chain_attention", "solved_values"]
