@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from .base import Mixer
+from .sequences import Sequences
 from .where import Where
 
 CELLS = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
@@ -56,40 +57,23 @@ class Recurrent(Mixer):
         return y, end if isinstance(end, tuple) else (end,)
 
     def _by_sequence(self, x: Tensor, where: Where, state: RecurrentState | None) -> tuple[Tensor, RecurrentState]:
-        B, T, D = x.shape
         parts = 2 if isinstance(self.cell, nn.LSTM) else 1
-        real = torch.ones(B, T, dtype=torch.bool, device=x.device) if where.valid is None else where.valid
+        hidden = x.new_zeros(parts, 1, x.shape[0], x.shape[2]).unbind() if state is None else state.hidden
         segments = torch.zeros_like(where.positions) if where.segments is None else where.segments
-        hidden = x.new_zeros(parts, 1, B, D).unbind() if state is None else state.hidden
         last = segments[:, 0] if state is None or state.segment is None else state.segment
-
-        row, column = real.nonzero(as_tuple=True)
-        if len(row) == 0:
+        found = Sequences(where)
+        if len(found) == 0:
             return torch.zeros_like(x), RecurrentState(hidden, last)
-        segment = segments[row, column]
-        begins = torch.ones_like(row, dtype=torch.bool)
-        begins[1:] = (row[1:] != row[:-1]) | (segment[1:] != segment[:-1])
-        n = begins.long().cumsum(0) - 1
-        first = begins.nonzero()[:, 0]
-        lengths = first.diff(append=first.new_tensor([len(row)]))
-        t = torch.arange(len(row), device=x.device) - first[n]
 
         # A row's first sequence goes on from the state if it is the one the state ended in; all others start anew.
-        owner = row[first]
-        opens = torch.ones_like(owner, dtype=torch.bool)
-        opens[1:] = owner[1:] != owner[:-1]
-        goes_on = opens & (segment[first] == last[owner]) & (state is not None)
-        starts = tuple(torch.where(goes_on[:, None], h[:, owner], 0.0) for h in hidden)
+        goes_on = found.opens & (found.segment == last[found.owner]) & (state is not None)
+        starts = tuple(torch.where(goes_on[:, None], h[:, found.owner], 0.0) for h in hidden)
 
-        alone = x.new_zeros(len(lengths), int(lengths.max()), D).index_put((n, t), x[row, column])
-        packed = pack_padded_sequence(alone, lengths.cpu(), batch_first=True, enforce_sorted=False)
+        lengths = found.lengths.cpu()
+        packed = pack_padded_sequence(found.apart(x), lengths, batch_first=True, enforce_sorted=False)
         packed_y, ends = self._run(packed, starts)
-        y_alone, _ = pad_packed_sequence(packed_y, batch_first=True)
-        y = y_alone.new_zeros(B, T, D).index_put((row, column), y_alone[n, t])
+        y = found.together(pad_packed_sequence(packed_y, batch_first=True)[0])
 
-        closes = torch.ones_like(opens)
-        closes[:-1] = opens[1:]
-        hidden = tuple(
-            h.index_copy(1, owner[closes], e[:, closes].to(h.dtype)) for h, e in zip(hidden, ends, strict=True)
-        )
-        return y, RecurrentState(hidden, last.index_copy(0, owner[closes], segment[first][closes]))
+        kept, owner = found.closes, found.owner[found.closes]
+        hidden = tuple(h.index_copy(1, owner, e[:, kept].to(h.dtype)) for h, e in zip(hidden, ends, strict=True))
+        return y, RecurrentState(hidden, last.index_copy(0, owner, found.segment[kept]))
