@@ -1,0 +1,99 @@
+"""One step after another, and the adjoint, one step before another.
+
+    x_t = A_t x_{t-1} + v_t             λ_t = g_t + A_{t+1}^T λ_{t+1}
+
+λ_t is the gradient of v_t, and λ_t x_{t-1}^T that of A_t. Where a row begins a sequence x_{t-1} is a start, and λ goes
+no further back.
+
+Shapes: as in `steps.py`; x, v, g and λ are (C,N,b,1), a state (N,b,1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from .steps import Part, Steps
+
+
+class Begin(NamedTuple):
+    """A step at which some rows begin sequences."""
+
+    here: Tensor
+    """(N,1,1) whether the block's row does."""
+    start: Tensor
+    """(N,b,1) from which state."""
+
+
+Begins = Mapping[int, Begin]
+
+
+def begins_of(rows: Tensor | None, start: Tensor, part: Part) -> Begins:
+    """By step. rows (B,T) or None, and start (S,h,b), as in `reference.py`."""
+    if rows is None:
+        return {}
+    at = part.take(rows).flatten(1)
+    found = {}
+    for t in (at >= 0).any(1).nonzero().flatten().tolist():
+        here = (at[t] >= 0).repeat_interleave(start.shape[1])
+        found[t] = Begin(here.view(-1, 1, 1), start[at[t].clamp(min=0)].flatten(0, 1).unsqueeze(-1))
+    return found
+
+
+def forward(steps: Steps, x: Tensor, before: Tensor, begins: Begins) -> None:
+    """x holds v and is made the states; before is the state each row goes on from."""
+    sums = steps.sums(transposed=False)
+    transitions = iter(steps) if sums is None else None
+    for t, x_t in enumerate(x.unbind(0)):
+        if t in begins:
+            before = torch.where(*begins[t], before)
+        before = x_t.baddbmm_(next(transitions), before) if transitions is not None else x_t.add_(sums(t, before))
+
+
+def backward(steps: Steps, g: Tensor, begins: Begins) -> Tensor:
+    """g is made λ. Returned is what the state before the first step gets."""
+    first = torch.zeros_like(g[0])
+    into = (first, *g.unbind(0))
+    for t, add in _back(steps):
+        of = into[t + 1]
+        add(into[t], of.masked_fill(begins[t].here, 0.0) if t in begins else of)
+    return first
+
+
+def outcome(steps: Steps, g: Tensor, begins: Begins) -> Tensor:
+    """What `backward` returns, g left as it is."""
+    of = g[-1]
+    for t, add in _back(steps):
+        into = g[t - 1].clone() if t else torch.zeros_like(of)
+        add(into, of.masked_fill(begins[t].here, 0.0) if t in begins else of)
+        of = into
+    return of
+
+
+def _back(steps: Steps) -> Iterator[tuple[int, Callable[[Tensor, Tensor], Tensor]]]:
+    """t from the last on, and what adds A_t^T y to x."""
+    sums = steps.sums(transposed=True)
+    if sums is not None:
+        for t in reversed(range(steps.length)):
+            yield t, lambda x, y, t=t: x.add_(sums(t, y))
+        return
+    for t, A_t in zip(reversed(range(steps.length)), reversed(steps), strict=True):
+        yield t, lambda x, y, A_t=A_t: x.baddbmm_(A_t.mT, y)
+
+
+def products(steps: Steps, v: Tensor, begins: Begins) -> tuple[Tensor, Tensor]:
+    """P = A_{C-1} … A_0 (N,b,b), and the last state from zero: what a whole row does to a state."""
+    N, b = steps.N, steps.width
+    both = torch.eye(b, b + 1, dtype=v.dtype, device=v.device).repeat(N, 1, 1)
+    other = torch.empty_like(both)
+    for t, A_t in enumerate(steps):
+        if t in begins:
+            here, start = begins[t]
+            both = torch.where(here, torch.cat([start.new_zeros(N, b, b), start], -1), both)
+        torch.bmm(A_t, both, out=other)
+        other[..., b:] += v[t]
+        both, other = other, both
+    return both[..., :b].contiguous(), both[..., b:]
