@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from statistics import median
 
 import torch
@@ -85,7 +86,7 @@ def last_position() -> Table:
         net, text = model(shared), tokens(batch, length)
         torch.testing.assert_close(answer(net, text, 1), answer(net, text, 0), rtol=1e-4, atol=1e-4)
         if what == "inference":
-            once, times = ratio(lambda: answer(net, text, 0), lambda: answer(net, text, 1))  # noqa: B023
+            once, times = ratio(partial(answer, net, text, 0), partial(answer, net, text, 1))
         else:
             once, times = ratio(step(net, text, 0), step(net, text, 1))
         found.add_row(
@@ -138,8 +139,8 @@ def decoding() -> Table:
         net(text, past_key_values=cache, logits_to_keep=1)
         one = tokens(1, 1)
         net(one, past_key_values=cache)  # the buffers grow here
-        each = median(seconds(lambda: net(one, past_key_values=cache)) for _ in range(50))  # noqa: B023
-        again = median(seconds(lambda: net(text, logits_to_keep=1)) for _ in range(3))  # noqa: B023
+        each = median(seconds(partial(net, one, past_key_values=cache)) for _ in range(50))
+        again = median(seconds(partial(net, text, logits_to_keep=1)) for _ in range(3))
         found.add_row(
             f"{length:,}", str(cache.levels), f"{1000 * each:.2f}", f"{1000 * each / cache.levels:.3f}",
             f"{again / each:.1f}",
@@ -159,7 +160,7 @@ def parity() -> Table:
         from lengthwise.lab.training import train
 
         member = Member(experiment, torch.device("cpu"))
-        times.append(seconds(lambda: train([member], [None])))  # noqa: B023
+        times.append(seconds(partial(train, [member], [None])))
         lengths = tuple(n for n in experiment.evaluation.lengths if n > 40)
         samples = experiment.evaluation.samples
         right = evaluate(member.tagger, member.task, lengths, samples, 0, device=member.device)
@@ -184,11 +185,11 @@ def throughput() -> Table:
         )  # fmt: skip
         text = torch.randint(0, 256, (batch, length), generator=torch.Generator().manual_seed(0))
 
-        def run(net, text=text):
+        def run(net: nn.Module, text: Tensor = text) -> None:
             net.zero_grad()
             net(text, labels=text).loss.backward()
 
-        once, times = ratio(lambda: run(theirs), lambda: run(ours), 3)  # noqa: B023
+        once, times = ratio(partial(run, theirs), partial(run, ours), 3)
         speed = batch * length / once
         found.add_row(
             f"{length:,}", str(width), str(layers), f"{speed:,.0f}", f"{speed / times:,.0f}", f"{times:.2f}"

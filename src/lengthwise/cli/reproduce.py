@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from . import console
 from .work import Device, Out, Page, Workers, carry_out
+
+if TYPE_CHECKING:
+    from ..lab.records import Run
+    from ..report import Panel
 
 
 def reproduce(
@@ -44,7 +48,11 @@ def reproduce(
     panels, work = recipe.panels, recipe.work
     if work:
         place = recipes.Place(out, lab.chosen_device(device), Steps(console.err()).advance)
-        panels = lambda runs: work(place)  # noqa: E731
+
+        def worked(runs: list[Run]) -> list[Panel]:
+            return work(place)
+
+        panels = worked
     carry_out(
         recipe.experiments,
         out=out,

@@ -98,7 +98,9 @@ class Answers:
         return _added((layers_needed(depth), score) for depth, score in self.depths.items())
 
     def to_json(self) -> dict[str, Any]:
-        plain = lambda score: [score.right, score.asked]  # noqa: E731
+        def plain(score: Score) -> list[float]:
+            return [score.right, score.asked]
+
         return {
             "exact": plain(self.exact),
             "boxes": plain(self.boxes),
