@@ -59,10 +59,24 @@ CASES = {
     "sliding-dilated shared pad": lambda: Layer("sliding-dilated", heads=HEADS, chunk=2, level=1, shared_pad=True),
     "sliding-dilated drop": heads("sliding-dilated", chunk=2, level=1, missing="drop"),
     "sliding-dilated sinusoidal": heads("sliding-dilated", chunk=2, position="sinusoidal"),
+    "block-lrnn": lambda: Layer("block-lrnn", block=4),
+    "block-lrnn official": lambda: Layer("block-lrnn", block=4, normalisation="official", readout="identity"),
+    "block-lrnn orthogonal": lambda: Layer("block-lrnn", blocks=3, block=2, normalisation="orthogonal"),
+    "block-lrnn from zero": lambda: Layer("block-lrnn", block=8, transition="linear", p=1.0, learned_initial=False),
+    "s4": lambda: Layer("s4", state=6),
+    "s4d": lambda: Layer("s4d", state=4),
+    "s4d bilinear": lambda: Layer("s4d", state=6, initial="legs", discretisation="bilinear", output="linear"),
+    "liquid-s4": lambda: Layer("liquid-s4", state=6, order=3),
+    "liquid-s4 kb": lambda: Layer("liquid-s4", state=4, kernel="kb", order=4),
+    "liquid-s4 exact": lambda: Layer("liquid-s4", state=4, kernel="exact"),
+    "lru": lambda: Layer("lru", state=5),
+    "diagonal-lrnn": lambda: Layer("diagonal-lrnn", state=5),
+    "diagonal-lrnn real": lambda: Layer("diagonal-lrnn", state=5, numbers="real", output="none"),
     "rnn": lambda: Layer("rnn"),
     "lstm": lambda: Layer("lstm"),
     "gru": lambda: Layer("gru"),
 }
+CONVOLVED = {"s4", "s4d", "s4d bilinear", "liquid-s4", "liquid-s4 kb"}
 LENGTHS = [[1], [2, 1], [3, 5, 2], [7, 8, 9], [13, 1, 16, 17]]
 
 
@@ -183,7 +197,8 @@ def test_causal(name):
     y, _ = layer(x, Where.of(x))
     for t in (0, 4, 8):
         (g,) = torch.autograd.grad(y[0, t].sum(), x, retain_graph=True)
-        assert not g[0, t + 1 :].any()
+        # A Fourier transform mixes all tokens, and what should cancel does so up to rounding.
+        assert g[0, t + 1 :].abs().sum() <= (1e-14 * g.abs().max() if name in CONVOLVED else 0)
         assert g[0, t].any()
 
 

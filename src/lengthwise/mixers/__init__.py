@@ -16,16 +16,24 @@ from functools import partial
 from ..errors import Error, UnknownName
 from ..positions import Position
 from .base import KeyValues, Mixer
+from .block_lrnn import BlockLRNN, BlockState
 from .chain import Chain
 from .recurrent import Recurrent, RecurrentState
 from .sliding_dilated import SlidingDilated
 from .softmax import Softmax
+from .state_space import LRU, S4, S4D, Diagonal, LiquidS4, SpaceState
 from .where import Where
 
 MIXERS: dict[str, Callable[..., Mixer]] = {
     "softmax": Softmax,
     "chain": Chain,
     "sliding-dilated": SlidingDilated,
+    "block-lrnn": BlockLRNN,
+    "s4": S4,
+    "s4d": S4D,
+    "liquid-s4": LiquidS4,
+    "lru": LRU,
+    "diagonal-lrnn": Diagonal,
     "rnn": partial(Recurrent, cell="rnn"),
     "lstm": partial(Recurrent, cell="lstm"),
     "gru": partial(Recurrent, cell="gru"),
@@ -45,14 +53,22 @@ def get(name: str, *, width: int, position: Position | None = None, **options) -
 
 
 __all__ = [
+    "LRU",
     "MIXERS",
+    "S4",
+    "S4D",
+    "BlockLRNN",
+    "BlockState",
     "Chain",
+    "Diagonal",
     "KeyValues",
+    "LiquidS4",
     "Mixer",
     "Recurrent",
     "RecurrentState",
     "SlidingDilated",
     "Softmax",
+    "SpaceState",
     "Where",
     "get",
 ]

@@ -28,6 +28,8 @@ class Mixer(nn.Module):
     """Whether torch.func.vmap can run it over stacked parameters."""
     dilates = False
     """Whether level l reads only positions congruent modulo C^l and is, on those alone, level 0."""
+    looks_up = False
+    """Whether `x` may be a (V,D) table with an `index` (B,T) of its rows, for tokens of which many are equal."""
 
     def forward(self, x: Tensor, *, where: Where, state: Any = None) -> tuple[Tensor, Any]:
         raise NotImplementedError

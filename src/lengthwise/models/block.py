@@ -1,11 +1,14 @@
 """One layer of the shell: a mixer, and around it what `Block` asks for.
 
-    pre:   h = x + mixer(norm(x));   y = h + W2 act(W1 norm(h))
-    post:  h = norm(x + mixer(x));   y = norm(h + W2 act(W1 h))
-    bare:  y = mixer(x)
+    transformer, pre:    h = x + mixer(norm(x));   y = h + W2 act(W1 norm(h))
+    transformer, post:   h = norm(x + mixer(x));   y = norm(h + W2 act(W1 h))
+    residual:            y = x + mixer(norm(x))
+    normed:              y = mixer(norm(x))
+    bare:                y = mixer(x)
 
 With a `stride` only every stride-th token, counted from the end, goes on from the mixer and comes out. With a `memory`
-the tokens follow those whose state it holds.
+the tokens follow those whose state it holds. With `words` what stands before the mixer's recurrence is done once for
+every word of their table.
 
 Shapes: B batch, T tokens, D model width.
 """
@@ -19,19 +22,25 @@ from ..mixers import Mixer, Where
 from ..mixers.base import from_end
 from .cache import Memory
 from .config import Block
+from .words import Words
 
 
-class BareLayer(nn.Module):
-    """The mixer alone, as recurrent networks are stacked."""
+class MixerLayer(nn.Module):
+    """The mixer alone, as recurrent networks are stacked, or after a norm and with a residual."""
 
     def __init__(self, width: int, mixer: Mixer, block: Block, dropout: float):
         super().__init__()
         self.mixer = mixer
+        self.mixer_norm = nn.Identity() if block.kind == "bare" else nn.LayerNorm(width)
+        self.residual = block.kind == "residual"
         self.dropout = dropout
 
-    def forward(self, x: Tensor, where: Where, stride: int = 1, memory: Memory | None = None) -> Tensor:
-        y = _mix(self.mixer, x, where, stride, memory)
-        return F.dropout(y, self.dropout, self.training)
+    def forward(
+        self, x: Tensor, where: Where, stride: int = 1, memory: Memory | None = None, words: Words | None = None
+    ) -> Tensor:
+        y = _mix(self.mixer, self.mixer_norm, x, where, stride, memory, words)
+        y = F.dropout(y, self.dropout, self.training)
+        return x[:, from_end(x.shape[1], stride)] + y if self.residual else y
 
 
 class TransformerLayer(nn.Module):
@@ -48,8 +57,10 @@ class TransformerLayer(nn.Module):
         self.down = nn.Linear(block.expansion * width, width, bias=block.biases)
         self.dropout = dropout
 
-    def forward(self, x: Tensor, where: Where, stride: int = 1, memory: Memory | None = None) -> Tensor:
-        y = _mix(self.mixer, self.mixer_norm(x) if self.pre else x, where, stride, memory)
+    def forward(
+        self, x: Tensor, where: Where, stride: int = 1, memory: Memory | None = None, words: Words | None = None
+    ) -> Tensor:
+        y = _mix(self.mixer, self.mixer_norm if self.pre else None, x, where, stride, memory, words)
         x = x[:, from_end(x.shape[1], stride)] + F.dropout(y, self.dropout, self.training)
         if self.pre:
             return x + self._feed(self.feed_norm(x))
@@ -60,13 +71,26 @@ class TransformerLayer(nn.Module):
         return F.dropout(self.down(self.activation(self.up(x))), self.dropout, self.training)
 
 
-def _mix(mixer: Mixer, x: Tensor, where: Where, stride: int, memory: Memory | None) -> Tensor:
+def _mix(
+    mixer: Mixer,
+    norm: nn.Module | None,
+    x: Tensor,
+    where: Where,
+    stride: int,
+    memory: Memory | None,
+    words: Words | None,
+) -> Tensor:
+    """The mixer on norm(x)."""
+    table = None if words is None else words.table
+    read = x if table is None else table
+    read = read if norm is None else norm(read)
     if stride > 1:
-        return mixer.at(x, where=where, stride=stride)
-    if memory is None:
-        return mixer(x, where=where)[0]
-    y, memory.state = mixer(x, where=where, state=memory.state)
+        return mixer.at(read, where=where, stride=stride)
+    options = {} if words is None or table is None else {"index": words.tokens}
+    y, state = mixer(read, where=where, state=None if memory is None else memory.state, **options)
+    if memory is not None:
+        memory.state = state
     return y
 
 
-LAYERS = {"transformer": TransformerLayer, "bare": BareLayer}
+LAYERS = {"transformer": TransformerLayer, "residual": MixerLayer, "normed": MixerLayer, "bare": MixerLayer}

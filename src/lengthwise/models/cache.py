@@ -53,6 +53,11 @@ class LengthwiseCache(Cache):
         self.states: dict[tuple[int, int], Any] = {}
         self.levels = 0
         """How many groups of adaptive depth are open: all tokens so far have passed each of them."""
+        self.length = 0
+        """How many tokens there have been, padding included."""
+        self.padded = False
+        """Whether any of them was padding."""
+        self._rows, self._device = -1, torch.device("cpu")
         self._where: GrowingWhere | None = None
         self._top: Growing | None = None
 
@@ -60,17 +65,8 @@ class LengthwiseCache(Cache):
         return Memory(self, (level, layer))
 
     @property
-    def length(self) -> int:
-        return 0 if self._where is None else self._where.positions.length
-
-    @property
-    def padded(self) -> bool:
-        """Whether any token so far was padding."""
-        return self._where is not None and self._where.valid is not None
-
-    @property
     def where(self) -> Where:
-        """Of all tokens so far."""
+        """Of all tokens so far, where they were kept."""
         assert self._where is not None
         return self._where.value
 
@@ -80,16 +76,21 @@ class LengthwiseCache(Cache):
         assert self._top is not None
         return self._top.value
 
-    def extend(self, new: Where) -> None:
-        """Note the next tokens, before they pass any group."""
+    def extend(self, new: Where, keep: bool) -> None:
+        """Note the next tokens, before they pass any group; `keep` where they stand, or how many they are alone."""
         if new.segments is not None:
             raise Error("A cache continues one sequence a row: leave segment_ids out, or use_cache=False.")
+        rows, count = new.positions.shape
+        if self.length and rows != self._rows:
+            raise ShapeError(f"past_key_values: has {self._rows} rows, got {rows} of tokens.")
+        self._rows, self._device = rows, new.positions.device
+        self.length, self.padded = self.length + count, self.padded or new.valid is not None
+        if not keep:
+            return
         if self._where is None:
             self._where = GrowingWhere(new)
-            return
-        if new.positions.shape[0] != self.batch_size:
-            raise ShapeError(f"past_key_values: has {self.batch_size} rows, got {new.positions.shape[0]} of tokens.")
-        self._where.append(new)
+        else:
+            self._where.append(new)
 
     def close(self, x: Tensor, levels: int) -> None:
         """Note what the highest group made of the new tokens or, where groups were opened, of all."""
@@ -120,14 +121,14 @@ class LengthwiseCache(Cache):
 
     @property
     def batch_size(self) -> int:
-        return -1 if self._where is None else self._where.positions.buffer.shape[0]
+        return self._rows
 
     def batch_select_indices(self, indices: Tensor) -> None:
         """Keep these rows, in this order."""
-        if self._where is None:
+        if not self.length:
             return
-        indices = indices.to(self._where.positions.buffer.device)
-        self._where = self._where.select(indices)
+        self._rows, indices = len(indices), indices.to(self._device)
+        self._where = None if self._where is None else self._where.select(indices)
         self._top = None if self._top is None else self._top.select(indices)
         self.states = {key: state.select(indices) for key, state in self.states.items()}
 
@@ -135,18 +136,20 @@ class LengthwiseCache(Cache):
         self.batch_select_indices(beam_idx)
 
     def batch_repeat_interleave(self, repeats: int) -> None:
-        if self._where is not None:
+        if self.length:
             self.batch_select_indices(torch.arange(self.batch_size).repeat_interleave(repeats))
 
     def crop(self, tokens_to_remove: int) -> None:
         """Forget the last -n tokens (n <= 0) or, as older callers ask, all but the first n (n > 0)."""
         n = self.length + tokens_to_remove if tokens_to_remove <= 0 else tokens_to_remove
-        if n >= self.length or self._where is None:
+        if n >= self.length:
             return
         if n <= 0:
             self.reset()
             return
         if not self.is_croppable:
             raise Error("A recurrent state cannot be taken back. Decode without an assistant, or use_cache=False.")
-        for part in (self._where, *([self._top] if self._top else []), *self.states.values()):
-            part.crop(n)
+        self.length = n
+        for part in (self._where, self._top, *self.states.values()):
+            if part is not None:
+                part.crop(n)

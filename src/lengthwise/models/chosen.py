@@ -24,6 +24,7 @@ from ..errors import Error
 from ..mixers import Where
 from .cache import LengthwiseCache
 from .depth import Adaptive, By
+from .words import Words
 
 HASTE = 10
 
@@ -31,6 +32,7 @@ HASTE = 10
 class Chosen(nn.Module):
     """`Adaptive` with several chunks to choose from."""
 
+    looks_up = False
     uncached = "adaptive depth with a choice of chunks keeps no cache. Build the chosen one, or use_cache=False."
 
     def __init__(self, layers: Sequence[nn.Module], chunks: Sequence[int], by: By = "sequence"):
@@ -59,17 +61,17 @@ class Chosen(nn.Module):
         where: Where,
         last: bool = False,
         cache: LengthwiseCache | None = None,
-        tokens: Tensor | None = None,
+        words: Words | None = None,
     ) -> Tensor:
         """(B,T,D), or in training (N,B,T,D), for the head to be applied to each."""
         if cache is not None:
             raise Error(self.uncached)
         if not self.training:
-            return self._tree(self.trees[int(self.choice.argmax())], x, where, last, tokens)
-        return torch.stack([self._tree(tree, x, where, last, tokens) for tree in self.trees])
+            return self._tree(self.trees[int(self.choice.argmax())], x, where, last, words)
+        return torch.stack([self._tree(tree, x, where, last, words) for tree in self.trees])
 
-    def _tree(self, tree: Adaptive, x: Tensor, where: Where, last: bool, tokens: Tensor | None) -> Tensor:
-        return tree(x, replace(where, chunk=tree.chunk), last, tokens=tokens)
+    def _tree(self, tree: Adaptive, x: Tensor, where: Where, last: bool, words: Words | None) -> Tensor:
+        return tree(x, replace(where, chunk=tree.chunk), last, words=words)
 
     def mix(self, logits: Tensor) -> Tensor:
         """(N,B,T,S) logits of all trees to the (B,T,S) logarithm of their mixture."""

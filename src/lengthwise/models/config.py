@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from math import inf
-from typing import Any
+from typing import Any, Literal
 
 from transformers import PreTrainedConfig
 
@@ -19,7 +19,8 @@ class Block:
     """How a mixer is wrapped: the `block` of a config, with its defaults."""
 
     kind: str = "transformer"
-    """"transformer": mixer and feed-forward, each with a residual and a norm; "bare": the mixer alone."""
+    """"transformer": mixer and feed-forward, each with a residual and a norm; "residual": x + mixer(norm(x)); "normed":
+    mixer(norm(x)); "bare": the mixer alone."""
     norm: str = "pre"
     """"pre": x + f(norm(x)); "post": norm(x + f(x))."""
     activation: str = "gelu"
@@ -29,7 +30,7 @@ class Block:
 
     def __post_init__(self):
         for name, allowed in [
-            ("kind", ("transformer", "bare")),
+            ("kind", ("transformer", "residual", "normed", "bare")),
             ("norm", ("pre", "post")),
             ("activation", ("gelu", "relu")),
         ]:
@@ -61,10 +62,12 @@ class LengthwiseConfig(PreTrainedConfig):
     """`{"name": …, options}`; None: no positions."""
     depth: dict[str, Any] | None = None
     """`{"name": "fixed", "layers": 5}` or `{"name": "adaptive", "chunk": 2, "thickness": 1}`; None: fixed."""
-    block: dict[str, Any] | None = None
-    """Fields of `Block`; what is not named keeps its default."""
+    block: dict[str, Any] | list[dict[str, Any]] | None = None
+    """Fields of `Block`, or a list with those of every layer; what is not named keeps its default."""
     embedding_scale: float = 1.0
     final_norm: bool = True
+    head: Literal["linear", "two-layer"] = "linear"
+    """"two-layer": linear, ReLU, linear."""
     dropout: float = 0.0
     """On the embeddings and on what every sublayer adds, while training."""
     initializer_range: float | None = None
@@ -79,7 +82,9 @@ class LengthwiseConfig(PreTrainedConfig):
         self.block = self.block or {}
         super().__post_init__(**kwargs)
         self._refuse_unknown(kwargs)
-        Block.of(self.block)
+        self.blocks(1)
+        if self.head not in ("linear", "two-layer"):
+            raise UnknownName("head", self.head, ("linear", "two-layer"))
         for name in ("vocab_size", "width"):
             if getattr(self, name) < 1:
                 raise Error(f"{name} must be at least 1, got {getattr(self, name)}.")
@@ -102,6 +107,11 @@ class LengthwiseConfig(PreTrainedConfig):
             foreign = key in vars(self) and not hasattr(PreTrainedConfig, key)
             if foreign and not key.startswith("_") and not key.endswith("_token_id") and key != "tokenizer_class":
                 raise UnknownName("config field", key, [*LengthwiseConfig.__annotations__, *self.attribute_map])
+
+    def blocks(self, layers: int) -> list[Block]:
+        """One for every layer."""
+        given = self.block if isinstance(self.block, list) else [self.block or {}] * layers
+        return [Block.of(options) for options in given]
 
     @property
     def outputs(self) -> int:

@@ -37,6 +37,7 @@ from ..mixers.base import from_end
 from . import sharing
 from .cache import LengthwiseCache
 from .rows import align_right, last_real, sequence_lengths
+from .words import Words, hooked
 
 By = Literal["sequence", "position"]
 PIECE = 2**15
@@ -65,22 +66,30 @@ class Fixed(nn.Module):
         super().__init__()
         self.layers = nn.ModuleList(layers)
 
+    @property
+    def looks_up(self) -> bool:
+        """Whether it would use a table of the words."""
+        return getattr(self.layers[0].mixer, "looks_up", False) and not hooked(self.layers[0])
+
     def forward(
         self,
         x: Tensor,
         where: Where,
         last: bool = False,
         cache: LengthwiseCache | None = None,
-        tokens: Tensor | None = None,
+        words: Words | None = None,
     ) -> Tensor:
+        """`words`: given where `x` is a function of the tokens alone, so that equal ones can be computed once."""
         if cache is not None:
-            cache.extend(where)
-        x = _pass(self.layers, x, where, 0, cache)
+            cache.extend(where, keep=False)
+        x = _pass(self.layers, x, where, 0, cache, words)
         return last_real(x, where) if last else x
 
 
 class Adaptive(nn.Module):
     """The same K layers again and again, as often as the length asks for."""
+
+    looks_up = False
 
     def __init__(self, layers: Sequence[nn.Module], chunk: int, by: By = "sequence", pad_tokens: bool = False):
         super().__init__()
@@ -104,13 +113,13 @@ class Adaptive(nn.Module):
         where: Where,
         last: bool = False,
         cache: LengthwiseCache | None = None,
-        tokens: Tensor | None = None,
+        words: Words | None = None,
     ) -> Tensor:
-        """`tokens` (B,T): given where `x` is a function of them alone, so that equal ones can be computed once."""
+        """`words`: as in `Fixed`; here their tokens alone are used."""
         if cache is not None:
             return self._go_on(x, where, last, cache)
         if self.shortens and (last or (self.pad_tokens and x.shape[1] == 1)):
-            return self._last(x, where, tokens)
+            return self._last(x, where, None if words is None else words.tokens)
         if self.pad_tokens:
             raise Error(
                 f"adaptive depth: with pad_tokens (the official reading of padding) only the last position has an "
@@ -199,7 +208,7 @@ class Adaptive(nn.Module):
         T = x.shape[1]
         n = where.positions + 1
         reach = cache.length + T if where.plain else int(n.max())
-        cache.extend(where)
+        cache.extend(where, keep=True)
         depth, opened = max(groups(reach, self.chunk), cache.levels), cache.levels
         answer = x
         for level in range(depth):
@@ -225,11 +234,19 @@ def _uncached(by: By, pad_tokens: bool) -> str | None:
     return None
 
 
-def _pass(layers: nn.ModuleList, x: Tensor, where: Where, level: int, cache: LengthwiseCache | None = None) -> Tensor:
-    """Through the layers of one group."""
+def _pass(
+    layers: nn.ModuleList,
+    x: Tensor,
+    where: Where,
+    level: int,
+    cache: LengthwiseCache | None = None,
+    words: Words | None = None,
+) -> Tensor:
+    """Through the layers of one group; `words` are what the first of them reads."""
     where = where.at_level(level)
     for k, layer in enumerate(layers):
-        x = layer(x, where, memory=None if cache is None else cache.at(level, k))
+        memory = None if cache is None else cache.at(level, k)
+        x = layer(x, where, memory=memory, words=words if k == 0 else None)
     return x
 
 

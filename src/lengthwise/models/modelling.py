@@ -2,6 +2,8 @@
 
     logits = head(norm(depth(embedding_scale * E[tokens] + P[positions])))
 
+The head is linear, or W2 relu(W1 x + b1) + b2.
+
 Shapes: B batch, T tokens, D model width, S outputs.
 """
 
@@ -19,11 +21,12 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 from .. import mixers, positions
 from ..errors import Error, ShapeError, UnknownName
 from ..mixers import Where
-from .block import LAYERS, BareLayer, TransformerLayer
+from .block import LAYERS
 from .cache import LengthwiseCache
 from .chosen import Chosen
-from .config import Block, LengthwiseConfig
+from .config import LengthwiseConfig
 from .depth import Adaptive, Fixed
+from .words import Words
 
 
 class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
@@ -41,6 +44,7 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
         shared = any(getattr(m, "shared_pad", False) for m in self.mixers()) or getattr(self.depth, "pad_tokens", False)
         self.pad = nn.Parameter(torch.empty(width)) if shared else None
         self.norm = nn.LayerNorm(width) if config.final_norm else nn.Identity()
+        self.hidden = nn.Linear(width, width) if config.head == "two-layer" else None
         self.head = nn.Linear(width, config.outputs)
         self.post_init()
         if self.generation_config is not None:
@@ -97,10 +101,11 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
         x = self._read(input_ids, where)
         drawn = (self.training and self.config.dropout) or self.embedding._forward_hooks
         alone = not self.position.at_input and not drawn
-        x = self.depth(x, where, last, cache, input_ids if alone else None)
+        x = self.depth(x, where, last, cache, Words(input_ids, self._table(input_ids)) if alone else None)
         if not last:
             x = x[..., -logits_to_keep:, :] if isinstance(logits_to_keep, int) else x[..., logits_to_keep, :]
-        logits = self.head(self.norm(x))
+        x = self.norm(x)
+        logits = self.head(x if self.hidden is None else F.relu(self.hidden(x)))
         if isinstance(self.depth, Chosen) and self.training:
             logits = self.depth.mix(logits)
         loss = None if labels is None else self._loss(logits, labels, where)
@@ -113,6 +118,13 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
         p = self.position.embed(where.positions)
         x = x if p is None else x + p.to(x.dtype)
         return F.dropout(x, self.config.dropout, self.training)
+
+    def _table(self, input_ids: Tensor) -> Tensor | None:
+        """(V,D): every word as `_read` gives it without positions, where that is less work than the tokens are."""
+        V = self.embedding.num_embeddings
+        if not self.depth.looks_up or input_ids.numel() <= V:
+            return None
+        return self.embedding(torch.arange(V, device=input_ids.device)) * self.config.embedding_scale
 
     def _loss(self, logits: Tensor, labels: Tensor, where: Where) -> Tensor:
         targets = labels[:, 1:]
@@ -232,15 +244,18 @@ def _depth(config: LengthwiseConfig) -> Fixed | Adaptive | Chosen:
     return Chosen(layers, chunk, spec["by"])
 
 
-def _layers(config: LengthwiseConfig, count: int) -> list[BareLayer | TransformerLayer]:
+def _layers(config: LengthwiseConfig, count: int) -> list[nn.Module]:
     if count < 1:
         raise Error(f"depth: layers (of an adaptive depth, thickness) must be at least 1, got {count}.")
     specs = config.mixer if isinstance(config.mixer, list) else [config.mixer or {}] * count
-    if len(specs) != count:
-        raise Error(f"mixer lists {len(specs)} mixers for {count} layers; list one for each, or give one for all.")
-    block = Block.of(config.block or {})
-    layer = LAYERS[block.kind]
-    return [layer(config.width, _mixer(config, {**spec}), block, config.dropout) for spec in specs]
+    blocks = config.blocks(count)
+    for name, given in (("mixer", specs), ("block", blocks)):
+        if len(given) != count:
+            raise Error(f"{name} lists {len(given)} for {count} layers; list one for each, or give one for all.")
+    return [
+        LAYERS[block.kind](config.width, _mixer(config, {**spec}), block, config.dropout)
+        for spec, block in zip(specs, blocks, strict=True)
+    ]
 
 
 def _mixer(config: LengthwiseConfig, spec: dict[str, Any]) -> mixers.Mixer:

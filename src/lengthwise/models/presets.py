@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from ..errors import Error, UnknownName
 from .config import LengthwiseConfig
+from .linear_rnns import block_lrnn
 
 Variant = Literal["lengthwise", "paper", "official"]
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -248,6 +249,7 @@ PRESETS: dict[str, Any] = {
     "transformer": transformer,
     "transformer-xl": transformer_xl,
     "chacal": chacal,
+    "block-lrnn": block_lrnn,
     "rnn": rnn,
     "lstm": lstm,
     "gru": gru,

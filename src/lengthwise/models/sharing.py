@@ -24,6 +24,7 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from ..mixers import Where
 from ..mixers.base import from_end
+from .words import hooked
 
 WORTH = 0.5
 """Tuples are looked up while fewer than this share of them differ."""
@@ -57,7 +58,7 @@ def possible(x: Tensor, layer: nn.Module) -> bool:
     if x.device.type != "cpu" or mapped or traced:
         return False
     # What draws at random, or is somebody's hook, may treat equal nodes unequally.
-    return not any(m._forward_hooks or m._forward_pre_hooks or _draws(m) for m in layer.modules())
+    return not hooked(layer) and not any(_draws(m) for m in layer.modules())
 
 
 def _draws(module: nn.Module) -> bool:

@@ -1,0 +1,133 @@
+"""The linear recurrence with block-diagonal transitions which the input chooses.
+
+    x_t = A(u_t) x_{t-1} + v(u_t),    A = diag(A^1 … A^h),    y_t = C x_t + c  or  y_t = x_t
+
+A and v are networks of the token's vector u_t alone, and A is bounded (transitions.py). x_0 is learned, or zero. What
+a sequence has been is in x_t alone, so a token costs the same however many came before it.
+
+As u_t alone decides, equal tokens need not be asked twice: with an `index` the networks run on a table of vectors, and
+the recurrence looks them up. Values and gradients are the same.
+
+Shapes: B batch, T tokens, V rows of a table, h blocks, b width of a block, D model width.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import Error, ShapeError, UnknownName
+from ..ops.block_scan import block_scan
+from .base import Mixer
+from .transitions import Kind, Normalisation, bounded, network
+from .where import Where
+
+
+class BlockState(NamedTuple):
+    x: Tensor
+    """(B,h,b)"""
+
+    def select(self, rows: Tensor) -> BlockState:
+        """These rows, in this order."""
+        return BlockState(self.x[rows])
+
+
+class BlockLRNN(Mixer):
+    """`blocks` of width `block`: given one, the other is the width divided by it; given both, the state may be wider or
+    narrower than the model; given neither, blocks are 8 wide.
+
+    `transition` and `inputs` are networks, "linear" or "two-layer"; hidden layers are as wide as the transitions have
+    entries, h b b, and as the model. Linear inputs are B u_t, without a bias. `readout` "identity" needs h b = D.
+    """
+
+    looks_up = True
+
+    def __init__(
+        self,
+        width: int,
+        *,
+        blocks: int | None = None,
+        block: int | None = None,
+        transition: Kind = "two-layer",
+        inputs: Kind = "two-layer",
+        normalisation: Normalisation = "paper",
+        p: float = 1.2,
+        learned_initial: bool = True,
+        readout: Literal["linear", "identity"] = "linear",
+    ):
+        super().__init__()
+        h, b = self.shape = _shape(width, blocks, block)
+        self.normalisation, self.p = normalisation, p
+        self.bound = bounded(normalisation, p)
+        self.transition = network("transition of block-lrnn", transition, width, h * b * b, h * b * b)
+        self.inputs = network("inputs of block-lrnn", inputs, width, width, h * b, bias=False)
+        self.initial = nn.Parameter(torch.zeros(h, b)) if learned_initial else None
+        self.readout = _readout(readout, width, h * b)
+
+    def forward(
+        self, x: Tensor, *, where: Where, state: BlockState | None = None, index: Tensor | None = None
+    ) -> tuple[Tensor, BlockState]:
+        """`index` (B,T): x is (V,D), and token t reads row index[t] of it."""
+        B, T = where.positions.shape
+        if T == 0:
+            raise Error("block-lrnn: there must be at least one token, got T = 0.")
+        A, v = self.transitions(x)
+        begins = None if where.plain else where.positions == 0
+        initial = A.new_zeros(self.shape) if self.initial is None else self.initial.to(A.dtype)
+        start, restart = initial[None], None
+        if state is not None:
+            self._check_state(state, B)
+            # Sequences that begin among these tokens do so from x_0, whatever the row held before them.
+            start, restart = state.x, None if begins is None else start
+        states, final = block_scan(A, v, start, begins=begins, restart=restart, index=index)
+        return self.readout(states.flatten(-2).to(x.dtype)), BlockState(final)
+
+    def transitions(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """A (…,h,b,b) and v (…,h,b) of vectors (…,D); without autocast, for T roundings of A add up in the product."""
+        h, b = self.shape
+        own = next(self.transition.parameters()).dtype
+        kind = torch.promote_types(own, torch.float32)
+        with torch.autocast(x.device.type, enabled=False):
+            x = x.to(own)
+            A = self.bound(self.transition(x).to(kind).unflatten(-1, (h, b, b)))
+            return A, self.inputs(x).to(kind).unflatten(-1, (h, b))
+
+    def _check_state(self, state: BlockState, B: int) -> None:
+        if state.x.shape != (B, *self.shape):
+            raise ShapeError(
+                f"block-lrnn: the state must be (B,h,b) = {[B, *self.shape]}, got {list(state.x.shape)}. "
+                "Go on with the rows and the layer it came from."
+            )
+
+
+def _shape(width: int, blocks: int | None, block: int | None) -> tuple[int, int]:
+    """(h, b)"""
+    given = {name: n for name, n in (("blocks", blocks), ("block", block)) if n is not None} or {"block": 8}
+    for name, n in given.items():
+        if n < 1:
+            raise Error(f"block-lrnn: {name} must be at least 1, got {n}.")
+    if blocks is not None and block is not None:
+        return blocks, block
+    ((name, n),) = given.items()
+    if width % n:
+        other = "block" if name == "blocks" else "blocks"
+        raise Error(
+            f"block-lrnn: {name} alone must divide the width, got {name} {n} and width {width}. Give {other} too, "
+            f"or a width of {max(1, width // n) * n}."
+        )
+    return (width // n, n) if name == "block" else (n, width // n)
+
+
+def _readout(kind: str, width: int, state: int) -> nn.Module:
+    if kind == "linear":
+        return nn.Linear(state, width)
+    if kind != "identity":
+        raise UnknownName("readout of block-lrnn", kind, ("linear", "identity"))
+    if state != width:
+        raise Error(
+            f"block-lrnn: the identity as readout needs blocks * block = width, got a state of {state} and width "
+            f"{width}. Use readout='linear'."
+        )
+    return nn.Identity()
