@@ -9,68 +9,11 @@ import sys
 
 import pytest
 import torch
-from transformers import (
-    AutoModel,
-    AutoModelForCausalLM,
-    DynamicCache,
-    GPT2Config,
-    GPT2ForSequenceClassification,
-    GPT2LMHeadModel,
-    GPT2Model,
-    LlamaConfig,
-    LlamaForCausalLM,
-    LlamaModel,
-    MistralConfig,
-    MistralForCausalLM,
-    MistralModel,
-    StaticCache,
-)
+from transformers import AutoModel, AutoModelForCausalLM, DynamicCache, GPT2LMHeadModel
 
 from lengthwise.convert import to_chain
-from lengthwise.errors import Error
-from lengthwise.models import LengthwiseForCausalLM, presets
 
-TOKENS = {"vocab_size": 11, "bos_token_id": 0, "eos_token_id": None, "initializer_range": 0.3}
-SIZES = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 3, "num_attention_heads": 4}
-GPT2 = {"n_positions": 64, "n_embd": 16, "num_hidden_layers": 3, "n_head": 4, "attn_pdrop": 0.0, **TOKENS}
-LLAMA = {**SIZES, "num_key_value_heads": 2, "max_position_embeddings": 64, **TOKENS}
-HEADS = {
-    "gpt2": lambda **more: GPT2LMHeadModel(GPT2Config(**{**GPT2, **more})),
-    "llama": lambda **more: LlamaForCausalLM(LlamaConfig(**{**LLAMA, **more})),
-    "mistral": lambda **more: MistralForCausalLM(MistralConfig(**{**LLAMA, "sliding_window": None, **more})),
-}
-BARE = {
-    "gpt2 bare": lambda: GPT2Model(GPT2Config(**GPT2)),
-    "llama bare": lambda: LlamaModel(LlamaConfig(**LLAMA)),
-    "mistral bare": lambda: MistralModel(MistralConfig(**LLAMA, sliding_window=64)),
-}
-
-
-def original(name, **more):
-    torch.manual_seed(0)
-    model = {**HEADS, **BARE}[name](**more).double().eval()
-    for p in model.parameters():
-        torch.nn.init.normal_(p, std=0.3)
-    return model
-
-
-def converted(name, own=None, **options):
-    model = to_chain(original(name, **(own or {})), **options)
-    for n, p in model.named_parameters():
-        if "gamma" in n:
-            torch.nn.init.normal_(p)
-    return model
-
-
-def lora(model, *maps, **options):
-    """`model` under LoRA on these maps."""
-    peft = pytest.importorskip("peft")
-    fan_in = {"fan_in_fan_out": "c_attn" in maps}  # GPT-2 keeps its maps transposed
-    return peft.get_peft_model(model, peft.LoraConfig(target_modules=list(maps), r=4, **fan_in, **options))
-
-
-def tokens(B=3, T=20):
-    return torch.randint(1, 11, (B, T), generator=torch.Generator().manual_seed(1))
+from .made import BARE, HEADS, converted, lora, original, tokens
 
 
 @pytest.mark.parametrize("way", ["sdpa", "eager"])
@@ -95,9 +38,10 @@ def test_gamma_0_is_the_original(name, way):
     assert not torch.allclose(to_chain(model, gamma=0.5)(x)[0], wanted[0], rtol=1e-2, atol=1e-2)
 
 
+@pytest.mark.parametrize(("paths", "exclude"), [("mean", True), ("sum", True), ("mean", False)])
 @pytest.mark.parametrize("name", HEADS)
-def test_a_layer_is_its_equation(name):
-    """(1-γ) B^-1 A V, A being what the original says its attention is."""
+def test_a_layer_is_its_equation(name, paths, exclude):
+    """(1-γ) B^-1 A V, or without the factor, A being what the original says its attention is."""
     model, x, found = original(name), tokens(), {}
     model.set_attn_implementation("eager")
     A = model(x, output_attentions=True).attentions[0]
@@ -107,20 +51,22 @@ def test_a_layer_is_its_equation(name):
     source.register_forward_hook(lambda m, args, out: found.update(v=out))
     goal = own.c_proj if name == "gpt2" else own.o_proj
     goal.register_forward_pre_hook(lambda m, args: found.update(y=args[0]))
-    chained = to_chain(model, gamma=0.8)
+    chained = to_chain(model, gamma=0.8, paths=paths, exclude_diagonal=exclude)
     chained(x)
     v = found["v"][..., -16:] if name == "gpt2" else found["v"]
     v = v.unflatten(-1, (-1, 4)).transpose(1, 2)
     v = v.repeat_interleave(4 // v.shape[1], 1)
-    B = torch.eye(20).double() - 0.8 * (A - A.diagonal(0, -2, -1).diag_embed())
-    wanted = (0.2 * B.inverse() @ A @ v).transpose(1, 2).flatten(-2)
+    B = torch.eye(20).double() - 0.8 * (A - A.diagonal(0, -2, -1).diag_embed() if exclude else A)
+    wanted = B.inverse() @ A @ v
+    wanted = (0.2 * wanted if paths == "mean" else wanted).transpose(1, 2).flatten(-2)
     torch.testing.assert_close(found["y"], wanted, rtol=1e-5, atol=1e-10 if name == "gpt2" else 1e-6)
 
 
 @pytest.mark.parametrize("learn", [False, True])
 @pytest.mark.parametrize("name", [*HEADS, *BARE])
 def test_saves_and_loads(name, learn, tmp_path):
-    model, x = converted(name, gamma=0.7, layers=[-1, 0], learn_gamma=learn), tokens()
+    form = {"paths": "sum", "exclude_diagonal": False} if learn else {}
+    model, x = converted(name, gamma=0.7, layers=[-1, 0], learn_gamma=learn, **form), tokens()
     model.save_pretrained(tmp_path)
     auto = AutoModelForCausalLM if name in HEADS else AutoModel
     again = auto.from_pretrained(tmp_path, dtype=torch.float64).eval()
@@ -159,7 +105,8 @@ def padded():
 @pytest.mark.parametrize("name", HEADS)
 @pytest.mark.parametrize("layers", ["all", [1]])
 def test_generate_with_a_cache(name, layers):
-    model = converted(name, layers=layers, learn_gamma=True)
+    form = {"paths": "sum", "exclude_diagonal": False} if layers == "all" else {}
+    model = converted(name, layers=layers, learn_gamma=True, **form)
     x, mask = padded()
     for way in (
         {},
@@ -311,82 +258,3 @@ def test_half_precision():
     found = model.bfloat16()(x).logits
     assert found.dtype == torch.bfloat16
     torch.testing.assert_close(found.double(), wanted, rtol=0.2, atol=0.2)
-
-
-def test_refuses_models():
-    sliding = {"sliding_window": 8}
-    for model, match in (
-        (GPT2ForSequenceClassification(GPT2Config(**GPT2)), "got GPT2ForSequenceClassification"),
-        (torch.nn.Linear(2, 2), "got Linear"),
-        (LengthwiseForCausalLM(presets.transformer(2)), "got LengthwiseForCausalLM"),
-        (HEADS["gpt2"](add_cross_attention=True), "cross attention, whose keys are another text's"),
-        (HEADS["mistral"](**sliding), "sliding window of 8 tokens, shorter than its 64 positions"),
-        (converted("gpt2"), "ChainGPT2LMHeadModel has chain attention already"),
-    ):
-        with pytest.raises(Error, match=match):
-            to_chain(model)
-    model = HEADS["gpt2"]()
-    model.transformer.h[1].attn = torch.nn.Identity()
-    with pytest.raises(Error, match=r"transformer\.h\.1\.attn must be the model's own attention, got Identity"):
-        to_chain(model)
-    assert type(to_chain(model, layers=[0, 2]).transformer.h[1].attn) is torch.nn.Identity
-    model = HEADS["llama"]()
-    model.set_attn_implementation("flex_attention")
-    with pytest.raises(Error, match="'sdpa' or 'eager', whose masks are understood, got 'flex_attention'"):
-        to_chain(model)
-    model.set_attn_implementation("sdpa")
-    for options, match in (
-        ({"gamma": 1.0}, "at least 0 and below 1, got 1"),
-        ({"gamma": -0.1}, "at least 0 and below 1"),
-        ({"gamma": 0.0, "learn_gamma": True}, "start above 0"),
-        ({"layers": [3]}, "different layers of 0 to 2"),
-        ({"layers": []}, "different layers of 0 to 2"),
-        ({"layers": "every"}, "Unknown to_chain: layers 'every'"),
-    ):
-        with pytest.raises(Error, match=match):
-            to_chain(model, **options)
-    assert type(model.model.layers[0].self_attn).__name__ == "LlamaAttention"  # nothing was changed
-
-
-def test_refuses_a_wrapped_model():
-    with pytest.raises(Error, match="convert first, then wrap"):
-        to_chain(lora(HEADS["gpt2"](), "c_attn"))
-
-
-def test_refuses_masks_it_cannot_read():
-    attention = converted("gpt2").transformer.h[0].attn
-    for mask, got in ((torch.ones(1, 2), r"\[1, 2\]"), ("a block mask", "str")):
-        with pytest.raises(Error, match=rf"the masks of the attention implementations .* got {got}"):
-            attention(torch.zeros(1, 2, 16).double(), attention_mask=mask)
-
-
-def test_refuses_calls():
-    x = tokens()
-    for name in HEADS:
-        model = converted(name)
-        with pytest.raises(Error, match="output_attentions"):
-            model(x, output_attentions=True)
-        whole = torch.ones(3, 1, 20, 20, dtype=torch.bool)
-        assert torch.equal(model(x, attention_mask=whole.tril()).logits, model(x).logits)
-        for mask in (whole, torch.zeros(3, 1, 20, 20)):
-            with pytest.raises(Error, match="a mask by which tokens read later ones"):
-                model(x, attention_mask=mask)
-        half = torch.zeros(3, 1, 20, 20, dtype=torch.float16).masked_fill(~whole.tril(), torch.finfo(torch.float16).min)
-        torch.testing.assert_close(model(x, attention_mask=half).logits, model(x).logits)
-        with pytest.raises(Error, match="causal"):
-            model(x, is_causal=False)
-        with pytest.raises(Error, match="layers is"):
-            to_chain(original(name), layers=1)
-        with pytest.raises(Error, match="got StaticCache"):
-            model(x, past_key_values=StaticCache(config=model.config, max_cache_len=32))
-        with pytest.raises(Error, match="plain DynamicCache"):
-            model.generate(x, max_new_tokens=2, cache_implementation="static")
-        with pytest.raises(Error, match="plain DynamicCache"):
-            model(x, past_key_values=DynamicCache(offloading=True))
-        rate = {"attn_pdrop" if name == "gpt2" else "attention_dropout": 0.1}
-        model = to_chain(original(name, **rate))
-        assert model(x).logits.isfinite().all()
-        with pytest.raises(Error, match="attention dropout must be 0 while training"):
-            model.train()(x)
-        setattr(model.config, next(iter(rate)), 0.0)
-        assert model(x).logits.isfinite().all()

@@ -2,6 +2,8 @@
 
     Y = (1-γ) (I + γÃ + (γÃ)² + …) A V                                     A: the very weights which the model had
 
+Ã is A without its diagonal (`exclude_diagonal`) or A itself; with `paths="sum"` it is Y / (1-γ).
+
 Later tokens read these only through z = (1-γ) v + γ y, so the model's usual cache serves, with z in the place of v.
 Where several query heads share a key head, each has a z of its own: keys are kept once, z for every query head.
 
@@ -20,7 +22,7 @@ from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
 from ..errors import Error
 from ..mixers.base import merge_heads
-from ..mixers.chain import Gamma
+from ..mixers.chain import Gamma, check_paths, summed
 from ..ops.chain import HIDDEN, chain_attention, solved_values
 
 
@@ -31,13 +33,15 @@ class ChainAttention(nn.Module):
     """The name, in the config, of the dropout on attention weights."""
     config: Any
 
-    def __init__(self, own: Any, gamma: Gamma):
+    def __init__(self, own: Any, gamma: Gamma, paths: str, exclude_diagonal: bool):
         """`own`: the attention whose place this takes. Its maps become this one's, under their old names."""
         super().__init__()
+        check_paths(paths)
         for name, child in own.named_children():
             if any(True for _ in child.parameters()):
                 self.add_module(name, child)
         self.config, self.layer_idx, self.d, self.gamma = own.config, own.layer_idx, own.head_dim, gamma
+        self.paths, self.exclude_diagonal = paths, exclude_diagonal
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Any, cache: Any) -> Tensor:
         """(B,T,H·d) of q (B,H,T,d) and k, v (B,G,T,d)."""
@@ -55,10 +59,11 @@ class ChainAttention(nn.Module):
             solved = kept[:, :, : kept.shape[2] - T]
         k = k.repeat_interleave(shared, 1) if shared > 1 else k
         gamma = self.gamma(q)
-        y = chain_attention(q, k, v, gamma, bias=_bias(mask, k), scale=scale, solved=solved)
+        options = {"exclude_diagonal": self.exclude_diagonal, "bias": _bias(mask, k), "scale": scale}
+        y = chain_attention(q, k, v, gamma, solved=solved, **options)
         if layer is not None:
             layer.values = torch.cat([solved, solved_values(v, y, gamma)], 2)
-        return merge_heads(y)
+        return merge_heads(summed(y, gamma) if self.paths == "sum" else y)
 
     def _keep(self, k: Tensor, v: Tensor, cache: Any) -> tuple[Tensor, Tensor, DynamicLayer]:
         """All keys, and the values: z of the earlier tokens, and of the new ones v, until their z is known."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -16,11 +16,18 @@ from .chained import CHAINED, Chained
 
 
 def to_chain(
-    model: nn.Module, gamma: float = 0.9, layers: str | Sequence[int] = "all", *, learn_gamma: bool = False
+    model: nn.Module,
+    gamma: float = 0.9,
+    layers: str | Sequence[int] = "all",
+    *,
+    learn_gamma: bool = False,
+    paths: Literal["mean", "sum"] = "mean",
+    exclude_diagonal: bool = True,
 ) -> PreTrainedModel:
     """The model with chain attention in `layers` ("all", "last" or a list); all its weights are taken over.
 
     `gamma`: 0 gives the model's own logits, and the paper's is 0.9. `learn_gamma`: one per head, from there on learned.
+    `paths`, `exclude_diagonal`: as in the mixer "chain"; the defaults are the paper's.
     Use what is returned, and no longer what was given; give a `copy.deepcopy` to keep both.
     """
     kind = CHAINED.get(type(model))  # pyright: ignore[reportArgumentType]
@@ -32,7 +39,8 @@ def to_chain(
             f"to_chain: the model must be a {known}, got {type(model).__name__}, whose attention may be another. "
             "Unwrap it if it is one of them inside a wrapper (PEFT: convert first, then wrap)."
         )
-    config = _config(model, kind, gamma, layers, learn_gamma)
+    options = {"learn_gamma": learn_gamma, "paths": paths, "exclude_diagonal": exclude_diagonal}
+    config = _config(model, kind, gamma, layers, options)
     _check_layers(model, kind, config.chain_layers)
     old = model.config
     # Nothing is allocated: all that holds weights is then taken from the model.
@@ -48,7 +56,7 @@ def to_chain(
     return chained.train(model.training)
 
 
-def _config(model: Any, kind: Any, gamma: float, layers: str | Sequence[int], learn_gamma: bool) -> Any:
+def _config(model: Any, kind: Any, gamma: float, layers: str | Sequence[int], options: dict[str, Any]) -> Any:
     """The model's config as that of its chained kind, or an Error with the reason why not."""
     old, name = model.config, type(model).__name__
     if getattr(old, "add_cross_attention", False):
@@ -68,13 +76,13 @@ def _config(model: Any, kind: Any, gamma: float, layers: str | Sequence[int], le
     chosen = chosen_layers("to_chain: layers", layers, old.num_hidden_layers)
     if not isinstance(gamma, int | float):
         raise Error(f"to_chain: gamma is a number, got {gamma!r}.")
-    Gamma(1, gamma, learn_gamma)  # raises unless γ is in range
+    Gamma(1, gamma, options["learn_gamma"])  # raises unless γ is in range
     fields = {
         k: v for k, v in old.to_dict().items() if k not in ("model_type", "architectures", "transformers_version")
     }
     if window is not None:
         fields["sliding_window"] = None  # as no text is longer, and the cache would cut its keys off
-    config = kind.config_class(**fields, chain_layers=chosen, gamma=float(gamma), learn_gamma=learn_gamma)
+    config = kind.config_class(**fields, chain_layers=chosen, gamma=float(gamma), **options)
     config._attn_implementation = old._attn_implementation
     return config
 

@@ -26,7 +26,7 @@ from transformers import (
     PreTrainedModel,
 )
 
-from ..errors import Error
+from ..errors import Error, ShapeError
 from ..mixers.chain import Gamma
 from ..models.presets import chosen_layers
 from ..ops.chain import HIDDEN
@@ -40,6 +40,9 @@ class ChainGPT2Config(GPT2Config):
     gamma: float = 0.9
     """γ; where it is learned, what it started at."""
     learn_gamma: bool = False
+    paths: str = "mean"
+    """"mean" or "sum" over paths, and whether they leave out each token's attention to itself: as in the mixer."""
+    exclude_diagonal: bool = True
 
 
 class ChainLlamaConfig(LlamaConfig):
@@ -47,6 +50,8 @@ class ChainLlamaConfig(LlamaConfig):
     chain_layers: list[int] | None = None
     gamma: float = 0.9
     learn_gamma: bool = False
+    paths: str = "mean"
+    exclude_diagonal: bool = True
 
 
 class ChainMistralConfig(MistralConfig):
@@ -54,6 +59,8 @@ class ChainMistralConfig(MistralConfig):
     chain_layers: list[int] | None = None
     gamma: float = 0.9
     learn_gamma: bool = False
+    paths: str = "mean"
+    exclude_diagonal: bool = True
 
 
 @dataclass(frozen=True)
@@ -88,11 +95,17 @@ class Chained:
             gamma = Gamma(config.num_attention_heads, config.gamma, config.learn_gamma)
             # A weight, not a bias or a norm: the device and precision which the layer works in.
             gamma = gamma.to(next(own.parameters()))
-            setattr(layers[i], self.family.attention, self.family.chain(own, gamma))
+            setattr(
+                layers[i], self.family.attention, self.family.chain(own, gamma, config.paths, config.exclude_diagonal)
+            )
         base.register_forward_pre_hook(_refuse, with_kwargs=True)
 
 
 def _refuse(module: Any, args: Any, kwargs: dict[str, Any]) -> None:
+    given = args[0] if args else kwargs.get("input_ids")
+    given = kwargs.get("inputs_embeds") if given is None else given
+    if isinstance(given, Tensor) and given.dim() > 1 and given.shape[1] == 0:
+        raise ShapeError(f"input_ids must be (B,T) with T >= 1, got {list(given.shape)}.")
     if kwargs.get("output_attentions", module.config.output_attentions):
         raise Error(
             "output_attentions: chain attention never holds its weights all at once, and what a token reads is not its "

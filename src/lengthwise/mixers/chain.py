@@ -61,6 +61,16 @@ class Gamma(nn.Module):
         return given if self.logit is None else f"learned from {given}"
 
 
+def check_paths(paths: str) -> None:
+    if paths not in ("mean", "sum"):
+        raise UnknownName("paths of chain", paths, ("mean", "sum"))
+
+
+def summed(y: Tensor, gamma: float | Tensor) -> Tensor:
+    """Y / (1-γ), the sum over paths, of the mean Y."""
+    return (y / (1 - (gamma.view(-1, 1, 1) if isinstance(gamma, Tensor) else gamma))).to(y.dtype)
+
+
 class Chain(Mixer):
     """`biases` on the query, key, value and output maps; `causal=False`: every token reads all, as in encoders.
 
@@ -84,8 +94,7 @@ class Chain(Mixer):
     ):
         super().__init__()
         check_heads("chain", width, heads)
-        if paths not in ("mean", "sum"):
-            raise UnknownName("paths of chain", paths, ("mean", "sum"))
+        check_paths(paths)
         self.heads, self.exclude_diagonal, self.paths, self.causal = heads, exclude_diagonal, paths, causal
         self.qkv = nn.Linear(width, 3 * width, bias=biases)
         self.out = nn.Linear(width, width, bias=biases)
@@ -117,7 +126,7 @@ class Chain(Mixer):
         )
         state = seen.with_values(solved_values(v, y, gamma)) if self.causal else None
         if self.paths == "sum":
-            y = (y / (1 - (gamma.view(-1, 1, 1) if isinstance(gamma, Tensor) else gamma))).to(y.dtype)
+            y = summed(y, gamma)
         return self.out(merge_heads(y)), state
 
     def _check(self, x: Tensor, where: Where, state: KeyValues | None) -> None:
