@@ -124,6 +124,17 @@ def test_text_in_figures_is_readable_on_a_telephone(chromium, path):
     tab.close()
 
 
+def test_a_long_label_wraps_in_the_legend(chromium, make_run, tmp_path):
+    name = "custom_models.experimental_" * 4
+    tab = opened(chromium, report.html([make_run(name)], tmp_path / "index.html"), 375)
+    keys = """() => [...document.querySelectorAll('.legend')].map(l => [...l.children].map(
+        k => [k.innerText, k.getBoundingClientRect().right <= l.getBoundingClientRect().right])).flat()"""
+    found = tab.evaluate(keys)
+    assert any(name in text for text, _ in found)
+    assert all(inside for _, inside in found), found
+    tab.close()
+
+
 # WCAG contrast of every piece of text against what is painted behind it.
 CONTRAST = """() => {
   const light = c => { const [r, g, b] = c.map(v => (v /= 255) <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4);
