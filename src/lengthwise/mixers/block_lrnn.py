@@ -74,14 +74,21 @@ class BlockLRNN(Mixer):
         if T == 0:
             raise Error("block-lrnn: there must be at least one token, got T = 0.")
         A, v = self.transitions(x)
-        begins = None if where.plain else where.positions == 0
-        initial = A.new_zeros(self.shape) if self.initial is None else self.initial.to(A.dtype)
-        start, restart = initial[None], None
+        begins = None if where.segments is None else where.positions == 0
+        if where.valid is not None:
+            A, v, index = _standing(A, v, index, where.valid)
+            begins = None if begins is None else begins & where.valid
+        first = (A.new_zeros(self.shape) if self.initial is None else self.initial.to(A.dtype))[None]
         if state is not None:
             self._check_state(state, B)
-            # Sequences that begin among these tokens do so from x_0, whatever the row held before them.
-            start, restart = state.x, None if begins is None else start
-        states, final = block_scan(A, v, start, begins=begins, restart=restart, index=index)
+        states, final = block_scan(
+            A,
+            v,
+            first if state is None else state.x,
+            begins=begins,
+            restart=None if begins is None else first,
+            index=index,
+        )
         return self.readout(states.flatten(-2).to(x.dtype)), BlockState(final)
 
     def transitions(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -100,6 +107,16 @@ class BlockLRNN(Mixer):
                 f"block-lrnn: the state must be (B,h,b) = {[B, *self.shape]}, got {list(state.x.shape)}. "
                 "Go on with the rows and the layer it came from."
             )
+
+
+def _standing(A: Tensor, v: Tensor, index: Tensor | None, real: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Padding hands the state on as it is: A = I, v = 0."""
+    I = torch.eye(A.shape[-1], dtype=A.dtype, device=A.device)
+    if index is None:
+        here = real[..., None, None]
+        return torch.where(here[..., None], A, I), torch.where(here, v, 0.0), None
+    A, v = torch.cat([A, I.expand(1, *A.shape[1:])]), torch.cat([v, torch.zeros_like(v[:1])])
+    return A, v, torch.where(real, index, len(A) - 1)
 
 
 def _shape(width: int, blocks: int | None, block: int | None) -> tuple[int, int]:
