@@ -8,6 +8,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import DynamicCache
 
 from lengthwise.errors import Error, ShapeError
+from lengthwise.mixers import Where
 from lengthwise.models import LengthwiseConfig, LengthwiseForCausalLM, presets
 from lengthwise.models.cache import LengthwiseCache
 
@@ -162,6 +163,17 @@ def test_rewinding(name):
             torch.testing.assert_close(found, whole[:, n:], rtol=1e-12, atol=1e-12)
         cache.crop(-40)
         torch.testing.assert_close(model(tokens, past_key_values=cache).logits, whole)
+
+
+def test_a_step_does_not_read_the_whole_mask_again(monkeypatch):
+    model, tokens, mask = make("chacal"), torch.randint(0, 5, (2, 12)), torch.ones(2, 12, dtype=torch.long)
+    mask[1, :3] = 0
+    with torch.no_grad():
+        whole, cache = model(tokens, attention_mask=mask).logits[:, 9:], LengthwiseCache()
+        model(tokens[:, :9], attention_mask=mask[:, :9], past_key_values=cache)
+        monkeypatch.delattr(Where, "from_mask")
+        parts = [model(tokens[:, t : t + 1], attention_mask=mask[:, : t + 1], past_key_values=cache) for t in (9, 10)]
+        torch.testing.assert_close(torch.cat([p.logits for p in parts], 1), whole[:, :2])
 
 
 def test_an_assistant_may_draft():

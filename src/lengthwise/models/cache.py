@@ -58,6 +58,8 @@ class LengthwiseCache(Cache):
         self.padded = False
         """Whether any of them was padding."""
         self._rows, self._device = -1, torch.device("cpu")
+        self._end: Tensor | None = None
+        """(B,1): where the last tokens stand, if all of them are real."""
         self._where: GrowingWhere | None = None
         self._top: Growing | None = None
 
@@ -76,6 +78,12 @@ class LengthwiseCache(Cache):
         assert self._top is not None
         return self._top.value
 
+    def follow(self, mask: Tensor) -> Where | None:
+        """Where the tokens stand of which this is the end (B,T) of the mask, where that alone says so."""
+        if self._end is None or len(mask) != self._rows or not bool(mask.all()):
+            return None
+        return Where(self._end + torch.arange(1, mask.shape[1] + 1, device=mask.device))
+
     def extend(self, new: Where, keep: bool) -> None:
         """Note the next tokens, before they pass any group; `keep` where they stand, or how many they are alone."""
         if new.segments is not None:
@@ -85,6 +93,8 @@ class LengthwiseCache(Cache):
             raise ShapeError(f"past_key_values: has {self._rows} rows, got {rows} of tokens.")
         self._rows, self._device = rows, new.positions.device
         self.length, self.padded = self.length + count, self.padded or new.valid is not None
+        whole = new.valid is None or (not torch.compiler.is_compiling() and bool(new.valid[:, -1].all()))
+        self._end = new.positions[:, -1:] if whole else None
         if not keep:
             return
         if self._where is None:
@@ -128,6 +138,7 @@ class LengthwiseCache(Cache):
         if not self.length:
             return
         self._rows, indices = len(indices), indices.to(self._device)
+        self._end = None if self._end is None else self._end[indices]
         self._where = None if self._where is None else self._where.select(indices)
         self._top = None if self._top is None else self._top.select(indices)
         self.states = {key: state.select(indices) for key, state in self.states.items()}
@@ -149,7 +160,7 @@ class LengthwiseCache(Cache):
             return
         if not self.is_croppable:
             raise Error("A recurrent state cannot be taken back. Decode without an assistant, or use_cache=False.")
-        self.length = n
+        self.length, self._end = n, None
         for part in (self._where, self._top, *self.states.values()):
             if part is not None:
                 part.crop(n)

@@ -184,6 +184,11 @@ def _where(
         if given is not None and given.shape != (B, length):
             what = "as the tokens of the cache and these" if length > T else "as input_ids"
             raise ShapeError(f"{name} must be shaped {what}, {[B, length]}, got {list(given.shape)}.")
+    if mask is not None and segments is None and cache is not None and past:
+        # One step of decoding need not read the whole mask again.
+        where = cache.follow(mask[:, past:])
+        if where is not None:
+            return replace(where, pad=pad)
     if mask is not None and cache is not None and bool(mask.all()):
         mask = None  # as generate() says it of whole rows, which have a faster way
     if cache is not None and cache.padded and mask is None:
