@@ -12,6 +12,7 @@ from typing import Any, Literal
 from ..errors import Error, UnknownName
 from .config import LengthwiseConfig
 from .linear_rnns import block_lrnn
+from .state_spaces import diagonal_lrnn, liquid_s4, lru, s4, s4d
 
 Variant = Literal["lengthwise", "paper", "official"]
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -250,6 +251,11 @@ PRESETS: dict[str, Any] = {
     "transformer-xl": transformer_xl,
     "chacal": chacal,
     "block-lrnn": block_lrnn,
+    "s4": s4,
+    "s4d": s4d,
+    "liquid-s4": liquid_s4,
+    "lru": lru,
+    "diagonal-lrnn": diagonal_lrnn,
     "rnn": rnn,
     "lstm": lstm,
     "gru": gru,

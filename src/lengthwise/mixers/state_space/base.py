@@ -1,0 +1,171 @@
+"""What the state-space layers share: a skip, an output map, and convolution and recurrence as two forms of one thing.
+
+    y = out(SSM(u) + D ∘ u),    out(s) = GLU(W gelu(s)),  W gelu(s)  or  s
+
+Whole sequences are convolved; a token after a state is a step. Padded or packed rows are taken apart first, each
+sequence to the right end of a row of its own, since a zero before it leaves a state of zero; after a state they go
+step by step.
+
+Arithmetic is never in half precision: a^t would forget or explode.
+
+Shapes: B batch, T tokens, D channels, n complex entries of a channel's state.
+"""
+
+from __future__ import annotations
+
+from math import log
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from ...errors import Error, ShapeError, UnknownName
+from ..base import Mixer
+from ..sequences import Sequences
+from ..where import Where
+from .system import System
+
+Output = Literal["glu", "linear", "none"]
+
+
+class SpaceState(NamedTuple):
+    x: Tensor
+    """(B,D,n) or (B,n)"""
+    recent: Tensor | None = None
+    """(B,D,P-1) the inputs before the next one, the newest last, where a layer multiplies up to P of them."""
+
+    def select(self, rows: Tensor) -> SpaceState:
+        """These rows, in this order."""
+        return SpaceState(*(None if part is None else part[rows] for part in self))
+
+
+class StateSpace(Mixer):
+    """A subclass gives `mix`: u (B,T,D) -> SSM(u), the state."""
+
+    name: str
+
+    def __init__(self, width: int, output: Output):
+        super().__init__()
+        self.skip = nn.Parameter(torch.randn(width))
+        self.output = _output(self.name, output, width)
+
+    @property
+    def kind(self) -> torch.dtype:
+        """The precision of the recurrence."""
+        return torch.promote_types(self.skip.dtype, torch.float32)
+
+    def forward(self, x: Tensor, *, where: Where, state: SpaceState | None = None) -> tuple[Tensor, SpaceState]:
+        if x.shape[1] == 0:
+            raise Error(f"{self.name}: there must be at least one token, got T = 0.")
+        if state is not None and state.x.shape[0] != x.shape[0]:
+            raise ShapeError(f"state: batch must be that of the tokens, {x.shape[0]}, got {state.x.shape[0]}.")
+        with torch.autocast(x.device.type, enabled=False):
+            u = x.to(self.kind)
+            y, state = self.mix(u, where, state)
+            y = y + self.skip * u
+        return self.output(y.to(x.dtype)), state
+
+    def mix(self, u: Tensor, where: Where, state: SpaceState | None) -> tuple[Tensor, SpaceState]:
+        raise NotImplementedError
+
+
+class Convolutional(StateSpace):
+    """One `System` a channel. A subclass gives `discretise`, and may widen `whole` and `advance`."""
+
+    convolves = True
+    """Whether whole sequences can be convolved."""
+
+    def discretise(self) -> System:
+        raise NotImplementedError
+
+    def whole(self, system: System, u: Tensor, state: SpaceState | None) -> tuple[Tensor, SpaceState]:
+        """y and u (B,D,T)."""
+        y, end = system.run(u, None if state is None else state.x)
+        return y, SpaceState(end)
+
+    def advance(self, system: System, u: Tensor, state: SpaceState) -> tuple[Tensor, SpaceState]:
+        """y and u (B,D)."""
+        y, x = system.step(u, state.x)
+        return y, SpaceState(x)
+
+    def fresh(self, system: System, u: Tensor) -> SpaceState:
+        """The state before the first token, for the rows of u."""
+        return SpaceState(system.a.new_zeros(len(u), *system.a.shape))
+
+    def mix(self, u: Tensor, where: Where, state: SpaceState | None) -> tuple[Tensor, SpaceState]:
+        system = self.discretise()
+        if not self.convolves or (state is not None and (u.shape[1] == 1 or not where.plain)):
+            return self._by_steps(system, u, where, self.fresh(system, u) if state is None else state)
+        if where.plain:
+            y, state = self.whole(system, u.mT, state)
+            return y.mT, state
+        return self._by_sequence(system, u, where)
+
+    def _by_sequence(self, system: System, u: Tensor, where: Where) -> tuple[Tensor, SpaceState]:
+        found, state = Sequences(where), self.fresh(system, u)
+        if len(found) == 0:
+            return torch.zeros_like(u), state
+        y, ends = self.whole(system, found.apart(u, to_the_right=True).mT, None)
+        owner = found.owner[found.closes]
+        kept = (
+            None if old is None or end is None else old.index_copy(0, owner, end[found.closes])
+            for old, end in zip(state, ends, strict=True)
+        )
+        return found.together(y.mT, to_the_right=True), SpaceState(*kept)
+
+    def _by_steps(self, system: System, u: Tensor, where: Where, state: SpaceState) -> tuple[Tensor, SpaceState]:
+        fresh, outputs = self.fresh(system, u), []
+        for t, u_t in enumerate(u.unbind(1)):
+            valid = None if where.valid is None else where.valid[:, t]
+            before = state if where.segments is None else _choose(where.positions[:, t] == 0, fresh, state)
+            y, after = self.advance(system, u_t, before)
+            state = after if valid is None else _choose(valid, after, state)
+            outputs.append(y)
+        return torch.stack(outputs, 1), state
+
+
+def _choose(rows: Tensor, a: SpaceState, b: SpaceState) -> SpaceState:
+    """The state a in these rows, b in the others."""
+    pick = lambda a, b: None if a is None or b is None else torch.where(rows[:, None, None], a, b)  # noqa: E731
+    return SpaceState(*map(pick, a, b))
+
+
+def _output(name: str, kind: str, width: int) -> nn.Module:
+    if kind not in ("glu", "linear", "none"):
+        raise UnknownName(f"output of {name}", kind, ("glu", "linear", "none"))
+    if kind == "none":
+        return nn.Identity()
+    if kind == "linear":
+        return nn.Sequential(nn.GELU(), nn.Linear(width, width))
+    return nn.Sequential(nn.GELU(), nn.Linear(width, 2 * width), nn.GLU())
+
+
+def check_state(name: str, state: int) -> int:
+    """Half of it: how many conjugate pairs."""
+    if state < 2 or state % 2:
+        raise Error(
+            f"{name}: state must be even and at least 2 (its entries are conjugate pairs), got {state}. "
+            f"Use {max(2, state + state % 2)}."
+        )
+    return state // 2
+
+
+def step_sizes(name: str, width: int, lowest: float, highest: float) -> nn.Parameter:
+    """log Δ (D,), uniform between the logarithms of these."""
+    if not 0 < lowest <= highest:
+        raise Error(f"{name}: step sizes must be 0 < step_min <= step_max, got {lowest} and {highest}.")
+    return nn.Parameter(torch.rand(width) * log(highest / lowest) + log(lowest))
+
+
+def complex_parameter(z: Tensor) -> nn.Parameter:
+    """Real and imaginary part as a last dimension of 2, which every file format and optimiser knows."""
+    return nn.Parameter(torch.view_as_real(z.resolve_conj()).to(torch.get_default_dtype()).contiguous())
+
+
+def as_complex(parameter: Tensor, kind: torch.dtype) -> Tensor:
+    return torch.view_as_complex(parameter.to(kind))
+
+
+def complex_normal(*shape: int) -> Tensor:
+    """Of unit variance."""
+    return torch.randn(*shape, dtype=torch.complex64)
