@@ -14,10 +14,11 @@ from torch import Tensor
 from ...errors import UnknownName
 from ..backend import BACKENDS, choose
 from .inputs import OP, check, ends, finite, in_single, starts
+from .parallel import blelloch, hillis_steele
 from .reference import reference
 from .torch import fast
 
-IMPLEMENTATIONS = {"reference": reference, "torch": fast}
+IMPLEMENTATIONS = {"reference": reference, "torch": fast, "hillis-steele": hillis_steele, "blelloch": blelloch}
 
 
 def block_scan(

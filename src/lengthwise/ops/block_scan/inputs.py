@@ -70,8 +70,8 @@ def finite(states: Tensor, A: Tensor, v: Tensor, index: Tensor | None) -> None:
     row = int(bad[:, t].int().argmax())
     token = "" if index is None else f" (row {int(index[row, t])} of the table)"
     raise NonFiniteError(
-        f"{OP}: A must be finite, but holds NaN or infinity first at t = {t}, in row {row} of the batch{token}. Look at "
-        "what computes the transitions: a norm divided by zero, or weights that have diverged."
+        f"{OP}: A must be finite, but holds NaN or infinity first at t = {t}, in row {row} of the batch{token}. Look "
+        "at what computes the transitions: a norm divided by zero, or weights that have diverged."
     )
 
 

@@ -45,19 +45,17 @@ def begins_of(rows: Tensor | None, start: Tensor, part: Part) -> Begins:
 
 def forward(steps: Steps, x: Tensor, before: Tensor, begins: Begins) -> None:
     """x holds v and is made the states; before is the state each row goes on from."""
-    sums = steps.sums(transposed=False)
-    transitions = iter(steps) if sums is None else None
-    for t, x_t in enumerate(x.unbind(0)):
+    for (t, add), x_t in zip(_adding(steps, transposed=False), x.unbind(0), strict=True):
         if t in begins:
             before = torch.where(*begins[t], before)
-        before = x_t.baddbmm_(next(transitions), before) if transitions is not None else x_t.add_(sums(t, before))
+        before = add(x_t, before)
 
 
 def backward(steps: Steps, g: Tensor, begins: Begins) -> Tensor:
     """g is made λ. Returned is what the state before the first step gets."""
     first = torch.zeros_like(g[0])
     into = (first, *g.unbind(0))
-    for t, add in _back(steps):
+    for t, add in _adding(steps, transposed=True):
         of = into[t + 1]
         add(into[t], of.masked_fill(begins[t].here, 0.0) if t in begins else of)
     return first
@@ -66,22 +64,24 @@ def backward(steps: Steps, g: Tensor, begins: Begins) -> Tensor:
 def outcome(steps: Steps, g: Tensor, begins: Begins) -> Tensor:
     """What `backward` returns, g left as it is."""
     of = g[-1]
-    for t, add in _back(steps):
+    for t, add in _adding(steps, transposed=True):
         into = g[t - 1].clone() if t else torch.zeros_like(of)
         add(into, of.masked_fill(begins[t].here, 0.0) if t in begins else of)
         of = into
     return of
 
 
-def _back(steps: Steps) -> Iterator[tuple[int, Callable[[Tensor, Tensor], Tensor]]]:
-    """t from the last on, and what adds A_t^T y to x."""
-    sums = steps.sums(transposed=True)
+def _adding(steps: Steps, *, transposed: bool) -> Iterator[tuple[int, Callable[[Tensor, Tensor], Tensor]]]:
+    """t, and what adds A_t y to x; or, from the last t on, what adds A_t^T y."""
+    order, sums = range(steps.length), steps.sums(transposed=transposed)
+    order = reversed(order) if transposed else order
     if sums is not None:
-        for t in reversed(range(steps.length)):
+        for t in order:
             yield t, lambda x, y, t=t: x.add_(sums(t, y))
         return
-    for t, A_t in zip(reversed(range(steps.length)), reversed(steps), strict=True):
-        yield t, lambda x, y, A_t=A_t: x.baddbmm_(A_t.mT, y)
+    for t, A_t in zip(order, reversed(steps) if transposed else steps, strict=True):
+        M = A_t.mT if transposed else A_t
+        yield t, lambda x, y, M=M: x.baddbmm_(M, y)
 
 
 def products(steps: Steps, v: Tensor, begins: Begins) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,61 @@
+"""The paper's parallel scans: log T rounds of composing transitions, differentiated by torch.
+
+    (A', v') ∘ (A, v) = (A'A, A'v + v')         as one matrix of b + 1 columns:  A' [A | v] + [0 | v']
+
+Hillis and Steele's composes every token with the one 1, 2, 4, … before it: T log T compositions in log T rounds.
+Blelloch's composes pairs, solves the half that is left and fills in the others: 2 T compositions in 2 log T rounds.
+
+Shapes: as in the package.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def hillis_steele(A: Tensor, v: Tensor, start: Tensor, rows: Tensor | None, index: Tensor | None) -> Tensor:
+    """As `reference`."""
+    A, v = _from_zero(A, v, start, rows, index)
+    T, D = v.shape[1], 1
+    while D < T:
+        earlier, both = torch.cat([A, v], -1)[:, : T - D], A[:, D:]
+        composed = both @ earlier
+        A = torch.cat([A[:, :D], composed[..., :-1]], 1)
+        v = torch.cat([v[:, :D], composed[..., -1:] + v[:, D:]], 1)
+        D *= 2
+    return v.squeeze(-1)
+
+
+def blelloch(A: Tensor, v: Tensor, start: Tensor, rows: Tensor | None, index: Tensor | None) -> Tensor:
+    """As `reference`."""
+    return _halved(*_from_zero(A, v, start, rows, index)).squeeze(-1)
+
+
+def _halved(A: Tensor, v: Tensor) -> Tensor:
+    T = v.shape[1]
+    if T == 1:
+        return v
+    first, second = (x[:, : T // 2 * 2 : 2] for x in (A, v)), (x[:, 1::2] for x in (A, v))
+    (A_0, v_0), (A_1, v_1) = first, second
+    odd = _halved(A_1 @ A_0, A_1 @ v_0 + v_1)
+    even = torch.cat([v[:, :1], A[:, 2::2] @ odd[:, : (T - 1) // 2] + v[:, 2::2]], 1)
+    if T % 2:
+        odd = F.pad(odd, (0, 0) * 3 + (0, 1))
+    return torch.stack([even, odd], 2).flatten(1, 2)[:, :T]
+
+
+def _from_zero(A: Tensor, v: Tensor, start: Tensor, rows: Tensor | None, index: Tensor | None) -> tuple[Tensor, Tensor]:
+    """The same states of sequences that begin from zero: where one begins v is A start + v, and A is 0."""
+    if index is not None:
+        A, v = A[index], v[index]
+    A, v = A.to(start.dtype), v.to(start.dtype).unsqueeze(-1)
+    if rows is None:
+        begins = torch.arange(v.shape[1], device=v.device) == 0
+        from_start = start[:, None]
+    else:
+        begins, from_start = rows >= 0, start[rows.clamp(min=0)]
+    here = begins[..., None, None, None]
+    v = v + torch.where(here, A @ from_start.unsqueeze(-1), 0.0)
+    return A.masked_fill(here, 0.0), v
