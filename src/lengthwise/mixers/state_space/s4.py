@@ -4,8 +4,8 @@
     Ā = (1 - Δ/2 A)^-1 (1 + Δ/2 A),    B̄ = (1 - Δ/2 A)^-1 Δ B       (bilinear, Δ its own)
 
 Λ = -exp(ρ) + iω has a negative real part, so whatever is learned, A dissipates and no product of Ā grows. By
-Woodbury's identity (1 - Δ/2 A)^-1 is G = (1 - Δ/2 Λ)^-1 less a matrix of rank one, and so Ā = 2 (1 - Δ/2 A)^-1 - 1 is what `System`
-calls a = 2G - 1, p and q. Of each conjugate pair one is kept: N entries are n = N/2 complex ones.
+Woodbury's identity (1 - Δ/2 A)^-1 is G = (1 - Δ/2 Λ)^-1 less a matrix of rank one, and so Ā = 2 (1 - Δ/2 A)^-1 - 1 is
+what `System` calls a = 2G - 1, p and q. Of each conjugate pair one is kept: N entries are n = N/2 complex ones.
 
 Published training gives Λ, P, B and Δ a learning rate of at most 1e-3, and no weight decay.
 
