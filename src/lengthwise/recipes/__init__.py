@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import get_args
 
 from ..errors import UnknownName
-from . import chacal, demo, regulargpt
+from . import chacal, demo, lrnn, regulargpt
 from .base import Place, Recipe, Scale, Table, given
 
 __all__ = ["Place", "Recipe", "Scale", "Table", "available", "get"]
@@ -29,6 +29,7 @@ TABLES: dict[tuple[str, str], Table] = {
     ("chacal", "warm-start"): chacal.warm_start,
     ("chacal", "attention"): chacal.attention,
     ("chacal", "length"): chacal.length,
+    ("lrnn", "table-2"): lrnn.table_2,
 }
 
 

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
 from ...report.panel import Panel
 from ..base import Scale
-from .scales import PAPER, RULES, settings
+from .scales import RULES, Rule, settings
 
 BOOKKEEPING = ("training.validate_every", "training.validation_samples", "training.checkpoint_every")
 """How often a run looks at itself: no part of what is asked or trained."""
 HEADS = ("for", "setting", "published", "here")
+KEPT = (
+    "Tasks, training lengths and the range of test lengths are the published ones. `lengths`: how many of the range "
+    "are tested."
+)
+Rules = Mapping[Scale, list[Rule]]
 
 
-def shrunk(scale: Scale, tasks: Sequence[str], models: Sequence[str]) -> list[Panel]:
-    """One panel, or none where nothing differs from the published setting."""
-    rows = differences(scale, tasks, models)
+def shrunk(
+    scale: Scale, tasks: Sequence[str], models: Sequence[str], rules: Rules = RULES, kept: str = KEPT
+) -> list[Panel]:
+    """One panel, or none where nothing differs from the published setting; `kept`: what does not."""
+    rows = differences(scale, tasks, models, rules)
     if not rows:
         return []
     lines = [(row["for"], row["setting"], said(row["published"]), said(row["here"])) for row in rows]
@@ -32,10 +39,7 @@ def shrunk(scale: Scale, tasks: Sequence[str], models: Sequence[str]) -> list[Pa
     return [
         Panel(
             title=f"What was shrunk at {scale} scale",
-            caption=(
-                "Tasks, training lengths and the range of test lengths are the published ones. `lengths`: how many of "
-                "the range are tested. A later line overrides an earlier one."
-            ),
+            caption=f"{kept} A later line overrides an earlier one.",
             body=f'<div class="box" tabindex="0" role="region" aria-label="What was shrunk">{table}</div>',
             text=text,
             data=rows,
@@ -43,10 +47,12 @@ def shrunk(scale: Scale, tasks: Sequence[str], models: Sequence[str]) -> list[Pa
     ]
 
 
-def differences(scale: Scale, tasks: Sequence[str], models: Sequence[str]) -> list[dict[str, Any]]:
+def differences(
+    scale: Scale, tasks: Sequence[str], models: Sequence[str], rules: Rules = RULES
+) -> list[dict[str, Any]]:
     """The settings of the rules that hold somewhere in this part of the table and are not the published ones."""
     rows = []
-    for rule in RULES[scale]:
+    for rule in [rule for rule in rules[scale] if rule not in rules["paper"]]:
         cells = [(task, model) for task in tasks for model in models if rule.holds(task, model)]
         for key, here in rule.settings.items():
             if key in BOOKKEEPING:
@@ -54,8 +60,8 @@ def differences(scale: Scale, tasks: Sequence[str], models: Sequence[str]) -> li
             published = {
                 str(value): value
                 for cell in cells
-                if settings(RULES[scale], *cell)[key] == here
-                and (value := settings(PAPER, *cell).get(key, "–")) != here
+                if settings(rules[scale], *cell)[key] == here
+                and (value := settings(rules["paper"], *cell).get(key, "–")) != here
             }
             who = ", ".join(filter(None, (part.rstrip("*") for part in (rule.tasks, rule.models)))) or "all"
             rows += [{"for": who, "setting": key, "published": value, "here": here} for value in published.values()]

@@ -1,0 +1,5 @@
+"""The block-diagonal input-dependent linear RNN (Fan et al. 2024): its table, what its parts do, and beyond."""
+
+from .table_2 import table_2
+
+__all__ = ["table_2"]

@@ -1,0 +1,13 @@
+"""The numbers printed in the paper, as they stand there."""
+
+from __future__ import annotations
+
+MODELS = ("block-lrnn", "s4", "s4d", "liquid-s4")
+"""The columns of Table 2; the first is the paper's own."""
+
+TABLE_2 = {
+    "modular-sum": (1.00, 0.27, 0.27, 0.27),
+    "even-pairs": (0.99, 0.81, 0.82, 0.72),
+    "modular-arithmetic": (1.00, 0.27, 0.27, 0.27),
+}
+"""Accuracy at length 500 (499) after training at 40 (39), one number for each of `MODELS`."""

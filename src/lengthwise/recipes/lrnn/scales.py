@@ -1,0 +1,92 @@
+"""What Table 2 runs at every scale, in data, by task and model. The knobs to turn are in `LAPTOP`.
+
+A rule is (tasks, models, settings), as in RegularGPT's Table 1: settings as `bench --set` takes them, and `seeds`.
+Later rules win. So a knob for one cell is one line: `Rule("modular-sum", "s4d", {"training.lr": 3e-3})`.
+"""
+
+from __future__ import annotations
+
+from ..base import Scale
+from ..regulargpt.scales import Rule
+
+PAPER = [
+    Rule(
+        "*",
+        "*",
+        {
+            "seeds": 3,
+            "task.supervision": "prefix",
+            "model.width": 64,
+            "model.layers": 1,
+            "training.lengths": (40, 40),
+            "training.curriculum": "uniform",
+            "training.steps": 40_000,
+            "training.batch": 128,
+            "training.lr": 1e-4,
+            "training.betas": (0.9, 0.999),
+            "training.weight_decay": 0.0,
+            "training.schedule": "constant",
+            "training.clip": None,
+            "training.validate_every": 1000,
+            "training.validation_samples": 512,
+            "training.checkpoint_every": 2000,
+            "evaluation.samples": 512,
+        },
+    ),
+    Rule("even-pairs", "*", {"training.lr": 2e-4}),
+    Rule(
+        "modular-arithmetic",
+        "*",
+        {"model.layers": 3, "training.lengths": (39, 39), "training.lr": 2e-4, "training.weight_decay": 1e-4},
+    ),
+    Rule("*", "block-lrnn", {"model.blocks": 8, "model.block": 8, "model.p": 1.2, "model.variant": "official"}),
+]
+
+LAPTOP = [
+    *PAPER,
+    Rule(
+        "*",
+        "*",
+        {
+            "training.steps": 1000,
+            "training.lr": 1e-3,
+            "training.schedule": "cosine",
+            "training.clip": 1.0,
+            "training.validate_every": 100,
+            "training.validation_samples": 256,
+            "training.checkpoint_every": 250,
+            "evaluation.samples": 256,
+        },
+    ),
+    Rule("*", "block-lrnn", {"model.variant": "lengthwise"}),
+    Rule("even-pairs", "*", {"training.steps": 1500}),
+    Rule("modular-arithmetic", "*", {"training.weight_decay": 0.0}),
+    # Whole expressions teach it nothing at first; one after another the shorter ones do.
+    Rule(
+        "modular-arithmetic",
+        "block-lrnn",
+        {"training.steps": 4000, "training.lengths": (1, 39), "training.curriculum": "growing"},
+    ),
+]
+
+SMOKE = [
+    *LAPTOP,
+    Rule(
+        "*",
+        "*",
+        {
+            "seeds": 1,
+            "model.width": 8,
+            "training.steps": 4,
+            "training.batch": 8,
+            "training.validate_every": 2,
+            "training.validation_samples": 16,
+            "training.checkpoint_every": 4,
+            "evaluation.samples": 8,
+        },
+    ),
+    Rule("*", "block-lrnn", {"model.blocks": 2, "model.block": 4}),
+    Rule("*", "*s4*", {"model.state": 4}),
+]
+
+RULES: dict[Scale, list[Rule]] = {"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER}
