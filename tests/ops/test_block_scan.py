@@ -21,7 +21,7 @@ def inputs(B=2, T=7, h=2, b=3, dtype=torch.float64, V=None, seed=0):
     """A, v and initial; with V, tables. Transitions keep a state's size, so that long rows neither grow nor die."""
     draw = torch.Generator().manual_seed(seed)
     lead = (B, T) if V is None else (V,)
-    A = torch.linalg.qr(torch.randn(*lead, h, b, b, generator=draw, dtype=torch.float64))[0]
+    A = torch.linalg.qr(torch.randn(*lead, h, b, b, generator=draw, dtype=torch.float64))[0].contiguous()
     v, initial = (torch.randn(*n, h, b, generator=draw, dtype=torch.float64) for n in (lead, (B,)))
     return [x.to(dtype).requires_grad_() for x in (A * 0.95, v, initial)]
 

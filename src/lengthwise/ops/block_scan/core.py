@@ -49,8 +49,7 @@ def gradients_of(g, A, start, rows, index, states, P, needs: list[bool]) -> tupl
     for part in reversed(parts(T, chunks)):
         steps, begins = Steps(A, index, kind, part), begins_of(rows, start, part)
         out = part.take(g).to(kind, copy=True, memory_format=torch.contiguous_format).view(part.length, steps.N, b, 1)
-        if part.chunks == 1:
-            out[-1] += after
+        if part.chunks == 1:  # the last part: nothing comes after it
             after = sequential.backward(steps, out, begins)
         else:
             after = chunked.backward(steps, out, begins, P.view(B, chunks, h, b, b), after)
