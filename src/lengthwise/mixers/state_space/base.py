@@ -13,6 +13,7 @@ Shapes: B batch, T tokens, D channels, n complex entries of a channel's state.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import log
 from typing import Literal, NamedTuple
 
@@ -34,9 +35,15 @@ class SpaceState(NamedTuple):
     recent: Tensor | None = None
     """(B,D,P-1) the inputs before the next one, the newest last, where a layer multiplies up to P of them."""
 
+    def map(self, change: Callable[..., Tensor], *others: SpaceState) -> SpaceState:
+        """`change` of every part, beside those of states of the same layer."""
+        found = [o.recent for o in others if o.recent is not None]
+        recent = None if self.recent is None else change(self.recent, *found)
+        return SpaceState(change(self.x, *(o.x for o in others)), recent)
+
     def select(self, rows: Tensor) -> SpaceState:
         """These rows, in this order."""
-        return SpaceState(*(None if part is None else part[rows] for part in self))
+        return self.map(lambda part: part[rows])
 
 
 class StateSpace(Mixer):
@@ -107,11 +114,8 @@ class Convolutional(StateSpace):
             return torch.zeros_like(u), state
         y, ends = self.whole(system, found.apart(u, to_the_right=True).mT, None)
         owner = found.owner[found.closes]
-        kept = (
-            None if old is None or end is None else old.index_copy(0, owner, end[found.closes])
-            for old, end in zip(state, ends, strict=True)
-        )
-        return found.together(y.mT, to_the_right=True), SpaceState(*kept)
+        state = state.map(lambda old, end: old.index_copy(0, owner, end[found.closes]), ends)
+        return found.together(y.mT, to_the_right=True), state
 
     def _by_steps(self, system: System, u: Tensor, where: Where, state: SpaceState) -> tuple[Tensor, SpaceState]:
         fresh, outputs = self.fresh(system, u), []
@@ -126,8 +130,7 @@ class Convolutional(StateSpace):
 
 def _choose(rows: Tensor, a: SpaceState, b: SpaceState) -> SpaceState:
     """The state a in these rows, b in the others."""
-    pick = lambda a, b: None if a is None or b is None else torch.where(rows[:, None, None], a, b)  # noqa: E731
-    return SpaceState(*map(pick, a, b))
+    return a.map(lambda a, b: torch.where(rows[:, None, None], a, b), b)
 
 
 def _output(name: str, kind: str, width: int) -> nn.Module:

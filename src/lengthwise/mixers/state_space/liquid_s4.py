@@ -52,7 +52,8 @@ class LiquidS4(S4):
 
     def whole(self, system: System, u: Tensor, state: SpaceState | None) -> tuple[Tensor, SpaceState]:
         y, end = system.run(u, None if state is None else state.x)
-        recent = u.new_zeros(*u.shape[:2], self.order - 1) if state is None else state.recent
+        recent = None if state is None else state.recent
+        recent = u.new_zeros(*u.shape[:2], self.order - 1) if recent is None else recent
         inputs = torch.cat([recent, u], -1)
         for b, v in self._terms(system, inputs):
             if self.kernel == "pb":

@@ -43,7 +43,8 @@ class S4(Convolutional):
     def continuous(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Λ, P, B, C, (D,n) each."""
         Λ = torch.complex(-self.decay.to(self.kind).exp(), self.frequency.to(self.kind))
-        return Λ, *(as_complex(part, self.kind) for part in (self.P, self.B, self.C))
+        P, B, C = (as_complex(part, self.kind) for part in (self.P, self.B, self.C))
+        return Λ, P, B, C
 
     def discretise(self) -> System:
         Λ, P, B, C = self.continuous()

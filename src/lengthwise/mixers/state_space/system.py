@@ -54,30 +54,31 @@ class System(NamedTuple):
         """y (B,D,T) and the last state, of u (B,D,T) after the state x, by convolution."""
         T = u.shape[-1]
         a_k = powers(self.a, T + 1)
-        K, L, h, V_cp = self._series(a_k[..., :T])
-        y, r = convolve(u, K), None if L is None else convolve(u, L)
-        if x is not None:
-            y = y + _real(self.c * x, a_k[..., 1:])
-            if self.coupling is not None:
-                of_x = convolve(_real(self.coupling.q * x, a_k[..., :T]), h)
-                y, r = y - convolve(of_x, V_cp), r + of_x
         back = a_k[..., :T].flip(-1)
-        end = _sum(self.b[..., None] * back, u)
-        if r is not None:
-            end = end - _sum(self.coupling.p[..., None] * back, r)
-        return y, end if x is None else end + a_k[..., T] * x
+        K, coupled = self._series(a_k[..., :T])
+        y, end = convolve(u, K), _sum(self.b[..., None] * back, u)
+        if x is not None:
+            y, end = y + _real(self.c * x, a_k[..., 1:]), end + a_k[..., T] * x
+        if coupled is not None and self.coupling is not None:
+            (L, h, V_cp), (p, q) = coupled, self.coupling
+            r = convolve(u, L)
+            if x is not None:
+                of_x = convolve(_real(q * x, a_k[..., :T]), h)
+                y, r = y - convolve(of_x, V_cp), r + of_x
+            end = end - _sum(p[..., None] * back, r)
+        return y, end
 
-    def _series(self, a_k: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
-        """K, L, h and V(c p), (D,T) each; the last three None without coupling."""
+    def _series(self, a_k: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor] | None]:
+        """K, and with coupling L, h and V(c p); (D,T) each."""
         if self.coupling is None:
-            return _real(self.c * self.b, a_k), None, None, None
+            return _real(self.c * self.b, a_k), None
         p, q = self.coupling
         rows = torch.stack([self.c * self.b, self.c * p, q * self.b, q * p])
         V_cb, V_cp, V_qb, V_qp = _real(rows, a_k).unbind()
         z_qp = delay(V_qp)
         h = reciprocal(z_qp + (torch.arange(z_qp.shape[-1], device=z_qp.device) == 0))
         L = convolve(delay(V_qb), h)
-        return V_cb - convolve(V_cp, L), L, h, V_cp
+        return V_cb - convolve(V_cp, L), (L, h, V_cp)
 
 
 def powers(a: Tensor, T: int) -> Tensor:
