@@ -1,15 +1,19 @@
-"""What is known of a model rather than measured: networks whose weights are written down from a machine.
+"""What is known of a model rather than measured: networks whose weights are written down, and what some cannot do.
 
 >>> import torch
 >>> from lengthwise import proof, tasks
 >>> machine = tasks.get("cycle-navigation").machine
->>> model = proof.regular_gpt(machine)
 >>> tokens = torch.randint(3, (2, 1000), generator=torch.Generator().manual_seed(0))
->>> bool((model(tokens).logits.argmax(-1) == machine.run(tokens)).all())
+>>> for build in (proof.regular_gpt, proof.block_lrnn):
+...     print(bool((build(machine)(tokens).logits.argmax(-1) == machine.run(tokens)).all()))
+True
 True
 """
 
+from . import commuting
+from .affine import FirstLayer
+from .block_lrnn import block_lrnn
 from .construction import regular_gpt, tagger
 from .lemma import lemma_1
 
-__all__ = ["lemma_1", "regular_gpt", "tagger"]
+__all__ = ["FirstLayer", "block_lrnn", "commuting", "lemma_1", "regular_gpt", "tagger"]

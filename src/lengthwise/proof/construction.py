@@ -19,9 +19,9 @@ none unused.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from math import sqrt
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -29,23 +29,22 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..automata import Semiautomaton
-from ..errors import Error, ShapeError
+from ..errors import Error
 from ..lab.evaluation import memory_free
 from ..models import LengthwiseForCausalLM, presets
 from ..models.tagger import PresetTagger
 from ..tasks import Task, get
+from .labels import CONFIDENCE, Labels, label_table
 from .lemma import lemma_1
 from .margin import EPS, LARGEST
 
 SHUT = -1000.0
 """Logit of the tap a head does not read: exp(-1000) is 0 even in fp64, and unlike -inf it leaves finite gradients."""
-CONFIDENCE = 4.0
-"""Logits are this or its negative: sure, and still with a gradient to train on."""
 
 
 def regular_gpt(
     machine: Semiautomaton,
-    labels: Sequence | np.ndarray | Tensor | None = None,
+    labels: Labels = None,
     *,
     depth: Literal["sequence", "position"] = "sequence",
 ) -> LengthwiseForCausalLM:
@@ -62,7 +61,7 @@ def regular_gpt(
     >>> model(words, logits_to_keep=1).logits[:, -1].argmax(-1).tolist()
     [1, 0]
     """
-    table = _labels(machine, labels)
+    table = label_table("regular_gpt", machine, labels)
     n = machine.num_states
     _check_size(n)
     config = presets.regular_gpt(
@@ -90,8 +89,10 @@ def regular_gpt(
     return model
 
 
-def tagger(task: Task | str) -> PresetTagger:
-    """The built model for a task with a machine, as the lab scores models.
+def tagger(
+    task: Task | str, build: Callable[[Semiautomaton, Tensor], LengthwiseForCausalLM] = regular_gpt
+) -> PresetTagger:
+    """The built model for a task with a machine, as the lab scores models. `build`: which, from machine and labels.
 
     >>> from lengthwise import tasks
     >>> parity = tasks.get("parity")
@@ -103,26 +104,10 @@ def tagger(task: Task | str) -> PresetTagger:
     if task.machine is None or task.readout is None:
         raise Error(
             f"{task.name} {task.params}: a model can be built from a machine, and this task has none. "
-            "Take one of regular languages, or pass a machine to proof.regular_gpt."
+            "Take one of regular languages, or pass a machine to proof.regular_gpt or proof.block_lrnn."
         )
     readout = task.readout if task.kind == "set" else F.one_hot(task.readout, task.outputs)
-    return PresetTagger(regular_gpt(task.machine, readout.bool()), task.outputs, f"built for {task.name}")
-
-
-def _labels(machine: Semiautomaton, labels: Any) -> Tensor:
-    """(n, S) booleans: the right outputs in each state."""
-    n = machine.num_states
-    given = torch.arange(n) if labels is None else torch.as_tensor(labels)
-    if given.dim() == 2 and given.dtype == torch.bool and len(given) == n and given.shape[1] > 0:
-        return given
-    if given.shape != (n,) or given.is_floating_point() or given.is_complex():
-        raise ShapeError(
-            f"regular_gpt: labels must be {n} whole numbers or booleans, one for each state, or ({n}, outputs) "
-            f"booleans; got {given.dtype} of shape {tuple(given.shape)}."
-        )
-    if given.min() < 0:
-        raise Error(f"regular_gpt: labels are classes 0, 1, …, got {int(given.min())}.")
-    return F.one_hot(given.long(), 2 if given.dtype == torch.bool else -1).bool()
+    return PresetTagger(build(task.machine, readout.bool()), task.outputs, f"built for {task.name}")
 
 
 def _check_size(n: int) -> None:
