@@ -87,4 +87,4 @@ class RowSums:
             rows, at = self.rows[(self.first + t) * self.token :], self.within
         else:
             rows, at = self.rows, (self.tokens[t, :, None] * self.token + self.within).view(-1)
-        return torch.embedding_bag(rows, at, self.bounds, False, 0, False, x.view(-1))[0].unsqueeze(-1)
+        return torch.embedding_bag(rows, at, self.bounds, False, 0, False, x.reshape(-1))[0].unsqueeze(-1)
