@@ -30,6 +30,9 @@ TABLES: dict[tuple[str, str], Table] = {
     ("chacal", "attention"): chacal.attention,
     ("chacal", "length"): chacal.length,
     ("lrnn", "table-2"): lrnn.table_2,
+    ("lrnn", "ablation"): lrnn.ablation,
+    ("lrnn", "stability"): lrnn.stability,
+    ("lrnn", "seam"): lrnn.seam,
 }
 
 
