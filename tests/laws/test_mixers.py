@@ -62,6 +62,7 @@ CASES = {
     "block-lrnn": lambda: Layer("block-lrnn", block=4),
     "block-lrnn official": lambda: Layer("block-lrnn", block=4, normalisation="official", readout="identity"),
     "block-lrnn orthogonal": lambda: Layer("block-lrnn", blocks=3, block=2, normalisation="orthogonal"),
+    "block-lrnn automaton": lambda: Layer("block-lrnn", block=4, normalisation="one-hot", inputs="none"),
     "block-lrnn from zero": lambda: Layer("block-lrnn", block=8, transition="linear", p=1.0, learned_initial=False),
     "s4": lambda: Layer("s4", state=6),
     "s4d": lambda: Layer("s4d", state=4),

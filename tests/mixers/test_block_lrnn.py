@@ -55,6 +55,29 @@ def test_at_p_of_one_no_vector_grows(M):
 
 @settings(deadline=None, max_examples=50)
 @given(blocks())
+def test_one_hot_columns_are_exact_and_learn_as_a_softmax_does(M):
+    M.requires_grad_()
+    A = bounded("one-hot", 1.2)(M)
+    assert ((A == 0) | (A == 1)).all() and (A.sum(-2) == 1).all()
+    assert (A.gather(-2, M.argmax(-2, keepdim=True)) == 1).all()
+    g = torch.randn_like(M)
+    mine, softs = torch.autograd.grad(A, M, g), torch.autograd.grad(M.softmax(-2), M, g)
+    torch.testing.assert_close(mine, softs, rtol=1e-12, atol=1e-300)
+
+
+def test_an_automaton_never_drifts():
+    torch.manual_seed(0)
+    layer = mixers.get("block-lrnn", width=12, block=4, normalisation="one-hot", inputs="none", readout="identity")
+    words = torch.randn(3, 12)[torch.randint(3, (1, 20_000))]
+    with torch.no_grad():
+        y, _ = layer(words, where=Where.of(words))
+    late = y[0, 10_000:].unflatten(-1, (3, 4))
+    for block in range(3):
+        assert len(late[:, block].unique(dim=0)) <= 4**4  # functions from four states to four
+
+
+@settings(deadline=None, max_examples=50)
+@given(blocks())
 def test_rotations_keep_every_length_and_turn_nothing_over(M):
     A = bounded("orthogonal", 1.2)(M)
     x = torch.randn(2, M.shape[-1], 3, dtype=torch.float64)
@@ -209,6 +232,7 @@ def test_shapes_of_the_state():
         ({"block": 3, "normalisation": "papr"}, r"normalisation of block-lrnn 'papr'. Did you mean 'paper'"),
         ({"block": 3, "transition": "tow-layer"}, r"transition of block-lrnn 'tow-layer'. Did you mean 'two-layer'"),
         ({"block": 3, "inputs": "lin"}, r"inputs of block-lrnn 'lin'"),
+        ({"block": 3, "inputs": "none", "learned_initial": False}, r"every state is 0\. Use learned_initial=True"),
         ({"block": 3, "readout": "lin"}, r"readout of block-lrnn 'lin'"),
         ({"blok": 3}, r"does not take these options"),
     ],

@@ -171,7 +171,7 @@ def test_a_word_is_asked_once_in_transformer_blocks_too(rows, monkeypatch):
         rows.clear()
 
 
-@pytest.mark.parametrize("variant", ["lengthwise", "paper", "official"])
+@pytest.mark.parametrize("variant", ["lengthwise", "paper", "official", "automaton"])
 def test_it_stacks(variant):
     """Values and gradients of a population are those of its members."""
     tagger = build("block-lrnn", vocab_size=5, num_outputs=3, width=8, block=4, layers=2, variant=variant)

@@ -39,7 +39,8 @@ class BlockLRNN(Mixer):
     narrower than the model; given neither, blocks are 8 wide.
 
     `transition` and `inputs` are networks, "linear" or "two-layer"; hidden layers are as wide as the transitions have
-    entries, h b b, and as the model. Linear inputs are B u_t, without a bias. `readout` "identity" needs h b = D.
+    entries, h b b, and as the model. Linear inputs are B u_t, without a bias; with `inputs` "none" v = 0, and the learned
+    x_0, which begins at random, is all there is to move. `readout` "identity" needs h b = D.
     """
 
     looks_up = True
@@ -51,7 +52,7 @@ class BlockLRNN(Mixer):
         blocks: int | None = None,
         block: int | None = None,
         transition: Kind = "two-layer",
-        inputs: Kind = "two-layer",
+        inputs: Kind | Literal["none"] = "two-layer",
         normalisation: Normalisation = "paper",
         p: float = 1.2,
         learned_initial: bool = True,
@@ -62,8 +63,15 @@ class BlockLRNN(Mixer):
         self.normalisation, self.p = normalisation, p
         self.bound = bounded(normalisation, p)
         self.transition = network("transition of block-lrnn", transition, width, h * b * b, h * b * b)
-        self.inputs = network("inputs of block-lrnn", inputs, width, width, h * b, bias=False)
-        self.initial = nn.Parameter(torch.zeros(h, b)) if learned_initial else None
+        self.inputs = (
+            None if inputs == "none" else network("inputs of block-lrnn", inputs, width, width, h * b, bias=False)
+        )
+        if self.inputs is None and not learned_initial:
+            raise Error(
+                "block-lrnn: without inputs and from x_0 = 0 every state is 0. Use learned_initial=True or other inputs."
+            )
+        first = torch.zeros(h, b) if inputs != "none" else torch.randn(h, b)
+        self.initial = nn.Parameter(first) if learned_initial else None
         self.readout = _readout(readout, width, h * b)
 
     def forward(
@@ -99,6 +107,8 @@ class BlockLRNN(Mixer):
         with torch.autocast(x.device.type, enabled=False):
             x = x.to(own)
             A = self.bound(self.transition(x).to(kind).unflatten(-1, (h, b, b)))
+            if self.inputs is None:
+                return A, A.new_zeros(*x.shape[:-1], h, b)
             return A, self.inputs(x).to(kind).unflatten(-1, (h, b))
 
     def _check_state(self, state: BlockState, B: int) -> None:

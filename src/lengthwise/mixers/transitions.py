@@ -9,11 +9,16 @@ of a block of M:
     paper:        a_j = m_j / max(1, ‖m_j‖_p)                          eq. 6: what is too long is shortened
     official:     a_j = n_j / max_i ‖n_i‖_p,  n_j = m_j - mean(m_j)    scaled up too; zeros stay zeros
     orthogonal:   A = H_1 … H_r,  H_j = I - 2 m_j m_jᵀ / ‖m_j‖²        r = b for even b, b - 1 for odd
+    one-hot:      a_j = e_i,  i = argmax m_j                           gradients are those of softmax(m_j)
     none:         A = M
 
 For p = 1 the first two never lengthen a vector in the 1-norm; for p > 1 a step may by b^(1-1/p). An orthogonal block
 keeps the 2-norm, so nothing fades and nothing grows. An even number of reflections reaches every rotation of b
 dimensions and nothing else: permutations and mirrors of b - 1 of them are among these, the last taking up the sign.
+
+A learned rotation is never quite the one that was meant, and T steps add up what it is off by. A block of one-hot
+columns is a function from b states to b states: products of these are such functions, exactly, however many. So with
+no inputs the state after any text is one of finitely many, and what is right at all of them is right at every length.
 
 Shapes: … any, b width of a block.
 """
@@ -31,7 +36,7 @@ from torch import Tensor, nn
 from ..errors import Error, UnknownName
 
 Kind = Literal["linear", "two-layer"]
-Normalisation = Literal["paper", "official", "orthogonal", "none"]
+Normalisation = Literal["paper", "official", "orthogonal", "one-hot", "none"]
 
 
 def network(what: str, kind: Kind, width: int, hidden: int, outputs: int, bias: bool = True) -> nn.Module:
@@ -54,6 +59,7 @@ def bounded(normalisation: Normalisation, p: float) -> Callable[[Tensor], Tensor
         "paper": partial(shortened, p=p),
         "official": partial(scaled, p=p),
         "orthogonal": rotation,
+        "one-hot": choice,
         "none": _unchanged,
     }
     if normalisation not in maps:
@@ -80,6 +86,14 @@ def rotation(M: Tensor) -> Tensor:
     U = N / torch.where(norms > 0, norms, 1.0)
     S = (U.mT @ U).triu(1) + I[: U.shape[-1], : U.shape[-1]] / 2
     return I - U @ torch.linalg.solve_triangular(S, U.mT, upper=True)
+
+
+def choice(M: Tensor) -> Tensor:
+    """Columns that are one-hot to the last bit, and to the backward pass a softmax."""
+    b = M.shape[-1]
+    H = (torch.arange(b, device=M.device)[:, None] == M.argmax(-2, keepdim=True)).to(M.dtype)
+    P = M.softmax(-2)
+    return H + (P - P.detach())
 
 
 def _unchanged(M: Tensor) -> Tensor:
