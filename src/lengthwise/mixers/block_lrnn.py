@@ -39,8 +39,8 @@ class BlockLRNN(Mixer):
     narrower than the model; given neither, blocks are 8 wide.
 
     `transition` and `inputs` are networks, "linear" or "two-layer"; hidden layers are as wide as the transitions have
-    entries, h b b, and as the model. Linear inputs are B u_t, without a bias; with `inputs` "none" v = 0, and the learned
-    x_0, which begins at random, is all there is to move. `readout` "identity" needs h b = D.
+    entries, h b b, and as the model. Linear inputs are B u_t, without a bias; with `inputs` "none" v = 0, and the
+    learned x_0, which begins at random, is all there is to move. `readout` "identity" needs h b = D.
     """
 
     looks_up = True
@@ -67,9 +67,7 @@ class BlockLRNN(Mixer):
             None if inputs == "none" else network("inputs of block-lrnn", inputs, width, width, h * b, bias=False)
         )
         if self.inputs is None and not learned_initial:
-            raise Error(
-                "block-lrnn: without inputs and from x_0 = 0 every state is 0. Use learned_initial=True or other inputs."
-            )
+            raise Error("block-lrnn: from x_0 = 0 and without inputs every state is 0. Use learned_initial=True.")
         first = torch.zeros(h, b) if inputs != "none" else torch.randn(h, b)
         self.initial = nn.Parameter(first) if learned_initial else None
         self.readout = _readout(readout, width, h * b)

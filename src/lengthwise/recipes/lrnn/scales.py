@@ -60,12 +60,19 @@ LAPTOP = [
     ),
     Rule("*", "block-lrnn", {"model.variant": "lengthwise"}),
     Rule("even-pairs", "*", {"training.steps": 1500}),
-    Rule("modular-arithmetic", "*", {"training.weight_decay": 0.0}),
-    # Whole expressions teach it nothing at first; one after another the shorter ones do.
+    # Whole expressions teach nothing at first; one after another the shorter ones do.
     Rule(
         "modular-arithmetic",
-        "block-lrnn",
-        {"training.steps": 4000, "training.lengths": (1, 39), "training.curriculum": "growing"},
+        "*",
+        {
+            "training.weight_decay": 0.0,
+            "training.steps": 1500,
+            "training.batch": 64,
+            "training.lengths": (1, 39),
+            "training.curriculum": "growing",
+            "training.grow_from": 5,
+            "training.grow_at": 0.97,
+        },
     ),
 ]
 
