@@ -12,7 +12,7 @@ True
 
 from . import commuting
 from .affine import FirstLayer
-from .block_lrnn import block_lrnn
+from .blocks import block_lrnn
 from .construction import regular_gpt, tagger
 from .lemma import lemma_1
 
