@@ -24,6 +24,7 @@ def by_hand(net):
     mixer, u = _heard(net, TASK.test_set(T, 2).tokens)
     u = u.detach().requires_grad_()
     A, v = mixer.transitions(u)
+    assert mixer.initial is not None
     x = mixer.initial.detach().expand(2, 1, 1)
     states = []
     for t in range(T):
@@ -31,7 +32,8 @@ def by_hand(net):
         x.retain_grad()
         states.append(x)
     states[-1].sum().backward()
-    norms = [[s.detach().norm(dim=(1, 2)), s.grad.norm(dim=(1, 2))] for s in states]
+    norms = [[x.norm(dim=(1, 2)) for x in (s.detach(), s.grad)] for s in states]
+    assert u.grad is not None
     return (*(torch.stack(each, 1) for each in zip(*norms, strict=True)), u.grad.norm(dim=-1))
 
 
@@ -40,7 +42,9 @@ def test_one_number_by_hand(settings):
     """With a state of one number each projection is exact."""
     net = tagger(blocks=1, block=1, transition="linear", **settings)
     if settings.get("layers"):
-        torch.nn.init.constant_([m for m in net.modules() if isinstance(m, BlockLRNN)][-1].initial, 0.5)
+        mixer = [m for m in net.modules() if isinstance(m, BlockLRNN)][-1]
+        assert mixer.initial is not None
+        torch.nn.init.constant_(mixer.initial, 0.5)
     states, by_state, by_input = (x.log().mean(0).exp() for x in by_hand(net))
     found = grown(net, TASK, T)
     assert found.lengths == places(T)
@@ -58,16 +62,18 @@ def test_reflections_neither_fade_nor_grow():
 def test_what_over_or_underflows_is_none():
     net = tagger(blocks=2, block=3, normalisation="none")
     mixer, _ = _heard(net, TASK.test_set(4, 2).tokens)
+    last = mixer.transition.get_submodule("2")
+    weight, bias = last.get_parameter("weight"), last.get_parameter("bias")
     with torch.no_grad():
-        mixer.transition[2].weight.mul_(100)
+        weight.mul_(100)
     grows = grown(net, TASK, 400)
     assert grows.states[0] is not None
     assert grows.states[-1] is None
     assert grows.by_state[0] is not None
     assert grows.by_state[-1] is None
     with torch.no_grad():
-        mixer.transition[2].weight.mul_(1e-4)
-        mixer.transition[2].bias.zero_()
+        weight.mul_(1e-4)
+        bias.zero_()
     fades = grown(net, TASK, 400)
     assert all(x is not None for x in fades.states)
     assert fades.by_state[-1] is None

@@ -108,7 +108,7 @@ def test_a_model_that_overflows_is_said_to(root, monkeypatch):
     def wild(run):
         tagger = lab.load_model(run)
         last = [m for name, m in tagger.named_modules() if name.endswith("transition.2")][-1]
-        torch.nn.init.constant_(last.bias, 1e4)
+        torch.nn.init.constant_(last.get_parameter("bias"), 1e4)
         return tagger
 
     monkeypatch.setattr(sums, "load_model", wild)
