@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
-from . import block_scan, chain, population, regular_gpt, sliding_dilated, tasks
+from . import block_lrnn, block_scan, chain, population, regular_gpt, sliding_dilated, tasks
 
 RESULTS = Path(__file__).parent / "results.md"
 BENCHES = {
@@ -27,6 +27,7 @@ BENCHES = {
     "regular_gpt": regular_gpt.tables,
     "chain": chain.tables,
     "block_scan": block_scan.tables,
+    "block_lrnn": block_lrnn.tables,
 }
 HEAD = (
     "# Benchmarks\n\nWritten by `make bench`. Timings on a shared machine are noisy; read the ratios, "

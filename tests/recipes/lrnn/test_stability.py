@@ -28,7 +28,7 @@ def test_what_is_asked():
     assert list(found["p"]) == ["1", "1.2", "2", "∞", "no bound"]
     assert list(found["block width"]) == ["1", "2", "4", "8", "16"]
     assert {c["model.block"] * c["model.blocks"] for c in found["block width"].values()} == {64}
-    assert list(found["normalisation"]) == ["paper", "official", "orthogonal", "none"]
+    assert list(found["normalisation"]) == ["paper", "official", "orthogonal", "none", "one-hot, no inputs"]
     assert list(found["layers"]) == ["1", "2", "3"]
 
 

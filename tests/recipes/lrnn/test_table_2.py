@@ -10,7 +10,7 @@ import pytest
 
 from lengthwise import lab
 from lengthwise.cli import main
-from lengthwise.recipes.lrnn.published import MODELS, TABLE_2
+from lengthwise.recipes.lrnn.published import MODELS, PUBLISHED, TABLE_2
 from lengthwise.recipes.lrnn.scales import RULES
 from lengthwise.recipes.lrnn.table_2 import TASKS, cell, checkpoints
 from lengthwise.recipes.regulargpt.scales import settings
@@ -56,7 +56,8 @@ def test_laptop_has_the_defaults_of_the_preset_and_three_seeds():
     for task, model in CELLS:
         experiments = cell("laptop", task, model)
         assert len(experiments) == 3
-        assert experiments[0].model.options.get("variant", "lengthwise") == "lengthwise"
+        expected = "automaton" if "automaton" in model else "lengthwise"
+        assert experiments[0].model.options.get("variant", "lengthwise") == expected
 
 
 def test_what_was_shrunk_names_no_published_rule():
@@ -93,10 +94,14 @@ def test_smoke_compares_what_the_runs_measured(data, root):
     runs = {run.experiment.hash: run for run in lab.load(root)}
     for (task, model), row in zip(CELLS, both["data"], strict=True):
         run, asked = runs[cell("smoke", task, model)[0].hash], TASKS[task]
-        beside = next(r for r in compared["data"] if r["row"] == asked.label)["cells"][model]
-        assert beside["measured"]["scores"] == [share(run, "last", asked.tested)]
-        assert beside["training_lengths"] == share(run, "last", asked.trained)
-        assert beside["published"]["mean"] == row["published"] == TABLE_2[task][MODELS.index(model)]
+        cells = next(r for r in compared["data"] if r["row"] == asked.label)["cells"]
+        if model in PUBLISHED:
+            beside = cells[model]
+            assert beside["measured"]["scores"] == [share(run, "last", asked.tested)]
+            assert beside["training_lengths"] == share(run, "last", asked.trained)
+            assert beside["published"]["mean"] == row["published"] == TABLE_2[task][PUBLISHED.index(model)]
+        else:
+            assert (model in cells, row["published"]) == (False, None)
         assert (row["row"], row["model"], row["seeds"]) == (asked.label, model, 1)
         for checkpoint in ("last", "best"):
             for n in (asked.trained, asked.tested):
@@ -104,7 +109,7 @@ def test_smoke_compares_what_the_runs_measured(data, root):
     assert [panel["title"] for panel in learning] == [f"Learning {asked.label}" for asked in TASKS.values()]
     last = runs[cell("smoke", *CELLS[-1])[0].hash]
     validated = [r["accuracy"] for r in last.metrics if r["kind"] == "validation"]
-    assert learning[-1]["data"]["series"]["liquid-s4"] == {"x": [2.0, 4.0], "y": validated}
+    assert learning[-1]["data"]["series"][MODELS[-1]] == {"x": [2.0, 4.0], "y": validated}
     assert changed["title"] == "What was shrunk at smoke scale"
 
 

@@ -36,7 +36,10 @@ def parts(scale: Scale) -> dict[str, dict[str, dict[str, Any]]]:
             "no bound": {"model.normalisation": "none"},
         },
         "block width": {str(b): {"model.block": b, "model.blocks": state // b} for b in widths},
-        "normalisation": {name: {"model.normalisation": name} for name in ("paper", "official", "orthogonal", "none")},
+        "normalisation": {
+            **{name: {"model.normalisation": name} for name in ("paper", "official", "orthogonal", "none")},
+            "one-hot, no inputs": {"model.normalisation": "one-hot", "model.inputs": "none"},
+        },
         "layers": {"1": {}, "2": {"model.layers": 2, **deep}, "3": {"model.layers": 3, **deep}},
     }
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-MODELS = ("block-lrnn", "s4", "s4d", "liquid-s4")
+PUBLISHED = ("block-lrnn", "s4", "s4d", "liquid-s4")
 """The columns of Table 2; the first is the paper's own."""
+MODELS = (*PUBLISHED, "block-lrnn automaton")
+"""What is run; the last is our own."""
 
 TABLE_2 = {
     "modular-sum": (1.00, 0.27, 0.27, 0.27),
     "even-pairs": (0.99, 0.81, 0.82, 0.72),
     "modular-arithmetic": (1.00, 0.27, 0.27, 0.27),
 }
-"""Accuracy at length 500 (499) after training at 40 (39), one number for each of `MODELS`."""
+"""Accuracy at length 500 (499) after training at 40 (39), one number for each of `PUBLISHED`."""

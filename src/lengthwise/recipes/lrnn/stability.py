@@ -28,6 +28,8 @@ DRIFT: dict[str, dict[str, Any]] = {
     "official": {"model.normalisation": "official"},
     "orthogonal": {"model.normalisation": "orthogonal"},
     "linear maps": {"model.transition": "linear", "model.inputs": "linear"},
+    "orthogonal, no inputs": {"model.normalisation": "orthogonal", "model.inputs": "none"},
+    "automaton": {"model.variant": "automaton", "model.normalisation": "one-hot"},
 }
 """Settings of each variant, as `bench --set` takes them: of the model or of its training."""
 LENGTHS: dict[Scale, tuple[int, ...]] = {

@@ -17,7 +17,7 @@ from ..base import Recipe, Scale
 from ..chacal.learning import curves
 from ..regulargpt.scales import settings
 from ..regulargpt.shrunk import shrunk
-from .published import MODELS, TABLE_2
+from .published import MODELS, PUBLISHED, TABLE_2
 from .scales import RULES
 
 
@@ -39,7 +39,7 @@ DESCRIPTION = (
     "Sum(5): digits, their sum modulo 5. EvenPair(5): is the last of five symbols the first? Mostly not, so always "
     "saying no is right in 80%. ModArith(5): digits joined by + − ·, the value modulo 5. Training asks every prefix "
     "that has an answer (of ModArith those that end in a digit), in strings of 40 tokens (39); the test asks the last "
-    "position of strings of 500 (499) alone."
+    "position of strings of 500 (499) alone. The automaton is no part of the paper: its blocks are functions on states."
 )
 NOTE = (
     "A published number is the best of all evaluations on the test strings during training, so it is selected on the "
@@ -74,7 +74,7 @@ def cell(scale: Scale, task: str, model: str) -> list[Experiment]:
     asked, given = TASKS[task], settings(RULES[scale], task, model)
     seeds, supervision = given.pop("seeds"), given.pop("task.supervision")
     made = tasks.get(task, **asked.params, supervision=supervision)
-    planned = plan(made, [model], seeds=seeds, test_lengths=[asked.trained, asked.tested], settings=given)
+    planned = plan(made, [model.split(" ")[0]], seeds=seeds, test_lengths=[asked.trained, asked.tested], settings=given)
     # A curriculum of shorter strings would have them tested too.
     return [replace(e, evaluation=replace(e.evaluation, lengths=(asked.trained, asked.tested))) for e in planned]
 
@@ -88,12 +88,12 @@ def compared(cells: Cells) -> Panel:
     for task, published in TABLE_2.items():
         row = {
             model: Cell.of(cells[task, model], Published(mean=number))
-            for model, number in zip(MODELS, published, strict=True)
+            for model, number in zip(PUBLISHED, published, strict=True)
             if (task, model) in cells
         }
         if row:
             rows.append(Row(TASKS[task].label, next(iter(row.values())).majority, row))
-    return comparison("Measured beside published", rows, MODELS, NOTE)
+    return comparison("Measured beside published", rows, PUBLISHED, NOTE)
 
 
 def checkpoints(cells: Cells) -> Panel:
@@ -108,7 +108,7 @@ def checkpoints(cells: Cells) -> Panel:
         }
         majority = {n: runs[0].result["baseline"][str(n)] for n in (asked.trained, asked.tested)}
         failed = found[f"last at {asked.trained}"].mean < LEARNED
-        published = TABLE_2[task][MODELS.index(model)]
+        published = TABLE_2[task][PUBLISHED.index(model)] if model in PUBLISHED else None
         data.append(
             {
                 "row": asked.label,
@@ -122,7 +122,7 @@ def checkpoints(cells: Cells) -> Panel:
         )
         spread = [_spread(s.max, s.mean, s.std) for s in found.values()]
         verdict = "fails already in training" if failed else "learned"
-        numbers = [percent(majority[asked.tested]), *spread, percent(published)]
+        numbers = [percent(majority[asked.tested]), *spread, "–" if published is None else percent(published)]
         rows.append([f"{asked.label}, {model}", *numbers, verdict])
     head = ["", "majority", "last, 40", "last, 500", "best, 40", "best, 500", "published", "at the training length"]
     return tabular("Both checkpoints, at the training length and beyond", _caption(cells), head, rows, data)
