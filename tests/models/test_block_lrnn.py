@@ -135,6 +135,13 @@ def test_the_first_layer_asks_once_a_word(form, options, rows, monkeypatch):
         torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
 
 
+def test_a_hook_before_the_layers_may_change_what_they_read():
+    model, tokens = make(), torch.randint(0, 5, (3, 13))
+    with model.depth.register_forward_pre_hook(lambda _, args: (args[0].flip(1), *args[1:])):
+        found = model(tokens).logits
+    torch.testing.assert_close(found, model(tokens.flip(1)).logits, rtol=1e-12, atol=1e-12)
+
+
 def test_where_tokens_are_not_all_the_first_layer_asks_every_one(rows):
     tokens = torch.randint(0, 5, (3, 13))
     make()(tokens[:1, :5])
