@@ -76,6 +76,16 @@ def test_a_table_is_gathered(T, B):
             compare(block_scan(*given, index=index, backend=backend), expected, leaves, bound)
 
 
+@pytest.mark.parametrize("backend", ["reference", *FORMS])
+@pytest.mark.parametrize("kind", [torch.uint8, torch.int8, torch.int16, torch.int32])
+def test_a_table_is_read_by_any_integers(kind, backend):
+    A, v, initial = inputs(B=3, V=3)
+    index = torch.tensor([[0, 1, 0], [1, 1, 0], [0, 0, 1]])  # as a mask of bytes it would pick rows instead
+    found = block_scan(A, v, initial, index=index.to(kind), backend=backend)
+    wanted = block_scan(A, v, initial, index=index, backend="reference")
+    torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
+
+
 def test_a_large_table():
     """Few tokens to a row: another way to sum its gradient."""
     leaves = inputs(3, 50, V=100)

@@ -53,6 +53,7 @@ def block_scan(
         raise UnknownName("backend", backend, {*BACKENDS, *IMPLEMENTATIONS})
     run = IMPLEMENTATIONS[backend] if backend in IMPLEMENTATIONS else choose(backend, OP, IMPLEMENTATIONS)
     check(A, v, initial, cu_seqlens, begins, restart, index)
+    index = None if index is None else index.long()  # bytes would be read as a mask
     with in_single(v):
         start, rows = starts(v, initial, cu_seqlens, begins, restart, index)
         states = run(A, v, start, rows, index)
