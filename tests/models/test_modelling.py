@@ -211,7 +211,7 @@ def test_dropout_acts_only_in_training():
         ({"mixer": {"heads": 2}}, Error, '"name"'),
         ({"mixer": {"name": "softmax", "head": 2}}, Error, "does not take"),
         ({"mixer": {"name": "softmax", "heads": 3}}, Error, "heads must divide the width, got 3 heads and width 64"),
-        ({"mixer": [{"name": "softmax"}]}, Error, "1 mixers for 5 layers"),
+        ({"mixer": [{"name": "softmax"}]}, Error, "mixer lists 1 for 5 layers"),
         ({"position": {"name": "sinusoid"}}, UnknownName, "sinusoidal"),
         ({"position": {"name": "transformer-xl"}, "mixer": {"name": "lstm"}}, Error, "takes no positions"),
         ({"depth": {"name": "adaptiv"}}, UnknownName, "adaptive"),
