@@ -90,7 +90,7 @@ def _table(scale: Scale, mine: Mapping[tuple[Form, str], list[Run]]) -> Panel:
     if scale != "paper":
         said = ", ".join(f"{form}: {_words(size)}" for form, size in SIZES[scale].items())
         caption += f" Shrunk here ({scale}): the stories ({said}), width, steps, batch and seeds."
-        caption += " Positions are sinusoidal, and ChaCAL sums its paths." if scale == "laptop" else ""
+        caption += " Positions are Transformer-XL's, and ChaCAL sums its paths." if scale == "laptop" else ""
     head = ["form, model", "size", "runs", "loss", "exact match, max / mean ± std", "time",
             "published loss, exact match, time", "training"]  # fmt: skip
     return tabular("Measured beside published", caption, head, rows, data)
