@@ -50,10 +50,15 @@ class Recurrent(Mixer):
 
     def _run(self, x, hidden: tuple[Tensor, ...] | None) -> tuple[Any, tuple[Tensor, ...]]:
         """torch's calling convention (a pair for the LSTM, else one tensor) made uniform."""
-        if hidden is None:
-            y, end = self.cell(x)
-        else:
-            y, end = self.cell(x, hidden if len(hidden) == 2 else hidden[0])
+        # Not every processor has a bf16 LSTM: under autocast the cell runs on the CPU in its own precision.
+        if torch.is_autocast_enabled("cpu"):
+            own = next(self.cell.parameters()).dtype
+            x, hidden = x.to(own), hidden and tuple(h.to(own) for h in hidden)
+        with torch.autocast("cpu", enabled=False):
+            if hidden is None:
+                y, end = self.cell(x)
+            else:
+                y, end = self.cell(x, hidden if len(hidden) == 2 else hidden[0])
         return y, end if isinstance(end, tuple) else (end,)
 
     def _by_sequence(self, x: Tensor, where: Where, state: RecurrentState | None) -> tuple[Tensor, RecurrentState]:
