@@ -236,6 +236,6 @@ def test_parts_that_are_none(parts, message):
 def test_labels_and_machines_that_cannot_be(monkeypatch):
     with pytest.raises(ShapeError, match="labels must be 2"):
         proof.block_lrnn(MACHINES["parity"](), [0])
-    monkeypatch.setattr(blocks, "memory_free", lambda device: 1000)
+    monkeypatch.setattr(blocks, "memory_free", lambda device: 100)
     with pytest.raises(Error, match=r"5 states make .* GiB of weights"):
         proof.block_lrnn(MACHINES["cycle-navigation"]())
