@@ -10,7 +10,8 @@ All are first compared with the oracle, then timed in turn, round by round; rati
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from statistics import median
 
 import torch
@@ -96,25 +97,27 @@ def table(threads: int) -> Table:
             return lambda: torch.autograd.grad(way(A, v), [A, v], slope)
 
         given = A.detach()
-        copying = lambda to=place, of=given: to.copy_(of)  # noqa: E731
-        rounds = in_turn([*(run(way) for way in named.values()), copying])
+        rounds = in_turn([*(run(way) for way in named.values()), partial(place.copy_, given)])
         mine, theirs, loop, chunked, *other, copy = zip(*rounds, strict=True)
         bound = [1.5 * c for c in copy]  # a copy reads once and writes once
         better = [min(x) for x in zip(loop, chunked, strict=True)]
-        ratio = lambda x, y: f"{median(a / b for a, b in zip(x, y, strict=True)):.2f}"  # noqa: E731
         found.add_row(
             f"{B:,}",
             f"{T:,}",
             f"{1e3 * median(mine):.1f}",
-            ratio(theirs, mine),
+            _ratio(theirs, mine),
             f"{faster:g}",
-            ratio(mine, better),
+            _ratio(mine, better),
             "1.2",
-            ratio(mine, bound),
+            _ratio(mine, bound),
             "–" if slower is None else f"{slower:g}",
-            ratio(other[0], mine) if other else "–",
+            _ratio(other[0], mine) if other else "–",
         )
     return found
+
+
+def _ratio(x: Sequence[float], y: Sequence[float]) -> str:
+    return f"{median(a / b for a, b in zip(x, y, strict=True)):.2f}"
 
 
 def tables() -> list[Table]:

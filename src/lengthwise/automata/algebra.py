@@ -109,14 +109,16 @@ def product(
     (True, False)
     """
     same_symbols(a, b)
-    pairs = None
-    if accept is not None:
-        in_a, in_b = a.accepts_state.tolist(), b.accepts_state.tolist()
-        pairs = lambda pair: accept(in_a[pair[0]], in_b[pair[1]])  # noqa: E731
+    in_both = None if accept is None else _accepting(a, b, accept)
     da, db = a.delta.tolist(), b.delta.tolist()
     return Semiautomaton.from_function(
-        lambda pair, s: (da[pair[0]][s], db[pair[1]][s]), (a.start, b.start), a.symbols, pairs, limit
+        lambda pair, s: (da[pair[0]][s], db[pair[1]][s]), (a.start, b.start), a.symbols, in_both, limit
     )
+
+
+def _accepting(a: Semiautomaton, b: Semiautomaton, accept: Callable[[bool, bool], bool]) -> Callable[..., bool]:
+    in_a, in_b = a.accepts_state.tolist(), b.accepts_state.tolist()
+    return lambda pair: accept(in_a[pair[0]], in_b[pair[1]])
 
 
 def minimise(machine: Semiautomaton, labels: Sequence[int] | np.ndarray | None = None) -> Semiautomaton:

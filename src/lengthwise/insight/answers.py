@@ -117,9 +117,8 @@ def answered(tagger: Tagger, task: Boxes, length: int, strings: int, seed: int =
 
 
 def counted(found: Judgement) -> Answers:
-    one = lambda right: Score(int(right), 1)  # noqa: E731
     boxes = [
-        (touched, one(right))
+        (touched, Score(int(right), 1))
         for row in zip(found.touched.tolist(), found.right.tolist(), found.asked.tolist(), strict=True)
         for touched, right, asked in zip(*row, strict=True)
         if asked
@@ -129,7 +128,7 @@ def counted(found: Judgement) -> Answers:
         Score(sum(exact), len(exact)),
         Score(sum(score.right for _, score in boxes), len(boxes)),
         _added(boxes),
-        _added(zip(found.depth.tolist(), map(one, exact), strict=True)),
+        _added((depth, Score(int(right), 1)) for depth, right in zip(found.depth.tolist(), exact, strict=True)),
     )
 
 

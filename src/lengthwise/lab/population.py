@@ -52,7 +52,9 @@ def losses(members: Sequence[Member], batches: Sequence[Batch]) -> tuple[Tensor,
     buffers = {name: torch.stack([m.buffers[name] for m in members]) for name in first.buffers}
 
     def one(parameters: dict[str, Tensor], buffers: dict[str, Tensor], *batch: Tensor) -> tuple[Tensor, Tensor]:
-        call = lambda tokens, last: functional_call(tagger, (parameters, buffers), (tokens,), {"last": last})  # noqa: E731
+        def call(tokens: Tensor, last: bool) -> Tensor:
+            return functional_call(tagger, (parameters, buffers), (tokens,), {"last": last})
+
         return judge(call, Batch(*batch))
 
     alike = task.align(batches)

@@ -5,6 +5,7 @@ Shapes: B batch, T tokens, D model width.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -91,26 +92,29 @@ class Where:
 
     def pick(self, index: Tensor | slice) -> Where:
         """The same facts about some of the tokens."""
-        take = lambda a: None if a is None else a[:, index]  # noqa: E731
-        return replace(self, positions=self.positions[:, index], segments=take(self.segments), valid=take(self.valid))
+        return self._changed(lambda a: a[:, index])
 
     def pick_rows(self, rows: Tensor) -> Where:
         """The same facts about some of the rows."""
-        take = lambda a: None if a is None else a[rows]  # noqa: E731
-        return replace(self, positions=self.positions[rows], segments=take(self.segments), valid=take(self.valid))
+        return self._changed(lambda a: a[rows])
 
     def then(self, new: Where) -> Where:
         """The facts about these tokens and the `new` ones after them, as a state keeps them of its keys."""
         if (self.segments is None) != (new.segments is None):
             raise ShapeError("Where: packed tokens can only go on from packed tokens; give both parts their segments.")
-        join = lambda a, b: None if a is None else torch.cat([a, b], 1)  # noqa: E731
-        old_valid, new_valid = self.valid, new.valid
-        if old_valid is not None or new_valid is not None:
-            old_valid = torch.ones_like(self.positions, dtype=torch.bool) if old_valid is None else old_valid
-            new_valid = torch.ones_like(new.positions, dtype=torch.bool) if new_valid is None else new_valid
+        marked = self.valid is not None or new.valid is not None
+        old, more = self.segments, new.segments
         return replace(
             new,
             positions=torch.cat([self.positions, new.positions], 1),
-            segments=join(self.segments, new.segments),
-            valid=join(old_valid, new_valid),
+            segments=None if old is None or more is None else torch.cat([old, more], 1),
+            valid=torch.cat([self._real(), new._real()], 1) if marked else None,
         )
+
+    def _changed(self, change: Callable[[Tensor], Tensor]) -> Where:
+        """`change` of everything that is (B, T)."""
+        segments, valid = (None if a is None else change(a) for a in (self.segments, self.valid))
+        return replace(self, positions=change(self.positions), segments=segments, valid=valid)
+
+    def _real(self) -> Tensor:
+        return torch.ones_like(self.positions, dtype=torch.bool) if self.valid is None else self.valid

@@ -88,7 +88,10 @@ def _stacks(tagger: Tagger) -> bool:
     if tokens is None:
         return False
     buffers = {name: b.clone() for name, b in tagger.named_buffers()}
-    run = lambda parameters: functional_call(tagger, (parameters, buffers), (tokens,))  # noqa: E731
+
+    def run(parameters: dict[str, Tensor]) -> Tensor:
+        return functional_call(tagger, (parameters, buffers), (tokens,))
+
     try:
         with torch.no_grad():
             mapped = vmap(run, randomness="error")(stacked)

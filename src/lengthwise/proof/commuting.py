@@ -103,7 +103,10 @@ def identity(model: nn.Module, s: Word, other: Word, prefixes: Sequence[Word]) -
 
 def _apart(pairs: list[tuple[Tensor, Tensor]]) -> float:
     """The largest relative distance within a pair; 0 for two zeros."""
-    size = lambda x: float(x.abs().max())  # noqa: E731
+
+    def size(x: Tensor) -> float:
+        return float(x.abs().max())
+
     return max((size(a - b) / max(size(a), size(b)) for a, b in pairs if size(a - b)), default=0.0)
 
 

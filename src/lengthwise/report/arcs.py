@@ -96,15 +96,15 @@ def listed(
     2 a    0 a    60.0%   yes   0 a
     """
     rows = [["word", "reads", "weight", *["true", "depends on"] * bool(truth)]]
-    name = lambda i: f"{i} {words[i]}"  # noqa: E731
+    names = [f"{i} {word}" for i, word in enumerate(words)]
     for i, start in (asked or {i: i for i in range(len(words))}).items():
         mine = {pair: w for pair, w in links.items() if pair[0] == i and pair[1] < start}
         if not mine:
             continue
         best = max(mine, key=lambda pair: mine[pair])
-        rows.append([name(i), name(best[1]), f"{percent(mine[best])}%"])
+        rows.append([names[i], names[best[1]], f"{percent(mine[best])}%"])
         if truth:
-            rows[-1] += ["yes" if best in right else "no", ", ".join(name(j) for k, j in sorted(truth) if k == i)]
+            rows[-1] += ["yes" if best in right else "no", ", ".join(names[j] for k, j in sorted(truth) if k == i)]
     widths = [max(5, *map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
 

@@ -94,11 +94,11 @@ def powers(a: Tensor, T: int) -> Tensor:
 
 def _real(w: Tensor, a_k: Tensor) -> Tensor:
     """Re Σ_n w a^k: (…,D,n) and (D,n,T) -> (…,D,T)."""
-    add = lambda w, a: torch.einsum("...dn,dnt->...dt", w, a)  # noqa: E731
-    return add(w.real, a_k.real) - add(w.imag, a_k.imag)
+    each = "...dn,dnt->...dt"
+    return torch.einsum(each, w.real, a_k.real) - torch.einsum(each, w.imag, a_k.imag)
 
 
 def _sum(w: Tensor, u: Tensor) -> Tensor:
     """Σ_t w u: (D,n,T) and (B,D,T) -> (B,D,n)."""
-    add = lambda w: torch.einsum("dnt,bdt->bdn", w, u)  # noqa: E731
-    return torch.complex(add(w.real), add(w.imag))
+    each = "dnt,bdt->bdn"
+    return torch.complex(torch.einsum(each, w.real, u), torch.einsum(each, w.imag, u))

@@ -49,8 +49,11 @@ def panels(found: Mapping[str, ByLength], about: str = "") -> list[Panel]:
 def by_operations(found: Mapping[str, ByLength], about: str = "", boxes: bool = False) -> Panel:
     """Whole answers, or single `boxes`, that are right, against the number of operations."""
     what = "single boxes" if boxes else "exact match"
-    share = lambda answers: (answers.boxes if boxes else answers.exact).share  # noqa: E731
     strings = next(iter(next(iter(found.values())).values())).exact.asked
+
+    def share(answers: Answers) -> float:
+        return (answers.boxes if boxes else answers.exact).share
+
     said = "boxes whose contents are right, in whatever order" if boxes else "answers that are right, word by word"
     return lines(
         f"Boxes{about}: {what}",

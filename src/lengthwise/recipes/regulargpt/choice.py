@@ -32,7 +32,10 @@ def choice(scale: Scale) -> Recipe:
 
     def panels(runs: list[Run]) -> list[Panel]:
         found = {run.experiment.hash: run for run in runs}
-        mine = lambda experiments: [found[e.hash] for e in experiments if e.hash in found]  # noqa: E731
+
+        def mine(experiments: list[Experiment]) -> list[Run]:
+            return [found[e.hash] for e in experiments if e.hash in found]
+
         rows, data = [], []
         for task in TASKS:
             for label, runs_of in [(f"chosen from 2–{LARGEST}", mine(chosen[task]))] + [
