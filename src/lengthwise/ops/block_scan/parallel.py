@@ -1,4 +1,4 @@
-"""The paper's parallel scans: log T rounds of composing transitions, differentiated by torch.
+"""Two parallel scans, Hillis and Steele's and Blelloch's: transitions are composed, and torch differentiates.
 
     (A', v') ∘ (A, v) = (A'A, A'v + v')         as one matrix of b + 1 columns:  A' [A | v] + [0 | v']
 
