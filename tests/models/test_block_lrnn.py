@@ -10,6 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from lengthwise.errors import Error, UnknownName
 from lengthwise.mixers import BlockLRNN
+from lengthwise.mixers.transitions import shortened
 from lengthwise.models import LengthwiseConfig, LengthwiseForCausalLM, build, presets
 from lengthwise.models.cache import LengthwiseCache
 from lengthwise.models.depth import Fixed
@@ -252,9 +253,9 @@ def test_a_vocabulary_of_one():
 
 def test_every_option_is_reachable_from_the_preset():
     model = make(blocks=3, block=2, p=1.0, transition="linear", inputs="linear", learned_initial=False, head="linear",
-                 readout="linear", residual="all", normalisation="none", layers=2, dropout=0.1)  # fmt: skip
+                 readout="linear", residual="all", normalisation="paper", layers=2, dropout=0.1)  # fmt: skip
     mixer = model.depth.layers[1].mixer
-    assert (mixer.shape, mixer.p, mixer.normalisation) == ((3, 2), 1.0, "none")
+    assert (mixer.shape, mixer.bound.func, mixer.bound.keywords) == ((3, 2), shortened, {"p": 1.0})
     assert mixer.initial is None
     assert model.hidden is None
     assert all(isinstance(m, torch.nn.Linear) for m in (mixer.transition, mixer.inputs, mixer.readout))

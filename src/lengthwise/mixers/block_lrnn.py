@@ -60,7 +60,6 @@ class BlockLRNN(Mixer):
     ):
         super().__init__()
         h, b = self.shape = _shape(width, blocks, block)
-        self.normalisation, self.p = normalisation, p
         self.bound = bounded(normalisation, p)
         self.transition = network("transition of block-lrnn", transition, width, h * b * b, h * b * b)
         self.inputs = (
