@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import combinations
 from math import pi
 
@@ -206,10 +207,26 @@ def test_refuses(name, options, kind, words):
         mixers.get(name, width=4, **options)
 
 
-def test_refuses_no_tokens_and_states_of_other_rows():
+def test_refuses_no_tokens():
     layer, x = make("s4"), torch.randn(2, 3, 3)
     with pytest.raises(Error, match="s4: there must be at least one token, got T = 0"):
         layer(x[:, :0], where=Where.of(x[:, :0]))
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("T", [1, 3])
+def test_refuses_states_of_other_rows_and_layers(name, T):
+    layer, x = make(name), torch.randn(2, T, 3)
     _, state = layer(x, where=Where.of(x))
-    with pytest.raises(ShapeError, match="batch must be that of the tokens, 1, got 2"):
-        layer(x[:1], where=Where.of(x[:1], past=3), state=state)
+    _, narrow = make(name, state=6)(x, where=Where.of(x))
+    _, other = make(name, width=1)(x[..., :1], where=Where.of(x))
+    shape = list(state.x.shape)
+    for wrong, tokens in ((state, x[:1]), (narrow, x), (other, x)):
+        if wrong.x.shape == (len(tokens), *shape[1:]):
+            continue  # one state for all channels, whatever their number
+        words = f"{layer.name}: x of the state must be {[len(tokens), *shape[1:]]}, got {list(wrong.x.shape)}. Go on"
+        with pytest.raises(ShapeError, match=re.escape(words)):
+            layer(tokens, where=Where.of(tokens, past=T), state=wrong)
+    wrong = state._replace(recent=x if state.recent is None else None)
+    with pytest.raises(ShapeError, match=f"{layer.name}: recent of the state must be"):
+        layer(x, where=Where.of(x, past=T), state=wrong)

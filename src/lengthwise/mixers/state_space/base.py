@@ -64,8 +64,6 @@ class StateSpace(Mixer):
     def forward(self, x: Tensor, *, where: Where, state: SpaceState | None = None) -> tuple[Tensor, SpaceState]:
         if x.shape[1] == 0:
             raise Error(f"{self.name}: there must be at least one token, got T = 0.")
-        if state is not None and state.x.shape[0] != x.shape[0]:
-            raise ShapeError(f"state: batch must be that of the tokens, {x.shape[0]}, got {state.x.shape[0]}.")
         with torch.autocast(x.device.type, enabled=False):
             u = x.to(self.kind)
             y, state = self.mix(u, where, state)
@@ -74,6 +72,15 @@ class StateSpace(Mixer):
 
     def mix(self, u: Tensor, where: Where, state: SpaceState | None) -> tuple[Tensor, SpaceState]:
         raise NotImplementedError
+
+    def _check_state(self, state: SpaceState, like: SpaceState) -> None:
+        wanted, found = ([None if part is None else list(part.shape) for part in s] for s in (like, state))
+        for part, must, has in zip(SpaceState._fields, wanted, found, strict=True):
+            if must != has:
+                raise ShapeError(
+                    f"{self.name}: {part} of the state must be {must}, got {has}. "
+                    "Go on with the rows and the layer it came from."
+                )
 
 
 class Convolutional(StateSpace):
@@ -101,6 +108,8 @@ class Convolutional(StateSpace):
 
     def mix(self, u: Tensor, where: Where, state: SpaceState | None) -> tuple[Tensor, SpaceState]:
         system = self.discretise()
+        if state is not None:
+            self._check_state(state, self.fresh(system, u))
         if not self.convolves or (state is not None and (u.shape[1] == 1 or not where.plain)):
             return self._by_steps(system, u, where, self.fresh(system, u) if state is None else state)
         if where.plain:

@@ -28,6 +28,8 @@ class Scanned(StateSpace):
 
     def mix(self, u: Tensor, where: Where, state: SpaceState | None) -> tuple[Tensor, SpaceState]:
         a, v = self.transitions(u)
+        if state is not None:
+            self._check_state(state, SpaceState(v[:, 0]))
         if where.segments is not None:
             a = torch.where((where.positions == 0)[..., None], 0, a)
         if where.valid is not None:
