@@ -143,6 +143,25 @@ def test_a_hook_before_the_layers_may_change_what_they_read():
     torch.testing.assert_close(found, model(tokens.flip(1)).logits, rtol=1e-12, atol=1e-12)
 
 
+def clipped(module, inner, outer):
+    """Of every token's gradient the sign alone: what a word's tokens say together would have another."""
+    return tuple(None if g is None else g.sign() for g in inner)
+
+
+@pytest.mark.parametrize("where", ["a network", "the depth", "everywhere"])
+def test_a_hook_on_the_way_back_sees_every_token(where, rows, monkeypatch):
+    model, tokens = make(), torch.randint(0, 5, (3, 13))
+    place = {"a network": model.depth.layers[0].mixer.inputs, "the depth": model.depth}.get(where)
+    add = torch.nn.modules.module.register_module_full_backward_hook
+    with add(clipped) if place is None else place.register_full_backward_hook(clipped):
+        found = gradients(model, model(tokens).logits)
+        assert rows == [39]
+        monkeypatch.setattr(Fixed, "looks_up", False)
+        wanted = gradients(model, model(tokens).logits)
+    for a, b in zip(found, wanted, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
+
+
 def test_where_tokens_are_not_all_the_first_layer_asks_every_one(rows):
     tokens = torch.randint(0, 5, (3, 13))
     make()(tokens[:1, :5])

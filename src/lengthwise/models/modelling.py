@@ -99,8 +99,10 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
         where = _where(input_ids, attention_mask, segment_ids, self.pad, cache)
         last = isinstance(logits_to_keep, int) and logits_to_keep == 1
         x = self._read(input_ids, where)
-        drawn = (self.training and self.config.dropout) or hooked(self.embedding) or self.depth._forward_pre_hooks
-        alone = not self.position.at_input and not drawn
+        drawn = self.training and self.config.dropout
+        # A table goes around what a hook at the door of the depth sees, or has changed, of x or of its gradient.
+        watched = hooked(self.embedding) or self.depth._forward_pre_hooks or self.depth._backward_hooks
+        alone = not self.position.at_input and not drawn and not watched
         x = self.depth(x, where, last, cache, Words(input_ids, self._table(input_ids)) if alone else None)
         if not last:
             x = x[..., -logits_to_keep:, :] if isinstance(logits_to_keep, int) else x[..., logits_to_keep, :]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 
@@ -22,5 +23,8 @@ class Words(NamedTuple):
 
 
 def hooked(module: nn.Module) -> bool:
-    """Whether anybody may want to see, or change, what passes a part of it."""
-    return any(m._forward_hooks or m._forward_pre_hooks for m in module.modules())
+    """Whether anybody may want to see, or change, what passes a part of it, forwards or backwards."""
+    if torch.nn.modules.module._has_any_global_hook():
+        return True
+    kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    return any(getattr(m, kind) for m in module.modules() for kind in kinds)
