@@ -33,6 +33,7 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
     config_class = LengthwiseConfig
     base_model_prefix = ""
     main_input_name = "input_ids"
+    _input_embed_layer = "embedding"
     _tied_weights_keys = {"head.weight": "embedding.weight"}  # noqa: RUF012
 
     def __init__(self, config: LengthwiseConfig):
@@ -53,6 +54,16 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
     def mixers(self) -> list[mixers.Mixer]:
         return [m for m in self.modules() if isinstance(m, mixers.Mixer)]
 
+    def get_output_embeddings(self) -> nn.Linear | None:
+        """The head, where it answers in words: a head of `num_outputs` stays as wide when the vocabulary grows."""
+        words = self.config.num_outputs is None or self.config.tie_word_embeddings
+        return self.head if words else None
+
+    def set_output_embeddings(self, new_embeddings: nn.Linear) -> None:
+        self.head = new_embeddings
+        if self.config.num_outputs is not None:
+            self.config.num_outputs = new_embeddings.out_features
+
     def _init_weights(self, module: nn.Module) -> None:
         """Every vector enters a map with unit variance and leaves it so; other modules have initialised themselves.
 
@@ -61,11 +72,10 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
         std = self.config.initializer_range
         if module is self and self.pad is not None:
             nn.init.normal_(self.pad)
-        elif module is self.embedding:
-            nn.init.normal_(self.embedding.weight, std=1 / self.config.embedding_scale if std is None else std)
-        elif isinstance(module, nn.Embedding) and std is not None:
-            # A table of positions, which is added to the embeddings and must not drown them.
-            nn.init.normal_(module.weight, std=std)
+        elif isinstance(module, nn.Embedding):
+            # A table of positions has a say of its own, but is added to the embeddings and must not drown them.
+            if std is not None or all(module is not part for part in self.position.modules()):
+                nn.init.normal_(module.weight, std=1 / self.config.embedding_scale if std is None else std)
         elif isinstance(module, nn.Linear):
             nn.init.normal_(module.weight, std=module.in_features**-0.5 if std is None else std)
             if module.bias is not None:
