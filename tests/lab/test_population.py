@@ -12,7 +12,11 @@ from lengthwise.lab.training import train
 CPU = torch.device("cpu")
 
 
-def grid(model, **training):
+LRNN = [("block-lrnn", {"model.variant": v}) for v in ("lengthwise", "paper", "official", "automaton")]
+SPACES = [("s4d", {"model.state": 8}), ("lru", {"model.state": 8})]
+
+
+def grid(model, options=None, **training):
     settings = {
         "training.steps": 50,
         "training.batch": 8,
@@ -22,8 +26,9 @@ def grid(model, **training):
         "training.warmup": 5,
         "evaluation.samples": 4,
         "model.width": 16,
-        **({"model.heads": 2} if model != "lstm" else {}),
+        **({"model.heads": 2} if model in ("regular-gpt", "transformer") else {}),
         **({"model.layers": 2} if model == "transformer" else {}),
+        **(options or {}),
         **{f"training.{name}": value for name, value in training.items()},
     }
     rates = [1e-3, 3e-3]
@@ -35,7 +40,15 @@ def grid(model, **training):
 @pytest.mark.parametrize("model", ["regular-gpt", "transformer"])
 @pytest.mark.parametrize("weight_decay", [0.0, 0.1])
 def test_together_is_alone(model, weight_decay):
-    experiments = grid(model, weight_decay=weight_decay, optimizer="adamw")
+    same(grid(model, weight_decay=weight_decay, optimizer="adamw"))
+
+
+@pytest.mark.parametrize(("model", "options"), LRNN + SPACES, ids=str)
+def test_together_is_alone_in_recurrences_too(model, options):
+    same(grid(model, options, steps=20, validate_every=10))
+
+
+def same(experiments):
     together = [Member(experiment, CPU) for experiment in experiments]
     alone = [Member(experiment, CPU) for experiment in experiments]
     assert stacks(together[0])

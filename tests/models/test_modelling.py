@@ -24,6 +24,7 @@ SMALL = {
     "rnn": lambda **k: presets.rnn(5, width=16, **k),
     "lstm": lambda **k: presets.lstm(5, width=16, **k),
     "gru": lambda **k: presets.gru(5, width=16, **k),
+    "block-lrnn": lambda **k: presets.block_lrnn(5, width=16, block=4, layers=2, **k),
 }
 ATTENTIVE = ["regular-gpt", "transformer", "transformer learned", "transformer-xl"]
 
@@ -70,7 +71,7 @@ def test_a_fresh_process_loads_the_same_bits(tmp_path):
     assert run.stdout.strip() == "all the same", run.stderr[-2000:]
 
 
-@pytest.mark.parametrize("name", ["regular-gpt", "transformer-xl", "lstm"])
+@pytest.mark.parametrize("name", ["regular-gpt", "transformer-xl", "lstm", "block-lrnn"])
 def test_generate_is_the_argmax_loop(name):
     model = make(name)
     rows = [torch.randint(0, 5, (n,)) for n in (3, 6)]

@@ -133,6 +133,15 @@ def test_bfloat16_is_summed_in_single(backend, T):
     compare(found, block_scan(*(x.double() for x in single), backend="reference"), single, 2e-5)
 
 
+@pytest.mark.parametrize("backend", FORMS)
+def test_float16_packed(backend):
+    A, v, initial = leaves = inputs(1, 40, dtype=torch.float16)
+    packed = {"cu_seqlens": torch.tensor([0, 7, 7, 30, 40])}
+    found = block_scan(A, v, initial, **packed, backend=backend)
+    assert {x.dtype for x in found} == {torch.float16}
+    compare(found, block_scan(*(x.double() for x in leaves), **packed, backend="reference"), leaves, 2e-3)
+
+
 @pytest.mark.parametrize("backend", ["reference", *FORMS])
 @pytest.mark.parametrize("restarts", [False, True])
 def test_a_sequence_begins(backend, restarts):
