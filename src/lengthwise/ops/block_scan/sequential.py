@@ -10,7 +10,7 @@ Shapes: as in `steps.py`; x, v, g and λ are (C,N,b,1), a state (N,b,1).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
@@ -45,43 +45,34 @@ def begins_of(rows: Tensor | None, start: Tensor, part: Part) -> Begins:
 
 def forward(steps: Steps, x: Tensor, before: Tensor, begins: Begins) -> None:
     """x holds v and is made the states; before is the state each row goes on from."""
-    for (t, add), x_t in zip(_adding(steps, transposed=False), x.unbind(0), strict=True):
+    add, given = steps.forward()
+    for t, (x_t, M) in enumerate(zip(x.unbind(0), given, strict=True)):
         if t in begins:
             before = torch.where(*begins[t], before)
-        before = add(x_t, before)
+        before = add(x_t, M, before)
 
 
 def backward(steps: Steps, g: Tensor, begins: Begins) -> Tensor:
     """g is made λ. Returned is what the state before the first step gets."""
+    add, given = steps.adjoint()
     first = torch.zeros_like(g[0])
-    into = (first, *g.unbind(0))
-    for t, add in _adding(steps, transposed=True):
-        of = into[t + 1]
-        add(into[t], of.masked_fill(begins[t].here, 0.0) if t in begins else of)
+    *into, of = first, *g.unbind(0)
+    for t, M in zip(reversed(range(len(g))), given, strict=True):
+        if t in begins:
+            of = of.masked_fill(begins[t].here, 0.0)
+        of = add(into[t], M, of)
     return first
 
 
 def outcome(steps: Steps, g: Tensor, begins: Begins) -> Tensor:
     """What `backward` returns, g left as it is."""
+    add, given = steps.adjoint()
     of = g[-1]
-    for t, add in _adding(steps, transposed=True):
-        into = g[t - 1].clone() if t else torch.zeros_like(of)
-        add(into, of.masked_fill(begins[t].here, 0.0) if t in begins else of)
-        of = into
+    for t, M in zip(reversed(range(len(g))), given, strict=True):
+        if t in begins:
+            of = of.masked_fill(begins[t].here, 0.0)
+        of = add(g[t - 1].clone() if t else torch.zeros_like(of), M, of)
     return of
-
-
-def _adding(steps: Steps, *, transposed: bool) -> Iterator[tuple[int, Callable[[Tensor, Tensor], Tensor]]]:
-    """t, and what adds A_t y to x; or, from the last t on, what adds A_t^T y."""
-    order, sums = range(steps.length), steps.sums(transposed=transposed)
-    order = reversed(order) if transposed else order
-    if sums is not None:
-        for t in order:
-            yield t, lambda x, y, t=t: x.add_(sums(t, y))
-        return
-    for t, A_t in zip(order, reversed(steps) if transposed else steps, strict=True):
-        M = A_t.mT if transposed else A_t
-        yield t, lambda x, y, M=M: x.baddbmm_(M, y)
 
 
 def products(steps: Steps, v: Tensor, begins: Begins) -> tuple[Tensor, Tensor]:
@@ -89,7 +80,7 @@ def products(steps: Steps, v: Tensor, begins: Begins) -> tuple[Tensor, Tensor]:
     N, b = steps.N, steps.width
     both = torch.eye(b, b + 1, dtype=v.dtype, device=v.device).repeat(N, 1, 1)
     other = torch.empty_like(both)
-    for t, A_t in enumerate(steps):
+    for t, A_t in enumerate(steps.blocks()):
         if t in begins:
             here, start = begins[t]
             both = torch.where(here, torch.cat([start.new_zeros(N, b, b), start], -1), both)

@@ -1,7 +1,7 @@
 """The transitions as the loops take them: token by token, the blocks of all rows side by side.
 
 A step works on N = B K h blocks. Those of one token lie together but those of rows apart, so A is copied a few tokens
-at a time into a tile that stays in the cache; a table is gathered in the same way. Products with A^T, whose rows are
+at a time into one tile, used again and again; a table is gathered in the same way. Products with A^T, whose rows are
 what is summed, need no tile: `embedding_bag` reads rows where they lie. Of a table that is turned so are those with A.
 
 Shapes: K chunks to a row of the batch, side by side, C tokens each (1 and T where nothing is cut), N = B K h.
@@ -9,14 +9,14 @@ Shapes: K chunks to a row of the batch, side by side, C tokens each (1 and T whe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-FITS, FITS_GPU = 2**16, 2**24
-"""Numbers to a tile: on a CPU it stays in the second cache; on a GPU fewer launches count."""
+FITS, FITS_GPU = 2**18, 2**24
+"""Numbers to a tile: on a CPU it stays in a cache, and a copy is long enough; on a GPU fewer launches count."""
 BAGS = 64
 """From so many blocks on sums of rows beat small products: 19 against 78 ns a block of 8×8 (1,024 of them)."""
 
@@ -34,57 +34,73 @@ class Part(NamedTuple):
         return x.unflatten(1, (self.chunks, self.length)).movedim(2, 0)
 
 
+Add = Callable[[Tensor, Any, Tensor], Tensor]
+"""(x, M, y) -> x, to which A_t y or A_t^T y is added; M is what that needs of step t."""
+
+
 class Steps:
     def __init__(self, A: Tensor, index: Tensor | None, kind: torch.dtype, part: Part):
         """A (B,T,h,b,b), or with index (B,T) a table (V,h,b,b)."""
-        self.A, self.part, self.kind = A, part, kind
+        # For what requires a gradient embedding_bag would also note which row went where.
+        self.A, self.part, self.kind = A.detach(), part, kind
         self.tokens = None if index is None else part.take(index).flatten(1)
         B = A.shape[0] if index is None else index.shape[0]
         self.length, self.width, self.token = part.length, A.shape[-1], A.shape[-3] * A.shape[-1]
         self.N = B * part.chunks * A.shape[-3]
         fits = FITS if A.device.type == "cpu" else FITS_GPU
-        self.tile = max(1, fits // (self.N * self.width**2))
+        self.tile = min(self.length, max(1, fits // (self.N * self.width**2)))
         plain = A.device.type == "cpu" and A.dtype == kind == torch.float32 and A.is_contiguous()
-        self.bags = plain and self.N >= BAGS
+        self.bags = plain and self.N >= BAGS and A.numel() < 2**31
 
-    def __iter__(self) -> Iterator[Tensor]:
-        """A_t (N,b,b) of every step."""
-        for a in range(0, self.length, self.tile):
-            yield from self._blocks(a, min(a + self.tile, self.length)).unbind(0)
+    def forward(self) -> tuple[Add, Iterator[Any]]:
+        """How A_t y is added, and what of every step."""
+        if self.bags and self.tokens is not None:
+            return _add_sums, self._rows(self.A.mT.contiguous(), back=False)
+        return Tensor.baddbmm_, self.blocks()
 
-    def __reversed__(self) -> Iterator[Tensor]:
-        for a in reversed(range(0, self.length, self.tile)):
-            yield from reversed(self._blocks(a, min(a + self.tile, self.length)).unbind(0))
+    def adjoint(self) -> tuple[Add, Iterator[Any]]:
+        """How A_t^T y is added, and what of every step, from the last on."""
+        if self.bags:
+            return _add_sums, self._rows(self.A, back=True)
+        return Tensor.baddbmm_, (A_t.mT for A_t in self.blocks(back=True))
 
-    def _blocks(self, a: int, z: int) -> Tensor:
+    def blocks(self, *, back: bool = False) -> Iterator[Tensor]:
+        """A_t (N,b,b) of every step, each only until the next is asked for."""
+        place = self.A.new_empty(self.tile, self.N, self.width, self.width, dtype=self.kind)
+        A = self.part.take(self.A) if self.tokens is None else self.A.flatten(1)
+        for a, z in self._spans(self.tile, back):
+            found = A[a:z] if self.tokens is None else A.index_select(0, self.tokens[a:z].flatten())
+            if found.dtype != self.kind or not found.is_contiguous():
+                found = place[: z - a].view(found.shape).copy_(found)
+            yield from _ordered(found.view(z - a, *place.shape[1:]), back)
+
+    def _rows(self, A: Tensor, *, back: bool) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """For `_add_sums`, the rows of A where they lie."""
+        rows, within = A.view(-1, self.width), torch.arange(self.token, dtype=torch.int32)
+        bounds = torch.arange(0, self.N * self.width, self.width, dtype=torch.int32)
         if self.tokens is None:
-            found = self.part.take(self.A)[a:z]
-            found = found.to(self.kind, memory_format=torch.contiguous_format)
-        else:
-            found = self.A.flatten(1).index_select(0, self.tokens[a:z].flatten()).to(self.kind)
-        return found.reshape(z - a, self.N, self.width, self.width)
+            B, T = A.shape[:2]
+            begin = torch.arange(0, B * T, T)[:, None] + torch.arange(self.part.chunks) * self.length
+            at = torch.add(within, begin.int().unsqueeze(-1), alpha=self.token).flatten()
+            for t in reversed(range(self.part.first, self.part.first + self.length)):
+                yield rows[t * self.token :], at, bounds
+            return
+        tokens = self.tokens.int().unsqueeze(-1)
+        for a, z in self._spans(max(1, FITS // len(bounds)), back):
+            for at in _ordered(torch.add(within, tokens[a:z], alpha=self.token).flatten(1), back):
+                yield rows, at, bounds
 
-    def sums(self, *, transposed: bool) -> RowSums | None:
-        """(t, x) -> A_t x, or A_t^T x, by sums of rows, where that is the fast way."""
-        if not self.bags or (self.tokens is None and not transposed):
-            return None
-        return RowSums(self, self.A if transposed else self.A.mT.contiguous())
+    def _spans(self, size: int, back: bool) -> Iterator[tuple[int, int]]:
+        starts = range(0, self.length, size)
+        return ((a, min(a + size, self.length)) for a in (reversed(starts) if back else starts))
 
 
-class RowSums:
-    """y_n = Σ_i x_ni a_ni, a_ni the i-th row of the n-th block of a step."""
+def _ordered(x: Tensor, back: bool) -> Iterator[Tensor]:
+    each = x.unbind(0)
+    return reversed(each) if back else iter(each)
 
-    def __init__(self, steps: Steps, A: Tensor):
-        self.rows, self.tokens, self.token = A.view(-1, steps.width), steps.tokens, steps.token
-        self.first, self.within = steps.part.first, torch.arange(steps.token)
-        if steps.tokens is None:
-            begin = torch.arange(A.shape[0])[:, None] * A.shape[1] + torch.arange(steps.part.chunks) * steps.length
-            self.within = (begin.view(-1, 1) * self.token + self.within).view(-1)
-        self.bounds = torch.arange(0, steps.N * steps.width, steps.width)
 
-    def __call__(self, t: int, x: Tensor) -> Tensor:
-        if self.tokens is None:
-            rows, at = self.rows[(self.first + t) * self.token :], self.within
-        else:
-            rows, at = self.rows, (self.tokens[t, :, None] * self.token + self.within).view(-1)
-        return torch.embedding_bag(rows, at, self.bounds, False, 0, False, x.reshape(-1))[0].unsqueeze(-1)
+def _add_sums(x: Tensor, M: tuple[Tensor, Tensor, Tensor], y: Tensor) -> Tensor:
+    """y_n = Σ_i y_ni a_ni, of `rows` those `at` these places, the first of every block in `bounds`."""
+    rows, at, bounds = M
+    return x.add_(torch.embedding_bag(rows, at, bounds, False, 0, False, y.reshape(-1))[0].unsqueeze(-1))
