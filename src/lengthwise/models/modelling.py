@@ -126,7 +126,7 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
         return CausalLMOutputWithPast(loss=loss, logits=logits, past_key_values=cache)
 
     def _read(self, input_ids: Tensor, where: Where) -> Tensor:
-        x = self.embedding(input_ids) * self.config.embedding_scale
+        x = self._scaled(self.embedding(input_ids))
         p = self.position.embed(where.positions)
         x = x if p is None else x + p.to(x.dtype)
         return F.dropout(x, self.config.dropout, self.training)
@@ -136,7 +136,11 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
         V = self.embedding.num_embeddings
         if not self.depth.looks_up or input_ids.numel() <= V:
             return None
-        return self.embedding(torch.arange(V, device=input_ids.device)) * self.config.embedding_scale
+        return self._scaled(self.embedding(torch.arange(V, device=input_ids.device)))
+
+    def _scaled(self, x: Tensor) -> Tensor:
+        scale = self.config.embedding_scale
+        return x if scale == 1 else x * scale
 
     def _loss(self, logits: Tensor, labels: Tensor, where: Where) -> Tensor:
         targets = labels[:, 1:]

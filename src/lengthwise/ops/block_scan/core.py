@@ -29,8 +29,11 @@ def states_of(A, v, start, rows, index, chunks: int) -> tuple[Tensor, Tensor]:
     x = start.flatten(0, 1).unsqueeze(-1) if rows is None else start.new_zeros(B * h, b, 1)
     for part in parts(T, chunks):
         steps, begins = Steps(A, index, kind, part), begins_of(rows, start, part)
-        inputs = part.take(v) if steps.tokens is None else v[steps.tokens]
-        out = inputs.to(kind, copy=True, memory_format=torch.contiguous_format).view(part.length, steps.N, b, 1)
+        if steps.tokens is None:
+            out = part.take(v).to(kind, copy=True, memory_format=torch.contiguous_format)
+        else:
+            out = v.index_select(0, steps.tokens.flatten()).to(kind)
+        out = out.view(part.length, steps.N, b, 1)
         if part.chunks == 1:
             sequential.forward(steps, out, x, begins)
         else:

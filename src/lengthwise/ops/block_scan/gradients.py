@@ -46,7 +46,7 @@ def of_table(lam: Tensor, x: Tensor, index: Tensor, V: int) -> Tensor:
             found.index_add_(0, at, y.unsqueeze(-1) * z.unsqueeze(-2))
         return found
     order = index.argsort()
-    parts = (part.split(counts.tolist()) for part in (lam[order], x[order]))
+    parts = (part.index_select(0, order).split(counts.tolist()) for part in (lam, x))
     for out, y, z in zip(found, *parts, strict=True):
         if len(y):
             torch.bmm(y.permute(1, 2, 0), z.transpose(0, 1), out=out)

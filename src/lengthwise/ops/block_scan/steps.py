@@ -43,7 +43,7 @@ class Steps:
         """A (B,T,h,b,b), or with index (B,T) a table (V,h,b,b)."""
         # For what requires a gradient embedding_bag would also note which row went where.
         self.A, self.part, self.kind = A.detach(), part, kind
-        self.tokens = None if index is None else part.take(index).flatten(1)
+        self.tokens = None if index is None else part.take(index).flatten(1).contiguous()
         B = A.shape[0] if index is None else index.shape[0]
         self.length, self.width, self.token = part.length, A.shape[-1], A.shape[-3] * A.shape[-1]
         self.N = B * part.chunks * A.shape[-3]
