@@ -19,11 +19,12 @@ from .core import gradients_of, states_of
 from .inputs import OP
 from .stacked import folded
 
-LONG, NARROW, WIDEST = 2000, 256, 2**18
-"""Chunks pay from so many tokens on, up to so many numbers in the state of the whole batch. Forward and backward, one
-thread, CPU ms without and with, b = 8, T = 4,000: 58 and 36 for B h b = 64, 91 and 74 for 128, 122 and 102 for 256; at
-T = 1,000 14 and 17 for 64. b = 4: 251 and 126 for 256, but 127 and 139 for 512 (T = 2,000); b = 2: 111 and 65 for 256,
-but 190 and 193 for 1,024. A step then has WIDEST numbers at most."""
+SHORT, LONG, NARROW, WIDEST = 700, 2000, 256, 2**18
+"""Chunks pay up to NARROW numbers in the state of the whole batch; there from LONG tokens on, and from fewer the fewer
+these are. Forward and backward, one thread, CPU ms without and with, b = 8: B h b = 64: 11 and 9 for T = 700, 13 and 9
+for 1,000, 77 and 34 for 4,000; 128: 18 and 15, 89 and 52; 256: 31 and 35 for 1,000, 60 and 60 for 2,000, 98 and 92 for
+4,000. T = 2,000, b = 4: 96 and 68 for 256, but 78 and 102 for 512; b = 2: 84 and 50 for 256, but 150 and 178 for 1,024.
+A step then has WIDEST numbers at most."""
 
 
 def fast(
@@ -39,7 +40,8 @@ def chosen(v: Tensor, index: Tensor | None) -> int:
     """K: about √(8T), for there are two loops over K and four over T/K, while a step's blocks fit into a cache."""
     B, T = (v if index is None else index).shape[:2]
     h, b = v.shape[-2:]
-    if T < LONG or B * h * b > NARROW:
+    wide = B * h * b / NARROW
+    if wide > 1 or max(SHORT, wide * LONG) > T:
         return 1
     return max(1, min(math.isqrt(8 * T), WIDEST // (B * h * b * b)))
 
