@@ -53,29 +53,6 @@ def test_at_p_of_one_no_vector_grows(M):
         assert (norms(A @ x, 1) <= norms(x, 1) * (1 + 1e-12)).all()
 
 
-def test_soft_columns_become_one_hot_at_their_step():
-    torch.manual_seed(0)
-    x = torch.randn(2, 7, 8)
-    mixer = mixers.get("block-lrnn", width=8, block=4, normalisation="one-hot", inputs="none", soft=3)
-    M = mixer.transition(x).unflatten(-1, (2, 4, 4))
-    for step, wanted in [(0, M.softmax(-2)), (2, M.softmax(-2)), (3, bounded("one-hot", 1.2)(M)), (9, None)]:
-        mixers.begin_step(torch.nn.Sequential(mixer), step)
-        A, _ = mixer.transitions(x)
-        if wanted is not None:
-            torch.testing.assert_close(A, wanted)
-        if step >= 3:
-            assert A.unique().tolist() == [0, 1]
-    again = mixers.get("block-lrnn", width=8, block=4, normalisation="one-hot", inputs="none", soft=3)
-    again.load_state_dict(mixer.state_dict())
-    assert again.transitions(x)[0].unique().tolist() == [0, 1]
-
-
-@pytest.mark.parametrize(("normalisation", "soft"), [("paper", 3), ("one-hot", -1)])
-def test_only_one_hot_columns_are_soft_for_a_while(normalisation, soft):
-    with pytest.raises(Error, match="soft is the number of training steps"):
-        mixers.get("block-lrnn", width=8, normalisation=normalisation, soft=soft)
-
-
 @settings(deadline=None, max_examples=50)
 @given(blocks())
 def test_one_hot_columns_are_exact_and_learn_as_a_softmax_does(M):

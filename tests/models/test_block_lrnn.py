@@ -316,11 +316,3 @@ def test_it_learns():
         optimizer.step()
     tokens = torch.randint(0, 2, (64, 12))
     assert (tagger(tokens).argmax(-1) == tokens.cumsum(1) % 2).float().mean() > 0.99
-
-
-def test_layers_are_soft_for_as_long_as_each_is_told():
-    config = presets.block_lrnn(5, variant="automaton", layers=3, soft=[0, 20, 30])
-    assert [mixer["soft"] for mixer in config.mixer] == [0, 20, 30]
-    assert [mixer["soft"] for mixer in presets.block_lrnn(5, variant="automaton", layers=2, soft=7).mixer] == [7, 7]
-    with pytest.raises(Error, match="one for each of 3 layers"):
-        presets.block_lrnn(5, variant="automaton", layers=3, soft=[0, 20])

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from .. import models, tasks
 from ..errors import Error, RecordError
-from ..mixers import begin_step
 from ..seeds import derive, generator
 from ..tasks.base import Batch
 from .curriculum import curriculum
@@ -97,9 +96,6 @@ class Member:
     def done(self) -> bool:
         patience = self.training.patience
         return self.step >= self.training.steps or (patience is not None and self.stale >= patience)
-
-    def begin(self) -> None:
-        begin_step(self.tagger, self.step)
 
     def batch(self) -> Batch:
         """The training batch of the next step, on the CPU."""

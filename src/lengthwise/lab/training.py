@@ -95,8 +95,6 @@ def _step(now: list[tuple[Member, RunDirectory | None]], advance: Advance | None
     members = [member for member, _ in now]
     first = members[0]
     batches = [member.batch() for member in members]
-    for member in members:
-        member.begin()
     # Not the number of tokens, which a length need not fix.
     length = first.curriculum.length(first.step)
     torch.manual_seed(derive("noise", first.experiment.seed, first.step))

@@ -15,7 +15,7 @@ from functools import partial
 
 from ..errors import Error, UnknownName
 from ..positions import Position
-from .base import KeyValues, Mixer, begin_step
+from .base import KeyValues, Mixer
 from .block_lrnn import BlockLRNN, BlockState
 from .chain import Chain
 from .recurrent import Recurrent, RecurrentState
@@ -70,6 +70,5 @@ __all__ = [
     "Softmax",
     "SpaceState",
     "Where",
-    "begin_step",
     "get",
 ]

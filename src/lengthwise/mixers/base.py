@@ -34,19 +34,9 @@ class Mixer(nn.Module):
     def forward(self, x: Tensor, *, where: Where, state: Any = None) -> tuple[Tensor, Any]:
         raise NotImplementedError
 
-    def begin_step(self, step: int) -> None:
-        """Called before training step `step`, the first being 0, of a mixer that is not the same in all of them."""
-
     def at(self, x: Tensor, *, where: Where, stride: int) -> Tensor:
         """`y` at every stride-th token alone, counted from the end; a mixer may know a shorter way than this one."""
         return self(x, where=where)[0][:, from_end(x.shape[1], stride)]
-
-
-def begin_step(model: nn.Module, step: int) -> None:
-    """Tell the mixers of a model which training step comes; the lab does, a training loop of your own has to."""
-    for module in model.modules():
-        if isinstance(module, Mixer):
-            module.begin_step(step)
 
 
 def from_end(T: int, stride: int) -> slice:

@@ -41,13 +41,9 @@ class BlockLRNN(Mixer):
     `transition` and `inputs` are networks, "linear" or "two-layer"; hidden layers are as wide as the transitions have
     entries, h b b, and as the model. Linear inputs are B u_t, without a bias; with `inputs` "none" v = 0, and the
     learned x_0, which begins at random, is all there is to move. `readout` "identity" needs h b = D.
-
-    `soft`: columns that are to be one-hot are softmaxes until so many training steps (`mixers.begin_step`). In a stack,
-    upper layers learn nothing from functions which change by leaps: let them be soft, and choose from the first on up.
     """
 
     looks_up = True
-    chooses: Tensor
 
     def __init__(
         self,
@@ -61,19 +57,10 @@ class BlockLRNN(Mixer):
         p: float = 1.2,
         learned_initial: bool = True,
         readout: Literal["linear", "identity"] = "linear",
-        soft: int = 0,
     ):
         super().__init__()
         h, b = self.shape = _shape(width, blocks, block)
-        self.bound, self.soft = bounded(normalisation, p), soft
-        if soft:
-            if normalisation != "one-hot" or soft < 0:
-                raise Error(
-                    f"block-lrnn: soft is the number of training steps before columns are one-hot, got {soft} and "
-                    f"normalisation {normalisation!r}. Use normalisation='one-hot' and 0 or more."
-                )
-            self.softened = bounded("softmax", p)
-            self.register_buffer("chooses", torch.tensor(False))
+        self.bound = bounded(normalisation, p)
         self.transition = network("transition of block-lrnn", transition, width, h * b * b, h * b * b)
         self.inputs = (
             None if inputs == "none" else network("inputs of block-lrnn", inputs, width, width, h * b, bias=False)
@@ -109,10 +96,6 @@ class BlockLRNN(Mixer):
         )
         return self.readout(states.flatten(-2).to(x.dtype)), BlockState(final)
 
-    def begin_step(self, step: int) -> None:
-        if self.soft:
-            self.chooses.fill_(step >= self.soft)
-
     def transitions(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """A (…,h,b,b) and v (…,h,b) of vectors (…,D); without autocast, for T roundings of A add up in the product."""
         h, b = self.shape
@@ -120,8 +103,7 @@ class BlockLRNN(Mixer):
         kind = torch.promote_types(own, torch.float32)
         with torch.autocast(x.device.type, enabled=False):
             x = x.to(own)
-            M = self.transition(x).to(kind).unflatten(-1, (h, b, b))
-            A = torch.where(self.chooses, self.bound(M), self.softened(M)) if self.soft else self.bound(M)
+            A = self.bound(self.transition(x).to(kind).unflatten(-1, (h, b, b)))
             if self.inputs is None:
                 return A, A.new_zeros(*x.shape[:-1], h, b)
             return A, self.inputs(x).to(kind).unflatten(-1, (h, b))

@@ -10,7 +10,6 @@ of a block of M:
     official:     a_j = n_j / max_i ‖n_i‖_p,  n_j = m_j - mean(m_j)    scaled up too; zeros stay zeros
     orthogonal:   A = H_1 … H_r,  H_j = I - 2 m_j m_jᵀ / ‖m_j‖²        r = b for even b, b - 1 for odd
     one-hot:      a_j = e_i,  i = argmax m_j                           gradients are those of softmax(m_j)
-    softmax:      a_j = softmax(m_j)
     none:         A = M
 
 For p = 1 the first two never lengthen a vector in the 1-norm; for p > 1 a step may by b^(1-1/p). An orthogonal block
@@ -37,7 +36,7 @@ from torch import Tensor, nn
 from ..errors import Error, UnknownName
 
 Kind = Literal["linear", "two-layer"]
-Normalisation = Literal["paper", "official", "orthogonal", "one-hot", "softmax", "none"]
+Normalisation = Literal["paper", "official", "orthogonal", "one-hot", "none"]
 
 
 def network(what: str, kind: Kind, width: int, hidden: int, outputs: int, bias: bool = True) -> nn.Module:
@@ -61,7 +60,6 @@ def bounded(normalisation: Normalisation, p: float) -> Callable[[Tensor], Tensor
         "official": partial(scaled, p=p),
         "orthogonal": rotation,
         "one-hot": choice,
-        "softmax": partial(torch.softmax, dim=-2),
         "none": _unchanged,
     }
     if normalisation not in maps:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from ..errors import Error, UnknownName
+from ..errors import UnknownName
 from .config import LengthwiseConfig
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -60,7 +60,7 @@ def block_lrnn(
     blocks: int | None = None,
     block: int | None = None,
     variant: Literal["lengthwise", "paper", "official", "automaton"] = "lengthwise",
-    normalisation: Literal["paper", "official", "orthogonal", "one-hot", "softmax", "none"] | None = None,
+    normalisation: Literal["paper", "official", "orthogonal", "one-hot", "none"] | None = None,
     p: float = 1.2,
     transition: Literal["linear", "two-layer"] | None = None,
     inputs: Literal["linear", "two-layer", "none"] | None = None,
@@ -68,13 +68,11 @@ def block_lrnn(
     readout: Literal["linear", "identity"] | None = None,
     residual: Literal["all", "inner", "bare"] | None = None,
     head: Literal["linear", "two-layer"] | None = None,
-    soft: int | list[int] = 0,
     dropout: float = 0.0,
 ) -> LengthwiseConfig:
     """Block-diagonal input-dependent linear RNN: a linear recurrence whose transitions the tokens choose.
 
     `blocks` and `block`: how many blocks and how wide; 8 wide unless said (mixers/block_lrnn.py).
-    `soft`: the training step from which one-hot columns are so, for all layers or each, the first first.
     `residual`: pre-norm layers x + mixer(norm(x)), "all" of them, or all but the last ("inner"); "bare": the mixer
     alone, without a norm.
 
@@ -107,15 +105,11 @@ def block_lrnn(
     }
     if around not in kinds:
         raise UnknownName("residual of block-lrnn", around, kinds)
-    steps = soft if isinstance(soft, list) else [soft] * layers
-    if len(steps) != layers:
-        raise Error(f"block-lrnn: soft is one number or one for each of {layers} layers, got {soft}.")
-    mixer = {"name": "block-lrnn", "blocks": blocks, "block": block, "p": p, **chosen}
     return LengthwiseConfig(
         vocab_size=vocab_size,
         num_outputs=num_outputs,
         width=width,
-        mixer=[{**mixer, "soft": n} for n in steps] if any(steps) else mixer,
+        mixer={"name": "block-lrnn", "blocks": blocks, "block": block, "p": p, **chosen},
         depth={"name": "fixed", "layers": layers},
         block=[{"kind": kind} for kind in kinds[around]],
         final_norm=around != "bare",
