@@ -17,11 +17,13 @@ MODULE = import_module("lengthwise.recipes.lrnn.seam")  # the package's own `sea
 @pytest.mark.parametrize("scale", ["smoke", "laptop", "paper"])
 def test_all_are_trained_alike(scale):
     for task in TASKS:
-        tree, scan, prefixes = (cell(scale, task, label)[0] for label in MODELS)
-        assert tree.training == scan.training == prefixes.training
+        tree, scan, prefixes, automaton = (cell(scale, task, label)[0] for label in MODELS)
+        assert tree.training == scan.training == prefixes.training == automaton.training
         assert tree.training.lengths == (1, 40)
         assert tree.task == scan.task
         assert (tree.model.name, scan.model) == ("regular-gpt", prefixes.model)
+        assert automaton.task == prefixes.task
+        assert automaton.model.options == {**prefixes.model.options, "variant": "automaton"}
         assert tree.model.options["width"] == scan.model.options["width"]
         assert (scan.task.params["supervision"], prefixes.task.params["supervision"]) == ("last", "prefix")
         assert tree.evaluation == scan.evaluation

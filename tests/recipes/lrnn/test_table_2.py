@@ -65,7 +65,8 @@ def test_what_was_shrunk_names_no_published_rule():
     assert {"for": "all", "setting": "training.steps", "published": 40_000, "here": 1000} in rows
     assert ("all", "training.weight_decay") not in {(row["for"], row["setting"]) for row in rows}
     assert all(row["published"] != row["here"] for row in rows)
-    assert settings(RULES["laptop"], "modular-sum", "s4")["model.layers"] == 1
+    assert {"for": "*s4", "setting": "model.layers", "published": 1, "here": 3} in rows
+    assert settings(RULES["laptop"], "modular-sum", "block-lrnn")["model.layers"] == 1
 
 
 @pytest.fixture(scope="module")

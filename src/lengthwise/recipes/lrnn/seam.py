@@ -40,6 +40,7 @@ MODELS = {
     "RegularGPT": Model("regular-gpt", {"task.supervision": "last"}),
     "linear RNN": Model("block-lrnn", {"task.supervision": "last"}),
     "linear RNN, every prefix": Model("block-lrnn", {"task.supervision": "prefix"}),
+    "automaton, every prefix": Model("block-lrnn", {"task.supervision": "prefix", "model.variant": "automaton"}),
 }
 """A recurrence has an answer at every prefix at no cost; the tree is built for the last one."""
 TRAINED = (1, 40)
