@@ -19,7 +19,7 @@ from lengthwise import lab, tasks
 from lengthwise.lab.evaluation import evaluate
 from lengthwise.lab.member import Member
 from lengthwise.lab.scoring import logits, loss
-from lengthwise.lab.training import train
+from lengthwise.lab.training import keep_freed_memory, train
 from lengthwise.mixers import block_lrnn
 from lengthwise.models import LengthwiseForCausalLM, build, presets
 from lengthwise.models.cache import LengthwiseCache
@@ -66,6 +66,7 @@ def steps(variant: str) -> Table:
     found = Table(title=f"A training step on Sum(5), {variant}, one layer of width 64, batch 128, T=40, 1 thread")
     for column in ("against", "ms, ours", "ratio", "at least", "ms at most"):
         found.add_column(column)
+    keep_freed_memory()  # as a training does
     torch.manual_seed(0)
     net = build("block-lrnn", vocab_size=len(SUM.vocabulary), num_outputs=SUM.outputs, variant=variant)
     batch = SUM.sample(LENGTH, BATCH, torch.Generator().manual_seed(0))

@@ -112,7 +112,7 @@ LAPTOP = [
         {
             "training.lr": 2e-3,
             "training.steps": 3000,
-            "training.clip": 0.5,
+            "training.clip": 0.05,
             "training.grow_from": 3,
             "training.grow_at": 0.95,
         },
