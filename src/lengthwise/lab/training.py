@@ -33,8 +33,8 @@ class Stop:
 def keep_freed_memory() -> None:
     """Let the C library keep what a step frees for the next: a small model's step takes three quarters of the time.
 
-    glibc hands blocks above 128 KiB back to the system at once, and is given cleared pages for the next; but once it has
-    had one back of up to 32 MiB, it keeps all that are smaller. Elsewhere this does nothing.
+    glibc hands blocks above 128 KiB back to the system at once, and is given cleared pages for the next; but once it
+    has had one back of up to 32 MiB, it keeps all that are smaller. Elsewhere this does nothing.
     """
     torch.empty(2**23 - 2**12)
 
