@@ -6,7 +6,7 @@ import pytest
 
 from lengthwise.errors import Error
 from lengthwise.lab import Training
-from lengthwise.lab.curriculum import curriculum
+from lengthwise.lab.curriculum import WINDOW, Growing, curriculum
 
 
 @pytest.mark.parametrize("lengths", [list(range(1, 32)), [16, 24, 40, 128], [5]])
@@ -30,3 +30,23 @@ def test_log_uniform_is_a_function_of_the_step_alone():
 def test_an_unknown_curriculum_is_refused():
     with pytest.raises(Error, match="is one of uniform, log-uniform, growing, got 'steep'"):
         Training(curriculum="steep")  # pyright: ignore[reportArgumentType]
+
+
+def test_growing_goes_back_when_too_little_is_right_and_grows_again():
+    growing = Growing([1, 3, 5, 7], grow_from=3, grow_at=0.9, shrink_at=0.5)
+
+    def hear(accuracy, at=None):
+        for _ in range(WINDOW):
+            growing.learn(growing.lengths[growing.longest] if at is None else at, accuracy)
+        return growing.lengths[growing.longest]
+
+    assert [hear(0.95) for _ in range(3)] == [5, 7, 7]
+    assert hear(0.7) == 7
+    assert hear(0.1, at=5) == 7
+    assert [hear(0.4) for _ in range(4)] == [5, 3, 3, 3]
+    assert hear(1.0) == 5
+
+
+def test_shrinking_begins_below_growing():
+    with pytest.raises(Error, match="shrink_at must be at least 0 and below"):
+        Training(shrink_at=0.9, grow_at=0.9)

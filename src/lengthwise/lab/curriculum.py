@@ -4,7 +4,8 @@
 lengths in the same order (and can be trained together, stacked).
 `log-uniform`: the same with P(n) proportional to 1/n, so that every doubling of the length is about as frequent.
 `growing`: half the steps have the longest length so far, the others one up to it; the longest grows by one possible
-length when the last `WINDOW` batches at it are right in `grow_at` of their strings.
+length when the last `WINDOW` batches at it are right in `grow_at` of their strings, and falls by one when they are in
+less than `shrink_at`.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class LogUniform(Uniform):
 
 
 class Growing(Uniform):
-    def __init__(self, lengths: list[int], grow_from: int, grow_at: float):
+    def __init__(self, lengths: list[int], grow_from: int, grow_at: float, shrink_at: float = 0.0):
         super().__init__(lengths)
         allowed = [i for i, n in enumerate(lengths) if n <= grow_from]
         if not allowed:
@@ -58,7 +59,7 @@ class Growing(Uniform):
                 f"training.grow_from is {grow_from}, below the shortest possible length. Use {lengths[0]} or more."
             )
         self.longest = allowed[-1]
-        self.grow_at = grow_at
+        self.shortest, self.grow_at, self.shrink_at = self.longest, grow_at, shrink_at
         self.recent: list[float] = []
 
     def length(self, step: int) -> int:
@@ -69,9 +70,13 @@ class Growing(Uniform):
         if length != self.lengths[self.longest]:
             return
         self.recent = [*self.recent, accuracy][-WINDOW:]
-        if len(self.recent) == WINDOW and sum(self.recent) / WINDOW >= self.grow_at and length != self.lengths[-1]:
-            self.longest += 1
-            self.recent = []
+        if len(self.recent) < WINDOW:
+            return
+        share = sum(self.recent) / WINDOW
+        by = (share >= self.grow_at) - (share < self.shrink_at)
+        to = min(max(self.longest + by, self.shortest), len(self.lengths) - 1)
+        if to != self.longest:
+            self.longest, self.recent = to, []
 
     def state(self) -> dict[str, Any]:
         return {"longest": self.longest, "recent": self.recent}
@@ -83,5 +88,5 @@ class Growing(Uniform):
 def curriculum(training: Training, lengths: list[int]) -> Uniform:
     """The curriculum of a training over the possible `lengths` of its range."""
     if training.curriculum == "growing":
-        return Growing(lengths, training.grow_from, training.grow_at)
+        return Growing(lengths, training.grow_from, training.grow_at, training.shrink_at)
     return {"uniform": Uniform, "log-uniform": LogUniform}[training.curriculum](lengths)

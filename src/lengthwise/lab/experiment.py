@@ -43,6 +43,8 @@ class Training:
     grow_from: int = 4
     """growing: the longest length at first, raised by one possible length when `grow_at` of the longest is right."""
     grow_at: float = 0.985
+    shrink_at: float = 0.0
+    """growing: it falls by one when less than this share is right at it, which is gone back from before all is lost."""
     steps: int = 1000
     batch: int = 128
     optimizer: Literal["adam", "adamw"] = "adam"
@@ -79,6 +81,11 @@ class Training:
                 raise Error(f"training.{name} must be above 0, got {x}.")
         if not 0 < self.grow_at <= 1:
             raise Error(f"training.grow_at must be above 0 and at most 1, got {self.grow_at}.")
+        if not 0 <= self.shrink_at < self.grow_at:
+            raise Error(
+                f"training.shrink_at must be at least 0 and below training.grow_at ({self.grow_at}), "
+                f"got {self.shrink_at}."
+            )
         if not (self.weight_decay >= 0 and math.isfinite(self.weight_decay)):
             raise Error(f"training.weight_decay must be at least 0, got {self.weight_decay}.")
         if not all(0 <= beta < 1 for beta in self.betas):

@@ -112,9 +112,11 @@ LAPTOP = [
         {
             "training.lr": 2e-3,
             "training.steps": 3000,
-            "training.clip": 0.05,
+            "training.clip": 0.1,
+            "training.betas": (0.9, 0.95),
             "training.grow_from": 3,
             "training.grow_at": 0.95,
+            "training.shrink_at": 0.8,
         },
     ),
 ]
