@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import platform
 import random
 import signal
 import subprocess
@@ -285,3 +286,29 @@ def test_weights_of_another_model_are_refused(tmp_path, quick):
     member, other = Member(experiment, CPU), Member(quick("lstm", model_settings={"width": 8})[0], CPU)
     with pytest.raises(RecordError, match="another model"):
         member.restore(other.state())
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="about the allocator of glibc")
+def test_freed_memory_is_kept():
+    """In a process of its own, for what else runs in this one may have had the same effect."""
+    script = """
+import resource, torch
+from lengthwise.lab.training import keep_freed_memory
+from lengthwise.models import build
+torch.set_num_threads(1)
+torch.manual_seed(0)
+net, tokens = build("block-lrnn", vocab_size=5, num_outputs=5), torch.randint(5, (128, 40))
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(5):
+        net(tokens).sum().backward()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+faults()
+first = faults()
+keep_freed_memory()
+faults()
+print(first, faults())
+"""
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    first, then = map(int, found.stdout.split())
+    assert then < first / 10

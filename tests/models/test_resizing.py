@@ -74,3 +74,11 @@ def test_new_words_begin_as_the_others_did(scale, width):
     model.resize_token_embeddings(500, mean_resizing=False)
     wanted = 1 / scale if width is None else width
     assert model.embedding.weight[2:].detach().std().item() == pytest.approx(wanted, rel=0.05)
+
+
+def test_an_embedding_may_be_wrapped():
+    peft = pytest.importorskip("peft")
+    model = LengthwiseForCausalLM(models.presets.block_lrnn(5, width=16, block=4)).eval()
+    wanted = model(TOKENS).logits
+    wrapped = peft.get_peft_model(model, peft.LoraConfig(target_modules=["embedding"], r=2))
+    torch.testing.assert_close(wrapped(TOKENS).logits, wanted)

@@ -44,12 +44,14 @@ class Training:
     """growing: the longest length at first, raised by one possible length when `grow_at` of the longest is right."""
     grow_at: float = 0.985
     shrink_at: float = 0.0
-    """growing: it falls by one when less than this share is right at it, which is gone back from before all is lost."""
+    """growing: the longest length falls by one when less than this share is right at it; 0: never."""
     steps: int = 1000
     batch: int = 128
     optimizer: Literal["adam", "adamw"] = "adam"
     lr: float = 1e-3
     betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    """Below gradients of this size steps are shorter than `lr`: of a model that is right they are noise."""
     weight_decay: float = 0.0
     clip: float | None = 1.0
     schedule: Literal["constant", "cosine"] = "cosine"
@@ -76,7 +78,7 @@ class Training:
         ):
             if (n := getattr(self, name)) is not None and n < 1:
                 raise Error(f"training.{name} must be at least 1, got {n}.")
-        for name in ("lr", "clip"):
+        for name in ("lr", "clip", "eps"):
             if (x := getattr(self, name)) is not None and not (x > 0 and math.isfinite(x)):
                 raise Error(f"training.{name} must be above 0, got {x}.")
         if not 0 < self.grow_at <= 1:

@@ -79,6 +79,7 @@ class Member:
             self.parameters.values(),
             lr=self.training.lr,
             betas=self.training.betas,
+            eps=self.training.eps,
             weight_decay=self.training.weight_decay,
         )
         low, high = self.training.lengths

@@ -36,7 +36,7 @@ def keep_freed_memory() -> None:
     glibc hands blocks above 128 KiB back to the system at once, and is given cleared pages for the next; but once it
     has had one back of up to 32 MiB, it keeps all that are smaller. Elsewhere this does nothing.
     """
-    torch.empty(2**23 - 2**12)
+    torch.empty(2**23 - 2**12, dtype=torch.float32, device="cpu")
 
 
 def validate(member: Member, share: int) -> tuple[float, float]:

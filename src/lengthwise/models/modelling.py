@@ -133,7 +133,7 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
 
     def _table(self, input_ids: Tensor) -> Tensor | None:
         """(V,D): every word as `_read` gives it without positions, where that is less work than the tokens are."""
-        V = self.embedding.num_embeddings
+        V = self.config.vocab_size
         if not self.depth.looks_up or input_ids.numel() <= V:
             return None
         return self._scaled(self.embedding(torch.arange(V, device=input_ids.device)))

@@ -48,7 +48,7 @@ class Steps:
         self.length, self.width, self.token = part.length, A.shape[-1], A.shape[-3] * A.shape[-1]
         self.N = B * part.chunks * A.shape[-3]
         fits = FITS if A.device.type == "cpu" else FITS_GPU
-        self.tile = min(self.length, max(1, fits // (self.N * self.width**2)))
+        self.tile = min(self.length, max(1, fits // max(1, self.N * self.width**2)))
         plain = A.device.type == "cpu" and A.dtype == kind == torch.float32 and A.is_contiguous()
         self.bags = plain and self.N >= BAGS and A.numel() < 2**31
 
@@ -86,7 +86,7 @@ class Steps:
                 yield rows[t * self.token :], at, bounds
             return
         tokens = self.tokens.int().unsqueeze(-1)
-        for a, z in self._spans(max(1, FITS // len(bounds)), back):
+        for a, z in self._spans(max(1, FITS // max(1, len(bounds))), back):
             for at in _ordered(torch.add(within, tokens[a:z], alpha=self.token).flatten(1), back):
                 yield rows, at, bounds
 

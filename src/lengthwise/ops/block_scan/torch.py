@@ -43,7 +43,7 @@ def chosen(v: Tensor, index: Tensor | None) -> int:
     wide = B * h * b / NARROW
     if wide > 1 or max(SHORT, wide * LONG) > T:
         return 1
-    return max(1, min(math.isqrt(8 * T), WIDEST // (B * h * b * b)))
+    return max(1, min(int(math.sqrt(8 * T)), WIDEST // max(1, B * h * b * b)))
 
 
 class Scan(torch.autograd.Function):

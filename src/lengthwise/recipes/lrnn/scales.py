@@ -104,19 +104,20 @@ LAPTOP = [
             "training.grow_at": 0.97,
         },
     ),
-    Rule("modular-arithmetic", "*s4*", {"training.steps": 1500, "training.grow_at": 0.9}),
+    Rule("modular-arithmetic", "*s4*", {"training.steps": 800, "training.grow_from": 3, "training.grow_at": 0.9}),
     # A stack of functions learns slowly, then at once: at length 15 after half of these steps, at 39 before their end.
     Rule(
         "modular-arithmetic",
         "block-lrnn automaton",
         {
             "training.lr": 2e-3,
-            "training.steps": 3000,
+            "training.steps": 4500,
             "training.clip": 0.1,
             "training.betas": (0.9, 0.95),
+            "training.eps": 1e-5,
             "training.grow_from": 3,
             "training.grow_at": 0.95,
-            "training.shrink_at": 0.8,
+            "training.shrink_at": 0.6,
         },
     ),
 ]

@@ -38,8 +38,9 @@ CHECKPOINTS: tuple[Checkpoint, ...] = ("last", "best")
 DESCRIPTION = (
     "Sum(5): digits, their sum modulo 5. EvenPair(5): is the last of five symbols the first? Mostly not, so always "
     "saying no is right in 80%. ModArith(5): digits joined by + − ·, the value modulo 5. Training asks every prefix "
-    "that has an answer (of ModArith those that end in a digit), in strings of 40 tokens (39); the test asks the last "
-    "position of strings of 500 (499) alone. The automaton is no part of the paper: its blocks are functions on states."
+    "that has an answer (of ModArith those that end in a digit), in strings of 40 tokens (39), or of up to as many "
+    "where they grow; the test asks the last position of strings of 500 (499) alone. The automaton is no part of the "
+    "paper: its blocks are functions on states."
 )
 NOTE = (
     "A published number is the best of all evaluations on the test strings during training, so it is selected on the "

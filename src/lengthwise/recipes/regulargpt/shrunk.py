@@ -50,18 +50,24 @@ def shrunk(
 def differences(
     scale: Scale, tasks: Sequence[str], models: Sequence[str], rules: Rules = RULES
 ) -> list[dict[str, Any]]:
-    """The settings of the rules that hold somewhere in this part of the table and are not the published ones."""
+    """The settings of the rules that hold somewhere in this part of the table and are not the published ones, or are so
+    again where an earlier rule had changed them."""
     rows = []
-    for rule in [rule for rule in rules[scale] if rule not in rules["paper"]]:
+    own = [rule for rule in rules[scale] if rule not in rules["paper"]]
+    for i, rule in enumerate(own):
         cells = [(task, model) for task in tasks for model in models if rule.holds(task, model)]
         for key, here in rule.settings.items():
             if key in BOOKKEEPING:
                 continue
+            changed = [r for r in own[:i] if r.settings.get(key, here) != here]
             published = {
                 str(value): value
                 for cell in cells
                 if settings(rules[scale], *cell)[key] == here
-                and (value := settings(rules["paper"], *cell).get(key, "–")) != here
+                and (
+                    (value := settings(rules["paper"], *cell).get(key, "–")) != here
+                    or any(r.holds(*cell) for r in changed)
+                )
             }
             who = ", ".join(filter(None, (part.rstrip("*") for part in (rule.tasks, rule.models)))) or "all"
             rows += [{"for": who, "setting": key, "published": value, "here": here} for value in published.values()]
