@@ -104,7 +104,7 @@ LAPTOP = [
             "training.grow_at": 0.97,
         },
     ),
-    Rule("modular-arithmetic", "*s4*", {"training.steps": 800, "training.grow_from": 3, "training.grow_at": 0.9}),
+    Rule("modular-arithmetic", "*s4*", {"training.steps": 500, "training.grow_from": 3, "training.grow_at": 0.9}),
     # A stack of functions learns slowly, then at once: at length 15 after half of these steps, at 39 before their end.
     Rule(
         "modular-arithmetic",

@@ -61,7 +61,7 @@ SETTINGS: dict[Scale, dict[str, Any]] = {
         "training.validation_samples": 16,
         "evaluation.samples": 4,
     },
-    "laptop": {"seeds": 2, "model.width": 64, "training.steps": 1000, "evaluation.samples": 64},
+    "laptop": {"seeds": 2, "model.width": 64, "training.steps": 600, "evaluation.samples": 64},
     "paper": {
         "seeds": 3,
         "model.width": 256,
@@ -89,7 +89,7 @@ def seam(scale: Scale) -> Recipe:
             "Both compose what the tokens do to a state. RegularGPT folds the string in log2 T levels of one shared "
             "nonlinear layer; the linear RNN multiplies one matrix a token. Trained alike: the same strings of 1 to 40 "
             "tokens, steps, batch, learning rate and width. Every prefix: the linear RNN is also asked for the answer "
-            "of every prefix, which costs it nothing."
+            "of every prefix, which costs it nothing. Automaton: its blocks are functions on states."
         ),
         experiments=[e for es in cells.values() for e in es],
         panels=panels,
