@@ -19,12 +19,11 @@ from .core import gradients_of, states_of
 from .inputs import OP
 from .stacked import folded
 
-SHORT, LONG, NARROW, WIDEST = 700, 2000, 256, 2**18
+SHORT, LONG, NARROW, WIDEST = 700, 1000, 128, 2**18
 """Chunks pay up to NARROW numbers in the state of the whole batch; there from LONG tokens on, and from fewer the fewer
 these are. Forward and backward, one thread, CPU ms without and with, b = 8: B h b = 64: 11 and 9 for T = 700, 13 and 9
-for 1,000, 77 and 34 for 4,000; 128: 18 and 15, 89 and 52; 256: 31 and 35 for 1,000, 60 and 60 for 2,000, 98 and 92 for
-4,000. T = 2,000, b = 4: 96 and 68 for 256, but 78 and 102 for 512; b = 2: 84 and 50 for 256, but 150 and 178 for 1,024.
-A step then has WIDEST numbers at most."""
+for 1,000, 77 and 34 for 4,000; 128: 18 and 15, 89 and 52; but 256: 31 and 35 for 1,000, 60 and 60 for 2,000, 73 and 109
+for 4,000 (one thread), 59 and 68 (two). A step then has WIDEST numbers at most."""
 
 
 def fast(

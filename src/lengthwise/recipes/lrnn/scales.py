@@ -84,7 +84,7 @@ LAPTOP = [
         "*s4*",
         {
             "model.layers": 2,
-            "training.steps": 800,
+            "training.steps": 400,
             "training.lr": 5e-3,
             "training.lengths": (40, 40),
             "training.curriculum": "uniform",
