@@ -79,9 +79,11 @@ def mark(axes: Axes, name: str, x: float, row: int) -> None:
 
 def tick(v: float) -> str:
     """
-    >>> tick(0.5), tick(4096), tick(100_000), tick(2e6)
-    ('0.5', '4,096', '100k', '2M')
+    >>> tick(0.5), tick(4096), tick(100_000), tick(2e6), tick(1e135)
+    ('0.5', '4,096', '100k', '2M', '1e+135')
     """
+    if abs(v) >= 1e9:
+        return f"{v:g}"
     if abs(v) >= 1e6:
         return f"{v / 1e6:g}M"
     return f"{v / 1e3:g}k" if abs(v) >= 1e4 else f"{v:,g}"
