@@ -26,8 +26,8 @@ demo: setup ## PARITY with three models, trained to length 40, tested to 4,000: 
 	$(BIN)/lengthwise reproduce demo parity --scale laptop --out runs/demo
 	@echo "Open $(CURDIR)/runs/demo/index.html"
 
-test: setup browser ## The tests, but the slow ones
-	$(BIN)/python -m pytest
+test: setup browser ## The tests, but the slow ones, two processes side by side
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-all: setup browser ## All tests
 	$(BIN)/python -m pytest -m "slow or not slow"
