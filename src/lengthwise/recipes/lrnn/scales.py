@@ -61,8 +61,8 @@ LAPTOP = [
     ),
     Rule("*", "block-lrnn", {"model.variant": "lengthwise"}),
     Rule("even-pairs", "*", {"training.steps": 1500}),
-    # One layer of theirs learns neither task at 40, and at a fixed 40 not even three learn Sum(5): they are given both
-    # layers and growing strings, so that what they do at 500 says something. Most of their channels begin faster.
+    # One layer of theirs learns neither task at 40: they are given layers and growing strings, so that what they do at
+    # 500 says something. Most of their channels begin faster.
     Rule(
         "*",
         "*s4*",
@@ -105,7 +105,7 @@ LAPTOP = [
         },
     ),
     Rule("modular-arithmetic", "*s4*", {"training.steps": 500, "training.grow_from": 3, "training.grow_at": 0.9}),
-    # A stack of functions learns slowly, then at once: at length 15 after half of these steps, at 39 before their end.
+    # A stack of functions learns slowly and is lost easily: docs/log.md has what each of these is for.
     Rule(
         "modular-arithmetic",
         "block-lrnn automaton",
