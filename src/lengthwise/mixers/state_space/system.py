@@ -21,7 +21,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from .series import convolve, delay, reciprocal
+from .series import convolve, delay, multiply, reciprocal
 
 
 class Coupling(NamedTuple):
@@ -94,11 +94,9 @@ def powers(a: Tensor, T: int) -> Tensor:
 
 def _real(w: Tensor, a_k: Tensor) -> Tensor:
     """Re Σ_n w a^k: (…,D,n) and (D,n,T) -> (…,D,T)."""
-    each = "...dn,dnt->...dt"
-    return torch.einsum(each, w.real, a_k.real) - torch.einsum(each, w.imag, a_k.imag)
+    return multiply(torch.cat([a_k.real, -a_k.imag], 1).mT, torch.cat([w.real, w.imag], -1))
 
 
 def _sum(w: Tensor, u: Tensor) -> Tensor:
     """Σ_t w u: (D,n,T) and (B,D,T) -> (B,D,n)."""
-    each = "dnt,bdt->bdn"
-    return torch.complex(torch.einsum(each, w.real, u), torch.einsum(each, w.imag, u))
+    return torch.complex(*multiply(torch.cat([w.real, w.imag], 1), u).chunk(2, -1))
