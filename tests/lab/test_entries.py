@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from lengthwise import Error, lab, report, tasks
 from lengthwise.cli import main
 from lengthwise.lab import Interrupted, plan
+from lengthwise.lab.evaluation import count_right
 from lengthwise.lab.member import Member
 from lengthwise.lab.population import losses
 from lengthwise.lab.run import Job, run_group
@@ -39,6 +40,17 @@ def test_the_score_is_the_mean_over_the_entries_of_each_string():
         costs += [F.cross_entropy(found[i, t, 4 * e : 4 * e + 4], batch.targets[i, t, e]) for t, e in pairs]
     assert right(found, batch, task).tolist() == pytest.approx(expected)
     torch.testing.assert_close(loss(found, batch, task), torch.stack(costs).mean())
+
+
+def test_a_string_that_overflows_in_one_entry_is_wrong_in_all():
+    task = tasks.get("reference-chains", blocks=3, size=4)
+    batch = task.test_set(12, 6)
+    found = torch.randn(6, 12, 3 * 4, generator=torch.Generator().manual_seed(0))
+    others = right(found, batch, task).tolist()
+    assert others.pop(2) > 0
+    found[2, 5, 3] = torch.nan
+    counted = count_right(lambda tokens, last: found, task, batch, device=CPU)
+    assert (counted.right, counted.overflowed) == (pytest.approx(sum(others)), 1)
 
 
 def test_stacked_members_score_as_they_do_alone():

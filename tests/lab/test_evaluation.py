@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from lengthwise import tasks
+from lengthwise.lab import evaluation
 from lengthwise.lab.evaluation import TOKENS, batch_size, count_right, evaluate
 from lengthwise.lab.scoring import loss, right
 from lengthwise.tasks.base import Batch
@@ -31,12 +32,13 @@ class Oracle(torch.nn.Module):
 def test_evaluate_counts_per_length():
     task = tasks.get("parity")
     oracle = Oracle(task, wrong=[9])
-    heard = []
+    known, heard = evaluation.Tested({"4": 17}, {"4": 2}), []
     found = evaluate(
-        oracle, task, (4, 9, 30), 100, 0, device=CPU, known={"4": 17}, after=lambda c: heard.append(dict(c))
+        oracle, task, (4, 9, 30), 100, 0, device=CPU, known=known, after=lambda of: heard.append(dict(of.correct))
     )
-    assert found == {"4": 17, "9": 0, "30": 100}
+    assert found == ({"4": 17, "9": 0, "30": 100}, {"4": 2})
     assert heard == [{"4": 17, "9": 0}, {"4": 17, "9": 0, "30": 100}]
+    assert known == ({"4": 17}, {"4": 2})
     assert all(shape[1] != 4 for shape in oracle.seen)
 
 

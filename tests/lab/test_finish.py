@@ -83,6 +83,47 @@ def test_a_test_stopped_half_way_goes_on_where_it_was(tmp_path, drifting, phase)
         assert torch.equal(pieces.tensors(which)["number"], whole.tensors(which)["number"])
 
 
+@pytest.fixture
+def bursting(quick, toy):
+    """The same, but some strings overflow at 16."""
+    return quick(toy("Bursting"), lr=0.01, schedule="constant", clip=None, test_lengths="8,16,24,32")
+
+
+def begin_with_1():
+    return int((tasks.get("parity").test_set(16, 16).tokens[:, 0] == 1).sum())
+
+
+def test_a_run_that_overflows_at_one_length_keeps_its_scores_at_the_others(tmp_path, bursting):
+    (outcome,) = lab.run(bursting, tmp_path)
+    assert outcome.run, outcome.error
+    last, best = (outcome.run.result["checkpoints"][which] for which in ("last", "best"))
+    bad = begin_with_1()
+    assert 0 < bad < 16
+    lengths = list(map(str, bursting[0].evaluation.lengths))
+    assert best["correct"] == {**dict.fromkeys(lengths, 16), "16": 16 - bad}
+    assert list(last["correct"]) == lengths
+    assert last["overflowed"] == best["overflowed"] == {"16": bad}
+
+
+@pytest.mark.parametrize("phase", ["test last", "test best"])
+def test_what_overflowed_outlives_a_stop(tmp_path, bursting, phase):
+    whole, _ = asked_again(bursting, tmp_path / "whole")
+    lengths = bursting[0].evaluation.lengths
+    state = stopped(bursting, tmp_path / "pieces", phase, lengths.index(16) + 1)
+    assert state.meta["overflowed"][phase.split()[1]] == {"16": begin_with_1()}
+    pieces, heard = asked_again(bursting, tmp_path / "pieces")
+    assert heard.count(phase) == len(lengths[lengths.index(16) + 1 :]) == 2
+    assert pieces.result["checkpoints"] == whole.result["checkpoints"]
+
+
+def test_a_checkpoint_that_counted_no_overflows_goes_on(tmp_path, drifting):
+    state = stopped(drifting, tmp_path, "test last", 2)
+    del state.meta["overflowed"]
+    member = Member(drifting[0], CPU)
+    member.restore(state)
+    assert member.scores == {"last": (state.meta["scores"]["last"], {})}
+
+
 def test_patience_outlives_a_stop(tmp_path, quick, toy):
     """Validations at 10 (the best), 20 and 30 (no better, twice): stopping after 20 must not make it 40."""
     experiments = quick(toy("Blind"), steps=100, patience=2)

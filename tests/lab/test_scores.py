@@ -55,14 +55,71 @@ def test_pieces_weigh_as_many_strings_as_they_have(monkeypatch, name, settings):
     assert model.seen == [8, 8, 8, 8, 5]
 
 
-@pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
-def test_logits_that_are_not_finite_are_refused(bad):
+BAD = [float("nan"), float("inf"), float("-inf")]
+
+
+def spoilt(task, length, bad):
+    """Six strings and right answers to them; one has a logit that is `bad`, and its greatest is still the right one."""
+    batch = task.test_set(length, 6)
+    found = F.one_hot(task.answer(batch.tokens), task.outputs) * 4.0 - 2
+    answer = int(batch.targets[3, -1])
+    found[3, -1, 1 - answer if bad == float("-inf") else answer] = bad
+    assert right(found, batch, task).all()
+    return batch, found
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_a_string_whose_logits_are_not_finite_is_wrong_and_counted(monkeypatch, bad):
     task = tasks.get("parity")
-    batch = task.test_set(20, 6)
-    found = torch.zeros(6, 20, 2)
+    batch, found = spoilt(task, 20, bad)
+    counted = count_right(Says(batch.tokens, found), task, batch, device=CPU)
+    assert (counted.right, counted.overflowed) == (5, 1)
+    monkeypatch.setattr("lengthwise.lab.evaluation.TOKENS", 4 * 20)
+    assert count_right(Says(batch.tokens, found), task, batch, device=CPU)[::2] == (5, 1)
+    found[0] = bad
+    assert count_right(Says(batch.tokens, found), task, batch, device=CPU)[::2] == (4, 2)
+
+
+def test_a_test_says_at_which_lengths():
+    task = tasks.get("parity")
+    batch, found = spoilt(task, 20, BAD[0])
+    other = task.test_set(21, 6)
+    model = Says(batch.tokens, found)
+    model.found |= Says(other.tokens, F.one_hot(task.answer(other.tokens), 2).float()).found
+    tested = evaluate(model, task, (20, 21), 6, 0, device=CPU)
+    assert tested == ({"20": 5, "21": 6}, {"20": 1})
+    assert evaluate(model, task, (20, 21), 6, 0, device=CPU, known=tested) == tested
+
+
+class Refuses(Says):
+    """Refuses a batch for what is not finite in one of its strings, as a scan of blocks does."""
+
+    def forward(self, tokens, last=False):
+        found = super().forward(tokens, last)
+        if not found.isfinite().all():
+            raise NonFiniteError("A must be finite")
+        return found
+
+
+def test_of_a_batch_that_the_model_refuses_one_string_is_wrong():
+    task = tasks.get("parity")
+    batch, found = spoilt(task, 20, BAD[0])
+    model = Refuses(batch.tokens, found)
+    assert count_right(model, task, batch, device=CPU)[::2] == (5, 1)
+    assert model.seen == [6, *[1] * 6]
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_validation_refuses_them(quick, bad):
+    member = Member(quick(train_length=20, lengths=[20, 20], test_lengths="20")[0], CPU)
+    (batch,) = member.validation()
+    found = F.one_hot(member.task.answer(batch.tokens), 2).float()
+    member.tagger = Says(batch.tokens, found)
+    assert validate(member, 1)[0] == 1.0
     found[3, -1, 1] = bad
-    with pytest.raises(NonFiniteError, match="not finite at length 20 of parity"):
-        count_right(Says(batch.tokens, found), task, batch, device=CPU)
+    member.tagger = Says(batch.tokens, found)
+    with pytest.raises(NonFiniteError, match=r"not finite at length 20 of parity.*lower training\.lr"):
+        validate(member, 1)
 
 
 def test_a_set_is_judged_at_every_place():
@@ -125,7 +182,7 @@ def test_a_model_is_judged_as_it_answers_not_as_it_trains(quick, toy):
     member.tagger.train()
     assert validate(member, 1)[0] == 1.0
     assert member.tagger.training
-    assert evaluate(member.tagger, member.task, (9, 30), 12, 0, device=CPU) == {"9": 12, "30": 12}
+    assert evaluate(member.tagger, member.task, (9, 30), 12, 0, device=CPU) == ({"9": 12, "30": 12}, {})
 
 
 def test_validation_spreads_over_the_training_lengths(quick):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lengthwise import Error
-from lengthwise.lab.statistics import accuracy, ranges, score, summary, wilson
+from lengthwise.lab.statistics import accuracy, overflowed, ranges, score, summary, wilson
 
 
 def run(last: dict[int, int], samples: int = 10, best: dict[int, int] | None = None):
@@ -71,6 +71,16 @@ def test_one_seed_has_no_deviation_and_checkpoints_differ():
     assert summary([r], [41], "best").mean == pytest.approx(0.9)
     with pytest.raises(Error, match="a run and a length"):
         summary([], [41])
+
+
+def test_overflows_are_summed_over_runs_and_lengths():
+    first, second, old = run({41: 3, 42: 3, 43: 3}), run({41: 3, 42: 3, 43: 3}), run({41: 3, 42: 3, 43: 3})
+    first.result["checkpoints"]["last"]["overflowed"] = {"41": 2, "43": 7}
+    second.result["checkpoints"]["last"]["overflowed"] = {"41": 1, "42": 4}
+    first.result["checkpoints"]["best"]["overflowed"] = {}
+    assert overflowed([first, second, old], [41, 42]) == 7
+    assert overflowed([first, second], (43,)) == 7
+    assert overflowed([first, second, old], [41, 42, 43], "best") == 0
 
 
 @pytest.mark.parametrize(

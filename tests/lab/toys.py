@@ -143,6 +143,14 @@ class Drifting(nn.Module):
         return truth if self.number < 0.15 else torch.tensor([1.0, 0.0]).expand_as(truth)
 
 
+class Bursting(Drifting):
+    """One whose logits overflow on strings of 16 tokens that begin with 1."""
+
+    def forward(self, tokens):
+        burst = (tokens[:, 0] == 1) & (tokens.shape[1] == 16)
+        return super().forward(tokens).masked_fill(burst[:, None, None], torch.inf)
+
+
 class Moody(nn.Module):
     """Parity, right when asked and wrong while trained; notes the random numbers it meets in training."""
 

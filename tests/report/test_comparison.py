@@ -123,6 +123,18 @@ def test_it_fits_a_hundred_columns_and_is_json():
     assert json.loads(json.dumps(panel.data)) == panel.data
 
 
+def test_what_overflowed_is_below_the_table(make_run):
+    runs = [scored(make_run, seed, 0.5) for seed in range(2)]
+    published = Published(mean=0.9)
+    fine = Cell.of(runs, published)
+    runs[1].result["checkpoints"]["last"]["overflowed"] = {"60": 50}
+    panel = comparison("t", [Row("r", 0.5, {"m": Cell.of(runs, published), "n": fine})], ["m", "n"], "A note.")
+    assert panel.caption.endswith(" Logits that overflow count as wrong: r, m at 60, 50 of 200 strings. A note.")
+    cells = panel.data[0]["cells"]
+    assert (cells["m"]["overflow"], cells["n"]["overflow"]) == ("at 60, 50 of 200 strings", "")
+    assert "overflow count" not in comparison("t", [Row("r", 0.5, {"n": fine})], ["n"]).caption
+
+
 def test_labels_are_no_markup():
     row = Row("<i>", 0.5, {'a"<b>': Cell((1.0,), Published(mean=1.0), 0.5)})
     body = comparison("t", [row], ['a"<b>']).body

@@ -38,6 +38,35 @@ def test_a_run_given_twice_counts_once(runs):
     assert [len(g.runs) for g in sections([*runs, *runs])[0].groups] == [3, 3, 3]
 
 
+def burst(make_run, seed, last, best=None):
+    run = make_run(seed=seed, lengths=(20, 50, 60), samples=100)
+    run.result["checkpoints"]["last"]["overflowed"] = last
+    run.result["checkpoints"]["best"]["overflowed"] = best or {}
+    return run
+
+
+def test_what_overflowed_is_said_wherever_the_table_is(make_run, tmp_path):
+    """Of three runs one says nothing of overflows: it is from before they were counted."""
+    runs = [burst(make_run, 0, {"60": 100}), burst(make_run, 1, {"60": 30}, {"50": 1, "60": 2})]
+    runs.append(make_run(seed=2, lengths=(20, 50, 60), samples=100))
+    said = "Logits that overflow count as wrong: lstm at 60, 130 of 300 strings; "
+    said += "lstm (best valid.) at 2 lengths from 50 to 60, 3 of 600 strings."
+    assert said in " ".join(text(runs).split())
+    assert f'<p class="note">{said}</p>' in page(runs)
+    ranges = report.data(runs)["tasks"][0]["models"][0]["ranges"]
+    assert [r["overflowed"] for r in ranges] == [
+        {"last": 0, "best": 0}, {"last": 0, "best": 1}, {"last": 130, "best": 2}
+    ]  # fmt: skip
+    with open(report.csv(runs, tmp_path / "results.csv"), newline="") as file:
+        rows = [row for row in csv.DictReader(file) if int(row["overflowed"])]
+    found = {(row["seed"], row["checkpoint"], row["length"]): int(row["overflowed"]) for row in rows}
+    assert found == {("0", "last", "60"): 100, ("1", "last", "60"): 30, ("1", "best", "50"): 1, ("1", "best", "60"): 2}
+
+
+def test_where_nothing_overflowed_nothing_is_said(runs):
+    assert "overflow count" not in text(runs) + page(runs)
+
+
 def test_labels_tell_what_differs(make_run):
     narrow, wide = make_run(options={"width": 32}), make_run(options={"width": 64})
     long = make_run(options={"width": 64}, steps=2000)

@@ -75,6 +75,7 @@ def carry_out(
             failures = [{"run": called[o.experiment.hash], "error": o.error, "log": str(o.log)} for o in failed]
             data = report.data(runs, made) if runs or made else {"tasks": [], "panels": []}
             console.emit({**data, "failures": failures, "page": str(page) if page else None})
+        _warn(runs, watching.name)
         _tell(failed, called)
     if page and not as_json:
         console.out().print((f"Records: {out}\n" if runs else "") + f"Page:    {page}", markup=False)
@@ -93,6 +94,18 @@ def _print(panels: Sequence[Panel]) -> None:
         out.print(f"\n[bold]{escape(panel.title)}[/bold]")
         out.print(panel.text, markup=False)
         out.print(panel.caption, markup=False, style="dim")
+
+
+def _warn(runs: Sequence[Run], name: Callable[[Experiment], str]) -> None:
+    from ..report.words import overflow_of
+
+    for run in runs:
+        last, best = overflow_of([run]), overflow_of([run], "best")
+        where = [last] if last else []
+        where += [f"best valid. {best}"] if best and best != last else []
+        if where:
+            said = f"logits overflow and count as wrong, {'; '.join(where)}"
+            print(f"warning: {name(run.experiment)}: {said}", file=sys.stderr)
 
 
 def _tell(failed: Sequence[Outcome], called: dict[str, str]) -> None:

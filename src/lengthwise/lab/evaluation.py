@@ -1,6 +1,7 @@
 """Score strings at every test length, in batches that fit the memory at hand.
 
-The strings of a length are a function of (task, length, seed) alone: every model is tested on the same ones.
+The strings of a length are a function of (task, length, seed) alone: every model is tested on the same ones. A string
+whose logits are not finite is answered wrong, and counted.
 """
 
 from __future__ import annotations
@@ -8,9 +9,10 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ..errors import NonFiniteError
 from ..tasks.base import Batch, Task
@@ -19,6 +21,25 @@ from .scoring import asked, logits, loss, narrow, right
 TOKENS = 1 << 16
 HEADS = 8
 """Assumed where a model may hold T×T logits; generous for the small models this lab trains."""
+
+
+class Counted(NamedTuple):
+    """What became of a batch of strings of one length."""
+
+    right: float
+    """Whole, unless a string can be right in part (judged "mean")."""
+    loss: float
+    """The mean at the places the strings are judged by; NaN or infinite where logits are."""
+    overflowed: int
+    """Strings of which a logit is not finite: none of them is right."""
+
+
+class Tested(NamedTuple):
+    """What a test has found, per length (a string, as in JSON)."""
+
+    correct: dict[str, float]
+    overflowed: dict[str, int]
+    """Of lengths at which a string did; the others are not in it."""
 
 
 def memory_free(device: torch.device) -> int:
@@ -49,6 +70,18 @@ def one_place(task: Task, batch: Batch) -> bool:
     return task.judged == "last" and bool(batch.mask[:, -1].all())
 
 
+def _answers(tagger: nn.Module, task: Task, batch: Batch, last: bool) -> Tensor:
+    """The logits; NaN for a string which the model refuses to go on with, for numbers inside it are not finite."""
+    try:
+        return logits(tagger, batch, last)
+    except NonFiniteError:
+        count, length = batch.tokens.shape
+        if count == 1:
+            return torch.full((1, 1 if last else length, task.logits), torch.nan, device=batch.tokens.device)
+        # It refuses a batch for one of its strings.
+        return torch.cat([_answers(tagger, task, Batch(*(a[i : i + 1] for a in batch)), last) for i in range(count)])
+
+
 @torch.no_grad()
 def count_right(
     tagger: nn.Module,
@@ -58,39 +91,35 @@ def count_right(
     device: torch.device,
     autocast: str = "fp32",
     share: int = 1,
-) -> tuple[float, float]:
-    """How many strings of `batch` are right, and the mean loss at the places they are judged by.
+) -> Counted:
+    """How many strings of `batch` are right, their loss, and how many overflowed.
 
-    The count is whole unless a string can be right in part (judged "mean"). `share` processes share the machine's
-    memory.
+    `share` processes share the machine's memory.
     """
     last = one_place(task, batch)
     total, length = batch.tokens.shape
     size = batch_size(length, total, memory_free(device) // share)
-    correct, losses, weights, at = 0, 0.0, 0, 0
+    correct, overflowed, losses, weights, at = 0, 0, 0.0, 0, 0
     while at < total:
         piece = Batch(*(a[at : at + size].to(device) for a in batch))
         try:
             with precision(autocast, device):
-                found = logits(tagger, piece, last)
+                found = _answers(tagger, task, piece, last)
         except RuntimeError as error:
             # On the CPU running out is a RuntimeError like any other.
             if size == 1 or not (isinstance(error, torch.OutOfMemoryError) or "allocate memory" in str(error)):
                 raise
             size = max(1, size // 2)
             continue
-        if not torch.isfinite(found).all():
-            raise NonFiniteError(
-                f"The model's logits are not finite at length {length} of {task.name}. "
-                "Its weights or activations overflowed: lower training.lr, or test shorter lengths."
-            )
-        judged = narrow(piece, last)
-        correct += right(found, judged, task).sum().item()
+        judged, bad = narrow(piece, last), ~torch.isfinite(found).flatten(1).all(1)
+        # Not by the greatest logit: NaN is greater than all, and may stand at the right answer.
+        correct += right(found, judged, task).masked_fill(bad, 0).sum().item()
+        overflowed += int(bad.sum())
         # Strings may be asked unequally much: a mean over all that is asked does not depend on the pieces.
         weight = int(asked(judged, task).sum())
         losses, weights = losses + float(loss(found, judged, task)) * weight, weights + weight
         at += len(piece.tokens)
-    return correct, losses / weights
+    return Counted(correct, losses / weights, overflowed)
 
 
 def evaluate(
@@ -103,16 +132,19 @@ def evaluate(
     device: torch.device,
     autocast: str = "fp32",
     share: int = 1,
-    known: dict[str, float] | None = None,
-    after: Callable[[dict[str, float]], None] | None = None,
-) -> dict[str, float]:
-    """Right strings per length (a string, as in JSON). `known` ones are not tested again; `after` hears each."""
-    correct = dict(known or {})
+    known: Tested | None = None,
+    after: Callable[[Tested], None] | None = None,
+) -> Tested:
+    """Right and overflowed strings per length. `known` lengths are not tested again; `after` hears each."""
+    found = Tested(dict(known.correct), dict(known.overflowed)) if known else Tested({}, {})
     tagger.eval()
     for length in lengths:
-        if str(length) not in correct:
+        if str(length) not in found.correct:
             batch = task.test_set(length, samples, seed)
-            correct[str(length)] = count_right(tagger, task, batch, device=device, autocast=autocast, share=share)[0]
+            counted = count_right(tagger, task, batch, device=device, autocast=autocast, share=share)
+            found.correct[str(length)] = counted.right
+            if counted.overflowed:
+                found.overflowed[str(length)] = counted.overflowed
             if after:
-                after(correct)
-    return correct
+                after(found)
+    return found

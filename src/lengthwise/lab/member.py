@@ -18,6 +18,7 @@ from ..errors import Error, RecordError
 from ..seeds import derive, generator
 from ..tasks.base import Batch
 from .curriculum import curriculum
+from .evaluation import Tested
 from .experiment import Experiment
 from .files import Tensors
 from .records import State
@@ -90,8 +91,8 @@ class Member:
         self.best_weights: Tensors = {}
         self.stale = 0
         self.seconds = self.test_seconds = 0.0
-        self.scores: dict[str, dict[str, float]] = {}
-        """Test scores so far, per checkpoint and length: filled after training, kept so that a kill loses none."""
+        self.scores: dict[str, Tested] = {}
+        """Test scores so far, per checkpoint: filled after training, kept so that a kill loses none."""
 
     @property
     def done(self) -> bool:
@@ -163,7 +164,8 @@ class Member:
             "stale": self.stale,
             "seconds": [self.seconds, self.test_seconds],
             "curriculum": self.curriculum.state(),
-            "scores": self.scores,
+            "scores": {which: found.correct for which, found in self.scores.items()},
+            "overflowed": {which: found.overflowed for which, found in self.scores.items()},
         }
         return State(tensors, meta)
 
@@ -184,5 +186,8 @@ class Member:
                     for key, value in mine.items()
                 }
         self.step, self.best, self.stale = state.meta["step"], state.meta["best"], state.meta["stale"]
-        (self.seconds, self.test_seconds), self.scores = state.meta["seconds"], state.meta["scores"]
+        self.seconds, self.test_seconds = state.meta["seconds"]
+        # Checkpoints of before overflows were counted have none.
+        overflowed = state.meta.get("overflowed", {})
+        self.scores = {which: Tested(of, overflowed.get(which, {})) for which, of in state.meta["scores"].items()}
         self.curriculum.restore(state.meta["curriculum"])

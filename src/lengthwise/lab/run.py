@@ -17,7 +17,7 @@ import torch
 
 from .. import __version__
 from ..errors import Error
-from .evaluation import evaluate
+from .evaluation import Tested, evaluate
 from .experiment import Experiment
 from .member import Member, load_weights
 from .population import stacks
@@ -148,11 +148,11 @@ def _finish(member: Member, directory: RunDirectory, job: Job) -> None:
     for which, weights in [("last", last)] if same else [("last", last), ("best", member.best_weights)]:
         load_weights(member.tagger.inner, weights)
 
-        def after(correct: dict[str, float], which: str = which) -> None:
+        def after(found: Tested, which: str = which) -> None:
             nonlocal saved
             if job.advance:
-                job.advance(member.experiment, len(correct), len(asked.lengths), 0.0, f"test {which}")
-            member.scores[which] = correct
+                job.advance(member.experiment, len(found.correct), len(asked.lengths), 0.0, f"test {which}")
+            member.scores[which] = found
             member.test_seconds = time.perf_counter() - began
             if job.stop.asked or time.perf_counter() - saved > SAVE_SCORES_EVERY:
                 state = member.state()
@@ -176,7 +176,7 @@ def _finish(member: Member, directory: RunDirectory, job: Job) -> None:
             after=after,
         )
     validation = {key: member.best[key] for key in ("accuracy", "loss")}
-    best = {"step": member.best["step"], "correct": member.scores["last" if same else "best"], "validation": validation}
+    best = member.scores["last" if same else "best"]
     result = {
         "format": 1,
         "hash": member.experiment.hash,
@@ -185,7 +185,10 @@ def _finish(member: Member, directory: RunDirectory, job: Job) -> None:
         "parameters": sum(p.numel() for p in member.parameters.values()),
         "seconds": {"train": round(member.seconds, 3), "evaluate": round(member.test_seconds, 3)},
         "samples": asked.samples,
-        "checkpoints": {"last": {"step": member.step, "correct": member.scores["last"]}, "best": best},
+        "checkpoints": {
+            "last": {"step": member.step, **member.scores["last"]._asdict()},
+            "best": {"step": member.best["step"], **best._asdict(), "validation": validation},
+        },
         "baseline": {str(n): member.task.baseline(n) for n in asked.lengths},
         "machine": machine(job.device),
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

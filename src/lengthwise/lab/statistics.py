@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from . import Run
 
 Checkpoint = Literal["last", "best"]
+CHECKPOINTS: tuple[Checkpoint, ...] = ("last", "best")
 
 MOST_COLUMNS = 8
 EVENLY_SPACED = 4
@@ -49,6 +50,13 @@ def wilson(correct: float, n: int, z: float = 1.96) -> tuple[float, float]:
 def accuracy(run: Run, length: int, checkpoint: Checkpoint = "last") -> float:
     """The share of test strings of this length that the run got right, or the mean score where they have parts."""
     return run.result["checkpoints"][checkpoint]["correct"][str(length)] / run.result["samples"]
+
+
+def overflowed(runs: Iterable[Run], lengths: Iterable[int], checkpoint: Checkpoint = "last") -> int:
+    """How many test strings at these lengths were wrong because their logits were not finite."""
+    # Results of before these were counted have none: a run that overflowed failed.
+    found = [run.result["checkpoints"][checkpoint].get("overflowed", {}) for run in runs]
+    return sum(of.get(str(n), 0) for n in set(lengths) for of in found)
 
 
 def in_parts(run: Run) -> bool:

@@ -44,11 +44,17 @@ def validate(member: Member, share: int) -> tuple[float, float]:
     member.tagger.eval()
     right, total, weighted = 0, 0, 0.0
     for batch in member.validation():
-        n = len(batch.tokens)
-        correct, loss = count_right(
+        n, length = batch.tokens.shape
+        found = count_right(
             member.tagger, member.task, batch, device=member.device, autocast=member.training.precision, share=share
         )
-        right, total, weighted = right + correct, total + n, weighted + loss * n
+        # In a test they are wrong; here they would choose the best checkpoint by a loss that is none.
+        if found.overflowed:
+            raise NonFiniteError(
+                f"The model's logits are not finite at length {length} of {member.task.name}. "
+                "Its weights or activations overflowed: lower training.lr, or test shorter lengths."
+            )
+        right, total, weighted = right + found.right, total + n, weighted + found.loss * n
     member.tagger.train()
     return right / total, weighted / total
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..lab.statistics import Checkpoint, score
 from .panel import Panel
-from .words import percent
+from .words import overflow_of, overflows, percent
 
 if TYPE_CHECKING:
     from ..lab import Run
@@ -50,6 +50,8 @@ class Cell:
     """Scores of every learning rate and seed, where there are several rates; `scores` are then of the best rate."""
     inside: float | None = None
     """Mean accuracy at the training lengths."""
+    overflow: str = ""
+    """Where logits overflowed and so were wrong, in words (`words.overflow`)."""
 
     @classmethod
     def of(cls, runs: Sequence[Run], published: Published) -> Cell:
@@ -68,6 +70,7 @@ class Cell:
             best=scores(chosen, "best"),
             rates=scores(runs) if len(chosen) < len(runs) else (),
             inside=statistics.fmean(score(run, inside) for run in chosen) if inside else None,
+            overflow=overflow_of(chosen),
         )
 
     def agrees(self, published_majority: float) -> bool:
@@ -149,7 +152,8 @@ def _caption(rows: Sequence[Row]) -> str:
         )
     if any(cell.rates for cell in cells):
         said += " The learning rate was chosen by validation; all rates: every rate and seed."
-    return said
+    wrong = overflows({f"{row.label}, {name}": cell.overflow for row in rows for name, cell in row.cells.items()})
+    return f"{said} {wrong}".strip()
 
 
 def summed(scores: Sequence[float]) -> str:
@@ -233,6 +237,7 @@ def _data(rows: Sequence[Row]) -> list[dict[str, Any]]:
                     "best_validation": _numbers(cell.best),
                     "all_rates": _numbers(cell.rates),
                     "training_lengths": cell.inside,
+                    "overflow": cell.overflow,
                     "published": {"max": cell.published.max, "mean": cell.published.mean},
                     "agrees": row.agrees(column),
                 }

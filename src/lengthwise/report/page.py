@@ -23,7 +23,7 @@ from .panel import Panel
 from .record import panel_data
 from .rows import write
 from .svg import Style
-from .words import count, duration, interval, percent, spread
+from .words import count, duration, interval, overflows_of, percent, spread
 
 if TYPE_CHECKING:
     from ..lab import Run
@@ -114,6 +114,8 @@ def _section(part: Section, name: str) -> str:
     legend += 'stroke="var(--muted)" stroke-width="1.6" stroke-dasharray="4 4"/></svg>majority answer</li>'
     several = len(points(part)) < len(part.lengths)
     together = " Where points stand close, each is the mean of neighbouring lengths." if several else ""
+    said = overflows_of({group.label: group.runs for group in part.groups})
+    note = f'\n<p class="note">{escape(said)}</p>' if said else ""
     shown = "least to greatest of the seeds" if part.seeds > 1 else "95% Wilson interval"
     return f"""<section id="{name}">
 <h2>{escape(part.title)}</h2>
@@ -123,7 +125,7 @@ def _section(part: Section, name: str) -> str:
 <div class="plot"><div class="wide">{accuracy_figure(part, f"{name}-aw")}</div>
 <div class="narrow">{accuracy_figure(part, f"{name}-an", narrow=True)}</div></div>
 <figcaption>Line: mean. Band: {shown}. Shaded: the lengths trained on.{together}</figcaption></figure>
-<div class="box" tabindex="0" role="region" aria-label="Table of accuracies">{_table(part)}</div>
+<div class="box" tabindex="0" role="region" aria-label="Table of accuracies">{_table(part)}</div>{note}
 <figure><ul class="legend">{models}</ul>
 <div class="plot"><div class="wide">{learning_figure(part, f"{name}-lw")}</div>
 <div class="narrow">{learning_figure(part, f"{name}-ln", narrow=True)}</div></div>

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from ..lab.statistics import Range, summary
+from ..lab.statistics import CHECKPOINTS, Range, overflowed, summary
 from .groups import Group, Section, sections
 from .panel import Panel
 
@@ -65,4 +65,5 @@ def _range(group: Group, r: Range) -> dict[str, Any]:
         "trained": r.trained,
         "last": asdict(summary(group.runs, r.lengths)),
         "best": asdict(summary(group.runs, r.lengths, "best")),
+        "overflowed": {name: overflowed(group.runs, r.lengths, name) for name in CHECKPOINTS},
     }

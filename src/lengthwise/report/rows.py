@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..lab.records import naming, write_atomically
-from ..lab.statistics import wilson
+from ..lab.statistics import overflowed, wilson
 from .groups import sections
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ def _run(run: Run) -> Iterator[dict[str, Any]]:
                 "length": int(length),
                 "samples": result["samples"],
                 "correct": correct,
+                "overflowed": overflowed([run], [int(length)], checkpoint),
                 "accuracy": correct / result["samples"],
                 "wilson_low": low,
                 "wilson_high": high,

@@ -21,7 +21,7 @@ from rich.text import Text
 
 from ..lab.statistics import summary
 from .groups import Group, Section, sections
-from .words import count, duration, interval, percent, spread
+from .words import count, duration, interval, overflows_of, percent, spread
 
 if TYPE_CHECKING:
     from ..lab import Run
@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 def table(runs: Iterable[Run]) -> Stack:
     """One table per task, and below it how to read it; print it with `rich.print`."""
     parts = sections(runs)
-    return Stack(*map(_section, parts), Text(_legend(max(part.seeds for part in parts)), style="dim"))
+    said = [overflows_of({group.label: group.runs for group in part.groups}) for part in parts]
+    legend = Text(_legend(max(part.seeds for part in parts)), style="dim")
+    return Stack(*map(_section, parts), *map(Text, filter(None, said)), legend)
 
 
 def _section(part: Section) -> Table:

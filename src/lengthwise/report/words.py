@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from ..lab.statistics import Summary
+from ..lab.statistics import Checkpoint, Summary, overflowed
+
+if TYPE_CHECKING:
+    from ..lab import Run
 
 
 def percent(a: float) -> str:
@@ -58,6 +62,45 @@ def trained(lengths: tuple[int, int]) -> str:
     """
     low, high = lengths
     return f"lengths {low:,}–{high:,}" if low != high else f"length {high:,}"
+
+
+def overflow(found: Mapping[int, tuple[int, int]]) -> str:
+    """Where logits overflowed, by length from how many strings of how many; nothing where none did.
+
+    >>> overflow({40: (0, 768), 500: (512, 768)})
+    'at 500, 512 of 768 strings'
+    >>> overflow({40: (0, 768), 500: (512, 768), 1_000: (700, 768), 2_000: (768, 768)})
+    'at 3 lengths from 500 to 2,000, 1,980 of 2,304 strings'
+    """
+    bad = {n: strings for n, strings in found.items() if strings[0]}
+    if not bad:
+        return ""
+    some, all_ = map(sum, zip(*bad.values(), strict=True))
+    at = f"{min(bad):,}" if len(bad) == 1 else f"{len(bad)} lengths from {min(bad):,} to {max(bad):,}"
+    return f"at {at}, {some:,} of {all_:,} strings"
+
+
+def overflow_of(runs: Sequence[Run], checkpoint: Checkpoint = "last") -> str:
+    """The same, of runs that differ in their seed only."""
+    strings = sum(run.result["samples"] for run in runs)
+    lengths = runs[0].experiment.evaluation.lengths
+    return overflow({n: (overflowed(runs, [n], checkpoint), strings) for n in lengths})
+
+
+def overflows(where: Mapping[str, str]) -> str:
+    """What to say below a table, from `overflow` by model; nothing where none overflowed.
+
+    >>> overflows({"lstm": "", "block-lrnn": "at 500, 512 of 768 strings"})
+    'Logits that overflow count as wrong: block-lrnn at 500, 512 of 768 strings.'
+    """
+    said = "; ".join(f"{label} {at}" for label, at in where.items() if at)
+    return f"Logits that overflow count as wrong: {said}." if said else ""
+
+
+def overflows_of(groups: Mapping[str, Sequence[Run]]) -> str:
+    """What to say below a table of both checkpoints."""
+    last = {label: overflow_of(runs) for label, runs in groups.items()}
+    return overflows(last | {f"{label} (best valid.)": overflow_of(runs, "best") for label, runs in groups.items()})
 
 
 def short(names: Iterable[str]) -> dict[str, str]:

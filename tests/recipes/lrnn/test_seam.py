@@ -46,6 +46,12 @@ def test_smoke(tmp_path):
         assert min(row["seconds_a_string"].values()) > 0
         assert drawn.data["series"][row["model"]]["y"][-1] == row["accuracy"]["60"]["mean"]
     assert "even-pairs, linear RNN, every prefix" in table.text
+    assert "overflow" not in table.caption
+    runs[1].result["checkpoints"]["last"]["overflowed"] = {"60": 3}
+    table = recipe.panels(runs)[0]
+    said = f"Logits that overflow count as wrong: even-pairs, {list(MODELS)[1]} at 60, 3 of 4 strings."
+    assert table.caption.endswith(f" {said}")
+    assert [row["overflowed"] for row in table.data] == [{"40": 0, "60": 3 * (i == 1)} for i in range(4)]
     assert recipe.panels([]) == []
 
 

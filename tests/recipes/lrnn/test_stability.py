@@ -69,7 +69,8 @@ def test_the_ablation_at_the_scale_of_seconds(root):
         run = next(run for run in runs if run.experiment.hash in hashes("smoke", change))
         found = rows[key]["accuracy"]
         assert found["40"]["mean"] == run.result["checkpoints"]["last"]["correct"]["40"] / 8
-        assert found["60"]["right"] == [evaluate(lab.load_model(run), TASK, (60,), 4, 0, device=CPU)["60"]]
+        assert found["60"]["right"] == [evaluate(lab.load_model(run), TASK, (60,), 4, 0, device=CPU).correct["60"]]
+        assert found["60"]["overflowed"] == 0
         assert rows[key]["parameters"] == run.result["parameters"]
     json.dumps(table.data, allow_nan=False)
     assert len(recipe.panels(runs[:1])[0].data) == 1, "what is finished is shown"
@@ -113,10 +114,11 @@ def test_a_model_that_overflows_is_said_to(root, monkeypatch):
 
     monkeypatch.setattr(sums, "load_model", wild)
     found = asked_on([run], [60], 4)
-    assert found[60] is None
-    point = found[40]
-    assert point
-    assert point.mean == run.result["checkpoints"]["last"]["correct"]["40"] / 8
+    assert (found[60].right, found[60].overflowed) == ((0,), 4)
+    assert found[40].overflowed == 0
+    assert found[40].mean == run.result["checkpoints"]["last"]["correct"]["40"] / 8
     recipe = recipes.get("lrnn", "ablation", "smoke")
     assert recipe.panels
-    assert "overflows" in recipe.panels([run])[0].text
+    table = recipe.panels([run])[0]
+    assert "overflows" in table.text
+    assert table.data[0]["accuracy"]["60"]["overflowed"] == 4

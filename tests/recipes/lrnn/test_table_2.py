@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+from copy import deepcopy
 
 import pytest
 
@@ -12,7 +13,7 @@ from lengthwise import lab
 from lengthwise.cli import main
 from lengthwise.recipes.lrnn.published import MODELS, PUBLISHED, TABLE_2
 from lengthwise.recipes.lrnn.scales import RULES
-from lengthwise.recipes.lrnn.table_2 import TASKS, cell, checkpoints
+from lengthwise.recipes.lrnn.table_2 import TASKS, cell, checkpoints, compared
 from lengthwise.recipes.regulargpt.scales import settings
 from lengthwise.recipes.regulargpt.shrunk import differences
 
@@ -133,6 +134,19 @@ def test_a_cell_that_is_right_at_the_training_length_does_not_fail_there(root):
     assert row["last at 500"]["std"] == pytest.approx(0.25)
     assert "100.0 / 75.0 ± 25.0" in panel.text
     assert checkpoints({("even-pairs", "s4d"): [changed(outcome.run, 7, 8)]}).data[0]["fails_in_training"] is True
+
+
+def test_what_overflowed_is_said(root):
+    (outcome,) = lab.run(cell("smoke", "even-pairs", "s4d"), root, workers=1, device="cpu")
+    assert outcome.run
+    run = deepcopy(outcome.run)
+    run.result["checkpoints"]["last"]["overflowed"] = {"500": 3}
+    panel = checkpoints({("even-pairs", "s4d"): [run]})
+    said = "Logits that overflow count as wrong: EvenPair(5), s4d at 500, 3 of 8 strings."
+    assert panel.caption.endswith(f" {said}")
+    assert panel.data[0]["overflowed"] == {"last at 40": 0, "last at 500": 3, "best at 40": 0, "best at 500": 0}
+    assert said in compared({("even-pairs", "s4d"): [run]}).caption
+    assert "overflow" not in checkpoints({("even-pairs", "s4d"): [outcome.run]}).caption
 
 
 def changed(run, inside, beyond):

@@ -58,8 +58,8 @@ def test_a_right_model_is_asked_to_the_end(run, monkeypatch):
 def test_a_model_that_guesses_is_not_asked_on(run):
     asked = Asked((45, 60, 300), 12, 4, 10_000, 100)
     (only,) = measured(asked, [run])
-    right = evaluate(lab.load_model(run), tasks.get("parity"), (45,), 12, 0, device=CPU)
-    assert (only.length, only.right) == (45, (right["45"],))
+    right = evaluate(lab.load_model(run), tasks.get("parity"), (45,), 12, 0, device=CPU).correct
+    assert (only.length, only.right, only.overflowed) == (45, (right["45"],), 0)
 
 
 def test_a_model_of_quadratic_memory_is_asked_less(run, monkeypatch):

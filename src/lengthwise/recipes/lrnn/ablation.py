@@ -80,7 +80,7 @@ Cells = Mapping[tuple[str, str], Sequence[Run]]
 
 
 def _table(
-    cells: Cells, points: Mapping[tuple[str, str], Mapping[int, Point | None]], lengths: Sequence[int], strings: int
+    cells: Cells, points: Mapping[tuple[str, str], Mapping[int, Point]], lengths: Sequence[int], strings: int
 ) -> Panel:
     rows, data = [], []
     for (part, value), runs in cells.items():
@@ -101,15 +101,16 @@ def _table(
     caption = (
         f"Accuracy at the last position in %, the mean over seeds, at the last checkpoint (each seed's in the data); "
         f"{strings} strings a seed beyond {TRAINED} tokens. The majority answer is right in {percent(majority)}%. "
-        f"Overflows: the logits are no longer finite. Steps to 99%: the first validation at {TRAINED} tokens. All are "
-        f"trained alike, for {e.training.steps:,} steps; the default stands under every part, the same runs each time."
+        "Overflows: the logits of some strings are no longer finite (of how many, and how the others do, is in the "
+        f"data). Steps to 99%: the first validation at {TRAINED} tokens. All are trained alike, for "
+        f"{e.training.steps:,} steps; the default stands under every part, the same runs each time."
     )
     head = ["", *(f"{n:,}" for n in (TRAINED, *lengths)), "steps to 99%", "seeds", "size", "training"]
     return tabular("One part changed at a time", caption, head, rows, data)
 
 
-def written(point: Point | None) -> str:
-    return "overflows" if point is None else percent(point.mean)
+def written(point: Point) -> str:
+    return "overflows" if point.overflowed else percent(point.mean)
 
 
 def _learning(part: str, cells: Cells) -> Panel:

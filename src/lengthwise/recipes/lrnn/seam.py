@@ -15,11 +15,11 @@ from torch import nn
 
 from ... import tasks
 from ...lab import Experiment, Run, load_model, plan
-from ...lab.statistics import Summary, summary
+from ...lab.statistics import Summary, overflowed, summary
 from ...report.drawings import lines
 from ...report.panel import Panel
 from ...report.tabular import tabular
-from ...report.words import count, duration, percent
+from ...report.words import count, duration, overflow_of, overflows, percent
 from ..base import Recipe, Scale
 from ..regulargpt.timing import in_turn
 
@@ -143,6 +143,7 @@ def _table(scale: Scale, cells: Cells) -> Panel:
                 "train_seconds": train,
                 "seconds_a_string": times[label],
                 "accuracy": {str(length): _numbers(s) for length, s in found.items()},
+                "overflowed": {str(length): overflowed(runs, [length]) for length in lengths},
             }
             data.append(row)
             rows.append(
@@ -163,7 +164,8 @@ def _table(scale: Scale, cells: Cells) -> Panel:
         f"{n:,} tokens, alone and in a batch of {BATCH}, the last answer only, on {device}; medians of "
         f"{REPEATS[scale]}, the models in turn."
     )
-    return tabular("Accuracy, time and size", caption, head, rows, data)
+    where = overflows({f"{task}, {label}": overflow_of(runs) for (task, label), runs in cells.items()})
+    return tabular("Accuracy, time and size", f"{caption} {where}".strip(), head, rows, data)
 
 
 def _numbers(s: Summary) -> dict[str, float | None]:

@@ -116,15 +116,15 @@ def _plain(value: float | None) -> float:
     return float("nan") if value is None else value
 
 
-Points = Mapping[str, Mapping[int, Point | None]]
+Points = Mapping[str, Mapping[int, Point]]
 
 
 def _accuracy(points: Points, strings: int) -> Panel:
     series = {
-        name: (list(of), [_plain(None if p is None else p.mean) for p in of.values()]) for name, of in points.items()
+        name: (list(of), [_plain(None if p.overflowed else p.mean) for p in of.values()]) for name, of in points.items()
     }
     last = max(n for of in points.values() for n in of)
-    hold = [name for name, of in points.items() if (p := of[last]) is not None and p.mean >= HOLDS]
+    hold = [name for name, of in points.items() if not of[last].overflowed and of[last].mean >= HOLDS]
     return lines(
         "Sum(5), far beyond training",
         f"Right on at least {100 * HOLDS:.0f}% at {last:,} tokens: {', '.join(hold) or 'none'}. Mean over seeds at the "
@@ -143,14 +143,14 @@ def _table(points: Points) -> Panel:
     rows = [[name, *(_cell(of[n]) for n in lengths)] for name, of in points.items()]
     caption = (
         "Accuracy in %, the mean over seeds (the least and the greatest of them). Of settings not named a variant has "
-        "the default's."
+        "the default's. Overflows: the logits of some strings are no longer finite."
     )
     data = [{"variant": name, "settings": DRIFT[name], "accuracy": to_json(of)} for name, of in points.items()]
     return tabular("What might hold the phase", caption, ["", *(f"{n:,}" for n in lengths)], rows, data)
 
 
-def _cell(point: Point | None) -> str:
-    if point is None or len(point.right) == 1:
+def _cell(point: Point) -> str:
+    if point.overflowed or len(point.right) == 1:
         return written(point)
     each: Sequence[float] = [right / point.strings for right in point.right]
     return f"{percent(point.mean)} ({percent(min(each))}–{percent(max(each))})"

@@ -12,10 +12,8 @@ from typing import Any
 import torch
 
 from ... import tasks
-from ...errors import NonFiniteError
 from ...lab import Experiment, Run, load_model, plan
-from ...lab.evaluation import evaluate
-from ...lab.statistics import accuracy
+from ...lab.statistics import accuracy, overflowed
 from ..base import Scale
 from ..regulargpt.far import Point
 from ..regulargpt.scales import settings
@@ -45,30 +43,29 @@ def changed(scale: Scale, change: Mapping[str, Any]) -> list[Experiment]:
     return [replace(e, evaluation=replace(e.evaluation, lengths=(TRAINED,))) for e in planned]
 
 
-def asked_on(runs: Sequence[Run], lengths: Sequence[int], strings: int) -> dict[int, Point | None]:
-    """Every seed at every length, beginning with the training length; None where the logits of one overflow.
+def asked_on(runs: Sequence[Run], lengths: Sequence[int], strings: int) -> dict[int, Point]:
+    """Every seed at every length, beginning with the training length.
 
-    It is asked here and not in the runs, for a run that overflows in its test has failed, and these have not.
+    It is asked here and not in the runs, so that the lengths can be changed and the runs are found all the same.
     """
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     spec, samples = runs[0].experiment.task, runs[0].result["samples"]
     task = tasks.get(spec.name, **spec.params)
     taggers = [load_model(run).to(device) for run in runs]
     inside = tuple(accuracy(run, TRAINED) * samples for run in runs)
-    found: dict[int, Point | None] = {TRAINED: Point(TRAINED, samples, inside)}
-    for n in lengths:
-        try:
-            right = [evaluate(tagger, task, (n,), strings, seed=0, device=device)[str(n)] for tagger in taggers]
-            found[n] = Point(n, strings, tuple(right))
-        except NonFiniteError:
-            found[n] = None
-    return found
+    found = {TRAINED: Point(TRAINED, samples, inside, overflowed(runs, [TRAINED]))}
+    return found | {n: Point.of(taggers, task, n, strings, device) for n in lengths}
 
 
-def to_json(points: Mapping[int, Point | None]) -> dict[str, Any]:
+def to_json(points: Mapping[int, Point]) -> dict[str, Any]:
+    """A string that overflows counts as wrong, and is counted by itself too."""
     return {
-        str(n): None
-        if p is None
-        else {"mean": p.mean, "right": list(p.right), "strings": p.strings, "interval": p.interval}
+        str(n): {
+            "mean": p.mean,
+            "right": list(p.right),
+            "strings": p.strings,
+            "interval": p.interval,
+            "overflowed": p.overflowed,
+        }
         for n, p in points.items()
     }

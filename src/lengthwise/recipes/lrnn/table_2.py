@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 from ... import tasks
 from ...lab import Experiment, Run, plan
-from ...lab.statistics import Checkpoint, summary
+from ...lab.statistics import CHECKPOINTS, Checkpoint, overflowed, summary
 from ...report.comparison import LEARNED, Cell, Published, Row, comparison
 from ...report.panel import Panel
 from ...report.tabular import tabular
-from ...report.words import percent
+from ...report.words import overflows_of, percent
 from ..base import Recipe, Scale
 from ..chacal.learning import curves
 from ..regulargpt.scales import settings
@@ -33,7 +33,6 @@ TASKS = {
     "even-pairs": Asked("EvenPair(5)", {"symbols": 5}, 40, 500),
     "modular-arithmetic": Asked("ModArith(5)", {"modulus": 5}, 39, 499),
 }
-CHECKPOINTS: tuple[Checkpoint, ...] = ("last", "best")
 
 DESCRIPTION = (
     "Sum(5): digits, their sum modulo 5. EvenPair(5): is the last of five symbols the first? Mostly not, so always "
@@ -102,11 +101,10 @@ def checkpoints(cells: Cells) -> Panel:
     rows, data = [], []
     for (task, model), runs in cells.items():
         asked = TASKS[task]
-        found = {
-            f"{checkpoint} at {n}": summary(runs, [n], checkpoint)
-            for checkpoint in CHECKPOINTS
-            for n in (asked.trained, asked.tested)
+        at: dict[str, tuple[int, Checkpoint]] = {
+            f"{checkpoint} at {n}": (n, checkpoint) for checkpoint in CHECKPOINTS for n in (asked.trained, asked.tested)
         }
+        found = {what: summary(runs, [n], checkpoint) for what, (n, checkpoint) in at.items()}
         majority = {n: runs[0].result["baseline"][str(n)] for n in (asked.trained, asked.tested)}
         failed = found[f"last at {asked.trained}"].mean < LEARNED
         published = TABLE_2[task][PUBLISHED.index(model)] if model in PUBLISHED else None
@@ -119,6 +117,7 @@ def checkpoints(cells: Cells) -> Panel:
                 "published": published,
                 "fails_in_training": failed,
                 **{what: {"max": s.max, "mean": s.mean, "std": s.std} for what, s in found.items()},
+                "overflowed": {what: overflowed(runs, [n], checkpoint) for what, (n, checkpoint) in at.items()},
             }
         )
         spread = [_spread(s.max, s.mean, s.std) for s in found.values()]
@@ -136,8 +135,9 @@ def _caption(cells: Cells) -> str:
         f"seed{'' if seeds == [1] else 's'}; ModArith(5) at 39 and 499. Last: after the last step. Best: the "
         "checkpoint with the best accuracy on validation strings of the training lengths. Fails already in training: "
         f"the mean of the last checkpoints at the training length is below {100 * LEARNED:.0f}%, so that the failure "
-        "beyond it proves nothing about length."
-    )
+        "beyond it proves nothing about length. "
+        f"{overflows_of({f'{TASKS[task].label}, {model}': runs for (task, model), runs in cells.items()})}"
+    ).strip()
 
 
 def _spread(most: float, mean: float, std: float | None) -> str:

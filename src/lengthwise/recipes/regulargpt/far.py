@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
+from torch import nn
 
 from ... import tasks
 from ...lab import Experiment, Run, load_model
@@ -15,7 +16,7 @@ from ...report.comparison import best_rate
 from ...report.drawings import lines
 from ...report.panel import Panel
 from ...report.tabular import tabular
-from ...report.words import percent
+from ...report.words import overflow, overflows, percent
 from ..base import Recipe, Scale
 from .published import MODELS
 from .table_1 import cell
@@ -60,6 +61,16 @@ class Point(NamedTuple):
     """Of each seed."""
     right: tuple[float, ...]
     """By seed."""
+    overflowed: int = 0
+    """Strings of any seed whose logits are not finite: they count as wrong."""
+
+    @classmethod
+    def of(
+        cls, taggers: Sequence[nn.Module], task: tasks.Task, length: int, strings: int, device: torch.device
+    ) -> Point:
+        tested = [evaluate(tagger, task, (length,), strings, seed=0, device=device) for tagger in taggers]
+        right = tuple(of.correct[str(length)] for of in tested)
+        return cls(length, strings, right, sum(sum(of.overflowed.values()) for of in tested))
 
     @property
     def mean(self) -> float:
@@ -115,8 +126,7 @@ def measured(asked: Asked, runs: Sequence[Run]) -> list[Point]:
         if costly and n > asked.quadratic:
             break
         count = asked.fewest if costly else asked.strings(n)
-        right = [evaluate(tagger, task, (n,), count, seed=0, device=device)[str(n)] for tagger in taggers]
-        points.append(Point(n, count, tuple(right)))
+        points.append(Point.of(taggers, task, n, count, device))
         if points[-1].interval[0] <= task.baseline(n):
             break
     return points
@@ -160,7 +170,13 @@ def _table(found: dict[str, dict[str, list[Point]]], asked: Asked) -> Panel:
         }
         for task, models in found.items()
     }
-    return tabular("How sure", _caption(asked), ["", *(f"{n:,}" for n in shown), "holds to"], rows, data)
+    where = {
+        f"{task}, {model}": overflow({p.length: (p.overflowed, p.strings * len(p.right)) for p in points})
+        for task, models in found.items()
+        for model, points in models.items()
+    }
+    caption = f"{_caption(asked)} {overflows(where)}".strip()
+    return tabular("How sure", caption, ["", *(f"{n:,}" for n in shown), "holds to"], rows, data)
 
 
 def _cell(points: Sequence[Point], length: int) -> str:

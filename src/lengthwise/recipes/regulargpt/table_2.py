@@ -12,6 +12,7 @@ from ...lab import Run, load_model
 from ...lab.evaluation import evaluate
 from ...report.comparison import Cell, Published, Row, best_rate, comparison
 from ...report.panel import Panel
+from ...report.words import overflow
 from ..base import Recipe, Scale
 from .published import PROBABILITIES, TABLE_2
 from .shrunk import shrunk
@@ -58,10 +59,16 @@ def varied(runs: dict[str, Sequence[Run]], strings: int) -> list[Row]:
                 tested = runs[name][0].experiment.evaluation.lengths
                 lengths = (40,) if setting == "length 40" else tuple(n for n in tested if n > 40)
                 each = max(1, strings // len(lengths))
-                right = [evaluate(model, task, lengths, each, seed=0, device=device) for model in members]
-                scores = [statistics.fmean(correct / each for correct in found.values()) for found in right]
+                tested = [evaluate(model, task, lengths, each, seed=0, device=device) for model in members]
+                scores = [statistics.fmean(right / each for right in found.correct.values()) for found in tested]
                 majority = statistics.fmean(map(task.baseline, lengths))
-                cells[name] = Cell(tuple(scores), Published(mean=published[name][i] / 100), majority)
+                bad = {n: sum(found.overflowed.get(str(n), 0) for found in tested) for n in lengths}
+                cells[name] = Cell(
+                    tuple(scores),
+                    Published(mean=published[name][i] / 100),
+                    majority,
+                    overflow=overflow({n: (strings, each * len(members)) for n, strings in bad.items()}),
+                )
             majority = next(iter(cells.values())).majority
             rows.append(Row(f"{setting}, P(1) = {p}", majority, cells))
     return rows
