@@ -10,11 +10,12 @@ from torch.func import grad, vmap
 
 from lengthwise import Error
 from lengthwise.ops import block_scan
+from lengthwise.ops.block_scan.core import COMPILED
 from lengthwise.ops.block_scan.reference import reference
 from lengthwise.ops.block_scan.torch import fast
 
 LENGTHS = [1, 2, 3, 31, 63, 64, 65, 127, 500]
-FORMS = ["torch", "hillis-steele", "blelloch"]
+FORMS = ["torch", "numba", "hillis-steele", "blelloch"]
 
 
 def inputs(B=2, T=7, h=2, b=3, dtype=torch.float64, V=None, seed=0):
@@ -49,7 +50,7 @@ def test_equals_the_reference(T, backend, kind, bound):
     compare(block_scan(*leaves, backend=backend), block_scan(*leaves, backend="reference"), leaves, bound)
 
 
-@pytest.mark.parametrize("chunks", [1, 2, 5, 31])
+@pytest.mark.parametrize("chunks", [COMPILED, 1, 2, 5, 31])
 @pytest.mark.parametrize(("B", "h"), [(1, 3), (3, 30)])  # small products, and sums of rows
 @pytest.mark.parametrize("kind", [torch.float64, torch.float32])
 def test_any_number_of_chunks_gives_the_same(chunks, B, h, kind):
@@ -71,7 +72,7 @@ def test_a_table_is_gathered(T, B):
     index = torch.randint(0, 4, (B, T))  # the last row is read by none
     for kind, bound in ((torch.float64, 1e-12), (torch.float32, 2e-5)):
         given = [x.to(kind) for x in leaves]
-        for backend in ("torch", "reference", "blelloch"):
+        for backend in ("torch", "numba", "reference", "blelloch"):
             expected = block_scan(given[0][index], given[1][index], given[2], backend="reference")
             compare(block_scan(*given, index=index, backend=backend), expected, leaves, bound)
 
@@ -102,7 +103,7 @@ def test_a_table_is_never_spread_over_the_tokens():
     assert max(kept) <= 4 * 200 * 2 * 4  # the states
 
 
-@pytest.mark.parametrize("chunks", [1, 4])
+@pytest.mark.parametrize("chunks", [COMPILED, 1, 4])
 @pytest.mark.parametrize("V", [None, 3])
 def test_gradcheck(chunks, V):
     A, v, start = inputs(2, 9, 2, 2, V=V)

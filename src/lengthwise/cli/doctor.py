@@ -98,6 +98,7 @@ def _torch() -> Iterator[Check]:
 
 
 def _optional() -> Iterator[Check]:
+    yield _package("numba", "compiled loops on a CPU: pip install 'lengthwise[cpu]'")
     yield _package("datasets", "reads what `lengthwise export` writes")
     yield _package("pytest", "make test")
     yield _package("hypothesis", "make test")

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 from ..errors import Error, UnknownName
 
-BACKENDS = ("auto", "reference", "torch", "triton")
+BACKENDS = ("auto", "reference", "torch", "numba", "triton")
 
 # A plain global, not a ContextVar: torch.compile guards on the one and cannot see through the other.
 _chosen = "auto"
@@ -37,10 +37,10 @@ def choose(asked: str, op: str, implementations: Mapping[str, Callable]) -> Call
     """The implementation to run: the call's own wish first, then the surrounding block's, then the fast one."""
     _known(asked)
     name = _chosen if asked == "auto" else asked
-    if name == "auto":
+    if name == "auto" and "auto" not in implementations:
         name = "torch"
     if name not in implementations:
-        have = " or ".join(repr(n) for n in ("auto", *implementations))
+        have = " or ".join(repr(n) for n in dict.fromkeys(["auto", *implementations]))
         raise Error(f"{op}: backend {name!r} cannot run, for this op has no {name} kernel. Use {have}.")
     return implementations[name]
 

@@ -9,6 +9,8 @@ Shapes: B batch, T tokens, h blocks, b their width, N packed sequences, V rows o
 
 from __future__ import annotations
 
+from functools import partial
+
 from torch import Tensor
 
 from ...errors import UnknownName
@@ -16,9 +18,16 @@ from ..backend import BACKENDS, choose
 from .inputs import OP, check, ends, finite, in_single, starts
 from .parallel import blelloch, hillis_steele
 from .reference import reference
-from .torch import fast
+from .torch import AUTO, by_numba, fast
 
-IMPLEMENTATIONS = {"reference": reference, "torch": fast, "hillis-steele": hillis_steele, "blelloch": blelloch}
+IMPLEMENTATIONS = {
+    "auto": partial(fast, chunks=AUTO),
+    "reference": reference,
+    "torch": fast,
+    "numba": by_numba,
+    "hillis-steele": hillis_steele,
+    "blelloch": blelloch,
+}
 
 
 def block_scan(
@@ -51,7 +60,8 @@ def block_scan(
     """
     if backend not in (*BACKENDS, *IMPLEMENTATIONS):
         raise UnknownName("backend", backend, {*BACKENDS, *IMPLEMENTATIONS})
-    run = IMPLEMENTATIONS[backend] if backend in IMPLEMENTATIONS else choose(backend, OP, IMPLEMENTATIONS)
+    own = backend in IMPLEMENTATIONS and backend not in BACKENDS
+    run = IMPLEMENTATIONS[backend] if own else choose(backend, OP, IMPLEMENTATIONS)
     check(A, v, initial, cu_seqlens, begins, restart, index)
     index = None if index is None else index.long()  # bytes would be read as a mask
     with in_single(v):

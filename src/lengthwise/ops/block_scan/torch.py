@@ -1,4 +1,5 @@
-"""The fast form: the loop with its own adjoint, in chunks side by side where a row is long and the batch narrow.
+"""The fast form: the loop with its own adjoint, compiled where that can be, else in chunks side by side where a row is
+long and the batch narrow.
 
 Kept for the backward pass are A itself, the states, and of chunks their products, one for all their tokens.
 
@@ -14,11 +15,12 @@ import torch
 from torch import Tensor
 
 from ...errors import Error
-from . import opaque
-from .core import gradients_of, states_of
+from . import compiled, opaque
+from .core import COMPILED, gradients_of, states_of
 from .inputs import OP
 from .stacked import folded
 
+AUTO = -1
 SHORT, LONG, NARROW, WIDEST = 700, 1000, 128, 2**18
 """Chunks pay up to NARROW numbers in the state of the whole batch; there from LONG tokens on, and from fewer the fewer
 these are. Forward and backward, one thread, CPU ms without and with, b = 8: B h b = 64: 11 and 9 for T = 700, 13 and 9
@@ -29,10 +31,25 @@ for 4,000 (one thread), 59 and 68 (two). A step then has WIDEST numbers at most.
 def fast(
     A: Tensor, v: Tensor, start: Tensor, rows: Tensor | None, index: Tensor | None, chunks: int | None = None
 ) -> Tensor:
-    """As `reference`. chunks: K, 1 for none, None for the faster."""
+    """As `reference`. chunks: K, 1 for none; None for the fastest of torch's; COMPILED; AUTO for the fastest."""
     if torch.compiler.is_compiling():
-        return opaque.scan(A, v, start, rows, index, chunks or chosen(v, index))[0]
+        return opaque.scan(A, v, start, rows, index, way(A, v, start, index, chunks))[0]
     return Scan.apply(A, v, start, rows, index, chunks)[0]
+
+
+def by_numba(A: Tensor, v: Tensor, start: Tensor, rows: Tensor | None, index: Tensor | None) -> Tensor:
+    if why := compiled.refused(A):
+        raise Error(f"{OP}: backend 'numba' cannot run, for {why}. Use 'auto' or 'torch'.")
+    return fast(A, v, start, rows, index, COMPILED)
+
+
+def way(A: Tensor, v: Tensor, start: Tensor, index: Tensor | None, chunks: int | None) -> int:
+    """K or COMPILED."""
+    if chunks == AUTO:
+        B, T = (v if index is None else index).shape[:2]
+        large = B * T * start.shape[-2] * start.shape[-1] >= compiled.LEAST
+        chunks = COMPILED if large and not compiled.refused(A) else None
+    return chosen(v, index) if chunks is None else chunks
 
 
 def chosen(v: Tensor, index: Tensor | None) -> int:
@@ -48,19 +65,19 @@ def chosen(v: Tensor, index: Tensor | None) -> int:
 class Scan(torch.autograd.Function):
     @staticmethod
     def forward(A, v, start, rows, index, chunks):
-        return states_of(A, v, start, rows, index, chunks or chosen(v, index))
+        return states_of(A, v, start, rows, index, way(A, v, start, index, chunks))
 
     @staticmethod
     def setup_context(ctx: Any, inputs, output):
-        A, v, start, rows, index, _ = inputs
+        A, v, start, rows, index, chunks = inputs
         states, P = output
         ctx.mark_non_differentiable(P)
         ctx.save_for_backward(A, start, rows, index, states, P)
-        ctx.kinds = A.dtype, v.dtype, start.dtype
+        ctx.kinds, ctx.loops = (A.dtype, v.dtype, start.dtype), way(A, v, start, index, chunks) == COMPILED
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs):  # pyright: ignore[reportIncompatibleMethodOverride]
-        found = Adjoint.apply(grad_outputs[0], *ctx.saved_tensors, ctx.needs_input_grad[:3])
+        found = Adjoint.apply(grad_outputs[0], *ctx.saved_tensors, ctx.needs_input_grad[:3], ctx.loops)
         gradients = (None if x is None else x.to(kind) for x, kind in zip(found, ctx.kinds, strict=True))
         return *gradients, None, None, None
 
@@ -74,8 +91,8 @@ class Adjoint(torch.autograd.Function):
     """A function of its own, so that it can be mapped by itself, as in vmap of grad."""
 
     @staticmethod
-    def forward(g, A, start, rows, index, states, P, needs):
-        return gradients_of(g, A, start, rows, index, states, P, needs)
+    def forward(g, A, start, rows, index, states, P, needs, loops):
+        return gradients_of(g, A, start, rows, index, states, P, needs, loops)
 
     @staticmethod
     def setup_context(ctx: Any, inputs, output):
@@ -87,5 +104,5 @@ class Adjoint(torch.autograd.Function):
 
     @staticmethod
     def vmap(info, in_dims, *inputs):
-        names = ("g", "A", "start", "rows", "index", "states", "P", "needs")
+        names = ("g", "A", "start", "rows", "index", "states", "P", "needs", "loops")
         return folded(Adjoint, info, in_dims, dict(zip(names, inputs, strict=True)))

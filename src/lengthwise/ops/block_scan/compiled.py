@@ -1,0 +1,175 @@
+"""The loop and its adjoint compiled by numba, where that is installed: the blocks of a token lie together, one after
+another is read once, and its gradient written once, so a row needs no chunks and a step no call.
+
+    x_t = A_t x_{t-1} + v_t;        λ_t = g_t + A_{t+1}^T λ_{t+1},    dA_t = λ_t x_{t-1}^T,    dv_t = λ_t
+
+Threads share rows, or the blocks of few rows; those that sum gradients of one table have a sum each.
+
+Shapes: as in the package, the tokens of A and v in one dimension (B T,h,b,b) or a table's rows (V,h,b,b); index and
+rows (B,T), or (0,0) where there are none; S states to begin from.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import cache
+from importlib.util import find_spec
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+FOUND = find_spec("numba") is not None
+LEAST = 2**12
+"""Numbers of states below which a call is not worth the import, a fifth of a second once."""
+ALONE = 2**11
+"""Blocks to multiply below which another thread would cost more than it saves."""
+SUMS = 2**18
+"""Numbers of a table's gradient up to which the loop sums it, in a cache; larger ones by `gradients.of_table`."""
+
+
+def refused(A: Tensor) -> str:
+    """Why these cannot be given to compiled loops, or nothing."""
+    if not FOUND:
+        return "numba is not installed: pip install 'lengthwise[cpu]'"
+    if A.device.type != "cpu":
+        return f"it runs on a CPU, got A on {A.device.type}"
+    if any(stride == 0 and n > 1 for n, stride in zip(A.shape, A.stride(), strict=True)):
+        return "A is one block spread over many places, which it would copy to each"
+    return ""
+
+
+class Adjoint(NamedTuple):
+    lam: Tensor
+    """(B,T,h,b)"""
+    after: Tensor
+    """(B,h,b), what the state before the first token gets."""
+    dA: Tensor | None
+    """As A; None where it was not asked for, or a table is too large."""
+
+
+def states_of(A: Tensor, v: Tensor, start: Tensor, rows: Tensor | None, index: Tensor | None) -> Tensor:
+    B, T = (v if index is None else index).shape[:2]
+    h, b = v.shape[-2:]
+    states = start.new_empty(B, T, h, b)
+    given = *(_tokens(x, index, start.dtype) for x in (A, v)), start.contiguous(), _places(rows), _places(index), states
+    _share(_loops().forward, B, h, T, lambda _: given)
+    return states
+
+
+def adjoint_of(g, A, start, rows, index, states, *, outer: bool) -> Adjoint:
+    B, T, h, b = g.shape
+    lam, after = torch.empty_like(states), torch.empty(B, h, b, dtype=g.dtype)
+    g, A = g.contiguous(), _tokens(A, index, g.dtype)
+    if index is None:
+        found = [torch.empty_like(A)] if outer else []
+    else:
+        found = [torch.zeros_like(A) for _ in range(torch.get_num_threads() if outer and A.numel() <= SUMS else 0)]
+    none = A.new_empty(0, h, b, b)
+    common = A, g, start.contiguous(), _places(rows), _places(index), states, lam, after
+
+    def given(thread: int):
+        dA = found[thread % len(found)] if found else none
+        return *common, dA
+
+    _share(_loops().backward, B, h, T, given)
+    dA = None if not found else found[0] if len(found) == 1 else torch.stack(found).sum(0)
+    return Adjoint(lam, after, dA if dA is None or index is not None else dA.view(B, T, h, b, b))
+
+
+def _tokens(x: Tensor, index: Tensor | None, kind: torch.dtype) -> Tensor:
+    """(B T,…) or (V,…)"""
+    return (x if index is not None else x.flatten(0, 1)).to(kind).contiguous()
+
+
+def _places(x: Tensor | None) -> Tensor:
+    return torch.empty(0, 0, dtype=torch.long) if x is None else x.contiguous()
+
+
+def _share(loop: Callable, B: int, h: int, T: int, given: Callable[[int], tuple[Tensor, ...]]) -> None:
+    """`loop` of all rows and blocks, by as many threads as torch has. `given`: a thread's arrays."""
+    many = torch.get_num_threads() if B * T * h >= ALONE else 1
+    by_rows = many <= B
+    edges = [i * (B if by_rows else h) // many for i in range(many + 1)]
+
+    def run(i: int) -> None:
+        part = edges[i], edges[i + 1]
+        if part[0] < part[1]:
+            loop(*(x.detach().numpy() for x in given(i)), *(*part, 0, h) if by_rows else (0, B, *part))
+
+    others = [threading.Thread(target=run, args=(i,)) for i in range(1, many)]
+    for thread in others:
+        thread.start()
+    run(0)
+    for thread in others:
+        thread.join()
+
+
+class Loops(NamedTuple):
+    forward: Callable
+    backward: Callable
+
+
+@cache
+def _loops() -> Loops:
+    """Compiled when first called, and kept on disk. Inner loops are along what lies together, A's rows, and store to
+    what was made here, so that they become vector instructions."""
+    from numba import njit
+
+    # Sums may be taken in any order; NaN and infinity stay what they are.
+    compiled = njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
+    return Loops(compiled(_forward), compiled(_backward))  # pyright: ignore[reportArgumentType]
+
+
+def _forward(A, v, start, rows, index, states, low, high, first, last):
+    _, T, h, b = states.shape
+    table, begins = len(index) > 0, len(rows) > 0
+    x, y = np.zeros((h, b), states.dtype), np.zeros(b, states.dtype)
+    for n in range(low, high):
+        x[:] = 0
+        if not begins:
+            x[:] = start[n]
+        for t in range(T):
+            at = index[n, t] if table else n * T + t
+            if begins and rows[n, t] >= 0:
+                x[:] = start[rows[n, t]]
+            for k in range(first, last):
+                for i in range(b):
+                    s = v[at, k, i]
+                    for j in range(b):
+                        s += A[at, k, i, j] * x[k, j]
+                    y[i] = s
+                for i in range(b):
+                    x[k, i] = states[n, t, k, i] = y[i]
+
+
+def _backward(A, g, start, rows, index, states, lam, after, dA, low, high, first, last):
+    _, T, h, b = states.shape
+    table, begins, outer = len(index) > 0, len(rows) > 0, len(dA) > 0
+    y, x, to = np.zeros((h, b), states.dtype), np.zeros(b, states.dtype), np.zeros(b, states.dtype)
+    for n in range(low, high):
+        y[:] = 0
+        for t in range(T - 1, -1, -1):
+            at = index[n, t] if table else n * T + t
+            begin = begins and rows[n, t] >= 0
+            for k in range(first, last):
+                before = start[rows[n, t], k] if begin else states[n, t - 1, k] if t else start[n, k]
+                for j in range(b):
+                    x[j] = before[j]
+                    to[j] = 0
+                for i in range(b):
+                    l = g[n, t, k, i] + y[k, i]
+                    lam[n, t, k, i] = l
+                    for j in range(b):
+                        to[j] += A[at, k, i, j] * l
+                    if outer and table:
+                        for j in range(b):
+                            dA[at, k, i, j] += l * x[j]
+                    elif outer:
+                        for j in range(b):
+                            dA[at, k, i, j] = l * x[j]
+                for j in range(b):
+                    y[k, j] = 0 if begin else to[j]
+        after[n, first:last] = y[first:last]

@@ -1,0 +1,130 @@
+"""Block scan by compiled loops: threads, layouts, what they sum themselves, and when they are chosen."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from lengthwise import Error, ops
+from lengthwise.errors import NonFiniteError
+from lengthwise.ops import block_scan
+from lengthwise.ops.block_scan import compiled
+from lengthwise.ops.block_scan.core import COMPILED
+from lengthwise.ops.block_scan.torch import AUTO, by_numba, way
+
+from .test_block_scan import begun, compare, inputs
+
+pytest.importorskip("numba")
+
+
+@pytest.fixture
+def threads():
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("many", [1, 2, 3, 5])
+@pytest.mark.parametrize("B", [1, 3, 4])  # blocks are shared, or rows
+@pytest.mark.parametrize("V", [None, 4])
+@pytest.mark.parametrize("sums", [0, 2**18])
+def test_threads_share_the_work(many, B, V, sums, threads, monkeypatch):
+    monkeypatch.setattr(compiled, "ALONE", 1)
+    monkeypatch.setattr(compiled, "SUMS", sums)
+    T = 21
+    leaves = inputs(B, T, 4, 3, V=V)
+    index = None if V is None else torch.randint(0, V, (B, T))
+    for begins in (None, begun(B, T)):
+        given = {"index": index, "begins": begins}
+        expected = block_scan(*leaves, **given, backend="reference")
+        threads(many)
+        compare(block_scan(*leaves, **given, backend="numba"), expected, leaves, 1e-12)
+        threads(1)
+
+
+@pytest.mark.parametrize("b", [1, 2, 5, 8, 16, 33])
+def test_blocks_of_any_width(b):
+    leaves = inputs(2, 30, 2, b)
+    compare(block_scan(*leaves, backend="numba"), block_scan(*leaves, backend="reference"), leaves, 1e-11)
+
+
+def test_any_layout():
+    A, v, initial = inputs(3, 20, 2, 4)
+    given = A.mT.contiguous().mT, v.transpose(1, 2).contiguous().transpose(1, 2), initial[:1].expand(3, 2, 4)
+    expected = block_scan(A, v, initial[:1].expand(3, 2, 4), backend="reference")
+    compare(block_scan(*given, backend="numba"), expected, [A, v, initial], 1e-12)
+
+
+def test_gradients_of_any_layout():
+    A, v, initial = leaves = inputs(3, 20, 2, 4)
+    slope = torch.randn(4, 2, 20, 3, dtype=torch.float64).permute(3, 2, 1, 0)
+    found, wanted = (
+        torch.autograd.grad(block_scan(A, v, initial, backend=name)[0], leaves, slope)
+        for name in ("numba", "reference")
+    )
+    torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
+
+
+def test_without_gradients_of_the_transitions_none_are_made():
+    A, v, _ = inputs(2, 30, 2, 3)
+    found = compiled.adjoint_of(*(x.detach() for x in (v, A, v[:, 0])), None, None, v.detach(), outer=False)
+    assert found.dA is None
+    assert found.lam.shape == v.shape
+
+
+def test_a_nan_is_named():
+    A, v, _ = (x.detach() for x in inputs(2, 30, 2, 3))
+    A[1, 17, 0, 2, 1] = float("nan")
+    with pytest.raises(NonFiniteError, match=r"t = 17, in row 1"):
+        block_scan(A, v, backend="numba")
+
+
+def chosen(A, v, index=None):
+    return way(A, v, v.new_zeros(1, *v.shape[-2:]), index, AUTO)
+
+
+def test_chosen_where_there_is_enough_to_do():
+    A, v, _ = (x.detach() for x in inputs(2, 512, 1, 4, torch.float32))
+    assert chosen(A, v) == COMPILED
+    assert chosen(A[:, :511], v[:, :511]) == 1
+    index = torch.zeros(2, 512, dtype=torch.long)
+    assert chosen(A[0, :3], v[0, :3], index) == COMPILED
+    assert chosen(A.half(), v.half()) == COMPILED
+    assert chosen(A.to("meta"), v.to("meta")) == 1
+    # One block for all tokens would be copied to each.
+    assert chosen(A[:, :1].expand_as(A), v) == 1
+
+
+def test_what_it_refuses(monkeypatch):
+    A, v, _ = (x.detach() for x in inputs(2, 5, 1, 4, torch.float32))
+    with pytest.raises(Error, match="spread over many places"):
+        block_scan(A[:, :1].expand_as(A), v, backend="numba")
+    with pytest.raises(Error, match="on a CPU, got A on meta"):
+        by_numba(A.to("meta"), v.to("meta"), v[:, 0].to("meta"), None, None)
+    monkeypatch.setattr(compiled, "FOUND", False)
+    with pytest.raises(Error, match=r"pip install 'lengthwise\[cpu\]'"):
+        block_scan(A, v, backend="numba")
+    with pytest.raises(Error, match="no numba kernel"), ops.backend("numba"):
+        ops.diagonal_scan(A[:, :, 0, 0], v[:, :, 0])
+
+
+def test_without_numba_it_runs_all_the_same(monkeypatch):
+    monkeypatch.setattr(compiled, "FOUND", False)
+    monkeypatch.setattr(compiled, "states_of", None)
+    leaves = inputs(2, 600, 2, 4)
+    compare(block_scan(*leaves), block_scan(*leaves, backend="reference"), leaves, 1e-12)
+
+
+def test_auto_uses_it_and_a_block_of_code_can_ask_for_it(monkeypatch):
+    calls, states_of = [], compiled.states_of
+    monkeypatch.setattr(compiled, "states_of", lambda *a: calls.append(1) or states_of(*a))
+    A, v, initial = inputs(2, 600, 2, 4)
+    block_scan(A, v, initial)
+    assert len(calls) == 1
+    block_scan(A, v, initial, backend="torch")
+    with ops.backend("torch"):
+        block_scan(A, v, initial)
+    assert len(calls) == 1
+    with ops.backend("numba"):
+        block_scan(A[:, :5], v[:, :5], initial)
+    assert len(calls) == 2
