@@ -82,6 +82,7 @@ class Member:
             betas=self.training.betas,
             eps=self.training.eps,
             weight_decay=self.training.weight_decay,
+            fused=True,
         )
         low, high = self.training.lengths
         self.possible = self.task.lengths(low, high)
@@ -180,9 +181,11 @@ class Member:
         for name, parameter in self.parameters.items():
             mine = {k: v for k, v in groups["optimizer"].items() if k.split(".", 1)[1] == name}
             if mine:
-                # Adam keeps its step count on the CPU.
+                # Fused, it goes through memory as it lies: its averages must lie as the weight does.
                 self.optimizer.state[parameter] = {
-                    key.split(".", 1)[0]: value if key.startswith("step.") else value.to(self.device)
+                    key.split(".", 1)[0]: value.to(self.device)
+                    if key.startswith("step.")
+                    else torch.empty_like(parameter).copy_(value)
                     for key, value in mine.items()
                 }
         self.step, self.best, self.stale = state.meta["step"], state.meta["best"], state.meta["stale"]
