@@ -1,7 +1,9 @@
 """Block scan against a work-efficient scan that composes transitions, forward and backward, 8 blocks of 8.
 
 - composing: neighbours are composed, the half left is solved, the others are filled in; differentiated by torch;
-- one by one, and in chunks: our own two ways, of which the rule is to choose one not more than 20% slower;
+- ours: compiled by numba where that is installed;
+- torch's: the same by torch's operators, one by one or in chunks, by a rule that should choose a way not more than 20%
+  slower than the other;
 - Hillis and Steele's scan, which composes T log T times;
 - the bound: A read twice and its gradient written, at the speed at which a copy goes in the same round.
 All are first compared with the oracle, then timed in turn, round by round; ratios are medians over rounds.
@@ -52,6 +54,7 @@ def ways(B: int, T: int, start: Tensor) -> dict[str, Callable[[Tensor, Tensor], 
     chunks = math.isqrt(8 * T)
     found = {
         "ours": lambda A, v: block_scan(A, v)[0],
+        "torch's": lambda A, v: block_scan(A, v, backend="torch")[0],
         "composing": lambda A, v: composing(A, v.unsqueeze(-1)).squeeze(-1),
         "one by one": lambda A, v: fast(A, v, start, None, None, 1),
         "in chunks": lambda A, v: fast(A, v, start, None, None, min(T, max(2, min(chunks, 512 // B)))),
@@ -84,8 +87,8 @@ def gap(T: int) -> float:
 def table(threads: int) -> Table:
     title = f"Block scan, forward + backward, fp32, {HEADS} blocks of {WIDTH}, {threads} thread(s)"
     found = Table(title=title)
-    names = ("B", "T", "ms", "composing / ours", "at least", "ours / own better way", "at most", "ours / bound")
-    for name in (*names, "at most", "hillis-steele / ours"):
+    names = ("B", "T", "ms", "composing / ours", "at least", "ours / bound", "at most", "hillis-steele / ours")
+    for name in (*names, "torch's, ms", "composing / torch's", "torch's / better way", "at most"):
         found.add_column(name)
     torch.set_num_threads(threads)
     for B, T, faster, slower in SETTINGS:
@@ -98,7 +101,7 @@ def table(threads: int) -> Table:
 
         given = A.detach()
         rounds = in_turn([*(run(way) for way in named.values()), partial(place.copy_, given)])
-        mine, theirs, loop, chunked, *other, copy = zip(*rounds, strict=True)
+        mine, plain, theirs, loop, chunked, *other, copy = zip(*rounds, strict=True)
         bound = [1.5 * c for c in copy]  # a copy reads once and writes once
         better = [min(x) for x in zip(loop, chunked, strict=True)]
         found.add_row(
@@ -107,11 +110,13 @@ def table(threads: int) -> Table:
             f"{1e3 * median(mine):.1f}",
             _ratio(theirs, mine),
             f"{faster:g}",
-            _ratio(mine, better),
-            "1.2",
             _ratio(mine, bound),
             "–" if slower is None else f"{slower:g}",
             _ratio(other[0], mine) if other else "–",
+            f"{1e3 * median(plain):.1f}",
+            _ratio(theirs, plain),
+            _ratio(plain, better),
+            "1.2",
         )
     return found
 
