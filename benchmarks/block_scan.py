@@ -6,6 +6,9 @@
   slower than the other;
 - Hillis and Steele's scan, which composes T log T times;
 - the bound: A read twice and its gradient written, at the speed at which a copy goes in the same round.
+Columns: ours in ms; how many times that composing takes (asked: at least); how many times the bound ours takes (at
+most); how many times ours Hillis and Steele's takes; then torch's in ms, composing against that, and that against the
+better of its two ways.
 All are first compared with the oracle, then timed in turn, round by round; ratios are medians over rounds.
 """
 
@@ -87,8 +90,8 @@ def gap(T: int) -> float:
 def table(threads: int) -> Table:
     title = f"Block scan, forward + backward, fp32, {HEADS} blocks of {WIDTH}, {threads} thread(s)"
     found = Table(title=title)
-    names = ("B", "T", "ms", "composing / ours", "at least", "ours / bound", "at most", "hillis-steele / ours")
-    for name in (*names, "torch's, ms", "composing / torch's", "torch's / better way", "at most"):
+    names = ("B", "T", "ms", "composing", "asked", "bound", "at most", "h.-steele")
+    for name in (*names, "torch's ms", "composing", "better way", "at most"):
         found.add_column(name)
     torch.set_num_threads(threads)
     for B, T, faster, slower in SETTINGS:
