@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -128,3 +131,16 @@ def test_auto_uses_it_and_a_block_of_code_can_ask_for_it(monkeypatch):
     with ops.backend("numba"):
         block_scan(A[:, :5], v[:, :5], initial)
     assert len(calls) == 2
+
+
+def test_where_nothing_can_be_kept_on_disk():
+    """Its directory cannot be written to, nor can the user's: it compiles all the same."""
+    script = """
+import numba.core.caching as caching, torch
+caching.CacheImpl._locator_classes = []
+from lengthwise.ops import block_scan
+A, v = torch.full((1, 3, 1, 1, 1), 2.0), torch.ones(1, 3, 1, 1)
+print(block_scan(A, v, backend="numba")[0].flatten().tolist())
+"""
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[1.0, 3.0, 7.0]"

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -108,19 +108,22 @@ def _share(loop: Callable, B: int, h: int, T: int, given: Callable[[int], tuple[
 
 
 class Loops(NamedTuple):
-    forward: Callable
-    backward: Callable
+    forward: Any
+    backward: Any
 
 
 @cache
 def _loops() -> Loops:
-    """Compiled when first called, and kept on disk. Inner loops are along what lies together, A's rows, and store to
-    what was made here, so that they become vector instructions."""
+    """Compiled when first called, and kept on disk where that can be. Inner loops are along what lies together, A's
+    rows, and store to what was made here, so that they become vector instructions."""
     from numba import njit
 
     # Sums may be taken in any order; NaN and infinity stay what they are.
-    compiled = njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
-    return Loops(compiled(_forward), compiled(_backward))  # pyright: ignore[reportArgumentType]
+    options: dict[str, Any] = {"nogil": True, "fastmath": {"reassoc", "contract", "nsz"}}
+    try:
+        return Loops(*(njit(loop, cache=True, **options) for loop in (_forward, _backward)))
+    except RuntimeError:  # no directory to keep them in can be written to
+        return Loops(*(njit(loop, **options) for loop in (_forward, _backward)))
 
 
 def _forward(A, v, start, rows, index, states, low, high, first, last):
