@@ -94,7 +94,7 @@ LAPTOP = [
     Rule(
         "modular-arithmetic",
         "*s4*",
-        {"training.steps": 9000, "training.lengths": (39, 39), "training.curriculum": "uniform"},
+        {"training.steps": 7000, "training.lengths": (39, 39), "training.curriculum": "uniform"},
     ),
     # A stack of functions learns slowly and is lost easily: docs/log.md has what each of these is for.
     Rule(
