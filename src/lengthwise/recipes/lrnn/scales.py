@@ -62,7 +62,7 @@ LAPTOP = [
     Rule("*", "block-lrnn", {"model.variant": "lengthwise"}),
     Rule("even-pairs", "*", {"training.steps": 1500}),
     # One layer of theirs learns none of the tasks at 40: they are given layers and time, so that what they do at 500
-    # says something. Most of their channels begin faster.
+    # says something. Most of their channels begin faster. Sums are learned from growing strings, expressions are not.
     Rule(
         "*",
         "*s4*",
@@ -75,7 +75,17 @@ LAPTOP = [
             "training.lr": 1e-2,
         },
     ),
-    Rule("modular-sum", "s4d", {"training.steps": 6000}),
+    Rule(
+        "modular-sum",
+        "*s4*",
+        {
+            "training.lengths": (1, 40),
+            "training.curriculum": "growing",
+            "training.grow_from": 2,
+            "training.grow_at": 0.8,
+        },
+    ),
+    Rule("modular-*", "s4d", {"model.initial": "legs"}),
     Rule("even-pairs", "*s4*", {"model.layers": 2, "training.steps": 400, "training.lr": 5e-3}),
     # Whole expressions teach nothing at first; one after another the shorter ones do.
     Rule(
