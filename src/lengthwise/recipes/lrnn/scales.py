@@ -86,6 +86,8 @@ LAPTOP = [
         },
     ),
     Rule("modular-*", "s4d", {"model.initial": "legs"}),
+    Rule("modular-sum", "s4d", {"training.steps": 7000}),
+    Rule("modular-sum", "liquid-s4", {"training.steps": 6000}),
     Rule("even-pairs", "*s4*", {"model.layers": 2, "training.steps": 400, "training.lr": 5e-3}),
     # Whole expressions teach nothing at first; one after another the shorter ones do.
     Rule(
