@@ -18,7 +18,7 @@ from lengthwise.errors import RecordError
 from lengthwise.lab import Interrupted
 from lengthwise.lab.member import Member
 from lengthwise.lab.run import Job, run_group
-from lengthwise.lab.training import Stop, looks
+from lengthwise.lab.training import Stop, looks, train
 
 CPU = torch.device("cpu")
 
@@ -313,3 +313,15 @@ print(first, faults())
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     first, then = map(int, found.stdout.split())
     assert then < first / 10
+
+
+@pytest.mark.parametrize("model", ["Part", "Odd"])
+def test_adam_moves_every_weight_wherever_it_lies(quick, toy, model):
+    (experiment,) = quick(toy(model))
+    fast, plain = Member(experiment, CPU), Member(experiment, CPU)
+    assert bool(fast.optimizer.defaults["fused"]) == (model == "Odd")
+    plain.optimizer = torch.optim.Adam(plain.parameters.values(), lr=experiment.training.lr, fused=False)
+    for member in (fast, plain):
+        train([member], [None])
+    for name, weight in plain.weights().items():
+        torch.testing.assert_close(fast.weights()[name], weight, msg=name)

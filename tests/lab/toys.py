@@ -43,6 +43,18 @@ class Odd(nn.Module):
         return (x * self.first * self.frozen + self.second).cumsum(1) @ self.transposed
 
 
+class Part(nn.Module):
+    """One whose weight is a part of a larger tensor."""
+
+    def __init__(self, vocab_size):
+        super().__init__()
+        self.register_buffer("whole", torch.randn(vocab_size, 2 * vocab_size))
+        self.weight = nn.Parameter(self.whole[:, :vocab_size])
+
+    def forward(self, tokens):
+        return self.weight[tokens].cumsum(1)
+
+
 class Projected(nn.Module):
     """One with a fixed random buffer: its own in every seed."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -104,7 +105,7 @@ def test_what_it_refuses(monkeypatch):
         block_scan(A[:, :1].expand_as(A), v, backend="numba")
     with pytest.raises(Error, match="on a CPU, got A on meta"):
         by_numba(A.to("meta"), v.to("meta"), v[:, 0].to("meta"), None, None)
-    monkeypatch.setattr(compiled, "FOUND", False)
+    monkeypatch.setattr(compiled, "_importable", lambda: False)
     with pytest.raises(Error, match=r"pip install 'lengthwise\[cpu\]'"):
         block_scan(A, v, backend="numba")
     with pytest.raises(Error, match="no numba kernel"), ops.backend("numba"):
@@ -112,7 +113,7 @@ def test_what_it_refuses(monkeypatch):
 
 
 def test_without_numba_it_runs_all_the_same(monkeypatch):
-    monkeypatch.setattr(compiled, "FOUND", False)
+    monkeypatch.setattr(compiled, "_importable", lambda: False)
     monkeypatch.setattr(compiled, "states_of", None)
     leaves = inputs(2, 600, 2, 4)
     compare(block_scan(*leaves), block_scan(*leaves, backend="reference"), leaves, 1e-12)
@@ -144,3 +145,61 @@ print(block_scan(A, v, backend="numba")[0].flatten().tolist())
 """
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[1.0, 3.0, 7.0]"
+
+
+def test_a_disk_that_is_full_keeps_nothing_and_loses_nothing(monkeypatch, threads):
+    monkeypatch.setattr(compiled, "ALONE", 1)
+    loops, called = compiled._loops(), []
+
+    def forward(*given):
+        called.append(1)
+        if len(called) <= 2:
+            raise OSError("no space left on device")
+        loops.forward(*given)
+
+    monkeypatch.setattr(compiled, "_loops", lambda: loops._replace(forward=forward))
+    A, v, initial = (x.detach() for x in inputs(2, 30))
+    threads(1)
+    with pytest.raises(OSError, match="no space"):  # twice: then it is not the disk that should keep the loops
+        block_scan(A, v, initial, backend="numba")
+    called[:] = [1]
+    found = block_scan(A, v, initial, backend="numba")
+    torch.testing.assert_close(found, block_scan(A, v, initial, backend="reference"))
+
+
+def test_what_fails_in_a_thread_is_raised(monkeypatch, threads):
+    monkeypatch.setattr(compiled, "ALONE", 1)
+    loops = compiled._loops()
+
+    def forward(*given):
+        if given[-4] > 0:  # not the first rows, which the calling thread has
+            raise MemoryError("there")
+        loops.forward(*given)
+
+    monkeypatch.setattr(compiled, "_loops", lambda: loops._replace(forward=forward))
+    threads(2)
+    with pytest.raises(MemoryError, match="there"):
+        block_scan(*inputs(4, 30), backend="numba")
+
+
+def test_a_numba_that_cannot_be_imported_is_none(tmp_path):
+    (tmp_path / "numba.py").write_text("raise ImportError('needs another NumPy')")
+    script = """
+import torch
+from lengthwise.ops import block_scan
+from lengthwise.ops.block_scan import compiled
+assert compiled.FOUND
+states = block_scan(torch.full((1, 5000, 1, 1, 1), 0.5), torch.ones(1, 5000, 1, 1))[0]
+print(states[0, -1].item())
+"""
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=env)
+    assert found.stdout.strip() == "2.0"
+
+
+def test_what_a_trace_and_a_negated_view_get():
+    A, v, _ = (x.detach() for x in inputs(2, 600, 2, 4))
+    wanted = block_scan(-A, v, backend="reference")[0]
+    torch.testing.assert_close(block_scan(torch._neg_view(A), v, backend="numba")[0], wanted)
+    traced = torch.jit.trace(lambda A, v: block_scan(A, v)[0], (-A, v), check_trace=False)
+    torch.testing.assert_close(traced(-A, v), wanted)

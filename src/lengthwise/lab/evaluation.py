@@ -91,10 +91,11 @@ def count_right(
     device: torch.device,
     autocast: str = "fp32",
     share: int = 1,
+    strict: bool = False,
 ) -> Counted:
     """How many strings of `batch` are right, their loss, and how many overflowed.
 
-    `share` processes share the machine's memory.
+    `share` processes share the machine's memory. strict: what a model itself refuses stays an error.
     """
     last = one_place(task, batch)
     total, length = batch.tokens.shape
@@ -104,7 +105,7 @@ def count_right(
         piece = Batch(*(a[at : at + size].to(device) for a in batch))
         try:
             with precision(autocast, device):
-                found = _answers(tagger, task, piece, last)
+                found = logits(tagger, piece, last) if strict else _answers(tagger, task, piece, last)
         except RuntimeError as error:
             # On the CPU running out is a RuntimeError like any other.
             if size == 1 or not (isinstance(error, torch.OutOfMemoryError) or "allocate memory" in str(error)):

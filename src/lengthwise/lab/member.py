@@ -68,6 +68,12 @@ def build(experiment: Experiment, device: torch.device) -> tuple[tasks.Task, mod
     return task, tagger.to(device, torch.float64 if experiment.training.precision == "fp64" else torch.float32)
 
 
+def _dense(x: torch.Tensor) -> bool:
+    """Whether a weight has its stretch of memory to itself, which is what the fused Adam goes through."""
+    extent = 1 + sum((n - 1) * stride for n, stride in zip(x.shape, x.stride(), strict=True))
+    return x.is_floating_point() and extent == x.numel()
+
+
 class Member:
     def __init__(self, experiment: Experiment, device: torch.device):
         self.experiment, self.device = experiment, device
@@ -82,7 +88,7 @@ class Member:
             betas=self.training.betas,
             eps=self.training.eps,
             weight_decay=self.training.weight_decay,
-            fused=True,
+            fused=all(map(_dense, self.parameters.values())),
         )
         low, high = self.training.lengths
         self.possible = self.task.lengths(low, high)

@@ -46,13 +46,19 @@ def validate(member: Member, share: int) -> tuple[float, float]:
     for batch in member.validation():
         n, length = batch.tokens.shape
         found = count_right(
-            member.tagger, member.task, batch, device=member.device, autocast=member.training.precision, share=share
+            member.tagger,
+            member.task,
+            batch,
+            device=member.device,
+            autocast=member.training.precision,
+            share=share,
+            strict=True,
         )
         # In a test they are wrong; here they would choose the best checkpoint by a loss that is none.
         if found.overflowed:
             raise NonFiniteError(
                 f"The model's logits are not finite at length {length} of {member.task.name}. "
-                "Its weights or activations overflowed: lower training.lr, or test shorter lengths."
+                "Its weights or activations overflowed: lower training.lr."
             )
         right, total, weighted = right + found.right, total + n, weighted + found.loss * n
     member.tagger.train()

@@ -100,7 +100,8 @@ def overflows(where: Mapping[str, str]) -> str:
 def overflows_of(groups: Mapping[str, Sequence[Run]]) -> str:
     """What to say below a table of both checkpoints."""
     last = {label: overflow_of(runs) for label, runs in groups.items()}
-    return overflows(last | {f"{label} (best valid.)": overflow_of(runs, "best") for label, runs in groups.items()})
+    best = {label: overflow_of(runs, "best") for label, runs in groups.items()}
+    return overflows(last | {f"{label} (best valid.)": at for label, at in best.items() if at != last[label]})
 
 
 def short(names: Iterable[str]) -> dict[str, str]:

@@ -175,3 +175,14 @@ def test_stays_finite_and_bounded_far_out(name):
         # Later thousands are no louder than the kernel's whole weight allows.
         assert K[:, 5000:].abs().max() <= K[:, :5000].abs().max()
         assert y[0, 5000:].abs().max() <= 3 * y[0, :5000].abs().max()
+
+
+def test_a_derivative_forward():
+    system, u = make("s4", state=4).discretise(), torch.randn(2, 3, 20, dtype=torch.float64)
+    y, slope = torch.func.jvp(lambda u: system.run(u)[0], (u,), (u,))
+    torch.testing.assert_close(slope, y)
+
+
+def test_what_it_returns_is_its_own():
+    system, u = make("s4", state=4).discretise(), torch.randn(1, 3, 20, dtype=torch.float64, requires_grad=True)
+    system.run(u)[0].add_(1).sum().backward()

@@ -31,7 +31,12 @@ def multiply(M: Tensor, u: Tensor) -> Tensor:
     """M u: (…,N,T) and (…,T) or, the batch of them at once, (B,…,T)."""
     if u.ndim < M.ndim:
         return (M @ u[..., None])[..., 0]
-    return _Moved.apply(M @ _Moved.apply(u, 0, -1), -1, 0)
+    return _moved(M @ _moved(u, 0, -1), -1, 0)
+
+
+def _moved(x: Tensor, a: int, b: int) -> Tensor:
+    # torch.compile lays out what it generates itself, and knows no function with a derivative forward.
+    return x.movedim(a, b).contiguous() if torch.compiler.is_compiling() else _Moved.apply(x, a, b)
 
 
 class _Moved(torch.autograd.Function):
@@ -41,7 +46,7 @@ class _Moved(torch.autograd.Function):
 
     @staticmethod
     def forward(x: Tensor, a: int, b: int) -> Tensor:
-        return x.movedim(a, b).contiguous()
+        return x.movedim(a, b).clone(memory_format=torch.contiguous_format)
 
     @staticmethod
     def setup_context(ctx, inputs, output) -> None:
@@ -50,6 +55,10 @@ class _Moved(torch.autograd.Function):
     @staticmethod
     def backward(ctx, *grads: Tensor):
         return _Moved.apply(*grads, ctx.b, ctx.a), None, None
+
+    @staticmethod
+    def jvp(ctx, *tangents):
+        return _Moved.apply(tangents[0], ctx.a, ctx.b)
 
 
 def _toeplitz(k: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from typing import Any, NamedTuple
@@ -24,21 +25,33 @@ from torch import Tensor
 FOUND = find_spec("numba") is not None
 LEAST = 2**12
 """Numbers of states below which a call is not worth the import, a fifth of a second once."""
-ALONE = 2**11
-"""Blocks to multiply below which another thread would cost more than it saves."""
+ALONE = 2**15
+"""Blocks to multiply that are worth a thread: about a millisecond."""
 SUMS = 2**18
 """Numbers of a table's gradient up to which the loop sums it, in a cache; larger ones by `gradients.of_table`."""
 
 
 def refused(A: Tensor) -> str:
     """Why these cannot be given to compiled loops, or nothing."""
-    if not FOUND:
-        return "numba is not installed: pip install 'lengthwise[cpu]'"
+    # While a graph is made nothing is imported: whether it is there must do.
+    if not (FOUND if torch.compiler.is_compiling() else _importable()):
+        return "numba is not installed, or cannot be imported: pip install 'lengthwise[cpu]'"
+    if torch.jit.is_tracing():  # pyright: ignore[reportPrivateImportUsage]
+        return "a trace cannot record it"
     if A.device.type != "cpu":
         return f"it runs on a CPU, got A on {A.device.type}"
     if any(stride == 0 and n > 1 for n, stride in zip(A.shape, A.stride(), strict=True)):
         return "A is one block spread over many places, which it would copy to each"
     return ""
+
+
+@cache
+def _importable() -> bool:
+    if FOUND:
+        with suppress(ImportError):  # as where it does not know this NumPy yet
+            _loops()
+            return True
+    return False
 
 
 class Adjoint(NamedTuple):
@@ -90,21 +103,34 @@ def _places(x: Tensor | None) -> Tensor:
 
 def _share(loop: Callable, B: int, h: int, T: int, given: Callable[[int], tuple[Tensor, ...]]) -> None:
     """`loop` of all rows and blocks, by as many threads as torch has. `given`: a thread's arrays."""
-    many = torch.get_num_threads() if B * T * h >= ALONE else 1
+    many = max(1, min(torch.get_num_threads(), max(B, h), B * T * h // ALONE))
     by_rows = many <= B
     edges = [i * (B if by_rows else h) // many for i in range(many + 1)]
+    failed: list[BaseException] = []
 
     def run(i: int) -> None:
         part = edges[i], edges[i + 1]
-        if part[0] < part[1]:
-            loop(*(x.detach().numpy() for x in given(i)), *(*part, 0, h) if by_rows else (0, B, *part))
+        arrays = [x.detach().resolve_neg().numpy() for x in given(i)]
+        where = (*part, 0, h) if by_rows else (0, B, *part)
+        try:
+            loop(*arrays, *where)
+        except OSError:  # compiled, but the disk that should keep it is full
+            loop(*arrays, *where)
 
-    others = [threading.Thread(target=run, args=(i,)) for i in range(1, many)]
+    def guarded(i: int) -> None:
+        try:
+            run(i)
+        except BaseException as error:
+            failed.append(error)
+
+    others = [threading.Thread(target=guarded, args=(i,)) for i in range(1, many)]
     for thread in others:
         thread.start()
-    run(0)
+    guarded(0)
     for thread in others:
         thread.join()
+    if failed:
+        raise failed[0]
 
 
 class Loops(NamedTuple):
