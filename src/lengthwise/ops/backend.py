@@ -40,8 +40,10 @@ def choose(asked: str, op: str, implementations: Mapping[str, Callable]) -> Call
     if name == "auto" and "auto" not in implementations:
         name = "torch"
     if name not in implementations:
-        have = " or ".join(repr(n) for n in dict.fromkeys(["auto", *implementations]))
-        raise Error(f"{op}: backend {name!r} cannot run, for this op has no {name} kernel. Use {have}.")
+        have = " or ".join(repr(n) for n in implementations if n != "auto")
+        # Within a block "auto" is what the block asked for.
+        use = f"Use 'auto' or {have}." if asked != "auto" else f"Name {have} in the call, or leave the block."
+        raise Error(f"{op}: backend {name!r} cannot run, for this op has no {name} kernel. {use}")
     return implementations[name]
 
 
