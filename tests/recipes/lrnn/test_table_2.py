@@ -65,9 +65,9 @@ def test_what_was_shrunk_names_no_published_rule():
     rows = differences("laptop", list(TASKS), MODELS, RULES)
     assert {"for": "all", "setting": "training.steps", "published": 40_000, "here": 1000} in rows
     assert ("all", "training.weight_decay") not in {(row["for"], row["setting"]) for row in rows}
-    # S4 learns EvenPair(5) from whole strings, as published, though its other strings grow.
+    # S4's family learns ModArith(5) from whole strings, as published, though the others' strings grow there.
     back = [(row["for"], row["setting"]) for row in rows if row["published"] == row["here"]]
-    assert back == [("even-pairs, *s4", f"training.{name}") for name in ("lengths", "curriculum")]
+    assert back == [("modular-arithmetic, *s4", f"training.{name}") for name in ("lengths", "curriculum")]
     assert {"for": "*s4", "setting": "model.layers", "published": 1, "here": 3} in rows
     assert settings(RULES["laptop"], "modular-sum", "block-lrnn")["model.layers"] == 1
 
