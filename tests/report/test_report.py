@@ -45,6 +45,11 @@ def burst(make_run, seed, last, best=None):
     return run
 
 
+def test_what_overflowed_alike_at_both_checkpoints_is_said_once(make_run):
+    said = " ".join(text([burst(make_run, 0, {"60": 3}, {"60": 3})]).split())
+    assert said.count("3 of 100 strings") == 1
+
+
 def test_what_overflowed_is_said_wherever_the_table_is(make_run, tmp_path):
     """Of three runs one says nothing of overflows: it is from before they were counted."""
     runs = [burst(make_run, 0, {"60": 100}), burst(make_run, 1, {"60": 30}, {"50": 1, "60": 2})]

@@ -24,7 +24,7 @@ from torch import Tensor
 
 FOUND = find_spec("numba") is not None
 LEAST = 2**12
-"""Numbers of states below which a call is not worth the import, a fifth of a second once."""
+"""Numbers of states below which a call is not worth the import, a third of a second once."""
 ALONE = 2**15
 """Blocks to multiply that are worth a thread: about a millisecond."""
 SUMS = 2**18
@@ -54,7 +54,7 @@ def _importable() -> bool:
     return False
 
 
-class Adjoint(NamedTuple):
+class Gradients(NamedTuple):
     lam: Tensor
     """(B,T,h,b)"""
     after: Tensor
@@ -72,14 +72,14 @@ def states_of(A: Tensor, v: Tensor, start: Tensor, rows: Tensor | None, index: T
     return states
 
 
-def adjoint_of(g, A, start, rows, index, states, *, outer: bool) -> Adjoint:
+def adjoint_of(g, A, start, rows, index, states, *, outer: bool) -> Gradients:
     B, T, h, b = g.shape
     lam, after = torch.empty_like(states), torch.empty(B, h, b, dtype=g.dtype)
     g, A = g.contiguous(), _tokens(A, index, g.dtype)
     if index is None:
         found = [torch.empty_like(A)] if outer else []
     else:
-        found = [torch.zeros_like(A) for _ in range(torch.get_num_threads() if outer and A.numel() <= SUMS else 0)]
+        found = [torch.zeros_like(A) for _ in range(_threads(B, h, T) if outer and A.numel() <= SUMS else 0)]
     none = A.new_empty(0, h, b, b)
     common = A, g, start.contiguous(), _places(rows), _places(index), states, lam, after
 
@@ -89,7 +89,7 @@ def adjoint_of(g, A, start, rows, index, states, *, outer: bool) -> Adjoint:
 
     _share(_loops().backward, B, h, T, given)
     dA = None if not found else found[0] if len(found) == 1 else torch.stack(found).sum(0)
-    return Adjoint(lam, after, dA if dA is None or index is not None else dA.view(B, T, h, b, b))
+    return Gradients(lam, after, dA if dA is None or index is not None else dA.view(B, T, h, b, b))
 
 
 def _tokens(x: Tensor, index: Tensor | None, kind: torch.dtype) -> Tensor:
@@ -101,9 +101,13 @@ def _places(x: Tensor | None) -> Tensor:
     return torch.empty(0, 0, dtype=torch.long) if x is None else x.contiguous()
 
 
+def _threads(B: int, h: int, T: int) -> int:
+    return max(1, min(torch.get_num_threads(), max(B, h), B * T * h // ALONE))
+
+
 def _share(loop: Callable, B: int, h: int, T: int, given: Callable[[int], tuple[Tensor, ...]]) -> None:
-    """`loop` of all rows and blocks, by as many threads as torch has. `given`: a thread's arrays."""
-    many = max(1, min(torch.get_num_threads(), max(B, h), B * T * h // ALONE))
+    """`loop` of all rows and blocks, by torch's number of threads or fewer. `given`: a thread's arrays."""
+    many = _threads(B, h, T)
     by_rows = many <= B
     edges = [i * (B if by_rows else h) // many for i in range(many + 1)]
     failed: list[BaseException] = []
@@ -157,8 +161,7 @@ def _forward(A, v, start, rows, index, states, low, high, first, last):
     table, begins = len(index) > 0, len(rows) > 0
     x, y = np.zeros((h, b), states.dtype), np.zeros(b, states.dtype)
     for n in range(low, high):
-        x[:] = 0
-        if not begins:
+        if not begins:  # else the first token does
             x[:] = start[n]
         for t in range(T):
             at = index[n, t] if table else n * T + t

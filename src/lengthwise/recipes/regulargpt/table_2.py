@@ -59,10 +59,10 @@ def varied(runs: dict[str, Sequence[Run]], strings: int) -> list[Row]:
                 tested = runs[name][0].experiment.evaluation.lengths
                 lengths = (40,) if setting == "length 40" else tuple(n for n in tested if n > 40)
                 each = max(1, strings // len(lengths))
-                tested = [evaluate(model, task, lengths, each, seed=0, device=device) for model in members]
-                scores = [statistics.fmean(right / each for right in found.correct.values()) for found in tested]
+                answered = [evaluate(model, task, lengths, each, seed=0, device=device) for model in members]
+                scores = [statistics.fmean(right / each for right in found.correct.values()) for found in answered]
                 majority = statistics.fmean(map(task.baseline, lengths))
-                bad = {n: sum(found.overflowed.get(str(n), 0) for found in tested) for n in lengths}
+                bad = {n: sum(found.overflowed.get(str(n), 0) for found in answered) for n in lengths}
                 cells[name] = Cell(
                     tuple(scores),
                     Published(mean=published[name][i] / 100),
