@@ -46,10 +46,15 @@ def test_threads_share_the_work(many, B, V, sums, threads, monkeypatch):
         threads(1)
 
 
-@pytest.mark.parametrize("b", [1, 2, 5, 8, 16, 33])
-def test_blocks_of_any_width(b):
-    leaves = inputs(2, 30, 2, b)
-    compare(block_scan(*leaves, backend="numba"), block_scan(*leaves, backend="reference"), leaves, 1e-11)
+@pytest.mark.parametrize("b", [1, 2, 5, 8, 9, 33])  # unrolled up to 8
+@pytest.mark.parametrize("V", [None, 4])
+def test_blocks_of_any_width(b, V):
+    leaves = inputs(2, 30, 2, b, V=V)
+    index = None if V is None else torch.randint(0, V, (2, 30), generator=torch.Generator().manual_seed(b))
+    for begins in (None, begun(2, 30)):
+        given = {"index": index, "begins": begins}
+        expected = block_scan(*leaves, **given, backend="reference")
+        compare(block_scan(*leaves, **given, backend="numba"), expected, leaves, 1e-11)
 
 
 def test_any_layout():
@@ -149,7 +154,7 @@ print(block_scan(A, v, backend="numba")[0].flatten().tolist())
 
 def test_a_disk_that_is_full_keeps_nothing_and_loses_nothing(monkeypatch, threads):
     monkeypatch.setattr(compiled, "ALONE", 1)
-    loops, called = compiled._loops(), []
+    loops, called = compiled._loops(3), []
 
     def forward(*given):
         called.append(1)
@@ -157,7 +162,7 @@ def test_a_disk_that_is_full_keeps_nothing_and_loses_nothing(monkeypatch, thread
             raise OSError("no space left on device")
         loops.forward(*given)
 
-    monkeypatch.setattr(compiled, "_loops", lambda: loops._replace(forward=forward))
+    monkeypatch.setattr(compiled, "_loops", lambda _: loops._replace(forward=forward))
     A, v, initial = (x.detach() for x in inputs(2, 30))
     threads(1)
     with pytest.raises(OSError, match="no space"):  # twice: then it is not the disk that should keep the loops
@@ -169,14 +174,14 @@ def test_a_disk_that_is_full_keeps_nothing_and_loses_nothing(monkeypatch, thread
 
 def test_what_fails_in_a_thread_is_raised(monkeypatch, threads):
     monkeypatch.setattr(compiled, "ALONE", 1)
-    loops = compiled._loops()
+    loops = compiled._loops(3)
 
     def forward(*given):
         if given[-4] > 0:  # not the first rows, which the calling thread has
             raise MemoryError("there")
         loops.forward(*given)
 
-    monkeypatch.setattr(compiled, "_loops", lambda: loops._replace(forward=forward))
+    monkeypatch.setattr(compiled, "_loops", lambda _: loops._replace(forward=forward))
     threads(2)
     with pytest.raises(MemoryError, match="there"):
         block_scan(*inputs(4, 30), backend="numba")

@@ -84,9 +84,12 @@ def test_what_is_not_finite_is_named(backend, wrong):
     assert block_scan(table, inputs_of, index=torch.tensor([[0, 3, 1]]), backend=backend)[0].isfinite().all()
 
 
+@pytest.mark.filterwarnings("error")
 def test_a_state_that_grew_too_large_is_no_fault_of_a_transition():
     A, v = inputs()
     assert not block_scan(A * 1e30, v)[0].isfinite().all()
+    v = torch.tensor([2e38, 2e38, -math.inf]).view(1, 3, 1, 1)
+    assert not block_scan(torch.ones(1, 3, 1, 1, 1), v)[0][0, 1:].isfinite().any()
 
 
 def test_the_switch_is_obeyed():

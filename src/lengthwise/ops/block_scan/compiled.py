@@ -1,5 +1,5 @@
-"""The loop and its adjoint compiled by numba, where that is installed: the blocks of a token lie together, one after
-another is read once, and its gradient written once, so a row needs no chunks and a step no call.
+"""The loop and its adjoint compiled by numba, where that is installed, and shared among threads: the blocks of a token
+lie together, one after another is read once, and its gradient written once, so a row needs no chunks.
 
     x_t = A_t x_{t-1} + v_t;        λ_t = g_t + A_{t+1}^T λ_{t+1},    dA_t = λ_t x_{t-1}^T,    dv_t = λ_t
 
@@ -16,11 +16,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from .loops import Loops
 
 FOUND = find_spec("numba") is not None
 LEAST = 2**12
@@ -49,7 +51,7 @@ def refused(A: Tensor) -> str:
 def _importable() -> bool:
     if FOUND:
         with suppress(ImportError):  # as where it does not know this NumPy yet
-            _loops()
+            _loops(1)
             return True
     return False
 
@@ -68,7 +70,7 @@ def states_of(A: Tensor, v: Tensor, start: Tensor, rows: Tensor | None, index: T
     h, b = v.shape[-2:]
     states = start.new_empty(B, T, h, b)
     given = *(_tokens(x, index, start.dtype) for x in (A, v)), start.contiguous(), _places(rows), _places(index), states
-    _share(_loops().forward, B, h, T, lambda _: given)
+    _share(_loops(b).forward, B, h, T, lambda _: given)
     return states
 
 
@@ -87,9 +89,15 @@ def adjoint_of(g, A, start, rows, index, states, *, outer: bool) -> Gradients:
         dA = found[thread % len(found)] if found else none
         return *common, dA
 
-    _share(_loops().backward, B, h, T, given)
+    _share(_loops(b).backward, B, h, T, given)
     dA = None if not found else found[0] if len(found) == 1 else torch.stack(found).sum(0)
     return Gradients(lam, after, dA if dA is None or index is not None else dA.view(B, T, h, b, b))
+
+
+def _loops(b: int) -> Loops:
+    from .loops import loops
+
+    return loops(b)
 
 
 def _tokens(x: Tensor, index: Tensor | None, kind: torch.dtype) -> Tensor:
@@ -135,73 +143,3 @@ def _share(loop: Callable, B: int, h: int, T: int, given: Callable[[int], tuple[
         thread.join()
     if failed:
         raise failed[0]
-
-
-class Loops(NamedTuple):
-    forward: Any
-    backward: Any
-
-
-@cache
-def _loops() -> Loops:
-    """Compiled when first called, and kept on disk where that can be. Inner loops are along what lies together, A's
-    rows, and store to what was made here, so that they become vector instructions."""
-    from numba import njit
-
-    # Sums may be taken in any order; NaN and infinity stay what they are.
-    options: dict[str, Any] = {"nogil": True, "fastmath": {"reassoc", "contract", "nsz"}}
-    try:
-        return Loops(*(njit(loop, cache=True, **options) for loop in (_forward, _backward)))
-    except RuntimeError:  # no directory to keep them in can be written to
-        return Loops(*(njit(loop, **options) for loop in (_forward, _backward)))
-
-
-def _forward(A, v, start, rows, index, states, low, high, first, last):
-    _, T, h, b = states.shape
-    table, begins = len(index) > 0, len(rows) > 0
-    x, y = np.zeros((h, b), states.dtype), np.zeros(b, states.dtype)
-    for n in range(low, high):
-        if not begins:  # else the first token does
-            x[:] = start[n]
-        for t in range(T):
-            at = index[n, t] if table else n * T + t
-            if begins and rows[n, t] >= 0:
-                x[:] = start[rows[n, t]]
-            for k in range(first, last):
-                for i in range(b):
-                    s = v[at, k, i]
-                    for j in range(b):
-                        s += A[at, k, i, j] * x[k, j]
-                    y[i] = s
-                for i in range(b):
-                    x[k, i] = states[n, t, k, i] = y[i]
-
-
-def _backward(A, g, start, rows, index, states, lam, after, dA, low, high, first, last):
-    _, T, h, b = states.shape
-    table, begins, outer = len(index) > 0, len(rows) > 0, len(dA) > 0
-    y, x, to = np.zeros((h, b), states.dtype), np.zeros(b, states.dtype), np.zeros(b, states.dtype)
-    for n in range(low, high):
-        y[:] = 0
-        for t in range(T - 1, -1, -1):
-            at = index[n, t] if table else n * T + t
-            begin = begins and rows[n, t] >= 0
-            for k in range(first, last):
-                before = start[rows[n, t], k] if begin else states[n, t - 1, k] if t else start[n, k]
-                for j in range(b):
-                    x[j] = before[j]
-                    to[j] = 0
-                for i in range(b):
-                    l = g[n, t, k, i] + y[k, i]
-                    lam[n, t, k, i] = l
-                    for j in range(b):
-                        to[j] += A[at, k, i, j] * l
-                    if outer and table:
-                        for j in range(b):
-                            dA[at, k, i, j] += l * x[j]
-                    elif outer:
-                        for j in range(b):
-                            dA[at, k, i, j] = l * x[j]
-                for j in range(b):
-                    y[k, j] = 0 if begin else to[j]
-        after[n, first:last] = y[first:last]

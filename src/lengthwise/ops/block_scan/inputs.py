@@ -5,6 +5,7 @@ Shapes: as in the package; S states to begin from.
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch._C._functorch import is_functorch_wrapped_tensor  # pyright: ignore[reportMissingImports]
@@ -60,7 +61,7 @@ def hidden(*tensors: Tensor | None) -> bool:
 
 def finite(states: Tensor, A: Tensor, v: Tensor, index: Tensor | None) -> None:
     """A NaN or infinity in A is named. Only where a state shows one is A, b times as large, looked at."""
-    if hidden(states, A, v, index) or bool(states.detach().sum().isfinite()):
+    if hidden(states, A, v, index) or _sums(states):
         return
     bad = ~A.detach().isfinite().flatten(1 if index is not None else 2).all(-1)
     bad = bad if index is None else bad[index]
@@ -73,6 +74,13 @@ def finite(states: Tensor, A: Tensor, v: Tensor, index: Tensor | None) -> None:
         f"{OP}: A must be finite, but holds NaN or infinity first at t = {t}, in row {row} of the batch{token}. Look "
         "at what computes the transitions: a norm divided by zero, or weights that have diverged."
     )
+
+
+def _sums(states: Tensor) -> bool:
+    """Whether the sum is finite. By NumPy: torch's threads, once they have summed, spin for milliseconds, on the cores
+    of those that run the loops."""
+    with np.errstate(all="ignore"):
+        return bool(np.isfinite(states.detach().numpy().sum()))
 
 
 def check(A, v, initial, cu_seqlens, begins, restart, index) -> None:
