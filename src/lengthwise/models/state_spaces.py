@@ -1,5 +1,7 @@
 """Presets whose layers are state spaces: x + mixer(norm(x)), the mixer with its activation and output map inside.
 
+`head`: linear, or two-layer as that of the block-diagonal RNN's released code.
+
 >>> s4d(vocab_size=5, initial="inv", layers=2).mixer["initial"]
 'inv'
 """
@@ -12,10 +14,11 @@ from typing import Any, Literal
 from .config import LengthwiseConfig
 
 Output = Literal["glu", "linear", "none"]
+Head = Literal["linear", "two-layer"]
 
 
 def _residual(
-    vocab_size: int, num_outputs: int | None, width: int, layers: int, dropout: float, mixer: dict[str, Any]
+    vocab_size: int, num_outputs: int | None, width: int, layers: int, head: Head, dropout: float, mixer: dict[str, Any]
 ) -> LengthwiseConfig:
     return LengthwiseConfig(
         vocab_size=vocab_size,
@@ -24,6 +27,7 @@ def _residual(
         mixer=mixer,
         depth={"name": "fixed", "layers": layers},
         block={"kind": "residual"},
+        head=head,
         dropout=dropout,
     )
 
@@ -38,6 +42,7 @@ def s4(
     step_min: float = 1e-3,
     step_max: float = 0.1,
     output: Output = "glu",
+    head: Head = "linear",
     dropout: float = 0.0,
 ) -> LengthwiseConfig:
     """S4: state spaces that begin as HiPPO-LegS, diagonal plus rank one, trained as convolutions.
@@ -45,7 +50,7 @@ def s4(
     `step_min`, `step_max`: between them the channels' step sizes start; a channel remembers about 1/step tokens.
     """
     mixer = {"name": "s4", "state": state, "step_min": step_min, "step_max": step_max, "output": output}
-    return _residual(vocab_size, num_outputs, width, layers, dropout, mixer)
+    return _residual(vocab_size, num_outputs, width, layers, head, dropout, mixer)
 
 
 def s4d(
@@ -60,6 +65,7 @@ def s4d(
     step_min: float = 1e-3,
     step_max: float = 0.1,
     output: Output = "glu",
+    head: Head = "linear",
     dropout: float = 0.0,
 ) -> LengthwiseConfig:
     """S4D: diagonal state spaces, trained as convolutions."""
@@ -72,7 +78,7 @@ def s4d(
         "step_max": step_max,
         "output": output,
     }
-    return _residual(vocab_size, num_outputs, width, layers, dropout, mixer)
+    return _residual(vocab_size, num_outputs, width, layers, head, dropout, mixer)
 
 
 def liquid_s4(
@@ -87,6 +93,7 @@ def liquid_s4(
     step_min: float = 1e-3,
     step_max: float = 0.1,
     output: Output = "glu",
+    head: Head = "linear",
     dropout: float = 0.0,
 ) -> LengthwiseConfig:
     """Liquid-S4: S4 with a kernel over products of up to `order` consecutive inputs, or its exact recurrence."""
@@ -99,7 +106,7 @@ def liquid_s4(
         "step_max": step_max,
         "output": output,
     }
-    return _residual(vocab_size, num_outputs, width, layers, dropout, mixer)
+    return _residual(vocab_size, num_outputs, width, layers, head, dropout, mixer)
 
 
 def lru(
@@ -113,11 +120,12 @@ def lru(
     r_max: float = 1.0,
     phase: float = 2 * pi,
     output: Output = "glu",
+    head: Head = "linear",
     dropout: float = 0.0,
 ) -> LengthwiseConfig:
     """LRU: one complex diagonal recurrence for all channels, which starts on the ring from `r_min` to `r_max`."""
     mixer = {"name": "lru", "state": state, "r_min": r_min, "r_max": r_max, "phase": phase, "output": output}
-    return _residual(vocab_size, num_outputs, width, layers, dropout, mixer)
+    return _residual(vocab_size, num_outputs, width, layers, head, dropout, mixer)
 
 
 def diagonal_lrnn(
@@ -129,8 +137,9 @@ def diagonal_lrnn(
     state: int = 64,
     numbers: Literal["complex", "real"] = "complex",
     output: Output = "glu",
+    head: Head = "linear",
     dropout: float = 0.0,
 ) -> LengthwiseConfig:
     """Diagonal input-dependent linear RNN: tokens choose the transitions, which commute."""
     mixer = {"name": "diagonal-lrnn", "state": state, "numbers": numbers, "output": output}
-    return _residual(vocab_size, num_outputs, width, layers, dropout, mixer)
+    return _residual(vocab_size, num_outputs, width, layers, head, dropout, mixer)
