@@ -154,7 +154,7 @@ print(block_scan(A, v, backend="numba")[0].flatten().tolist())
 
 def test_a_disk_that_is_full_keeps_nothing_and_loses_nothing(monkeypatch, threads):
     monkeypatch.setattr(compiled, "ALONE", 1)
-    loops, called = compiled._loops(3), []
+    loops, called = compiled._loops(3, torch.float64), []
 
     def forward(*given):
         called.append(1)
@@ -162,7 +162,7 @@ def test_a_disk_that_is_full_keeps_nothing_and_loses_nothing(monkeypatch, thread
             raise OSError("no space left on device")
         loops.forward(*given)
 
-    monkeypatch.setattr(compiled, "_loops", lambda _: loops._replace(forward=forward))
+    monkeypatch.setattr(compiled, "_loops", lambda *_: loops._replace(forward=forward))
     A, v, initial = (x.detach() for x in inputs(2, 30))
     threads(1)
     with pytest.raises(OSError, match="no space"):  # twice: then it is not the disk that should keep the loops
@@ -172,19 +172,41 @@ def test_a_disk_that_is_full_keeps_nothing_and_loses_nothing(monkeypatch, thread
     torch.testing.assert_close(found, block_scan(A, v, initial, backend="reference"))
 
 
+def test_every_width_and_precision_has_files_of_its_own():
+    """Of one file with several entries numba, in two processes at once, can load one for the other."""
+    kinds = torch.float32, torch.float64
+    found = [loop for b in (2, 3, 9) for kind in kinds for loop in compiled._loops(b, kind)]
+    assert len({loop.__qualname__ for loop in found}) == 12
+    assert compiled._loops(9, kinds[0]) is compiled._loops(33, kinds[0])
+
+
 def test_what_fails_in_a_thread_is_raised(monkeypatch, threads):
     monkeypatch.setattr(compiled, "ALONE", 1)
-    loops = compiled._loops(3)
+    loops = compiled._loops(3, torch.float64)
 
     def forward(*given):
         if given[-4] > 0:  # not the first rows, which the calling thread has
             raise MemoryError("there")
         loops.forward(*given)
 
-    monkeypatch.setattr(compiled, "_loops", lambda _: loops._replace(forward=forward))
+    monkeypatch.setattr(compiled, "_loops", lambda *_: loops._replace(forward=forward))
     threads(2)
     with pytest.raises(MemoryError, match="there"):
         block_scan(*inputs(4, 30), backend="numba")
+
+
+def test_with_its_compiler_off_it_is_python():
+    script = """
+import torch
+from lengthwise.ops import block_scan
+A, v = torch.full((1, 3, 1, 1, 1), 2.0), torch.ones(1, 3, 1, 1, requires_grad=True)
+states = block_scan(A, v, backend="numba")[0]
+states.sum().backward()
+print(states.flatten().tolist(), v.grad.flatten().tolist())
+"""
+    env = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=env)
+    assert found.stdout.strip() == "[1.0, 3.0, 7.0] [7.0, 3.0, 1.0]"
 
 
 def test_a_numba_that_cannot_be_imported_is_none(tmp_path):

@@ -51,7 +51,7 @@ def refused(A: Tensor) -> str:
 def _importable() -> bool:
     if FOUND:
         with suppress(ImportError):  # as where it does not know this NumPy yet
-            _loops(1)
+            _loops(1, torch.float32)
             return True
     return False
 
@@ -70,7 +70,7 @@ def states_of(A: Tensor, v: Tensor, start: Tensor, rows: Tensor | None, index: T
     h, b = v.shape[-2:]
     states = start.new_empty(B, T, h, b)
     given = *(_tokens(x, index, start.dtype) for x in (A, v)), start.contiguous(), _places(rows), _places(index), states
-    _share(_loops(b).forward, B, h, T, lambda _: given)
+    _share(_loops(b, start.dtype).forward, B, h, T, lambda _: given)
     return states
 
 
@@ -89,15 +89,15 @@ def adjoint_of(g, A, start, rows, index, states, *, outer: bool) -> Gradients:
         dA = found[thread % len(found)] if found else none
         return *common, dA
 
-    _share(_loops(b).backward, B, h, T, given)
+    _share(_loops(b, g.dtype).backward, B, h, T, given)
     dA = None if not found else found[0] if len(found) == 1 else torch.stack(found).sum(0)
     return Gradients(lam, after, dA if dA is None or index is not None else dA.view(B, T, h, b, b))
 
 
-def _loops(b: int) -> Loops:
+def _loops(b: int, kind: torch.dtype) -> Loops:
     from .loops import loops
 
-    return loops(b)
+    return loops(b, str(kind).removeprefix("torch."))
 
 
 def _tokens(x: Tensor, index: Tensor | None, kind: torch.dtype) -> Tensor:

@@ -77,8 +77,10 @@ def finite(states: Tensor, A: Tensor, v: Tensor, index: Tensor | None) -> None:
 
 
 def _sums(states: Tensor) -> bool:
-    """Whether the sum is finite. By NumPy: torch's threads, once they have summed, spin for milliseconds, on the cores
-    of those that run the loops."""
+    """Whether the sum is finite. By NumPy where that can be: torch's threads, once they have summed, spin for
+    milliseconds, on the cores of those that run the loops."""
+    if type(states) is not Tensor:
+        return bool(states.detach().sum().isfinite())
     with np.errstate(all="ignore"):
         return bool(np.isfinite(states.detach().numpy().sum()))
 

@@ -1,5 +1,5 @@
 """The loops that numba compiles. Inner ones are along what lies together, A's rows, so that they become vector
-instructions; a block up to 8 wide is unrolled and its vectors stay in registers, a wider one has them in memory.
+instructions; a block up to 8 wide is unrolled and what it adds up stays in registers, of a wider one in memory.
 
 Shapes: as in `compiled`, whose arrays these are; of the rows low to high and the blocks first to last.
 """
@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit, types
+from numba import config, njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.numpy_support import carray
@@ -23,8 +23,7 @@ class Loops(NamedTuple):
     backward: Any
 
 
-@intrinsic(prefer_literal=True)
-def place(_, like, size):
+def _place(_, like, size):
     """So many numbers of this kind on the stack: registers, once the loops over them are unrolled."""
 
     def code(context, builder, *_):
@@ -33,26 +32,26 @@ def place(_, like, size):
     return types.CPointer(like.dtype)(like, size), code
 
 
-@njit(inline="always")
-def vector(like, width):
-    """(b,)"""
-    return carray(place(like, width), width) if width else np.zeros(like.shape[-1], like.dtype)  # pyright: ignore[reportCallIssue]
+place: Any = intrinsic(prefer_literal=True)(_place)
 
 
-def loops(b: int) -> Loops:
-    """For blocks of this width, compiled when first called, and kept on disk where that can be."""
-    return _loops(b if b <= UNROLLED else 0)
+def loops(b: int, kind: str) -> Loops:
+    """For blocks of this width and numbers of this kind: compiled when first called, kept on disk where that can be."""
+    # Without the compiler there is no stack to place anything on.
+    compiles = not config.DISABLE_JIT  # pyright: ignore[reportAttributeAccessIssue]
+    return _loops(b if b <= UNROLLED and compiles else 0, kind)
 
 
 @cache
-def _loops(width: int) -> Loops:
+def _loops(width: int, kind: str) -> Loops:
     """`width`: 0 for any."""
 
     def forward(A, v, start, rows, index, states, low, high, first, last):
         _, T, h, b = states.shape
         b = width or b
         table, begins = len(index) > 0, len(rows) > 0
-        x, y = np.zeros((h, b), states.dtype), vector(states, width)
+        x = np.zeros((h, b), states.dtype)
+        y = carray(place(states, width), width) if width else np.zeros(b, states.dtype)
         for n in range(low, high):
             if not begins:  # else the first token does
                 x[:] = start[n]
@@ -73,7 +72,9 @@ def _loops(width: int) -> Loops:
         _, T, h, b = states.shape
         b = width or b
         table, begins, outer = len(index) > 0, len(rows) > 0, len(dA) > 0
-        y, x, to = np.zeros((h, b), states.dtype), vector(states, width), vector(states, width)
+        y = np.zeros((h, b), states.dtype)
+        x = carray(place(states, width), width) if width else np.zeros(b, states.dtype)
+        to = carray(place(states, width), width) if width else np.zeros(b, states.dtype)
         for n in range(low, high):
             y[:] = 0
             for t in range(T - 1, -1, -1):
@@ -104,6 +105,9 @@ def _loops(width: int) -> Loops:
                         y[k, j] = 0 if begin else to[j]
             after[n, first:last] = y[first:last]
 
+    for loop in (forward, backward):
+        # Files on disk are named by this. In one file of several entries two processes can mix up which is which.
+        loop.__qualname__ = f"{loop.__name__}{width}{kind}"
     # Sums may be taken in any order; NaN and infinity stay what they are.
     options: dict[str, Any] = {"nogil": True, "fastmath": {"reassoc", "contract", "nsz"}}
     try:
