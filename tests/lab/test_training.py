@@ -1,11 +1,10 @@
 """The loop: what it learns, how it stops, and that stopping changes nothing."""
 
+import contextlib
 import itertools
-import json
-import os
+import multiprocessing
 import platform
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ import torch
 from lengthwise import lab
 from lengthwise.errors import RecordError
 from lengthwise.lab import Interrupted
+from lengthwise.lab.engines import _forkserver
 from lengthwise.lab.member import Member
 from lengthwise.lab.run import Job, run_group
 from lengthwise.lab.training import Stop, looks, train
@@ -81,15 +81,10 @@ def test_stopped_and_started_again_is_the_same(tmp_path, quick, toy, model, curr
 
 
 WORKER = """
-import sys, torch
 from pathlib import Path
-from lengthwise.lab import Experiment, Job
-from lengthwise.lab.run import run_group
-import json
-experiment = Experiment.from_json(json.loads(sys.argv[2]))
-print("ready", flush=True)
-def advance(experiment, step, steps, loss, phase): print(step, flush=True)
-outcome = run_group([experiment], Job(Path(sys.argv[1]), threads=1, advance=advance))[0]
+from lengthwise.lab.run import Job, run_group
+def advance(experiment, step, steps, loss, phase): pipe.send(step)
+outcome = run_group([experiment], Job(Path(root), threads=1, advance=advance))[0]
 assert outcome.run, outcome.error
 """
 
@@ -101,19 +96,33 @@ def test_killed_at_any_moment(tmp_path, quick):
     threads = torch.get_num_threads()
     whole = run_group([experiment], Job(tmp_path / "whole", threads=1))[0]
     torch.set_num_threads(threads)
-    command = [sys.executable, "-c", WORKER, str(tmp_path / "killed"), json.dumps(experiment.to_json())]
+
+    def started():
+        here, there = multiprocessing.Pipe(duplex=False)
+        given = {"pipe": there, "experiment": experiment, "root": str(tmp_path / "killed")}
+        process = _forkserver().Process(target=exec, args=(WORKER, given))
+        process.start()
+        there.close()
+        return process, here
+
     kills = 0
     for _ in range(4):
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        for _ in range(draw.randrange(5, 40)):
-            process.stdout.readline()
+        process, heard = started()
+        with contextlib.suppress(EOFError):
+            for _ in range(draw.randrange(4, 20)):
+                heard.recv()
         time.sleep(draw.random() * 0.02)
-        if process.poll() is None:
-            os.kill(process.pid, signal.SIGKILL)
+        if process.is_alive():
+            process.kill()
             kills += 1
-        process.communicate()
+        process.join()
     assert kills >= 2
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    process, heard = started()
+    with contextlib.suppress(EOFError):
+        while True:
+            heard.recv()
+    process.join()
+    assert process.exitcode == 0
     killed = lab.load(tmp_path / "killed")[0]
     assert same([killed.tensors("model"), killed.tensors("best")], weights_of(whole))
     assert killed.result["checkpoints"] == whole.run.result["checkpoints"]
