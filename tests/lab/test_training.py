@@ -312,12 +312,14 @@ def faults():
     for _ in range(5):
         net(tokens).sum().backward()
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+def usual():  # now and then one more block is fetched either way
+    return sorted(faults() for _ in range(9))[4]
 faults()
-first = faults()
+first = usual()
 keep_freed_memory()
 for _ in range(8):  # until the heap has every block it needs at once
     faults()
-print(first, faults())
+print(first, usual())
 """
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     first, then = map(int, found.stdout.split())
