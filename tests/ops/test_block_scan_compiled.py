@@ -21,13 +21,6 @@ from .test_block_scan import begun, compare, inputs
 pytest.importorskip("numba")
 
 
-@pytest.fixture
-def threads():
-    before = torch.get_num_threads()
-    yield torch.set_num_threads
-    torch.set_num_threads(before)
-
-
 @pytest.mark.parametrize("many", [1, 2, 3, 5])
 @pytest.mark.parametrize("B", [1, 3, 4])  # blocks are shared, or rows
 @pytest.mark.parametrize("V", [None, 4])
@@ -95,13 +88,13 @@ def chosen(A, v, index=None):
 def test_chosen_where_there_is_enough_to_do():
     A, v, _ = (x.detach() for x in inputs(2, 512, 1, 4, torch.float32))
     assert chosen(A, v) == COMPILED
-    assert chosen(A[:, :511], v[:, :511]) == 1
+    assert chosen(A[:, :511], v[:, :511]) != COMPILED
     index = torch.zeros(2, 512, dtype=torch.long)
     assert chosen(A[0, :3], v[0, :3], index) == COMPILED
     assert chosen(A.half(), v.half()) == COMPILED
-    assert chosen(A.to("meta"), v.to("meta")) == 1
+    assert chosen(A.to("meta"), v.to("meta")) != COMPILED
     # One block for all tokens would be copied to each.
-    assert chosen(A[:, :1].expand_as(A), v) == 1
+    assert chosen(A[:, :1].expand_as(A), v) != COMPILED
 
 
 def test_what_it_refuses(monkeypatch):

@@ -21,11 +21,12 @@ from .inputs import OP
 from .stacked import folded
 
 AUTO = -1
-SHORT, LONG, NARROW, WIDEST = 700, 1000, 128, 2**18
-"""Chunks pay up to NARROW numbers in the state of the whole batch; there from LONG tokens on, and from fewer the fewer
-these are. Forward and backward, one thread, CPU ms without and with, b = 8: B h b = 64: 11 and 9 for T = 700, 13 and 9
-for 1,000, 77 and 34 for 4,000; 128: 18 and 15, 89 and 52; but 256: 31 and 35 for 1,000, 60 and 60 for 2,000, 73 and 109
-for 4,000 (one thread), 59 and 68 (two). A step then has WIDEST numbers at most."""
+SHORT, LONG, NARROW, WIDEST = 500, 1000, 128, 2**18
+"""Chunks pay up to NARROW numbers in the state of the whole batch, and four times that where torch has a second thread,
+for it is products that threads share; there from LONG tokens on, and from fewer the fewer the numbers are. CPU ms
+without and with, forward and backward, b = 8. One thread, B h b = 64: 12 and 10 for T = 500, 76 and 33 for 4,000; 128:
+28 and 22 for 1,000; but 256: 27 and 30 for 1,000. Two: 256: 31 and 23 for 1,000, 122 and 77 for 4,000; 512: 111 and 70
+for 2,000; 1,024: 83 and 73 for 1,000; but 2,048: 145 and 179. A step then has WIDEST numbers at most."""
 
 
 def fast(
@@ -56,7 +57,9 @@ def chosen(v: Tensor, index: Tensor | None) -> int:
     """K: about √(8T), for there are two loops over K and four over T/K, while a step's blocks fit into a cache."""
     B, T = (v if index is None else index).shape[:2]
     h, b = v.shape[-2:]
-    wide = B * h * b / NARROW
+    # A graph being made cannot ask for the number of threads.
+    alone = torch.compiler.is_compiling() or torch.get_num_threads() == 1
+    wide = B * h * b / (NARROW if alone else 4 * NARROW)
     if wide > 1 or max(SHORT, wide * LONG) > T:
         return 1
     return max(1, min(int(math.sqrt(8 * T)), WIDEST // max(1, B * h * b * b)))
