@@ -48,14 +48,3 @@ def test_options_reach_the_mixer(name):
     assert layer.name == name
     with pytest.raises(UnknownName, match="output"):
         models.build(name, vocab_size=5, num_outputs=3, output="gated")
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_head_may_have_two_layers(name):
-    sizes = [
-        sum(p.numel() for p in models.build(name, vocab_size=5, num_outputs=3, width=8, head=head).parameters())
-        for head in ("linear", "two-layer")
-    ]
-    assert sizes[1] - sizes[0] == 8 * 8 + 8
-    with pytest.raises(UnknownName, match="head"):
-        models.build(name, vocab_size=5, num_outputs=3, head="three-layer")

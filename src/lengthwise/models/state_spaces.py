@@ -1,7 +1,5 @@
 """Presets whose layers are state spaces: x + mixer(norm(x)), the mixer with its activation and output map inside.
 
-`head`: linear, or two-layer as that of the block-diagonal RNN's released code.
-
 >>> s4d(vocab_size=5, initial="inv", layers=2).mixer["initial"]
 'inv'
 """
@@ -14,11 +12,10 @@ from typing import Any, Literal
 from .config import LengthwiseConfig
 
 Output = Literal["glu", "linear", "none"]
-Head = Literal["linear", "two-layer"]
 
 
 def _residual(
-    vocab_size: int, num_outputs: int | None, width: int, layers: int, head: Head, dropout: float, mixer: dict[str, Any]
+    vocab_size: int, num_outputs: int | None, width: int, layers: int, dropout: float, mixer: dict[str, Any]
 ) -> LengthwiseConfig:
     return LengthwiseConfig(
         vocab_size=vocab_size,
@@ -27,7 +24,6 @@ def _residual(
         mixer=mixer,
         depth={"name": "fixed", "layers": layers},
         block={"kind": "residual"},
-        head=head,
         dropout=dropout,
     )
 
@@ -42,7 +38,6 @@ def s4(
     step_min: float = 1e-3,
     step_max: float = 0.1,
     output: Output = "glu",
-    head: Head = "linear",
     dropout: float = 0.0,
 ) -> LengthwiseConfig:
     """S4: state spaces that begin as HiPPO-LegS, diagonal plus rank one, trained as convolutions.
@@ -50,7 +45,7 @@ def s4(
     `step_min`, `step_max`: between them the channels' step sizes start; a channel remembers about 1/step tokens.
     """
     mixer = {"name": "s4", "state": state, "step_min": step_min, "step_max": step_max, "output": output}
-    return _residual(vocab_size, num_outputs, width, layers, head, dropout, mixer)
+    return _residual(vocab_size, num_outputs, width, layers, dropout, mixer)
 
 
 def s4d(
@@ -65,7 +60,6 @@ def s4d(
     step_min: float = 1e-3,
     step_max: float = 0.1,
     output: Output = "glu",
-    head: Head = "linear",
     dropout: float = 0.0,
 ) -> LengthwiseConfig:
     """S4D: diagonal state spaces, trained as convolutions."""
@@ -78,7 +72,7 @@ def s4d(
         "step_max": step_max,
         "output": output,
     }
-    return _residual(vocab_size, num_outputs, width, layers, head, dropout, mixer)
+    return _residual(vocab_size, num_outputs, width, layers, dropout, mixer)
 
 
 def liquid_s4(
@@ -93,7 +87,6 @@ def liquid_s4(
     step_min: float = 1e-3,
     step_max: float = 0.1,
     output: Output = "glu",
-    head: Head = "linear",
     dropout: float = 0.0,
 ) -> LengthwiseConfig:
     """Liquid-S4: S4 with a kernel over products of up to `order` consecutive inputs, or its exact recurrence."""
@@ -106,7 +99,7 @@ def liquid_s4(
         "step_max": step_max,
         "output": output,
     }
-    return _residual(vocab_size, num_outputs, width, layers, head, dropout, mixer)
+    return _residual(vocab_size, num_outputs, width, layers, dropout, mixer)
 
 
 def lru(
@@ -120,12 +113,11 @@ def lru(
     r_max: float = 1.0,
     phase: float = 2 * pi,
     output: Output = "glu",
-    head: Head = "linear",
     dropout: float = 0.0,
 ) -> LengthwiseConfig:
     """LRU: one complex diagonal recurrence for all channels, which starts on the ring from `r_min` to `r_max`."""
     mixer = {"name": "lru", "state": state, "r_min": r_min, "r_max": r_max, "phase": phase, "output": output}
-    return _residual(vocab_size, num_outputs, width, layers, head, dropout, mixer)
+    return _residual(vocab_size, num_outputs, width, layers, dropout, mixer)
 
 
 def diagonal_lrnn(
@@ -137,9 +129,8 @@ def diagonal_lrnn(
     state: int = 64,
     numbers: Literal["complex", "real"] = "complex",
     output: Output = "glu",
-    head: Head = "linear",
     dropout: float = 0.0,
 ) -> LengthwiseConfig:
     """Diagonal input-dependent linear RNN: tokens choose the transitions, which commute."""
     mixer = {"name": "diagonal-lrnn", "state": state, "numbers": numbers, "output": output}
-    return _residual(vocab_size, num_outputs, width, layers, head, dropout, mixer)
+    return _residual(vocab_size, num_outputs, width, layers, dropout, mixer)
