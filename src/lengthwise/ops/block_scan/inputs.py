@@ -61,7 +61,7 @@ def hidden(*tensors: Tensor | None) -> bool:
 
 def finite(states: Tensor, A: Tensor, v: Tensor, index: Tensor | None) -> None:
     """A NaN or infinity in A is named. Only where a state shows one is A, b times as large, looked at."""
-    if hidden(states, A, v, index) or _sums(states):
+    if hidden(states, A, v, index) or _finite_sum(states):
         return
     bad = ~A.detach().isfinite().flatten(1 if index is not None else 2).all(-1)
     bad = bad if index is None else bad[index]
@@ -76,7 +76,7 @@ def finite(states: Tensor, A: Tensor, v: Tensor, index: Tensor | None) -> None:
     )
 
 
-def _sums(states: Tensor) -> bool:
+def _finite_sum(states: Tensor) -> bool:
     """Whether the sum is finite. By NumPy where that can be: torch's threads, once they have summed, spin for
     milliseconds, on the cores of those that run the loops."""
     if type(states) is not Tensor:
