@@ -106,7 +106,11 @@ def experiments(root: Path) -> Iterator[tuple[str, Any]]:
         few = {"model.heads": 2} if "heads" in models.options(model) else {}
         length, tested = LENGTHS.get(task, (8, "12,16"))
         planned = lab.plan(
-            task, [model], train_length=length, test_lengths=tested, settings={**SMALL, "model.width": 16, **few, **settings}
+            task,
+            [model],
+            train_length=length,
+            test_lengths=tested,
+            settings={**SMALL, "model.width": 16, **few, **settings},
         )
         yield name, outcome(planned, root / "once")
         if name in STOPPED:
@@ -159,7 +163,8 @@ def generated() -> Iterator[tuple[str, Any]]:
 
 def trained_on(folder: Path) -> dict[str, Any]:
     """A tiny GPT-2 trained on, as it is and with chain attention: the recipe that does it, by its published name."""
-    from tokenizers import Tokenizer, models as kinds, pre_tokenizers
+    from tokenizers import Tokenizer, pre_tokenizers
+    from tokenizers import models as kinds
     from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
     words = ["<|endoftext|>", *(f"w{i}" for i in range(30))]

@@ -30,7 +30,7 @@ def verdict(outcome: Outcome) -> str:
     if outcome.run is None:
         return "failed, see below"
     e = outcome.experiment
-    columns = ranges(e.training.lengths, e.evaluation.lengths)
+    columns = ranges(e.training.curriculum.lengths, e.evaluation.lengths)
     beyond = [r for r in columns if r.beyond] or columns
     shown = dict.fromkeys([beyond[0], beyond[-1]])
     return ", ".join(f"{percent(score(outcome.run, r.lengths))}% at {r.label}" for r in shown)

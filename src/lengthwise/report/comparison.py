@@ -56,7 +56,7 @@ class Cell:
     @classmethod
     def of(cls, runs: Sequence[Run], published: Published) -> Cell:
         """The cell of one model's runs, which may differ in seed and learning rate."""
-        chosen, high = best_rate(runs), runs[0].experiment.training.lengths[1]
+        chosen, high = best_rate(runs), runs[0].experiment.training.curriculum.lengths[1]
         lengths = sorted(set(runs[0].experiment.evaluation.lengths))
         beyond, inside = [n for n in lengths if n > high], [n for n in lengths if n <= high]
 
@@ -105,7 +105,7 @@ def best_rate(runs: Sequence[Run]) -> list[Run]:
     """The runs of the learning rate that did best on validation strings; test strings choose nothing."""
     rates: dict[float, list[Run]] = {}
     for run in runs:
-        rates.setdefault(run.experiment.training.lr, []).append(run)
+        rates.setdefault(run.experiment.training.optimizer.lr, []).append(run)
     return max(rates.values(), key=_validated)
 
 

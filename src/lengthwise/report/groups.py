@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +53,7 @@ class Section:
 
     @property
     def train(self) -> tuple[int, int]:
-        return self.experiment.training.lengths
+        return self.experiment.training.curriculum.lengths
 
     @property
     def subtitle(self) -> str:
@@ -87,8 +87,8 @@ def sections(runs: Iterable[Run]) -> list[Section]:
     questions: dict[str, list[Run]] = {}
     for run in unique.values():
         e = run.experiment
-        data = e.to_json()
-        questions.setdefault(_key(data["task"], e.training.lengths, data["evaluation"]), []).append(run)
+        asked = _key(asdict(e.task), e.training.curriculum.lengths, asdict(e.evaluation))
+        questions.setdefault(asked, []).append(run)
     return [Section(task_name(members[0].experiment.task), _groups(members, called)) for members in questions.values()]
 
 
@@ -104,12 +104,12 @@ def task_name(task: TaskSpec) -> str:
 
 def settings(experiment: Experiment) -> dict[str, Any]:
     """Everything one could have set but the seed, flat: `model.width`, `training.lr` …"""
-    data = experiment.to_json()
-    flat = {f"task.{k}": v for k, v in data["task"]["params"].items()}
-    flat |= {f"model.{k}": v for k, v in data["model"]["options"].items()}
-    flat |= {f"training.{k}": v for k, v in data["training"].items()}
-    flat |= {f"evaluation.{k}": v for k, v in data["evaluation"].items() if k != "lengths"}
-    return flat | ({"model.source": data["model"]["source"]} if data["model"]["source"] else {})
+    model = experiment.model
+    flat = {f"task.{k}": v for k, v in experiment.task.params.items()}
+    flat |= {f"model.{k}": v for k, v in model.options.items()}
+    flat |= {f"training.{k}": v for k, v in experiment.training.settings().items()}
+    flat |= {f"evaluation.{k}": v for k, v in asdict(experiment.evaluation).items() if k != "lengths"}
+    return flat | ({"model.source": model.source} if model.source else {})
 
 
 def differences(experiments: Sequence[Experiment]) -> list[dict[str, Any]]:

@@ -47,7 +47,7 @@ def _group(group: Group, part: Section) -> dict[str, Any]:
         "options": group.experiment.model.options,
         "seeds": [run.experiment.seed for run in group.runs],
         "parameters": group.first.result["parameters"],
-        "training": group.experiment.to_json()["training"],
+        "training": group.experiment.training.settings(),
         "train_seconds": statistics.fmean(run.result["seconds"]["train"] for run in group.runs),
         "ranges": [_range(group, r) for r in part.ranges],
         "runs": [

@@ -50,7 +50,7 @@ def test_every_scale_asks_the_same(scale, task, model):
         assert e.evaluation.lengths == ((39, 499) if short else (40, 500))
         assert e.task.params["supervision"] == "prefix"
         assert (e.task.params["symbols"] if task == "even-pairs" else e.task.params["modulus"]) == 5
-        assert e.training.lengths[1] == (39 if short else 40)
+        assert e.training.curriculum.lengths[1] == (39 if short else 40)
 
 
 def test_laptop_has_the_defaults_of_the_preset_and_three_seeds():

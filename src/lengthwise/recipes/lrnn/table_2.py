@@ -146,7 +146,7 @@ def _spread(most: float, mean: float, std: float | None) -> str:
 
 def _learning(task: str, cells: Cells) -> Panel:
     mine = {model: cells[task, model] for model in MODELS if (task, model) in cells}
-    grown = [model for model, runs in mine.items() if runs[0].experiment.training.curriculum == "growing"]
+    grown = [model for model, runs in mine.items() if runs[0].experiment.training.curriculum.kind == "growing"]
     caption = "Mean over seeds, at the last position of strings of the training lengths."
     if grown:
         caption += f" Of {' and '.join(grown)} these are all up to {TASKS[task].trained}, for its strings grow."

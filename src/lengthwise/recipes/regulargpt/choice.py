@@ -76,7 +76,7 @@ def planned(scale: Scale, like: Experiment) -> list[Experiment]:
         learning_rates=given["learning_rates"][-1:],
         settings={
             **{k: v for k, v in given.items() if k not in extra},
-            "training.lengths": like.training.lengths,
+            "training.lengths": like.training.curriculum.lengths,
             "model.largest_chunk": LARGEST,
         },
     )
@@ -85,7 +85,7 @@ def planned(scale: Scale, like: Experiment) -> list[Experiment]:
 def _row(runs: list[Run]) -> tuple[dict[str, Any], list[str]]:
     """One line of the table, in numbers and in words."""
     first = runs[0].experiment
-    edge = first.training.lengths[1]
+    edge = first.training.curriculum.lengths[1]
     inside = summary(runs, [n for n in first.evaluation.lengths if n <= edge])
     beyond = summary(runs, [n for n in first.evaluation.lengths if n > edge])
     picks: list[dict[int, float]] = []

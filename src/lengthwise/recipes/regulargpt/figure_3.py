@@ -62,12 +62,12 @@ def _table(seen: dict[str, list[Clusters]], found: dict[str, list[Run]]) -> Pane
     rows, data = [], []
     for run, clusters in pairs:
         e, truth = run.experiment, clusters.truth
-        beyond = score(run, [n for n in e.evaluation.lengths if n > e.training.lengths[1]])
+        beyond = score(run, [n for n in e.evaluation.lengths if n > e.training.curriculum.lengths[1]])
         agreement = truth.agreement if truth else None
         apart = clusters.distance / clusters.radius if clusters.distance and clusters.radius else None
         rows.append(
             [
-                f"{e.task.name}, seed {e.seed}" + _rate(e.training.lr, pairs),
+                f"{e.task.name}, seed {e.seed}" + _rate(e.training.optimizer.lr, pairs),
                 f"{clusters.count}" + (" or more" if clusters.count == clusters.most else ""),
                 f"{PUBLISHED[e.task.name]}",
                 "–" if apart is None else f"{apart:.1f}",
@@ -79,7 +79,7 @@ def _table(seen: dict[str, list[Clusters]], found: dict[str, list[Run]]) -> Pane
             {
                 "task": e.task.name,
                 "seed": e.seed,
-                "learning_rate": e.training.lr,
+                "learning_rate": e.training.optimizer.lr,
                 "clusters": clusters.count,
                 "expected": PUBLISHED[e.task.name],
                 "apart": apart,
@@ -102,4 +102,4 @@ def _table(seen: dict[str, list[Clusters]], found: dict[str, list[Run]]) -> Pane
 
 def _rate(lr: float, pairs: Sequence[tuple[Run, Clusters]]) -> str:
     """The learning rate, where runs differ in it."""
-    return f", rate {lr:g}" if len({run.experiment.training.lr for run, _ in pairs}) > 1 else ""
+    return f", rate {lr:g}" if len({run.experiment.training.optimizer.lr for run, _ in pairs}) > 1 else ""
