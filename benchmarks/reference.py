@@ -39,6 +39,8 @@ SMALL = {
 }
 GROWING = {"training.curriculum": "growing", "training.grow_from": 3, "training.grow_at": 0.5}
 
+# fmt: off
+# ruff: noqa: E501
 EXPERIMENTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "regular-gpt": ("parity", "regular-gpt", {}),
     "regular-gpt growing": ("parity", "regular-gpt", {**GROWING, "training.shrink_at": 0.4}),
@@ -67,7 +69,8 @@ EXPERIMENTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "a machine's states": ("machine", "rnn", {"task.delta": [[0, 1, 0], [1, 1, 0]]}),
     "gru": ("tomita-3", "gru", {"model.layers": 2}),
     "next symbols": ("regex:(ab|ba)*", "lstm", {"task.protocol": "next"}),
-}  # fmt: skip
+}
+# fmt: on
 LENGTHS = {"modular-arithmetic": (9, "13,17"), "reference-chains": (16, "24,32"), "boxes": (4, "6")}
 STOPPED = {"regular-gpt": 7, "regular-gpt growing": 9, "transformer bf16": 3, "block-lrnn": 8, "chacal": 13, "lstm": 15}
 """Experiments run once more, stopped after so many reports of progress (training, then testing) and resumed."""

@@ -121,7 +121,7 @@ def test_edited_metrics_of_an_unfinished_run_are_named(directory):
 
 def test_an_edited_config_is_named(directory):
     path = directory.path / "config.json"
-    path.write_text(path.read_text().replace('"steps": 1000', '"steps": 10'))
+    path.write_text(path.read_text().replace('"lstm"', '"gru"'))
     with pytest.raises(RecordError, match=r"config\.json.*edited"):
         RunDirectory(directory.path.parent, EXPERIMENT).start()
 

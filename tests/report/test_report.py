@@ -206,7 +206,7 @@ def test_two_files_of_one_name_keep_their_names(make_run):
     third = make_run("/x/c/own.py:Net", task=TaskSpec("modular-sum", {"modulus": 3}))
     parts = sections([here, there, third])
     assert [[g.label for g in p.groups] for p in parts] == [["a/toys.py:Net", "b/toys.py:Net"], ["own.py:Net"]]
-    elsewhere = replace(other, experiment=replace(other.experiment, task=third.experiment.task))
+    elsewhere = replace(other, experiment=replace(other.experiment, data=third.experiment.task))
     assert [[g.label for g in p.groups] for p in sections([here, elsewhere])] == [["a/toys.py:Net"], ["c/toys.py:Net"]]
     hub = sections([make_run("lstm"), make_run("hf:made/lstm")])[0]
     assert [g.label for g in hub.groups] == ["lstm", "hf:made/lstm"]

@@ -196,7 +196,7 @@ class Training:
 
 
 def setting_places() -> dict[str, tuple[str, str]]:
-    """The settings of a training: from a name to the part that has it ("" for `Training` itself) and its field there."""
+    """From the name of a setting of a training to the part that has it ("" for `Training` itself) and its field."""
     places: dict[str, tuple[str, str]] = {}
     for own in dataclasses.fields(Training):
         if not dataclasses.is_dataclass(own.default):
