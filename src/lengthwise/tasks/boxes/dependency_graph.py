@@ -1,4 +1,4 @@
-"""Theorem 1 of the ChaCAL paper: how deep a story is, and how many layers of attention that takes.
+"""The dependency graph of a story, and Theorem 1 of the ChaCAL paper: the attention layers that its depth needs.
 
 Nodes are the states of boxes; an edge leads from a state to one that was made from it. "Move the contents of Box A to
 Box B" makes B's new state from both and leaves A with a fresh one; an operation that names its objects makes a box's
@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...errors import Error
-from .reading import Story, read
+from .story import Story, read
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class Graph:
 
     @property
     def depth(self) -> int:
-        """The longest path that ends in what is asked: all last states, or the one of the box in question."""
-        asked = self.last.values() if self.query is None else [self.last[self.query]]
-        return max(self.states[i].depth for i in asked)
+        """The length of the longest path to a state in question: the last state of every box, or of the queried one."""
+        ends = self.last.values() if self.query is None else [self.last[self.query]]
+        return max(self.states[i].depth for i in ends)
 
     @property
     def layers(self) -> int:

@@ -2,8 +2,8 @@
 
 An edit substitutes, inserts or deletes one symbol. Both words are read side by side by one machine whose symbols are
 moves (keep a symbol, or make the edit here), so that drawing a near miss is drawing a word of moves: exactly uniform
-over all pairs (accepted word, edit) with a rejected result of the requested length. A result that several edits
-reach is as many times as probable.
+over all pairs (accepted word, edit) with a rejected result of the requested length. A result that k edits reach is k
+times as probable as one that a single edit reaches.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import torch
 from torch import Tensor
 
 from ..errors import LengthError
-from .algebra import live
-from .counting import Sampler, advice
+from .accepted_words import WordSampler, advice
+from .algebra import live_states
 from .semiautomaton import Semiautomaton
 
 
 class Move(NamedTuple):
-    """What is read of the accepted word, and what is written; "end" reads past the last symbol of both."""
+    """The symbols read from the accepted word and the one written to the result; a move that `ends` comes last."""
 
     reads: tuple[int, ...]
     writes: int | None
@@ -32,7 +32,7 @@ class Move(NamedTuple):
 
 
 class State(NamedTuple):
-    """Where the accepted word and the written one stand; they part at the edit."""
+    """The machine's states after the accepted word and after the result, which differ from the edit on."""
 
     original: int
     written: int
@@ -43,7 +43,7 @@ DONE, FAILED = "done", "failed"
 
 
 class NearMisses:
-    """Draws rejected words one edit from a word of `machine`; `weights` are those of the symbols of the result.
+    """Draws rejected words one edit from a word of `machine`; `weights` are the weights of the result's symbols.
 
     >>> only_as = Semiautomaton([[0, 1], [1, 1]], accepting={0}, symbols="ab")
     >>> words = NearMisses(only_as).draw(3, 50, torch.Generator().manual_seed(0))
@@ -56,7 +56,7 @@ class NearMisses:
         self.pairs = edit_machine(machine, moves)
         self.writes = np.array([-1 if move.writes is None else move.writes for move in moves])
         symbol_weights = np.ones(machine.num_symbols) if weights is None else np.asarray(weights)
-        self.sampler = Sampler(self.pairs, np.where(self.writes < 0, 1.0, symbol_weights[self.writes]))
+        self.sampler = WordSampler(self.pairs, np.where(self.writes < 0, 1.0, symbol_weights[self.writes]))
 
     def possible(self, length: int) -> bool:
         return self.sampler.possible(length + 1)
@@ -77,7 +77,7 @@ class NearMisses:
 
 
 def list_moves(symbols: int) -> list[Move]:
-    """Every move over an alphabet of this size. A deletion belongs to the move after it, so each move writes once."""
+    """Every move over an alphabet of this size. A deletion is part of the next move, so each move writes one symbol."""
     S = range(symbols)
     return [
         *(Move((s,), s, edits=False) for s in S),
@@ -94,7 +94,7 @@ def edit_machine(machine: Semiautomaton, moves: list[Move]) -> Semiautomaton:
     delta = machine.delta.tolist()
     accepts = machine.accepts_state
     # Beyond these states the pair can no longer end as it must; one failed state stands for all such pairs.
-    hopeful, rejectable = live(machine), live(machine.complement())
+    hopeful, rejectable = live_states(machine), live_states(machine.complement())
 
     def step(state: Hashable, index: int) -> Hashable:
         move = moves[index]

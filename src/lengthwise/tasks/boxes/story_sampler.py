@@ -1,4 +1,4 @@
-"""Stories of boxes, all rows of a batch at once: only the operations are a loop.
+"""Random stories of boxes, drawn for all rows of a batch at once: the only loop is over the operations.
 
 Shapes: B rows, N boxes, M objects, L operations. Every object is somewhere: in a box 0..N-1, or nowhere, which is
 place N. A move, a remove and a put all carry j of the n objects of one place to another place.
@@ -16,7 +16,7 @@ from math import comb, factorial
 import numpy as np
 
 from .forms import AT_FIRST, Form
-from .wording import (
+from .phrases import (
     ARE,
     CONTAINS,
     CONTAINS_NOTHING,
@@ -31,7 +31,7 @@ from .wording import (
 )
 
 Side = Callable[[np.ndarray], np.ndarray] | None
-"""Which starts, given as places (B, M), a story may have: (B,) booleans. None: any."""
+"""Tells which starts, given as places (B, M), a story may have: (B,) booleans. None: any start."""
 FIRST_COUNTS = np.cumsum([np.exp(-2.0) * 2.0**k / factorial(k) for k in range(AT_FIRST)])
 """Poisson(2), clipped: P(count <= k) for k below the clip."""
 
@@ -43,7 +43,7 @@ def pick(mask: np.ndarray, u: np.ndarray) -> np.ndarray:
 
 
 def take(candidates: np.ndarray, n: np.ndarray, j: np.ndarray, rng: np.random.Generator) -> None:
-    """Keep, of the n true entries of each row, j at random."""
+    """Keep j of the n true entries of each row, at random; the others become false."""
     rows = np.flatnonzero(j < n)
     left, wanted = candidates[rows], j[rows]
     chosen = np.zeros_like(left)
@@ -55,7 +55,9 @@ def take(candidates: np.ndarray, n: np.ndarray, j: np.ndarray, rng: np.random.Ge
     candidates[rows] = chosen
 
 
-class Sampler:
+class StorySampler:
+    """Draws stories of one form, with so many boxes and objects."""
+
     def __init__(self, form: Form, boxes: int, objects: int):
         self.form, self.boxes, self.objects = form, boxes, objects
         whole = [[float(j == n) for j in range(objects + 1)] for n in range(objects + 1)]
@@ -76,7 +78,7 @@ class Sampler:
     def __call__(self, length: int, batch: int, rng: np.random.Generator, side: Side = None) -> Phrases:
         """The phrases of `batch` stories of `length` operations."""
         where = self.start(batch, rng, side)
-        told = Telling(self.objects)
+        told = PhraseList(self.objects)
         order = self.described(where) if self.form.half else self.shuffled(batch, rng)
         told.clauses(where, order, (NOTHING, IS, ARE))
         self.operate(where, length, rng, told)
@@ -89,7 +91,7 @@ class Sampler:
     def end(self, length: int, batch: int, rng: np.random.Generator) -> np.ndarray:
         """(B, M) where each object is in the end."""
         where = self.start(batch, rng, None)
-        self.operate(where, length, rng, Telling(self.objects))
+        self.operate(where, length, rng, PhraseList(self.objects))
         return where
 
     def start(self, batch: int, rng: np.random.Generator, side: Side) -> np.ndarray:
@@ -129,8 +131,8 @@ class Sampler:
         empty = self.sizes(where)[:, : self.boxes] == 0
         return empty.argsort(1, kind="stable")[:, : self.boxes // 2]
 
-    def operate(self, where: np.ndarray, length: int, rng: np.random.Generator, told: Telling) -> None:
-        """Carry out `length` random operations in `where`, and tell them."""
+    def operate(self, where: np.ndarray, length: int, rng: np.random.Generator, told: PhraseList) -> None:
+        """Carry out `length` random operations on `where`, and add a phrase for each to `told`."""
         size, rows, M = self.sizes(where), np.arange(len(where)), self.objects
         for which, box, other, count in rng.random((length, 4, len(where))):
             verb = self.verb(size, which)
@@ -169,8 +171,8 @@ class Sampler:
         return pick(size[:, :N] == 0, u) if self.form.half else (a + 1 + (u * (N - 1)).astype(np.int64)) % N
 
 
-class Telling:
-    """Collects phrases, the s-th of every row at a time."""
+class PhraseList:
+    """Collects the phrases of a batch of stories: the first of every row, then the second of every row, and so on."""
 
     def __init__(self, objects: int):
         self.objects = objects

@@ -1,4 +1,4 @@
-r"""Words of one length that a machine accepts: how many there are, and drawing them exactly uniformly.
+r"""The words of one length that a machine accepts: their number, and a sampler that draws them exactly uniformly.
 
 With N_r(q) the total weight of the words of r symbols that lead from q to acceptance (the number of them, when every
 symbol has weight 1),
@@ -25,16 +25,16 @@ from .semiautomaton import Semiautomaton
 BITS = 40
 """Probabilities are rounded to 2^-40: integers keep state and draw in one number, exactly."""
 BLOCK = 1 << 18
-"""How many probabilities are worked out at a time."""
+"""How many probabilities are computed at a time."""
 KEPT = 1 << 22
-"""How many thresholds a sampler keeps; those of longer words are worked out anew."""
+"""How many thresholds a sampler keeps; those of longer words are computed again at every draw."""
 
 
-class Sampler:
+class WordSampler:
     """Draws words which `machine` accepts, each with probability proportional to the weights of its symbols.
 
     >>> ends_alike = Semiautomaton([[1, 2], [1, 3], [4, 2], [1, 3], [4, 2]], accepting={1, 2}, symbols="ab")
-    >>> sampler = Sampler(ends_alike)
+    >>> sampler = WordSampler(ends_alike)
     >>> [round(sampler.count(n)) for n in (1, 2, 3, 4)]
     [2, 2, 4, 8]
     >>> sampler.draw(5, 2, torch.Generator().manual_seed(0)).shape
@@ -50,10 +50,10 @@ class Sampler:
         self._kept = np.empty((0, machine.delta.size), dtype=np.int64)
 
     def log_counts(self, length: int) -> np.ndarray:
-        """(length + 1, Q) log N_r(q); kept, and extended when a longer word is asked for."""
+        """(length + 1, Q) log N_r(q), kept and extended when a longer word is drawn."""
         known = len(self._log_counts)
         if known <= length:
-            # Doubling keeps the work linear when lengths are asked for one after another.
+            # Doubling keeps the work linear when lengths come one after another.
             size = max(length + 1, min(2 * known, length + 1024))
             counts = np.empty((size, self.machine.num_states))
             counts[:known] = self._log_counts

@@ -1,4 +1,4 @@
-"""The words of Boxes: one token each, "." and "," too, and capitalised words apart from small ones.
+"""The words of Boxes, each one token. "." and "," are words too, and "The" is another word than "the".
 
 The vocabulary is GLUE, then the letters of the boxes, then the objects in alphabetical order, so that sorting objects
 by token sorts them by name.
@@ -16,7 +16,7 @@ GLUE = (
     *("The", "the", "There", "there", "is", "are", "in", "nothing", "Box", "and"),
     *("Move", "contents", "of", "from", "to", "Put", "into", "Remove", "contains", "empty"),
 )
-"""The words that are no names: the same in every form, whatever the sizes."""
+"""All words but the names of boxes and objects: the same in every form and for all sizes."""
 GLUE_ID = {word: i for i, word in enumerate(GLUE)}
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 NAMES = """
@@ -31,29 +31,29 @@ OBJECTS = tuple(NAMES.split())
 """The names of objects; a task with fewer uses the first of them."""
 
 
-def vocabulary(boxes: int, objects: int) -> tuple[str, ...]:
-    """Every token's word, for so many boxes and objects."""
+def full_vocabulary(boxes: int, objects: int) -> tuple[str, ...]:
+    """The word of every token, with so many boxes and objects."""
     return (*GLUE, *LETTERS[:boxes], *OBJECTS[:objects])
 
 
-def words(text: str) -> list[str]:
-    """Text taken apart into words and marks.
+def split_words(text: str) -> list[str]:
+    """The words and marks of a text.
 
-    >>> words("Put the tea into Box A.")
+    >>> split_words("Put the tea into Box A.")
     ['Put', 'the', 'tea', 'into', 'Box', 'A', '.']
     """
     return re.findall(r"[^\s.,]+|[.,]", text)
 
 
-def join(parts: list[str]) -> str:
+def join_words(parts: list[str]) -> str:
     """Words and marks as text: no space before a mark."""
     return "".join(part if part in ".," else " " + part for part in parts).removeprefix(" ")
 
 
-def numbers(text: str, known: dict[str, int]) -> list[int]:
-    """The tokens of a text, by the table from words to tokens."""
+def token_ids(text: str, known: dict[str, int]) -> list[int]:
+    """The tokens of a text; `known` maps words to tokens."""
     try:
-        return [known[word] for word in words(text)]
+        return [known[word] for word in split_words(text)]
     except KeyError as unknown:
         raise Error(
             f"boxes: every word must be in the vocabulary, got {unknown.args[0]!r}. "

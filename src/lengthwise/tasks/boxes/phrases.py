@@ -1,4 +1,4 @@
-"""Phrases as arrays, and arrays as tokens: a whole batch is worded at once.
+"""The phrases of a batch of stories as arrays, and their tokens, written for the whole batch at once.
 
 Shapes: S phrases a row, B rows, T tokens. A phrase is a template, one or two boxes and a list of objects; where "*"
 stands the objects go, "the bell and the cake". All tokens of one word of one template are written together.
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .words import COMMA, GLUE, GLUE_ID, PAD, STOP
+from .vocabulary import COMMA, GLUE, GLUE_ID, PAD, STOP
 
 TEMPLATES = (
     "* is in Box a ;",
@@ -51,7 +51,7 @@ class Phrases:
     """(S,) whether a sentence ends with the phrase."""
 
 
-def spell(phrases: Phrases, boxes: int) -> np.ndarray:
+def write_tokens(phrases: Phrases, boxes: int) -> np.ndarray:
     """(B, T) tokens, padded on the right to the longest row."""
     template, count = phrases.template.ravel(), phrases.count.ravel()
     a, b = phrases.a.ravel() + len(GLUE), phrases.b.ravel() + len(GLUE)

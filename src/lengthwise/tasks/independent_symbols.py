@@ -1,4 +1,4 @@
-"""Tasks whose symbols are free: every token is drawn on its own, uniformly or with given symbol probabilities.
+"""Tasks over all words: each symbol is drawn independently, uniformly or with given probabilities.
 
 Shapes: B batch, T tokens, S symbols.
 """
@@ -12,22 +12,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..automata import Semiautomaton, walk
+from ..automata import Semiautomaton
 from ..errors import Error
-from .base import Task, choice
-
-SUPERVISION = ("last", "prefix")
+from .base import SUPERVISION, Task, choice
 
 
-class FreeTask(Task):
-    """Base of the tasks with free symbols. A subclass calls `setup` and defines `answer`."""
+class IndependentSymbols(Task):
+    """Base of the tasks whose symbols are drawn independently. A subclass calls `setup` and defines `answer`.
+
+    The answer after a prefix is the `readout` of the state in which the prefix leaves `machine`.
+    """
 
     weights: np.ndarray
     """(S,) symbol probabilities."""
-    ground: Semiautomaton
-    """`machine`, which here is never None."""
-    classes: Tensor
-    """`readout`, which here is never None."""
+    machine: Semiautomaton
+    readout: Tensor
 
     def setup(
         self,
@@ -39,8 +38,8 @@ class FreeTask(Task):
     ) -> None:
         self.name = name
         self.vocabulary = machine.symbols
-        self.machine = self.ground = machine
-        self.readout = self.classes = readout
+        self.machine = machine  # pyright: ignore[reportIncompatibleVariableOverride]
+        self.readout = readout  # pyright: ignore[reportIncompatibleVariableOverride]
         self.outputs = int(readout.max()) + 1
         self.supervision = choice("supervision", supervision, SUPERVISION)  # pyright: ignore[reportAttributeAccessIssue]
         self.uniform = probabilities is None
@@ -52,12 +51,12 @@ class FreeTask(Task):
 
     def baseline(self, length: int) -> float:
         self.check(length)
-        *_, pi = walk(self.ground, repeat(self.weights, length))
-        return float(np.bincount(self.classes.numpy(), weights=pi).max())
+        *_, pi = self.machine.state_probabilities(repeat(self.weights, length))
+        return float(np.bincount(self.readout.numpy(), weights=pi).max())
 
 
 def symbol_weights(task: str, vocabulary: Sequence[str], probabilities: Sequence[float] | None) -> np.ndarray:
-    """(S,) probabilities, checked and brought to sum 1; uniform for None.
+    """(S,) the probabilities, checked and scaled to the sum 1; None gives uniform ones.
 
     >>> symbol_weights("t", "ab", [0.3333333, 0.6666664]).sum().item()
     1.0
@@ -71,8 +70,8 @@ def symbol_weights(task: str, vocabulary: Sequence[str], probabilities: Sequence
             f"{task}: probabilities must be {S} numbers of at least 0 that sum to 1, one for each of "
             f"{', '.join(vocabulary)}; got {list(probabilities)}."
         )
-    # Multiplied n times, an error in the sum grows with n. One of rounding alone stays: the probabilities that a task
-    # records must come back as they are, since its test strings are drawn by them.
+    # An error in the sum grows with the length. Errors of mere rounding are left alone, because the probabilities
+    # that a task records must come back unchanged: its test strings are drawn with them.
     rounding = S * np.finfo(np.float64).eps
     return weights if abs(weights.sum() - 1) <= rounding else weights / weights.sum()
 
@@ -83,7 +82,7 @@ def draw_symbols(
     """(batch, length) independent symbols, uniform or with these probabilities."""
     if weights is None:
         return torch.randint(symbols, (batch, length), generator=generator)
-    # Edges reach 1 exactly, and draws stay below it, so a symbol of probability 0 never appears.
+    # The last edge is exactly 1 and draws stay below it, so a symbol of probability 0 never appears.
     edges = torch.from_numpy(np.cumsum(weights) / weights.sum())[:-1]
     draws = torch.rand(batch, length, generator=generator, dtype=torch.float64)
     return torch.bucketize(draws, edges, right=True)

@@ -23,10 +23,10 @@ import torch
 from torch import Tensor
 
 
-class Bracketed:
+class BracketedExpressions:
     """Draws expressions over `digits` digits and `operators` operators; tokens: digits, operators, ( and ).
 
-    >>> Bracketed(5, 3).draw(1, 2, torch.Generator().manual_seed(0)).shape
+    >>> BracketedExpressions(5, 3).draw(1, 2, torch.Generator().manual_seed(0)).shape
     torch.Size([2, 1])
     """
 

@@ -1,4 +1,4 @@
-"""Prompts as text, read and carried out exactly, word by word: the oracle, which knows nothing of the sampler.
+"""Stories read from prompts as text and carried out exactly: the oracle, which shares no code with the sampler.
 
 A prompt is a description, then operations, then perhaps a question ("Box C contains"), each as the paper writes it.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from ...errors import Error
 from ..base import choice
 from .forms import FORMS
-from .words import LETTERS
+from .vocabulary import LETTERS
 
 ITEMS = r"the [a-z]+(?: and the [a-z]+)*"
 THERE = re.compile(r"there is nothing in Box ([A-Z])")
@@ -43,7 +43,7 @@ class Operation:
 
 @dataclass
 class Story:
-    """A prompt's parts, and while it is carried out, what is where."""
+    """A prompt's parts, and what each box holds while the operations are carried out."""
 
     form: str
     described: list[tuple[str, tuple[str, ...]]]
@@ -54,7 +54,7 @@ class Story:
     """What every box holds now."""
 
     def start(self) -> None:
-        """Put everything where the description has it. Boxes it does not name are empty, in the advanced form only."""
+        """Fill the boxes as the description says. In the advanced form the boxes it does not name are empty."""
         named = [box for box, _ in self.described]
         empty = LETTERS[: 2 * len(named)] if self.form == "advanced" else ""
         if twice := sorted({box for box in named if named.count(box) > 1}):
@@ -70,7 +70,7 @@ class Story:
         return next((box for box, inside in self.contents.items() if item in inside), None)
 
     def carry_out(self, operation: Operation) -> None:
-        """Change `contents`, or say why this cannot be done."""
+        """Change `contents`, or raise the reason why the operation is impossible."""
         for box in operation.boxes:
             if box not in self.contents:
                 raise Error(f"boxes: an operation must name a known box ({', '.join(self.contents)}), got Box {box}.")
@@ -120,7 +120,7 @@ def items_of(text: str) -> tuple[str, ...]:
 
 
 def read(prompt: str, form: str | None = None) -> Story:
-    """A prompt's parts. The form is read off the prompt where it is not given.
+    """A prompt's parts. Without `form` the form is recognised by the prompt.
 
     A question at the end means "original", an operation on a box that was not described means "advanced".
     """
@@ -150,12 +150,12 @@ def clause(text: str, first: bool) -> tuple[str, tuple[str, ...]]:
     """One box of the description."""
     small = text[:1].lower() + text[1:]
     if (small == text) != first:
-        if found := THERE.fullmatch(small):
-            return found[1], ()
-        if found := IS_IN.fullmatch(small):
-            items = items_of(found[1])
-            if (found[2] == "is") == (len(items) == 1):
-                return found[3], items
+        if match := THERE.fullmatch(small):
+            return match[1], ()
+        if match := IS_IN.fullmatch(small):
+            items = items_of(match[1])
+            if (match[2] == "is") == (len(items) == 1):
+                return match[3], items
     raise Error(
         "boxes: a description says 'the tea is in Box A', 'the bell and the tea are in Box A' or "
         f"'there is nothing in Box A', the first with a capital, got {text!r}."
@@ -165,8 +165,8 @@ def clause(text: str, first: bool) -> tuple[str, tuple[str, ...]]:
 def operation(number: int, text: str) -> Operation:
     """One sentence after the description."""
     for verb, pattern in OPERATIONS.items():
-        if found := pattern.fullmatch(text):
-            what, box, *target = found.groups()
+        if match := pattern.fullmatch(text):
+            what, box, *target = match.groups()
             items = None if what == "the contents of" else items_of(what.removesuffix(" from"))
             return Operation(verb, box, target[0] if target else None, items)
     raise Error(

@@ -1,4 +1,4 @@
-"""Whether a prompt and an answer are of one of the three forms, to the letter: every rule, by name, on any text."""
+"""The rules of the three forms, checked on any prompt and answer: an error names the rule that is broken."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import re
 
 from ...errors import Error
 from .forms import AT_FIRST, FORMS, Form
-from .reading import ITEMS, Operation, Story, items_of, listed, read
-from .words import LETTERS
+from .story import ITEMS, Operation, Story, items_of, listed, read
+from .vocabulary import LETTERS
 
 CONTAINS = re.compile(rf"Box ([A-Z]) contains ({ITEMS})")
 IS_EMPTY = re.compile(r"Box ([A-Z]) is empty")
 
 
 def check(prompt: str, answer: str, form: str | None = None) -> Story:
-    """The story told, after its last operation; an `Error` names the first rule that prompt or answer break.
+    """The story after its last operation. An `Error` names the first rule that prompt or answer break.
 
-    Where `form` is not given it is read off the text.
+    Without `form` the form is recognised by the text.
 
     >>> check("The tea is in Box A, there is nothing in Box B. Put the map into Box A.",
     ...       "Box A contains the map and the tea, Box B is empty.").form
@@ -99,7 +99,7 @@ def check_answer(story: Story, rules: Form, answer: str) -> None:
         require(answer.endswith("."), "the answer ends with a full stop", repr(answer[-20:]))
         named = []
         for part in answer[:-1].split(", "):
-            box, items = answered(part)
+            box, items = box_and_items(part)
             require(box in story.contents, f"the answer names known boxes ({', '.join(story.contents)})", f"Box {box}")
             in_order(items)
             for item in items:
@@ -114,10 +114,10 @@ def check_answer(story: Story, rules: Form, answer: str) -> None:
     require(answer == right, f"the answer must be {right!r}", repr(answer))
 
 
-def answered(part: str) -> tuple[str, tuple[str, ...]]:
-    """One box of an answer and its objects."""
-    if found := CONTAINS.fullmatch(part):
-        return found[1], items_of(found[2])
-    if found := IS_EMPTY.fullmatch(part):
-        return found[1], ()
+def box_and_items(part: str) -> tuple[str, tuple[str, ...]]:
+    """The box that a part of an answer names, and the objects it gives that box."""
+    if match := CONTAINS.fullmatch(part):
+        return match[1], items_of(match[2])
+    if match := IS_EMPTY.fullmatch(part):
+        return match[1], ()
     raise Error(f"boxes: an answer says 'Box A contains the bell and the tea' or 'Box A is empty', got {part!r}.")

@@ -20,10 +20,10 @@ MEAN, SPREAD = 0.75, 0.1
 """A block's mean length as a share of its room, and its standard deviation as a share of that mean."""
 
 
-class Nesting:
+class NestedWords:
     """Draws words of D_N by nesting blocks: a is 0, b is 1.
 
-    >>> word = Nesting(2).draw(8, 1, torch.Generator().manual_seed(0))[0]
+    >>> word = NestedWords(2).draw(8, 1, torch.Generator().manual_seed(0))[0]
     >>> "".join("ab"[s] for s in word)
     'aababbab'
     """

@@ -9,7 +9,7 @@ import torch
 from lengthwise import Error, tasks
 from lengthwise.automata import Semiautomaton
 from lengthwise.errors import LengthError
-from lengthwise.tasks.nesting import Nesting
+from lengthwise.tasks.nested_words import NestedWords
 
 
 def depths(words):
@@ -19,21 +19,21 @@ def depths(words):
 @pytest.mark.parametrize("N", [1, 2, 4, 12])
 @pytest.mark.parametrize("length", [2, 4, 26, 60])
 def test_nested_words_are_words(N, length):
-    level = depths(Nesting(N).draw(length, 300, torch.Generator().manual_seed(0)))
+    level = depths(NestedWords(N).draw(length, 300, torch.Generator().manual_seed(0)))
     assert bool((level >= 0).all())
     assert bool((level <= N).all())
     assert bool((level[:, -1] == 0).all())
 
 
 def test_blocks_are_three_quarters_of_their_room():
-    level = depths(Nesting(3).draw(400, 2000, torch.Generator().manual_seed(1)))
+    level = depths(NestedWords(3).draw(400, 2000, torch.Generator().manual_seed(1)))
     first = (level == 0).long().argmax(1) + 1
     assert abs(float(first.float().mean()) - 300) < 3
     assert abs(float(first.float().std()) - 30) < 3
 
 
 def test_depth_twelve_to_length_sixty_reaches_depth_eight_or_so():
-    level = depths(Nesting(12).draw(60, 1000, torch.Generator().manual_seed(2)))
+    level = depths(NestedWords(12).draw(60, 1000, torch.Generator().manual_seed(2)))
     assert 7 <= np.median(level.max(1).values) <= 9
 
 

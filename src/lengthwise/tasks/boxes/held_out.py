@@ -1,4 +1,4 @@
-"""Which stories are held out for the test: a rule on the description alone.
+"""The stories that are held out for the test: a rule on the description alone.
 
 The signature has one digit a box: how many objects it holds at first, as Kim & Schuster split; where every occupied box
 holds one, which (its number from 1). Read as a number in base 4, Σ 4^box digit, about a seventh of all signatures leave
@@ -9,25 +9,25 @@ from __future__ import annotations
 
 import numpy as np
 
-from .words import GLUE, STOP
+from .vocabulary import GLUE, STOP
 
 MODULUS, REMAINDER = 7, 2
 
 
-def held(digits: np.ndarray) -> np.ndarray:
+def is_held_out(signatures: np.ndarray) -> np.ndarray:
     """(B,) booleans, from signatures (B, N)."""
-    weights = np.resize([1, 4, 2], digits.shape[1])  # 4^box modulo 7
-    return digits @ weights % MODULUS == REMAINDER
+    weights = np.resize([1, 4, 2], signatures.shape[1])  # 4^box modulo 7
+    return signatures @ weights % MODULUS == REMAINDER
 
 
-def of_places(where: np.ndarray, boxes: int, which: bool) -> np.ndarray:
+def signatures_of_places(where: np.ndarray, boxes: int, which: bool) -> np.ndarray:
     """(B, N) signatures from where each object is, (B, M); with `which`, by the object instead of the count."""
     B, M = where.shape
     weights = np.tile(np.arange(1, M + 1) if which else np.ones(M), B)
     return tally(np.repeat(np.arange(B), M), where.ravel(), weights, B, boxes + 1)[:, :boxes]
 
 
-def of_tokens(tokens: np.ndarray, boxes: int, which: bool) -> np.ndarray:
+def signatures_of_tokens(tokens: np.ndarray, boxes: int, which: bool) -> np.ndarray:
     """(B, N) signatures from tokens (B, T): an object of the description belongs to the next box named after it."""
     ended = (tokens == STOP).argmax(1)
     first = tokens[:, : int(ended.max(initial=0))]
