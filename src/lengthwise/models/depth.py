@@ -36,7 +36,7 @@ from ..mixers import Where
 from ..mixers.base import from_end
 from . import sharing
 from .cache import LengthwiseCache
-from .rows import align_right, last_real, sequence_lengths
+from .padded_rows import align_right, last_real, sequence_lengths
 from .words import Words, hooked
 
 By = Literal["sequence", "position"]

@@ -23,9 +23,9 @@ from ...errors import Error
 from ...mixers import Where
 from ...mixers.sliding_dilated import SlidingDilated
 from ...mixers.softmax import Softmax
-from ...models.block import TransformerLayer
 from ...models.config import Block
 from ...models.depth import groups
+from ...models.layers import TransformerLayer
 from ...ops import sliding_dilated_attention
 from ...report.panel import Panel
 from ...report.tabular import tabular

@@ -29,7 +29,7 @@ from .words import Words
 HASTE = 10
 
 
-class Chosen(nn.Module):
+class LearnedChunk(nn.Module):
     """`Adaptive` with several chunks to choose from."""
 
     looks_up = False

@@ -13,7 +13,7 @@ from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from ..errors import Error, UnknownName
-from . import hugging_face, outside
+from . import hugging_face, imported
 from .modelling import LengthwiseForCausalLM
 from .presets import PRESETS
 from .token_classifier import PresetClassifier, TokenClassifier
@@ -38,7 +38,7 @@ def build(
     if name.startswith(HF):
         return hugging_face.build(name, name.removeprefix(HF), vocab_size, num_outputs, options)
     if ":" in name:
-        return outside.build(name, vocab_size, num_outputs, options)
+        return imported.build(name, vocab_size, num_outputs, options)
     known = _settings(name)
     for option in options:
         if option not in known:
@@ -58,7 +58,7 @@ def options(name: str) -> dict[str, Any]:
     """
     if name.startswith(HF):
         return hugging_face.options(name.removeprefix(HF))
-    return outside.settings(name) if ":" in name else _settings(name)
+    return imported.settings(name) if ":" in name else _settings(name)
 
 
 def available() -> dict[str, str]:
@@ -71,7 +71,7 @@ def source(name: str) -> str | None:
     if name.startswith(HF):
         return hugging_face.source(name.removeprefix(HF))
     if ":" in name:
-        return outside.source(name)
+        return imported.source(name)
     _settings(name)
     return None
 

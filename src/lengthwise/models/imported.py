@@ -85,7 +85,7 @@ def _file(path: Path):
     path = path.expanduser().resolve()
     content = path.read_bytes()
     # Named by its content, so that an edited file is loaded anew and an unedited one once.
-    name = f"lengthwise_outside_{path.stem}_{hashlib.sha256(str(path).encode() + content).hexdigest()[:12]}"
+    name = f"lengthwise_imported_{path.stem}_{hashlib.sha256(str(path).encode() + content).hexdigest()[:12]}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)
