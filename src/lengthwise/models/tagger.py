@@ -77,7 +77,7 @@ class PresetTagger(Tagger):
 
     @cached_property
     def stackable(self) -> bool:
-        return all(mixer.stackable for mixer in self.inner.mixers())
+        return all(mixer.traits.stackable for mixer in self.inner.mixers())
 
 
 def _stacks(tagger: Tagger) -> bool:
