@@ -1,7 +1,7 @@
 """A chunk chosen by training: the paper leaves a data-driven C open; what does one gain?
 
-One model with a tree for each C in 2 … 4 (models/chosen.py) learns which C explains the answers; beside it stand the
-models of Table 1, which were given C = 2 or C = 3.
+One model with a tree for each C in 2 … 4 (models/learned_chunk.py) learns which C explains the answers; beside it
+stand the models of Table 1, which were given C = 2 or C = 3.
 """
 
 from __future__ import annotations
