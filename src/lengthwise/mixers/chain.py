@@ -120,7 +120,7 @@ class Chain(Mixer):
             exclude_diagonal=self.exclude_diagonal,
             bias=None if self.position is None else self.position.bias(bare, where.positions, keys.positions),
             key_bias=None if keys.valid is None else torch.where(keys.valid, 0.0, HIDDEN)[:, None],
-            segments=keys.segments,
+            sequences=keys.segments,
             solved=seen.v,
             causal=self.causal,
         )
