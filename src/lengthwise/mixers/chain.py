@@ -123,7 +123,7 @@ class Chain(Mixer):
             exclude_diagonal=self.exclude_diagonal,
             bias=None if self.position is None else self.position.bias(bare, layout.positions, keys.positions),
             key_bias=None if keys.real is None else torch.where(keys.real, 0.0, HIDDEN)[:, None],
-            segments=keys.sequences,
+            sequences=keys.sequences,
             solved=seen.v,
             causal=self.causal,
         )
