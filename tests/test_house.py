@@ -24,7 +24,7 @@ ROOMS = [
     "tasks",
     "lab",
     "insight",
-    "proof",
+    "theory",
     "report",
     "recipes",
     "cli",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from lengthwise import Error, insight, lab, models, proof, tasks
+from lengthwise import Error, insight, lab, models, tasks, theory
 from lengthwise.errors import NonFiniteError, ShapeError
 from lengthwise.insight.blocks import Block, blocks
 
@@ -20,7 +20,7 @@ from lengthwise.insight.blocks import Block, blocks
 )
 def test_a_built_model_has_its_transitions(task, count):
     made = tasks.get(task) if isinstance(task, str) else tasks.get(task[0], **task[1])
-    found = insight.clusters(proof.classifier(made), insight.strings(made, 200), task=made)
+    found = insight.clusters(theory.exact_classifier(made), insight.strings(made, 200), task=made)
     assert found.count == count
     assert found.truth is not None
     assert (found.truth.about, found.truth.kinds, found.truth.agreement) == ("transition", count, 1.0)
@@ -85,20 +85,20 @@ def test_distance_and_radius_by_hand(monkeypatch):
 
 def test_many_outputs_are_drawn_in_part():
     task = tasks.get("parity")
-    found = insight.clusters(proof.classifier(task), insight.strings(task, 500, 2), task=task)
+    found = insight.clusters(theory.exact_classifier(task), insight.strings(task, 500, 2), task=task)
     assert sum(found.sizes) == 9000
     assert len(found.points) == len(found.members) == 5000
 
 
 def test_it_is_plain_data():
     task = tasks.get("parity")
-    found = insight.clusters(proof.classifier(task), insight.strings(task, 50), task=task)
+    found = insight.clusters(theory.exact_classifier(task), insight.strings(task, 50), task=task)
     assert math.inf in found.profile[-1]
     data = json.loads(json.dumps(found.to_json(), allow_nan=False))
     assert data["count"] == 2
     assert data["truth"]["agreement"] == 1.0
     assert data["depths"][1] == {"name": "group 1", "reach": 4, "sizes": list(found.depths[1].sizes)}
-    assert found == insight.clusters(proof.classifier(task), insight.strings(task, 50), task=task)
+    assert found == insight.clusters(theory.exact_classifier(task), insight.strings(task, 50), task=task)
 
 
 def test_wrong_calls_are_named():

@@ -9,13 +9,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from lengthwise import insight, models, proof, report, tasks
+from lengthwise import insight, models, report, tasks, theory
 
 
 @pytest.fixture(scope="module")
 def found():
     task = tasks.get("cycle-navigation")
-    return insight.clusters(proof.classifier(task), insight.strings(task, 60), task=task)
+    return insight.clusters(theory.exact_classifier(task), insight.strings(task, 60), task=task)
 
 
 def test_clusters_are_drawn_and_told(found):

@@ -7,7 +7,7 @@ import itertools
 import pytest
 import torch
 
-from lengthwise import proof
+from lengthwise import theory
 from lengthwise.errors import Error
 
 W1 = [
@@ -28,7 +28,7 @@ def multiply(net, A, B):
 
 
 def test_the_papers_weights_and_example():
-    net = proof.lemma_1(2)
+    net = theory.binary_matrix_product(2)
     assert [type(part).__name__ for part in net] == ["Linear", "ReLU", "Linear"]
     assert net[0].weight.T.tolist() == W1
     assert net[0].bias.tolist() == [-1] * 8
@@ -44,7 +44,7 @@ def test_the_papers_weights_and_example():
 def test_every_pair_of_binary_matrices(n):
     every = torch.tensor(list(itertools.product([0.0, 1.0], repeat=n * n))).view(-1, n, n)
     A, B = every[:, None].expand(-1, len(every), -1, -1), every.expand(len(every), -1, -1, -1)
-    assert torch.equal(multiply(proof.lemma_1(n), A, B), A @ B)
+    assert torch.equal(multiply(theory.binary_matrix_product(n), A, B), A @ B)
 
 
 @pytest.mark.parametrize("n", [3, 4, 5, 7, 10])
@@ -52,7 +52,7 @@ def test_every_pair_of_binary_matrices(n):
 def test_random_binary_matrices(n, density):
     g = torch.Generator().manual_seed(n)
     A, B = (torch.rand(2, 50, n, n, generator=g) <= density).float()
-    net = proof.lemma_1(n)
+    net = theory.binary_matrix_product(n)
     assert net[0].weight.shape == (n**3, 2 * n**2)
     assert net[0].weight.unique().tolist() == [0, 1]
     # Entries of the product are counts, not bits.
@@ -62,7 +62,7 @@ def test_random_binary_matrices(n, density):
 def test_iterates_on_transition_matrices():
     n, g = 6, torch.Generator().manual_seed(0)
     steps = torch.randint(n, (500, n), generator=g)
-    net, product, state = proof.lemma_1(n), torch.eye(n), torch.arange(n)
+    net, product, state = theory.binary_matrix_product(n), torch.eye(n), torch.arange(n)
     for step in steps:
         product, state = multiply(net, product, torch.eye(n)[step]), step[state]
         assert torch.equal(product, torch.eye(n)[state])
@@ -71,4 +71,4 @@ def test_iterates_on_transition_matrices():
 @pytest.mark.parametrize("n", [0, -1, 1.0, True, "2", None])
 def test_sizes_that_are_none(n):
     with pytest.raises(Error, match="whole number of at least 1"):
-        proof.lemma_1(n)
+        theory.binary_matrix_product(n)

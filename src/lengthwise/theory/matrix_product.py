@@ -14,17 +14,17 @@ from torch import nn
 from ..errors import Error
 
 
-def lemma_1(n: int) -> nn.Sequential:
+def binary_matrix_product(n: int) -> nn.Sequential:
     """The network for n × n matrices: (…, 2n²) -> (…, n²), exact for all binary A and B (the integer product).
 
     A product of transition matrices is one again, so it can be fed back.
 
     >>> A, B = torch.tensor([[1.0, 0], [1, 0]]), torch.tensor([[0.0, 1], [1, 0]])
-    >>> lemma_1(2)(torch.cat([A.flatten(), B.flatten()])).view(2, 2).tolist()
+    >>> binary_matrix_product(2)(torch.cat([A.flatten(), B.flatten()])).view(2, 2).tolist()
     [[0.0, 1.0], [0.0, 1.0]]
     """
     if not isinstance(n, int) or isinstance(n, bool) or n < 1:
-        raise Error(f"lemma_1: n, the size of the matrices, must be a whole number of at least 1, got {n!r}.")
+        raise Error(f"binary_matrix_product: n (matrices are n × n) must be a whole number of at least 1, got {n!r}.")
     i, j, k = torch.cartesian_prod(*[torch.arange(n)] * 3).T
     unit = (i * n + j) * n + k
     pairs = torch.zeros(n**3, 2 * n**2)  # torch keeps a map as (out, in), the paper's matrix transposed

@@ -29,26 +29,26 @@ from torch import Tensor, nn
 
 from ..errors import Error, ShapeError
 from ..tasks import Task, get
-from .affine import ROUNDING, FirstLayer
+from .affine_layer import ROUNDING, FirstLayer
 
 Word = Sequence[int]
 
 
-class Identity(NamedTuple):
-    """What x(w s) - x(w s') is, prefix by prefix. Figures are of double precision."""
+class PrefixIdentity(NamedTuple):
+    """x(w s) - x(w s') for every prefix w, in double precision."""
 
     differences: Tensor
     """(P,N)"""
     varies: float
-    """How far the A_u of different tokens of s and s' are apart, relative to A_u itself: 0 in Proposition 1."""
+    """The distance between the A_u of different tokens of s and s', relative to A_u itself: 0 in Proposition 1."""
     commutes: float
-    """How far A_u A_w and A_w A_u are, in the same way: 0 in Proposition 2."""
+    """The distance between A_u A_w and A_w A_u, in the same way: 0 in Proposition 2."""
     reordered: bool
     """Whether s' is s in another order, as Proposition 2 asks."""
 
     @property
     def residual(self) -> float:
-        """How far the differences are from the first prefix's; 0 where the identity is forced."""
+        """The distance of the differences from that of the first prefix; 0 where the identity is forced."""
         return float((self.differences - self.differences[0]).abs().max())
 
     @property
@@ -63,37 +63,39 @@ class Identity(NamedTuple):
 
     @property
     def proposition(self) -> int | None:
-        """The one that forces the identity on this layer, if any does."""
+        """Which proposition forces the identity on this layer; None if neither does."""
         if self.varies < ROUNDING:
             return 1
         return 2 if self.commutes < ROUNDING and self.reordered else None
 
 
-def identity(model: nn.Module, s: Word, other: Word, prefixes: Sequence[Word]) -> Identity:
+def prefix_identity(model: nn.Module, s: Word, other: Word, prefixes: Sequence[Word]) -> PrefixIdentity:
     """The identity at the first layer of a model: `s` and `other` (s') have one length, prefixes any.
 
     >>> from lengthwise.models import LengthwiseForCausalLM, presets
     >>> model = LengthwiseForCausalLM(presets.lru(8, width=8, state=4))
     >>> zero, one, minus = 0, 1, 6
-    >>> found = identity(model, [zero, minus, one], [one, minus, zero], [[], [zero, minus]])
-    >>> found.proposition, found.residual < 1e-12 * found.scale
+    >>> seen = prefix_identity(model, [zero, minus, one], [one, minus, zero], [[], [zero, minus]])
+    >>> seen.proposition, seen.residual < 1e-12 * seen.scale
     (1, True)
     """
     if len(s) != len(other) or not s:
         raise ShapeError(
-            f"identity: the two words must have the same length, at least 1, got {len(s)} and {len(other)}."
+            f"prefix_identity: the two words must have the same length, at least 1, got {len(s)} and {len(other)}."
         )
     if not prefixes:
-        raise Error("identity: at least one prefix is needed, got none. The empty word [] is one.")
+        raise Error("prefix_identity: at least one prefix is needed, got none. The empty word [] is one.")
     layer = FirstLayer(model)
     used = sorted({*s, *other}.union(*prefixes))
     if used[0] < 0 or used[-1] >= len(layer.vectors):
-        raise Error(f"identity: tokens of this model are 0..{len(layer.vectors) - 1}, got {used[0]}..{used[-1]}.")
+        raise Error(
+            f"prefix_identity: tokens of this model are 0..{len(layer.vectors) - 1}, got {used[0]}..{used[-1]}."
+        )
     rows = [layer.states([[*w, *s], [*w, *other]]) for w in prefixes]
     tokens, z = sorted({*s, *other}), layer.probes(3)
     Az = {u: layer.apply(z, u) for u in tokens}
     pairs = list(combinations(tokens, 2))
-    return Identity(
+    return PrefixIdentity(
         torch.stack([first - second for first, second in rows]),
         _apart([(Az[u], Az[w]) for u, w in pairs]),
         _apart([(layer.apply(Az[u], w), layer.apply(Az[w], u)) for u, w in pairs]),
@@ -110,21 +112,21 @@ def _apart(pairs: list[tuple[Tensor, Tensor]]) -> float:
     return max((size(a - b) / max(size(a), size(b)) for a, b in pairs if size(a - b)), default=0.0)
 
 
-def subtraction(model: nn.Module, task: Task | None = None) -> Identity:
+def subtraction_identity(model: nn.Module, task: Task | None = None) -> PrefixIdentity:
     """The paper's case: "0-1" and "1-0" after "", "0-", and "a-", "a+" for every other digit a.
 
     After those prefixes that end in - the two have one value, else two.
 
     >>> from lengthwise.models import LengthwiseForCausalLM, presets
-    >>> subtraction(LengthwiseForCausalLM(presets.diagonal_lrnn(8, width=8))).proposition
+    >>> subtraction_identity(LengthwiseForCausalLM(presets.diagonal_lrnn(8, width=8))).proposition
     2
     """
     task = _arithmetic(task)
-    return identity(model, *_pair(task), subtraction_prefixes(task))
+    return prefix_identity(model, *_pair(task), subtraction_prefixes(task))
 
 
 def subtraction_prefixes(task: Task | None = None) -> list[list[int]]:
-    """Those of `subtraction`: "", then "a-" for every digit a, then "a+".
+    """The prefixes of `subtraction_identity`: "", then "a-" for every digit a, then "a+".
 
     >>> subtraction_prefixes()[:3], len(subtraction_prefixes())
     ([[], [0, 6], [1, 6]], 11)
@@ -134,8 +136,8 @@ def subtraction_prefixes(task: Task | None = None) -> list[list[int]]:
     return [[], *([a, sign] for sign in (minus, plus) for a in range(task.outputs))]
 
 
-class Answers(NamedTuple):
-    """Of pairs w 0-1 and w 1-0 with a common prefix w, as long as the training strings or longer."""
+class PairAnswers(NamedTuple):
+    """What a model answers to pairs w 0-1 and w 1-0 with a common prefix w."""
 
     length: int
     """Of the whole strings."""
@@ -148,20 +150,20 @@ class Answers(NamedTuple):
 
 
 @torch.no_grad()
-def answers(
+def subtraction_answers(
     model: nn.Module, lengths: Sequence[int], *, task: Task | None = None, count: int = 200, seed: int = 0
-) -> list[Answers]:
-    """What a classifier says of such pairs, `count` after prefixes that end in - and as many after those in +.
+) -> list[PairAnswers]:
+    """A classifier's answers to such pairs, `count` after prefixes that end in - and as many after those in +.
 
     Lengths are odd and at least 5: a prefix such as 3*4-, then 0-1 or 1-0.
     """
     task = _arithmetic(task)
     pair = torch.tensor(_pair(task))
-    found = []
+    answers = []
     for length in lengths:
         generator = torch.Generator().manual_seed(seed)
         if length < 5:
-            raise Error(f"answers: lengths must be odd and at least 5 (1-0-1), got {length}.")
+            raise Error(f"subtraction_answers: lengths must be odd and at least 5 (1-0-1), got {length}.")
         start = task.sample(length - 4, 2 * count, generator).tokens
         signs = torch.tensor([task.vocabulary.index(sign) for sign in "-+"]).repeat_interleave(count)
         tokens = torch.cat(
@@ -170,15 +172,15 @@ def answers(
         said = model(tokens, last=True)[:, -1].argmax(-1)
         right = said == task.answer(tokens)[:, -1]
         alike = (said[: 2 * count] == said[2 * count :]).view(2, count).double().mean(1)
-        found.append(Answers(length, float(right.double().mean()), float(1 - alike[0]), float(alike[1])))
-    return found
+        answers.append(PairAnswers(length, float(right.double().mean()), float(1 - alike[0]), float(alike[1])))
+    return answers
 
 
 def _arithmetic(task: Task | None) -> Task:
     task = get("modular-arithmetic") if task is None else task
     if task.name != "modular-arithmetic" or task.params["brackets"] or task.params["leading_plus"]:
         raise Error(
-            f"subtraction: is about modular-arithmetic without brackets or a leading plus, got {task.name} "
+            f"subtraction_identity: is about modular-arithmetic without brackets or a leading plus, got {task.name} "
             f"{task.params}. Use tasks.get('modular-arithmetic', modulus=m)."
         )
     return task

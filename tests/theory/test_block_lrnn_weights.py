@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lengthwise import automata, proof, tasks
+from lengthwise import automata, tasks, theory
 from lengthwise.automata import Semiautomaton
 from lengthwise.errors import Error, ShapeError
 from lengthwise.lab.evaluation import count_right
@@ -16,7 +16,7 @@ from lengthwise.mixers.transitions import bounded
 from lengthwise.models import LengthwiseForCausalLM
 from lengthwise.models.cache import LengthwiseCache
 from lengthwise.ops import block_scan
-from lengthwise.proof import blocks
+from lengthwise.theory import block_lrnn_weights
 
 
 def random_machine(n, symbols, seed=0, start=0):
@@ -59,7 +59,7 @@ def exact(machine, tokens):
 @pytest.mark.parametrize("name", MACHINES)
 def test_every_logit_is_exact_at_every_length(name, dtype):
     machine = MACHINES[name]()
-    model = proof.block_lrnn(machine).to(dtype)
+    model = theory.block_lrnn(machine).to(dtype)
     for T in (1, 2, 3, 16, 97):
         tokens = words(machine, 2, T, seed=T)
         assert torch.equal(logits(model, tokens).float(), exact(machine, tokens)), T
@@ -71,12 +71,12 @@ def test_every_logit_is_exact_at_every_length(name, dtype):
 def test_right_at_ten_thousand(name):
     machine = MACHINES[name]()
     tokens = arithmetic(10_000, 1) if name == "modular-arithmetic" else words(machine, 1, 10_000)
-    assert torch.equal(logits(proof.block_lrnn(machine), tokens).argmax(-1), machine.run(tokens))
+    assert torch.equal(logits(theory.block_lrnn(machine), tokens).argmax(-1), machine.run(tokens))
 
 
 def test_right_at_a_hundred_thousand():
     tokens = words(S5.machine, 1, 100_000)
-    model = proof.block_lrnn(S5.machine, parts=POINTS)
+    model = theory.block_lrnn(S5.machine, parts=POINTS)
     assert torch.equal(logits(model, tokens).argmax(-1), S5.machine.run(tokens))
 
 
@@ -85,7 +85,7 @@ def test_right_at_a_hundred_thousand():
 def test_modular_arithmetic_at_a_hundred_thousand(dtype):
     machine, tokens = MACHINES["modular-arithmetic"](), arithmetic(100_000, 1)
     values = tasks.get("modular-arithmetic").readout
-    model = proof.block_lrnn(machine, values).to(dtype)
+    model = theory.block_lrnn(machine, values).to(dtype)
     assert torch.equal(logits(model, tokens).argmax(-1), values[machine.run(tokens)])
 
 
@@ -95,7 +95,7 @@ def test_any_machine_from_any_start_with_any_labels(n, symbols, seed, T, data):
     machine = random_machine(n, symbols, seed, start=data.draw(st.integers(0, n - 1)))
     labels = data.draw(st.lists(st.integers(0, 3), min_size=n, max_size=n))
     tokens = words(machine, 2, T, seed)
-    found = logits(proof.block_lrnn(machine, labels), tokens)
+    found = logits(theory.block_lrnn(machine, labels), tokens)
     assert found.shape[-1] == max(labels) + 1
     assert torch.equal(found.argmax(-1), torch.tensor(labels)[machine.run(tokens)])
 
@@ -115,13 +115,13 @@ PATTERNS = st.recursive(
 def test_any_regex(pattern, T):
     machine = automata.from_regex(pattern, "ab")
     tokens = words(machine, 4, T)
-    found = logits(proof.block_lrnn(machine, torch.from_numpy(machine.accepts_state)[:, None]), tokens)
+    found = logits(theory.block_lrnn(machine, torch.from_numpy(machine.accepts_state)[:, None]), tokens)
     assert torch.equal(found[..., 0] > 0, torch.from_numpy(machine.accepts_state)[machine.run(tokens)])
 
 
 @pytest.mark.parametrize("p", [1, 1.2, 2, torch.inf])
 def test_the_bound_of_the_paper_leaves_every_transition_alone(p):
-    model = proof.block_lrnn(MACHINES["modular-arithmetic"]())
+    model = theory.block_lrnn(MACHINES["modular-arithmetic"]())
     with torch.no_grad():
         A, v = model.mixers()[0].transitions(model.embedding.weight)
     assert torch.equal(A.sum(-2), torch.ones_like(A[..., 0, :]))
@@ -133,7 +133,7 @@ def test_the_bound_of_the_paper_leaves_every_transition_alone(p):
 @pytest.mark.parametrize("backend", ["reference", "torch", "hillis-steele", "blelloch"])
 def test_composing_transitions_rounds_nothing(backend):
     machine, tokens = MACHINES["modular-arithmetic"](), arithmetic(301)
-    model = proof.block_lrnn(machine)
+    model = theory.block_lrnn(machine)
     mixer = model.mixers()[0]
     with torch.no_grad():
         A, v = mixer.transitions(model.embedding.weight)
@@ -144,7 +144,7 @@ def test_composing_transitions_rounds_nothing(backend):
 @pytest.mark.parametrize("name", ["S5", "modular-arithmetic"])
 def test_reading_a_text_in_any_way(name):
     machine = MACHINES[name]()
-    model, tokens = proof.block_lrnn(machine), words(machine, 2, 60)
+    model, tokens = theory.block_lrnn(machine), words(machine, 2, 60)
     mask = (torch.arange(60) >= torch.tensor([[0], [7]])).long()
     states = machine.run(tokens[1:, 7:])
     assert torch.equal(logits(model, tokens, attention_mask=mask)[1, 7:].argmax(-1), states[0])
@@ -162,15 +162,15 @@ def test_a_wide_batch():
     """From 64 blocks side by side on the scan has another way."""
     machine = MACHINES["regex"]()
     tokens = words(machine, 70, 30)
-    assert torch.equal(logits(proof.block_lrnn(machine), tokens), exact(machine, tokens))
+    assert torch.equal(logits(theory.block_lrnn(machine), tokens), exact(machine, tokens))
 
 
 def test_five_points_are_as_good_as_120_permutations():
-    model, tokens = proof.block_lrnn(S5.machine, parts=POINTS), words(S5.machine, 2, 5000)
+    model, tokens = theory.block_lrnn(S5.machine, parts=POINTS), words(S5.machine, 2, 5000)
     assert (model.config.mixer["blocks"], model.config.mixer["block"]) == (4, 5)
     assert torch.equal(logits(model, tokens).argmax(-1), S5.machine.run(tokens))
     odd = torch.tensor([is_odd(p) for p in S5.permutations.tolist()])
-    found = logits(proof.block_lrnn(S5.machine, odd, parts=POINTS), tokens)
+    found = logits(theory.block_lrnn(S5.machine, odd, parts=POINTS), tokens)
     assert set(found.unique().tolist()) == {-4.0, 4.0}
     assert torch.equal(found.argmax(-1), odd[S5.machine.run(tokens)].long())
 
@@ -181,7 +181,7 @@ def is_odd(p):
 
 def test_it_is_an_ordinary_model(tmp_path):
     state = torch.get_rng_state()
-    model = proof.block_lrnn(S5.machine, parts=POINTS)
+    model = theory.block_lrnn(S5.machine, parts=POINTS)
     assert torch.equal(torch.get_rng_state(), state)
     ordinary = LengthwiseForCausalLM(model.config)
     assert {n: p.shape for n, p in model.named_parameters()} == {n: p.shape for n, p in ordinary.named_parameters()}
@@ -193,7 +193,7 @@ def test_it_is_an_ordinary_model(tmp_path):
 
 def test_it_trains_on():
     machine = MACHINES["cycle-navigation"]()
-    model, tokens = proof.block_lrnn(machine), words(machine, 16, 20)
+    model, tokens = theory.block_lrnn(machine), words(machine, 16, 20)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
     losses = []
     for _ in range(20):
@@ -211,7 +211,7 @@ def test_it_trains_on():
 )
 def test_the_lab_scores_a_built_classifier_as_perfect(name, params):
     task = tasks.get(name, **params)
-    built = proof.classifier(task, build=proof.block_lrnn)
+    built = theory.exact_classifier(task, construction=theory.block_lrnn)
     batch = task.test_set(task.lengths(495, 500)[-1], 20)
     right, loss, _ = count_right(built, task, batch, device=torch.device("cpu"))
     assert (right, loss < 0.05) == (20, True)
@@ -230,12 +230,12 @@ def test_the_lab_scores_a_built_classifier_as_perfect(name, params):
 )
 def test_parts_that_are_none(parts, message):
     with pytest.raises((Error, ShapeError), match=message):
-        proof.block_lrnn(Semiautomaton([[1], [2], [3], [0]]), parts=parts)
+        theory.block_lrnn(Semiautomaton([[1], [2], [3], [0]]), parts=parts)
 
 
 def test_labels_and_machines_that_cannot_be(monkeypatch):
     with pytest.raises(ShapeError, match="labels must be 2"):
-        proof.block_lrnn(MACHINES["parity"](), [0])
-    monkeypatch.setattr(blocks, "memory_free", lambda device: 100)
+        theory.block_lrnn(MACHINES["parity"](), [0])
+    monkeypatch.setattr(block_lrnn_weights, "memory_free", lambda device: 100)
     with pytest.raises(Error, match=r"5 states make .* GiB of weights"):
-        proof.block_lrnn(MACHINES["cycle-navigation"]())
+        theory.block_lrnn(MACHINES["cycle-navigation"]())

@@ -12,14 +12,13 @@ Before the first token stands [Flat(I), 0]. Each matrix has exactly n ones, so m
 constants, which its weight and bias undo.
 
 Hardened: Lemma 1's ReLU(a + b - 1) hands on every rounding error; clip(2(a + b) - 5/2, 0, 1), two ReLUs, is exactly 0
-or 1 wherever a and b are within 1/8 of 0 or 1. By `margin` rounding stays below that at any depth. The old content
-leaves through ReLU(x + 1/2) - 1/2, which is x there. That is 2n³ + 2n² = (n + 1) D units: an expansion of n + 1, and
-none unused.
+or 1 wherever a and b are within 1/8 of 0 or 1. By the bounds of rounding.py errors stay below that at any depth. The
+old content leaves through ReLU(x + 1/2) - 1/2, which is x there. That is 2n³ + 2n² = (n + 1) D units: an expansion of
+n + 1, and none unused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import sqrt
 from typing import Literal
 
@@ -32,11 +31,9 @@ from ..automata import Semiautomaton
 from ..errors import Error
 from ..lab.evaluation import memory_free
 from ..models import LengthwiseForCausalLM, presets
-from ..models.token_classifier import PresetClassifier
-from ..tasks import Task, get
-from .labels import CONFIDENCE, Labels, label_table
-from .lemma import lemma_1
-from .margin import EPS, LARGEST
+from .matrix_product import binary_matrix_product
+from .rounding import EPS, MOST_STATES
+from .state_labels import CONFIDENCE, Labels, label_table
 
 SHUT = -1000.0
 """Logit of the tap a head does not read: exp(-1000) is 0 even in fp64, and unlike -inf it leaves finite gradients."""
@@ -51,8 +48,8 @@ def regular_gpt(
     """The RegularGPT that runs `machine`; its logits say, after every token, the label of the state it is in.
 
     `labels`: for each state a class, a boolean (`machine.accepts_state`: 1 accept, 0 reject), or a row of booleans,
-    one for each output; None: the state itself. A logit is above 0 where its output is right and below elsewhere.
-    `depth`: every position is right by either; "position" decodes with a cache.
+    one for each output; None: the state itself. A logit is above 0 where its output is right and below 0 elsewhere.
+    `depth`: both are right at every position; "position" decodes with a cache.
 
     >>> from lengthwise import automata
     >>> machine = automata.from_regex("(ab|ba)*")
@@ -89,31 +86,10 @@ def regular_gpt(
     return model
 
 
-def classifier(
-    task: Task | str, build: Callable[[Semiautomaton, Tensor], LengthwiseForCausalLM] = regular_gpt
-) -> PresetClassifier:
-    """The built model for a task with a machine, as the lab scores models. `build`: which, from machine and labels.
-
-    >>> from lengthwise import tasks
-    >>> parity = tasks.get("parity")
-    >>> batch = parity.test_set(500, 8)
-    >>> bool((classifier(parity)(batch.tokens).argmax(-1) == batch.targets).all())
-    True
-    """
-    task = get(task) if isinstance(task, str) else task
-    if task.machine is None or task.readout is None:
-        raise Error(
-            f"{task.name} {task.params}: a model can be built from a machine, and this task has none. "
-            "Take one of regular languages, or pass a machine to proof.regular_gpt or proof.block_lrnn."
-        )
-    readout = task.readout if task.kind == "set" else F.one_hot(task.readout, task.outputs)
-    return PresetClassifier(build(task.machine, readout.bool()), task.outputs, f"built for {task.name}")
-
-
 def _check_size(n: int) -> None:
-    if n > LARGEST:
+    if n > MOST_STATES:
         raise Error(
-            f"regular_gpt: rounding is proven harmless in fp32 up to {LARGEST} states, got {n}. "
+            f"regular_gpt: rounding is proven harmless in fp32 up to {MOST_STATES} states, got {n}. "
             "Use a smaller machine; automata.minimise merges states of equal answers."
         )
     weights = 8 * n**4 * (n + 1) * torch.get_default_dtype().itemsize
@@ -130,8 +106,8 @@ def _embedding(machine: Semiautomaton) -> dict[str, Tensor]:
     n = machine.num_states
     moves = F.one_hot(torch.from_numpy(machine.delta.T.astype(np.int64)), n).flatten(1)
     nothing = torch.zeros_like(moves)
-    still = torch.cat([torch.eye(n).flatten(), torch.zeros(n**2)])
-    return {"embedding.weight": torch.cat([moves, nothing], 1).to(still), "pad": still}
+    identity = torch.cat([torch.eye(n).flatten(), torch.zeros(n**2)])
+    return {"embedding.weight": torch.cat([moves, nothing], 1).to(identity), "pad": identity}
 
 
 def _attention(n: int) -> dict[str, Tensor]:
@@ -153,7 +129,7 @@ def _feed_forward(n: int) -> dict[str, Tensor]:
 
     Further units ReLU(x + 1/2) - 1/2 take away what the residual brings.
     """
-    lemma = lemma_1(n).state_dict()
+    lemma = binary_matrix_product(n).state_dict()
     pairs, sums = lemma["0.weight"], lemma["2.weight"]
     old = torch.eye(2 * n**2)
     result = torch.cat([sums, torch.zeros_like(sums)])

@@ -10,8 +10,8 @@ import torch.nn.functional as F
 
 from lengthwise.automata import Semiautomaton
 from lengthwise.mixers import Where
-from lengthwise.proof.construction import regular_gpt
-from lengthwise.proof.margin import EPS, FP32, LARGEST, MARGIN, bounds, holds, norm_bound
+from lengthwise.theory.regular_gpt_weights import regular_gpt
+from lengthwise.theory.rounding import EPS, FP32, MARGIN, MOST_STATES, norm_bound, rounding_bounds, rounding_is_harmless
 
 
 def off(x):
@@ -40,7 +40,7 @@ def errors(exact, e):
             yield direction * e * shape
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 7, 20, LARGEST])
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 20, MOST_STATES])
 @pytest.mark.parametrize("ones", [1, 2])
 def test_norm_bound(n, ones):
     D, count = 2 * n**2, ones * n
@@ -68,10 +68,10 @@ def test_the_heads_copy_exactly(dtype):
 
 
 def test_the_largest_machine():
-    assert all(holds(n) for n in range(1, LARGEST + 1))
-    assert not holds(LARGEST + 1)
-    assert bounds(LARGEST).read < MARGIN
-    assert not any(holds(n, 2.0**-8) for n in range(1, 400))
+    assert all(rounding_is_harmless(n) for n in range(1, MOST_STATES + 1))
+    assert not rounding_is_harmless(MOST_STATES + 1)
+    assert rounding_bounds(MOST_STATES).read < MARGIN
+    assert not any(rounding_is_harmless(n, 2.0**-8) for n in range(1, 400))
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 9, 14])
@@ -83,7 +83,7 @@ def test_measured_within_the_bounds_at_every_depth(n):
     with torch.no_grad():
         assert torch.equal(model(tokens).logits.argmax(-1), machine(n).run(tokens))
     assert len(found["feed_norm"]) == 10
-    state, read = bounds(n)
+    state, read = rounding_bounds(n)
     assert max(found["feed_norm"]) <= state
     assert max(found["mixer_norm"]) <= read
 
@@ -100,7 +100,7 @@ def test_whatever_comes_in_below_the_margin_leaves_as_fresh_rounding(n):
         with torch.no_grad():
             after = x + layer._feed(x)
             assert (after - wanted).abs().max() <= 32 * FP32
-            assert (layer.feed_norm(after) - wanted).abs().max() <= bounds(n).state
+            assert (layer.feed_norm(after) - wanted).abs().max() <= rounding_bounds(n).state
 
 
 def test_beyond_the_margin_it_would_not():
@@ -112,9 +112,9 @@ def test_beyond_the_margin_it_would_not():
 
 
 def test_one_step_at_the_largest_machine():
-    """The whole layer of n = LARGEST, its 3e11 weights taken as the sparse sums they are."""
-    n, g = LARGEST, torch.Generator().manual_seed(0)
-    state, read = bounds(n)
+    """The whole layer of n = MOST_STATES, its 3e11 weights taken as the sparse sums they are."""
+    n, g = MOST_STATES, torch.Generator().manual_seed(0)
+    state, read = rounding_bounds(n)
     A, B = F.one_hot(torch.randint(n, (2, n), generator=g), n).float()
     h = torch.cat([A.flatten(), B.flatten()])
     wanted = torch.cat([(A @ B).flatten(), torch.zeros(n * n)])

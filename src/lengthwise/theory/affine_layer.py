@@ -2,8 +2,8 @@
 
     x -> A_u x + v_u
 
-They are found by running the mixer, in double precision, for one token after given states. A state is taken as one
-vector of N real numbers, a complex entry as two of them.
+The maps are read off by running the mixer, in double precision, for one token after given states. A state is one vector
+of N real numbers; a complex entry is two of them.
 
 Shapes: B words, T tokens, N numbers of a state.
 """
@@ -37,12 +37,12 @@ class FirstLayer:
         inner = getattr(model, "inner", model)
         if not isinstance(inner, LengthwiseForCausalLM):
             raise Error(
-                f"proof: transitions are read off a LengthwiseForCausalLM (or a classifier of one), got "
+                f"theory: transitions are read off a LengthwiseForCausalLM (or a classifier of one), got "
                 f"{type(inner).__name__}. Build one from models.presets."
             )
         if inner.position.at_input:
             raise Error(
-                "proof: a token's transition must be a function of the token alone, and this model adds a position "
+                "theory: a token's transition must be a function of the token alone, and this model adds a position "
                 f"({inner.config.position}) to it. Take a preset without positions, such as s4 or block-lrnn."
             )
         copy = deepcopy(inner).double().eval()
@@ -86,11 +86,11 @@ class FirstLayer:
 @torch.no_grad()
 def _vectors(model: LengthwiseForCausalLM) -> Tensor:
     """(V,D) what the first mixer reads of each token."""
-    mixer, found = model.mixers()[0], []
-    hook = mixer.register_forward_pre_hook(lambda module, args: found.append(args[0]))
+    mixer, inputs = model.mixers()[0], []
+    hook = mixer.register_forward_pre_hook(lambda module, args: inputs.append(args[0]))
     model(torch.arange(model.config.vocab_size)[:, None])
     hook.remove()
-    return found[0][:, 0]
+    return inputs[0][:, 0]
 
 
 def _flat(state: Any) -> Tensor:
@@ -129,7 +129,7 @@ def _check_linear(layer: FirstLayer) -> None:
                 break
     if why is not None:
         raise Error(
-            f"proof: the propositions are about states that are linear in the state before, and those of "
+            f"theory: the propositions are about states that are linear in the state before, and those of "
             f"{type(layer.mixer).__name__} are not: {why}. Take s4, s4d, lru, liquid-s4, diagonal-lrnn or block-lrnn."
         )
 

@@ -31,7 +31,7 @@ from ..automata import Semiautomaton
 from ..errors import Error, ShapeError
 from ..lab.evaluation import memory_free
 from ..models import LengthwiseForCausalLM, presets
-from .labels import CONFIDENCE, Labels, label_table
+from .state_labels import CONFIDENCE, Labels, label_table
 
 
 def block_lrnn(

@@ -6,11 +6,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from lengthwise import models, proof, tasks
+from lengthwise import models, tasks, theory
 from lengthwise.errors import Error, ShapeError
 from lengthwise.models import LengthwiseForCausalLM, presets
-from lengthwise.proof.affine import FirstLayer
-from lengthwise.proof.commuting import answers, identity, subtraction, subtraction_prefixes
+from lengthwise.theory.affine_layer import FirstLayer
+from lengthwise.theory.commuting import prefix_identity, subtraction_answers, subtraction_identity, subtraction_prefixes
 
 ARITHMETIC = tasks.get("modular-arithmetic")
 SUBJECTS = [
@@ -50,7 +50,7 @@ def train(subject, steps=5):
 @pytest.mark.parametrize(("name", "options", "proposition"), SUBJECTS)
 def test_the_identity_holds_where_a_proposition_forces_it(name, options, proposition, trained):
     subject = model(name, **options)
-    found = subtraction(train(subject) if trained else subject)
+    found = subtraction_identity(train(subject) if trained else subject)
     assert found.proposition == proposition
     forced = found.residual < 1e-12 * found.scale
     assert forced == (proposition is not None)
@@ -79,8 +79,8 @@ def test_the_general_identity(name, options, proposition):
 def test_one_diagonal_suffices_only_for_the_same_tokens_in_another_order():
     lru, diagonal = model("lru"), model("diagonal-lrnn")
     words = [0, 5, 1], [2, 6, 3]
-    assert identity(lru, *words, subtraction_prefixes()).proposition == 1
-    found = identity(diagonal, *words, subtraction_prefixes())
+    assert prefix_identity(lru, *words, subtraction_prefixes()).proposition == 1
+    found = prefix_identity(diagonal, *words, subtraction_prefixes())
     assert found.proposition is None
     assert found.commutes < 1e-12
     assert not found.reordered
@@ -101,7 +101,7 @@ def test_transitions_are_read_off_as_matrices(name):
 
 def test_a_block_is_read_off_as_it_was_written():
     machine = ARITHMETIC.machine
-    layer = FirstLayer(proof.block_lrnn(machine))
+    layer = FirstLayer(theory.block_lrnn(machine))
     A, v = layer.transition(6)
     assert torch.equal(A.argmax(0), torch.tensor(machine.delta[:, 6]))
     assert A.sum() == 51
@@ -137,12 +137,12 @@ def test_no_linear_readout_of_commuting_states_subtracts(name, options, all_righ
 
 
 def test_answers_of_a_model_that_is_right_and_of_one_that_says_one_thing():
-    built = proof.classifier(ARITHMETIC, build=proof.block_lrnn)
-    for found, length in zip(answers(built, [5, 9, 101], count=20), [5, 9, 101], strict=True):
+    built = theory.exact_classifier(ARITHMETIC, construction=theory.block_lrnn)
+    for found, length in zip(subtraction_answers(built, [5, 9, 101], count=20), [5, 9, 101], strict=True):
         assert found == (length, 1.0, 0.0, 0.0)
     silent = models.build("lstm", vocab_size=8, num_outputs=5, width=4)
     torch.nn.init.zeros_(silent.inner.head.weight)
-    (found,) = answers(silent, [9], count=50)
+    (found,) = subtraction_answers(silent, [9], count=50)
     assert found.right < 0.5
     assert (found.equal_apart, found.different_alike) == (0.0, 1.0)
 
@@ -154,7 +154,7 @@ def test_answers_that_follow_the_last_token():
         def forward(self, tokens, last):
             return F.one_hot(tokens[:, -1:], 8).float()[..., :5]
 
-    (found,) = answers(Last(), [7], count=30)
+    (found,) = subtraction_answers(Last(), [7], count=30)
     assert (found.equal_apart, found.different_alike) == (1.0, 0.0)
     assert found.right < 0.5
 
@@ -172,20 +172,20 @@ def test_answers_that_follow_the_last_token():
 )
 def test_mixers_that_are_not_linear_in_their_state(name, options, message):
     with pytest.raises(Error, match=message):
-        subtraction(model(name, **options))
+        subtraction_identity(model(name, **options))
 
 
 def test_calls_that_are_wrong():
     lru = model("lru")
     with pytest.raises(ShapeError, match="the same length, at least 1, got 3 and 2"):
-        identity(lru, [0, 6, 1], [1, 6], [[]])
+        prefix_identity(lru, [0, 6, 1], [1, 6], [[]])
     with pytest.raises(Error, match="at least one prefix"):
-        identity(lru, [0], [1], [])
+        prefix_identity(lru, [0], [1], [])
     with pytest.raises(Error, match=r"tokens of this model are 0\.\.7, got 0\.\.9"):
-        identity(lru, [0], [1], [[9]])
+        prefix_identity(lru, [0], [1], [[9]])
     with pytest.raises(Error, match="without brackets"):
-        subtraction(lru, tasks.get("parity"))
+        subtraction_identity(lru, tasks.get("parity"))
     with pytest.raises(Error, match="at least 5"):
-        answers(lru, [3])
+        subtraction_answers(lru, [3])
     with pytest.raises(Error, match="got Linear"):
         FirstLayer(torch.nn.Linear(2, 2))
