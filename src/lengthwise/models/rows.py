@@ -10,50 +10,50 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from ..mixers import Where
+from ..mixers import Layout
 
 
-def sequence_lengths(where: Where) -> Tensor:
+def sequence_lengths(layout: Layout) -> Tensor:
     """(B,T): how long the sequence is to which a token belongs; for padding any number."""
-    B, T = where.positions.shape
-    real = torch.ones_like(where.positions) if where.valid is None else where.valid.long()
-    if where.segments is None:
+    B, T = layout.positions.shape
+    real = torch.ones_like(layout.positions) if layout.real is None else layout.real.long()
+    if layout.sequences is None:
         return real.sum(1, keepdim=True).expand(B, T)
-    # Sequences stand in runs, and a run ends where the next token is of another segment, or is padding.
+    # Sequences stand in runs, and a run ends where the next token is of another sequence, or is padding.
     ends = torch.ones_like(real, dtype=torch.bool)
-    ends[:, :-1] = (where.segments[:, 1:] != where.segments[:, :-1]) | (real[:, 1:] != real[:, :-1])
+    ends[:, :-1] = (layout.sequences[:, 1:] != layout.sequences[:, :-1]) | (real[:, 1:] != real[:, :-1])
     columns = torch.arange(T, device=real.device)
     following = torch.where(ends, columns, T).flip(1).cummin(1).values.flip(1)
-    return where.positions + (following - columns) + 1
+    return layout.positions + (following - columns) + 1
 
 
-def last_column(where: Where) -> Tensor:
+def last_column(layout: Layout) -> Tensor:
     """(B,) the column of each row's last real token."""
-    assert where.valid is not None
-    return where.valid.shape[1] - 1 - where.valid.flip(1).long().argmax(1)
+    assert layout.real is not None
+    return layout.real.shape[1] - 1 - layout.real.flip(1).long().argmax(1)
 
 
-def last_real(x: Tensor, where: Where) -> Tensor:
+def last_real(x: Tensor, layout: Layout) -> Tensor:
     """(B,1,D): each row at its last real token."""
-    if where.valid is None:
+    if layout.real is None:
         return x[:, -1:]
-    return x.gather(1, last_column(where)[:, None, None].expand(-1, -1, x.shape[-1]))
+    return x.gather(1, last_column(layout)[:, None, None].expand(-1, -1, x.shape[-1]))
 
 
-def align_right(x: Tensor, where: Where) -> tuple[Tensor, Where]:
+def align_right(x: Tensor, layout: Layout) -> tuple[Tensor, Layout]:
     """The same rows, padding moved to the left, so that all of them end in the last column."""
-    if where.valid is None:
-        return x, where
+    if layout.real is None:
+        return x, layout
     T = x.shape[1]
-    source = torch.arange(T, device=x.device) - (T - 1 - last_column(where))[:, None]
+    source = torch.arange(T, device=x.device) - (T - 1 - last_column(layout))[:, None]
     inside, source = source >= 0, source.clamp(min=0)
-    end = where.positions.gather(1, last_column(where)[:, None])
+    end = layout.positions.gather(1, last_column(layout)[:, None])
     moved = replace(
-        where,
+        layout,
         positions=end - torch.arange(T - 1, -1, -1, device=x.device),
-        valid=where.valid.gather(1, source) & inside,
-        segments=None if where.segments is None else where.segments.gather(1, source),
+        real=layout.real.gather(1, source) & inside,
+        sequences=None if layout.sequences is None else layout.sequences.gather(1, source),
     )
-    if where.segments is not None:
-        moved = replace(moved, positions=torch.where(inside, where.positions.gather(1, source), -1))
+    if layout.sequences is not None:
+        moved = replace(moved, positions=torch.where(inside, layout.positions.gather(1, source), -1))
     return x.gather(1, source[..., None].expand(-1, -1, x.shape[-1])), moved

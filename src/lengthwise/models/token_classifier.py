@@ -77,7 +77,7 @@ class PresetClassifier(TokenClassifier):
 
     @cached_property
     def stackable(self) -> bool:
-        return all(mixer.stackable for mixer in self.inner.mixers())
+        return all(mixer.traits.stackable for mixer in self.inner.mixers())
 
 
 def _stacks(classifier: TokenClassifier) -> bool:

@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ...errors import Error
-from ...mixers import Where
+from ...mixers import Layout, Level
 from ...mixers.sliding_dilated import SlidingDilated
 from ...mixers.softmax import Softmax
 from ...models.block import TransformerLayer
@@ -91,15 +91,15 @@ def measured(D: int, heads: int, repeats: int) -> dict[str, float]:
     alone["full"] = lambda: F.scaled_dot_product_attention(q, k, v, is_causal=True)
 
     x = torch.randn(1, T, D, generator=draw).to(device)
-    where = Where.of(x)
+    layout = Layout.of(x)
     small, full = (
         TransformerLayer(D, mixer, Block(norm="post"), 0.0).to(device)
         for mixer in (SlidingDilated(D, heads=heads, chunk=C, missing="drop"), Softmax(D, heads=heads))
     )
     layers: dict[str, Callable[[], Tensor]] = {
-        f"level {level}": lambda l=level: small(x, where.at_level(l)) for level in LEVELS
+        f"level {level}": lambda l=level: small(x, layout, Level(l)) for level in LEVELS
     }
-    layers["full"] = lambda: full(x, where)
+    layers["full"] = lambda: full(x, layout)
     found: dict[str, float] = {}
     for what, calls in (("attention alone", alone), ("whole layers", layers)):
         found[f"measured, {what}, forward"] = ratio({name: _ahead(call) for name, call in calls.items()}, repeats)
