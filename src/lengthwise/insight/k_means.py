@@ -43,15 +43,15 @@ class Groups:
     """k, fall and apart for every k looked at."""
 
 
-def groups(points: Tensor, most: int = 12, seed: int = 0) -> Groups:
+def find_groups(points: Tensor, most: int = 12, seed: int = 0) -> Groups:
     """The groups of (N, D) points, at most `most`.
 
     >>> three = torch.tensor([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]]).repeat(50, 1)
-    >>> groups(three + torch.randn(150, 2, generator=torch.Generator().manual_seed(0))).count
+    >>> find_groups(three + torch.randn(150, 2, generator=torch.Generator().manual_seed(0))).count
     3
     """
     draw = generator("groups", seed)
-    flat = principal(points, most)[0]
+    flat = principal_components(points, most)[0]
     sample = flat if len(flat) <= SAMPLE else flat[torch.randperm(len(flat), generator=draw)[:SAMPLE]]
     # Fewer than four points a group are no evidence of one.
     parts = [_k_means(sample, k, draw) for k in range(2, min(most + 1, len(sample) // 4) + 1)]
@@ -65,7 +65,7 @@ def groups(points: Tensor, most: int = 12, seed: int = 0) -> Groups:
     return Groups(count, members, torch.stack([points[members == i].mean(0) for i in range(count)]), profile)
 
 
-def principal(points: Tensor, count: int) -> tuple[Tensor, Tensor]:
+def principal_components(points: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """(N, count) the points along their first principal axes, and (count,) the share of the variance along each."""
     x = points.double() - points.double().mean(0)
     variances, axes = torch.linalg.eigh(x.T @ x / len(x))
@@ -77,16 +77,16 @@ def principal(points: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 def _profile(points: Tensor, parts: list[Tensor | None]) -> tuple[tuple[int, float, float], ...]:
     """k, fall and apart for every k but the last, or up to the k at which all points of a group are one."""
-    found = []
+    profile = []
     for centres, beyond in pairwise(parts):
         if centres is None:
             break
-        fall = math.inf if beyond is None else _between(centres) / max(_between(beyond), 1e-300)
-        found.append((len(centres), fall, _apart(points, centres)))
-    return tuple(found)
+        fall = math.inf if beyond is None else _least_distance(centres) / max(_least_distance(beyond), 1e-300)
+        profile.append((len(centres), fall, _apart(points, centres)))
+    return tuple(profile)
 
 
-def _between(centres: Tensor) -> float:
+def _least_distance(centres: Tensor) -> float:
     return float(torch.pdist(centres).min())
 
 
@@ -105,8 +105,10 @@ def _apart(points: Tensor, centres: Tensor) -> float:
 
 def _k_means(points: Tensor, k: int, draw: torch.Generator) -> Tensor | None:
     """(k, D) the best centres of several starts; None where there are fewer than k different points."""
-    found = [_settle(points, start) for _ in range(RESTARTS) if (start := _start(points, k, draw)) is not None]
-    return min(found, key=lambda centres: float(torch.cdist(points, centres).min(1).values.pow(2).sum()), default=None)
+    settled = [_settle(points, start) for _ in range(RESTARTS) if (start := _start(points, k, draw)) is not None]
+    return min(
+        settled, key=lambda centres: float(torch.cdist(points, centres).min(1).values.pow(2).sum()), default=None
+    )
 
 
 def _start(points: Tensor, k: int, draw: torch.Generator) -> Tensor | None:

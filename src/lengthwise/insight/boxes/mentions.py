@@ -12,8 +12,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..tasks.boxes import Boxes, dependencies, read
-from ..tasks.boxes.words import COMMA, GLUE, PAD, STOP
+from ...tasks.boxes import Boxes, dependencies, read
+from ...tasks.boxes.words import COMMA, GLUE, PAD, STOP
 
 
 class Source(NamedTuple):
@@ -32,7 +32,7 @@ class Mention(NamedTuple):
     sources: tuple[Source, ...]
 
 
-def mentions(task: Boxes, tokens: Tensor) -> tuple[Mention, ...]:
+def dependent_mentions(task: Boxes, tokens: Tensor) -> tuple[Mention, ...]:
     """All mentions of boxes that depend on an earlier phrase, in one string (T,) with its answer.
 
     >>> from lengthwise import tasks
@@ -40,7 +40,8 @@ def mentions(task: Boxes, tokens: Tensor) -> tuple[Mention, ...]:
     >>> story = "The bag is in Box A, there is nothing in Box B. Move the contents of Box A to Box B."
     >>> tokens = torch.tensor(task.tokenize(story + " Box A is empty, Box B contains the bag."))
     >>> words = [task.vocabulary[t] for t in tokens]
-    >>> [(words[m.token], m.token, [(words[s.token], s.token) for s in m.sources]) for m in mentions(task, tokens)]
+    >>> mentions = dependent_mentions(task, tokens)
+    >>> [(words[m.token], m.token, [(words[s.token], s.token) for s in m.sources]) for m in mentions]
     [('A', 19, [('A', 5)]), ('B', 22, [('A', 5), ('B', 12)]), ('A', 25, [('A', 19)]), ('B', 30, [('B', 22)])]
     """
     tokens = tokens[tokens != PAD].cpu()
@@ -58,7 +59,7 @@ def mentions(task: Boxes, tokens: Tensor) -> tuple[Mention, ...]:
 
     made = {(state.operation, state.box): i for i, state in enumerate(graph.states)}
     last = {box: i for (number, box), i in made.items() if number == 0}
-    found = []
+    mentions = []
     for phrase in range(len(described), len(spans)):
         new = {box: made.get((phrase - len(described) + 1, box)) for box in letters[phrase]}
         for box, token in letters[phrase].items():
@@ -66,9 +67,9 @@ def mentions(task: Boxes, tokens: Tensor) -> tuple[Mention, ...]:
             parents = graph.states[state].parents if state is not None else ()
             sources = [source(i) for i in sorted({last[box], *parents})]
             if real := tuple(s for s in sources if s is not None):
-                found.append(Mention(token, spans[phrase][0], real))
+                mentions.append(Mention(token, spans[phrase][0], real))
         last |= {box: state for box, state in new.items() if state is not None}
-    return tuple(found)
+    return tuple(mentions)
 
 
 def _phrases(task: Boxes, tokens: Tensor) -> tuple[list[dict[str, int]], list[tuple[int, int]]]:

@@ -1,4 +1,4 @@
-"""The receptive field: how much of a model's last answer comes from each token, and how far back it reaches.
+"""The receptive field: how much of a model's last answer comes from each token, and how far back that reaches.
 
     g_i = |∂z / ∂x_i|,    c_n = (g_T + g_(T-1) + … + g_(T-n+1)) / (g_1 + … + g_T)
 
@@ -26,9 +26,10 @@ from torch import Tensor, nn
 from ..errors import Error, NonFiniteError, ShapeError
 from ..models import TokenClassifier
 from ..seeds import generator
-from .still import still
+from .listening import listening
 
 EXACT = 16
+"""The Jacobian is exact for up to so many logits."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class ReceptiveField:
 
     @property
     def bend(self) -> float:
-        """How far the curve is from a straight line at most: 0 where all tokens matter alike, 1 - 1/T for the last."""
+        """The largest distance of the curve from a straight line: 0 where all tokens matter alike, at most 1 - 1/T."""
         return max(abs(c - n / self.length) for n, c in enumerate(self.cumulative, 1))
 
     def newest(self, share: float = 0.9) -> int:
@@ -58,20 +59,23 @@ class ReceptiveField:
         return {**asdict(self), "length": self.length, "bend": self.bend, "newest_90": self.newest()}
 
 
-def receptive_field(
+def measure_receptive_field(
     classifier: TokenClassifier, tokens: Tensor, *, task: str | None = None, seed: int = 0
 ) -> ReceptiveField:
     """The receptive field of the last position, averaged over the strings `tokens` (B,T); `task` is for the caption.
 
     >>> from lengthwise import models
     >>> classifier = models.build("lstm", vocab_size=2, num_outputs=2, width=8)
-    >>> found = receptive_field(classifier, torch.randint(2, (4, 50), generator=torch.Generator().manual_seed(0)))
-    >>> found.length, round(found.cumulative[-1], 6)
+    >>> tokens = torch.randint(2, (4, 50), generator=torch.Generator().manual_seed(0))
+    >>> field = measure_receptive_field(classifier, tokens)
+    >>> field.length, round(field.cumulative[-1], 6)
     (50, 1.0)
     """
     if tokens.dim() != 2 or not tokens.numel():
-        raise ShapeError(f"receptive_field: tokens must be (B,T) with at least one token, got {list(tokens.shape)}.")
-    with still(classifier):
+        raise ShapeError(
+            f"measure_receptive_field: tokens must be (B,T) with at least one token, got {list(tokens.shape)}."
+        )
+    with listening(classifier):
         squares = torch.stack([_squares(classifier, row, seed) for row in tokens.split(1)])
     norms = squares.sqrt().flip(1)
     total = norms.sum(1, keepdim=True)
@@ -89,14 +93,14 @@ def receptive_field(
 
 def _squares(classifier: TokenClassifier, row: Tensor, seed: int) -> Tensor:
     """(T,) the squared norms |∂z / ∂x_i|² for one string (1,T), up to a common factor."""
-    with torch.enable_grad(), _embedded(classifier, row) as found:
+    with torch.enable_grad(), _differentiable_embedding(classifier, row) as embedded:
         z = classifier(row, last=True)[0, -1]
-        if not found:
+        if not embedded:
             raise Error(
                 f"{classifier.name}: its tokens must be read by an nn.Embedding, for the gradient is taken with "
                 "respect to the vectors it gives; none was called with the tokens. Make the embedding an nn.Embedding."
             )
-        x = found[0]
+        x = embedded[0]
         draw = generator("projections", seed)
         exact = len(z) <= EXACT
         rows = torch.eye(len(z)) if exact else torch.randn(EXACT, len(z), generator=draw)
@@ -109,21 +113,20 @@ def _squares(classifier: TokenClassifier, row: Tensor, seed: int) -> Tensor:
 
 
 @contextmanager
-def _embedded(classifier: nn.Module, tokens: Tensor) -> Iterator[list[Tensor]]:
-    """Within the block, the vectors that an embedding first gives for `tokens` can be differentiated by; they are put
-    into the list."""
-    found: list[Tensor] = []
+def _differentiable_embedding(classifier: nn.Module, tokens: Tensor) -> Iterator[list[Tensor]]:
+    """Within the block, the first embedding of `tokens` is made a leaf to differentiate by, and put into the list."""
+    embedded: list[Tensor] = []
 
     def watch(module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> Tensor | None:
         # Embeddings of positions are called with other numbers.
-        if found or not (inputs and isinstance(inputs[0], Tensor) and torch.equal(inputs[0], tokens)):
+        if embedded or not (inputs and isinstance(inputs[0], Tensor) and torch.equal(inputs[0], tokens)):
             return None
-        found.append(output.detach().requires_grad_())
-        return found[0]
+        embedded.append(output.detach().requires_grad_())
+        return embedded[0]
 
     hooks = [m.register_forward_hook(watch) for m in classifier.modules() if isinstance(m, nn.Embedding)]
     try:
-        yield found
+        yield embedded
     finally:
         for hook in hooks:
             hook.remove()

@@ -1,4 +1,4 @@
-"""What the truth says about the tokens that an output can see, and how well clusters agree with it.
+"""What the machine of the task says about the tokens an output can see, and how well clusters agree with it.
 
     F_r(i) = δ_{s_(i-r+1)} ; … ; δ_{s_i}     the transition of the r newest tokens at position i
     q_i    = F_(i+1)(i)(q_0)                 the state, for an output that sees all tokens
@@ -20,14 +20,14 @@ import numpy as np
 
 from ..automata import Semiautomaton, compose, transition_monoid
 from ..errors import Error
-from .blocks import Block
+from .block_outputs import BlockOutput
 
 WORDS = 1000
 """A transition is named by its shortest word if the machine has no more transitions than this, else by itself."""
 
 
 @dataclass(frozen=True)
-class Truth:
+class MachineTruth:
     """Clusters held against the machine of the task."""
 
     about: Literal["transition", "state"]
@@ -42,13 +42,15 @@ class Truth:
     """The agreement at every depth."""
 
 
-def compare(machine: Semiautomaton, tokens: np.ndarray, read: Sequence[Block], members: Sequence[np.ndarray]) -> Truth:
-    """`members`: for each block read, the cluster of each of its outputs, in the order of (B, n)."""
+def compare_with_machine(
+    machine: Semiautomaton, tokens: np.ndarray, outputs: Sequence[BlockOutput], members: Sequence[np.ndarray]
+) -> MachineTruth:
+    """`members`: for each pass through a block, the cluster of each of its outputs, in the order of (B, n)."""
     # A block that sees everything can know the state; where all windows end, no more than the transition.
-    about = "state" if any(block.reach is None for block in read) else "transition"
+    about = "state" if any(block.reach is None for block in outputs) else "transition"
     rows = []
-    for block in read:
-        maps = transitions(machine, tokens, block.reach if about == "transition" else None)
+    for block in outputs:
+        maps = window_transitions(machine, tokens, block.reach if about == "transition" else None)
         maps = maps[:, block.positions.numpy()].reshape(-1, machine.num_states)
         rows.append(maps if about == "transition" else maps[:, [machine.start]])
     kinds, truths = np.unique(np.concatenate(rows), axis=0, return_inverse=True)
@@ -59,7 +61,7 @@ def compare(machine: Semiautomaton, tokens: np.ndarray, read: Sequence[Block], m
     most = counts.argmax(1)
     right = most[every] == truths
     ends = np.cumsum([len(m) for m in members])[:-1]
-    return Truth(
+    return MachineTruth(
         about=about,
         kinds=len(kinds),
         agreement=float(right.mean()),
@@ -69,23 +71,23 @@ def compare(machine: Semiautomaton, tokens: np.ndarray, read: Sequence[Block], m
     )
 
 
-def transitions(machine: Semiautomaton, tokens: np.ndarray, reach: int | None) -> np.ndarray:
+def window_transitions(machine: Semiautomaton, tokens: np.ndarray, reach: int | None) -> np.ndarray:
     """(B, T, Q) the transition made by the `reach` newest tokens (None: by all) at every position of (B, T).
 
     >>> parity = Semiautomaton([[0, 1], [1, 0]])
-    >>> transitions(parity, np.array([[1, 1, 0, 1]]), 2)[..., 0].tolist()
+    >>> window_transitions(parity, np.array([[1, 1, 0, 1]]), 2)[..., 0].tolist()
     [[1, 0, 1, 1]]
     """
     T = tokens.shape[1]
     left = T if reach is None else min(reach, T)
     block, size = machine.delta.T[tokens], 1
-    found, done = np.broadcast_to(np.arange(machine.num_states), block.shape), 0
+    window, done = np.broadcast_to(np.arange(machine.num_states), block.shape), 0
     while True:
         if left & 1:
-            found, done = compose(_earlier(block, done), found), done + size
+            window, done = compose(_earlier(block, done), window), done + size
         left >>= 1
         if not left:
-            return found
+            return window
         block, size = compose(_earlier(block, size), block), 2 * size
 
 
@@ -106,7 +108,7 @@ def _names(machine: Semiautomaton, about: str, rows: np.ndarray) -> tuple[str, .
     except Error:
         return tuple(" ".join(map(str, row)) for row in rows.tolist())
     words = {element.tobytes(): word for element, word in zip(monoid.elements, monoid.words, strict=True)}
-    # The empty word is nobody's: a symbol that does nothing says it better.
+    # A symbol that does nothing is a better name than the empty word.
     idle = next((s for s, element in enumerate(monoid.generators) if element == 0), None)
     words[monoid.elements[0].tobytes()] = () if idle is None else (idle,)
     return tuple(_write(machine, words[np.ascontiguousarray(row).tobytes()]) for row in rows)

@@ -1,7 +1,7 @@
-"""What a model answers to a story of Boxes when it is let go on by itself, and how much of that is right.
+"""What a model answers to a story of Boxes when it goes on by itself, and how much of that is right.
 
-The lab judges with the right answer before the model's eyes (teacher-forced), which says the same of whole answers: all
-of it is right there exactly when greedy decoding gives it. Of single boxes only the model's own answer can say.
+The lab scores with the right answer before the model's eyes (teacher-forced). For whole answers that is the same: all
+of it is right there exactly when greedy decoding gives it. For single boxes only the model's own answer can tell.
 
 Shapes: B strings, n tokens of the longest answer.
 """
@@ -16,15 +16,15 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from ..errors import Error
-from ..lab.evaluation import batch_size, memory_free
-from ..models import LengthwiseForCausalLM, TokenClassifier
-from ..tasks.boxes import Boxes, Judgement, layers_needed
-from ..tasks.boxes.words import PAD, STOP
-from .still import still
+from ...errors import Error
+from ...lab.evaluation import batch_size, memory_free
+from ...models import LengthwiseForCausalLM, TokenClassifier
+from ...tasks.boxes import Boxes, Judgement, layers_needed
+from ...tasks.boxes.words import PAD, STOP
+from ..listening import listening
 
 
-def answers(classifier: TokenClassifier, task: Boxes, tokens: Tensor) -> Tensor:
+def generate_answers(classifier: TokenClassifier, task: Boxes, tokens: Tensor) -> Tensor:
     """(B, n) greedy answers, on the CPU, to the prompts of `tokens` (B, T); what follows those is not looked at.
 
     An answer ends with its full stop; one that is longer than the longest right answer of its batch is cut there.
@@ -33,7 +33,7 @@ def answers(classifier: TokenClassifier, task: Boxes, tokens: Tensor) -> Tensor:
     >>> task = tasks.get("boxes", boxes=2, objects=7)
     >>> classifier = models.build("chacal", vocab_size=task.outputs, num_outputs=task.outputs, width=8, heads=2)
     >>> tokens = torch.tensor([task.tokenize("The bag is in Box A, there is nothing in Box B.")])
-    >>> answers(classifier, task, tokens).shape[1] <= 11  # Box A contains the bag, Box B is empty.
+    >>> generate_answers(classifier, task, tokens).shape[1] <= 11  # Box A contains the bag, Box B is empty.
     True
     """
     inner = classifier.inner
@@ -42,12 +42,12 @@ def answers(classifier: TokenClassifier, task: Boxes, tokens: Tensor) -> Tensor:
             f"{classifier.name}: to answer by itself a model must have `generate` and the task's words as its outputs, "
             f"got a {type(inner).__name__}. Use a model of this library, trained on {task.name}."
         )
-    found = []
-    with still(classifier), torch.no_grad():
+    answers = []
+    with listening(classifier), torch.no_grad():
         size = batch_size(tokens.shape[1], len(tokens), memory_free(next(inner.parameters()).device))
         for rows in tokens.split(size):
-            found += _greedy(inner, task, rows).unbind()
-    return torch.nn.utils.rnn.pad_sequence(found, batch_first=True, padding_value=PAD)
+            answers += _greedy(inner, task, rows).unbind()
+    return torch.nn.utils.rnn.pad_sequence(answers, batch_first=True, padding_value=PAD)
 
 
 def _greedy(model: LengthwiseForCausalLM, task: Boxes, tokens: Tensor) -> Tensor:
@@ -80,7 +80,7 @@ class Score:
 
 
 @dataclass(frozen=True)
-class Answers:
+class AnswerScores:
     """Counts, so that those of several seeds or lengths can be added."""
 
     exact: Score
@@ -95,7 +95,7 @@ class Answers:
     @property
     def layers(self) -> dict[int, Score]:
         """Whole answers by the layers that Theorem 1 says the story needs."""
-        return _added((layers_needed(depth), score) for depth, score in self.depths.items())
+        return _sums((layers_needed(depth), score) for depth, score in self.depths.items())
 
     def to_json(self) -> dict[str, Any]:
         def plain(score: Score) -> list[float]:
@@ -110,40 +110,40 @@ class Answers:
         }
 
 
-def answered(classifier: TokenClassifier, task: Boxes, length: int, strings: int, seed: int = 0) -> Answers:
-    """How much of its answers to the first test stories of `length` operations is right."""
+def score_answers(classifier: TokenClassifier, task: Boxes, length: int, strings: int, seed: int = 0) -> AnswerScores:
+    """How many of the answers to the first `strings` test stories of `length` operations are right."""
     tokens = task.test_set(length, strings, seed).tokens
-    return counted(task.judge(tokens, answers(classifier, task, tokens)))
+    return count_answers(task.judge(tokens, generate_answers(classifier, task, tokens)))
 
 
-def counted(found: Judgement) -> Answers:
+def count_answers(judgement: Judgement) -> AnswerScores:
     boxes = [
         (touched, Score(int(right), 1))
-        for row in zip(found.touched.tolist(), found.right.tolist(), found.asked.tolist(), strict=True)
+        for row in zip(judgement.touched.tolist(), judgement.right.tolist(), judgement.asked.tolist(), strict=True)
         for touched, right, asked in zip(*row, strict=True)
         if asked
     ]
-    exact = found.exact.tolist()
-    return Answers(
+    exact = judgement.exact.tolist()
+    return AnswerScores(
         Score(sum(exact), len(exact)),
         Score(sum(score.right for _, score in boxes), len(boxes)),
-        _added(boxes),
-        _added((depth, Score(int(right), 1)) for depth, right in zip(found.depth.tolist(), exact, strict=True)),
+        _sums(boxes),
+        _sums((depth, Score(int(right), 1)) for depth, right in zip(judgement.depth.tolist(), exact, strict=True)),
     )
 
 
-def together(parts: Iterable[Answers]) -> Answers:
-    """Several seeds or lengths as one."""
+def add_scores(parts: Iterable[AnswerScores]) -> AnswerScores:
+    """The scores of several seeds or lengths as one."""
     parts = list(parts)
-    return Answers(
-        _added((0, part.exact) for part in parts)[0],
-        _added((0, part.boxes) for part in parts)[0],
-        _added(item for part in parts for item in part.touched.items()),
-        _added(item for part in parts for item in part.depths.items()),
+    return AnswerScores(
+        _sums((0, part.exact) for part in parts)[0],
+        _sums((0, part.boxes) for part in parts)[0],
+        _sums(item for part in parts for item in part.touched.items()),
+        _sums(item for part in parts for item in part.depths.items()),
     )
 
 
-def _added(scores: Iterable[tuple[int, Score]]) -> dict[int, Score]:
+def _sums(scores: Iterable[tuple[int, Score]]) -> dict[int, Score]:
     right, asked = Counter[int](), Counter[int]()
     for key, score in scores:
         right[key] += score.right

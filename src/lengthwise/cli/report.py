@@ -23,13 +23,13 @@ def report_runs(
     """
     from .. import lab, report
 
-    found = lab.load(runs)
-    page = report.html(found, page_path(html)) if html else None
-    rows = report.csv(found, csv) if csv else None
+    loaded = lab.load(runs)
+    page = report.html(loaded, page_path(html)) if html else None
+    table = report.csv(loaded, csv) if csv else None
     if as_json:
-        written = {"page": str(page) if page else None, "csv": str(rows) if rows else None}
-        console.emit({**report.data(found), **written})
+        written = {"page": str(page) if page else None, "csv": str(table) if table else None}
+        console.emit({**report.data(loaded), **written})
         return
-    console.out().print(report.table(found))
-    for path in filter(None, (page, rows)):
+    console.out().print(report.table(loaded))
+    for path in filter(None, (page, table)):
         console.out().print(f"Wrote {path}", markup=False)

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 from lengthwise import insight, models
 from lengthwise.errors import Error
-from lengthwise.insight.answers import Score, answered, answers, counted, together
+from lengthwise.insight.boxes import Score, add_scores, count_answers, generate_answers, score_answers
 from lengthwise.lab.evaluation import count_right
 from lengthwise.tasks.base import Batch
 from lengthwise.tasks.boxes import Boxes
@@ -49,7 +49,7 @@ def test_exact_match_is_the_lab_s_score(model, task, options):
     batch = task.align([task.test_set(n, 8) for n in (2, 4)])
     batch = Batch(*(torch.cat(parts)[::2] for parts in zip(*batch, strict=True)))
     classifier = learnt(model, task, batch, **options)
-    exact = task.judge(batch.tokens, answers(classifier, task, batch.tokens)).exact
+    exact = task.judge(batch.tokens, generate_answers(classifier, task, batch.tokens)).exact
     rows = [Batch(*(part[i : i + 1] for part in batch)) for i in range(len(exact))]
     forced = [count_right(classifier, task, row, device=torch.device("cpu"))[0] for row in rows]
     assert exact.tolist() == [bool(n) for n in forced]
@@ -59,13 +59,13 @@ def test_exact_match_is_the_lab_s_score(model, task, options):
 def test_the_answer_given_is_not_looked_at():
     batch = TASK.test_set(3, 6)
     classifier = learnt("chacal", TASK, batch)
-    found = answers(classifier, TASK, batch.tokens)
+    found = generate_answers(classifier, TASK, batch.tokens)
     blind = batch.tokens.masked_fill(TASK.asked(batch.tokens).roll(1, 1), 0)
     prompts = [TASK.parts(row)[0] for row in batch.tokens]
     assert [TASK.parts(row) for row in blind] == [(prompt, "") for prompt in prompts]
-    assert torch.equal(answers(classifier, TASK, blind), found)
-    assert torch.equal(answers(classifier, TASK, batch.tokens.flip(0)).flip(0), found)
-    alone = [answers(classifier, TASK, row[None]) for row in batch.tokens]
+    assert torch.equal(generate_answers(classifier, TASK, blind), found)
+    assert torch.equal(generate_answers(classifier, TASK, batch.tokens.flip(0)).flip(0), found)
+    alone = [generate_answers(classifier, TASK, row[None]) for row in batch.tokens]
     for row, one in zip(found, alone, strict=True):
         said = row[: one.shape[1]]
         assert torch.equal(said[said != 0], one[0][: int((said != 0).sum())])
@@ -80,13 +80,13 @@ def test_answers_are_counted():
         )
     ])  # fmt: skip
     said = ["Box B contains the ball, Box C contains the bag.", "Box B contains the bag, Box D contains the ball."]
-    found = counted(TASK.judge(tokens, torch.tensor([TASK.tokenize(text) for text in said])))
+    found = count_answers(TASK.judge(tokens, torch.tensor([TASK.tokenize(text) for text in said])))
     assert found.exact == Score(1, 2)
     assert found.boxes == Score(6, 8), "of the second story C is empty and B is not"
     assert found.touched == {0: Score(3, 4), 1: Score(3, 4)}
     assert found.depths == {1: Score(1, 2)}
     assert found.layers == {1: Score(1, 2)}
-    twice = together([found, found])
+    twice = add_scores([found, found])
     assert twice.exact == Score(2, 4)
     assert twice.touched == {0: Score(6, 8), 1: Score(6, 8)}
     assert json.loads(json.dumps(twice.to_json()))["depths"] == {"1": [2, 4]}
@@ -94,12 +94,12 @@ def test_answers_are_counted():
 
 def test_layers_gather_their_depths():
     scores = {n: Score(n, 10) for n in range(5)}
-    found = insight.Answers(Score(1, 1), Score(1, 1), {}, scores)
+    found = insight.boxes.AnswerScores(Score(1, 1), Score(1, 1), {}, scores)
     assert found.layers == {0: Score(0, 10), 1: Score(1, 10), 2: Score(5, 20), 3: Score(4, 10)}
 
 
 def test_a_set_of_test_stories():
-    found = answered(learnt("chacal", TASK, TASK.test_set(2, 8)), TASK, 2, 8)
+    found = score_answers(learnt("chacal", TASK, TASK.test_set(2, 8)), TASK, 2, 8)
     assert found.exact.asked == 8
     assert found.boxes.asked == 32
     assert 4 <= found.exact.right < 8
@@ -109,4 +109,4 @@ def test_a_set_of_test_stories():
 def test_refuses_what_cannot_go_on():
     foreign = models.TokenClassifier(torch.nn.Embedding(TASK.outputs, TASK.outputs), TASK.outputs, "foreign")
     with pytest.raises(Error, match="foreign: to answer by itself"):
-        answers(foreign, TASK, TASK.test_set(2, 1).tokens)
+        generate_answers(foreign, TASK, TASK.test_set(2, 1).tokens)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 import torch
 
 from lengthwise import insight, models, tasks
 from lengthwise.errors import Error, ShapeError
+from lengthwise.insight import links
 from lengthwise.insight.attention import Attention
-from lengthwise.insight.mentions import mentions
+from lengthwise.insight.boxes import dependent_mentions
 from lengthwise.tasks.boxes import Boxes, dependencies, read
 from lengthwise.tasks.boxes.words import COMMA, STOP
 
@@ -25,13 +24,13 @@ def told(task, text):
     for word in words[:-1]:
         phrase.append(phrase[-1] + (word in ".,"))
     say = lambda t: f"{words[t]}{phrase[t]}"  # noqa: E731
-    for m in mentions(task, tokens):
+    for m in dependent_mentions(task, tokens):
         assert phrase[m.start] == phrase[m.token]
         assert m.start == phrase.index(phrase[m.token])
         for s in m.sources:
             assert {phrase[s.start], phrase[s.end - 1]} == {phrase[s.token]}
             assert words[s.end - 1] in ".,"
-    return [f"{say(m.token)}: {' '.join(say(s.token) for s in m.sources)}" for m in mentions(task, tokens)]
+    return [f"{say(m.token)}: {' '.join(say(s.token) for s in m.sources)}" for m in dependent_mentions(task, tokens)]
 
 
 def test_advanced():
@@ -73,7 +72,7 @@ def test_every_edge_of_the_graph_is_there(form):
                 return len(described) + state.operation - 1, state.box
             return (described.index(state.box), state.box) if state.box in described else None
 
-        pairs = [(said(s.token), said(m.token)) for m in mentions(task, row) for s in m.sources]
+        pairs = [(said(s.token), said(m.token)) for m in dependent_mentions(task, row) for s in m.sources]
         edges = [(of(graph.states[a]), of(graph.states[b])) for a, b in graph.edges]
         edges = [(a, b) for a, b in edges if a is not None]
         operations = [(a, b) for a, b in pairs if b[0] < len(described) + len(story.operations)]
@@ -93,18 +92,15 @@ def weights(found, T, to):
 
 def test_shares_of_heads_that_are_known(monkeypatch):
     tokens = ADVANCED.test_set(6, 1).tokens
-    found = mentions(ADVANCED, tokens[0])
+    found = dependent_mentions(ADVANCED, tokens[0])
     T = tokens.shape[1]
     right = weights(found, T, lambda m: m.sources[-1].end - 1)  # anywhere in the phrase will do
     wrong = weights(found, T, lambda m: next(t for t in range(T) if all(not s.start <= t < s.end for s in m.sources)))
     made = torch.cat([right, wrong])
-    monkeypatch.setattr(
-        sys.modules["lengthwise.insight.links"],
-        "attention",
-        lambda classifier, row: (Attention("layer 0", "softmax", None, made, made),),
-    )
+    layers = (Attention("layer 0", "softmax", None, made, made),)
+    monkeypatch.setattr(links, "read_attention", lambda classifier, row: layers)
     classifier = models.build("transformer", vocab_size=ADVANCED.outputs, num_outputs=ADVANCED.outputs, width=8)
-    seen = insight.links(classifier, ADVANCED, tokens)
+    seen = insight.find_links(classifier, ADVANCED, tokens)
     assert seen.truth is not None
     assert seen.truth.shares == ((1.0, 0.0),)
     assert seen.truth.best == (0, 0)
@@ -117,11 +113,13 @@ def test_shares_of_heads_that_are_known(monkeypatch):
 def test_no_graph_and_no_mention():
     task = tasks.get("parity")
     classifier = models.build("transformer", vocab_size=2, num_outputs=2, width=8)
-    seen = insight.links(classifier, task, torch.tensor([[0, 1, 1]]))
+    seen = insight.find_links(classifier, task, torch.tensor([[0, 1, 1]]))
     assert (seen.truth, seen.words, seen.strings) == (None, ("0", "1", "1"), 1)
     assert seen.to_json()["truth"] is None
     with pytest.raises(ShapeError, match=r"\(B,T\)"):
-        insight.links(classifier, task, torch.tensor([0, 1, 1]))
+        insight.find_links(classifier, task, torch.tensor([0, 1, 1]))
     boxes = models.build("transformer", vocab_size=ADVANCED.outputs, num_outputs=ADVANCED.outputs, width=8)
     with pytest.raises(Error, match="no mention of a box"):
-        insight.links(boxes, ADVANCED, torch.tensor([ADVANCED.tokenize("The bag is in Box A, the ball is in Box B.")]))
+        insight.find_links(
+            boxes, ADVANCED, torch.tensor([ADVANCED.tokenize("The bag is in Box A, the ball is in Box B.")])
+        )

@@ -8,8 +8,8 @@ import torch
 
 from lengthwise import tasks
 from lengthwise.automata import Semiautomaton, word_map
-from lengthwise.insight.blocks import Block
-from lengthwise.insight.truth import compare, transitions
+from lengthwise.insight.block_outputs import BlockOutput
+from lengthwise.insight.machine_truth import compare_with_machine, window_transitions
 
 TOKENS = np.random.default_rng(0).integers(0, 3, (2, 23))
 RING = tasks.get("cycle-navigation").machine
@@ -19,21 +19,21 @@ ODD = Semiautomaton([[1, 0, 2], [0, 2, 2], [2, 1, 2]], start=1)
 
 @pytest.mark.parametrize("reach", [1, 2, 3, 4, 7, 16, 22, 23, 24, 100, None])
 def test_transitions_by_hand(reach):
-    found = transitions(ODD, TOKENS, reach)
+    found = window_transitions(ODD, TOKENS, reach)
     for b, t in [(0, 0), (0, 5), (1, 15), (1, 22)]:
         start = 0 if reach is None else max(0, t + 1 - reach)
         assert found[b, t].tolist() == word_map(ODD, TOKENS[b, start : t + 1].tolist()).tolist()
 
 
-def block(reach, positions=None) -> Block:
+def block(reach, positions=None) -> BlockOutput:
     positions = torch.arange(23) if positions is None else torch.tensor(positions)
-    return Block("b", torch.zeros(2, len(positions), 4), positions, reach)
+    return BlockOutput("b", torch.zeros(2, len(positions), 4), positions, reach)
 
 
 def test_clusters_that_are_the_transitions():
     read = [block(2), block(4)]
-    members = [transitions(RING, TOKENS, reach)[..., 0].reshape(-1) for reach in (2, 4)]
-    found = compare(RING, TOKENS, read, members)
+    members = [window_transitions(RING, TOKENS, reach)[..., 0].reshape(-1) for reach in (2, 4)]
+    found = compare_with_machine(RING, TOKENS, read, members)
     assert (found.about, found.kinds, found.agreement, found.depths) == ("transition", 5, 1.0, (1.0, 1.0))
     # Cluster i takes place 0 to place i; symbol 0 stays, 1 goes on, 2 goes back.
     assert found.names == ("0", "1", "11", "22", "2")
@@ -41,16 +41,18 @@ def test_clusters_that_are_the_transitions():
 
 
 def test_agreement_counts_the_strays():
-    members = transitions(RING, TOKENS, 2)[..., 0].reshape(-1).copy()
+    members = window_transitions(RING, TOKENS, 2)[..., 0].reshape(-1).copy()
     members[[3, 30]] = (members[[3, 30]] + 1) % 5
-    found = compare(RING, TOKENS, [block(2), block(2)], [members, transitions(RING, TOKENS, 2)[..., 0].reshape(-1)])
+    found = compare_with_machine(
+        RING, TOKENS, [block(2), block(2)], [members, window_transitions(RING, TOKENS, 2)[..., 0].reshape(-1)]
+    )
     assert found.agreement == pytest.approx(1 - 2 / 92)
     assert found.depths == pytest.approx((1 - 2 / 46, 1.0))
 
 
 def test_a_block_that_sees_all_is_held_against_the_state():
     states = ODD.run(TOKENS).numpy().reshape(-1)
-    found = compare(ODD, TOKENS, [block(None)], [states])
+    found = compare_with_machine(ODD, TOKENS, [block(None)], [states])
     assert (found.about, found.agreement) == ("state", 1.0)
     assert found.kinds == len(set(states.tolist()))
     assert found.names[states[0]] == f"state {states[0]}"
@@ -58,24 +60,28 @@ def test_a_block_that_sees_all_is_held_against_the_state():
 
 def test_outputs_at_some_positions_alone():
     positions = [2, 10, 22]
-    members = transitions(RING, TOKENS, 8)[:, positions, 0].reshape(-1)
-    found = compare(RING, TOKENS, [block(8, positions)], [members])
+    members = window_transitions(RING, TOKENS, 8)[:, positions, 0].reshape(-1)
+    found = compare_with_machine(RING, TOKENS, [block(8, positions)], [members])
     assert found.agreement == 1.0
 
 
 def test_words_for_nothing_and_for_too_much():
     loops = Semiautomaton([[1, 0], [0, 1]])
     tokens = np.array([[0, 0, 0, 0]])
-    found = compare(loops, tokens, [Block("b", torch.zeros(1, 4, 1), torch.arange(4), 2)], [np.array([0, 1, 1, 1])])
+    found = compare_with_machine(
+        loops, tokens, [BlockOutput("b", torch.zeros(1, 4, 1), torch.arange(4), 2)], [np.array([0, 1, 1, 1])]
+    )
     assert found.names == ("0", "1"), "symbol 1 does nothing, as do two of symbol 0"
     never = Semiautomaton([[1], [0]])
-    found = compare(never, tokens, [Block("b", torch.zeros(1, 4, 1), torch.arange(4), 2)], [np.array([0, 1, 1, 1])])
+    found = compare_with_machine(
+        never, tokens, [BlockOutput("b", torch.zeros(1, 4, 1), torch.arange(4), 2)], [np.array([0, 1, 1, 1])]
+    )
     assert found.names == ("0", "ε")
     # All 8^8 maps of 8 states: far too many to have words for.
     cycle = [(q + 1) % 8 for q in range(8)]
     swap, merge = [1, 0, *range(2, 8)], [0, 0, *range(2, 8)]
     full = Semiautomaton(np.array([cycle, swap, merge]).T)
-    found = compare(
-        full, np.array([[0, 1]]), [Block("b", torch.zeros(1, 2, 1), torch.arange(2), 1)], [np.array([0, 1])]
+    found = compare_with_machine(
+        full, np.array([[0, 1]]), [BlockOutput("b", torch.zeros(1, 2, 1), torch.arange(2), 1)], [np.array([0, 1])]
     )
     assert found.names == ("1 2 3 4 5 6 7 0", "1 0 2 3 4 5 6 7")

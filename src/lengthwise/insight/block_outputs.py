@@ -1,4 +1,4 @@
-"""What the blocks of a model put out, at every position, read by hooks while it runs.
+"""The outputs of a model's blocks at every position, read by hooks while it runs.
 
 In a `LengthwiseForCausalLM` the blocks are the layers under its depth policy; with adaptive depth the same ones are
 read once a group. In any other model they are the members of a list of modules that each give one vector a token: the
@@ -19,10 +19,10 @@ from torch import Tensor, nn
 from ..errors import Error
 from ..models import LengthwiseForCausalLM, TokenClassifier
 from ..models.depth import Fixed
-from .still import still
+from .listening import listening
 
 
-class Block(NamedTuple):
+class BlockOutput(NamedTuple):
     """One pass through one block."""
 
     name: str
@@ -31,7 +31,7 @@ class Block(NamedTuple):
     positions: Tensor
     """(n,) where in the string the outputs stand."""
     reach: int | None
-    """How many of the newest tokens an output can depend on; None: all there are."""
+    """How many of the newest tokens an output can depend on; None: all."""
 
 
 class _Call(NamedTuple):
@@ -39,12 +39,12 @@ class _Call(NamedTuple):
     output: Tensor
 
 
-def blocks(classifier: TokenClassifier, tokens: Tensor) -> list[Block]:
+def read_blocks(classifier: TokenClassifier, tokens: Tensor) -> list[BlockOutput]:
     """Every pass through a block while `classifier` reads `tokens` (B,T), in order.
 
     >>> from lengthwise import models
     >>> classifier = models.build("regular-gpt", vocab_size=2, num_outputs=2, width=8, heads=2)
-    >>> [(b.name, list(b.output.shape), b.reach) for b in blocks(classifier, torch.zeros(1, 7, dtype=torch.long))]
+    >>> [(b.name, list(b.output.shape), b.reach) for b in read_blocks(classifier, torch.zeros(1, 7, dtype=torch.long))]
     [('group 0', [1, 7, 8], 2), ('group 1', [1, 7, 8], 4), ('group 2', [1, 7, 8], 8)]
     """
     if isinstance(classifier.inner, LengthwiseForCausalLM):
@@ -55,33 +55,33 @@ def blocks(classifier: TokenClassifier, tokens: Tensor) -> list[Block]:
     seen = {call.module for call in calls}
     if whole := [list_ for list_ in lists if seen.issuperset(list_)]:
         longest = set(max(whole, key=lambda list_: (isinstance(list_, nn.ModuleList), len(list_))))
-        found = [call for call in calls if call.module in longest]
+        own = [call for call in calls if call.module in longest]
     else:
         head = logits.untyped_storage().data_ptr()
-        found = [c for c in calls if c.module in children and c.output.untyped_storage().data_ptr() != head]
-    if not found:
+        own = [c for c in calls if c.module in children and c.output.untyped_storage().data_ptr() != head]
+    if not own:
         raise Error(
             f"{classifier.name}: its blocks must be in an nn.ModuleList, or children of the model, and each must "
             "return (B,T,D) for (B,T) tokens; found none that does. Make them modules of their own."
         )
     positions = torch.arange(tokens.shape[1])
-    return [Block(f"layer {i}", call.output, positions, None) for i, call in enumerate(found)]
+    return [BlockOutput(f"layer {i}", call.output, positions, None) for i, call in enumerate(own)]
 
 
 def _lists(model: nn.Module) -> list[nn.ModuleList | nn.Sequential]:
     """The lists of modules in a model that are not inside one another: heads and experts are parts of blocks."""
-    found = [m for m in model.modules() if m is not model and isinstance(m, (nn.ModuleList, nn.Sequential)) and len(m)]
-    inside = {part for list_ in found for part in list_.modules() if part is not list_}
-    return [list_ for list_ in found if list_ not in inside]
+    lists = [m for m in model.modules() if m is not model and isinstance(m, (nn.ModuleList, nn.Sequential)) and len(m)]
+    inside = {part for list_ in lists for part in list_.modules() if part is not list_}
+    return [list_ for list_ in lists if list_ not in inside]
 
 
-def _own(classifier: TokenClassifier, inner: LengthwiseForCausalLM, tokens: Tensor) -> list[Block]:
+def _own(classifier: TokenClassifier, inner: LengthwiseForCausalLM, tokens: Tensor) -> list[BlockOutput]:
     depth = inner.depth
     # The official reading of padding has an answer at the last position alone: the nodes are those of its tree.
     thinned = getattr(depth, "pad_tokens", False)
     calls, _ = _run(classifier, tokens, depth.layers, last=thinned)
     T, K, reach = tokens.shape[1], len(depth.layers), 1
-    found = []
+    outputs = []
     for i, call in enumerate(calls):
         mixer: Any = call.module.mixer
         if isinstance(depth, Fixed):
@@ -93,8 +93,8 @@ def _own(classifier: TokenClassifier, inner: LengthwiseForCausalLM, tokens: Tens
         apart = chunk ** ((i + 1) // K) if thinned else 1
         positions = T - 1 - apart * torch.arange(call.output.shape[1] - 1, -1, -1)
         real = positions >= 0
-        found.append(Block(name, call.output[:, real], positions[real], reach))
-    return found
+        outputs.append(BlockOutput(name, call.output[:, real], positions[real], reach))
+    return outputs
 
 
 def _run(
@@ -111,10 +111,6 @@ def _run(
             calls.append(_Call(module, output.detach()))
 
     hooks = [module.register_forward_hook(note) for module in modules]
-    try:
-        with torch.no_grad(), still(classifier):
-            logits = classifier(tokens, last=last)
-    finally:
-        for hook in hooks:
-            hook.remove()
+    with listening(classifier, hooks), torch.no_grad():
+        logits = classifier(tokens, last=last)
     return calls, logits
