@@ -20,12 +20,27 @@ _ROOMS = (
     "lab",
     "insight",
     "theory",
+    "verify",
     "recipes",
     "report",
 )
 
 if TYPE_CHECKING:
-    from . import automata, convert, insight, lab, mixers, models, ops, positions, recipes, report, tasks, theory
+    from . import (
+        automata,
+        convert,
+        insight,
+        lab,
+        mixers,
+        models,
+        ops,
+        positions,
+        recipes,
+        report,
+        tasks,
+        theory,
+        verify,
+    )
 
 
 def __getattr__(name: str):
@@ -54,4 +69,5 @@ __all__ = [
     "report",
     "tasks",
     "theory",
+    "verify",
 ]
