@@ -64,7 +64,7 @@ def imported(path: Path, text: str) -> Iterator[str]:
 
 
 def test_imports_are_read_as_python_reads_them():
-    text = "from ..lab import Run\nfrom .. import tasks, Error\nimport lengthwise.models.block\nfrom . import x"
+    text = "from ..lab import Run\nfrom .. import tasks, Error\nimport lengthwise.models.layers\nfrom . import x"
     assert list(imported(SOURCE / "report" / "a.py", text)) == ["lab", "tasks", "Error", "models", "report"]
     assert list(imported(SOURCE / "a.py", "from .errors import Error")) == ["errors"]
 

@@ -152,7 +152,7 @@ def test_reading_a_text_in_any_way(name):
     for part in tokens.split([1, 30, 1, 28], 1):
         found.append(logits(model, part, past_key_values=cache))
     assert torch.equal(torch.cat(found, 1), exact(machine, tokens))
-    packed = logits(model, tokens[:1], segment_ids=(torch.arange(60) >= 23).long()[None])
+    packed = logits(model, tokens[:1], sequence_ids=(torch.arange(60) >= 23).long()[None])
     assert torch.equal(packed[0, 23:], exact(machine, tokens[:1, 23:])[0])
     with torch.autocast("cpu", torch.bfloat16):
         assert torch.equal(logits(model, tokens).float(), exact(machine, tokens))
@@ -209,9 +209,9 @@ def test_it_trains_on():
     ("name", "params"),
     [("modular-arithmetic", {}), ("word-problem", {"group": "S5"}), ("d-12", {}), ("even-pairs", {})],
 )
-def test_the_lab_scores_a_built_tagger_as_perfect(name, params):
+def test_the_lab_scores_a_built_classifier_as_perfect(name, params):
     task = tasks.get(name, **params)
-    built = proof.tagger(task, build=proof.block_lrnn)
+    built = proof.classifier(task, build=proof.block_lrnn)
     batch = task.test_set(task.lengths(495, 500)[-1], 20)
     right, loss, _ = count_right(built, task, batch, device=torch.device("cpu"))
     assert (right, loss < 0.05) == (20, True)

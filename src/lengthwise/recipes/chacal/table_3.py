@@ -12,9 +12,7 @@ from ...errors import Error
 from ...lab.language import FineTuned, FineTuning, fine_tune
 from ...models import pretrained
 from ...models.pretrained import Checkpoint
-from ...report.drawings import lines
-from ...report.panel import Panel
-from ...report.tabular import tabular
+from ...report import Panel, line_chart, text_table
 from ...text import PackedText, documents, pack_train_and_test, tokenizers
 from ..base import Place, Recipe, Scale
 
@@ -130,7 +128,7 @@ def panels(
     rows = [[name, *(_said(number) for number in row.values())] for name, row in data.items()]
     result = standard.result
     counts = " and ".join(f"{result['documents'][side]:,} to {side} on" for side in ("train", "test"))
-    table = tabular(
+    table = text_table(
         "Perplexity on held-out text",
         f"Of the checkpoint {checkpoint.name} ({result['parameters']:,} parameters, digest {checkpoint.digest[:12]}), "
         f"on {result['test_tokens']:,} tokens of documents held out whole: {counts}. Training read its text "
@@ -141,7 +139,7 @@ def panels(
         rows,
         {"rows": data, "checkpoint": checkpoint.digest, "text": texts.digests},
     )
-    curves = lines(
+    curves = line_chart(
         "Loss on the training text",
         "Chain attention starts from weights that were learned without it.",
         "step",
@@ -163,7 +161,7 @@ def _shrunk(training: FineTuning) -> list[Panel]:
     if not rows:
         return []
     return [
-        tabular(
+        text_table(
             "What is not as published",
             "The paper leaves open the block (512 tokens fit its count of epochs), what becomes of the rate after the "
             "warm-up (here: it stays) and clipping (here: at norm 1). It says that dropout was tried; here is none, "

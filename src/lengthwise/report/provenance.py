@@ -1,47 +1,68 @@
-"""The page's small print: what the numbers mean, and how the runs behind them were made."""
+"""Where numbers come from: the command, the machine, the settings and the code behind every run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..lab.statistics import score
-from .groups import Section, differences, sections, settings
-from .words import duration, percent
+from .formatting import duration, percent
+from .sections import Section, differing_settings, flat_settings, group_runs
 
 if TYPE_CHECKING:
     from ..lab import Run
 
 VERSIONS = ("lengthwise", "torch", "transformers", "python")
+NAMED = 2
+"""Up to so many runs of one code are named in the note, of more only the number is given."""
 
 
-def how_to_read(seeds: int, parts: bool = False) -> str:
-    """The words of the tables, defined; `parts`: whether strings are scored in parts."""
-    scored = (
-        "In tasks that ask for several entries a string is right in part: its score is the share of its entries that "
-        "are right, and the accuracy is the mean score. "
-    )
-    terms = {
-        "Accuracy": f"The share of test strings of one length that are right. {scored if parts else ''}"
-        "A column with several lengths is the "
-        "unweighted mean of their accuracies. 100.0 is printed only where every string was right.",
-        "Last and best valid.": "Large figures are of the model as it was at the last training step. Best valid. is of "
-        "the step that did best on validation strings of the training lengths; test strings choose nothing.",
-    }
-    if seeds > 1:
-        terms["Mean ± and max"] = (
-            "Every seed is one training run from scratch. ± is the sample standard deviation over seeds; max is the "
-            "best seed. A max far above the mean says that the model can learn the task but does not do so reliably."
-        )
-    terms |= {
-        "95% interval": "Wilson's interval over all test strings of all seeds. It says how well the test strings pin "
-        "these trained models down; how the next seed would do, only more seeds can say.",
-        "Majority answer": "Always giving the commonest answer at that length (the tick on each bar, the dashed line). "
-        "Only what lies above it was learned.",
-    }
-    rows = "".join(f"<dt>{escape(term)}</dt><dd>{escape(text)}</dd>" for term, text in terms.items())
-    return f'<section id="reading"><h2>How to read it</h2><dl class="terms">{rows}</dl></section>'
+class Code(NamedTuple):
+    """The code that made a run; None where the record does not say."""
+
+    version: str | None
+    commit: str | None
+    clean: bool | None
+    """Whether the checkout had no changes of its own."""
+
+    @classmethod
+    def of(cls, run: Run) -> Code:
+        code = run.result.get("code") or {}
+        version = code.get("version") or run.result["machine"].get("lengthwise")
+        return cls(version, code.get("commit"), code.get("clean"))
+
+    def differs(self, other: Code) -> bool:
+        """Whether the two are certainly not the same: what one record leaves open may be the same."""
+        return any(None not in pair and pair[0] != pair[1] for pair in zip(self, other, strict=True))
+
+    def __str__(self) -> str:
+        """
+        >>> print(Code("0.1.0", "8c1f0a9b3d", clean=False))
+        lengthwise 0.1.0 at commit 8c1f0a9 with changes
+        """
+        commit = f" at commit {self.commit[:7]}" if self.commit else ""
+        return f"lengthwise {self.version or '(version unknown)'}{commit}{' with changes' * (self.clean is False)}"
+
+
+def code_note(sections: Sequence[Section]) -> str:
+    """The line of a report whose runs different code made, the code of most runs first; empty where none differs."""
+    names: dict[Code, list[str]] = {}
+    for section in sections:
+        for group in section.groups:
+            for run in group.runs:
+                task = f"{section.title}, " if len(sections) > 1 else ""
+                names.setdefault(Code.of(run), []).append(f"{task}{group.label}, seed {run.experiment.seed}")
+    if not any(one.differs(other) for one in names for other in names):
+        return ""
+    parts = [f"{_counted(runs)} by {code}" for code, runs in sorted(names.items(), key=lambda item: -len(item[1]))]
+    return f"Not all of these runs were made by the same code: {'; '.join(parts)}."
+
+
+def _counted(runs: Sequence[str]) -> str:
+    """Few runs by name, many by their number."""
+    few = f" ({'; '.join(runs)})" if len(runs) <= NAMED else ""
+    return f"{len(runs)} run{'s' * (len(runs) > 1)}{few}"
 
 
 def how_it_was_run(runs: Sequence[Run]) -> str:
@@ -66,10 +87,10 @@ def how_it_was_run(runs: Sequence[Run]) -> str:
 
 def _settings(runs: Sequence[Run]) -> str:
     """What all runs share, then what each model adds."""
-    groups = {f"{part.title}: {group.label}": group for part in sections(runs) for group in part.groups}
+    groups = {f"{section.title}: {group.label}": group for section in group_runs(runs) for group in section.groups}
     experiments = [group.experiment for group in groups.values()]
-    own = differences(experiments)
-    shared = {k: v for k, v in settings(experiments[0]).items() if k not in {key for keys in own for key in keys}}
+    own = differing_settings(experiments)
+    shared = {k: v for k, v in flat_settings(experiments[0]).items() if k not in {key for keys in own for key in keys}}
     blocks = [("All runs", shared), *((label, keys) for label, keys in zip(groups, own, strict=True) if keys)]
     tables = "".join(f"<h3>{escape(label)}</h3><dl>{_pairs(keys)}</dl>" for label, keys in blocks)
     return f"<details><summary>Settings</summary>{tables}</details>"
@@ -88,7 +109,12 @@ def _value(value: Any) -> str:
 
 
 def _runs(runs: Sequence[Run]) -> str:
-    rows = [_run(part, group.label, run) for part in sections(runs) for group in part.groups for run in group.runs]
+    rows = [
+        _run(section, group.label, run)
+        for section in group_runs(runs)
+        for group in section.groups
+        for run in group.runs
+    ]
     names = ("run", "seed", "trained lengths", "longer", "last step", "best step", "training", "hash")
     head = "".join(f'<th scope="col">{name}</th>' for name in names)
     return (
@@ -98,14 +124,14 @@ def _runs(runs: Sequence[Run]) -> str:
     )
 
 
-def _run(part: Section, label: str, run: Run) -> str:
-    inside = [n for r in part.ranges if r.trained for n in r.lengths]
-    beyond = [n for r in part.ranges if r.beyond for n in r.lengths]
+def _run(section: Section, label: str, run: Run) -> str:
+    inside = [n for r in section.ranges if r.trained for n in r.lengths]
+    beyond = [n for r in section.ranges if r.beyond for n in r.lengths]
     scores = [percent(score(run, lengths)) if lengths else "–" for lengths in (inside, beyond)]
     last, best = (f"{run.result['checkpoints'][name]['step']:,}" for name in ("last", "best"))
     cells = [str(run.experiment.seed), *scores, last, best, duration(run.result["seconds"]["train"])]
     cells.append(f"<code>{run.experiment.hash}</code>")
-    name = escape(f"{part.title}, {label}")
+    name = escape(f"{section.title}, {label}")
     return f'<tr><th scope="row">{name}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'
 
 

@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..lab.statistics import Range, in_parts, summary
-from .drawing import line_key
-from .facts import how_it_was_run, how_to_read
-from .figures import accuracy_figure, learning_figure, points
-from .groups import Group, Section, sections
+from .chart_parts import line_key
+from .export import write_text
+from .formatting import count, duration, interval, percent, spread
+from .overflow import overflow_note_of_runs
 from .panel import Panel
-from .record import panel_data
-from .rows import write
+from .provenance import code_note, how_it_was_run
+from .section_charts import accuracy_chart, learning_chart, lengths_by_point
+from .sections import Section, SeedGroup, group_runs
 from .svg import Style
-from .words import count, duration, interval, overflows_of, percent, spread
 
 if TYPE_CHECKING:
     from ..lab import Run
@@ -37,21 +37,25 @@ def write_html(
     description: str | None = None,
     panels: Sequence[Panel] = (),
 ) -> Path:
-    """Write the page to `path` and return it. `title` and `description` say what was asked, as a recipe does; `panels`
-    are shown first. There need be no runs where there are panels."""
-    return write(path, page(list(runs), title=title, description=description, panels=panels))
+    """Write the page to `path` and return it.
+
+    `title` and `description` say what the question was, as a recipe does. `panels` come first; with some, there may be
+    no runs.
+    """
+    return write_text(path, page(list(runs), title=title, description=description, panels=panels))
 
 
 def page(
     runs: Sequence[Run], *, title: str | None = None, description: str | None = None, panels: Sequence[Panel] = ()
 ) -> str:
     """The page as text."""
-    parts = sections(runs) if runs or not panels else []
-    shown = [run for part in parts for group in part.groups for run in group.runs]
-    title = title or _title(parts, panels)
+    sections = group_runs(runs) if runs or not panels else []
+    shown = [run for section in sections for group in section.groups for run in group.runs]
+    code = code_note(sections)
+    title = title or _title(sections, panels)
     lead = description or "How well each model does at lengths it was never trained on."
     css = files("lengthwise.report").joinpath("page.css").read_text(encoding="utf-8")
-    body = "\n".join(_section(part, f"task{i}") for i, part in enumerate(parts))
+    body = "\n".join(_section(section, f"task{i}") for i, section in enumerate(sections))
     made_from = f"{len(shown)} run records" if shown else "measurements"
     ids = " and ".join(f"<code>id=&quot;{name}&quot;</code>" for name in ("records", *["panels"] * bool(panels)))
     return f"""<!doctype html>
@@ -70,23 +74,23 @@ def page(
 <h1>{escape(title)}</h1>
 <p class="lead">{escape(lead)}</p>
 </header>
-{"".join(_panel(panel, i) for i, panel in enumerate(panels))}
-{_overview(parts) if len(parts) > 1 else ""}
+{f'<p class="note">{escape(code)}</p>' if code else ""}{"".join(_panel(panel, i) for i, panel in enumerate(panels))}
+{_overview(sections) if len(sections) > 1 else ""}
 {body}
-{how_to_read(max(part.seeds for part in parts), any(map(in_parts, shown))) if parts else ""}
-{how_it_was_run(shown) if parts else ""}
+{_how_to_read(max(section.seeds for section in sections), any(map(in_parts, shown))) if sections else ""}
+{how_it_was_run(shown) if sections else ""}
 <footer><p>Made from {made_from} by Lengthwise. All numbers are inside this page, as JSON: look for
 {ids} in its source.</p></footer>
 </main>
 {_embedded("records", [_record(run) for run in shown])}
-{_embedded("panels", [panel_data(panel) for panel in panels]) if panels else ""}
+{_embedded("panels", [panel.to_json() for panel in panels]) if panels else ""}
 </body>
 </html>
 """
 
 
-def _title(parts: Sequence[Section], panels: Sequence[Panel]) -> str:
-    names = dict.fromkeys(part.title for part in parts)
+def _title(sections: Sequence[Section], panels: Sequence[Panel]) -> str:
+    names = dict.fromkeys(section.title for section in sections)
     return f"{', '.join(names)}: trained short, tested long" if names else "; ".join(p.title for p in panels)
 
 
@@ -108,68 +112,68 @@ def _embedded(name: str, data: Any) -> str:
     return f'<script type="application/json" id="{name}">{text}</script>'
 
 
-def _section(part: Section, name: str) -> str:
-    models = "".join(f"<li>{line_key(Style.of(i))}{escape(group.label)}</li>" for i, group in enumerate(part.groups))
+def _section(section: Section, name: str) -> str:
+    models = "".join(f"<li>{line_key(Style.of(i))}{escape(group.label)}</li>" for i, group in enumerate(section.groups))
     legend = models + '<li><svg class="key" width="34" height="10" aria-hidden="true"><path d="M1 5h32" '
     legend += 'stroke="var(--muted)" stroke-width="1.6" stroke-dasharray="4 4"/></svg>majority answer</li>'
-    several = len(points(part)) < len(part.lengths)
+    several = len(lengths_by_point(section)) < len(section.lengths)
     together = " Where points stand close, each is the mean of neighbouring lengths." if several else ""
-    said = overflows_of({group.label: group.runs for group in part.groups})
-    note = f'\n<p class="note">{escape(said)}</p>' if said else ""
-    shown = "least to greatest of the seeds" if part.seeds > 1 else "95% Wilson interval"
+    overflow = overflow_note_of_runs({group.label: group.runs for group in section.groups})
+    note = f'\n<p class="note">{escape(overflow)}</p>' if overflow else ""
+    shown = "least to greatest of the seeds" if section.seeds > 1 else "95% Wilson interval"
     return f"""<section id="{name}">
-<h2>{escape(part.title)}</h2>
-<p class="note">{escape(part.subtitle[:1].upper() + part.subtitle[1:])}.</p>
-<p class="finding">{_finding(part)}</p>
+<h2>{escape(section.title)}</h2>
+<p class="note">{escape(section.subtitle[:1].upper() + section.subtitle[1:])}.</p>
+<p class="finding">{_finding(section)}</p>
 <figure><ul class="legend">{legend}</ul>
-<div class="plot"><div class="wide">{accuracy_figure(part, f"{name}-aw")}</div>
-<div class="narrow">{accuracy_figure(part, f"{name}-an", narrow=True)}</div></div>
+<div class="plot"><div class="wide">{accuracy_chart(section, f"{name}-aw")}</div>
+<div class="narrow">{accuracy_chart(section, f"{name}-an", narrow=True)}</div></div>
 <figcaption>Line: mean. Band: {shown}. Shaded: the lengths trained on.{together}</figcaption></figure>
-<div class="box" tabindex="0" role="region" aria-label="Table of accuracies">{_table(part)}</div>{note}
+<div class="box" tabindex="0" role="region" aria-label="Table of accuracies">{_table(section)}</div>{note}
 <figure><ul class="legend">{models}</ul>
-<div class="plot"><div class="wide">{learning_figure(part, f"{name}-lw")}</div>
-<div class="narrow">{learning_figure(part, f"{name}-ln", narrow=True)}</div></div>
+<div class="plot"><div class="wide">{learning_chart(section, f"{name}-lw")}</div>
+<div class="narrow">{learning_chart(section, f"{name}-ln", narrow=True)}</div></div>
 <figcaption>One line a seed. Losses are averaged down to at most 80 points.</figcaption></figure>
 </section>"""
 
 
-def _finding(part: Section) -> str:
+def _finding(section: Section) -> str:
     """The section in a sentence: how far each model holds beyond its training lengths."""
-    beyond = [r for r in part.ranges if r.beyond]
+    beyond = [r for r in section.ranges if r.beyond]
     if not beyond:
         return "No length beyond the training range was tested."
     # The first lengths beyond it and the farthest: to hold at the one proves nothing about the other.
-    return "<br>".join(_at(part, r) for r in dict.fromkeys([beyond[0], beyond[-1]]))
+    return "<br>".join(_at(section, r) for r in dict.fromkeys([beyond[0], beyond[-1]]))
 
 
-def _at(part: Section, r: Range) -> str:
-    scores = [summary(group.runs, r.lengths) for group in part.groups]
+def _at(section: Section, r: Range) -> str:
+    scores = [summary(group.runs, r.lengths) for group in section.groups]
     order = sorted(range(len(scores)), key=lambda i: -scores[i].mean)
-    named = ", ".join(f"{escape(part.groups[i].label)} <b>{percent(scores[i].mean)}%</b>" for i in order)
+    named = ", ".join(f"{escape(section.groups[i].label)} <b>{percent(scores[i].mean)}%</b>" for i in order)
     at = f"At lengths {r.label}" if len(r.lengths) > 1 else f"At length {r.label}"
     return f"{at}: {named}. The majority answer would score {percent(scores[0].baseline)}%."
 
 
-def _table(part: Section) -> str:
+def _table(section: Section) -> str:
     head = "".join(
         f'<th scope="col"{_shade(r.trained)}>{r.label}{"<small>trained on</small>" if r.trained else ""}</th>'
-        for r in part.ranges
+        for r in section.ranges
     )
-    rows = "".join(_row(group, part, i) for i, group in enumerate(part.groups))
-    means = [statistics.fmean(part.baseline[n] for n in r.lengths) for r in part.ranges]
-    base = "".join(f"<td{_attributes(r)}>{percent(m)}</td>" for r, m in zip(part.ranges, means, strict=True))
+    rows = "".join(_row(group, section, i) for i, group in enumerate(section.groups))
+    means = [statistics.fmean(section.baseline[n] for n in r.lengths) for r in section.ranges]
+    base = "".join(f"<td{_attributes(r)}>{percent(m)}</td>" for r, m in zip(section.ranges, means, strict=True))
     return (
         f'<table class="stack"><thead><tr><th scope="col">accuracy in %, by length</th>{head}</tr></thead>'
         f'<tbody>{rows}<tr class="base"><th scope="row">majority answer</th>{base}</tr></tbody></table>'
     )
 
 
-def _row(group: Group, part: Section, i: int) -> str:
+def _row(group: SeedGroup, section: Section, i: int) -> str:
     seconds = statistics.fmean(run.result["seconds"]["train"] for run in group.runs)
     seeds = f"{len(group.runs)} seeds" if len(group.runs) > 1 else "1 seed"
     about = f"{count(group.first.result['parameters'])} parameters · {seeds}<br>{duration(seconds)} of training"
     cells = []
-    for r in part.ranges:
+    for r in section.ranges:
         s, best = summary(group.runs, r.lengths), summary(group.runs, r.lengths, "best")
         facts = [f"max {percent(s.max)}"] if s.std is not None else []
         facts += [f"95% {interval(s)}", f"best valid. {spread(best)}"]
@@ -195,16 +199,16 @@ def _attributes(r: Range) -> str:
     return f'{_shade(r.trained)} data-column="{"trained on " if r.trained else ""}{r.label}"'
 
 
-def _overview(parts: Sequence[Section]) -> str:
+def _overview(sections: Sequence[Section]) -> str:
     """Several tasks at a glance: each model's mean over the first lengths beyond its training range."""
-    labels = list(dict.fromkeys(group.label for part in parts for group in part.groups))
+    labels = list(dict.fromkeys(group.label for section in sections for group in section.groups))
     rows = []
-    for i, part in enumerate(parts):
-        r = next((r for r in part.ranges if r.beyond), part.ranges[-1])
-        found = {group.label: spread(summary(group.runs, r.lengths)) for group in part.groups}
-        cells = "".join(f"<td>{found.get(label, '')}</td>" for label in labels)
-        base = percent(statistics.fmean(part.baseline[n] for n in r.lengths))
-        link = f'<a href="#task{i}">{escape(part.title)}</a>'
+    for i, section in enumerate(sections):
+        r = next((r for r in section.ranges if r.beyond), section.ranges[-1])
+        scores = {group.label: spread(summary(group.runs, r.lengths)) for group in section.groups}
+        cells = "".join(f"<td>{scores.get(label, '')}</td>" for label in labels)
+        base = percent(statistics.fmean(section.baseline[n] for n in r.lengths))
+        link = f'<a href="#task{i}">{escape(section.title)}</a>'
         rows.append(f'<tr><th scope="row">{link}</th><td>{r.label}</td>{cells}<td>{base}</td></tr>')
     head = "".join(f'<th scope="col">{escape(label)}</th>' for label in labels)
     return (
@@ -214,3 +218,31 @@ def _overview(parts: Sequence[Section]) -> str:
         f'<th scope="col">task</th><th scope="col">lengths</th>{head}<th scope="col">majority</th></tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div></section>"
     )
+
+
+def _how_to_read(seeds: int, parts: bool = False) -> str:
+    """What the words in the tables mean; `parts`: whether strings are scored in parts."""
+    scored = (
+        "In tasks that ask for several entries a string is right in part: its score is the share of its entries that "
+        "are right, and the accuracy is the mean score. "
+    )
+    terms = {
+        "Accuracy": f"The share of test strings of one length that are right. {scored if parts else ''}"
+        "A column with several lengths is the "
+        "unweighted mean of their accuracies. 100.0 is printed only where every string was right.",
+        "Last and best valid.": "Large figures are of the model as it was at the last training step. Best valid. is of "
+        "the step that did best on validation strings of the training lengths; test strings choose nothing.",
+    }
+    if seeds > 1:
+        terms["Mean ± and max"] = (
+            "Every seed is one training run from scratch. ± is the sample standard deviation over seeds; max is the "
+            "best seed. A max far above the mean says that the model can learn the task but does not do so reliably."
+        )
+    terms |= {
+        "95% interval": "Wilson's interval over all test strings of all seeds. It says how well the test strings pin "
+        "these trained models down; how the next seed would do, only more seeds can say.",
+        "Majority answer": "Always giving the commonest answer at that length (the tick on each bar, the dashed line). "
+        "Only what lies above it was learned.",
+    }
+    rows = "".join(f"<dt>{escape(term)}</dt><dd>{escape(text)}</dd>" for term, text in terms.items())
+    return f'<section id="reading"><h2>How to read it</h2><dl class="terms">{rows}</dl></section>'

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from ..errors import UnknownName
-from .config import LengthwiseConfig
+from ...errors import UnknownName
+from ..config import LengthwiseConfig
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "lengthwise": {

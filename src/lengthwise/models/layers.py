@@ -6,20 +6,22 @@
     normed:              y = mixer(norm(x))
     bare:                y = mixer(x)
 
-With a `stride` only every stride-th token, counted from the end, goes on from the mixer and comes out. With a `memory`
-the tokens follow those whose state it holds. With `words` what stands before the mixer's recurrence is done once for
-every word of their table.
+`level` is what an adaptive depth tells its mixers. With a `stride` only every stride-th token, counted from the end,
+goes on from the mixer and comes out. With a `memory` the tokens follow those whose state it holds. With `words` what
+stands before the mixer's recurrence is done once for every word of their table.
 
 Shapes: B batch, T tokens, D model width.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..mixers import Mixer, Where
-from ..mixers.base import from_end
+from ..mixers import Layout, Level, Mixer
+from ..mixers.base import FIRST, from_end
 from .cache import Memory
 from .config import Block
 from .words import Words
@@ -36,9 +38,15 @@ class MixerLayer(nn.Module):
         self.dropout = dropout
 
     def forward(
-        self, x: Tensor, where: Where, stride: int = 1, memory: Memory | None = None, words: Words | None = None
+        self,
+        x: Tensor,
+        layout: Layout,
+        level: Level = FIRST,
+        stride: int = 1,
+        memory: Memory | None = None,
+        words: Words | None = None,
     ) -> Tensor:
-        y = _mix(self.mixer, self.mixer_norm, x, where, stride, memory, words)
+        y = _mix(self.mixer, self.mixer_norm, x, layout, level, stride, memory, words)
         y = F.dropout(y, self.dropout, self.training)
         return x[:, from_end(x.shape[1], stride)] + y if self.residual else y
 
@@ -58,9 +66,15 @@ class TransformerLayer(nn.Module):
         self.dropout = dropout
 
     def forward(
-        self, x: Tensor, where: Where, stride: int = 1, memory: Memory | None = None, words: Words | None = None
+        self,
+        x: Tensor,
+        layout: Layout,
+        level: Level = FIRST,
+        stride: int = 1,
+        memory: Memory | None = None,
+        words: Words | None = None,
     ) -> Tensor:
-        y = _mix(self.mixer, self.mixer_norm if self.pre else None, x, where, stride, memory, words)
+        y = _mix(self.mixer, self.mixer_norm if self.pre else None, x, layout, level, stride, memory, words)
         x = x[:, from_end(x.shape[1], stride)] + F.dropout(y, self.dropout, self.training)
         if self.pre:
             return x + self._feed(self.feed_norm(x))
@@ -75,7 +89,8 @@ def _mix(
     mixer: Mixer,
     norm: nn.Module | None,
     x: Tensor,
-    where: Where,
+    layout: Layout,
+    level: Level,
     stride: int,
     memory: Memory | None,
     words: Words | None,
@@ -84,10 +99,12 @@ def _mix(
     table = None if words is None else words.table
     read = x if table is None else table
     read = read if norm is None else norm(read)
+    options: dict[str, Any] = {"level": level} if mixer.traits.takes_level else {}
     if stride > 1:
-        return mixer.at(read, where=where, stride=stride)
-    options = {} if words is None or table is None else {"index": words.tokens}
-    y, state = mixer(read, where=where, state=None if memory is None else memory.state, **options)
+        return mixer.at(read, layout=layout, stride=stride, **options)
+    if words is not None and table is not None:
+        options["index"] = words.tokens
+    y, state = mixer(read, layout=layout, state=None if memory is None else memory.state, **options)
     if memory is not None:
         memory.state = state
     return y

@@ -1,4 +1,4 @@
-"""The two figures of a section: accuracy against length, and learning curves.
+"""The two charts of a section: accuracy against length, and learning curves.
 
 Each is drawn twice, wide and narrow, and the page shows the one that fits: text keeps its size on a telephone.
 """
@@ -14,14 +14,14 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from ..lab.statistics import score, summary
-from .groups import Group, Section
+from .sections import Section, SeedGroup
 from .svg import COLOURS, Style, canvas, draw, render
 
 if TYPE_CHECKING:
     from ..lab import Run
 
 WIDE, NARROW = (860, 400), (350, 300)
-FAR = 20
+LOG_FROM = 20
 """The length axis is logarithmic when the longest test is this many times the longest training length or more."""
 POINTS = 80
 """A learning curve is averaged down to at most so many points."""
@@ -31,17 +31,17 @@ PARTS = 50
 """Where there are more, the length axis is cut into so many parts, a point each."""
 
 
-def accuracy_figure(section: Section, name: str, *, narrow: bool = False) -> str:
+def accuracy_chart(section: Section, name: str, *, narrow: bool = False) -> str:
     """SVG: accuracy at the last checkpoint by length, the training range shaded, the majority baseline dashed."""
     return draw(_accuracy, section, name, NARROW if narrow else WIDE)
 
 
-def learning_figure(section: Section, name: str, *, narrow: bool = False) -> str:
+def learning_chart(section: Section, name: str, *, narrow: bool = False) -> str:
     """SVG: training loss and validation accuracy by step, a line per seed."""
     return draw(_learning, section, name, (NARROW[0], 480) if narrow else (WIDE[0], 300), narrow)
 
 
-def points(section: Section) -> list[tuple[int, ...]]:
+def lengths_by_point(section: Section) -> list[tuple[int, ...]]:
     """The lengths drawn as one point each: every length alone where there are few, else neighbours together.
 
     With a few dozen strings at each of hundreds of lengths a curve would be all noise. The axis is cut into equal
@@ -50,41 +50,41 @@ def points(section: Section) -> list[tuple[int, ...]]:
     lengths = section.lengths
     if len(lengths) <= MARKED:
         return [(n,) for n in lengths]
-    scale = math.log if far(section) else float
+    scale = math.log if has_log_axis(section) else float
     first, last = scale(lengths[0]), scale(lengths[-1])
-    found: dict[tuple[bool, int], list[int]] = {}
+    parts: dict[tuple[bool, int], list[int]] = {}
     for n in lengths:
         part = int(PARTS * (scale(n) - first) / (last - first))
-        found.setdefault((n > section.train[1], part), []).append(n)
-    return [tuple(found[key]) for key in sorted(found)]
+        parts.setdefault((n > section.train[1], part), []).append(n)
+    return [tuple(parts[key]) for key in sorted(parts)]
 
 
-def far(section: Section) -> bool:
+def has_log_axis(section: Section) -> bool:
     """Whether the length axis is logarithmic."""
-    return section.lengths[-1] >= FAR * section.train[1]
+    return section.lengths[-1] >= LOG_FROM * section.train[1]
 
 
-def band(group: Group, points: Sequence[Sequence[int]]) -> tuple[list[float], list[float], list[float]]:
+def band(group: SeedGroup, points: Sequence[Sequence[int]]) -> tuple[list[float], list[float], list[float]]:
     """Low, middle and high by point: least, mean and greatest of the seeds, or of one seed its Wilson interval."""
-    found = [summary(group.runs, lengths) for lengths in points]
+    summaries = [summary(group.runs, lengths) for lengths in points]
     if len(group.runs) > 1:
         seeds = [[score(run, lengths) for run in group.runs] for lengths in points]
-        return [min(s) for s in seeds], [s.mean for s in found], [max(s) for s in seeds]
-    return [s.low for s in found], [s.mean for s in found], [s.high for s in found]
+        return [min(s) for s in seeds], [s.mean for s in summaries], [max(s) for s in seeds]
+    return [s.low for s in summaries], [s.mean for s in summaries], [s.high for s in summaries]
 
 
 def _accuracy(section: Section, name: str, size: tuple[float, float]) -> str:
     figure = canvas(*size)
     axes = figure.add_subplot()
-    drawn, base = points(section), section.baseline
-    lengths = [statistics.fmean(part) for part in drawn]
-    constant = [statistics.fmean(base[n] for n in part) for part in drawn]
+    points, base = lengths_by_point(section), section.baseline
+    lengths = [statistics.fmean(part) for part in points]
+    constant = [statistics.fmean(base[n] for n in part) for part in points]
     axes.axvspan(*_shaded(section), color=COLOURS["shade"], linewidth=0, zorder=0)
     axes.plot(lengths, constant, color=COLOURS["muted"], linestyle=(0, (4, 4)), linewidth=1.4)
     least = min(constant)
     for i, group in enumerate(section.groups):
         style = Style.of(i)
-        low, middle, high = band(group, drawn)
+        low, middle, high = band(group, points)
         least = min(least, *low)
         axes.fill_between(lengths, low, high, color=style.colour, alpha=0.16, linewidth=0)
         axes.plot(
@@ -92,7 +92,7 @@ def _accuracy(section: Section, name: str, size: tuple[float, float]) -> str:
             middle,
             color=style.colour,
             linestyle=style.dash,
-            # Later lines are thinner, so that lines which coincide (all at 100%) are all to be seen.
+            # Later lines are thinner, so that all of several lines that coincide (at 100%) can be seen.
             linewidth=max(1.6, 3.4 - 0.5 * i),
             marker=style.marker,
             markevery=_marked(lengths, i / len(section.groups)),
@@ -123,10 +123,10 @@ def _marked(lengths: Sequence[float], shift: float) -> tuple[float, float] | Non
 def _length_axis(axes: Axes, section: Section, width: float) -> None:
     first = min(section.lengths[0], section.train[0])
     high, last = section.train[1], section.lengths[-1]
-    if far(section):
+    if has_log_axis(section):
         axes.set_xscale("log")
         ticks = [n for power in range(7) for n in (10**power,) if first <= n <= last]
-        # The training length and the longest test are what a reader looks for; round numbers give way to them.
+        # A reader looks for the training length and the longest test; round numbers give way to them.
         ticks = [n for n in ticks if all(not 0.5 < n / own < 2 for own in (high, last))] + [high, last]
         axes.xaxis.set_major_locator(FixedLocator(sorted(ticks)))
         axes.xaxis.set_minor_locator(NullLocator())
@@ -182,7 +182,7 @@ def _learning(section: Section, name: str, size: tuple[float, float], narrow: bo
     valid.yaxis.set_major_formatter(FuncFormatter(lambda a, _: f"{100 * a:.0f}%"))
     for axes, _, _ in panels:
         if not any(len(line.get_xdata()) for line in axes.lines):
-            _leave_empty(axes)
+            _say_none_recorded(axes)
             continue
         axes.set_xlabel("step")
         axes.set_xlim(0, None)
@@ -192,8 +192,8 @@ def _learning(section: Section, name: str, size: tuple[float, float], narrow: bo
     return render(figure, name, f"{section.title}: learning curves", text)
 
 
-def _leave_empty(axes: Axes) -> None:
-    """No scale, but a word, where the runs recorded nothing to draw."""
+def _say_none_recorded(axes: Axes) -> None:
+    """Words in place of a scale, where the runs recorded nothing to draw."""
     axes.xaxis.set_visible(False)
     axes.yaxis.set_visible(False)
     axes.text(0.5, 0.5, "none recorded", transform=axes.transAxes, ha="center", va="center", color=COLOURS["muted"])

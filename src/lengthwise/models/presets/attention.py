@@ -1,4 +1,4 @@
-"""Models by the name their papers gave them: each preset is a function returning a `LengthwiseConfig`.
+"""Presets whose layers are attention: RegularGPT, Transformers, and ChaCAL.
 
 >>> regular_gpt(vocab_size=2, width=32, heads=4).depth
 {'name': 'adaptive', 'chunk': 2, 'thickness': 1, 'by': 'sequence', 'pad_tokens': False}
@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from ..errors import Error, UnknownName
-from .config import LengthwiseConfig
-from .linear_rnns import block_lrnn
-from .state_spaces import diagonal_lrnn, liquid_s4, lru, s4, s4d
+from ...errors import Error, UnknownName
+from ..config import LengthwiseConfig
 
 Variant = Literal["lengthwise", "paper", "official"]
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -50,7 +48,7 @@ def regular_gpt(
     holds at depths never seen in training: after 500 steps of PARITY at lengths 1 to 40, pre-norm is right on 80 to
     95% of strings of 41 to 500, post-norm on all.
 
-    `largest_chunk`: let training choose the chunk, from `chunk` to this one (models/chosen.py).
+    `largest_chunk`: let training choose the chunk, from `chunk` to this one (models/learned_chunk.py).
     `depth`: by "sequence" (the paper) or by "position" (causal outputs, a cache when decoding): see models/depth.py.
     """
     if variant not in VARIANTS:
@@ -177,15 +175,15 @@ def chacal(
         "exclude_diagonal": exclude_diagonal,
         "paths": paths,
     }
-    chosen = chosen_layers("chacal: chain_layers", chain_layers, layers)
+    chosen = layer_numbers("chacal: chain_layers", chain_layers, layers)
     config.mixer = [chain if i in chosen else {"name": "softmax", "heads": heads} for i in range(layers)]
     return config
 
 
-def chosen_layers(what: str, choice: str | Sequence[int], layers: int) -> list[int]:
+def layer_numbers(what: str, choice: str | Sequence[int], layers: int) -> list[int]:
     """The numbers of "all" layers, of the "last", or of those listed, negative ones counted from the last.
 
-    >>> chosen_layers("layers", "last", 3), chosen_layers("layers", [-1, 0], 3)
+    >>> layer_numbers("layers", "last", 3), layer_numbers("layers", [-1, 0], 3)
     ([2], [0, 2])
     """
     if isinstance(choice, str):
@@ -209,54 +207,3 @@ def transformer_xl(
 ) -> LengthwiseConfig:
     """A Transformer with Transformer-XL's relative positions, RegularGPT's baseline."""
     return transformer(vocab_size, num_outputs, width=width, heads=heads, layers=layers, position="transformer-xl")
-
-
-def _recurrent(cell: str, vocab_size: int, num_outputs: int | None, width: int, layers: int, dropout: float):
-    return LengthwiseConfig(
-        vocab_size=vocab_size,
-        num_outputs=num_outputs,
-        width=width,
-        mixer={"name": cell},
-        depth={"name": "fixed", "layers": layers},
-        block={"kind": "bare"},
-        final_norm=False,
-        dropout=dropout,
-    )
-
-
-def rnn(
-    vocab_size: int, num_outputs: int | None = None, *, width: int = 64, layers: int = 1, dropout: float = 0.0
-) -> LengthwiseConfig:
-    """A recurrent network with tanh."""
-    return _recurrent("rnn", vocab_size, num_outputs, width, layers, dropout)
-
-
-def lstm(
-    vocab_size: int, num_outputs: int | None = None, *, width: int = 64, layers: int = 1, dropout: float = 0.0
-) -> LengthwiseConfig:
-    """A long short-term memory."""
-    return _recurrent("lstm", vocab_size, num_outputs, width, layers, dropout)
-
-
-def gru(
-    vocab_size: int, num_outputs: int | None = None, *, width: int = 64, layers: int = 1, dropout: float = 0.0
-) -> LengthwiseConfig:
-    """A gated recurrent unit."""
-    return _recurrent("gru", vocab_size, num_outputs, width, layers, dropout)
-
-
-PRESETS: dict[str, Any] = {
-    "regular-gpt": regular_gpt,
-    "transformer": transformer,
-    "transformer-xl": transformer_xl,
-    "chacal": chacal,
-    "block-lrnn": block_lrnn,
-    "s4": s4,
-    "s4d": s4d,
-    "liquid-s4": liquid_s4,
-    "lru": lru,
-    "diagonal-lrnn": diagonal_lrnn,
-    "rnn": rnn,
-    "lstm": lstm,
-    "gru": gru,
-}

@@ -1,4 +1,4 @@
-"""What the insight room finds, as panels: the clusters of a model's outputs, and its receptive field."""
+"""Insight as panels: the clusters of a model's outputs, and its receptive field."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from html import escape
 
 from ..insight import Clusters, ReceptiveField
-from .drawings import heat_map, lines, scatter
+from .charts import line_chart, scatter_plot
+from .formatting import percent
 from .panel import Panel
-from .words import percent
+from .table_panels import heat_map
 
 EVEN = "all tokens alike"
 
@@ -21,7 +22,7 @@ def clusters(found: Clusters) -> Panel:
     for point, member in zip(found.points, found.members, strict=True):
         dots[names[member]].append(point)
     first, second = (f"{which} principal axis" for which in ("first", "second"))
-    drawn = scatter(f"{_who(found)}: clusters", "", first, second, dots)
+    chart = scatter_plot(f"{_who(found)}: clusters", "", first, second, dots)
     rows = {"all depths": found.sizes}
     rows |= {d.name + (f", {min(d.reach, found.length)} tokens" if d.reach else ""): d.sizes for d in found.depths}
     shares = [[size / sum(sizes) for size in sizes] for sizes in rows.values()]
@@ -33,7 +34,7 @@ def clusters(found: Clusters) -> Panel:
     return Panel(
         title=f"{_who(found)}: {found.count} {noun}",
         caption=_caption(found),
-        body=f'<p class="finding">{escape(finding)}</p>\n{drawn.body}\n{table.body}',
+        body=f'<p class="finding">{escape(finding)}</p>\n{chart.body}\n{table.body}',
         text=f"{finding}\n\n{table.text}",
         data=found.to_json(),
     )
@@ -44,7 +45,7 @@ def receptive_field(found: ReceptiveField | Mapping[str, ReceptiveField]) -> Pan
     fields = {found.model: found} if isinstance(found, ReceptiveField) else dict(found)
     length = max(field.length for field in fields.values())
     curves = {name: (range(1, field.length + 1), field.cumulative) for name, field in fields.items()}
-    drawn = lines(
+    chart = line_chart(
         "Receptive field",
         "",
         "newest tokens counted",
@@ -63,8 +64,8 @@ def receptive_field(found: ReceptiveField | Mapping[str, ReceptiveField]) -> Pan
             "alike. Steep at first: the newest matter most. It is a matter of small changes: an answer can depend on a "
             "token with no gradient, where units are saturated."
         ),
-        body=f'<p class="finding">{escape(finding).replace(chr(10), "<br>")}</p>\n{drawn.body}',
-        text=f"{finding}\n\n{drawn.text}",
+        body=f'<p class="finding">{escape(finding).replace(chr(10), "<br>")}</p>\n{chart.body}',
+        text=f"{finding}\n\n{chart.text}",
         data={name: field.to_json() for name, field in fields.items()},
     )
 

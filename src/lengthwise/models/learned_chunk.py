@@ -21,7 +21,8 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import Error
-from ..mixers import Where
+from ..mixers import Layout, Level
+from ..mixers.base import FIRST
 from .cache import LengthwiseCache
 from .depth import Adaptive, By
 from .words import Words
@@ -29,10 +30,11 @@ from .words import Words
 HASTE = 10
 
 
-class Chosen(nn.Module):
+class LearnedChunk(nn.Module):
     """`Adaptive` with several chunks to choose from."""
 
     looks_up = False
+    pad_tokens = False
     uncached = "adaptive depth with a choice of chunks keeps no cache. Build the chosen one, or use_cache=False."
 
     def __init__(self, layers: Sequence[nn.Module], chunks: Sequence[int], by: By = "sequence"):
@@ -58,7 +60,8 @@ class Chosen(nn.Module):
     def forward(
         self,
         x: Tensor,
-        where: Where,
+        layout: Layout,
+        level: Level = FIRST,
         last: bool = False,
         cache: LengthwiseCache | None = None,
         words: Words | None = None,
@@ -67,11 +70,11 @@ class Chosen(nn.Module):
         if cache is not None:
             raise Error(self.uncached)
         if not self.training:
-            return self._tree(self.trees[int(self.choice.argmax())], x, where, last, words)
-        return torch.stack([self._tree(tree, x, where, last, words) for tree in self.trees])
+            return self._tree(self.trees[int(self.choice.argmax())], x, layout, level, last, words)
+        return torch.stack([self._tree(tree, x, layout, level, last, words) for tree in self.trees])
 
-    def _tree(self, tree: Adaptive, x: Tensor, where: Where, last: bool, words: Words | None) -> Tensor:
-        return tree(x, replace(where, chunk=tree.chunk), last, words=words)
+    def _tree(self, tree: Adaptive, x: Tensor, layout: Layout, level: Level, last: bool, words: Words | None) -> Tensor:
+        return tree(x, layout, replace(level, chunk=tree.chunk), last, words=words)
 
     def mix(self, logits: Tensor) -> Tensor:
         """(N,B,T,S) logits of all trees to the (B,T,S) logarithm of their mixture."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import pi
 from typing import Any, Literal
 
-from .config import LengthwiseConfig
+from ..config import LengthwiseConfig
 
 Output = Literal["glu", "linear", "none"]
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from html import escape
 
 from ..seeds import derive
-from .words import percent
+from .formatting import percent
 
 STEP, TOP = 17, 26
 """Height of a word; of the headings."""
@@ -23,7 +23,7 @@ Pair = tuple[int, int]
 """A word and an earlier one, counted from 0."""
 
 
-def arcs(
+def arc_diagram(
     title: str,
     description: str,
     words: Sequence[str],
@@ -71,7 +71,7 @@ def arcs(
     return "\n".join([*parts, "</svg>"])
 
 
-def figure(drawing: str, keys: Sequence[tuple[str, str]]) -> str:
+def with_legend(drawing: str, keys: Sequence[tuple[str, str]]) -> str:
     """The drawing with its legend: (role of the colour, what it means)."""
     made = "".join(
         f'<li><svg class="key" width="34" height="10" aria-hidden="true"><path d="M1 5h32" stroke="var(--{role})" '
@@ -81,7 +81,7 @@ def figure(drawing: str, keys: Sequence[tuple[str, str]]) -> str:
     return f'<figure><ul class="legend">{made}</ul>\n<div class="plot">{drawing}</div></figure>'
 
 
-def listed(
+def link_table(
     words: Sequence[str],
     links: Mapping[Pair, float],
     truth: Collection[Pair] = (),
@@ -91,7 +91,8 @@ def listed(
 ) -> str:
     """The same for the terminal: every word's strongest link; where some have a truth, theirs to before their phrase.
 
-    >>> print(listed(["a", "b", "a"], {(1, 0): 0.7, (2, 0): 0.6, (2, 1): 0.4}, {(2, 0)}, right={(2, 0)}, asked={2: 1}))
+    >>> links = {(1, 0): 0.7, (2, 0): 0.6, (2, 1): 0.4}
+    >>> print(link_table(["a", "b", "a"], links, {(2, 0)}, right={(2, 0)}, asked={2: 1}))
     word   reads  weight  true  depends on
     2 a    0 a    60.0%   yes   0 a
     """

@@ -13,17 +13,17 @@ from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from ..errors import Error, UnknownName
-from . import hugging_face, outside
+from . import hugging_face, imported
 from .modelling import LengthwiseForCausalLM
 from .presets import PRESETS
-from .tagger import PresetTagger, Tagger
+from .token_classifier import PresetClassifier, TokenClassifier
 
 HF = "hf:"
 
 
 def build(
     name: str, *, vocab_size: int, num_outputs: int, settings: Mapping[str, Any] | None = None, **options: Any
-) -> Tagger:
+) -> TokenClassifier:
     """A model with random weights reading `vocab_size` tokens and giving `num_outputs` logits a position.
 
     `settings` are options too, for those whose name is taken here: `settings={"vocab_size": 32}` for an `hf:` model.
@@ -38,7 +38,7 @@ def build(
     if name.startswith(HF):
         return hugging_face.build(name, name.removeprefix(HF), vocab_size, num_outputs, options)
     if ":" in name:
-        return outside.build(name, vocab_size, num_outputs, options)
+        return imported.build(name, vocab_size, num_outputs, options)
     known = _settings(name)
     for option in options:
         if option not in known:
@@ -47,7 +47,7 @@ def build(
     for option, value in options.items():
         _check(name, option, value, hints[option], known[option])
     config = PRESETS[name](vocab_size, num_outputs, **options)
-    return PresetTagger(LengthwiseForCausalLM(config), num_outputs, name)
+    return PresetClassifier(LengthwiseForCausalLM(config), num_outputs, name)
 
 
 def options(name: str) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def options(name: str) -> dict[str, Any]:
     """
     if name.startswith(HF):
         return hugging_face.options(name.removeprefix(HF))
-    return outside.settings(name) if ":" in name else _settings(name)
+    return imported.settings(name) if ":" in name else _settings(name)
 
 
 def available() -> dict[str, str]:
@@ -71,7 +71,7 @@ def source(name: str) -> str | None:
     if name.startswith(HF):
         return hugging_face.source(name.removeprefix(HF))
     if ":" in name:
-        return outside.source(name)
+        return imported.source(name)
     _settings(name)
     return None
 

@@ -1,15 +1,15 @@
-"""Which runs belong together: a section is one question (task, training lengths, test), a group one model's seeds.
+"""Which runs belong together: a section is one question (task, training lengths, test), a group the seeds of one model.
 
-Two runs are of one group when their experiments are equal but for the seed. A group is called by its model's name and,
-where a section has several groups of that name, by the settings in which they differ: `lstm width=64`. Of a path the
-end is shown, as much of it as tells the models of all sections apart.
+Two runs are of one group when their experiments are equal but for the seed. A group's label is its model's name and,
+where a section has several groups of that name, the settings in which they differ: `lstm width=64`. Of a path the label
+shows the end, as much of it as tells the models of all sections apart.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -17,15 +17,15 @@ from ..errors import Error
 from ..lab.experiment import Experiment, TaskSpec
 from ..lab.statistics import Range, ranges
 from ..tasks import options
-from .words import short, trained
+from .formatting import length_range, short_names
 
 if TYPE_CHECKING:
     from ..lab import Run
 
 
 @dataclass(frozen=True)
-class Group:
-    """The seeds of one model."""
+class SeedGroup:
+    """The runs of one model, which differ in their seed alone."""
 
     label: str
     runs: tuple[Run, ...]
@@ -45,7 +45,7 @@ class Section:
     """Everything measured on one question."""
 
     title: str
-    groups: tuple[Group, ...]
+    groups: tuple[SeedGroup, ...]
 
     @property
     def experiment(self) -> Experiment:
@@ -53,12 +53,12 @@ class Section:
 
     @property
     def train(self) -> tuple[int, int]:
-        return self.experiment.training.lengths
+        return self.experiment.training.curriculum.lengths
 
     @property
     def subtitle(self) -> str:
         e = self.experiment.evaluation
-        return f"trained on {trained(self.train)}, tested to {max(e.lengths):,}, {e.samples} strings each"
+        return f"trained on {length_range(self.train)}, tested to {max(e.lengths):,}, {e.samples} strings each"
 
     @property
     def lengths(self) -> list[int]:
@@ -78,18 +78,18 @@ class Section:
         return max(len(group.runs) for group in self.groups)
 
 
-def sections(runs: Iterable[Run]) -> list[Section]:
+def group_runs(runs: Iterable[Run]) -> list[Section]:
     """Runs sorted into sections and groups, in the order in which they first appear; a run given twice counts once."""
     unique = {run.experiment.hash: run for run in runs}
     if not unique:
         raise Error("There is nothing to report: no finished run was given. Start one with `lengthwise bench`.")
-    called = short(run.experiment.model.name for run in unique.values())
+    names = short_names(run.experiment.model.name for run in unique.values())
     questions: dict[str, list[Run]] = {}
     for run in unique.values():
         e = run.experiment
-        data = e.to_json()
-        questions.setdefault(_key(data["task"], e.training.lengths, data["evaluation"]), []).append(run)
-    return [Section(task_name(members[0].experiment.task), _groups(members, called)) for members in questions.values()]
+        asked = _key(asdict(e.task), e.training.curriculum.lengths, asdict(e.evaluation))
+        questions.setdefault(asked, []).append(run)
+    return [Section(task_name(members[0].experiment.task), _groups(members, names)) for members in questions.values()]
 
 
 def task_name(task: TaskSpec) -> str:
@@ -102,25 +102,25 @@ def task_name(task: TaskSpec) -> str:
     return f"{task.name} ({params})" if params else task.name
 
 
-def settings(experiment: Experiment) -> dict[str, Any]:
-    """Everything one could have set but the seed, flat: `model.width`, `training.lr` …"""
-    data = experiment.to_json()
-    flat = {f"task.{k}": v for k, v in data["task"]["params"].items()}
-    flat |= {f"model.{k}": v for k, v in data["model"]["options"].items()}
-    flat |= {f"training.{k}": v for k, v in data["training"].items()}
-    flat |= {f"evaluation.{k}": v for k, v in data["evaluation"].items() if k != "lengths"}
-    return flat | ({"model.source": data["model"]["source"]} if data["model"]["source"] else {})
+def flat_settings(experiment: Experiment) -> dict[str, Any]:
+    """All settings but the seed by their dotted names: `model.width`, `training.lr` …"""
+    model = experiment.model
+    flat = {f"task.{k}": v for k, v in experiment.task.params.items()}
+    flat |= {f"model.{k}": v for k, v in model.options.items()}
+    flat |= {f"training.{k}": v for k, v in experiment.training.settings().items()}
+    flat |= {f"evaluation.{k}": v for k, v in asdict(experiment.evaluation).items() if k != "lengths"}
+    return flat | ({"model.source": model.source} if model.source else {})
 
 
-def differences(experiments: Sequence[Experiment]) -> list[dict[str, Any]]:
+def differing_settings(experiments: Sequence[Experiment]) -> list[dict[str, Any]]:
     """For each experiment, those of its settings that are not the same in all."""
-    flats = [settings(e) for e in experiments]
+    flats = [flat_settings(e) for e in experiments]
     keys = {k for flat in flats for k in flat}
     differing = [k for k in sorted(keys) if len({_key(flat.get(k)) for flat in flats}) > 1]
     return [{k: flat[k] for k in differing if k in flat} for flat in flats]
 
 
-def _groups(runs: Sequence[Run], called: dict[str, str]) -> tuple[Group, ...]:
+def _groups(runs: Sequence[Run], short: dict[str, str]) -> tuple[SeedGroup, ...]:
     members: dict[str, list[Run]] = {}
     for run in runs:
         members.setdefault(replace(run.experiment, seed=0).hash, []).append(run)
@@ -129,10 +129,10 @@ def _groups(runs: Sequence[Run], called: dict[str, str]) -> tuple[Group, ...]:
     labels = {}
     for name in names:
         same = [i for i, other in enumerate(names) if other == name]
-        for i, differing in zip(same, differences([seeds[i][0].experiment for i in same]), strict=True):
+        for i, differing in zip(same, differing_settings([seeds[i][0].experiment for i in same]), strict=True):
             parts = [f"{k.split('.', 1)[1]}={_short(v)}" for k, v in differing.items()]
-            labels[i] = " ".join([called[name], *parts])
-    return tuple(Group(labels[i], group) for i, group in enumerate(seeds))
+            labels[i] = " ".join([short[name], *parts])
+    return tuple(SeedGroup(labels[i], group) for i, group in enumerate(seeds))
 
 
 def _key(*parts: Any) -> str:

@@ -15,44 +15,47 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from rich import box
-from rich.console import Group as Stack
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
 from ..lab.statistics import summary
-from .groups import Group, Section, sections
-from .words import count, duration, interval, overflows_of, percent, spread
+from .formatting import count, duration, interval, percent, spread
+from .overflow import overflow_note_of_runs
+from .provenance import code_note
+from .sections import Section, SeedGroup, group_runs
 
 if TYPE_CHECKING:
     from ..lab import Run
 
 
-def table(runs: Iterable[Run]) -> Stack:
+def table(runs: Iterable[Run]) -> Group:
     """One table per task, and below it how to read it; print it with `rich.print`."""
-    parts = sections(runs)
-    said = [overflows_of({group.label: group.runs for group in part.groups}) for part in parts]
-    legend = Text(_legend(max(part.seeds for part in parts)), style="dim")
-    return Stack(*map(_section, parts), *map(Text, filter(None, said)), legend)
+    sections = group_runs(runs)
+    notes = [overflow_note_of_runs({group.label: group.runs for group in section.groups}) for section in sections]
+    notes.append(code_note(sections))
+    legend = Text(_legend(max(section.seeds for section in sections)), style="dim")
+    return Group(*map(_section, sections), *map(Text, filter(None, notes)), legend)
 
 
-def _section(part: Section) -> Table:
-    several = part.seeds > 1
-    made = Table(
-        title=Text.assemble((part.title, "bold"), f": {part.subtitle}"),
+def _section(section: Section) -> Table:
+    several = section.seeds > 1
+    grid = Table(
+        title=Text.assemble((section.title, "bold"), f": {section.subtitle}"),
         title_justify="left",
         title_style="",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
     )
-    made.add_column("model", overflow="fold")
+    grid.add_column("model", overflow="fold")
     headings = ["lengths", "last ± std" if several else "last", *["max"] * several, "95% interval", "best valid."]
     for heading in headings:
-        made.add_column(heading, justify="right", no_wrap=True)
-    for group in part.groups:
-        summaries = [summary(group.runs, r.lengths) for r in part.ranges]
-        best = [summary(group.runs, r.lengths, "best") for r in part.ranges]
+        grid.add_column(heading, justify="right", no_wrap=True)
+    for group in section.groups:
+        summaries = [summary(group.runs, r.lengths) for r in section.ranges]
+        best = [summary(group.runs, r.lengths, "best") for r in section.ranges]
         columns = [
-            [r.label for r in part.ranges],
+            [r.label for r in section.ranges],
             [spread(s) for s in summaries],
             *[[percent(s.max) for s in summaries]] * several,
             [interval(s) for s in summaries],
@@ -60,13 +63,13 @@ def _section(part: Section) -> Table:
         ]
         styles = ["", "bold", *[""] * several, "dim", "dim"]
         cells = [Text("\n".join(lines), style=style) for lines, style in zip(columns, styles, strict=True)]
-        made.add_row(_about(group), *cells, end_section=True)
-    means = [percent(statistics.fmean(part.baseline[n] for n in r.lengths)) for r in part.ranges]
-    made.add_row("majority answer", "\n".join(r.label for r in part.ranges), "\n".join(means), style="italic")
-    return made
+        grid.add_row(_about(group), *cells, end_section=True)
+    means = [percent(statistics.fmean(section.baseline[n] for n in r.lengths)) for r in section.ranges]
+    grid.add_row("majority answer", "\n".join(r.label for r in section.ranges), "\n".join(means), style="italic")
+    return grid
 
 
-def _about(group: Group) -> Text:
+def _about(group: SeedGroup) -> Text:
     seconds = statistics.fmean(run.result["seconds"]["train"] for run in group.runs)
     seeds = len(group.runs)
     facts = f"{count(group.first.result['parameters'])} parameters\n{duration(seconds)}"

@@ -7,11 +7,10 @@ from html import escape
 from ..errors import Error
 from ..insight import Links
 from ..insight.attention import Attention
-from . import arcs
-from .arcs import Pair
-from .drawings import heat_map
+from .arc_diagram import SHOWN, Pair, arc_diagram, link_table, with_legend
+from .formatting import percent
 from .panel import Panel
-from .words import percent
+from .table_panels import heat_map
 
 
 def attention(found: Links, head: tuple[int, int] | None = None) -> Panel:
@@ -23,15 +22,15 @@ def attention(found: Links, head: tuple[int, int] | None = None) -> Panel:
     truth, right, asked = _true(found)
     name = f"{seen.name}, head {number}"
     said = _finding(found, layer, number)
-    drawing = arcs.arcs(f"{found.model}: {name}", said, found.words, links, truth, right=right, asked=asked)
+    drawing = arc_diagram(f"{found.model}: {name}", said, found.words, links, truth, right=right, asked=asked)
     keys = [("s0", "true link"), ("s1", "other link of a box"), ("muted", "another word's link")]
     table = _table(found)
-    text = arcs.listed(found.words, links, truth, right=right, asked=asked)
+    text = link_table(found.words, links, truth, right=right, asked=asked)
     return Panel(
         title=f"{found.model} on {found.task}: what {name} links",
         caption=_caption(found, seen, number),
         body=f'<p class="finding">{escape(said)}</p>\n'
-        + arcs.figure(drawing, keys if found.truth else [("muted", "link")])
+        + with_legend(drawing, keys if found.truth else [("muted", "link")])
         + (f"\n{table.body}" if table else ""),
         text=f"{said}\n\n{text}" + (f"\n\n{table.title}\n{table.text}" if table else ""),
         data={**found.to_json(), "drawn": [layer, number]},
@@ -80,7 +79,7 @@ def _finding(found: Links, layer: int, number: int) -> str:
 
 
 def _caption(found: Links, seen: Attention, number: int) -> str:
-    text = f"Arcs lead from a word to the earlier words it reads, the stronger the more; below {100 * arcs.SHOWN:.0f}% "
+    text = f"Arcs lead from a word to the earlier words it reads, the stronger the more; below {100 * SHOWN:.0f}% "
     text += "none is drawn."
     if seen.gamma:
         text += " The layer sums over chains of these links, so a state may come from far without a link of its own."

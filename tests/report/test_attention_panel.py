@@ -10,7 +10,7 @@ import torch
 
 from lengthwise import insight, models, report, tasks
 from lengthwise.errors import Error
-from lengthwise.report import arcs
+from lengthwise.report.arc_diagram import LEFT, STEP, TOP, arc_diagram
 from lengthwise.tasks.boxes import Boxes
 
 TASK = Boxes(form="advanced", boxes=4, objects=20)
@@ -30,13 +30,13 @@ def found():
 
 def drawn(svg):
     """(late, early, colour, opacity, whether on the left) of every arc."""
-    row = lambda y: round((float(y) - arcs.TOP) / arcs.STEP - 0.5)  # noqa: E731
-    return [(row(b), row(e), colour, float(o), float(x) < arcs.LEFT) for x, b, e, colour, o in PATH.findall(svg)]
+    row = lambda y: round((float(y) - TOP) / STEP - 0.5)  # noqa: E731
+    return [(row(b), row(e), colour, float(o), float(x) < LEFT) for x, b, e, colour, o in PATH.findall(svg)]
 
 
 def test_every_arc_stands_for_its_link():
     links = {(2, 0): 0.75, (2, 1): 0.25, (2, 2): 0.9, (3, 1): 0.5, (3, 0): 0.01}
-    svg = arcs.arcs("t", "d", ["The", "tea", "<is>", "in"], links, {(2, 1)}, right={(2, 1)}, asked={2: 2})
+    svg = arc_diagram("t", "d", ["The", "tea", "<is>", "in"], links, {(2, 1)}, right={(2, 1)}, asked={2: 2})
     assert "&lt;is&gt;" in svg
     assert sorted(drawn(svg)) == [
         (2, 0, "s1", 0.75, False), (2, 1, "muted", 0.9, True), (2, 1, "s0", 0.25, False), (3, 1, "muted", 0.25, False),

@@ -1,4 +1,4 @@
-"""Drawings as panels: what is drawn is what was given, in the page's colours, and reads well without the picture."""
+"""Charts and maps as panels: they show what was given, in the page's colours, and read well without the picture."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from importlib.resources import files
 import pytest
 
 from lengthwise import Error
-from lengthwise.report.drawings import DEEPEST, heat_map, lines, scatter
+from lengthwise.report import heat_map, line_chart, scatter_plot
+from lengthwise.report.table_panels import DEEPEST
 
 COST = {"dense": ([8, 16, 32], [1.0, 4.0, math.nan]), "sparse": ([16, 32], [2.0, 5.0])}
 
@@ -27,7 +28,7 @@ def paths(svg: str, role: str) -> list[list[tuple[float, float]]]:
 
 
 def test_lines_are_drawn_where_they_belong():
-    panel = lines("Cost", "How to read it.", "tokens", "seconds", COST, log_x=True, log_y=True)
+    panel = line_chart("Cost", "How to read it.", "tokens", "seconds", COST, log_x=True, log_y=True)
     assert (panel.title, panel.caption) == ("Cost", "How to read it.")
     assert len(drawn(panel)) == 2
     for svg in drawn(panel):
@@ -44,7 +45,7 @@ def test_lines_are_drawn_where_they_belong():
 
 
 def test_the_words_and_the_numbers_say_the_same():
-    panel = lines("Cost", "", "tokens", "seconds", COST, marks={"trained up to": 16})
+    panel = line_chart("Cost", "", "tokens", "seconds", COST, marks={"trained up to": 16})
     assert panel.text.splitlines() == [
         "tokens  dense  sparse",
         "     8      1       –",
@@ -59,7 +60,7 @@ def test_the_words_and_the_numbers_say_the_same():
 
 
 def test_long_lines_are_a_short_table():
-    panel = lines("Long", "", "n", "a", {"a": (range(1, 501), [n / 500 for n in range(1, 501)])}, percent=True)
+    panel = line_chart("Long", "", "n", "a", {"a": (range(1, 501), [n / 500 for n in range(1, 501)])}, percent=True)
     rows = panel.text.splitlines()
     assert len(rows) == 17
     assert rows[1].split() == ["1", "0.2"]
@@ -69,7 +70,7 @@ def test_long_lines_are_a_short_table():
 
 def test_dots_are_all_there_and_on_one_scale():
     square = [(0.0, 0.0), (0.0, 2.0), (2.0, 0.0), (2.0, 2.0)]
-    panel = scatter("Dots", "", "first", "second", {"square": square, "nobody": [], "far": [(9.0, 1.0)]})
+    panel = scatter_plot("Dots", "", "first", "second", {"square": square, "nobody": [], "far": [(9.0, 1.0)]})
     assert panel.text.splitlines()[1:] == ["square     4  (1, 1)", "far        1  (9, 1)"]
     for svg in drawn(panel):
         (dots,) = paths(svg, "s0")[:1]
@@ -82,7 +83,7 @@ def test_dots_are_all_there_and_on_one_scale():
 
 def test_no_dot_is_left_out():
     points = [(i % 40, i // 40) for i in range(800)]
-    panel = scatter("Many", "", "first", "second", {"many": points})
+    panel = scatter_plot("Many", "", "first", "second", {"many": points})
     for svg in drawn(panel):
         (path,) = re.findall(r'<path d="([^"]*)"[^>]*stroke: var\(--s0\); stroke-width: 4.5', svg)
         assert (path.count("M"), path.count("L")) == (800, 800)
@@ -90,7 +91,7 @@ def test_no_dot_is_left_out():
 
 def test_marks_lean_inwards():
     marks = {"early": 10, "late": 90}
-    panel = lines("Marks", "", "x", "y", {"a": ([0, 100], [0, 1])}, marks=marks)
+    panel = line_chart("Marks", "", "x", "y", {"a": ([0, 100], [0, 1])}, marks=marks)
     for svg in drawn(panel):
         anchors = {name: re.search(rf"text-anchor: (\w+)[^>]*>{name}<", svg) for name in marks}
         assert anchors["late"]
@@ -131,16 +132,16 @@ def luminance(colour: list[float]) -> float:
 
 
 def test_ids_are_unique_over_panels_and_the_same_again():
-    first = lines("A", "", "x", "y", {"a": ([1, 2], [1, 2])})
-    second = lines("A", "", "x", "y", {"a": ([1, 2], [1, 3])})
+    first = line_chart("A", "", "x", "y", {"a": ([1, 2], [1, 2])})
+    second = line_chart("A", "", "x", "y", {"a": ([1, 2], [1, 3])})
     ids = re.findall(r'\bid="([^"]+)"', first.body + second.body)
     assert len(ids) == len(set(ids))
-    assert first == lines("A", "", "x", "y", {"a": ([1, 2], [1, 2])})
+    assert first == line_chart("A", "", "x", "y", {"a": ([1, 2], [1, 2])})
     assert "#fe00" not in first.body, "every stand-in colour became a variable"
 
 
 def test_names_are_no_markup():
-    panel = lines("<b>", "", "x", "y", {"</figure><script>": ([1, 2], [1, 2])}, marks={"<i>": 1})
+    panel = line_chart("<b>", "", "x", "y", {"</figure><script>": ([1, 2], [1, 2])}, marks={"<i>": 1})
     assert "<script>" not in panel.body
     assert "<i>" not in panel.body
 
@@ -148,9 +149,12 @@ def test_names_are_no_markup():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: lines("", "", "x", "y", {"a": ([1, 2], [1])}), "'a' needs as many ys as xs, at least one, got 2 xs"),
-        (lambda: lines("", "", "x", "y", {"a": ([], [])}), "at least one, got 0"),
-        (lambda: scatter("", "", "x", "y", {"a": []}), "at least one point"),
+        (
+            lambda: line_chart("", "", "x", "y", {"a": ([1, 2], [1])}),
+            "'a' needs as many ys as xs, at least one, got 2 xs",
+        ),
+        (lambda: line_chart("", "", "x", "y", {"a": ([], [])}), "at least one, got 0"),
+        (lambda: scatter_plot("", "", "x", "y", {"a": []}), "at least one point"),
         (lambda: heat_map("", "", ["r"], ["a", "b"], [[1]]), "1 rows of 2 values, got 1 of"),
     ],
 )

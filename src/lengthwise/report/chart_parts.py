@@ -1,4 +1,4 @@
-"""What all drawings share: the frame with legend, wide and narrow form; axes and their numbers; keys of the legend."""
+"""What charts share: the figure with its legend, wide and narrow; the axes and their numbers; the keys of a legend."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 
 from ..seeds import derive
 from .svg import COLOURS, Style, canvas, draw, render
-from .words import percent as in_percent
 
 WIDE, NARROW = 860, 350
 
 
-def figure(
+def responsive_figure(
     title: str,
     description: str,
     data: Any,
@@ -24,26 +23,26 @@ def figure(
     legend: Sequence[str],
     height: int = 380,
 ) -> str:
-    """HTML: the legend's keys above the drawing, which `plot(axes, narrow)` makes once wide and once narrow."""
-    # Named by what it shows, so that any number of panels share a page and the same panel is the same text.
+    """HTML: a legend above a chart, which `plot(axes, narrow)` draws wide and narrow; the page shows what fits."""
+    # The name is a digest of what is shown: any number of panels share a page, and the same panel is the same text.
     name = f"d{derive(title, data) % 16**10:010x}"
 
-    def made(narrow: bool) -> str:
-        drawn = canvas(NARROW, 320) if narrow else canvas(WIDE, height)
-        axes = drawn.add_subplot()
+    def svg(narrow: bool) -> str:
+        chart = canvas(NARROW, 320) if narrow else canvas(WIDE, height)
+        axes = chart.add_subplot()
         axes.set_xlabel(labels[0])
         axes.set_ylabel(labels[1])
         plot(axes, narrow)
-        return render(drawn, name + "wn"[narrow], title, description)
+        return render(chart, name + "wn"[narrow], title, description)
 
     keys = "".join(f"<li>{key}</li>" for key in legend)
     return (
-        f'<figure><ul class="legend">{keys}</ul>\n<div class="plot"><div class="wide">{draw(made, False)}</div>\n'
-        f'<div class="narrow">{draw(made, True)}</div></div></figure>'
+        f'<figure><ul class="legend">{keys}</ul>\n<div class="plot"><div class="wide">{draw(svg, False)}</div>\n'
+        f'<div class="narrow">{draw(svg, True)}</div></div></figure>'
     )
 
 
-def scale(axes: Axes, log_x: bool, log_y: bool, percent: bool, narrow: bool) -> None:
+def scale_axes(axes: Axes, log_x: bool, log_y: bool, percent: bool, narrow: bool) -> None:
     """Round numbers along both axes, few where there is little room."""
     axes.set_xscale("log" if log_x else "linear")
     axes.set_yscale("log" if log_y else "linear")
@@ -54,13 +53,13 @@ def scale(axes: Axes, log_x: bool, log_y: bool, percent: bool, narrow: bool) -> 
             axis.set_minor_locator(NullLocator())
         else:
             axis.set_major_locator(MaxNLocator(4 if narrow else 7, steps=[1, 2, 2.5, 5, 10]))
-        axis.set_major_formatter(FuncFormatter((lambda v, _: f"{100 * v:.0f}%") if shares else (lambda v, _: tick(v))))
+        axis.set_major_formatter(FuncFormatter(_percent_label if shares else _label))
     if percent:
         axes.set_ylim(0, 1)
 
 
-def mark(axes: Axes, name: str, x: float, row: int) -> None:
-    """A dashed upright at `x` with its name on top; the row-th of several stands out higher than those before it."""
+def mark_place(axes: Axes, name: str, x: float, row: int) -> None:
+    """A dashed upright at `x` with its name on top; names of a later `row` stand higher, so that none hides another."""
     top = 1.01 + 0.065 * row
     axes.axvline(x, 0, top + 0.05, color=COLOURS["muted"], dashes=(4, 4), linewidth=1.2, zorder=1, clip_on=False)
     across = axes.transAxes.inverted().transform(axes.transData.transform((x, axes.get_ylim()[0])))[0]
@@ -77,9 +76,9 @@ def mark(axes: Axes, name: str, x: float, row: int) -> None:
     )
 
 
-def tick(v: float) -> str:
+def tick_label(v: float) -> str:
     """
-    >>> tick(0.5), tick(4096), tick(100_000), tick(2e6), tick(1e135)
+    >>> tick_label(0.5), tick_label(4096), tick_label(100_000), tick_label(2e6), tick_label(1e135)
     ('0.5', '4,096', '100k', '2M', '1e+135')
     """
     if abs(v) >= 1e9:
@@ -89,17 +88,12 @@ def tick(v: float) -> str:
     return f"{v / 1e3:g}k" if abs(v) >= 1e4 else f"{v:,g}"
 
 
-def written(v: float | None, percent: bool = False) -> str:
-    """A number in a table.
+def _label(v: float, _: int | None) -> str:
+    return tick_label(v)
 
-    >>> written(0.98765, percent=True), written(0.98765), written(4096), written(1234567), written(None)
-    ('98.8', '0.9877', '4,096', '1,234,567', '–')
-    """
-    if v is None:
-        return "–"
-    if percent:
-        return in_percent(v)
-    return f"{v:,.0f}" if v == int(v) and abs(v) < 1e15 else f"{v:,.4g}"
+
+def _percent_label(v: float, _: int | None) -> str:
+    return f"{100 * v:.0f}%"
 
 
 def line_key(style: Style) -> str:

@@ -12,7 +12,7 @@ from lengthwise import Error, report
 from lengthwise.cli.doctor import browser
 from lengthwise.lab.experiment import TaskSpec
 from lengthwise.report.comparison import Cell, Published, Row, comparison
-from lengthwise.report.page import page
+from lengthwise.report.html_page import page
 
 EVIL = '</script><script>alert("&")</script><b>'
 
@@ -231,7 +231,7 @@ def panelled(runs, tmp_path_factory):
     rows = [Row("modular-arithmetic", 0.5, cells), Row("d-2", 0.5, {"model 0": cells["model 0"]})]
     panels = [
         comparison("Beside published", rows, list(cells)),
-        report.lines("A drawing", "Its caption", "steps", "loss", {"a": ([1, 2, 3], [3, 2, 1])}),
+        report.line_chart("A drawing", "Its caption", "steps", "loss", {"a": ([1, 2, 3], [3, 2, 1])}),
         report.Panel(EVIL, EVIL, "<p>mine</p>", "text", {"evil": EVIL}),
     ]
     return report.html(runs, tmp_path_factory.mktemp("panels") / "index.html", panels=panels)
