@@ -8,7 +8,8 @@
 
 `level` is what an adaptive depth tells its mixers. With a `stride` only every stride-th token, counted from the end,
 goes on from the mixer and comes out. With a `memory` the tokens follow those whose state it holds. With `words` what
-stands before the mixer's recurrence is done once for every word of their table.
+stands before the mixer's recurrence is done once for every word of their table. `placed` is for mixers that compare
+queries with keys.
 
 Shapes: B batch, T tokens, D model width.
 """
@@ -22,6 +23,7 @@ from torch import Tensor, nn
 
 from ..mixers import Layout, Level, Mixer
 from ..mixers.base import FIRST, from_end
+from ..positions import Placed
 from .cache import Memory
 from .config import Block
 from .words import Words
@@ -45,8 +47,9 @@ class MixerLayer(nn.Module):
         stride: int = 1,
         memory: Memory | None = None,
         words: Words | None = None,
+        placed: Placed | None = None,
     ) -> Tensor:
-        y = _mix(self.mixer, self.mixer_norm, x, layout, level, stride, memory, words)
+        y = _mix(self.mixer, self.mixer_norm, x, layout, level, stride, memory, words, placed)
         y = F.dropout(y, self.dropout, self.training)
         return x[:, from_end(x.shape[1], stride)] + y if self.residual else y
 
@@ -73,8 +76,9 @@ class TransformerLayer(nn.Module):
         stride: int = 1,
         memory: Memory | None = None,
         words: Words | None = None,
+        placed: Placed | None = None,
     ) -> Tensor:
-        y = _mix(self.mixer, self.mixer_norm if self.pre else None, x, layout, level, stride, memory, words)
+        y = _mix(self.mixer, self.mixer_norm if self.pre else None, x, layout, level, stride, memory, words, placed)
         x = x[:, from_end(x.shape[1], stride)] + F.dropout(y, self.dropout, self.training)
         if self.pre:
             return x + self._feed(self.feed_norm(x))
@@ -94,12 +98,15 @@ def _mix(
     stride: int,
     memory: Memory | None,
     words: Words | None,
+    placed: Placed | None,
 ) -> Tensor:
     """The mixer on norm(x)."""
     table = None if words is None else words.table
     read = x if table is None else table
     read = read if norm is None else norm(read)
     options: dict[str, Any] = {"level": level} if mixer.traits.takes_level else {}
+    if mixer.traits.takes_position:
+        options["placed"] = placed
     if stride > 1:
         return mixer.at(read, layout=layout, stride=stride, **options)
     if words is not None and table is not None:

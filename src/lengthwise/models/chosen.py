@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from ..errors import Error
 from ..mixers import Layout, Level
 from ..mixers.base import FIRST
+from ..positions import Placed
 from .cache import LengthwiseCache
 from .depth import Adaptive, By
 from .words import Words
@@ -65,16 +66,26 @@ class Chosen(nn.Module):
         last: bool = False,
         cache: LengthwiseCache | None = None,
         words: Words | None = None,
+        placed: Placed | None = None,
     ) -> Tensor:
         """(B,T,D), or in training (N,B,T,D), for the head to be applied to each."""
         if cache is not None:
             raise Error(self.uncached)
         if not self.training:
-            return self._tree(self.trees[int(self.choice.argmax())], x, layout, level, last, words)
-        return torch.stack([self._tree(tree, x, layout, level, last, words) for tree in self.trees])
+            return self._tree(self.trees[int(self.choice.argmax())], x, layout, level, last, words, placed)
+        return torch.stack([self._tree(tree, x, layout, level, last, words, placed) for tree in self.trees])
 
-    def _tree(self, tree: Adaptive, x: Tensor, layout: Layout, level: Level, last: bool, words: Words | None) -> Tensor:
-        return tree(x, layout, replace(level, chunk=tree.chunk), last, words=words)
+    def _tree(
+        self,
+        tree: Adaptive,
+        x: Tensor,
+        layout: Layout,
+        level: Level,
+        last: bool,
+        words: Words | None,
+        placed: Placed | None,
+    ) -> Tensor:
+        return tree(x, layout, replace(level, chunk=tree.chunk), last, words=words, placed=placed)
 
     def mix(self, logits: Tensor) -> Tensor:
         """(N,B,T,S) logits of all trees to the (B,T,S) logarithm of their mixture."""

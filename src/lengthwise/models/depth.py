@@ -34,6 +34,7 @@ from torch import Tensor, nn
 from ..errors import Error
 from ..mixers import Layout, Level
 from ..mixers.base import FIRST, from_end
+from ..positions import Placed
 from . import sharing
 from .cache import LengthwiseCache
 from .rows import align_right, last_real, sequence_lengths
@@ -67,6 +68,7 @@ class Fixed(nn.Module):
     def __init__(self, layers: Sequence[nn.Module]):
         super().__init__()
         self.layers = nn.ModuleList(layers)
+        self.keeps_keys = any(layer.mixer.traits.keeps_keys for layer in layers)
 
     @property
     def looks_up(self) -> bool:
@@ -81,11 +83,12 @@ class Fixed(nn.Module):
         last: bool = False,
         cache: LengthwiseCache | None = None,
         words: Words | None = None,
+        placed: Placed | None = None,
     ) -> Tensor:
         """`words`: given where `x` is a function of the tokens alone, so that equal ones can be computed once."""
         if cache is not None:
-            cache.extend(layout, keep=False)
-        x = _pass(self.layers, x, layout, level, cache, words)
+            cache.extend(layout, placed, keep=self.keeps_keys)
+        x = _pass(self.layers, x, layout, level, cache, words, placed)
         return last_real(x, layout) if last else x
 
 
@@ -118,10 +121,11 @@ class Adaptive(nn.Module):
         last: bool = False,
         cache: LengthwiseCache | None = None,
         words: Words | None = None,
+        placed: Placed | None = None,
     ) -> Tensor:
         """`words`: as in `Fixed`; here their tokens alone are used."""
         if cache is not None:
-            return self._go_on(x, layout, level, last, cache)
+            return self._go_on(x, layout, level, last, cache, placed)
         if self.shortens and (last or (self.pad_tokens and x.shape[1] == 1)):
             return self._last(x, layout, level, None if words is None else words.tokens)
         if self.pad_tokens:
@@ -133,7 +137,7 @@ class Adaptive(nn.Module):
         depth = groups(x.shape[1], self.chunk)
         n = self._lengths(layout)
         for number in range(depth):
-            x = _pass(self.layers, x, layout, level.at(number))
+            x = _pass(self.layers, x, layout, level.at(number), placed=placed)
             answer = self._deeper(answer, x, n, number)
         return last_real(answer, layout) if last else answer
 
@@ -206,20 +210,23 @@ class Adaptive(nn.Module):
         layout = layout.pick(kept)
         return x, replace(layout, positions=layout.positions.div(C, rounding_mode="floor"))
 
-    def _go_on(self, x: Tensor, layout: Layout, level: Level, last: bool, cache: LengthwiseCache) -> Tensor:
+    def _go_on(
+        self, x: Tensor, layout: Layout, level: Level, last: bool, cache: LengthwiseCache, placed: Placed | None
+    ) -> Tensor:
         """These tokens after those of the cache. When a group opens, all tokens so far pass it first."""
         if self.uncached:
             raise Error(self.uncached)
         T = x.shape[1]
         n = layout.positions + 1
         reach = cache.length + T if layout.plain else int(n.max())
-        cache.extend(layout, keep=True)
+        cache.extend(layout, placed, keep=True)
         depth, opened = max(groups(reach, self.chunk), cache.levels), cache.levels
         answer = x
         for number in range(depth):
             if number == opened and number > 0:
                 x, layout = torch.cat([cache.top, x], 1), cache.layout
-            x = _pass(self.layers, x, layout, level.at(number), cache)
+                placed = cache.placed(placed)
+            x = _pass(self.layers, x, layout, level.at(number), cache, placed=placed)
             answer = self._deeper(answer, x[:, -T:], n, number)
         cache.close(x, depth)
         return last_real(answer, layout.pick(slice(-T, None))) if last else answer
@@ -246,11 +253,12 @@ def _pass(
     level: Level,
     cache: LengthwiseCache | None = None,
     words: Words | None = None,
+    placed: Placed | None = None,
 ) -> Tensor:
     """Through the layers of one group; `words` are what the first of them reads."""
     for k, layer in enumerate(layers):
         memory = None if cache is None else cache.at(level.number, k)
-        x = layer(x, layout, level, memory=memory, words=words if k == 0 else None)
+        x = layer(x, layout, level, memory=memory, words=words if k == 0 else None, placed=placed)
     return x
 
 

@@ -20,6 +20,7 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 from .. import mixers, positions
 from ..errors import Error, ShapeError, UnknownName
 from ..mixers import Layout, Level
+from ..positions import Placed, Places
 from .block import LAYERS
 from .cache import LengthwiseCache
 from .chosen import Chosen
@@ -39,7 +40,10 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
         super().__init__(config)
         width = config.width
         self.embedding = nn.Embedding(config.vocab_size, width)
-        self.position = _input_position(config)
+        position = _position(config, heads=config.heads)
+        self.position = positions.NoPosition(config.width, 1) if position.in_each_layer else position
+        # It names the ids without weights; in a tuple, and so no part of the module tree.
+        self._placer = (position,)
         self.depth = _depth(config)
         shared = any(m.traits.shares_pad for m in self.mixers()) or self.depth.pad_tokens
         self.pad = nn.Parameter(torch.empty(width)) if shared else None
@@ -107,13 +111,18 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
         cache = _cache(past_key_values, use_cache)
         layout = _layout(input_ids, attention_mask, sequence_ids, cache)
         last = isinstance(logits_to_keep, int) and logits_to_keep == 1
-        x = self._read(input_ids, layout)
+        placer = self._placer[0]
+        places, state = placer.place(input_ids, layout, None if cache is None else cache.place_state)
+        if cache is not None:
+            cache.place_state = state
+        placed = Placed(None if placer.in_each_layer else placer, places) if placer.at_attention else None
+        x = self._read(input_ids, places)
         drawn = self.training and self.config.dropout
         # A table goes around what a hook at the door of the depth sees, or has changed, of x or of its gradient.
         watched = hooked(self.embedding) or self.depth._forward_pre_hooks or self.depth._backward_hooks
         alone = not self.position.at_input and not drawn and not watched
         words = Words(input_ids, self._table(input_ids)) if alone else None
-        x = self.depth(x, layout, Level(pad=self.pad), last, cache, words)
+        x = self.depth(x, layout, Level(pad=self.pad), last, cache, words, placed)
         if not last:
             x = x[..., -logits_to_keep:, :] if isinstance(logits_to_keep, int) else x[..., logits_to_keep, :]
         x = self.norm(x)
@@ -125,9 +134,9 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
             return tuple(part for part in (loss, logits, cache) if part is not None)
         return CausalLMOutputWithPast(loss=loss, logits=logits, past_key_values=cache)
 
-    def _read(self, input_ids: Tensor, layout: Layout) -> Tensor:
+    def _read(self, input_ids: Tensor, places: Places) -> Tensor:
         x = self._scaled(self.embedding(input_ids))
-        p = self.position.embed(layout.positions)
+        p = self.position.embed(places)
         x = x if p is None else x + p.to(x.dtype)
         return F.dropout(x, self.config.dropout, self.training)
 
@@ -212,11 +221,6 @@ def _layout(input_ids: Tensor, mask: Tensor | None, sequences: Tensor | None, ca
     return Layout.of(input_ids, past) if mask is None else Layout.from_mask(mask, T)
 
 
-def _input_position(config: LengthwiseConfig) -> positions.Position:
-    position = _position(config, heads=1)
-    return position if position.at_input else positions.NoPosition(config.width, 1)
-
-
 def _position(config: LengthwiseConfig, heads: int) -> positions.Position:
     spec = dict(config.position or {})
     return positions.get(_name("position", spec), width=config.width, heads=heads, **spec)
@@ -277,11 +281,18 @@ def _layers(config: LengthwiseConfig, count: int) -> list[nn.Module]:
 def _mixer(config: LengthwiseConfig, spec: dict[str, Any]) -> mixers.Mixer:
     name = _name("mixer", spec)
     mixer = mixers.get(name, width=config.width, **spec)
+    # Built for every layer even if the model's one serves all: what it draws is a part of what a seed means.
     position = _position(config, mixer.traits.heads)
     if position.at_attention:
         if not mixer.traits.takes_position:
             raise Error(f"position {config.position} acts on attention, and mixer {name!r} takes no positions.")
-        mixer.position = position
+        if position.in_each_layer:
+            mixer.position = position
+        elif mixer.traits.heads != config.heads:
+            raise Error(
+                f"position {config.position} is shared by the layers, so all must have as many heads, and say how "
+                f"many: got {config.heads} and, of mixer {name!r}, {mixer.traits.heads}."
+            )
     return mixer
 
 
