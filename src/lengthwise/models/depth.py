@@ -37,7 +37,7 @@ from ..mixers.base import FIRST, from_end
 from ..positions import Placed
 from . import sharing
 from .cache import LengthwiseCache
-from .rows import align_right, last_real, sequence_lengths
+from .padded_rows import align_right, last_real, sequence_lengths
 from .words import Words, hooked
 
 By = Literal["sequence", "position"]

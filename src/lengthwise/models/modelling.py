@@ -21,11 +21,11 @@ from .. import mixers, positions
 from ..errors import Error, ShapeError, UnknownName
 from ..mixers import Layout, Level
 from ..positions import Placed, Places
-from .block import LAYERS
 from .cache import LengthwiseCache
-from .chosen import Chosen
 from .config import LengthwiseConfig
 from .depth import Adaptive, Fixed
+from .layers import LAYERS
+from .learned_chunk import LearnedChunk
 from .words import Words, hooked
 
 
@@ -127,7 +127,7 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
             x = x[..., -logits_to_keep:, :] if isinstance(logits_to_keep, int) else x[..., logits_to_keep, :]
         x = self.norm(x)
         logits = self.head(x if self.hidden is None else F.relu(self.hidden(x)))
-        if isinstance(self.depth, Chosen) and self.training:
+        if isinstance(self.depth, LearnedChunk) and self.training:
             logits = self.depth.mix(logits)
         loss = None if labels is None else self._loss(logits, labels, layout)
         if return_dict is False:
@@ -232,7 +232,7 @@ def _name(kind: str, spec: dict[str, Any]) -> str:
     return spec.pop("name")
 
 
-def _depth(config: LengthwiseConfig) -> Fixed | Adaptive | Chosen:
+def _depth(config: LengthwiseConfig) -> Fixed | Adaptive | LearnedChunk:
     """The layers, under the policy that runs them."""
     spec = dict(config.depth or {})
     name = _name("depth", spec)
@@ -261,7 +261,7 @@ def _depth(config: LengthwiseConfig) -> Fixed | Adaptive | Chosen:
         return Adaptive(layers, chunk, spec["by"], spec["pad_tokens"])
     if spec["pad_tokens"]:
         raise Error("adaptive depth: pad_tokens is for one chunk alone. Leave it out, or name one chunk.")
-    return Chosen(layers, chunk, spec["by"])
+    return LearnedChunk(layers, chunk, spec["by"])
 
 
 def _layers(config: LengthwiseConfig, count: int) -> list[nn.Module]:
