@@ -61,10 +61,15 @@ class SlidingDilated(Mixer):
 
     def at(self, x: Tensor, *, layout: Layout, stride: int, level: Level = FIRST) -> Tensor:
         kept = from_end(x.shape[1], stride)
-        D = x.shape[-1]
-        weight, bias = self.qkv.weight, self.qkv.bias
-        q = F.linear(x[:, kept], weight[:D], None if bias is None else bias[:D])
-        k, v = F.linear(x, weight[D:], None if bias is None else bias[D:]).chunk(2, -1)
+        if type(self.qkv) is nn.Linear:
+            D = x.shape[-1]
+            weight, bias = self.qkv.weight, self.qkv.bias
+            q = F.linear(x[:, kept], weight[:D], None if bias is None else bias[:D])
+            k, v = F.linear(x, weight[D:], None if bias is None else bias[D:]).chunk(2, -1)
+        else:
+            # An adapter in its place does more than multiply by its weight.
+            q, k, v = self.qkv(x).chunk(3, -1)
+            q = q[:, kept]
         q, k, v = (split_heads(part, self.heads) for part in (q, k, v))
         return self._read(q, KeyValues(k, v, layout), layout.pick(kept), level, stride)
 

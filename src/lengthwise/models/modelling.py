@@ -24,9 +24,9 @@ from ..positions import Placed, Places
 from .cache import LengthwiseCache
 from .config import LengthwiseConfig
 from .depth import Adaptive, Fixed
+from .equal_tokens import EqualTokens, draws, refusal
 from .layers import LAYERS
 from .learned_chunk import LearnedChunk
-from .words import Words, hooked
 
 
 class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
@@ -35,6 +35,8 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
     main_input_name = "input_ids"
     _input_embed_layer = "embedding"
     _tied_weights_keys = {"head.weight": "embedding.weight"}  # noqa: RUF012
+    reuses_equal_tokens = False
+    """Whether what equal tokens share is computed once: set by `reuse_equal_tokens`."""
 
     def __init__(self, config: LengthwiseConfig):
         super().__init__(config)
@@ -56,6 +58,26 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
 
     def mixers(self) -> list[mixers.Mixer]:
         return [m for m in self.modules() if isinstance(m, mixers.Mixer)]
+
+    def reuse_refusal(self, *, stacked: bool = False) -> str | None:
+        """Why `reuse_equal_tokens` would be refused now; None where it would not. `stacked`: for torch.func.vmap."""
+        return refusal(self, stacked)
+
+    def reuse_equal_tokens(self, on: bool = True, *, stacked: bool = False) -> None:
+        """Compute what equal tokens share once, from now on, or compute every token (`on=False`, the default state).
+
+        Logits and gradients are the same and take less time. Switch it off before you register hooks or shard the
+        model: they would meet every different token once. `train()` switches it off where dropout begins to draw.
+        """
+        if on and (reason := refusal(self, stacked)):
+            raise Error(f"reuse_equal_tokens: {reason}.")
+        self.reuses_equal_tokens = on
+
+    def train(self, mode: bool = True) -> LengthwiseForCausalLM:
+        super().train(mode)
+        if self.reuses_equal_tokens and draws(self):
+            self.reuses_equal_tokens = False
+        return self
 
     def get_output_embeddings(self) -> nn.Linear | None:
         """The head, where it answers in words: a head of `num_outputs` stays as wide when the vocabulary grows."""
@@ -117,12 +139,8 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
             cache.place_state = state
         placed = Placed(None if placer.in_each_layer else placer, places) if placer.at_attention else None
         x = self._read(input_ids, places)
-        drawn = self.training and self.config.dropout
-        # A table goes around what a hook at the door of the depth sees, or has changed, of x or of its gradient.
-        watched = hooked(self.embedding) or self.depth._forward_pre_hooks or self.depth._backward_hooks
-        alone = not self.position.at_input and not drawn and not watched
-        words = Words(input_ids, self._table(input_ids)) if alone else None
-        x = self.depth(x, layout, Level(pad=self.pad), last, cache, words, placed)
+        equal = self._equal_tokens(input_ids) if self.reuses_equal_tokens else None
+        x = self.depth(x, layout, Level(pad=self.pad), last, cache, equal, placed)
         if not last:
             x = x[..., -logits_to_keep:, :] if isinstance(logits_to_keep, int) else x[..., logits_to_keep, :]
         x = self.norm(x)
@@ -140,12 +158,13 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
         x = x if p is None else x + p.to(x.dtype)
         return F.dropout(x, self.config.dropout, self.training)
 
-    def _table(self, input_ids: Tensor) -> Tensor | None:
-        """(V,D): every word as `_read` gives it without positions, where that is less work than the tokens are."""
+    def _equal_tokens(self, input_ids: Tensor) -> EqualTokens | None:
+        if not self.depth.looks_up:
+            return EqualTokens(input_ids, None)
         V = self.config.vocab_size
-        if not self.depth.looks_up or input_ids.numel() <= V:
-            return None
-        return self._scaled(self.embedding(torch.arange(V, device=input_ids.device)))
+        if input_ids.numel() <= V:
+            return None  # the table would be more work than the tokens are
+        return EqualTokens(input_ids, self._scaled(self.embedding(torch.arange(V, device=input_ids.device))))
 
     def _scaled(self, x: Tensor) -> Tensor:
         scale = self.config.embedding_scale
