@@ -12,7 +12,8 @@ from lengthwise.lab.curriculum import WINDOW, Growing
 from lengthwise.lab.evaluation import count_right, evaluate
 from lengthwise.lab.member import Member
 from lengthwise.lab.scoring import loss, right
-from lengthwise.lab.training import validate
+from lengthwise.lab.training import train, validate
+from lengthwise.models import LengthwiseForCausalLM
 from lengthwise.tasks.base import Batch
 
 CPU = torch.device("cpu")
@@ -175,6 +176,24 @@ def test_processes_share_the_memory(monkeypatch, quick, toy, share):
     asked = {"device": CPU, "share": share}
     seen = shapes_seen(lambda: evaluate(member.classifier, member.task, (64,), 16, 0, **asked))
     assert set(seen) == {(8 // share, 64)}
+
+
+@pytest.mark.parametrize("model", ["regular-gpt", "block-lrnn"])
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+def test_equal_tokens_are_computed_once_unless_dropout_draws(quick, monkeypatch, model, dropout):
+    """In training and in every test."""
+    (experiment,) = quick(model, model_settings={"width": 16, "dropout": dropout}, steps=2, validate_every=1)
+    switched, forward = [], LengthwiseForCausalLM.forward
+
+    def noted(self, *args, **kwargs):
+        switched.append((self.training, self.reuses_equal_tokens))
+        return forward(self, *args, **kwargs)
+
+    monkeypatch.setattr(LengthwiseForCausalLM, "forward", noted)
+    member = Member(experiment, CPU)
+    train([member], [None])
+    evaluate(member.classifier, member.task, (9,), 4, 0, device=CPU)
+    assert set(switched) == {(True, not dropout), (False, True)}
 
 
 def test_a_model_is_judged_as_it_answers_not_as_it_trains(quick, toy):

@@ -1,36 +1,29 @@
-"""How insight listens to a model: with hooks and without dropout, and afterwards all is as it was."""
+"""How models are listened to: without dropout, every token for itself, and left as they were."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
-from torch import nn
 from torch.utils.hooks import RemovableHandle
 
-from ..models import LengthwiseForCausalLM, TokenClassifier
+from ..models import TokenClassifier
+from ..models.token_classifier import equal_tokens
 
 
 @contextmanager
 def listening(classifier: TokenClassifier, hooks: Iterable[RemovableHandle] = ()) -> Iterator[None]:
     """Within the block the classifier is in evaluation mode, and every token is computed for itself; then `hooks` go.
 
-    For one last answer a `LengthwiseForCausalLM` computes equal subtrees once. Then there are fewer nodes than tokens
-    to look at, and the gradients of equal tokens arrive at one of them.
+    Of equal tokens that are computed once there are fewer nodes than tokens to look at, and the gradients of all of
+    them arrive at one.
     """
-
-    def forget_tokens(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple, dict]:
-        # The depth policy knows which tokens are equal by its last argument alone.
-        return args[:5], {name: value for name, value in kwargs.items() if name != "tokens"}
-
-    training, inner = classifier.training, classifier.inner
-    hooks = list(hooks)
-    if isinstance(inner, LengthwiseForCausalLM):
-        hooks.append(inner.depth.register_forward_pre_hook(forget_tokens, with_kwargs=True))
+    training, hooks = classifier.training, list(hooks)
     try:
-        classifier.eval()
-        yield
+        with equal_tokens(classifier.eval(), reused=False):
+            yield
+            for hook in hooks:
+                hook.remove()
     finally:
         classifier.train(training)
         for hook in hooks:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import NonFiniteError
+from ..models.token_classifier import equal_tokens
 from ..tasks.base import Batch, Task
 from .scoring import asked, logits, loss, narrow, right
 
@@ -106,7 +107,7 @@ def count_right(
     while at < total:
         piece = Batch(*(a[at : at + size].to(device) for a in batch))
         try:
-            with precision(autocast, device):
+            with precision(autocast, device), equal_tokens(classifier, reused=True):
                 found = logits(classifier, piece, last) if strict else _answers(classifier, task, piece, last)
         except RuntimeError as error:
             # On the CPU running out is a RuntimeError like any other.

@@ -87,6 +87,9 @@ def train(
     start = {id(member): member.step for member in members}
     for member in members:
         member.classifier.train()
+        stacked = len(members) > 1
+        if member.classifier.reuse_refusal(stacked=stacked) is None:
+            member.classifier.reuse_equal_tokens(stacked=stacked)
     with untouched_random(members[0].device):
         while active := [(m, d) for m, d in pairs if not m.done]:
             if stop and stop.asked:

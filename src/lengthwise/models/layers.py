@@ -7,8 +7,9 @@
     bare:                y = mixer(x)
 
 `level` is what an adaptive depth tells its mixers. With a `stride` only every stride-th token, counted from the end,
-goes on from the mixer and comes out. With a `memory` the tokens follow those whose state it holds. With `words` what
-stands before the mixer's recurrence is done once for every word of their table.
+goes on from the mixer and comes out. With a `memory` the tokens follow those whose state it holds. With `equal` what
+stands before the mixer's recurrence is done once for every word of its table. `placed` is for mixers that
+compare queries with keys.
 
 Shapes: B batch, T tokens, D model width.
 """
@@ -22,9 +23,10 @@ from torch import Tensor, nn
 
 from ..mixers import Layout, Level, Mixer
 from ..mixers.base import FIRST, from_end
+from ..positions import Placed
 from .cache import Memory
 from .config import Block
-from .words import Words
+from .equal_tokens import EqualTokens
 
 
 class MixerLayer(nn.Module):
@@ -44,9 +46,10 @@ class MixerLayer(nn.Module):
         level: Level = FIRST,
         stride: int = 1,
         memory: Memory | None = None,
-        words: Words | None = None,
+        equal: EqualTokens | None = None,
+        placed: Placed | None = None,
     ) -> Tensor:
-        y = _mix(self.mixer, self.mixer_norm, x, layout, level, stride, memory, words)
+        y = _mix(self.mixer, self.mixer_norm, x, layout, level, stride, memory, equal, placed)
         y = F.dropout(y, self.dropout, self.training)
         return x[:, from_end(x.shape[1], stride)] + y if self.residual else y
 
@@ -72,9 +75,10 @@ class TransformerLayer(nn.Module):
         level: Level = FIRST,
         stride: int = 1,
         memory: Memory | None = None,
-        words: Words | None = None,
+        equal: EqualTokens | None = None,
+        placed: Placed | None = None,
     ) -> Tensor:
-        y = _mix(self.mixer, self.mixer_norm if self.pre else None, x, layout, level, stride, memory, words)
+        y = _mix(self.mixer, self.mixer_norm if self.pre else None, x, layout, level, stride, memory, equal, placed)
         x = x[:, from_end(x.shape[1], stride)] + F.dropout(y, self.dropout, self.training)
         if self.pre:
             return x + self._feed(self.feed_norm(x))
@@ -93,17 +97,20 @@ def _mix(
     level: Level,
     stride: int,
     memory: Memory | None,
-    words: Words | None,
+    equal: EqualTokens | None,
+    placed: Placed | None,
 ) -> Tensor:
     """The mixer on norm(x)."""
-    table = None if words is None else words.table
+    table = None if equal is None else equal.table
     read = x if table is None else table
     read = read if norm is None else norm(read)
     options: dict[str, Any] = {"level": level} if mixer.traits.takes_level else {}
+    if mixer.traits.takes_position:
+        options["placed"] = placed
     if stride > 1:
         return mixer.at(read, layout=layout, stride=stride, **options)
-    if words is not None and table is not None:
-        options["index"] = words.tokens
+    if equal is not None and table is not None:
+        options["index"] = equal.ids
     y, state = mixer(read, layout=layout, state=None if memory is None else memory.state, **options)
     if memory is not None:
         memory.state = state

@@ -20,12 +20,13 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 from .. import mixers, positions
 from ..errors import Error, ShapeError, UnknownName
 from ..mixers import Layout, Level
+from ..positions import Placed, Places
 from .cache import LengthwiseCache
 from .config import LengthwiseConfig
 from .depth import Adaptive, Fixed
+from .equal_tokens import EqualTokens, draws, refusal
 from .layers import LAYERS
 from .learned_chunk import LearnedChunk
-from .words import Words, hooked
 
 
 class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
@@ -34,12 +35,17 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
     main_input_name = "input_ids"
     _input_embed_layer = "embedding"
     _tied_weights_keys = {"head.weight": "embedding.weight"}  # noqa: RUF012
+    reuses_equal_tokens = False
+    """Whether what equal tokens share is computed once: set by `reuse_equal_tokens`."""
 
     def __init__(self, config: LengthwiseConfig):
         super().__init__(config)
         width = config.width
         self.embedding = nn.Embedding(config.vocab_size, width)
-        self.position = _input_position(config)
+        position = _position(config, heads=config.heads)
+        self.position = positions.NoPosition(config.width, 1) if position.in_each_layer else position
+        # It names the ids without weights; in a tuple, and so no part of the module tree.
+        self._placer = (position,)
         self.depth = _depth(config)
         shared = any(m.traits.shares_pad for m in self.mixers()) or self.depth.pad_tokens
         self.pad = nn.Parameter(torch.empty(width)) if shared else None
@@ -52,6 +58,26 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
 
     def mixers(self) -> list[mixers.Mixer]:
         return [m for m in self.modules() if isinstance(m, mixers.Mixer)]
+
+    def reuse_refusal(self, *, stacked: bool = False) -> str | None:
+        """Why `reuse_equal_tokens` would be refused now; None where it would not. `stacked`: for torch.func.vmap."""
+        return refusal(self, stacked)
+
+    def reuse_equal_tokens(self, on: bool = True, *, stacked: bool = False) -> None:
+        """Compute what equal tokens share once, from now on, or compute every token (`on=False`, the default state).
+
+        Logits and gradients are the same and take less time. Switch it off before you register hooks or shard the
+        model: they would meet every different token once. `train()` switches it off where dropout begins to draw.
+        """
+        if on and (reason := refusal(self, stacked)):
+            raise Error(f"reuse_equal_tokens: {reason}.")
+        self.reuses_equal_tokens = on
+
+    def train(self, mode: bool = True) -> LengthwiseForCausalLM:
+        super().train(mode)
+        if self.reuses_equal_tokens and draws(self):
+            self.reuses_equal_tokens = False
+        return self
 
     def get_output_embeddings(self) -> nn.Linear | None:
         """The head, where it answers in words: a head of `num_outputs` stays as wide when the vocabulary grows."""
@@ -107,13 +133,14 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
         cache = _cache(past_key_values, use_cache)
         layout = _layout(input_ids, attention_mask, sequence_ids, cache)
         last = isinstance(logits_to_keep, int) and logits_to_keep == 1
-        x = self._read(input_ids, layout)
-        drawn = self.training and self.config.dropout
-        # A table goes around what a hook at the door of the depth sees, or has changed, of x or of its gradient.
-        watched = hooked(self.embedding) or self.depth._forward_pre_hooks or self.depth._backward_hooks
-        alone = not self.position.at_input and not drawn and not watched
-        words = Words(input_ids, self._table(input_ids)) if alone else None
-        x = self.depth(x, layout, Level(pad=self.pad), last, cache, words)
+        placer = self._placer[0]
+        places, state = placer.place(input_ids, layout, None if cache is None else cache.place_state)
+        if cache is not None:
+            cache.place_state = state
+        placed = Placed(None if placer.in_each_layer else placer, places) if placer.at_attention else None
+        x = self._read(input_ids, places)
+        equal = self._equal_tokens(input_ids) if self.reuses_equal_tokens else None
+        x = self.depth(x, layout, Level(pad=self.pad), last, cache, equal, placed)
         if not last:
             x = x[..., -logits_to_keep:, :] if isinstance(logits_to_keep, int) else x[..., logits_to_keep, :]
         x = self.norm(x)
@@ -125,18 +152,19 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
             return tuple(part for part in (loss, logits, cache) if part is not None)
         return CausalLMOutputWithPast(loss=loss, logits=logits, past_key_values=cache)
 
-    def _read(self, input_ids: Tensor, layout: Layout) -> Tensor:
+    def _read(self, input_ids: Tensor, places: Places) -> Tensor:
         x = self._scaled(self.embedding(input_ids))
-        p = self.position.embed(layout.positions)
+        p = self.position.embed(places)
         x = x if p is None else x + p.to(x.dtype)
         return F.dropout(x, self.config.dropout, self.training)
 
-    def _table(self, input_ids: Tensor) -> Tensor | None:
-        """(V,D): every word as `_read` gives it without positions, where that is less work than the tokens are."""
+    def _equal_tokens(self, input_ids: Tensor) -> EqualTokens | None:
+        if not self.depth.looks_up:
+            return EqualTokens(input_ids, None)
         V = self.config.vocab_size
-        if not self.depth.looks_up or input_ids.numel() <= V:
-            return None
-        return self._scaled(self.embedding(torch.arange(V, device=input_ids.device)))
+        if input_ids.numel() <= V:
+            return None  # the table would be more work than the tokens are
+        return EqualTokens(input_ids, self._scaled(self.embedding(torch.arange(V, device=input_ids.device))))
 
     def _scaled(self, x: Tensor) -> Tensor:
         scale = self.config.embedding_scale
@@ -212,11 +240,6 @@ def _layout(input_ids: Tensor, mask: Tensor | None, sequences: Tensor | None, ca
     return Layout.of(input_ids, past) if mask is None else Layout.from_mask(mask, T)
 
 
-def _input_position(config: LengthwiseConfig) -> positions.Position:
-    position = _position(config, heads=1)
-    return position if position.at_input else positions.NoPosition(config.width, 1)
-
-
 def _position(config: LengthwiseConfig, heads: int) -> positions.Position:
     spec = dict(config.position or {})
     return positions.get(_name("position", spec), width=config.width, heads=heads, **spec)
@@ -277,11 +300,18 @@ def _layers(config: LengthwiseConfig, count: int) -> list[nn.Module]:
 def _mixer(config: LengthwiseConfig, spec: dict[str, Any]) -> mixers.Mixer:
     name = _name("mixer", spec)
     mixer = mixers.get(name, width=config.width, **spec)
+    # Built for every layer even if the model's one serves all: what it draws is a part of what a seed means.
     position = _position(config, mixer.traits.heads)
     if position.at_attention:
         if not mixer.traits.takes_position:
             raise Error(f"position {config.position} acts on attention, and mixer {name!r} takes no positions.")
-        mixer.position = position
+        if position.in_each_layer:
+            mixer.position = position
+        elif mixer.traits.heads != config.heads:
+            raise Error(
+                f"position {config.position} is shared by the layers, so all must have as many heads, and say how "
+                f"many: got {config.heads} and, of mixer {name!r}, {mixer.traits.heads}."
+            )
     return mixer
 
 
