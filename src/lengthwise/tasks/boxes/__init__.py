@@ -10,10 +10,10 @@ from .story import Story, read, solve
 from .task import Boxes
 
 __all__ = [
-    "StoryScores",
     "Boxes",
     "Graph",
     "Story",
+    "StoryScores",
     "check",
     "contents_by_box",
     "dependencies",
