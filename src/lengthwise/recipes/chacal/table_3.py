@@ -7,14 +7,20 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
+from ... import convert
 from ...errors import Error
-from ...lab.language import Checkpoint, FineTuned, FineTuning, Texts, documents, find, fine_tune, prepared
+from ...lab.language import FineTuned, FineTuning, fine_tune
+from ...models import pretrained
+from ...models.pretrained import Checkpoint
 from ...report.drawings import lines
 from ...report.panel import Panel
 from ...report.tabular import tabular
+from ...text import PackedText, documents, pack_train_and_test, tokenizers
 from ..base import Place, Recipe, Scale
 
 GAMMA = 0.9
+CHAIN = {"name": "chain", "gamma": GAMMA}
+"""Chain attention in every layer."""
 PUBLISHED = {"as it is": 23.78, "trained on": 20.15, "ChaCAL, trained on": 21.46}
 """GPT-2 (124M) on a subset of OpenWebText, one run each."""
 PAPER = FineTuning()
@@ -64,8 +70,8 @@ def table_3(
     setting = setting._replace(training=training)
 
     def work(place: Place) -> list[Panel]:
-        found = find(checkpoint)
-        found.model(GAMMA)  # One that cannot be converted is refused before anything is trained.
+        found = pretrained.find(checkpoint)
+        convert.load(found, [CHAIN])  # One that cannot be converted is refused before anything is trained.
         texts = _texts(found, setting, text, test)
         tune = partial(
             fine_tune,
@@ -78,7 +84,7 @@ def table_3(
             tokens_at_once=tokens_at_once,
             advance=place.advance,
         )
-        return panels(found, texts, setting, tune(gamma=None), tune(gamma=GAMMA))
+        return panels(found, texts, setting, tune(), tune(conversions=[CHAIN]))
 
     return Recipe(
         title="ChaCAL, Table 3: a pre-trained GPT-2 on natural text",
@@ -93,17 +99,17 @@ def table_3(
     )
 
 
-def _texts(checkpoint: Checkpoint, setting: Setting, text: Sequence[str], test: Sequence[str]) -> Texts:
-    tokenizer, block = checkpoint.tokenizer(), setting.training.block
+def _texts(checkpoint: Checkpoint, setting: Setting, text: Sequence[str], test: Sequence[str]) -> PackedText:
+    tokenizer, block = tokenizers.load(checkpoint.folder, checkpoint.name), setting.training.block
     checkpoint.check(tokenizer, block)
     train, held = documents.read(text), documents.read(test) if test else []
     if not held:
         train, held = documents.split(train, setting.held_out)
-    return prepared(train, held, tokenizer, block, setting.test_blocks)
+    return pack_train_and_test(train, held, tokenizer, block, setting.test_blocks)
 
 
 def panels(
-    checkpoint: Checkpoint, texts: Texts, setting: Setting, standard: FineTuned, chain: FineTuned
+    checkpoint: Checkpoint, texts: PackedText, setting: Setting, standard: FineTuned, chain: FineTuned
 ) -> list[Panel]:
     """The table, the curves, and what is not as published."""
     measured = {

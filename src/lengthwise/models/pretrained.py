@@ -1,4 +1,4 @@
-"""A pre-trained causal language model, from a folder or the Hugging Face hub; only safetensors and JSON are read."""
+"""A pretrained causal language model, from a folder or the Hugging Face hub; only safetensors and JSON are read."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 from transformers.utils import logging
 
-from ...convert import to_chain
-from ...errors import Error
+from ..errors import Error
 
-HUB = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
+HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
 """What a name on the hub looks like."""
-READ = (".json", ".safetensors", ".txt", ".model")
-"""The files a checkpoint is made of; what else lies beside them is never looked at."""
-TOKENIZERS = ("tokenizer.json", "vocab.json", "tokenizer.model")
+SUFFIXES = (".json", ".safetensors", ".txt", ".model")
+"""The files that make up a checkpoint. Other files beside them are never read."""
 DROPOUTS = ("attn_pdrop", "resid_pdrop", "embd_pdrop", "attention_dropout")
+"""The fields in which configs of Hugging Face models state their dropout."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
     name: str
-    """As it was asked for."""
+    """The folder or hub name it was found by."""
     folder: Path
     digest: str
+    """A digest of all its files' names and contents."""
 
-    def model(self, gamma: float | None = None) -> PreTrainedModel:
-        """The model without dropout, in fp32; with `gamma`, with chain attention in every layer."""
+    def model(self) -> PreTrainedModel:
+        """The model in fp32, without dropout. `convert.load` gives it with layers replaced."""
         try:
             config = AutoConfig.from_pretrained(self.folder, local_files_only=True)
-            # Chain attention has none on its weights, and two models are compared fairly when neither has any.
+            # Chain attention has no dropout on its weights, and models compared with it should have none either.
             for dropout in DROPOUTS:
                 if hasattr(config, dropout):
                     setattr(config, dropout, 0.0)
@@ -50,28 +50,17 @@ class Checkpoint:
                     output_loading_info=True,
                 )
         except (OSError, ValueError, KeyError) as error:
-            raise Error(f"{self.name}: no causal language model can be read from it: {_line(error)}") from error
-        if absent := sorted(loading["missing_keys"]):
+            first_line = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+            raise Error(f"{self.name}: no causal language model can be read from it: {first_line}") from error
+        if missing := sorted(loading["missing_keys"]):
             raise Error(
                 f"{self.name}: the checkpoint must hold all weights of {type(model).__name__}, and lacks "
-                f"{len(absent)}, {absent[0]} first. Give one that was saved whole."
+                f"{len(missing)}, {missing[0]} first. Give one that was saved whole."
             )
-        return model if gamma is None else to_chain(model, gamma)
-
-    def tokenizer(self) -> Any:
-        # Where there is none, transformers makes an empty one and says nothing.
-        if not any((self.folder / name).is_file() for name in TOKENIZERS):
-            raise Error(f"{self.name}: there is no tokenizer in it. Save the model's own there.")
-        try:
-            return AutoTokenizer.from_pretrained(self.folder, local_files_only=True)
-        except Exception as error:  # the tokenizers library raises Exception itself
-            raise Error(
-                f"{self.name}: no tokenizer can be read from it: {_line(error)} "
-                "Save the model's own beside it (tokenizer.save_pretrained)."
-            ) from error
+        return model
 
     def check(self, tokenizer: Any, block: int) -> None:
-        """Raise unless the model can read blocks of so many tokens of this tokenizer."""
+        """Raise unless the model can read blocks of `block` tokens of this tokenizer."""
         config = AutoConfig.from_pretrained(self.folder, local_files_only=True)
         longest = getattr(config, "max_position_embeddings", None)
         if block < 2 or (longest is not None and block > longest):
@@ -83,20 +72,8 @@ class Checkpoint:
             )
 
 
-@contextmanager
-def quiet() -> Iterator[None]:
-    """A block in which transformers draws no bars of its own."""
-    drawn = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if drawn:
-            logging.enable_progress_bar()
-
-
 def find(name: str) -> Checkpoint:
-    """A checkpoint by its folder, or by its name on the hub, from where it is downloaded once."""
+    """The checkpoint in a folder, or of a name on the hub, which is downloaded once."""
     folder = Path(name).expanduser()
     if not folder.exists():
         folder = _download(name)
@@ -104,32 +81,41 @@ def find(name: str) -> Checkpoint:
         raise Error(f"{name}: a checkpoint is a folder with config.json, weights (.safetensors) and tokenizer in it.")
     if not list(folder.glob("*.safetensors")):
         raise Error(f"{name}: there are no weights as .safetensors in it. Save it with model.save_pretrained.")
-    return Checkpoint(name, folder, digest(folder))
+    return Checkpoint(name, folder, folder_digest(folder))
 
 
-def digest(folder: Path) -> str:
-    """Of the names and contents of all files that are read."""
+def folder_digest(folder: Path) -> str:
+    """A digest of the names and contents of all files that are read."""
     whole = hashlib.sha256()
-    for file in sorted(file for file in folder.iterdir() if file.suffix in READ):
+    for file in sorted(file for file in folder.iterdir() if file.suffix in SUFFIXES):
         with file.open("rb") as content:
             whole.update(f"{file.name} {hashlib.file_digest(content, 'sha256').hexdigest()}\n".encode())
     return whole.hexdigest()
 
 
+@contextmanager
+def quiet() -> Iterator[None]:
+    """A block in which transformers draws no progress bars of its own."""
+    enabled = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if enabled:
+            logging.enable_progress_bar()
+
+
 def _download(name: str) -> Path:
     missing = f"{name}: there is no such folder here"
-    if not HUB.fullmatch(name):
+    if not HUB_NAME.fullmatch(name):
         raise Error(f"{missing}. Give a folder as model.save_pretrained writes it, or a name on the Hugging Face hub.")
     from huggingface_hub import snapshot_download
 
     try:
-        return Path(snapshot_download(name, allow_patterns=[f"*{suffix}" for suffix in READ], ignore_patterns=["*/*"]))
+        patterns = [f"*{suffix}" for suffix in SUFFIXES]
+        return Path(snapshot_download(name, allow_patterns=patterns, ignore_patterns=["*/*"]))
     except Exception as error:  # every way in which a network, a hub or a name can fail
         raise Error(
-            f"{missing}, and it could not be had from the Hugging Face hub ({type(error).__name__}), which needs a "
-            "network. Download it elsewhere and give its folder."
+            f"{missing}, and it could not be downloaded from the Hugging Face hub ({type(error).__name__}), which "
+            "needs a network. Download it elsewhere and give its folder."
         ) from error
-
-
-def _line(error: Exception) -> str:
-    return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)

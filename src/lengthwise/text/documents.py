@@ -1,7 +1,7 @@
-"""Documents from files, and a split which no text crosses.
+"""Documents from files, and a split of them into training and test that no document crosses.
 
 .txt      one document, or several with lines of <|endoftext|> between them
-.jsonl    a document a line: {"text": "…"}, or a string
+.jsonl    one document a line: {"text": "…"}, or a string
 .json     a list of such documents
 .parquet  a column "text" (needs pyarrow)
 a folder  all files of these kinds in it
@@ -15,23 +15,23 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...errors import Error
+from ..errors import Error
 
 END = "<|endoftext|>"
 
 
 def read(paths: Sequence[Path | str]) -> list[str]:
-    """All documents of these files and folders that hold more than white space."""
+    """All documents of these files and folders, in their order. Those of white space alone are left out."""
     documents: list[str] = []
     for path in map(Path, paths):
         for file in _files(path.expanduser()):
             try:
-                found = list(READERS[file.suffix](file))
+                texts = list(READERS[file.suffix](file))
             except OSError as error:
                 raise Error(f"{file}: the text could not be read: {error.strerror or error}.") from error
             except UnicodeDecodeError as error:
                 raise Error(f"{file}: text must be UTF-8, got other bytes ({error}). Convert it.") from error
-            documents += [text for text in found if text.strip()]
+            documents += [text for text in texts if text.strip()]
     if not documents:
         raise Error(f"{', '.join(map(str, paths)) or 'no file'}: there is no text in it. Give files that hold some.")
     return documents
@@ -40,7 +40,7 @@ def read(paths: Sequence[Path | str]) -> list[str]:
 def split(documents: Sequence[str], share: float) -> tuple[list[str], list[str]]:
     """Documents to train on and about `share` of them to test on, at least one.
 
-    Which are held out depends on their words alone: a text that occurs twice is on one side with all its copies.
+    A document's words alone decide its side, so all copies of a text are on one side, whatever their order.
 
     >>> train, test = split(["one", "two", "three", "one", "four"], 0.5)
     >>> len(train) + len(test), set(train) & set(test)
@@ -60,13 +60,13 @@ def split(documents: Sequence[str], share: float) -> tuple[list[str], list[str]]
 
 
 def without(documents: Sequence[str], held: Sequence[str]) -> list[str]:
-    """The documents that are not among those held out."""
+    """The documents that differ from all those held out; white space around a document does not count."""
     known = {_digest(text) for text in held}
     return [text for text in documents if _digest(text) not in known]
 
 
 def digest(documents: Iterable[str]) -> str:
-    """Of all of them, in their order."""
+    """One digest of all documents, in their order."""
     return hashlib.sha256(b"".join(map(_digest, documents))).hexdigest()
 
 
@@ -76,10 +76,10 @@ def _digest(text: str) -> bytes:
 
 def _files(path: Path) -> list[Path]:
     if path.is_dir():
-        found = sorted(file for file in path.iterdir() if file.suffix in READERS)
-        if not found:
+        files = sorted(file for file in path.iterdir() if file.suffix in READERS)
+        if not files:
             raise Error(f"{path}: a folder of text must hold files of {', '.join(READERS)}, and there are none in it.")
-        return found
+        return files
     if not path.exists():
         raise Error(f"{path}: no such file or folder. Give the text as a path of {', '.join(READERS)}, or a folder.")
     if path.suffix not in READERS:
@@ -99,10 +99,10 @@ def _lines(path: Path) -> Iterable[str]:
 
 
 def _list(path: Path) -> Iterable[str]:
-    found = _json(path.read_text(encoding="utf-8"), str(path))
-    if not isinstance(found, list):
-        raise Error(f"{path}: must be a list of documents, got {type(found).__name__}. Put it into [ ].")
-    return [_document(one, f"{path}, document {n}") for n, one in enumerate(found)]
+    items = _json(path.read_text(encoding="utf-8"), str(path))
+    if not isinstance(items, list):
+        raise Error(f"{path}: must be a list of documents, got {type(items).__name__}. Put it into [ ].")
+    return [_document(item, f"{path}, document {n}") for n, item in enumerate(items)]
 
 
 def _parquet(path: Path) -> Iterable[str]:
@@ -125,10 +125,10 @@ def _json(text: str, where: str) -> Any:
         raise Error(f"{where}: not JSON ({error}). Repair it or leave it out.") from error
 
 
-def _document(found: Any, where: str) -> str:
-    text = found.get("text") if isinstance(found, dict) else found
+def _document(item: Any, where: str) -> str:
+    text = item.get("text") if isinstance(item, dict) else item
     if not isinstance(text, str):
-        got = sorted(found) if isinstance(found, dict) else type(found).__name__
+        got = sorted(item) if isinstance(item, dict) else type(item).__name__
         raise Error(f'{where}: a document is a string or has a field "text" that is one, got {got}.')
     return text
 
