@@ -16,10 +16,11 @@ from rich.table import Table
 from torch import Tensor, nn
 
 from lengthwise import lab, tasks
-from lengthwise.lab.evaluation import evaluate
-from lengthwise.lab.member import Member
-from lengthwise.lab.scoring import logits, loss
-from lengthwise.lab.training import keep_freed_memory, train
+from lengthwise.evaluate import score_strings
+from lengthwise.train import TrainState
+from lengthwise.train.scoring import logits, loss
+from lengthwise.train import Trainer
+from lengthwise.train.trainer import keep_freed_memory
 from lengthwise.mixers import block_lrnn
 from lengthwise.models import LengthwiseForCausalLM, build, presets
 from lengthwise.models.cache import LengthwiseCache
@@ -105,7 +106,7 @@ def race() -> Table:
     for experiment in lab.plan(SUM, ["block-lrnn"], seeds=SEEDS, test_lengths=[500], settings=RACE):
         member = Member(experiment, torch.device("cpu"))
         times.append(seconds(partial(train, [member], [None])))
-        right = evaluate(member.classifier, member.task, (500, 10_000), STRINGS, 0, device=member.device).correct
+        right = score_strings(member.classifier, member.task, (500, 10_000), STRINGS, 0, device=member.device).correct
         share = [f"{100 * n / STRINGS:.1f}" for n in right.values()]
         found.add_row(str(experiment.seed), f"{times[-1]:.1f}", *share, "")
     found.add_row("median", f"{median(times):.1f}", "", "", "60")

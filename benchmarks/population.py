@@ -12,8 +12,8 @@ import torch
 from rich.table import Table
 
 from lengthwise import lab
-from lengthwise.lab.member import Member
-from lengthwise.lab.training import train
+from lengthwise.train import TrainState
+from lengthwise.train import Trainer
 
 STEPS, REPEATS = 10, 3
 

@@ -155,15 +155,15 @@ def parity() -> Table:
         found.add_column(column)
     times = []
     for experiment in lab.plan("parity", ["regular-gpt"], seeds=SEEDS, test_lengths="41:500", settings=PARITY):
-        from lengthwise.lab.evaluation import evaluate
-        from lengthwise.lab.member import Member
-        from lengthwise.lab.training import train
+        from lengthwise.evaluate import score_strings
+        from lengthwise.train import TrainState
+        from lengthwise.train import Trainer
 
         member = Member(experiment, torch.device("cpu"))
         times.append(seconds(partial(train, [member], [None])))
         lengths = tuple(n for n in experiment.evaluation.lengths if n > 40)
         samples = experiment.evaluation.samples
-        right = evaluate(member.classifier, member.task, lengths, samples, 0, device=member.device).correct
+        right = score_strings(member.classifier, member.task, lengths, samples, 0, device=member.device).correct
         found.add_row(str(experiment.seed), f"{times[-1]:.1f}", f"{100 * min(right.values()) / samples:.1f}", "")
     found.add_row("median", f"{median(times):.1f}", "", "15")
     return found

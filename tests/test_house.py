@@ -23,6 +23,8 @@ ROOMS = [
     "convert",
     "tasks",
     "text",
+    "train",
+    "evaluate",
     "lab",
     "insight",
     "proof",
@@ -30,7 +32,7 @@ ROOMS = [
     "recipes",
     "cli",
 ]
-FOUNDATION = {"errors", "seeds"}
+FOUNDATION = {"errors", "seeds", "files"}
 MODULES = sorted(SOURCE.rglob("*.py"))
 DOCUMENTS = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")})
 

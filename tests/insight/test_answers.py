@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from lengthwise import insight, models
 from lengthwise.errors import Error
 from lengthwise.insight.answers import Score, answered, answers, counted, together
-from lengthwise.lab.evaluation import count_right
+from lengthwise.train.counting import count_right
 from lengthwise.tasks.base import Batch
 from lengthwise.tasks.boxes import Boxes
 

@@ -6,7 +6,7 @@ import pytest
 
 from lengthwise.errors import Error
 from lengthwise.lab import Training
-from lengthwise.lab.curriculum import WINDOW, Growing, curriculum
+from lengthwise.train.curriculum import Growing, WINDOW, make_curriculum
 
 
 @pytest.mark.parametrize("lengths", [list(range(1, 32)), [16, 24, 40, 128], [5]])

@@ -9,12 +9,12 @@ import torch.nn.functional as F
 from lengthwise import Error, lab, report, tasks
 from lengthwise.cli import main
 from lengthwise.lab import Interrupted, plan
-from lengthwise.lab.evaluation import count_right
-from lengthwise.lab.member import Member
-from lengthwise.lab.population import losses
+from lengthwise.train.counting import count_right
+from lengthwise.train import TrainState
+from lengthwise.train.strategies import losses
 from lengthwise.lab.run import Job, run_group
-from lengthwise.lab.scoring import loss, right
-from lengthwise.lab.training import Stop
+from lengthwise.train.scoring import loss, right
+from lengthwise.train import Stop
 
 CPU = torch.device("cpu")
 SMALL = {"task.blocks": 3, "task.size": 3, "training.lengths": [6, 9], "training.batch": 16, "training.lr": 1e-2}

@@ -5,8 +5,9 @@ import torch
 
 from lengthwise import tasks
 from lengthwise.lab import evaluation
-from lengthwise.lab.evaluation import TOKENS, batch_size, count_right, evaluate
-from lengthwise.lab.scoring import loss, right
+from lengthwise.evaluate import score_strings
+from lengthwise.train.counting import TOKENS, batch_size, count_right
+from lengthwise.train.scoring import loss, right
 from lengthwise.tasks.base import Batch
 
 CPU = torch.device("cpu")
@@ -33,7 +34,7 @@ def test_evaluate_counts_per_length():
     task = tasks.get("parity")
     oracle = Oracle(task, wrong=[9])
     known, heard = evaluation.Tested({"4": 17}, {"4": 2}), []
-    found = evaluate(
+    found = score_strings(
         oracle, task, (4, 9, 30), 100, 0, device=CPU, known=known, after=lambda of: heard.append(dict(of.correct))
     )
     assert found == ({"4": 17, "9": 0, "30": 100}, {"4": 2})

@@ -7,10 +7,10 @@ import torch
 
 from lengthwise import lab, tasks
 from lengthwise.lab import Interrupted
-from lengthwise.lab.member import Member
+from lengthwise.train import TrainState
 from lengthwise.lab.records import RunDirectory
 from lengthwise.lab.run import Job, run_group
-from lengthwise.lab.training import Stop, train
+from lengthwise.train import Stop, Trainer
 
 CPU = torch.device("cpu")
 

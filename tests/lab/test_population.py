@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from lengthwise.lab import plan
-from lengthwise.lab.member import Member
-from lengthwise.lab.population import losses, stacks
+from lengthwise.train import TrainState
+from lengthwise.train.strategies import losses, stacks
 from lengthwise.lab.run import Job, groups, run_group
-from lengthwise.lab.training import train
+from lengthwise.train import Trainer
 
 CPU = torch.device("cpu")
 

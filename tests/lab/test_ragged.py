@@ -8,11 +8,11 @@ import torch.nn.functional as F
 
 from lengthwise import lab, tasks
 from lengthwise.lab import plan
-from lengthwise.lab.evaluation import count_right
-from lengthwise.lab.member import Member
-from lengthwise.lab.population import losses
-from lengthwise.lab.scoring import loss, right
-from lengthwise.lab.training import train
+from lengthwise.train.counting import count_right
+from lengthwise.train import TrainState
+from lengthwise.train.strategies import losses
+from lengthwise.train.scoring import loss, right
+from lengthwise.train import Trainer
 from lengthwise.tasks import Task, registry
 
 CPU = torch.device("cpu")

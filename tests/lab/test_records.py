@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from lengthwise.errors import Error, RecordError
-from lengthwise.lab.experiment import Evaluation, Experiment, ModelSpec, TaskSpec, Training
-from lengthwise.lab.files import write_atomically
+from lengthwise.lab.experiment import Evaluation, Experiment, ModelSpec, TaskSpec
+from lengthwise.train.settings import Training
+from lengthwise.files import write_atomically
 from lengthwise.lab.records import RunDirectory, load, read_run
 
 EXPERIMENT = Experiment(TaskSpec("parity"), ModelSpec("lstm"), Training(), Evaluation((50,)))

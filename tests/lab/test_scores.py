@@ -8,11 +8,12 @@ import torch.nn.functional as F
 
 from lengthwise import tasks
 from lengthwise.errors import NonFiniteError
-from lengthwise.lab.curriculum import WINDOW, Growing
-from lengthwise.lab.evaluation import count_right, evaluate
-from lengthwise.lab.member import Member
-from lengthwise.lab.scoring import loss, right
-from lengthwise.lab.training import validate
+from lengthwise.train.curriculum import Growing, WINDOW
+from lengthwise.evaluate import score_strings
+from lengthwise.train.counting import count_right
+from lengthwise.train import TrainState
+from lengthwise.train.scoring import loss, right
+from lengthwise.train import StringObjective
 from lengthwise.tasks.base import Batch
 
 CPU = torch.device("cpu")
@@ -86,9 +87,9 @@ def test_a_test_says_at_which_lengths():
     other = task.test_set(21, 6)
     model = Says(batch.tokens, found)
     model.found |= Says(other.tokens, F.one_hot(task.answer(other.tokens), 2).float()).found
-    tested = evaluate(model, task, (20, 21), 6, 0, device=CPU)
+    tested = score_strings(model, task, (20, 21), 6, 0, device=CPU)
     assert tested == ({"20": 5, "21": 6}, {"20": 1})
-    assert evaluate(model, task, (20, 21), 6, 0, device=CPU, known=tested) == tested
+    assert score_strings(model, task, (20, 21), 6, 0, device=CPU, known=tested) == tested
 
 
 class Refuses(Says):
@@ -173,7 +174,7 @@ def test_processes_share_the_memory(monkeypatch, quick, toy, share):
     seen = shapes_seen(lambda: validate(member, share))
     assert set(seen) == {(8 // share, 64)}
     asked = {"device": CPU, "share": share}
-    seen = shapes_seen(lambda: evaluate(member.classifier, member.task, (64,), 16, 0, **asked))
+    seen = shapes_seen(lambda: score_strings(member.classifier, member.task, (64,), 16, 0, **asked))
     assert set(seen) == {(8 // share, 64)}
 
 
@@ -182,7 +183,7 @@ def test_a_model_is_judged_as_it_answers_not_as_it_trains(quick, toy):
     member.classifier.train()
     assert validate(member, 1)[0] == 1.0
     assert member.classifier.training
-    assert evaluate(member.classifier, member.task, (9, 30), 12, 0, device=CPU) == ({"9": 12, "30": 12}, {})
+    assert score_strings(member.classifier, member.task, (9, 30), 12, 0, device=CPU) == ({"9": 12, "30": 12}, {})
 
 
 def test_validation_spreads_over_the_training_lengths(quick):

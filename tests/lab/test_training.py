@@ -16,9 +16,10 @@ from lengthwise import lab
 from lengthwise.errors import RecordError
 from lengthwise.lab import Interrupted
 from lengthwise.lab.engines import _forkserver
-from lengthwise.lab.member import Member
+from lengthwise.train import TrainState
 from lengthwise.lab.run import Job, run_group
-from lengthwise.lab.training import Stop, looks, train
+from lengthwise.train import Stop, Trainer
+from lengthwise.train.trainer import loss_is_read
 
 CPU = torch.device("cpu")
 
@@ -302,7 +303,7 @@ def test_freed_memory_is_kept():
     """In a process of its own, for what else runs in this one may have had the same effect."""
     script = """
 import resource, torch
-from lengthwise.lab.training import keep_freed_memory
+from lengthwise.train.trainer import keep_freed_memory
 from lengthwise.models import build
 torch.set_num_threads(1)
 torch.manual_seed(0)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lengthwise import automata, proof, tasks
 from lengthwise.automata import Semiautomaton
 from lengthwise.errors import Error, ShapeError
-from lengthwise.lab.evaluation import count_right
+from lengthwise.train.counting import count_right
 from lengthwise.models import LengthwiseForCausalLM
 from lengthwise.models.cache import LengthwiseCache
 from lengthwise.proof import construction

@@ -30,10 +30,10 @@ from torch import Tensor
 
 from ..automata import Semiautomaton
 from ..errors import Error
-from ..lab.evaluation import memory_free
 from ..models import LengthwiseForCausalLM, presets
 from ..models.token_classifier import PresetClassifier
 from ..tasks import Task, get
+from ..train.counting import memory_free
 from .labels import CONFIDENCE, Labels, label_table
 from .lemma import lemma_1
 from .margin import EPS, LARGEST

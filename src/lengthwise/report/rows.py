@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..lab.records import naming, write_atomically
+from ..files import naming, write_atomically
 from ..lab.statistics import overflowed, wilson
 from .groups import sections
 
