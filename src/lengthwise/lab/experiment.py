@@ -116,6 +116,11 @@ class Experiment:
             raise Error(f"{self.data.name} is text; this needs an experiment on a task.")
         return self.data
 
+    @property
+    def on_text(self) -> bool:
+        """Whether perplexity is measured, and not strings that are right."""
+        return isinstance(self.data, TextSpec)
+
     def to_json(self) -> dict[str, Any]:
         """What is not at its default; with `SCHEMA`, all there is to say."""
         return self._json(local=True)

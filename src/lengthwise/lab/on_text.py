@@ -101,9 +101,7 @@ class OnText:
         self.device, self.checkpoint = device, pretrained.find(model.folder)
         if self.checkpoint.digest != model.source:
             raise Error(f"{model.folder}: its files changed since the experiment was planned. Plan it again.")
-        self.text = _packed(
-            self.checkpoint, spec.files, spec.test_files, spec.held_out, spec.block, spec.test_blocks
-        )
+        self.text = _packed(self.checkpoint, spec.files, spec.test_files, spec.held_out, spec.block, spec.test_blocks)
         if self.text.digests != spec.digests:
             raise Error(f"{', '.join(spec.files)}: the text changed since the experiment was planned. Plan it again.")
         self.data = TextBlocks(self.text, experiment.training)

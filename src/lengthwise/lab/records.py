@@ -15,6 +15,9 @@ from ..files import Tensors, read_json, read_tensors
 from ..train.directory import Directory, read_result
 from .experiment import Experiment
 
+FORMAT = 1
+"""What the fields of result.json mean."""
+
 
 class RunDirectory(Directory):
     """The directory of one experiment under `root`."""
@@ -61,6 +64,11 @@ def read_run(path: Path) -> Run:
     """A finished run, every file checked against its digest."""
     path = Path(path)
     content = read_result(path)
+    if content.get("format") != FORMAT:
+        raise RecordError(
+            f"{path / 'result.json'}: written in format {content.get('format')}, and this Lengthwise reads {FORMAT}. "
+            f"Delete {path} to run it again."
+        )
     metrics = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
     return Run(path, read_config(path), content, metrics)
 

@@ -24,7 +24,7 @@ from .code_version import code_version
 from .experiment import Experiment, TextSpec
 from .on_strings import OnStrings
 from .on_text import OnText
-from .records import Run, RunDirectory, read_run
+from .records import FORMAT, Run, RunDirectory, read_run
 
 SAVE_SCORES_EVERY = 20.0
 """Seconds between checkpoints during evaluation."""
@@ -190,7 +190,7 @@ def _finish(kind: Kind, experiment: Experiment, state: TrainState, strategy: Sin
     with untouched_random(strategy.device):
         weights, said = kind.test_after(experiment, state, job.hear or (lambda progress: None), keep)
     result = {
-        "format": 1,
+        "format": FORMAT,
         "hash": experiment.hash,
         "steps": state.step,
         "stopped": "steps" if state.step >= state.training.steps else "patience",
