@@ -150,6 +150,14 @@ def kind_of(experiment: Experiment, device: torch.device, share: int = 1) -> Kin
     return (OnText if isinstance(experiment.data, TextSpec) else OnStrings)(experiment, device, share)
 
 
+def make_trainer(experiments: Sequence[Experiment], device: torch.device | str = "cpu") -> Trainer:
+    """The trainer of one experiment, or of several that can be stacked, at their first step; it keeps no records."""
+    device = torch.device(device)
+    kind = kind_of(experiments[0], device)
+    states = [kind.state(experiment) for experiment in experiments]
+    return Trainer(states, kind.data, kind.objective, Single(device) if len(states) == 1 else Stacked(device))
+
+
 def _run(directories: list[RunDirectory], job: Job) -> None:
     device = torch.device(job.device)
     kind = kind_of(directories[0].experiment, device, job.share)

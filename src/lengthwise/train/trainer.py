@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -100,7 +101,7 @@ class Trainer:
         first = states[0]
         # Not the number of tokens, which a length need not fix.
         length = first.curriculum.length(first.step)
-        batches = [self.data.batch(state.seed, state.step, state.curriculum.length(state.step)) for state in states]
+        batches = self.batches(states)
         torch.manual_seed(derive("noise", first.seed, first.step))
         measured = self.strategy.backward(states, batches, self.objective)
         norms = torch.stack([self.strategy.clip(state) for state in states])
@@ -117,6 +118,10 @@ class Trainer:
                 state.directory.log({"kind": "train", "step": state.step, "loss": loss, "length": length})
             if self.hear:
                 self.hear(Progress(state.name, state.step, state.training.steps, loss))
+
+    def batches(self, states: Sequence[TrainState]) -> list[Any]:
+        """The batches of their next step, on the CPU."""
+        return [self.data.batch(state.seed, state.step, state.curriculum.length(state.step)) for state in states]
 
     def save(self, state: TrainState) -> bool:
         """Replace the checkpoint, but never a good one by one with NaN in it; whether that was done."""
