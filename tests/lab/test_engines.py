@@ -31,8 +31,8 @@ class Listener:
     def begin(self, experiment):
         self.heard.append(("begin", experiment.hash))
 
-    def advance(self, experiment, step, steps, loss, phase):
-        self.heard.append(("advance", experiment.hash))
+    def advance(self, progress):
+        self.heard.append(("advance", progress.what))
         if self.then:
             self.then()
 

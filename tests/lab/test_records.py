@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from lengthwise.errors import Error, RecordError
-from lengthwise.lab.experiment import Evaluation, Experiment, ModelSpec, TaskSpec, Training
-from lengthwise.lab.files import write_atomically
+from lengthwise.files import write_atomically
+from lengthwise.lab.experiment import Evaluation, Experiment, ModelSpec, TaskSpec
 from lengthwise.lab.records import RunDirectory, load, read_run
+from lengthwise.train.settings import Training
 
 EXPERIMENT = Experiment(TaskSpec("parity"), ModelSpec("lstm"), Training(), Evaluation((50,)))
 
@@ -181,8 +182,8 @@ def test_what_this_version_cannot_read_is_one_clear_line(data, line):
 
 def test_the_hash_is_computed_once(monkeypatch):
     calls = []
-    computed = Experiment.to_json
-    monkeypatch.setattr(Experiment, "to_json", lambda self: calls.append(self) or computed(self))
+    computed = Experiment._json
+    monkeypatch.setattr(Experiment, "_json", lambda self, local: calls.append(self) or computed(self, local))
     experiment = Experiment(TaskSpec("parity"), ModelSpec("lstm"), Training(), Evaluation((50,)))
     assert experiment.hash == experiment.hash
     assert experiment.directory.endswith(experiment.hash)

@@ -16,6 +16,7 @@ from .html_page import write_html as html
 from .insight_panels import clusters_panel as clusters
 from .insight_panels import receptive_field_panel as receptive_field
 from .panel import Panel
+from .perplexities import perplexities
 from .table_panels import heat_map, text_table
 from .terminal_table import table
 
@@ -28,6 +29,7 @@ __all__ = [
     "heat_map",
     "html",
     "line_chart",
+    "perplexities",
     "receptive_field",
     "scatter_plot",
     "table",
