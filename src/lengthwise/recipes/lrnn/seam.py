@@ -16,10 +16,10 @@ from torch import nn
 from ... import tasks
 from ...lab import Experiment, Run, load_model, plan
 from ...lab.statistics import Summary, overflowed, summary
-from ...report.drawings import lines
-from ...report.panel import Panel
-from ...report.tabular import tabular
-from ...report.words import count, duration, overflow_of, overflows, percent
+from ...models.token_classifier import equal_tokens
+from ...report import Panel, line_chart, text_table
+from ...report.formatting import count, duration, percent
+from ...report.overflow import overflow_note, overflow_of_runs
 from ..base import Recipe, Scale
 from ..regulargpt.timing import in_turn
 
@@ -107,19 +107,22 @@ def cell(scale: Scale, task: str, label: str) -> list[Experiment]:
 Cells = Mapping[tuple[str, str], Sequence[Run]]
 
 
-def timed(taggers: Mapping[str, nn.Module], task: tasks.Task, length: int, repeats: int) -> dict[str, dict[str, float]]:
+def timed(
+    classifiers: Mapping[str, nn.Module], task: tasks.Task, length: int, repeats: int
+) -> dict[str, dict[str, float]]:
     """Median seconds a string by model, alone and in a batch, the models taken in turn; the last position's answer."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     text = task.test_set(length, BATCH).tokens.to(device)
 
     @torch.no_grad()
-    def ask(tagger: nn.Module, strings: int) -> None:
-        tagger(text[:strings], last=True)
+    def ask(classifier: nn.Module, strings: int) -> None:
+        with equal_tokens(classifier, reused=True):
+            classifier(text[:strings], last=True)
 
-    found: dict[str, dict[str, float]] = {label: {} for label in taggers}
-    ready = {label: tagger.to(device) for label, tagger in taggers.items()}
+    found: dict[str, dict[str, float]] = {label: {} for label in classifiers}
+    ready = {label: classifier.to(device) for label, classifier in classifiers.items()}
     for what, strings in (("alone", 1), ("batch", BATCH)):
-        calls = {label: partial(ask, tagger, strings) for label, tagger in ready.items()}
+        calls = {label: partial(ask, classifier, strings) for label, classifier in ready.items()}
         for label, seconds in in_turn(calls, repeats).items():
             found[label][what] = seconds / strings
     return found
@@ -130,8 +133,8 @@ def _table(scale: Scale, cells: Cells) -> Panel:
     lengths, n = LENGTHS[scale], TIMED[scale]
     for task in dict.fromkeys(task for task, _ in cells):
         mine = {label: cells[task, label] for label in MODELS if (task, label) in cells}
-        taggers = {label: load_model(runs[0]) for label, runs in mine.items()}
-        times = timed(taggers, tasks.get(task, **TASKS[task]), n, REPEATS[scale])
+        classifiers = {label: load_model(runs[0]) for label, runs in mine.items()}
+        times = timed(classifiers, tasks.get(task, **TASKS[task]), n, REPEATS[scale])
         for label, runs in mine.items():
             found = {length: summary(runs, [length]) for length in lengths}
             train = sum(run.result["seconds"]["train"] for run in runs) / len(runs)
@@ -164,8 +167,8 @@ def _table(scale: Scale, cells: Cells) -> Panel:
         f"{n:,} tokens, alone and in a batch of {BATCH}, the last answer only, on {device}; medians of "
         f"{REPEATS[scale]}, the models in turn."
     )
-    where = overflows({f"{task}, {label}": overflow_of(runs) for (task, label), runs in cells.items()})
-    return tabular("Accuracy, time and size", f"{caption} {where}".strip(), head, rows, data)
+    where = overflow_note({f"{task}, {label}": overflow_of_runs(runs) for (task, label), runs in cells.items()})
+    return text_table("Accuracy, time and size", f"{caption} {where}".strip(), head, rows, data)
 
 
 def _numbers(s: Summary) -> dict[str, float | None]:
@@ -182,7 +185,7 @@ def _drawn(task: str, cells: Cells) -> Panel:
         if runs := cells.get((task, label)):
             lengths = runs[0].experiment.evaluation.lengths
             series[label] = (lengths, [summary(runs, [n]).mean for n in lengths])
-    return lines(
+    return line_chart(
         f"{task}, trained on 1–40",
         "Mean over seeds at the last checkpoint.",
         "tokens",
