@@ -11,10 +11,10 @@ from .drawings import heat_map, lines, scatter
 from .insights import clusters, receptive_field
 from .page import write_html as html
 from .panel import Panel
-from .perplexities import perplexities
 from .record import as_data as data
 from .rows import write_csv as csv
 from .terminal import table
+from .text_runs import perplexities
 
 __all__ = [
     "Panel",
