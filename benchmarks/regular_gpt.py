@@ -48,11 +48,10 @@ def ratio(slow: Callable[[], object], fast: Callable[[], object], repeats: int =
 
 
 def model(shared: bool = True, **options) -> LengthwiseForCausalLM:
-    """`shared`: compute equal subtrees once, as it does by itself; bits have many."""
+    """`shared`: compute equal subtrees once, as the lab does; bits have many."""
     torch.manual_seed(0)
     net = LengthwiseForCausalLM(presets.regular_gpt(2, 2, **options))
-    if not shared:
-        net.depth.shares = False
+    net.reuse_equal_tokens(shared)
     return net
 
 

@@ -48,6 +48,7 @@ def asked_again(experiments, root):
 def counted(run, which):
     """The right strings of a stored model, counted by hand."""
     task, model = tasks.get("parity"), lab.load_model(run, which)
+    assert not model.reuses_equal_tokens
     found = {}
     for length in run.experiment.evaluation.lengths:
         batch = task.test_set(length, run.experiment.evaluation.samples)

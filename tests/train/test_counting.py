@@ -10,6 +10,7 @@ from lengthwise import tasks
 from lengthwise.errors import NonFiniteError
 from lengthwise.evaluate import score_strings
 from lengthwise.lab.job import make_trainer
+from lengthwise.models import LengthwiseForCausalLM
 from lengthwise.tasks.base import Batch
 from lengthwise.train.counting import count_right
 from lengthwise.train.curriculum import WINDOW, Growing
@@ -180,6 +181,24 @@ def test_processes_share_the_memory(monkeypatch, quick, toy, share):
     asked = {"device": CPU, "share": share}
     seen = shapes_seen(lambda: score_strings(trainer.states[0].model, trainer.data.task, (64,), 16, 0, **asked))
     assert set(seen) == {(8 // share, 64)}
+
+
+@pytest.mark.parametrize("model", ["regular-gpt", "block-lrnn"])
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+def test_equal_tokens_are_computed_once_unless_dropout_draws(quick, monkeypatch, model, dropout):
+    """In training and in every test."""
+    (experiment,) = quick(model, model_settings={"width": 16, "dropout": dropout}, steps=2, validate_every=1)
+    switched, forward = [], LengthwiseForCausalLM.forward
+
+    def noted(self, *args, **kwargs):
+        switched.append((self.training, self.reuses_equal_tokens))
+        return forward(self, *args, **kwargs)
+
+    monkeypatch.setattr(LengthwiseForCausalLM, "forward", noted)
+    trainer = make_trainer([experiment])
+    trainer.run()
+    score_strings(trainer.states[0].model, trainer.data.task, (9,), 4, 0, device=CPU)
+    assert set(switched) == {(True, not dropout), (False, True)}
 
 
 def test_a_model_is_judged_as_it_answers_not_as_it_trains(quick, toy):

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as RichProgress
 
 from ..lab.statistics import ranges, score
-from ..report.words import duration, percent, short
+from ..report.formatting import duration, percent, short_names
 from . import console
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ TRAINING = "train"
 
 def names(experiments: Sequence[Experiment]) -> dict[str, str]:
     """`lstm seed 0`: what each run is called in lines about it, by its hash."""
-    called = short(e.model.name for e in experiments)
+    called = short_names(e.model.name for e in experiments)
     return {e.hash: f"{called[e.model.name]} seed {e.seed}" for e in experiments}
 
 

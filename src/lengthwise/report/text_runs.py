@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .panel import Panel
-from .tabular import tabular
+from .table_panels import text_table
 
 if TYPE_CHECKING:
     from ..lab import Run
@@ -36,7 +36,7 @@ def perplexities(runs: Sequence[Run]) -> Panel:
         for row in data
     ]
     caption = "Of held-out text: the checkpoint as it was, and after its training."
-    return tabular("Perplexity", caption, ["", "text", "steps", "before", "after"], rows, data)
+    return text_table("Perplexity", caption, ["", "text", "steps", "before", "after"], rows, data)
 
 
 def _said(perplexity: float) -> str:

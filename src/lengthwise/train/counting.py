@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import NonFiniteError
+from ..models.token_classifier import equal_tokens
 from ..tasks.base import Batch, Task
 from .scoring import asked, logits, loss, narrow, right
 
@@ -25,7 +26,7 @@ class Counted(NamedTuple):
     """What became of a batch of strings of one length."""
 
     right: float
-    """Whole, unless a string can be right in part (judged "mean")."""
+    """Whole, unless a string can be right in part (scoring "mean")."""
     loss: float
     """The mean at the places the strings are judged by; NaN or infinite where logits are."""
     overflowed: int
@@ -57,7 +58,7 @@ def precision(name: str, device: torch.device) -> contextlib.AbstractContextMana
 
 def one_place(task: Task, batch: Batch) -> bool:
     """Whether the score needs the last position's logits alone."""
-    return task.judged == "last" and bool(batch.mask[:, -1].all())
+    return task.scoring == "last" and bool(batch.mask[:, -1].all())
 
 
 def _answers(classifier: nn.Module, task: Task, batch: Batch, last: bool) -> Tensor:
@@ -96,7 +97,7 @@ def count_right(
     while at < total:
         piece = Batch(*(a[at : at + size].to(device) for a in batch))
         try:
-            with precision(autocast, device):
+            with precision(autocast, device), equal_tokens(classifier, reused=True):
                 found = logits(classifier, piece, last) if strict else _answers(classifier, task, piece, last)
         except RuntimeError as error:
             # On the CPU running out is a RuntimeError like any other.

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ...lab import Run, Training, plan_text
-from ...report.drawings import lines
-from ...report.panel import Panel
-from ...report.tabular import tabular
+from ...report import Panel, line_chart, text_table
 from ..base import Recipe, Scale
 
 GAMMA = 0.9
@@ -125,7 +123,7 @@ def panels(checkpoint: str, setting: Setting, runs: Sequence[Run]) -> list[Panel
     rows = [[name, *(_said(number) for number in row.values())] for name, row in data.items()]
     result, model, text = standard.result, standard.experiment.model, standard.experiment.data
     counts = " and ".join(f"{result['documents'][side]:,} to {side} on" for side in ("train", "test"))
-    table = tabular(
+    table = text_table(
         "Perplexity on held-out text",
         f"Of the checkpoint {checkpoint} ({result['parameters']:,} parameters, digest {str(model.source)[:12]}), "
         f"on {result['test_tokens']:,} tokens of documents held out whole: {counts}. Training read its text "
@@ -136,7 +134,7 @@ def panels(checkpoint: str, setting: Setting, runs: Sequence[Run]) -> list[Panel
         rows,
         {"rows": data, "checkpoint": model.source, "text": getattr(text, "digests", {})},
     )
-    curves = lines(
+    curves = line_chart(
         "Loss on the training text",
         "Chain attention starts from weights that were learned without it.",
         "step",
@@ -162,7 +160,7 @@ def _differences(setting: Setting) -> list[Panel]:
     if not rows:
         return []
     return [
-        tabular(
+        text_table(
             "What is not as published",
             "The paper leaves open the block (512 tokens fit its count of epochs), what becomes of the rate after the "
             "warm-up (here: it stays) and clipping (here: at norm 1). It says that dropout was tried; here is none, "

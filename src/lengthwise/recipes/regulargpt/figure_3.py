@@ -11,9 +11,8 @@ from ...insight import Clusters
 from ...lab import Run, load_model
 from ...lab.statistics import score
 from ...models import TokenClassifier
-from ...report.panel import Panel
-from ...report.tabular import tabular
-from ...report.words import percent
+from ...report import Panel, text_table
+from ...report.formatting import percent
 from ..base import Recipe, Scale
 from .table_1 import cell
 
@@ -47,7 +46,7 @@ def figure_3(scale: Scale) -> Recipe:
 def looked_at(run: Run, length: int) -> Clusters:
     """The clusters of one run's outputs on the task's first test string of this length."""
     task = tasks.get(run.experiment.task.name, **run.experiment.task.params)
-    return insight.clusters(cast(TokenClassifier, load_model(run)), insight.strings(task, length), task=task)
+    return insight.find_clusters(cast(TokenClassifier, load_model(run)), insight.probe_strings(task, length), task=task)
 
 
 def _drawn(task: str, found: Clusters, run: Run) -> Panel:
@@ -88,7 +87,7 @@ def _table(seen: dict[str, list[Clusters]], found: dict[str, list[Run]]) -> Pane
             }
         )
     as_expected = sum(row["clusters"] == row["expected"] for row in data)
-    return tabular(
+    return text_table(
         "Every seed",
         f"{as_expected} of {len(data)} runs have as many clusters as expected. Apart: the distance between the closest "
         "two centres over the radius of the widest cluster. Agree: the share of the outputs whose true transition is "

@@ -10,9 +10,8 @@ from ... import insight, report, tasks
 from ...insight import ReceptiveField
 from ...lab import Run, load_model
 from ...models import TokenClassifier
+from ...report import Panel, text_table
 from ...report.comparison import best_rate
-from ...report.panel import Panel
-from ...report.tabular import tabular
 from ..base import Recipe, Scale
 from .table_1 import cell
 
@@ -51,8 +50,8 @@ def figure_4(scale: Scale) -> Recipe:
 def looked_at(run: Run, length: int, count: int) -> ReceptiveField:
     """The receptive field of one run, averaged over the first test strings of its task."""
     task = tasks.get(run.experiment.task.name, **run.experiment.task.params)
-    return insight.receptive_field(
-        cast(TokenClassifier, load_model(run)), insight.strings(task, length, count), task=task.name
+    return insight.measure_receptive_field(
+        cast(TokenClassifier, load_model(run)), insight.probe_strings(task, length, count), task=task.name
     )
 
 
@@ -76,7 +75,7 @@ def _table(found: dict[str, dict[str, list[ReceptiveField]]]) -> Panel:
         }
         for task, models in found.items()
     }
-    return tabular(
+    return text_table(
         "Every seed",
         "Off the straight line: the greatest distance, in percentage points, between the curve and the line on which "
         "all tokens matter alike. Newest tokens: how many of them hold 90% of the gradient. A number for each seed.",
