@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from lengthwise import lab, tasks
 from lengthwise.evaluate import score_strings
-from lengthwise.lab.run import make_trainer
+from lengthwise.lab.job import make_trainer
 from lengthwise.mixers import block_lrnn
 from lengthwise.models import LengthwiseForCausalLM, TokenClassifier, build, presets
 from lengthwise.models.cache import LengthwiseCache

@@ -12,7 +12,7 @@ import torch
 from rich.table import Table
 
 from lengthwise import lab
-from lengthwise.lab.run import make_trainer
+from lengthwise.lab.job import make_trainer
 from lengthwise.train import Trainer
 
 STEPS, REPEATS = 10, 3

@@ -155,7 +155,7 @@ def parity() -> Table:
     times = []
     for experiment in lab.plan("parity", ["regular-gpt"], seeds=SEEDS, test_lengths="41:500", settings=PARITY):
         from lengthwise.evaluate import score_strings
-        from lengthwise.lab.run import make_trainer
+        from lengthwise.lab.job import make_trainer
 
         trainer = make_trainer([experiment])
         times.append(seconds(trainer.run))

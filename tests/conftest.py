@@ -2,7 +2,7 @@
 machine threads wait for one another. Results are bit for bit the same only between processes of as many threads.
 
 LENGTHWISE_TEST_THREADS=2 asks for another number, to see that no test depends on it. No example of a property has a
-deadline, which a busy machine would miss.
+deadline, which a busy machine would miss. `quick` makes a short experiment, to be varied by keywords.
 """
 
 import os

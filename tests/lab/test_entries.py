@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from lengthwise import Error, lab, report, tasks
 from lengthwise.cli import main
 from lengthwise.lab import plan
-from lengthwise.lab.run import Job, make_trainer, run_group
+from lengthwise.lab.job import Job, make_trainer, run_group
 from lengthwise.train import Interrupted, Single, Stop
 from lengthwise.train.counting import count_right
 from lengthwise.train.scoring import loss, right

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from lengthwise import lab, tasks
+from lengthwise.lab.job import Job, make_trainer, run_group
 from lengthwise.lab.records import RunDirectory
-from lengthwise.lab.run import Job, make_trainer, run_group
 from lengthwise.train import Interrupted, Stop
 
 

@@ -190,7 +190,7 @@ def test_a_run_on_text_is_reported_beside_others(folder, text, tmp_path, capsys)
     assert "pretrained-chain seed 0" in said
     assert f"{last:.4g}" in said
     assert main(["report", str(tmp_path / "runs"), "--json", "--html", str(tmp_path / "page.html")]) == 0
-    assert json.loads(capsys.readouterr().out)["panels"][0]["data"][1]["last"] == last
+    assert json.loads(capsys.readouterr().out)["panels"][0]["data"][0]["last"] == last
     assert "pretrained-chain seed 0" in (tmp_path / "page.html").read_text()
 
 
@@ -272,7 +272,8 @@ def test_an_edited_result_is_noticed(folder, text, tmp_path, capsys):
         (["checkpoint=a", "text=b", "steps=some"], "steps is a whole number, got 'some'"),
         (["checkpoint=a", "checkpoint=c", "text=b"], "checkpoint is one value, got a and c"),
         (["checkpoint=a", "text=b", "lr=-1"], "lr must be above 0"),
-        (["checkpoint=a", "text=b", "precision=fp8"], "precision is fp32 or bf16"),
+        (["checkpoint=a", "text=b", "precision=fp8"], "precision is one of fp32, bf16"),
+        (["checkpoint=a", "text=b", "precision=fp64"], "precision of text is one of fp32, bf16"),
         (["checkpoint"], "is NAME=VALUE, got 'checkpoint'"),
     ],
 )

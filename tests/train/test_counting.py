@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from lengthwise import tasks
 from lengthwise.errors import NonFiniteError
 from lengthwise.evaluate import score_strings
-from lengthwise.lab.run import make_trainer
+from lengthwise.lab.job import make_trainer
 from lengthwise.models import LengthwiseForCausalLM
 from lengthwise.tasks.base import Batch
 from lengthwise.train.counting import count_right

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 
 from lengthwise import lab, tasks
 from lengthwise.lab import plan
-from lengthwise.lab.run import make_trainer
+from lengthwise.lab.job import make_trainer
 from lengthwise.tasks import Task, registry
 from lengthwise.train import Single
 from lengthwise.train.counting import count_right

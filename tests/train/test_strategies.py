@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from lengthwise.lab import plan
-from lengthwise.lab.run import Job, groups, make_trainer, run_group
+from lengthwise.lab.job import Job, groups, make_trainer, run_group
 from lengthwise.train import Stacked
 
 CPU = torch.device("cpu")

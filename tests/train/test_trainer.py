@@ -16,7 +16,7 @@ import torch
 from lengthwise import lab
 from lengthwise.errors import RecordError
 from lengthwise.lab.engines import _forkserver
-from lengthwise.lab.run import Job, make_trainer, run_group
+from lengthwise.lab.job import Job, make_trainer, run_group
 from lengthwise.train import Interrupted, Single, Stop
 from lengthwise.train.settings import Optimizer
 from lengthwise.train.state import learning_rate
@@ -89,7 +89,7 @@ def test_stopped_and_started_again_is_the_same(tmp_path, quick, toy, model, curr
 
 WORKER = """
 from pathlib import Path
-from lengthwise.lab.run import Job, run_group
+from lengthwise.lab.job import Job, run_group
 def hear(progress): pipe.send(progress.step)
 outcome = run_group([experiment], Job(Path(root), hear=hear))[0]
 assert outcome.run, outcome.error

@@ -28,13 +28,13 @@ def report_runs(
     on_text = [run for run in loaded if run.experiment.on_text]
     panels = [report.perplexities(on_text)] if on_text else []
     page = report.html(on_strings, page_path(html), panels=panels) if html else None
-    table = report.csv(on_strings, csv) if csv else None
+    rows = report.csv(on_strings, csv) if csv else None
     if as_json:
-        written = {"page": str(page) if page else None, "csv": str(table) if table else None}
+        written = {"page": str(page) if page else None, "csv": str(rows) if rows else None}
         console.emit({**report.data(on_strings, panels), **written})
         return
     if on_strings:
         console.out().print(report.table(on_strings))
     print_panels(panels)
-    for path in filter(None, (page, table)):
+    for path in filter(None, (page, rows)):
         console.out().print(f"Wrote {path}", markup=False)

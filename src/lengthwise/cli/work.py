@@ -68,14 +68,14 @@ def carry_out(
                 made = panels(runs)
         if not as_json:
             print_panels(made)
-        if runs or made:
+        if on_strings or made:
             where = page_path(html) if html else out / "index.html"
             page = report.html(on_strings, where, title=title, description=description, panels=made)
     finally:
         # Whatever becomes of panels and page, what was computed and what failed is told.
         if as_json:
             failures = [{"run": called[o.experiment.hash], "error": o.error, "log": str(o.log)} for o in failed]
-            data = report.data(on_strings, made) if runs or made else {"tasks": [], "panels": []}
+            data = report.data(on_strings, made) if on_strings or made else {"tasks": [], "panels": []}
             console.emit({**data, "failures": failures, "page": str(page) if page else None})
         _warn(on_strings, watching.name)
         _tell_other_code([run for run in runs if watching.was_finished(run.experiment)], watching.name)
@@ -113,7 +113,7 @@ def _warn(runs: Sequence[Run], name: Callable[[Experiment], str]) -> None:
 
 def _tell_other_code(runs: Sequence[Run], name: Callable[[Experiment], str]) -> None:
     """One line about the runs that were found finished and that other code had made."""
-    from ..lab.code_version import made_by_other_code
+    from ..lab.provenance import made_by_other_code
 
     other = [run for run in runs if made_by_other_code(run.result.get("code"))]
     if other:

@@ -15,9 +15,9 @@ from ..errors import Error
 from ..train import Interrupted, Progress, Training
 from .engines import Engine, InProcess, Processes
 from .experiment import Evaluation, Experiment, ModelSpec, TaskSpec, TextSpec
+from .job import Job, Outcome, groups
 from .on_text import plan_text
 from .records import Run, load
-from .run import Job, Outcome, groups
 from .settings import Settings, lengths, plan
 
 __all__ = [

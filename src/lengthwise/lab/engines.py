@@ -20,8 +20,8 @@ from typing import Any, Protocol
 
 from ..train import Interrupted, Progress, Stop
 from .experiment import Experiment
+from .job import Job, Outcome, failure, run_group
 from .records import RunDirectory, read_run
-from .run import Job, Outcome, failure, run_group
 
 Groups = Sequence[Sequence[Experiment]]
 

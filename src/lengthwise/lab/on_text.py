@@ -44,6 +44,9 @@ def plan_text(
 
     Text, tokenizer and conversions are tried here, so that a wrong one is refused before anything runs.
     """
+    training = training or Training()
+    if training.precision == "fp64":
+        raise Error("training.precision of text is one of fp32, bf16, got 'fp64'.")
     found = pretrained.find(checkpoint)
     files, test_files = tuple(map(str, text)), tuple(map(str, test))
     digests = _packed(found, files, test_files, held_out, block, test_blocks).digests
@@ -61,7 +64,7 @@ def plan_text(
                     found.digest,
                     folder=str(found.folder),
                 ),
-                training or Training(),
+                training,
                 Evaluation(lengths=(block,)),
                 seed,
                 Objective("next-token", tokens_at_once),

@@ -16,9 +16,9 @@ from .html_page import write_html as html
 from .insight_panels import clusters_panel as clusters
 from .insight_panels import receptive_field_panel as receptive_field
 from .panel import Panel
-from .perplexities import perplexities
 from .table_panels import heat_map, text_table
 from .terminal_table import table
+from .text_runs import perplexities
 
 __all__ = [
     "Panel",

@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..errors import NonFiniteError
+from ..models import TokenClassifier
 from ..tasks.base import Batch, Task
 from ..text import packing
 from .counting import count_right, one_place
@@ -31,6 +32,10 @@ can be mapped over a population.
 
 
 class Objective(Protocol):
+    def prepare(self, state: TrainState, stacked: bool) -> None:
+        """Set the model up for training, in which it is already."""
+        ...
+
     def parts(self, batch: Any) -> Sequence[Tensors]:
         """The batch in parts; a part is a tuple of tensors on the CPU."""
         ...
@@ -55,6 +60,11 @@ class StringObjective:
         self.task = task
         self.share = share
         """How many processes share the machine's memory."""
+
+    def prepare(self, state: TrainState, stacked: bool) -> None:
+        """Compute equal tokens once, where the model can."""
+        if isinstance(state.model, TokenClassifier) and state.model.reuse_refusal(stacked=stacked) is None:
+            state.model.reuse_equal_tokens(stacked=stacked)
 
     def parts(self, batch: Batch) -> Sequence[Tensors]:
         return (batch,)
@@ -106,6 +116,9 @@ class NextToken:
     def __init__(self, tokens_at_once: int = 4096):
         self.tokens_at_once = tokens_at_once
         """About how many tokens of a batch are read in one part."""
+
+    def prepare(self, state: TrainState, stacked: bool) -> None:
+        """A model from outside is trained as it is."""
 
     def parts(self, batch: Tensor) -> Sequence[Tensors]:
         return [(part,) for part in packing.parts(batch, self.tokens_at_once)]

@@ -15,7 +15,6 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from ..models import TokenClassifier
 from .counting import precision
 from .data import Data
 from .directory import SavedState
@@ -28,13 +27,6 @@ class Single:
 
     def __init__(self, device: torch.device | str = "cpu"):
         self.device = torch.device(device)
-
-    def prepare(self, states: Sequence[TrainState]) -> None:
-        """Put the models into training, and let them compute equal tokens once where they can."""
-        for state in states:
-            model, stacked = state.model.train(), len(states) > 1
-            if isinstance(model, TokenClassifier) and model.reuse_refusal(stacked=stacked) is None:
-                model.reuse_equal_tokens(stacked=stacked)
 
     def backward(self, states: Sequence[TrainState], batches: Sequence[Any], objective: Objective) -> Tensor:
         """(M, 2) the loss and the share right of every state; adds to the gradients of its parameters."""

@@ -77,7 +77,9 @@ class Trainer:
     def run(self) -> None:
         keep_freed_memory()
         begun = [state.step for state in self.states]
-        self.strategy.prepare(self.states)
+        for state in self.states:
+            state.model.train()
+            self.objective.prepare(state, stacked=len(self.states) > 1)
         with untouched_random(self.strategy.device):
             while (active := [state for state in self.states if not state.done]) and not self.stop.asked:
                 # Those resumed from an earlier checkpoint catch up first; then all go in step.

@@ -20,10 +20,10 @@ from ..errors import Error
 from ..files import Tensors
 from ..train import Data, Directory, Interrupted, Objective, Progress, Single, Stacked, Stop, Trainer, TrainState
 from ..train.state import untouched_random
-from .code_version import code_version
 from .experiment import Experiment, TextSpec
 from .on_strings import OnStrings
 from .on_text import OnText
+from .provenance import code_version
 from .records import FORMAT, Run, RunDirectory, read_run
 
 SAVE_SCORES_EVERY = 20.0
@@ -129,8 +129,11 @@ def failure(directory: RunDirectory, error: Exception) -> Outcome:
 class Kind(Protocol):
     """What the kind of an experiment's data decides."""
 
-    data: Data
-    objective: Objective
+    @property
+    def data(self) -> Data: ...
+
+    @property
+    def objective(self) -> Objective: ...
 
     def state(self, experiment: Experiment, directory: Directory | None = None) -> TrainState: ...
 

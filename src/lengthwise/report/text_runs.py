@@ -37,4 +37,3 @@ def perplexities(runs: Sequence[Run]) -> Panel:
     ]
     caption = "Of held-out text: the checkpoint as it was, and after its training."
     return text_table("Perplexity", caption, ["", "text", "steps", "before", "after"], rows, data)
-
