@@ -10,7 +10,6 @@ Shapes: B batch, T tokens, S tokens so far, D model width.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -20,26 +19,6 @@ from transformers.cache_utils import Cache
 from ..errors import Error, ShapeError
 from ..mixers import KeyValues, Layout
 from ..mixers.growing import Growing, GrowingKeyValues, GrowingLayout
-
-
-@dataclass
-class Memory:
-    """One mixer's place in a cache."""
-
-    cache: LengthwiseCache
-    key: tuple[int, int]
-
-    @property
-    def state(self) -> Any:
-        return self.cache.states.get(self.key)
-
-    @state.setter
-    def state(self, state: Any) -> None:
-        if state is None:
-            raise Error(
-                "A mixer of this model keeps no state, for its tokens read those after them. Use use_cache=False."
-            )
-        self.cache.states[self.key] = GrowingKeyValues(state) if isinstance(state, KeyValues) else state
 
 
 class LengthwiseCache(Cache):
@@ -63,8 +42,13 @@ class LengthwiseCache(Cache):
         self._layout: GrowingLayout | None = None
         self._top: Growing | None = None
 
-    def at(self, level: int, layer: int) -> Memory:
-        return Memory(self, (level, layer))
+    def keep(self, place: tuple[int, int], state: Any) -> None:
+        """The state of the mixer at this (group, layer)."""
+        if state is None:
+            raise Error(
+                "A mixer of this model keeps no state, for its tokens read those after them. Use use_cache=False."
+            )
+        self.states[place] = GrowingKeyValues(state) if isinstance(state, KeyValues) else state
 
     @property
     def layout(self) -> Layout:
@@ -78,11 +62,23 @@ class LengthwiseCache(Cache):
         assert self._top is not None
         return self._top.value
 
-    def follow(self, mask: Tensor) -> Layout | None:
-        """Where the tokens stand of which this is the end (B,T) of the mask, where that alone says so."""
-        if self._end is None or len(mask) != self._rows or not bool(mask.all()):
-            return None
-        return Layout(self._end + torch.arange(1, mask.shape[1] + 1, device=mask.device))
+    @property
+    def continues(self) -> bool:
+        """Whether real tokens can follow these: every row ends in a real one, or there are none yet."""
+        return not self.padded or self._end is not None
+
+    def following(self, tokens: Tensor) -> Layout:
+        """The layout of further tokens (B,T), all of them real, without a look at the data."""
+        if not self.padded:
+            return Layout.of(tokens, self.length)
+        if self._end is None:
+            raise Error(
+                "attention_mask must go on as it began: a row of the cache ends in padding, so give the mask for the "
+                "tokens of the cache and the new ones."
+            )
+        if len(tokens) != self._rows:
+            raise self._other_rows(len(tokens))
+        return Layout(self._end + torch.arange(1, tokens.shape[1] + 1, device=tokens.device))
 
     def extend(self, new: Layout, keep: bool) -> None:
         """Note the next tokens, before they pass any group; `keep` where they stand, or how many they are alone."""
@@ -90,7 +86,7 @@ class LengthwiseCache(Cache):
             raise Error("A cache continues one sequence a row: leave sequence_ids out, or use_cache=False.")
         rows, count = new.positions.shape
         if self.length and rows != self._rows:
-            raise ShapeError(f"past_key_values: has {self._rows} rows, got {rows} of tokens.")
+            raise self._other_rows(rows)
         self._rows, self._device = rows, new.positions.device
         self.length, self.padded = self.length + count, self.padded or new.real is not None
         whole = new.real is None or (not torch.compiler.is_compiling() and bool(new.real[:, -1].all()))
@@ -101,6 +97,9 @@ class LengthwiseCache(Cache):
             self._layout = GrowingLayout(new)
         else:
             self._layout.append(new)
+
+    def _other_rows(self, rows: int) -> ShapeError:
+        return ShapeError(f"past_key_values: has {self._rows} rows, got {rows} of tokens.")
 
     def close(self, x: Tensor, levels: int) -> None:
         """Note what the highest group made of the new tokens or, where groups were opened, of all."""
@@ -160,7 +159,8 @@ class LengthwiseCache(Cache):
             return
         if not self.is_croppable:
             raise Error("A recurrent state cannot be taken back. Decode without an assistant, or use_cache=False.")
-        self.length, self._end = n, None
+        self._end = None if self._end is None else self._end - (self.length - n)
+        self.length = n
         for part in (self._layout, self._top, *self.states.values()):
             if part is not None:
                 part.crop(n)
