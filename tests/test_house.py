@@ -22,6 +22,7 @@ ROOMS = [
     "models",
     "convert",
     "tasks",
+    "text",
     "lab",
     "insight",
     "proof",
@@ -36,7 +37,7 @@ DOCUMENTS = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")})
 
 def allowed(room: str) -> set[str]:
     """The rooms a room may import from."""
-    if room in ("ops", "automata"):
+    if room in ("ops", "automata", "text"):
         return set()
     if room == "tasks":
         return {"automata"}

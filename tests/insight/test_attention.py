@@ -10,7 +10,7 @@ import torch
 from lengthwise import insight, models
 from lengthwise.errors import Error, NonFiniteError, ShapeError
 from lengthwise.mixers import Mixer
-from lengthwise.mixers.base import merge_heads, split_heads
+from lengthwise.mixers.attention import merge_heads, split_heads
 from lengthwise.models import LengthwiseConfig, LengthwiseForCausalLM, TokenClassifier
 
 TOKENS = torch.tensor([3, 1, 4, 1, 0, 2, 1, 1, 2])

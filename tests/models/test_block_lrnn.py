@@ -209,7 +209,7 @@ def test_decoding_takes_constant_memory_and_work():
         )
         cache = text.past_key_values
         assert cache.length == n + 2
-        assert cache._layout is None
+        assert cache.tokens is None
         assert cache._top is None
         sizes.append(kept(cache))
         with torch.no_grad(), Elements() as elements:

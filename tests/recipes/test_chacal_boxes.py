@@ -44,8 +44,8 @@ def test_length(runs):
 def test_length_trains_short_and_tests_long(scale):
     for experiment in recipes.get("chacal", "length", scale).experiments:
         assert (experiment.task.name, experiment.task.params["form"]) == ("boxes", "advanced")
-        assert experiment.training.lengths == (1, 16)
-        assert experiment.training.curriculum == "log-uniform"
+        assert experiment.training.curriculum.lengths == (1, 16)
+        assert experiment.training.curriculum.kind == "log-uniform"
         assert max(experiment.evaluation.lengths) >= (20 if scale == "smoke" else 64)
         assert experiment.model.options["position"] != "learned"
 

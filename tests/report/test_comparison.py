@@ -13,7 +13,7 @@ from lengthwise.report.comparison import Cell, Published, Row, best_rate, compar
 def scored(make_run, seed, beyond, inside=1.0, *, best=None, lr=1e-3, valid=(1.0, 0.01)):
     """A run right on these shares of strings: at lengths 20 and 40 (trained on), and at 50 and 60."""
     run = make_run(seed=seed, lengths=(20, 40, 50, 60), samples=100)
-    run = replace(run, experiment=replace(run.experiment, training=replace(run.experiment.training, lr=lr)))
+    run = replace(run, experiment=replace(run.experiment, training=run.experiment.training.but(lr=lr)))
 
     def at(far):
         return {"step": 9, "correct": {str(n): round(100 * (far if n > 40 else inside)) for n in (20, 40, 50, 60)}}

@@ -81,18 +81,19 @@ class Member:
         self.task, self.classifier = build(experiment, device)
         self.parameters: Tensors = dict(self.classifier.named_parameters())
         self.buffers: Tensors = dict(self.classifier.named_buffers())
-        kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[self.training.optimizer]
+        chosen = self.training.optimizer
+        kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[chosen.kind]
         self.optimizer = kind(
             self.parameters.values(),
-            lr=self.training.lr,
-            betas=self.training.betas,
-            eps=self.training.eps,
-            weight_decay=self.training.weight_decay,
+            lr=chosen.lr,
+            betas=chosen.betas,
+            eps=chosen.eps,
+            weight_decay=chosen.weight_decay,
             fused=all(map(_dense, self.parameters.values())),
         )
-        low, high = self.training.lengths
+        low, high = self.training.curriculum.lengths
         self.possible = self.task.lengths(low, high)
-        self.curriculum = curriculum(self.training, self.possible)
+        self.curriculum = curriculum(self.training.curriculum, self.possible)
         self.step = 0
         self.best: dict[str, Any] = {"accuracy": -1.0, "loss": math.inf, "step": 0}
         self.best_weights: Tensors = {}
@@ -103,7 +104,7 @@ class Member:
 
     @property
     def done(self) -> bool:
-        patience = self.training.patience
+        patience = self.training.checkpointing.patience
         return self.step >= self.training.steps or (patience is not None and self.stale >= patience)
 
     def batch(self) -> Batch:
@@ -116,22 +117,22 @@ class Member:
         """The validation strings: lengths spread over the training range, seeded apart from training and test."""
         step = max(1, len(self.possible) // VALIDATION_LENGTHS)
         lengths = self.possible[::-1][::step][:VALIDATION_LENGTHS]
-        each = max(1, self.training.validation_samples // len(lengths))
+        each = max(1, self.training.checkpointing.validation_samples // len(lengths))
         return [self.task.sample(n, each, generator("validation", self.experiment.seed, n)) for n in lengths]
 
     def rate(self) -> float:
         """The learning rate of the next step: linear warm-up, then constant or a cosine to zero."""
-        t, warm, end = self.step, self.training.warmup, self.training.steps
-        rate = self.training.lr
+        t, warm, end = self.step, self.training.optimizer.warmup, self.training.steps
+        rate = self.training.optimizer.lr
         if t < warm:
             return rate * (t + 1) / warm
-        if self.training.schedule == "cosine":
+        if self.training.optimizer.schedule == "cosine":
             return rate * 0.5 * (1 + math.cos(math.pi * (t - warm) / (end - warm)))
         return rate
 
     def norm(self) -> Tensor:
         """The gradient's norm; the gradient is clipped to `training.clip` on the way."""
-        limit = math.inf if self.training.clip is None else self.training.clip
+        limit = math.inf if self.training.optimizer.clip is None else self.training.optimizer.clip
         return nn.utils.clip_grad_norm_(self.parameters.values(), limit)
 
     def update(self) -> None:

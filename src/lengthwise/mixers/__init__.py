@@ -12,10 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from inspect import signature
 
 from ..errors import Error, UnknownName
 from ..positions import Layout, Position
-from .base import KeyValues, Level, Mixer, Traits
+from .attention import KeyValues
+from .base import Level, Mixer, Traits
 from .block_lrnn import BlockLRNN, BlockState
 from .chain import Chain
 from .recurrent import Recurrent, RecurrentState
@@ -40,15 +42,17 @@ MIXERS: dict[str, Callable[..., Mixer]] = {
 
 
 def get(name: str, *, width: int, position: Position | None = None, **options) -> Mixer:
-    """A fresh mixer of this width; `position` is for those that compare queries with keys."""
+    """A fresh mixer of this width; `position`: an encoding of its own, for one that compares queries with keys."""
     if name not in MIXERS:
         raise UnknownName("mixer", name, MIXERS)
     if position is not None:
         options["position"] = position
+    kind = MIXERS[name]
     try:
-        return MIXERS[name](width, **options)
+        signature(kind).bind(width, **options)
     except TypeError as error:
         raise Error(f"mixer {name!r} does not take these options: {error}.") from error
+    return kind(width, **options)
 
 
 __all__ = [

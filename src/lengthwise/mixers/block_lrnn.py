@@ -26,6 +26,7 @@ from .transitions import Kind, Normalisation, bounded, network
 
 
 class BlockState(NamedTuple):
+    croppable = False
     x: Tensor
     """(B,h,b)"""
 

@@ -21,11 +21,12 @@ from torch import Tensor, nn
 from ..errors import Error
 from ..ops import sliding_dilated_attention
 from ..positions import Layout
-from .base import FIRST, KeyValues, Level, Mixer, Traits, check_heads, from_end, merge_heads, split_heads
+from .attention import KeyValues, check_heads, merge_heads, split_heads
+from .base import FIRST, Level, Mixer, Traits, from_end
 
 
 class SlidingDilated(Mixer):
-    traits = Traits(dilates=True, takes_level=True)
+    traits = Traits(dilates=True, keeps_keys=True, takes_level=True)
 
     def __init__(
         self,

@@ -34,6 +34,7 @@ from torch import Tensor, nn
 from ..errors import Error
 from ..mixers import Layout, Level
 from ..mixers.base import FIRST, from_end
+from ..positions import Placed
 from .cache import LengthwiseCache
 from .equal_tokens import EqualTokens, grouped, leaves
 from .padded_rows import align_right, last_real, sequence_lengths
@@ -67,6 +68,7 @@ class Fixed(nn.Module):
     def __init__(self, layers: Sequence[nn.Module]):
         super().__init__()
         self.layers = nn.ModuleList(layers)
+        self.keeps_keys = any(layer.mixer.traits.keeps_keys for layer in layers)
         self.looks_up = layers[0].mixer.traits.looks_up
         """Whether a table of the vocabulary can stand for equal tokens (equal_tokens.py)."""
 
@@ -78,12 +80,13 @@ class Fixed(nn.Module):
         last: bool = False,
         cache: LengthwiseCache | None = None,
         equal: EqualTokens | None = None,
+        placed: Placed | None = None,
     ) -> Tensor:
         """`equal`: given when equal tokens are to be computed once (equal_tokens.py)."""
         if cache is not None:
-            cache.extend(layout, keep=False)
+            cache.extend(layout, placed, keep=self.keeps_keys)
         for k, layer in enumerate(self.layers):
-            x = layer(x, layout, level, cache=cache, place=(0, k), equal=equal)
+            x = layer(x, layout, level, cache=cache, place=(0, k), equal=equal, placed=placed)
             equal = None
         if not last:
             return x
@@ -119,10 +122,11 @@ class Adaptive(nn.Module):
         last: bool = False,
         cache: LengthwiseCache | None = None,
         equal: EqualTokens | None = None,
+        placed: Placed | None = None,
     ) -> Tensor:
         """`equal`: as in `Fixed`; here the short way to the last position uses it."""
         if cache is not None:
-            return self._go_on(x, layout, level, last, cache)
+            return self._go_on(x, layout, level, last, cache, placed)
         if self.shortens and (last or (self.pad_tokens and x.shape[1] == 1)):
             return self._last(x, layout, level, None if equal is None else equal.ids)
         if self.pad_tokens:
@@ -136,7 +140,7 @@ class Adaptive(nn.Module):
         for number in range(depth):
             told = level.at(number)
             for layer in self.layers:
-                x = layer(x, layout, told)
+                x = layer(x, layout, told, placed=placed)
             answer = self._deeper(answer, x, n, number)
         return last_real(answer, layout) if last else answer
 
@@ -209,22 +213,25 @@ class Adaptive(nn.Module):
         layout = layout.pick(kept)
         return x, replace(layout, positions=layout.positions.div(C, rounding_mode="floor"))
 
-    def _go_on(self, x: Tensor, layout: Layout, level: Level, last: bool, cache: LengthwiseCache) -> Tensor:
+    def _go_on(
+        self, x: Tensor, layout: Layout, level: Level, last: bool, cache: LengthwiseCache, placed: Placed | None
+    ) -> Tensor:
         """These tokens after those of the cache. When a group opens, all tokens so far pass it first."""
         if self.uncached:
             raise Error(self.uncached)
         T = x.shape[1]
         n = layout.positions + 1
         reach = cache.length + T if layout.plain else int(n.max())
-        cache.extend(layout, keep=True)
+        cache.extend(layout, placed, keep=True)
         depth, opened = max(groups(reach, self.chunk), cache.levels), cache.levels
         answer = x
         for number in range(depth):
             if number == opened and number > 0:
                 x, layout = torch.cat([cache.top, x], 1), cache.layout
+                placed = cache.placed(placed)
             told = level.at(number)
             for k, layer in enumerate(self.layers):
-                x = layer(x, layout, told, cache=cache, place=(number, k))
+                x = layer(x, layout, told, cache=cache, place=(number, k), placed=placed)
             answer = self._deeper(answer, x[:, -T:], n, number)
         cache.close(x, depth)
         if not last:

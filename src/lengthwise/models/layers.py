@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from ..mixers import Layout, Level, Mixer
 from ..mixers.base import FIRST, from_end
+from ..positions import Placed
 from .cache import LengthwiseCache
 from .config import Block
 from .equal_tokens import EqualTokens
@@ -50,14 +51,19 @@ class Layer(nn.Module):
         cache: LengthwiseCache | None = None,
         place: tuple[int, int] = (0, 0),
         equal: EqualTokens | None = None,
+        placed: Placed | None = None,
     ) -> Tensor:
         """`level`: what an adaptive depth tells its mixers.
 
         `stride`: only every stride-th token, counted from the end, goes on from the mixer and comes out.
         `cache`: the tokens follow those whose state it holds for this `place`, (group, layer).
         `equal`: its table stands for x, so that what precedes the mixer's recurrence is done once for every word.
+        `placed`: for mixers that compare queries with keys.
         """
-        told: dict[str, Any] = {"level": level} if self.mixer.traits.takes_level else {}
+        traits = self.mixer.traits
+        told: dict[str, Any] = {"level": level} if traits.takes_level else {}
+        if traits.takes_position:
+            told["placed"] = placed
         read = x
         if equal is not None and equal.table is not None:
             read, told["index"] = equal.table, equal.ids

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from ..errors import Error
 from ..mixers import Layout, Level
 from ..mixers.base import FIRST
+from ..positions import Placed
 from .cache import LengthwiseCache
 from .depth import Adaptive, By
 from .equal_tokens import EqualTokens
@@ -66,18 +67,26 @@ class LearnedChunk(nn.Module):
         last: bool = False,
         cache: LengthwiseCache | None = None,
         equal: EqualTokens | None = None,
+        placed: Placed | None = None,
     ) -> Tensor:
         """(B,T,D), or in training (N,B,T,D), for the head to be applied to each."""
         if cache is not None:
             raise Error(self.uncached)
         if not self.training:
-            return self._tree(self.trees[int(self.choice.argmax())], x, layout, level, last, equal)
-        return torch.stack([self._tree(tree, x, layout, level, last, equal) for tree in self.trees])
+            return self._tree(self.trees[int(self.choice.argmax())], x, layout, level, last, equal, placed)
+        return torch.stack([self._tree(tree, x, layout, level, last, equal, placed) for tree in self.trees])
 
     def _tree(
-        self, tree: Adaptive, x: Tensor, layout: Layout, level: Level, last: bool, equal: EqualTokens | None
+        self,
+        tree: Adaptive,
+        x: Tensor,
+        layout: Layout,
+        level: Level,
+        last: bool,
+        equal: EqualTokens | None,
+        placed: Placed | None,
     ) -> Tensor:
-        return tree(x, layout, replace(level, chunk=tree.chunk), last, equal=equal)
+        return tree(x, layout, replace(level, chunk=tree.chunk), last, equal=equal, placed=placed)
 
     def mix(self, logits: Tensor) -> Tensor:
         """(N,B,T,S) logits of all trees to the (B,T,S) logarithm of their mixture."""

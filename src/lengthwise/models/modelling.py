@@ -20,6 +20,7 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 from .. import mixers, positions
 from ..errors import Error, ShapeError, UnknownName
 from ..mixers import Layout, Level
+from ..positions import Placed
 from .cache import LengthwiseCache
 from .config import LengthwiseConfig
 from .depth import Adaptive, Fixed
@@ -41,7 +42,10 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
         super().__init__(config)
         width = config.width
         self.embedding = nn.Embedding(config.vocab_size, width)
-        self.position = _input_position(config)
+        position = _position(config, heads=config.heads)
+        self.position = positions.NoPosition(config.width, 1) if position.in_each_layer else position
+        # It names the ids without weights; in a tuple, and so no part of the module tree.
+        self._placer = (position,)
         self.depth = _depth(config)
         shared = any(m.traits.shares_pad for m in self.mixers()) or self.depth.pad_tokens
         self.pad = nn.Parameter(torch.empty(width)) if shared else None
@@ -135,14 +139,24 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
             layout = Layout.of(input_ids) if cache is None else cache.following(input_ids)
         else:
             layout = _layout(input_ids, attention_mask, sequence_ids, cache)
+        placer = self._placer[0]
+        if cache is None:
+            places, _ = placer.place(input_ids, layout)
+        else:
+            places, cache.place_state = placer.place(input_ids, layout, cache.place_state)
+        placed = Placed(None if placer.in_each_layer else placer, places) if placer.at_attention else None
+
         x = self.embedding(input_ids)
         if self.config.embedding_scale != 1:
             x = x * self.config.embedding_scale
-        p = self.position.embed(layout.positions)
-        x = F.dropout(x if p is None else x + p.to(x.dtype), self.config.dropout, self.training)
+        if placer.at_input:
+            p = self.position.embed(places)
+            assert p is not None
+            x = x + p.to(x.dtype)
+        x = F.dropout(x, self.config.dropout, self.training)
         equal = self._equal_tokens(input_ids) if self.reuses_equal_tokens else None
         last = isinstance(logits_to_keep, int) and logits_to_keep == 1
-        x = self.depth(x, layout, Level(pad=self.pad), last, cache, equal)
+        x = self.depth(x, layout, Level(pad=self.pad), last, cache, equal, placed)
         if not last:
             x = x[..., -logits_to_keep:, :] if isinstance(logits_to_keep, int) else x[..., logits_to_keep, :]
         x = self.norm(x)
@@ -222,11 +236,6 @@ def _layout(input_ids: Tensor, mask: Tensor | None, sequences: Tensor | None, ca
     return Layout.from_mask(mask, T)
 
 
-def _input_position(config: LengthwiseConfig) -> positions.Position:
-    position = _position(config, heads=1)
-    return position if position.at_input else positions.NoPosition(config.width, 1)
-
-
 def _position(config: LengthwiseConfig, heads: int) -> positions.Position:
     spec = dict(config.position or {})
     return positions.get(_name("position", spec), width=config.width, heads=heads, **spec)
@@ -287,11 +296,18 @@ def _layers(config: LengthwiseConfig, count: int) -> list[nn.Module]:
 def _mixer(config: LengthwiseConfig, spec: dict[str, Any]) -> mixers.Mixer:
     name = _name("mixer", spec)
     mixer = mixers.get(name, width=config.width, **spec)
+    # Built for every layer even if the model's one serves all: what it draws is a part of what a seed means.
     position = _position(config, mixer.traits.heads)
     if position.at_attention:
         if not mixer.traits.takes_position:
             raise Error(f"position {config.position} acts on attention, and mixer {name!r} takes no positions.")
-        mixer.position = position
+        if position.in_each_layer:
+            mixer.position = position
+        elif mixer.traits.heads != config.heads:
+            raise Error(
+                f"position {config.position} is shared by the layers, so all must have as many heads, and say how "
+                f"many: got {config.heads} and, of mixer {name!r}, {mixer.traits.heads}."
+            )
     return mixer
 
 

@@ -11,9 +11,8 @@ from typing import Any
 
 from ...lab import Experiment, Run, load_model, plan
 from ...lab.statistics import summary
-from ...report.panel import Panel
-from ...report.tabular import tabular
-from ...report.words import duration, percent, spread
+from ...report import Panel, text_table
+from ...report.formatting import duration, percent, spread
 from ..base import Recipe, Scale
 from .scales import RULES
 from .scales import settings as rules
@@ -51,7 +50,7 @@ def choice(scale: Scale) -> Recipe:
             "p: the weight of the chosen tree in the mixture at the end. The choice trains three trees for one, so it "
             "costs the time of three; it spares trying each C in turn. Afterwards one tree is left."
         )
-        return [tabular("The chunk that training chose", caption, head, rows, data)] if rows else []
+        return [text_table("The chunk that training chose", caption, head, rows, data)] if rows else []
 
     return Recipe(
         title="RegularGPT: a chunk size chosen by training",
@@ -76,7 +75,7 @@ def planned(scale: Scale, like: Experiment) -> list[Experiment]:
         learning_rates=given["learning_rates"][-1:],
         settings={
             **{k: v for k, v in given.items() if k not in extra},
-            "training.lengths": like.training.lengths,
+            "training.lengths": like.training.curriculum.lengths,
             "model.largest_chunk": LARGEST,
         },
     )
@@ -85,7 +84,7 @@ def planned(scale: Scale, like: Experiment) -> list[Experiment]:
 def _row(runs: list[Run]) -> tuple[dict[str, Any], list[str]]:
     """One line of the table, in numbers and in words."""
     first = runs[0].experiment
-    edge = first.training.lengths[1]
+    edge = first.training.curriculum.lengths[1]
     inside = summary(runs, [n for n in first.evaluation.lengths if n <= edge])
     beyond = summary(runs, [n for n in first.evaluation.lengths if n > edge])
     picks: list[dict[int, float]] = []

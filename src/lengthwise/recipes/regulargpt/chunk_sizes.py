@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 from ... import tasks
 from ...lab import Experiment, Run, plan
 from ...lab.statistics import accuracy, score
-from ...report.drawings import heat_map
-from ...report.panel import Panel
-from ...report.words import percent
+from ...report import Panel, heat_map
+from ...report.formatting import percent
 from ..base import Recipe, Scale
 from .chunk_causes import RIGHT, Causes, Cell, causes, counted, together
 from .table_1 import thinned
@@ -165,8 +164,8 @@ def _beyond(grid: Grid) -> Panel:
         f"Beyond training: mean accuracy at {TESTED[0]}–{TESTED[1]}",
         f"Mean over {len(runs)} seed{'s' if len(runs) > 1 else ''} and the lengths tested, {e.evaluation.samples} "
         f"strings each, after {e.training.steps:,} steps of {e.training.batch} strings, lengths growing from "
-        f"{e.training.grow_from} to {TRAINED[1]}, width {e.model.options['width']}, K = 1. All cells are trained "
-        "alike: what is low here was not learned in so many steps, which is not to say it cannot be.",
+        f"{e.training.curriculum.grow_from} to {TRAINED[1]}, width {e.model.options['width']}, K = 1. All cells are "
+        "trained alike: what is low here was not learned in so many steps, which is not to say it cannot be.",
         grid,
         True,
         names,

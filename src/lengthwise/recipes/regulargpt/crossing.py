@@ -27,8 +27,7 @@ from ...models.config import Block
 from ...models.depth import groups
 from ...models.layers import Layer
 from ...ops import sliding_dilated_attention
-from ...report.panel import Panel
-from ...report.tabular import tabular
+from ...report import Panel, text_table
 from .masked import attention
 from .timing import in_turn
 
@@ -72,7 +71,7 @@ def crossing(widths: Sequence[tuple[int, int]], repeats: int) -> list[Panel]:
     )
     heads = ["", *(f"width {D}, {heads} heads" for D, heads in widths)]
     data = {f"width {D}": column for (D, _), column in zip(widths, columns, strict=True)}
-    return [tabular("The crossing: K < 3.11 L?", caption, heads, rows, data)]
+    return [text_table("The crossing: K < 3.11 L?", caption, heads, rows, data)]
 
 
 def measured(D: int, heads: int, repeats: int) -> dict[str, float]:

@@ -11,9 +11,8 @@ from ...insight import Clusters
 from ...lab import Run, load_model
 from ...lab.statistics import score
 from ...models import TokenClassifier
-from ...report.panel import Panel
-from ...report.tabular import tabular
-from ...report.words import percent
+from ...report import Panel, text_table
+from ...report.formatting import percent
 from ..base import Recipe, Scale
 from .table_1 import cell
 
@@ -62,12 +61,12 @@ def _table(seen: dict[str, list[Clusters]], found: dict[str, list[Run]]) -> Pane
     rows, data = [], []
     for run, clusters in pairs:
         e, truth = run.experiment, clusters.truth
-        beyond = score(run, [n for n in e.evaluation.lengths if n > e.training.lengths[1]])
+        beyond = score(run, [n for n in e.evaluation.lengths if n > e.training.curriculum.lengths[1]])
         agreement = truth.agreement if truth else None
         apart = clusters.distance / clusters.radius if clusters.distance and clusters.radius else None
         rows.append(
             [
-                f"{e.task.name}, seed {e.seed}" + _rate(e.training.lr, pairs),
+                f"{e.task.name}, seed {e.seed}" + _rate(e.training.optimizer.lr, pairs),
                 f"{clusters.count}" + (" or more" if clusters.count == clusters.most else ""),
                 f"{PUBLISHED[e.task.name]}",
                 "–" if apart is None else f"{apart:.1f}",
@@ -79,7 +78,7 @@ def _table(seen: dict[str, list[Clusters]], found: dict[str, list[Run]]) -> Pane
             {
                 "task": e.task.name,
                 "seed": e.seed,
-                "learning_rate": e.training.lr,
+                "learning_rate": e.training.optimizer.lr,
                 "clusters": clusters.count,
                 "expected": PUBLISHED[e.task.name],
                 "apart": apart,
@@ -88,7 +87,7 @@ def _table(seen: dict[str, list[Clusters]], found: dict[str, list[Run]]) -> Pane
             }
         )
     as_expected = sum(row["clusters"] == row["expected"] for row in data)
-    return tabular(
+    return text_table(
         "Every seed",
         f"{as_expected} of {len(data)} runs have as many clusters as expected. Apart: the distance between the closest "
         "two centres over the radius of the widest cluster. Agree: the share of the outputs whose true transition is "
@@ -102,4 +101,4 @@ def _table(seen: dict[str, list[Clusters]], found: dict[str, list[Run]]) -> Pane
 
 def _rate(lr: float, pairs: Sequence[tuple[Run, Clusters]]) -> str:
     """The learning rate, where runs differ in it."""
-    return f", rate {lr:g}" if len({run.experiment.training.lr for run, _ in pairs}) > 1 else ""
+    return f", rate {lr:g}" if len({run.experiment.training.optimizer.lr for run, _ in pairs}) > 1 else ""
