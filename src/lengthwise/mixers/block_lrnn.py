@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import Error, ShapeError, UnknownName
-from ..ops.block_scan import block_scan
+from ..ops import block_scan
 from ..positions import Layout
 from .base import Mixer, Traits
 from .transitions import Kind, Normalisation, bounded, network

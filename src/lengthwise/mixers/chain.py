@@ -132,7 +132,7 @@ class Chain(Mixer):
             exclude_diagonal=self.exclude_diagonal,
             bias=None if bias is None else bias.dense(),
             key_bias=key_bias,
-            segments=keys.sequences,
+            sequences=keys.sequences,
             solved=seen.v,
             causal=self.causal,
         )

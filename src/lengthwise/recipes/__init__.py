@@ -7,9 +7,9 @@ from typing import get_args
 
 from ..errors import UnknownName
 from . import chacal, demo, lrnn, regulargpt
-from .base import Place, Recipe, Scale, Table, given
+from .base import Recipe, Scale, Table, given
 
-__all__ = ["Place", "Recipe", "Scale", "Table", "available", "get"]
+__all__ = ["Recipe", "Scale", "Table", "available", "get"]
 
 TABLES: dict[tuple[str, str], Table] = {
     ("demo", "parity"): demo.parity,

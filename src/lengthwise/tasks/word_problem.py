@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..automata import Semiautomaton
 from .base import choice
-from .groups import chosen_generators, element_names, element_numbers, group_elements
+from .groups import element_names, element_numbers, generator_numbers, group_elements
 from .independent_symbols import IndependentSymbols
 
 
@@ -45,7 +45,7 @@ class WordProblem(IndependentSymbols):
             choice("choice of generators", generators, ["all"])
             letters = np.arange(len(elements))
         else:
-            letters = chosen_generators(group, elements, generators)
+            letters = generator_numbers(group, elements, generators)
             generators = elements[letters].tolist()
         self.elements = tuple(names)
         self.permutations = elements
