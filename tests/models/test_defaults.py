@@ -41,7 +41,7 @@ def test_no_option_has_two_defaults(name):
     in_block = {f.name: f.default for f in fields(Block) if f.default is not MISSING}
     for block in parts(config.block):
         assert all(in_block.get(option) in OFF for option in block if option != "kind")
-    # These fields are no numbers: a preset's option of the name says which kind or how many, and no kind is the off one.
+    # These fields say which kind; a preset's option of the same name does too, or how many.
     numbers = (own & LengthwiseConfig.__annotations__.keys()) - {"head", "position", "depth", "block"}
     assert all(getattr(LengthwiseConfig(), option) in OFF for option in numbers), numbers
 

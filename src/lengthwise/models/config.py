@@ -1,6 +1,14 @@
 """A model as data: `LengthwiseConfig` says which mixer, positions and depth stand in the one shell.
 
-LengthwiseConfig(vocab_size=2, mixer={"name": "softmax", "heads": 8}, depth={"name": "fixed", "layers": 5})
+LengthwiseConfig(
+    vocab_size=2,
+    width=64,
+    mixer={"name": "softmax", "heads": 8},
+    depth={"name": "fixed", "layers": 5},
+    block={"kind": "transformer", "norm": "pre", "activation": "gelu", "expansion": 4},
+)
+
+A preset fills one in, and its signature is the one place of a default.
 """
 
 from __future__ import annotations
