@@ -17,7 +17,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from ..positions import Layout
 from .base import Mixer, Traits
-from .sequences import Sequences
+from .unpacked_rows import UnpackedRows
 
 CELLS = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
 
@@ -69,19 +69,19 @@ class Recurrent(Mixer):
         hidden = x.new_zeros(parts, 1, x.shape[0], x.shape[2]).unbind() if state is None else state.hidden
         sequences = torch.zeros_like(layout.positions) if layout.sequences is None else layout.sequences
         last = sequences[:, 0] if state is None or state.sequence is None else state.sequence
-        found = Sequences(layout)
-        if len(found) == 0:
+        unpacked = UnpackedRows(layout)
+        if len(unpacked) == 0:
             return torch.zeros_like(x), RecurrentState(hidden, last)
 
         # A row's first sequence goes on from the state if it is the one the state ended in; all others start anew.
-        goes_on = found.opens & (found.sequence == last[found.owner]) & (state is not None)
-        starts = tuple(torch.where(goes_on[:, None], h[:, found.owner], 0.0) for h in hidden)
+        goes_on = unpacked.opens & (unpacked.sequence == last[unpacked.owner]) & (state is not None)
+        starts = tuple(torch.where(goes_on[:, None], h[:, unpacked.owner], 0.0) for h in hidden)
 
-        lengths = found.lengths.cpu()
-        packed = pack_padded_sequence(found.apart(x), lengths, batch_first=True, enforce_sorted=False)
+        lengths = unpacked.lengths.cpu()
+        packed = pack_padded_sequence(unpacked.take_apart(x), lengths, batch_first=True, enforce_sorted=False)
         packed_y, ends = self._run(packed, starts)
-        y = found.together(pad_packed_sequence(packed_y, batch_first=True)[0])
+        y = unpacked.put_together(pad_packed_sequence(packed_y, batch_first=True)[0])
 
-        kept, owner = found.closes, found.owner[found.closes]
+        kept, owner = unpacked.closes, unpacked.owner[unpacked.closes]
         hidden = tuple(h.index_copy(1, owner, e[:, kept].to(h.dtype)) for h, e in zip(hidden, ends, strict=True))
-        return y, RecurrentState(hidden, last.index_copy(0, owner, found.sequence[kept]))
+        return y, RecurrentState(hidden, last.index_copy(0, owner, unpacked.sequence[kept]))

@@ -18,7 +18,7 @@ from transformers.cache_utils import Cache
 
 from ..errors import Error, ShapeError
 from ..mixers import KeyValues, Layout
-from ..mixers.growing import Growing, GrowingKeyValues, GrowingTokens
+from ..mixers.growing_keys import Growing, GrowingKeyValues, GrowingTokens
 from ..positions import Placed
 
 

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from ...errors import Error, ShapeError, UnknownName
 from ...positions import Layout
 from ..base import Mixer
-from ..sequences import Sequences
+from ..unpacked_rows import UnpackedRows
 from .system import System
 
 Output = Literal["glu", "linear", "none"]
@@ -120,13 +120,13 @@ class Convolutional(StateSpace):
         return self._by_sequence(system, u, layout)
 
     def _by_sequence(self, system: System, u: Tensor, layout: Layout) -> tuple[Tensor, SpaceState]:
-        found, state = Sequences(layout), self.fresh(system, u)
-        if len(found) == 0:
+        unpacked, state = UnpackedRows(layout), self.fresh(system, u)
+        if len(unpacked) == 0:
             return torch.zeros_like(u), state
-        y, ends = self.whole(system, found.apart(u, to_the_right=True).mT, None)
-        owner = found.owner[found.closes]
-        state = state.map(lambda old, end: old.index_copy(0, owner, end[found.closes]), ends)
-        return found.together(y.mT, to_the_right=True), state
+        y, ends = self.whole(system, unpacked.take_apart(u, to_the_right=True).mT, None)
+        owner = unpacked.owner[unpacked.closes]
+        state = state.map(lambda old, end: old.index_copy(0, owner, end[unpacked.closes]), ends)
+        return unpacked.put_together(y.mT, to_the_right=True), state
 
     def _by_steps(self, system: System, u: Tensor, layout: Layout, state: SpaceState) -> tuple[Tensor, SpaceState]:
         fresh, outputs = self.fresh(system, u), []

@@ -11,7 +11,9 @@ from torch import Tensor
 from ..positions import Layout
 
 
-class Sequences:
+class UnpackedRows:
+    """Which sequence every real token belongs to, and where in it it stands."""
+
     def __init__(self, layout: Layout):
         B, T = self.shape = layout.positions.shape
         device = layout.positions.device
@@ -19,7 +21,7 @@ class Sequences:
         sequences = torch.zeros_like(layout.positions) if layout.sequences is None else layout.sequences
 
         self.row, self.column = real.nonzero(as_tuple=True)
-        """(R,) where the real tokens stand."""
+        """(R,) the row and the column of each real token."""
         sequence, R = sequences[self.row, self.column], len(self.row)
         begins = torch.ones_like(self.row, dtype=torch.bool)
         begins[1:] = (self.row[1:] != self.row[:-1]) | (sequence[1:] != sequence[:-1])
@@ -42,13 +44,13 @@ class Sequences:
     def __len__(self) -> int:
         return len(self.owner)
 
-    def apart(self, x: Tensor, to_the_right: bool = False) -> Tensor:
+    def take_apart(self, x: Tensor, to_the_right: bool = False) -> Tensor:
         """(B,T,D) -> (N,L,D), each on the left of its row, or on the right; zero elsewhere."""
         L = int(self.lengths.max())
         column = self.t + (L - self.lengths)[self.n] if to_the_right else self.t
         return x.new_zeros(len(self), L, x.shape[-1]).index_put((self.n, column), x[self.row, self.column])
 
-    def together(self, y: Tensor, to_the_right: bool = False) -> Tensor:
+    def put_together(self, y: Tensor, to_the_right: bool = False) -> Tensor:
         """(N,L,D) -> (B,T,D), zero on padding."""
         column = self.t + (y.shape[1] - self.lengths)[self.n] if to_the_right else self.t
         return y.new_zeros(*self.shape, y.shape[-1]).index_put((self.row, self.column), y[self.n, column])
