@@ -11,7 +11,9 @@ from lengthwise import insight, models
 from lengthwise.errors import Error, NonFiniteError, ShapeError
 from lengthwise.mixers import Mixer
 from lengthwise.mixers.attention import merge_heads, split_heads
-from lengthwise.models import LengthwiseConfig, LengthwiseForCausalLM, TokenClassifier
+from lengthwise.models import LengthwiseForCausalLM, TokenClassifier
+
+from ..mixers import made
 
 TOKENS = torch.tensor([3, 1, 4, 1, 0, 2, 1, 1, 2])
 OPTIONS = [
@@ -107,7 +109,7 @@ def test_what_each_layer_is():
 def test_an_encoder_reads_both_ways():
     torch.manual_seed(0)
     chain = {"name": "chain", "heads": 2, "causal": False}
-    config = LengthwiseConfig(vocab_size=5, width=8, mixer=chain, depth={"name": "fixed", "layers": 1})
+    config = made.config(vocab_size=5, width=8, mixer=chain, depth={"name": "fixed", "layers": 1})
     classifier = TokenClassifier(_Logits(LengthwiseForCausalLM(config).double()), 5, "encoder")
     (layer,) = insight.read_attention(classifier, TOKENS)
     assert (layer.weights > 0).all()

@@ -9,9 +9,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from lengthwise import mixers, positions
+from lengthwise import positions
 from lengthwise.mixers import Layout, Level
 from lengthwise.positions import Places
+
+from ..mixers import made
 
 D, HEADS = 8, 2
 
@@ -24,7 +26,7 @@ class Layer(nn.Module):
         spare = {"rows": 7} if position == "learned" else {}
         self.position = positions.get(position, width=D, heads=HEADS, **spare)
         inside = self.position if self.position.at_attention else None
-        self.mixer = mixers.get(mixer, width=D, position=inside, **options)
+        self.mixer = made.mixer(mixer, width=D, position=inside, **options)
         self.level = level
         self.pad = nn.Parameter(torch.randn(D)) if shared_pad else None
         for p in self.parameters():

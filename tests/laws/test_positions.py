@@ -14,9 +14,11 @@ from torch import Tensor, nn
 
 from lengthwise import positions
 from lengthwise.errors import Error
-from lengthwise.models import LengthwiseConfig, LengthwiseForCausalLM
+from lengthwise.models import LengthwiseForCausalLM
 from lengthwise.models.cache import LengthwiseCache
 from lengthwise.positions import DistanceBias, KeyBias, Layout, Places, Position, Score
+
+from ..mixers import made
 
 V, MARK = 6, 0
 
@@ -99,7 +101,7 @@ def _registered(monkeypatch):
 def make(name, kind="fixed"):
     torch.manual_seed(0)
     depth = {"depth": {"name": "fixed", "layers": 2}} if kind == "fixed" else {}
-    config = LengthwiseConfig(vocab_size=V, width=8, position={"name": name}, **depth, **MIXERS[kind])
+    config = made.config(vocab_size=V, width=8, position={"name": name}, **depth, **MIXERS[kind])
     model = LengthwiseForCausalLM(config).double().eval()
     for p in model.parameters():
         nn.init.normal_(p, std=0.5)
@@ -211,7 +213,7 @@ def test_tokens_are_placed_once_for_all_layers(name, monkeypatch):
 
 def test_a_shared_encoding_needs_one_number_of_heads():
     mixers = [{"name": "softmax", "heads": 2}, {"name": "softmax", "heads": 4}]
-    config = LengthwiseConfig(
+    config = made.config(
         vocab_size=V, width=8, position={"name": "log-length"}, mixer=mixers, depth={"name": "fixed", "layers": 2}
     )
     with pytest.raises(Error, match=r"as many heads.* got 2 and, of mixer 'softmax', 4"):

@@ -9,10 +9,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lengthwise import mixers
 from lengthwise.errors import Error, ShapeError, UnknownName
 from lengthwise.mixers import BlockState, Layout
 from lengthwise.mixers.transitions import bounded
+
+from . import made
 
 ORDERS = st.sampled_from([1.0, 1.2, 2.0, 3.7, 40.0, inf])
 
@@ -68,7 +69,7 @@ def test_one_hot_columns_are_exact_and_learn_as_a_softmax_does(M):
 
 def test_an_automaton_never_drifts():
     torch.manual_seed(0)
-    layer = mixers.get("block-lrnn", width=12, block=4, normalisation="one-hot", inputs="none", readout="identity")
+    layer = made.mixer("block-lrnn", width=12, block=4, normalisation="one-hot", inputs="none", readout="identity")
     words = torch.randn(3, 12)[torch.randint(3, (1, 20_000))]
     with torch.no_grad():
         y, _ = layer(words, layout=Layout.of(words))
@@ -133,7 +134,7 @@ def test_gradients_of_the_bounds(name, p):
 
 def make(width=6, seed=0, **options):
     torch.manual_seed(seed)
-    m = mixers.get("block-lrnn", width=width, **options).double()
+    m = made.mixer("block-lrnn", width=width, **options).double()
     for p in m.parameters():
         torch.nn.init.normal_(p, std=0.5)
     return m
@@ -211,12 +212,12 @@ def test_rows_of_a_state_are_chosen():
 
 
 def test_shapes_of_the_state():
-    shape = lambda **options: mixers.get("block-lrnn", width=24, **options).shape  # noqa: E731
+    shape = lambda **options: made.mixer("block-lrnn", width=24, **options).shape  # noqa: E731
     assert shape() == (3, 8)
     assert shape(block=4) == (6, 4)
     assert shape(blocks=4) == (4, 6)
     assert shape(blocks=5, block=7) == (5, 7)
-    m = mixers.get("block-lrnn", width=24, blocks=5, block=7)
+    m = made.mixer("block-lrnn", width=24, blocks=5, block=7)
     assert m.transition[0].out_features == m.transition[2].out_features == 5 * 7 * 7
 
 
@@ -241,12 +242,12 @@ def test_shapes_of_the_state():
 )
 def test_refusals(options, said):
     with pytest.raises(Error, match=said) as error:
-        mixers.get("block-lrnn", width=6, **options)
+        made.mixer("block-lrnn", width=6, **options)
     assert ("Unknown" in said or "of block-lrnn '" in said) == isinstance(error.value, UnknownName)
 
 
 def test_refuses_no_tokens_and_another_s_state():
-    m = mixers.get("block-lrnn", width=6, block=3)
+    m = made.mixer("block-lrnn", width=6, block=3)
     u = torch.randn(2, 4, 6)
     with pytest.raises(Error, match=r"at least one token, got T = 0"):
         m(u[:, :0], layout=Layout.of(u[:, :0]))

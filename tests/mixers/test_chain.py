@@ -5,14 +5,16 @@ from __future__ import annotations
 import pytest
 import torch
 
-from lengthwise import mixers, positions
+from lengthwise import positions
 from lengthwise.errors import Error, ShapeError
 from lengthwise.mixers import Layout
+
+from . import made
 
 
 def layer(**options):
     torch.manual_seed(0)
-    return mixers.get("chain", width=6, heads=2, **options).double()
+    return made.mixer("chain", width=6, heads=2, **options).double()
 
 
 def weights(m, x, causal=True):
@@ -41,15 +43,15 @@ def test_it_is_its_equation(causal, exclude):
 
 @pytest.mark.parametrize("position", ["none", "transformer-xl"])
 def test_gamma_0_is_softmax_attention(position):
-    x, made = torch.randn(2, 9, 6).double(), []
+    x, answers = torch.randn(2, 9, 6).double(), []
     layout = Layout.from_mask(torch.arange(9).expand(2, -1) >= torch.tensor([[0], [4]]))
     for name, options in (("softmax", {}), ("chain", {"gamma": 0.0})):
         torch.manual_seed(1)
         inside = positions.get(position, width=6, heads=2)
-        m = mixers.get(name, width=6, heads=2, position=inside if inside.at_attention else None, **options).double()
+        m = made.mixer(name, width=6, heads=2, position=inside if inside.at_attention else None, **options).double()
         y = m(x, layout=layout)[0][layout.real]
-        made.append((y, torch.autograd.grad(y.square().sum(), list(m.parameters()))))
-    (a, da), (b, db) = made
+        answers.append((y, torch.autograd.grad(y.square().sum(), list(m.parameters()))))
+    (a, da), (b, db) = answers
     torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
     for g, h in zip(da, db, strict=True):
         torch.testing.assert_close(g, h, rtol=1e-10, atol=1e-10)
@@ -102,7 +104,7 @@ def test_refuses():
     with pytest.raises(Error, match="does not take these options"):
         layer(gama=0.9)
     with pytest.raises(Error, match="heads must divide the width, got 4 heads and width 6"):
-        mixers.get("chain", width=6, heads=4)
+        made.mixer("chain", width=6, heads=4)
     m, x = layer(), torch.randn(2, 3, 6).double()
     with pytest.raises(Error, match="at least one token, got T = 0"):
         m(x[:, :0], layout=Layout.of(x[:, :0]))
@@ -119,15 +121,15 @@ def test_refuses():
 @pytest.mark.parametrize("learn", [False, True])
 def test_the_sum_of_paths_is_the_mean_without_its_factor(learn):
     torch.manual_seed(0)
-    mean = mixers.get("chain", width=8, heads=2, gamma=0.75, learn_gamma=learn).double()
-    total = mixers.get("chain", width=8, heads=2, gamma=0.75, learn_gamma=learn, paths="sum").double()
+    mean = made.mixer("chain", width=8, heads=2, gamma=0.75, learn_gamma=learn).double()
+    total = made.mixer("chain", width=8, heads=2, gamma=0.75, learn_gamma=learn, paths="sum").double()
     total.load_state_dict(mean.state_dict())
     x = torch.randn(2, 5, 8).double()
     layout = Layout.of(x)
     bias = mean.out.bias
     torch.testing.assert_close(total(x, layout=layout)[0] - bias, 4 * (mean(x, layout=layout)[0] - bias))
     with pytest.raises(Error, match="mean"):
-        mixers.get("chain", width=8, heads=2, paths="median")
+        made.mixer("chain", width=8, heads=2, paths="median")
 
 
 @pytest.mark.parametrize("autocast", [False, True])
@@ -149,14 +151,14 @@ def test_a_gamma_for_every_head(learn):
     """Each head as in a layer whose heads all have its γ."""
     torch.manual_seed(0)
     given, x = [0.25, 0.75], torch.randn(2, 5, 8)
-    both = mixers.get("chain", width=8, heads=2, gamma=given, learn_gamma=learn)
+    both = made.mixer("chain", width=8, heads=2, gamma=given, learn_gamma=learn)
     torch.nn.init.eye_(both.out.weight)
     for head, gamma in enumerate(given):
-        one = mixers.get("chain", width=8, heads=2, gamma=gamma)
+        one = made.mixer("chain", width=8, heads=2, gamma=gamma)
         one.load_state_dict({k: v for k, v in both.state_dict().items() if "gamma" not in k})
         y, alone = (layer(x, layout=Layout.of(x))[0][..., 4 * head : 4 * head + 4] for layer in (both, one))
         torch.testing.assert_close(y, alone)
     with pytest.raises(Error, match="each of the 2 heads, got 3"):
-        mixers.get("chain", width=8, heads=2, gamma=[0.1, 0.2, 0.3])
+        made.mixer("chain", width=8, heads=2, gamma=[0.1, 0.2, 0.3])
     with pytest.raises(Error, match="below 1"):
-        mixers.get("chain", width=8, heads=2, gamma=[0.1, 1.0])
+        made.mixer("chain", width=8, heads=2, gamma=[0.1, 1.0])

@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytest
 import torch
 
-from lengthwise import mixers
 from lengthwise.errors import Error, ShapeError, UnknownName
 from lengthwise.mixers import Layout
+
+from . import made
 
 
 def test_softmax_is_its_equation():
     torch.manual_seed(0)
-    m = mixers.get("softmax", width=6, heads=2)
+    m = made.mixer("softmax", width=6, heads=2)
     x = torch.randn(1, 5, 6)
     q, k, v = (t.view(5, 2, 3).transpose(0, 1) for t in m.qkv(x[0]).chunk(3, -1))
     logits = (q @ k.mT / 3**0.5).masked_fill(torch.ones(5, 5).triu(1).bool(), -torch.inf)
@@ -24,7 +25,7 @@ def test_softmax_builds_no_mask_unless_asked(monkeypatch):
     from lengthwise.mixers import softmax
 
     monkeypatch.setattr(softmax, "visible", lambda *a: pytest.fail("built a mask"))
-    m = mixers.get("softmax", width=8, heads=2)
+    m = made.mixer("softmax", width=8, heads=2)
     x = torch.randn(2, 6, 8)
     _, state = m(x, layout=Layout.of(x))
     m(x[:, :1], layout=Layout.of(x[:, :1], past=6), state=state)
@@ -33,7 +34,7 @@ def test_softmax_builds_no_mask_unless_asked(monkeypatch):
 @pytest.mark.parametrize("name", ["rnn", "lstm", "gru"])
 def test_recurrences_are_torch_s_own(name):
     torch.manual_seed(0)
-    m = mixers.get(name, width=4)
+    m = made.mixer(name, width=4)
     x = torch.randn(3, 7, 4)
     y, state = m(x, layout=Layout.of(x))
     torch.testing.assert_close(y, m.cell(x)[0])
@@ -41,7 +42,7 @@ def test_recurrences_are_torch_s_own(name):
 
 
 def test_a_piece_of_padding_alone_leaves_a_recurrent_state_as_it_was():
-    m = mixers.get("lstm", width=4)
+    m = made.mixer("lstm", width=4)
     x = torch.randn(2, 3, 4)
     _, state = m(x, layout=Layout.of(x))
     padding = Layout.from_mask(torch.zeros(2, 2))
@@ -52,9 +53,9 @@ def test_a_piece_of_padding_alone_leaves_a_recurrent_state_as_it_was():
 
 
 def test_the_pad_is_the_layer_s_own_or_the_model_s():
-    own = mixers.get("sliding-dilated", width=4, heads=2)
-    shared = mixers.get("sliding-dilated", width=4, heads=2, shared_pad=True)
-    drop = mixers.get("sliding-dilated", width=4, heads=2, missing="drop")
+    own = made.mixer("sliding-dilated", width=4, heads=2)
+    shared = made.mixer("sliding-dilated", width=4, heads=2, shared_pad=True)
+    drop = made.mixer("sliding-dilated", width=4, heads=2, missing="drop")
     assert "pad" in dict(own.named_parameters())
     assert "pad" not in dict(shared.named_parameters())
     assert "pad" not in dict(drop.named_parameters())
@@ -68,7 +69,7 @@ def test_the_pad_is_the_layer_s_own_or_the_model_s():
 @pytest.mark.parametrize("missing", ["learned-pad", "drop"])
 def test_some_of_the_tokens_at_less_cost(missing):
     torch.manual_seed(0)
-    m = mixers.get("sliding-dilated", width=8, heads=2, chunk=3, missing=missing)
+    m = made.mixer("sliding-dilated", width=8, heads=2, chunk=3, missing=missing)
     for T in (1, 2, 3, 4, 9, 11):
         x = torch.randn(2, T, 8)
         mask = torch.arange(T).expand(2, -1) >= torch.tensor([[0], [T // 2]])
@@ -79,16 +80,16 @@ def test_some_of_the_tokens_at_less_cost(missing):
 
 def test_refuses():
     with pytest.raises(UnknownName, match="Did you mean 'softmax'"):
-        mixers.get("soft-max", width=4)
+        made.mixer("soft-max", width=4)
     with pytest.raises(Error, match="does not take these options"):
-        mixers.get("lstm", width=4, heads=2)
+        made.mixer("lstm", width=4, heads=2)
     with pytest.raises(Error, match="heads must divide the width, got 3 heads and width 4"):
-        mixers.get("sliding-dilated", width=4, heads=3)
+        made.mixer("sliding-dilated", width=4, heads=3)
     with pytest.raises(Error, match="chunk must be at least 2, got 1"):
-        mixers.get("sliding-dilated", width=4, heads=2, chunk=1)
+        made.mixer("sliding-dilated", width=4, heads=2, chunk=1)
     with pytest.raises(Error, match="learned-pad or drop, got 'pad'"):
-        mixers.get("sliding-dilated", width=4, heads=2, missing="pad")
-    m, x = mixers.get("softmax", width=4, heads=2), torch.randn(2, 3, 4)
+        made.mixer("sliding-dilated", width=4, heads=2, missing="pad")
+    m, x = made.mixer("softmax", width=4, heads=2), torch.randn(2, 3, 4)
     _, state = m(x, layout=Layout.of(x))
     with pytest.raises(ShapeError, match="batch must be that of the tokens, 1, got 2"):
         m(x[:1], layout=Layout.of(x[:1], past=3), state=state)

@@ -14,6 +14,8 @@ from lengthwise.mixers.transitions import shortened
 from lengthwise.models import LengthwiseConfig, LengthwiseForCausalLM, build, presets
 from lengthwise.models.cache import LengthwiseCache
 
+from ..mixers import made
+
 
 def make(vocab=5, **options):
     torch.manual_seed(0)
@@ -145,7 +147,7 @@ def test_fewer_tokens_than_words_are_not_looked_up(rows):
 def test_a_word_is_asked_once_in_transformer_blocks_too(rows):
     tokens = torch.randint(0, 5, (3, 13))
     for norm in ("pre", "post"):
-        config = LengthwiseConfig(vocab_size=5, width=8, mixer={"name": "block-lrnn"}, block={"norm": norm})
+        config = made.config(vocab_size=5, width=8, mixer={"name": "block-lrnn"}, block={"norm": norm})
         model = LengthwiseForCausalLM(config).double()
         model.reuse_equal_tokens()
         found = model(tokens).logits
@@ -252,7 +254,7 @@ def test_refusals():
     with pytest.raises(UnknownName, match="head 'three-layer'"):
         LengthwiseConfig(head="three-layer")
     with pytest.raises(Error, match="block lists 1 for 2 layers; list one for each"):
-        LengthwiseForCausalLM(LengthwiseConfig(width=8, depth={"name": "fixed", "layers": 2}, block=[{"kind": "bare"}]))
+        LengthwiseForCausalLM(made.config(width=8, depth={"name": "fixed", "layers": 2}, block=[{"kind": "bare"}]))
     with pytest.raises(Error, match=r"layers .* must be at least 1, got 0"):
         LengthwiseForCausalLM(presets.block_lrnn(5, layers=0))
 

@@ -9,8 +9,10 @@ from transformers import DynamicCache
 
 from lengthwise.errors import Error, ShapeError
 from lengthwise.mixers import Layout
-from lengthwise.models import LengthwiseConfig, LengthwiseForCausalLM, presets
+from lengthwise.models import LengthwiseForCausalLM, presets
 from lengthwise.models.cache import LengthwiseCache
+
+from ..mixers import made
 
 CACHED = {
     "regular-gpt": lambda: presets.regular_gpt(5, width=8, heads=2, depth="position"),
@@ -21,7 +23,7 @@ CACHED = {
     "chacal": lambda: presets.chacal(5, width=8, heads=2),
     "chacal all": lambda: presets.chacal(5, width=8, heads=2, chain_layers="all", learn_gamma=True, position="none"),
     "chacal transformer-xl": lambda: presets.chacal(5, width=8, heads=2, layers=1, position="transformer-xl"),
-    "universal transformer": lambda: LengthwiseConfig(
+    "universal transformer": lambda: made.config(
         vocab_size=5, width=8, mixer={"name": "softmax", "heads": 2}, depth={"name": "adaptive", "by": "position"}
     ),
     "lstm": lambda: presets.lstm(5, width=8, layers=2),

@@ -10,6 +10,8 @@ from lengthwise.errors import Error, UnknownName
 from lengthwise.mixers import Chain, Softmax
 from lengthwise.models import LengthwiseForCausalLM, presets
 
+from ..mixers import made
+
 PUBLISHED = {1: 3.3, 2: 6.4, 3: 9.6, 4: 12.7, 5: 15.9}
 """Million parameters of L layers in the paper's Table 1."""
 
@@ -99,7 +101,7 @@ def test_it_trains():
 
 
 def test_an_encoder_keeps_no_cache():
-    encoder = models.LengthwiseConfig(
+    encoder = made.config(
         vocab_size=5,
         width=8,
         mixer={"name": "chain", "heads": 2, "causal": False},

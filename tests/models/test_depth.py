@@ -7,8 +7,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lengthwise.models import LengthwiseConfig, LengthwiseForCausalLM, depth, presets
+from lengthwise.models import LengthwiseForCausalLM, depth, presets
 from lengthwise.models.depth import groups
+
+from ..mixers import made
 
 BATCHED = {
     "regular-gpt": lambda: presets.regular_gpt(5, 4, width=16, heads=2),
@@ -56,7 +58,7 @@ def test_mixers_that_do_not_dilate_take_the_dense_way_to_the_last_position(mixer
     dilated = {"name": "sliding-dilated", "heads": 2, "chunk": 2}
     mixers = [dilated, {"name": "softmax", "heads": 2}] if mixer == "both" else [mixer, mixer]
     depth = {"name": "adaptive", "chunk": 2, "thickness": 2}
-    model = make(LengthwiseConfig(vocab_size=5, width=8, mixer=mixers, depth=depth))
+    model = make(made.config(vocab_size=5, width=8, mixer=mixers, depth=depth))
     tokens, mask = torch.randint(0, 5, (2, 9)), torch.ones(2, 9, dtype=torch.long)
     mask[0, :4], mask[1, 6:] = 0, 0
     with torch.no_grad():

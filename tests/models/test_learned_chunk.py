@@ -7,7 +7,9 @@ import torch
 
 from lengthwise import lab
 from lengthwise.errors import Error
-from lengthwise.models import LengthwiseConfig, LengthwiseForCausalLM, presets
+from lengthwise.models import LengthwiseForCausalLM, presets
+
+from ..mixers import made
 
 CHUNKS = (2, 3, 4)
 
@@ -80,7 +82,7 @@ def test_refusals():
     ):
         with pytest.raises(Error, match=message):
             LengthwiseForCausalLM(
-                LengthwiseConfig(vocab_size=5, width=8, mixer=mixer, depth={"name": "adaptive", "chunk": chunks})
+                made.config(vocab_size=5, width=8, mixer=mixer, depth={"name": "adaptive", "chunk": chunks})
             )
     with pytest.raises(Error, match="reads several answers at once"):
         lab.plan("tomita-3", ["regular-gpt"], settings={"task.protocol": "next", "model.largest_chunk": 3})

@@ -15,6 +15,8 @@ from lengthwise.errors import Error, ShapeError, UnknownName
 from lengthwise.mixers import Layout, Level
 from lengthwise.models import LengthwiseConfig, LengthwiseForCausalLM, presets
 
+from ..mixers import made
+
 SMALL = {
     "regular-gpt": lambda **k: presets.regular_gpt(5, width=16, heads=2, thickness=2, **k),
     "transformer": lambda **k: presets.transformer(5, width=16, heads=2, layers=2, **k),
@@ -189,7 +191,7 @@ def _told(x, model):
 
 
 def test_layers_may_differ():
-    config = LengthwiseConfig(
+    config = made.config(
         vocab_size=3,
         width=8,
         mixer=[{"name": "softmax", "heads": 2}, {"name": "lstm"}],
@@ -232,7 +234,7 @@ def test_dropout_acts_only_in_training():
 )
 def test_refuses_configs(config, error, words):
     with pytest.raises(error, match=words):
-        LengthwiseForCausalLM(LengthwiseConfig(**config))
+        LengthwiseForCausalLM(made.config(**config))
 
 
 def test_refuses_calls():

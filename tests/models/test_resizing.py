@@ -6,7 +6,9 @@ import pytest
 import torch
 
 from lengthwise import models
-from lengthwise.models import LengthwiseConfig, LengthwiseForCausalLM
+from lengthwise.models import LengthwiseForCausalLM
+
+from ..mixers import made
 
 TOKENS = torch.randint(0, 5, (2, 13), generator=torch.Generator().manual_seed(0))
 NEW = torch.tensor([[5, 0, 7, 6, 4]])
@@ -15,7 +17,7 @@ NEW = torch.tensor([[5, 0, 7, 6, 4]])
 def make(**options):
     torch.manual_seed(0)
     mixer, depth = {"name": "softmax", "heads": 2}, {"name": "fixed", "layers": 1}
-    return LengthwiseForCausalLM(LengthwiseConfig(vocab_size=5, width=16, mixer=mixer, depth=depth, **options)).eval()
+    return LengthwiseForCausalLM(made.config(vocab_size=5, width=16, mixer=mixer, depth=depth, **options)).eval()
 
 
 def again(model, folder):
@@ -71,7 +73,7 @@ def test_the_first_layers_table_has_the_new_words():
 
 @pytest.mark.parametrize(("scale", "width"), [(1.0, None), (8.0, None), (8.0, 0.02)])
 def test_new_words_begin_as_the_others_did(scale, width):
-    config = LengthwiseConfig(vocab_size=2, width=16, embedding_scale=scale, initializer_range=width)
+    config = made.config(vocab_size=2, width=16, embedding_scale=scale, initializer_range=width)
     model = LengthwiseForCausalLM(config)
     model.resize_token_embeddings(500, mean_resizing=False)
     wanted = 1 / scale if width is None else width

@@ -52,12 +52,12 @@ class BlockLRNN(Mixer):
         *,
         blocks: int | None = None,
         block: int | None = None,
-        transition: Kind = "two-layer",
-        inputs: Kind | Literal["none"] = "two-layer",
-        normalisation: Normalisation = "paper",
-        p: float = 1.2,
-        learned_initial: bool = True,
-        readout: Literal["linear", "identity"] = "linear",
+        transition: Kind,
+        inputs: Kind | Literal["none"],
+        normalisation: Normalisation,
+        p: float,
+        learned_initial: bool,
+        readout: Literal["linear", "identity"],
     ):
         super().__init__()
         h, b = self.shape = _shape(width, blocks, block)

@@ -32,11 +32,11 @@ class SlidingDilated(Mixer):
         self,
         width: int,
         *,
-        heads: int = 8,
-        chunk: int = 2,
-        missing: Literal["learned-pad", "drop"] = "learned-pad",
+        heads: int,
+        chunk: int,
+        missing: Literal["learned-pad", "drop"],
         shared_pad: bool = False,
-        biases: bool = True,
+        biases: bool,
     ):
         super().__init__()
         check_heads("sliding-dilated", width, heads)

@@ -30,7 +30,7 @@ class Softmax(Mixer):
         self,
         width: int,
         *,
-        heads: int = 8,
+        heads: int,
         biases: bool = True,
         dropout: float = 0.0,
         position: Position | None = None,

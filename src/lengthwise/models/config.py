@@ -1,6 +1,14 @@
 """A model as data: `LengthwiseConfig` says which mixer, positions and depth stand in the one shell.
 
-LengthwiseConfig(vocab_size=2, mixer={"name": "softmax", "heads": 8}, depth={"name": "fixed", "layers": 5})
+LengthwiseConfig(
+    vocab_size=2,
+    width=64,
+    mixer={"name": "softmax", "heads": 8},
+    depth={"name": "fixed", "layers": 5},
+    block={"kind": "transformer", "norm": "pre", "activation": "gelu", "expansion": 4},
+)
+
+A preset fills one in, and its signature is the one place of a default.
 """
 
 from __future__ import annotations
@@ -16,27 +24,37 @@ from ..errors import Error, UnknownName
 
 @dataclass(frozen=True)
 class Block:
-    """How a mixer is wrapped: the `block` of a config, with its defaults."""
+    """How a mixer is wrapped: the `block` of a config."""
 
-    kind: str = "transformer"
+    kind: str
     """"transformer": mixer and feed-forward, each with a residual and a norm; "residual": x + mixer(norm(x)); "normed":
     mixer(norm(x)); "bare": the mixer alone."""
-    norm: str = "pre"
-    """"pre": x + f(norm(x)); "post": norm(x + f(x))."""
-    activation: str = "gelu"
-    expansion: int = 4
+    norm: str | None = None
+    """Of a transformer block, which must say it: "pre": x + f(norm(x)); "post": norm(x + f(x))."""
+    activation: str | None = None
+    """Of a transformer block, which must say it: "gelu" or "relu"."""
+    expansion: int | None = None
+    """Of a transformer block, which must say it: how many times the width its hidden layer is."""
     biases: bool = True
     """On the feed-forward maps (a mixer has its own say)."""
 
     def __post_init__(self):
-        for name, allowed in [
-            ("kind", ("transformer", "residual", "normed", "bare")),
-            ("norm", ("pre", "post")),
-            ("activation", ("gelu", "relu")),
+        kinds = ("transformer", "residual", "normed", "bare")
+        if self.kind not in kinds:
+            raise Error(f"block.kind is {' or '.join(kinds)}, got {self.kind!r}.")
+        if self.kind != "transformer":
+            if (self.norm, self.activation, self.expansion) != (None, None, None):
+                raise Error(
+                    f"block: norm, activation and expansion are a transformer block's, and kind is {self.kind}."
+                )
+            return
+        for name, value, allowed in [
+            ("norm", self.norm, ("pre", "post")),
+            ("activation", self.activation, ("gelu", "relu")),
         ]:
-            if getattr(self, name) not in allowed:
-                raise Error(f"block.{name} is {' or '.join(allowed)}, got {getattr(self, name)!r}.")
-        if self.expansion < 1:
+            if value not in allowed:
+                raise Error(f"block.{name} is {' or '.join(allowed)}, got {value!r}.")
+        if self.expansion is None or self.expansion < 1:
             raise Error(f"block.expansion must be at least 1, got {self.expansion}.")
 
     @classmethod
@@ -45,6 +63,8 @@ class Block:
         for name in options:
             if name not in known:
                 raise UnknownName("block option", name, known)
+        if "kind" not in options:
+            raise Error(f"block must say its kind (transformer, residual, normed or bare), got {options}.")
         return cls(**options)
 
 
@@ -55,15 +75,17 @@ class LengthwiseConfig(PreTrainedConfig):
     vocab_size: int = 2
     num_outputs: int | None = None
     """Width of the head; None: `vocab_size`."""
-    width: int = 64
+    width: int = 0
+    """Of every token's vector; a model needs at least 1."""
     mixer: dict[str, Any] | list[dict[str, Any]] | None = None
-    """`{"name": …, options}`, or a list with one for every layer; None: softmax attention."""
+    """`{"name": …, options}`, or a list with one for every layer. A model needs it."""
     position: dict[str, Any] | None = None
     """`{"name": …, options}`; None: no positions."""
     depth: dict[str, Any] | None = None
-    """`{"name": "fixed", "layers": 5}` or `{"name": "adaptive", "chunk": 2, "thickness": 1}`; None: fixed."""
+    """`{"name": "fixed", "layers": 5}` or `{"name": "adaptive", "chunk": 2, "thickness": 1, "by": "sequence"}`.
+    A model needs it."""
     block: dict[str, Any] | list[dict[str, Any]] | None = None
-    """Fields of `Block`, or a list with those of every layer; what is not named keeps its default."""
+    """Fields of `Block`, or a list with those of every layer. A model needs it."""
     embedding_scale: float = 1.0
     final_norm: bool = True
     head: Literal["linear", "two-layer"] = "linear"
@@ -76,18 +98,15 @@ class LengthwiseConfig(PreTrainedConfig):
     use_cache: bool = False
 
     def __post_init__(self, **kwargs):
-        self.mixer = self.mixer or {"name": "softmax"}
         self.position = self.position or {"name": "none"}
-        self.depth = self.depth or {"name": "fixed"}
-        self.block = self.block or {}
         super().__post_init__(**kwargs)
         self._refuse_unknown(kwargs)
-        self.blocks(1)
+        if self.block is not None:
+            self.blocks(1)
         if self.head not in ("linear", "two-layer"):
             raise UnknownName("head", self.head, ("linear", "two-layer"))
-        for name in ("vocab_size", "width"):
-            if getattr(self, name) < 1:
-                raise Error(f"{name} must be at least 1, got {getattr(self, name)}.")
+        if self.vocab_size < 1:
+            raise Error(f"vocab_size must be at least 1, got {self.vocab_size}.")
         if not 0 <= self.dropout < 1:
             raise Error(f"dropout is a probability, from 0 to below 1, got {self.dropout}.")
         if not 0 < self.embedding_scale < inf:

@@ -98,7 +98,7 @@ class Adaptive(nn.Module):
 
     looks_up = False
 
-    def __init__(self, layers: Sequence[nn.Module], chunk: int, by: By = "sequence", pad_tokens: bool = False):
+    def __init__(self, layers: Sequence[nn.Module], chunk: int, by: By, pad_tokens: bool = False):
         super().__init__()
         if chunk < 2:
             raise Error(f"adaptive depth: chunk must be at least 2, got {chunk}.")

@@ -35,6 +35,8 @@ class Layer(nn.Module):
         self.post = self.feeds and block.norm == "post"
         self.mixer_norm = nn.Identity() if block.kind == "bare" else nn.LayerNorm(width)
         if self.feeds:
+            assert block.activation
+            assert block.expansion
             self.activation = {"gelu": F.gelu, "relu": F.relu}[block.activation]
             self.feed_norm = nn.LayerNorm(width)
             self.up = nn.Linear(width, block.expansion * width, bias=block.biases)

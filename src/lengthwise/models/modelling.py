@@ -41,6 +41,8 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
     def __init__(self, config: LengthwiseConfig):
         super().__init__(config)
         width = config.width
+        if width < 1:
+            raise Error(f"width must be at least 1, got {width}.")
         self.embedding = nn.Embedding(config.vocab_size, width)
         position = _position(config, heads=config.heads)
         self.position = positions.NoPosition(config.width, 1) if position.in_each_layer else position
@@ -251,16 +253,15 @@ def _depth(config: LengthwiseConfig) -> Fixed | Adaptive | LearnedChunk:
     """The layers, under the policy that runs them."""
     spec = dict(config.depth or {})
     name = _name("depth", spec)
-    known: dict[str, dict[str, Any]] = {
-        "fixed": {"layers": 5},
-        "adaptive": {"chunk": 2, "thickness": 1, "by": "sequence", "pad_tokens": False},
-    }
-    if name not in known:
-        raise UnknownName("depth", name, known)
+    needed = {"fixed": ("layers",), "adaptive": ("chunk", "thickness", "by")}
+    if name not in needed:
+        raise UnknownName("depth", name, needed)
+    known = {"pad_tokens", *needed[name]} if name == "adaptive" else needed[name]
     for option in spec:
-        if option not in known[name]:
-            raise UnknownName(f"option of depth {name!r}", option, known[name])
-    spec = {**known[name], **spec}
+        if option not in known:
+            raise UnknownName(f"option of depth {name!r}", option, known)
+    if missing := [option for option in needed[name] if option not in spec]:
+        raise Error(f"depth {name!r} needs {', '.join(missing)}: presets give all its options.")
     if name == "fixed":
         return Fixed(_layers(config, spec["layers"]))
     layers = _layers(config, spec["thickness"])
@@ -272,9 +273,10 @@ def _depth(config: LengthwiseConfig) -> Fixed | Adaptive | LearnedChunk:
                 f"mixer and depth must have one chunk, got {layer.mixer.traits.chunk} and {chunk} (of several, the "
                 "largest)."
             )
+    pad_tokens = spec.get("pad_tokens", False)
     if not isinstance(chunk, list):
-        return Adaptive(layers, chunk, spec["by"], spec["pad_tokens"])
-    if spec["pad_tokens"]:
+        return Adaptive(layers, chunk, spec["by"], pad_tokens)
+    if pad_tokens:
         raise Error("adaptive depth: pad_tokens is for one chunk alone. Leave it out, or name one chunk.")
     return LearnedChunk(layers, chunk, spec["by"])
 

@@ -11,7 +11,7 @@ from .base import Places, Position
 class Learned(Position):
     at_input = True
 
-    def __init__(self, width: int, heads: int, *, rows: int = 512):
+    def __init__(self, width: int, heads: int, *, rows: int):
         super().__init__()
         if rows < 1:
             raise Error(f"Learned positions: rows must be at least 1, got {rows}.")

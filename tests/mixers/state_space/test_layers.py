@@ -9,9 +9,10 @@ from math import pi
 import pytest
 import torch
 
-from lengthwise import mixers
 from lengthwise.errors import Error, ShapeError, UnknownName
 from lengthwise.mixers import Layout
+
+from .. import made
 
 LAYERS = {
     "s4": ("s4", {}),
@@ -28,7 +29,7 @@ LAYERS = {
 def make(name, width=3, **options):
     torch.manual_seed(0)
     mixer, own = LAYERS[name]
-    return mixers.get(mixer, width=width, **{**own, **options})
+    return made.mixer(mixer, width=width, **{**own, **options})
 
 
 def matrices(layer):
@@ -204,7 +205,7 @@ REFUSED = [
 @pytest.mark.parametrize(("name", "options", "kind", "words"), REFUSED)
 def test_refuses(name, options, kind, words):
     with pytest.raises(kind, match=words):
-        mixers.get(name, width=4, **options)
+        made.mixer(name, width=4, **options)
 
 
 def test_refuses_no_tokens():

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from lengthwise import mixers
 from lengthwise.mixers import Layout
 from lengthwise.mixers.state_space import hippo
 from lengthwise.mixers.state_space.series import convolve, delay, reciprocal
+
+from .. import made
 
 SYSTEMS = {
     "s4": ("s4", {}),
@@ -24,7 +25,7 @@ SYSTEMS = {
 def make(name, kind=torch.float64, width=3, state=64):
     torch.manual_seed(0)
     mixer, options = SYSTEMS[name]
-    return mixers.get(mixer, width=width, state=state, **options).to(kind)
+    return made.mixer(mixer, width=width, state=state, **options).to(kind)
 
 
 def whole(z):

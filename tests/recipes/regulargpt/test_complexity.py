@@ -35,7 +35,7 @@ def test_the_mask_is_equation_1(chunk, level):
 
 def test_masked_is_the_mixer_it_was_made_of():
     torch.manual_seed(0)
-    sparse = SlidingDilated(16, heads=2, chunk=3, missing="drop")
+    sparse = SlidingDilated(16, heads=2, chunk=3, missing="drop", biases=True)
     torch.nn.init.normal_(sparse.r)
     x = torch.randn(2, 23, 16)
     for level in range(3):

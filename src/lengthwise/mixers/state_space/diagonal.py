@@ -29,9 +29,9 @@ class Diagonal(Scanned):
         self,
         width: int,
         *,
-        state: int = 64,
-        numbers: Literal["complex", "real"] = "complex",
-        output: Output = "glu",
+        state: int,
+        numbers: Literal["complex", "real"],
+        output: Output,
     ):
         super().__init__(width, output)
         if state < 1:

@@ -41,12 +41,12 @@ class LiquidS4(S4):
         self,
         width: int,
         *,
-        kernel: Literal["pb", "kb", "exact"] = "pb",
-        order: int = 2,
-        state: int = 64,
-        step_min: float = 1e-3,
-        step_max: float = 0.1,
-        output: Output = "glu",
+        kernel: Literal["pb", "kb", "exact"],
+        order: int,
+        state: int,
+        step_min: float,
+        step_max: float,
+        output: Output,
     ):
         super().__init__(width, state=state, step_min=step_min, step_max=step_max, output=output)
         if kernel not in ("pb", "kb", "exact"):

@@ -29,11 +29,11 @@ class LRU(Scanned):
         self,
         width: int,
         *,
-        state: int = 64,
-        r_min: float = 0.0,
-        r_max: float = 1.0,
-        phase: float = 2 * pi,
-        output: Output = "glu",
+        state: int,
+        r_min: float,
+        r_max: float,
+        phase: float,
+        output: Output,
     ):
         super().__init__(width, output)
         if state < 1:

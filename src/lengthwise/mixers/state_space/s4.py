@@ -28,9 +28,7 @@ class S4(Convolutional):
 
     name = "s4"
 
-    def __init__(
-        self, width: int, *, state: int = 64, step_min: float = 1e-3, step_max: float = 0.1, output: Output = "glu"
-    ):
+    def __init__(self, width: int, *, state: int, step_min: float, step_max: float, output: Output):
         super().__init__(width, output)
         shape = width, check_state(self.name, state)
         Λ, P, B = (z.expand(shape) for z in dplr(state))

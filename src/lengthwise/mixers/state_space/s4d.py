@@ -30,12 +30,12 @@ class S4D(Convolutional):
         self,
         width: int,
         *,
-        state: int = 64,
-        initial: Literal["lin", "inv", "legs"] = "lin",
-        discretisation: Literal["zoh", "bilinear"] = "zoh",
-        step_min: float = 1e-3,
-        step_max: float = 0.1,
-        output: Output = "glu",
+        state: int,
+        initial: Literal["lin", "inv", "legs"],
+        discretisation: Literal["zoh", "bilinear"],
+        step_min: float,
+        step_max: float,
+        output: Output,
     ):
         super().__init__(width, output)
         shape = width, check_state(self.name, state)

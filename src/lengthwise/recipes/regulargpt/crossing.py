@@ -93,8 +93,8 @@ def measured(D: int, heads: int, repeats: int) -> dict[str, float]:
     x = torch.randn(1, T, D, generator=draw).to(device)
     layout = Layout.of(x)
     small, full = (
-        Layer(D, mixer, Block(norm="post"), 0.0).to(device)
-        for mixer in (SlidingDilated(D, heads=heads, chunk=C, missing="drop"), Softmax(D, heads=heads))
+        Layer(D, mixer, Block("transformer", norm="post", activation="gelu", expansion=4), 0.0).to(device)
+        for mixer in (SlidingDilated(D, heads=heads, chunk=C, missing="drop", biases=True), Softmax(D, heads=heads))
     )
     layers: dict[str, Callable[[], Tensor]] = {
         f"level {level}": lambda l=level: small(x, layout, Level(l)) for level in LEVELS
