@@ -1,4 +1,4 @@
-"""`lengthwise reproduce`: a paper's table or figure again, at the size this machine can take."""
+"""`lengthwise reproduce`: a paper's table or figure, or a study of our own, at the size this machine can take."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 def reproduce(
-    paper: Annotated[str, typer.Argument(help="The paper, as in `lengthwise list`.")],
-    table: Annotated[str, typer.Argument(help="Its table or figure.")],
+    paper: Annotated[str, typer.Argument(help="The paper as in `lengthwise list`, or `study`.")],
+    table: Annotated[str, typer.Argument(help="Its table or figure, or the study's name.")],
     scale: Annotated[
         Literal["smoke", "laptop", "paper"],
         typer.Option("--scale", help="Seconds; minutes to an hour on two cores; the published setting."),
     ] = "laptop",
     only: Annotated[
         list[str] | None,
-        typer.Option("--only", metavar="TASK", help="These rows of the table alone; repeat it for more."),
+        typer.Option("--only", metavar="ROW", help="These rows of the table alone; repeat it for more."),
     ] = None,
     settings: Annotated[
         list[str] | None,
@@ -36,25 +36,26 @@ def reproduce(
     html: Page = None,
     as_json: console.Json = False,
 ) -> None:
-    """Run a paper's table or figure again.
+    """Run a paper's table or figure again, or a study of our own.
 
     Example: [bold]lengthwise reproduce demo parity --scale smoke[/bold]
+
+    Example: [bold]lengthwise reproduce study tree-and-scan --scale smoke[/bold]
     """
     from .. import lab, recipes
     from .progress import Steps
 
     recipe = recipes.get(paper, table, scale, settings or [])
     recipe = recipe.only(only) if only else recipe
-    panels, work = recipe.panels, recipe.work
-    if work:
-        place = recipes.Place(out, lab.chosen_device(device), Steps(console.err()).advance)
+    place = recipes.Place(out, lab.chosen_device(device), Steps(console.err()).advance)
 
-        def worked(runs: list[Run]) -> list[Panel]:
-            return work(place)
+    def panels(runs: list[Run]) -> list[Panel]:
+        return recipe.panels(runs, place)
 
-        panels = worked
+    with console.stdout_kept(as_json):
+        experiments = recipe.experiments
     carry_out(
-        recipe.experiments,
+        experiments,
         out=out,
         workers=workers,
         device=device,
