@@ -39,6 +39,8 @@ SMALL = {
 }
 GROWING = {"training.curriculum": "growing", "training.grow_from": 3, "training.grow_at": 0.5}
 
+# fmt: off
+# ruff: noqa: E501
 EXPERIMENTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "regular-gpt": ("parity", "regular-gpt", {}),
     "regular-gpt growing": ("parity", "regular-gpt", {**GROWING, "training.shrink_at": 0.4}),
@@ -67,7 +69,8 @@ EXPERIMENTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "a machine's states": ("machine", "rnn", {"task.delta": [[0, 1, 0], [1, 1, 0]]}),
     "gru": ("tomita-3", "gru", {"model.layers": 2}),
     "next symbols": ("regex:(ab|ba)*", "lstm", {"task.protocol": "next"}),
-}  # fmt: skip
+}
+# fmt: on
 LENGTHS = {"modular-arithmetic": (9, "13,17"), "reference-chains": (16, "24,32"), "boxes": (4, "6")}
 STOPPED = {"regular-gpt": 7, "regular-gpt growing": 9, "transformer bf16": 3, "block-lrnn": 8, "chacal": 13, "lstm": 15}
 """Experiments run once more, stopped after so many reports of progress (training, then testing) and resumed."""
@@ -106,7 +109,11 @@ def experiments(root: Path) -> Iterator[tuple[str, Any]]:
         few = {"model.heads": 2} if "heads" in models.options(model) else {}
         length, tested = LENGTHS.get(task, (8, "12,16"))
         planned = lab.plan(
-            task, [model], train_length=length, test_lengths=tested, settings={**SMALL, "model.width": 16, **few, **settings}
+            task,
+            [model],
+            train_length=length,
+            test_lengths=tested,
+            settings={**SMALL, "model.width": 16, **few, **settings},
         )
         yield name, outcome(planned, root / "once")
         if name in STOPPED:
@@ -159,7 +166,8 @@ def generated() -> Iterator[tuple[str, Any]]:
 
 def trained_on(folder: Path) -> dict[str, Any]:
     """A tiny GPT-2 trained on, as it is and with chain attention: the recipe that does it, by its published name."""
-    from tokenizers import Tokenizer, models as kinds, pre_tokenizers
+    from tokenizers import Tokenizer, pre_tokenizers
+    from tokenizers import models as kinds
     from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
     words = ["<|endoftext|>", *(f"w{i}" for i in range(30))]

@@ -48,11 +48,10 @@ def ratio(slow: Callable[[], object], fast: Callable[[], object], repeats: int =
 
 
 def model(shared: bool = True, **options) -> LengthwiseForCausalLM:
-    """`shared`: compute equal subtrees once, as it does by itself; bits have many."""
+    """`shared`: compute equal subtrees once, as the lab does; bits have many."""
     torch.manual_seed(0)
     net = LengthwiseForCausalLM(presets.regular_gpt(2, 2, **options))
-    if not shared:
-        net.depth.shares = False
+    net.reuse_equal_tokens(shared)
     return net
 
 
@@ -163,7 +162,7 @@ def parity() -> Table:
         times.append(seconds(partial(train, [member], [None])))
         lengths = tuple(n for n in experiment.evaluation.lengths if n > 40)
         samples = experiment.evaluation.samples
-        right = evaluate(member.tagger, member.task, lengths, samples, 0, device=member.device).correct
+        right = evaluate(member.classifier, member.task, lengths, samples, 0, device=member.device).correct
         found.add_row(str(experiment.seed), f"{times[-1]:.1f}", f"{100 * min(right.values()) / samples:.1f}", "")
     found.add_row("median", f"{median(times):.1f}", "", "15")
     return found

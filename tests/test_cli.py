@@ -301,10 +301,10 @@ def test_pace_counts_from_where_it_was_resumed(monkeypatch):
 def test_the_verdict_is_on_longer_strings(root):
     bench(root)
     run = lab.load(root)[0]
-    trained = replace(run.experiment.training, lengths=(42, 43))
+    trained = run.experiment.training.but(lengths=(42, 43))
     below = replace(run.experiment, training=trained)
     assert [part.split(" at ")[1] for part in verdict(lab.Outcome(below, run)).split(", ")] == ["44", "60"]
-    none = replace(below, training=replace(trained, lengths=(42, 60)))
+    none = replace(below, training=trained.but(lengths=(42, 60)))
     assert verdict(lab.Outcome(none, run)).endswith("at 42–60"), "with nothing longer, what there is"
 
 

@@ -11,7 +11,7 @@ from lengthwise.lab.curriculum import WINDOW, Growing, curriculum
 
 @pytest.mark.parametrize("lengths", [list(range(1, 32)), [16, 24, 40, 128], [5]])
 def test_log_uniform_draws_each_length_in_inverse_proportion_to_it(lengths):
-    drawn = curriculum(Training(curriculum="log-uniform"), lengths)
+    drawn = curriculum(Training.of(curriculum="log-uniform").curriculum, lengths)
     count = 20000
     found = Counter(drawn.length(step) for step in range(count))
     assert set(found) <= set(lengths)
@@ -22,14 +22,16 @@ def test_log_uniform_draws_each_length_in_inverse_proportion_to_it(lengths):
 
 
 def test_log_uniform_is_a_function_of_the_step_alone():
-    first, again = (curriculum(Training(curriculum="log-uniform", lr=lr), [1, 2, 3, 7]) for lr in (1e-3, 1e-4))
+    first, again = (
+        curriculum(Training.of(curriculum="log-uniform", lr=lr).curriculum, [1, 2, 3, 7]) for lr in (1e-3, 1e-4)
+    )
     assert [first.length(step) for step in range(50)] == [again.length(step) for step in reversed(range(50))][::-1]
     assert first.state() == {}
 
 
 def test_an_unknown_curriculum_is_refused():
     with pytest.raises(Error, match="is one of uniform, log-uniform, growing, got 'steep'"):
-        Training(curriculum="steep")  # pyright: ignore[reportArgumentType]
+        Training.of(curriculum="steep")
 
 
 def test_growing_goes_back_when_too_little_is_right_and_grows_again():
@@ -49,4 +51,4 @@ def test_growing_goes_back_when_too_little_is_right_and_grows_again():
 
 def test_shrinking_begins_below_growing():
     with pytest.raises(Error, match="shrink_at must be at least 0 and below"):
-        Training(shrink_at=0.9, grow_at=0.9)
+        Training.of(shrink_at=0.9, grow_at=0.9)

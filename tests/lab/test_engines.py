@@ -165,7 +165,7 @@ def test_two_processes_on_the_same_run(tmp_path, quick):
         "import sys, json\nfrom pathlib import Path\nfrom lengthwise.lab import Experiment, Job\n"
         "from lengthwise.lab.run import run_group\n"
         "e = Experiment.from_json(json.loads(sys.argv[2]))\n"
-        "o = run_group([e], Job(Path(sys.argv[1]), threads=1))[0]\n"
+        "o = run_group([e], Job(Path(sys.argv[1])))[0]\n"
         "print(json.dumps([o.error, o.run and o.run.result['date']]))\n"
     )
     command = [sys.executable, "-c", script, str(tmp_path), json.dumps(experiment.to_json())]

@@ -46,6 +46,7 @@ def asked_again(experiments, root):
 def counted(run, which):
     """The right strings of a stored model, counted by hand."""
     task, model = tasks.get("parity"), lab.load_model(run, which)
+    assert not model.reuses_equal_tokens
     found = {}
     for length in run.experiment.evaluation.lengths:
         batch = task.test_set(length, run.experiment.evaluation.samples)
@@ -164,8 +165,8 @@ def test_noise_is_fresh_at_every_step_and_seed(quick, toy):
     for experiment in quick(toy("Moody"), seeds=2, steps=6):
         member = Member(experiment, CPU)
         train([member], [None])
-        assert len(member.tagger.inner.draws) == 6
-        draws += member.tagger.inner.draws
+        assert len(member.classifier.inner.draws) == 6
+        draws += member.classifier.inner.draws
     assert len(set(draws)) == 12
 
 

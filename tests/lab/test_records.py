@@ -42,7 +42,7 @@ def test_the_hash_is_of_the_content():
     assert again.hash == EXPERIMENT.hash
     others = [
         Experiment(TaskSpec("parity"), ModelSpec("lstm"), Training(), Evaluation((50,)), seed=1),
-        Experiment(TaskSpec("parity"), ModelSpec("lstm"), Training(lr=2e-3), Evaluation((50,))),
+        Experiment(TaskSpec("parity"), ModelSpec("lstm"), Training.of(lr=2e-3), Evaluation((50,))),
         Experiment(TaskSpec("parity"), ModelSpec("lstm", source="changed"), Training(), Evaluation((50,))),
     ]
     assert len({e.hash for e in [EXPERIMENT, *others]}) == 4
@@ -121,7 +121,7 @@ def test_edited_metrics_of_an_unfinished_run_are_named(directory):
 
 def test_an_edited_config_is_named(directory):
     path = directory.path / "config.json"
-    path.write_text(path.read_text().replace('"steps": 1000', '"steps": 10'))
+    path.write_text(path.read_text().replace('"lstm"', '"gru"'))
     with pytest.raises(RecordError, match=r"config\.json.*edited"):
         RunDirectory(directory.path.parent, EXPERIMENT).start()
 
@@ -152,12 +152,50 @@ def test_of_two_checkpoints_at_one_step_the_later_counts(directory):
         assert RunDirectory(directory.path.parent, EXPERIMENT).start().meta["score"] == score
 
 
-def test_a_missing_key_is_not_an_experiment():
-    for part, key in [("training", "patience"), ("evaluation", "seed"), ("task", "params")]:
-        data = EXPERIMENT.to_json()
-        del data[part][key]
-        with pytest.raises(Error, match=key):
-            Experiment.from_json(data)
+def test_a_missing_field_is_its_default():
+    """Whatever field is added later, yesterday's record is still read, and keeps its hash."""
+    data = EXPERIMENT.to_json()
+    assert data == {"schema": 1, "data": {"task": {"name": "parity"}}, "model": {"name": "lstm"}, "training": {},
+                    "evaluation": {"lengths": [50]}}  # fmt: skip
+    spelled = {
+        **data,
+        "seed": 0,
+        "training": {"steps": 1000, "optimizer": {"lr": 1e-3}, "curriculum": {"lengths": [1, 40]}},
+    }
+    assert Experiment.from_json(spelled) == EXPERIMENT
+    assert Experiment.from_json(spelled).hash == EXPERIMENT.hash == "ecb3dbfde837a5ad"
+
+
+@pytest.mark.parametrize(
+    ("data", "line"),
+    [
+        ({"task": {"name": "parity", "params": {}}, "seed": 0}, "before experiments had a schema number"),
+        ({**EXPERIMENT.to_json(), "schema": 99}, "schema 99, and this Lengthwise knows 1. Use a newer"),
+        ({**EXPERIMENT.to_json(), "data": {"pictures": {}}}, "pictures"),
+    ],
+)
+def test_what_this_version_cannot_read_is_one_clear_line(data, line):
+    with pytest.raises(Error, match=line):
+        Experiment.from_json(data)
+
+
+def test_the_hash_is_computed_once(monkeypatch):
+    calls = []
+    computed = Experiment.to_json
+    monkeypatch.setattr(Experiment, "to_json", lambda self: calls.append(self) or computed(self))
+    experiment = Experiment(TaskSpec("parity"), ModelSpec("lstm"), Training(), Evaluation((50,)))
+    assert experiment.hash == experiment.hash
+    assert experiment.directory.endswith(experiment.hash)
+    assert len(calls) == 1
+
+
+def test_the_settings_of_a_training_have_one_name_each():
+    changed = Training.of(curriculum="growing", lengths=(2, 9), optimizer="adamw", lr=0.5, patience=3, steps=7)
+    assert (changed.curriculum.kind, changed.curriculum.lengths) == ("growing", (2, 9))
+    assert (changed.optimizer.kind, changed.optimizer.lr) == ("adamw", 0.5)
+    assert (changed.checkpointing.patience, changed.steps) == (3, 7)
+    flat = changed.settings()
+    assert Training.of(**{k: tuple(v) if isinstance(v, list) else v for k, v in flat.items()}) == changed
 
 
 def test_a_stray_file_does_not_fail_a_finished_run(directory):

@@ -41,9 +41,9 @@ def test_a_plan_is_the_whole_grid():
     first, last = experiments[0], experiments[-1]
     assert first.model.options == {"width": 32}
     assert last.model.options == {"width": 32, "layers": 2}
-    assert (first.training.lr, last.training.lr, last.seed) == (1e-3, 1e-4, 2)
-    assert first.training.lengths == (1, 10)
-    assert first.training.betas == (0.9, 0.98)
+    assert (first.training.optimizer.lr, last.training.optimizer.lr, last.seed) == (1e-3, 1e-4, 2)
+    assert first.training.curriculum.lengths == (1, 10)
+    assert first.training.optimizer.betas == (0.9, 0.98)
     assert set(first.evaluation.lengths) == {3, 5, 7, 10, 20, 30}
 
 

@@ -84,7 +84,7 @@ WORKER = """
 from pathlib import Path
 from lengthwise.lab.run import Job, run_group
 def advance(experiment, step, steps, loss, phase): pipe.send(step)
-outcome = run_group([experiment], Job(Path(root), threads=1, advance=advance))[0]
+outcome = run_group([experiment], Job(Path(root), advance=advance))[0]
 assert outcome.run, outcome.error
 """
 
@@ -94,7 +94,7 @@ def test_killed_at_any_moment(tmp_path, quick):
     (experiment,) = quick("regular-gpt", steps=60, checkpoint_every=5)
     draw = random.Random(0)
     threads = torch.get_num_threads()
-    whole = run_group([experiment], Job(tmp_path / "whole", threads=1))[0]
+    whole = run_group([experiment], Job(tmp_path / "whole"))[0]
     torch.set_num_threads(threads)
 
     def started():
@@ -331,7 +331,7 @@ def test_adam_moves_every_weight_wherever_it_lies(quick, toy, model):
     (experiment,) = quick(toy(model))
     fast, plain = Member(experiment, CPU), Member(experiment, CPU)
     assert bool(fast.optimizer.defaults["fused"]) == (model == "Odd")
-    plain.optimizer = torch.optim.Adam(plain.parameters.values(), lr=experiment.training.lr, fused=False)
+    plain.optimizer = torch.optim.Adam(plain.parameters.values(), lr=experiment.training.optimizer.lr, fused=False)
     for member in (fast, plain):
         train([member], [None])
     for name, weight in plain.weights().items():

@@ -36,7 +36,7 @@ def make(
     e = Experiment(
         task,
         ModelSpec(model, options or {}),
-        Training(lengths=train, steps=steps),
+        Training.of(lengths=train, steps=steps),
         Evaluation(lengths, samples=samples),
         seed,
     )

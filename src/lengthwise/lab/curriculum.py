@@ -16,7 +16,7 @@ from typing import Any
 
 from ..errors import LengthError
 from ..seeds import derive
-from .experiment import Training
+from .experiment import Curriculum
 
 WINDOW = 8
 DRAWS = 1 << 53
@@ -85,8 +85,8 @@ class Growing(Uniform):
         self.longest, self.recent = state["longest"], state["recent"]
 
 
-def curriculum(training: Training, lengths: list[int]) -> Uniform:
-    """The curriculum of a training over the possible `lengths` of its range."""
-    if training.curriculum == "growing":
-        return Growing(lengths, training.grow_from, training.grow_at, training.shrink_at)
-    return {"uniform": Uniform, "log-uniform": LogUniform}[training.curriculum](lengths)
+def curriculum(given: Curriculum, lengths: list[int]) -> Uniform:
+    """The curriculum over the possible `lengths` of its range."""
+    if given.kind == "growing":
+        return Growing(lengths, given.grow_from, given.grow_at, given.shrink_at)
+    return {"uniform": Uniform, "log-uniform": LogUniform}[given.kind](lengths)

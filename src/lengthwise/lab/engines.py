@@ -59,7 +59,7 @@ class InProcess:
 
 
 class Processes:
-    """Each group in a fresh process with one torch thread, `workers` at a time; one that dies takes only its group."""
+    """Each group in a fresh process, `workers` at a time; one that dies takes only its group."""
 
     def __init__(self, workers: int):
         self.workers = workers
@@ -69,7 +69,7 @@ class Processes:
         waiting = list(groups)[::-1]
         active: dict[Any, tuple[Any, Sequence[Experiment]]] = {}
         interrupted = False
-        quiet = replace(job, advance=None, waiting=None, stop=Stop(), threads=job.threads or 1, share=self.workers)
+        quiet = replace(job, advance=None, waiting=None, stop=Stop(), share=self.workers)
         with interruptible(job.stop):
             try:
                 while active or (waiting and not job.stop.asked):

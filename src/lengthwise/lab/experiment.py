@@ -1,7 +1,12 @@
-"""An experiment as data: what is asked, of which model, trained how, tested where, with which seed.
+"""An experiment as data: which strings or text, which model, asked how, trained how, tested where, with which seed.
 
-Everything is JSON-like and frozen. `Experiment.hash` is the SHA-256 of the canonical JSON; it names the run directory
-and finds finished work.
+Everything is JSON-like and frozen. `Experiment.hash` is the SHA-256 of its canonical JSON; it names the run directory
+and finds finished work. Two rules keep old records readable for ever:
+
+    a field at its default is left out of the JSON,      so a new field changes no old hash
+    a missing field is its default,                      so an old record can be read by newer code
+
+Whoever changes a default must therefore raise `SCHEMA` and say in `from_json` what the old number meant.
 """
 
 from __future__ import annotations
@@ -11,18 +16,51 @@ import hashlib
 import json
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args, get_type_hints
+from functools import cached_property
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from ..errors import Error
+
+SCHEMA = 1
+"""What the defaults of this file are; stands in every record."""
+
+
+def _at_least_one(part: Any, *names: str) -> None:
+    for name in names:
+        if (n := getattr(part, name)) is not None and n < 1:
+            raise Error(f"training.{name} must be at least 1, got {n}.")
+
+
+def _one_of(part: Any, name: str, called: str = "") -> None:
+    allowed = get_args(get_type_hints(type(part))[name])
+    if (choice := getattr(part, name)) not in allowed:
+        raise Error(f"{called or f'training.{name}'} is one of {', '.join(allowed)}, got {choice!r}.")
 
 
 @dataclass(frozen=True)
 class TaskSpec:
-    """`tasks.get(name, **params)` rebuilds the task."""
+    """Strings of a task: `tasks.get(name, **params)` rebuilds it."""
 
     name: str
     params: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TextSpec:
+    """Text, known by the digests of its documents, in blocks of `block` tokens."""
+
+    name: str
+    digests: dict[str, str] = field(default_factory=dict)
+    """Of the documents to "train" on and of those to "test" on."""
+    block: int = 512
+    test_blocks: int | None = None
+    """How many blocks are tested at most; None: all."""
+
+
+DATA: dict[str, type[TaskSpec] | type[TextSpec]] = {"task": TaskSpec, "text": TextSpec}
+"""The kinds of data, by the key they have in the JSON."""
 
 
 @dataclass(frozen=True)
@@ -35,52 +73,29 @@ class ModelSpec:
 
 
 @dataclass(frozen=True)
-class Training:
-    """How to train. Lengths are the possible ones in `lengths[0]..lengths[1]`."""
+class Objective:
+    """How the data is asked: whole strings as their task scores them, or every next token."""
 
+    kind: Literal["strings", "next-token"] = "strings"
+
+
+@dataclass(frozen=True)
+class Curriculum:
+    """Which lengths are trained, in which order; possible ones in `lengths[0]..lengths[1]`."""
+
+    kind: Literal["uniform", "log-uniform", "growing"] = "uniform"
     lengths: tuple[int, int] = (1, 40)
-    curriculum: Literal["uniform", "log-uniform", "growing"] = "uniform"
     grow_from: int = 4
     """growing: the longest length at first, raised by one possible length when `grow_at` of the longest is right."""
     grow_at: float = 0.985
     shrink_at: float = 0.0
     """growing: the longest length falls by one when less than this share is right at it; 0: never."""
-    steps: int = 1000
-    batch: int = 128
-    optimizer: Literal["adam", "adamw"] = "adam"
-    lr: float = 1e-3
-    betas: tuple[float, float] = (0.9, 0.999)
-    eps: float = 1e-8
-    """Below gradients of this size steps are shorter than `lr`: of a model that is right they are noise."""
-    weight_decay: float = 0.0
-    clip: float | None = 1.0
-    schedule: Literal["constant", "cosine"] = "cosine"
-    warmup: int = 0
-    precision: Literal["fp32", "bf16", "fp64"] = "fp32"
-    validate_every: int = 100
-    validation_samples: int = 512
-    patience: int | None = None
-    """Stop after this many validations without improvement; None: never."""
-    checkpoint_every: int = 200
 
     def __post_init__(self):
         low, high = self.lengths
         if not 1 <= low <= high:
             raise Error(f"training.lengths must be LOW,HIGH with 1 <= LOW <= HIGH, got {low},{high}.")
-        for name in (
-            "steps",
-            "batch",
-            "validate_every",
-            "validation_samples",
-            "checkpoint_every",
-            "patience",
-            "grow_from",
-        ):
-            if (n := getattr(self, name)) is not None and n < 1:
-                raise Error(f"training.{name} must be at least 1, got {n}.")
-        for name in ("lr", "clip", "eps"):
-            if (x := getattr(self, name)) is not None and not (x > 0 and math.isfinite(x)):
-                raise Error(f"training.{name} must be above 0, got {x}.")
+        _at_least_one(self, "grow_from")
         if not 0 < self.grow_at <= 1:
             raise Error(f"training.grow_at must be above 0 and at most 1, got {self.grow_at}.")
         if not 0 <= self.shrink_at < self.grow_at:
@@ -88,16 +103,108 @@ class Training:
                 f"training.shrink_at must be at least 0 and below training.grow_at ({self.grow_at}), "
                 f"got {self.shrink_at}."
             )
+        _one_of(self, "kind", "training.curriculum")
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """How weights follow gradients."""
+
+    kind: Literal["adam", "adamw"] = "adam"
+    lr: float = 1e-3
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    """Below gradients of this size steps are shorter than `lr`: of a model that is right they are noise."""
+    weight_decay: float = 0.0
+    clip: float | None = 1.0
+    """The largest norm of the gradient; None: any."""
+    schedule: Literal["constant", "cosine"] = "cosine"
+    warmup: int = 0
+    """Steps in which the rate rises to `lr`."""
+
+    def __post_init__(self):
+        for name in ("lr", "clip", "eps"):
+            if (x := getattr(self, name)) is not None and not (x > 0 and math.isfinite(x)):
+                raise Error(f"training.{name} must be above 0, got {x}.")
         if not (self.weight_decay >= 0 and math.isfinite(self.weight_decay)):
             raise Error(f"training.weight_decay must be at least 0, got {self.weight_decay}.")
         if not all(0 <= beta < 1 for beta in self.betas):
             raise Error(f"training.betas must be two numbers in [0, 1), got {self.betas[0]},{self.betas[1]}.")
-        if not 0 <= self.warmup <= self.steps:
-            raise Error(f"training.warmup must be in 0..{self.steps} (training.steps), got {self.warmup}.")
-        hints = get_type_hints(type(self))
-        for name in ("curriculum", "optimizer", "schedule", "precision"):
-            if (choice := getattr(self, name)) not in get_args(hints[name]):
-                raise Error(f"training.{name} is one of {', '.join(get_args(hints[name]))}, got {choice!r}.")
+        _one_of(self, "kind", "training.optimizer")
+        _one_of(self, "schedule")
+
+
+@dataclass(frozen=True)
+class Checkpointing:
+    """When training is looked at, and what is kept of it."""
+
+    validate_every: int = 100
+    validation_samples: int = 512
+    patience: int | None = None
+    """Stop after this many validations without improvement; None: never."""
+    checkpoint_every: int = 200
+
+    def __post_init__(self):
+        _at_least_one(self, "validate_every", "validation_samples", "patience", "checkpoint_every")
+
+
+@dataclass(frozen=True)
+class Training:
+    """How to train. `Training.of(lr=1e-4, steps=500)` takes the fields of its parts by their own names."""
+
+    steps: int = 1000
+    batch: int = 128
+    precision: Literal["fp32", "bf16", "fp64"] = "fp32"
+    threads: int = 1
+    """Of torch, on a CPU. Sums are rounded in another order with another number, so it is part of the experiment."""
+    curriculum: Curriculum = Curriculum()
+    optimizer: Optimizer = Optimizer()
+    checkpointing: Checkpointing = Checkpointing()
+
+    def __post_init__(self):
+        _at_least_one(self, "steps", "batch", "threads")
+        if not 0 <= self.optimizer.warmup <= self.steps:
+            raise Error(f"training.warmup must be in 0..{self.steps} (training.steps), got {self.optimizer.warmup}.")
+        _one_of(self, "precision")
+
+    @classmethod
+    def of(cls, **settings: Any) -> Training:
+        """From the names of the fields of all parts; the name of a part is its kind.
+
+        >>> Training.of(curriculum="growing", lr=1e-4).optimizer.lr
+        0.0001
+        """
+        return cls().but(**settings)
+
+    def but(self, **settings: Any) -> Training:
+        """The same training with some settings changed, named as in `of`."""
+        places = setting_places()
+        changed: dict[str, dict[str, Any]] = {}
+        for name, value in settings.items():
+            part, key = places[name]
+            changed.setdefault(part, {})[key] = value
+        parts = {part: dataclasses.replace(getattr(self, part), **new) for part, new in changed.items() if part}
+        return dataclasses.replace(self, **changed.get("", {}), **parts)
+
+    def settings(self) -> dict[str, Any]:
+        """Every setting by the name that `of` takes, JSON-like."""
+        flat = {}
+        for name, (part, key) in setting_places().items():
+            value = getattr(getattr(self, part) if part else self, key)
+            flat[name] = list(value) if isinstance(value, tuple) else value
+        return flat
+
+
+def setting_places() -> dict[str, tuple[str, str]]:
+    """From the name of a setting of a training to the part that has it ("" for `Training` itself) and its field."""
+    places: dict[str, tuple[str, str]] = {}
+    for own in dataclasses.fields(Training):
+        if not dataclasses.is_dataclass(own.default):
+            places[own.name] = ("", own.name)
+            continue
+        for inner in dataclasses.fields(own.default):
+            places[own.name if inner.name == "kind" else inner.name] = (own.name, inner.name)
+    return places
 
 
 @dataclass(frozen=True)
@@ -117,40 +224,41 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Experiment:
-    task: TaskSpec
+    data: TaskSpec | TextSpec
     model: ModelSpec
     training: Training
     evaluation: Evaluation
     seed: int = 0
-
-    def to_json(self) -> dict[str, Any]:
-        return json.loads(json.dumps(dataclasses.asdict(self)))
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Experiment:
-        """The inverse of `to_json`; unknown or missing keys are errors, for the hash must mean the same everywhere."""
-        try:
-            for kind, part in [
-                (cls, data), (TaskSpec, data["task"]), (ModelSpec, data["model"]),
-                (Training, data["training"]), (Evaluation, data["evaluation"]),
-            ]:  # fmt: skip
-                if odd := {f.name for f in dataclasses.fields(kind)} ^ part.keys():
-                    raise KeyError(", ".join(sorted(odd)))
-            training = {**data["training"]}
-            for key in ("lengths", "betas"):
-                training[key] = tuple(training[key])
-            evaluation = {**data["evaluation"], "lengths": tuple(data["evaluation"]["lengths"])}
-            return cls(
-                TaskSpec(**data["task"]),
-                ModelSpec(**data["model"]),
-                Training(**training),
-                Evaluation(**evaluation),
-                data["seed"],
-            )
-        except (KeyError, TypeError) as error:
-            raise Error(f"Not an experiment of this version of Lengthwise: {error}.") from error
+    objective: Objective = Objective()
 
     @property
+    def task(self) -> TaskSpec:
+        """The task, of an experiment that has one."""
+        if not isinstance(self.data, TaskSpec):
+            raise Error(f"{self.data.name} is text; this needs an experiment on a task.")
+        return self.data
+
+    def to_json(self) -> dict[str, Any]:
+        """What is not at its default; with `SCHEMA`, all there is to say."""
+        kind = next(key for key, spec in DATA.items() if isinstance(self.data, spec))
+        return json.loads(json.dumps({"schema": SCHEMA, **_changed(self), "data": {kind: _changed(self.data)}}))
+
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any]) -> Experiment:
+        """The inverse of `to_json`. What this version does not know is refused, for it would be left out silently."""
+        schema = given.get("schema")
+        if schema is None:
+            raise Error("Recorded before experiments had a schema number, by an unreleased Lengthwise. Run it again.")
+        if schema != SCHEMA:
+            raise Error(f"Recorded with schema {schema}, and this Lengthwise knows {SCHEMA}. Use a newer Lengthwise.")
+        try:
+            ((kind, data),) = given["data"].items()
+            rest = {key: value for key, value in given.items() if key not in ("schema", "data")}
+            return _read(cls, {**rest, "data": _read(DATA[kind], data)})
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise Error(f"Not an experiment of this version of Lengthwise: {error}.") from error
+
+    @cached_property
     def hash(self) -> str:
         text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -158,5 +266,29 @@ class Experiment:
     @property
     def directory(self) -> str:
         """The run directory's name: readable, and unique by its hash."""
-        readable = re.sub(r"[^A-Za-z0-9]+", "-", f"{self.task.name}-{self.model.name.split('/')[-1]}").strip("-")[:60]
+        readable = re.sub(r"[^A-Za-z0-9]+", "-", f"{self.data.name}-{self.model.name.split('/')[-1]}").strip("-")[:60]
         return f"{readable}-s{self.seed}-{self.hash}"
+
+
+def _changed(part: Any) -> dict[str, Any]:
+    """The fields that are not at their defaults, parts within it likewise."""
+    found = {}
+    for each in dataclasses.fields(part):
+        value = getattr(part, each.name)
+        default = each.default_factory() if each.default_factory is not dataclasses.MISSING else each.default
+        if value != default:
+            found[each.name] = _changed(value) if dataclasses.is_dataclass(value) else value
+    return found
+
+
+def _read(kind: Any, given: Mapping[str, Any]) -> Any:
+    """A dataclass from JSON: lists become tuples where the field says so, objects become parts."""
+    hints = get_type_hints(kind)
+    if unknown := given.keys() - {each.name for each in dataclasses.fields(kind)}:
+        raise KeyError(", ".join(sorted(unknown)))
+    values = {}
+    for name, value in given.items():
+        if dataclasses.is_dataclass(hints[name]) and isinstance(value, Mapping):
+            value = _read(hints[name], value)
+        values[name] = tuple(value) if get_origin(hints[name]) is tuple else value
+    return kind(**values)

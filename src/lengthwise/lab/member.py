@@ -54,18 +54,18 @@ def load_weights(module: nn.Module, tensors: Tensors) -> None:
             tensor.copy_(tensors[name])
 
 
-def build(experiment: Experiment, device: torch.device) -> tuple[tasks.Task, models.Tagger]:
+def build(experiment: Experiment, device: torch.device) -> tuple[tasks.Task, models.TokenClassifier]:
     """The task and the freshly initialised model of an experiment; the global random state is left as it was."""
     task = tasks.get(experiment.task.name, **experiment.task.params)
     with untouched_random(device):
         torch.manual_seed(derive("init", experiment.seed))
-        tagger = models.build(
+        classifier = models.build(
             experiment.model.name,
             vocab_size=len(task.vocabulary),
             num_outputs=task.logits,
             settings=experiment.model.options,
         )
-    return task, tagger.to(device, torch.float64 if experiment.training.precision == "fp64" else torch.float32)
+    return task, classifier.to(device, torch.float64 if experiment.training.precision == "fp64" else torch.float32)
 
 
 def _dense(x: torch.Tensor) -> bool:
@@ -78,21 +78,22 @@ class Member:
     def __init__(self, experiment: Experiment, device: torch.device):
         self.experiment, self.device = experiment, device
         self.training = experiment.training
-        self.task, self.tagger = build(experiment, device)
-        self.parameters: Tensors = dict(self.tagger.named_parameters())
-        self.buffers: Tensors = dict(self.tagger.named_buffers())
-        kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[self.training.optimizer]
+        self.task, self.classifier = build(experiment, device)
+        self.parameters: Tensors = dict(self.classifier.named_parameters())
+        self.buffers: Tensors = dict(self.classifier.named_buffers())
+        chosen = self.training.optimizer
+        kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[chosen.kind]
         self.optimizer = kind(
             self.parameters.values(),
-            lr=self.training.lr,
-            betas=self.training.betas,
-            eps=self.training.eps,
-            weight_decay=self.training.weight_decay,
+            lr=chosen.lr,
+            betas=chosen.betas,
+            eps=chosen.eps,
+            weight_decay=chosen.weight_decay,
             fused=all(map(_dense, self.parameters.values())),
         )
-        low, high = self.training.lengths
+        low, high = self.training.curriculum.lengths
         self.possible = self.task.lengths(low, high)
-        self.curriculum = curriculum(self.training, self.possible)
+        self.curriculum = curriculum(self.training.curriculum, self.possible)
         self.step = 0
         self.best: dict[str, Any] = {"accuracy": -1.0, "loss": math.inf, "step": 0}
         self.best_weights: Tensors = {}
@@ -103,7 +104,7 @@ class Member:
 
     @property
     def done(self) -> bool:
-        patience = self.training.patience
+        patience = self.training.checkpointing.patience
         return self.step >= self.training.steps or (patience is not None and self.stale >= patience)
 
     def batch(self) -> Batch:
@@ -116,22 +117,22 @@ class Member:
         """The validation strings: lengths spread over the training range, seeded apart from training and test."""
         step = max(1, len(self.possible) // VALIDATION_LENGTHS)
         lengths = self.possible[::-1][::step][:VALIDATION_LENGTHS]
-        each = max(1, self.training.validation_samples // len(lengths))
+        each = max(1, self.training.checkpointing.validation_samples // len(lengths))
         return [self.task.sample(n, each, generator("validation", self.experiment.seed, n)) for n in lengths]
 
     def rate(self) -> float:
         """The learning rate of the next step: linear warm-up, then constant or a cosine to zero."""
-        t, warm, end = self.step, self.training.warmup, self.training.steps
-        rate = self.training.lr
+        t, warm, end = self.step, self.training.optimizer.warmup, self.training.steps
+        rate = self.training.optimizer.lr
         if t < warm:
             return rate * (t + 1) / warm
-        if self.training.schedule == "cosine":
+        if self.training.optimizer.schedule == "cosine":
             return rate * 0.5 * (1 + math.cos(math.pi * (t - warm) / (end - warm)))
         return rate
 
     def norm(self) -> Tensor:
         """The gradient's norm; the gradient is clipped to `training.clip` on the way."""
-        limit = math.inf if self.training.clip is None else self.training.clip
+        limit = math.inf if self.training.optimizer.clip is None else self.training.optimizer.clip
         return nn.utils.clip_grad_norm_(self.parameters.values(), limit)
 
     def update(self) -> None:
@@ -156,7 +157,7 @@ class Member:
         return not any(bool(torch.isnan(tensor).any()) for tensor in self.weights().values())
 
     def weights(self) -> Tensors:
-        return weights(self.tagger.inner)
+        return weights(self.classifier.inner)
 
     def state(self) -> State:
         """All that is needed to go on."""
@@ -182,7 +183,7 @@ class Member:
         for name, tensor in state.tensors.items():
             group, rest = name.split(".", 1)
             groups[group][rest] = tensor
-        load_weights(self.tagger.inner, groups["model"])
+        load_weights(self.classifier.inner, groups["model"])
         self.best_weights = {name: tensor.to(self.device) for name, tensor in groups["best"].items()}
         for name, parameter in self.parameters.items():
             mine = {k: v for k, v in groups["optimizer"].items() if k.split(".", 1)[1] == name}

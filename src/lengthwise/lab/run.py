@@ -7,8 +7,8 @@ import os
 import platform
 import time
 import traceback
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -51,8 +51,6 @@ class Job:
 
     root: Path
     device: str = "cpu"
-    threads: int | None = None
-    """Torch threads; None leaves torch's own number."""
     share: int = 1
     """Processes that share this machine's memory."""
     command: str = ""
@@ -80,8 +78,6 @@ def machine(device: str) -> dict[str, Any]:
 
 def run_group(experiments: Sequence[Experiment], job: Job) -> list[Outcome]:
     """Run experiments that can go together (or one alone); failures become outcomes, `Interrupted` passes through."""
-    if job.threads:
-        torch.set_num_threads(job.threads)
     directories = [RunDirectory(job.root, experiment) for experiment in experiments]
     try:
         with ExitStack() as stack:
@@ -92,7 +88,8 @@ def run_group(experiments: Sequence[Experiment], job: Job) -> list[Outcome]:
                 directory.tidy()
             todo = [d for d in directories if not d.finished()]
             if todo:
-                _run(todo, job)
+                with using_threads(experiments[0].training.threads):
+                    _run(todo, job)
         return [Outcome(d.experiment, read_run(d.path)) for d in directories]
     except Interrupted:
         raise
@@ -101,6 +98,17 @@ def run_group(experiments: Sequence[Experiment], job: Job) -> list[Outcome]:
             # One member's failure is not the others': each goes on alone from its own checkpoint.
             return [outcome for experiment in experiments for outcome in run_group([experiment], job)]
         return [failure(directories[0], error)]
+
+
+@contextmanager
+def using_threads(count: int) -> Iterator[None]:
+    """A block in which torch has so many threads: sums over more are rounded in another order."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _wait(directory: RunDirectory, job: Job) -> None:
@@ -146,7 +154,7 @@ def _finish(member: Member, directory: RunDirectory, job: Job) -> None:
     same = member.best["step"] == member.step
     began = saved = time.perf_counter() - member.test_seconds
     for which, weights in [("last", last)] if same else [("last", last), ("best", member.best_weights)]:
-        load_weights(member.tagger.inner, weights)
+        load_weights(member.classifier.inner, weights)
 
         def after(found: Tested, which: str = which) -> None:
             nonlocal saved
@@ -164,7 +172,7 @@ def _finish(member: Member, directory: RunDirectory, job: Job) -> None:
                 raise Interrupted("Stopped; all state is kept.")
 
         member.scores[which] = evaluate(
-            member.tagger,
+            member.classifier,
             member.task,
             asked.lengths,
             asked.samples,
@@ -202,7 +210,7 @@ def groups(experiments: Sequence[Experiment], device: str) -> list[list[Experime
     found: dict[str, list[Experiment]] = {}
     for experiment in experiments:
         alike = experiment
-        if device.startswith("cuda") and experiment.training.curriculum != "growing":
-            alike = replace(experiment, seed=0, training=replace(experiment.training, lr=1.0))
+        if device.startswith("cuda") and experiment.training.curriculum.kind != "growing":
+            alike = replace(experiment, seed=0, training=experiment.training.but(lr=1.0))
         found.setdefault(alike.hash, []).append(experiment)
     return list(found.values())

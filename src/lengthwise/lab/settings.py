@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import json
 from collections.abc import Mapping, Sequence
@@ -16,7 +15,7 @@ from .. import models, tasks
 from ..errors import Error, UnknownName
 from .curriculum import curriculum
 from .evaluation import one_place
-from .experiment import Evaluation, Experiment, ModelSpec, TaskSpec, Training
+from .experiment import Evaluation, Experiment, ModelSpec, TaskSpec, Training, setting_places
 from .member import build, untouched_random, weights
 
 Settings = Sequence[str] | Mapping[str, Any]
@@ -91,6 +90,18 @@ def _fields(kind: type, given: dict[str, Any], part: str, reserved: Sequence[str
     return found
 
 
+def _training(given: dict[str, Any]) -> dict[str, Any]:
+    """Settings of a training by the names of all its parts, their types checked."""
+    places, found = setting_places(), {}
+    for name, v in given.items():
+        if name not in places:
+            raise UnknownName("setting", f"training.{name}", [f"training.{n}" for n in places])
+        part, key = places[name]
+        kind = type(getattr(Training(), part)) if part else Training
+        found[name] = _typed(f"training.{name}", v, get_type_hints(kind)[key])
+    return found
+
+
 def _typed(name: str, v: Any, hint: Any) -> Any:
     """`v` as the type a dataclass says, or an error that says it."""
     if get_origin(hint) is Literal:
@@ -158,9 +169,9 @@ def plan(
             raise UnknownName("setting", key.split(".")[0], parts)
 
     made = task_of(task, _take(given, "task"))
-    trained = _fields(Training, _take(given, "training"), "training")
-    training = Training(**{"lengths": (1, train_length), **trained})
-    possible = made.lengths(*training.lengths)
+    trained = _training(_take(given, "training"))
+    training = Training.of(**{"lengths": (1, train_length), **trained})
+    possible = made.lengths(*training.curriculum.lengths)
     longest = possible[-1]
     if test_lengths is None:
         wanted = [n for n in range(longest + 1, int(longest * 12.5) + 1) if made.problem(n) is None]
@@ -188,8 +199,8 @@ def plan(
             if option not in known:
                 raise UnknownName(f"setting of {name}", f"model.{option}", [f"model.{k}" for k in known])
         model = ModelSpec(name, options, models.source(name))
-        for lr in learning_rates or [training.lr]:
-            rated = dataclasses.replace(training, lr=float(lr))
+        for lr in learning_rates or [training.optimizer.lr]:
+            rated = training.but(lr=float(lr))
             experiments += [Experiment(spec, model, rated, evaluation, seed) for seed in range(seeds)]
         check(experiments[-1], made, possible[0])
     return experiments
@@ -197,16 +208,16 @@ def plan(
 
 def check(experiment: Experiment, task: tasks.Task, length: int) -> None:
     """Build the model, ask it about every token and a short string: a wrong one is refused before anything runs."""
-    curriculum(experiment.training, task.lengths(*experiment.training.lengths))
-    _, tagger = build(experiment, torch.device("cpu"))
-    weights(tagger.inner)
-    if (task.kind == "set" or task.entries > 1) and getattr(tagger, "mixes", False):
+    curriculum(experiment.training.curriculum, task.lengths(*experiment.training.curriculum.lengths))
+    _, classifier = build(experiment, torch.device("cpu"))
+    weights(classifier.inner)
+    if (task.kind == "set" or task.questions > 1) and getattr(classifier, "mixes", False):
         raise Error(
             f"{experiment.model.name}: a choice of chunks mixes distributions over one answer, and {task.name} reads "
             "several answers at once. Leave largest_chunk out."
         )
-    tagger.eval()
+    classifier.eval()
     with torch.no_grad(), untouched_random(torch.device("cpu")):
-        tagger(torch.arange(len(task.vocabulary))[:, None])
+        classifier(torch.arange(len(task.vocabulary))[:, None])
         batch = task.test_set(length, 2)
-        tagger(batch.tokens, last=one_place(task, batch) and task.supervision == "last")
+        classifier(batch.tokens, last=one_place(task, batch) and task.supervision == "last")

@@ -41,12 +41,12 @@ def keep_freed_memory() -> None:
 
 def validate(member: Member, share: int) -> tuple[float, float]:
     """Accuracy and mean loss on the member's validation strings."""
-    member.tagger.eval()
+    member.classifier.eval()
     right, total, weighted = 0, 0, 0.0
     for batch in member.validation():
         n, length = batch.tokens.shape
         found = count_right(
-            member.tagger,
+            member.classifier,
             member.task,
             batch,
             device=member.device,
@@ -61,7 +61,7 @@ def validate(member: Member, share: int) -> tuple[float, float]:
                 "Its weights or activations overflowed: lower training.lr."
             )
         right, total, weighted = right + found.right, total + n, weighted + found.loss * n
-    member.tagger.train()
+    member.classifier.train()
     return right / total, weighted / total
 
 
@@ -86,7 +86,10 @@ def train(
     keep_freed_memory()
     start = {id(member): member.step for member in members}
     for member in members:
-        member.tagger.train()
+        member.classifier.train()
+        stacked = len(members) > 1
+        if member.classifier.reuse_refusal(stacked=stacked) is None:
+            member.classifier.reuse_equal_tokens(stacked=stacked)
     with untouched_random(members[0].device):
         while active := [(m, d) for m, d in pairs if not m.done]:
             if stop and stop.asked:
@@ -109,8 +112,8 @@ def train(
 def looks(member: Member) -> bool:
     """Whether the loss of the next step is read: always but on a GPU; there when it is logged, kept or learned from."""
     t, training = member.step + 1, member.training
-    due = t % LOG_EVERY == 0 or t % training.checkpoint_every == 0 or t == training.steps
-    return due or member.device.type != "cuda" or training.curriculum == "growing"
+    due = t % LOG_EVERY == 0 or t % training.checkpointing.checkpoint_every == 0 or t == training.steps
+    return due or member.device.type != "cuda" or training.curriculum.kind == "growing"
 
 
 def _step(now: list[tuple[Member, RunDirectory | None]], advance: Advance | None) -> None:
@@ -145,19 +148,20 @@ def _not_finite(member: Member, directory: RunDirectory | None, what: str, value
     # which is only ever written after a look, is the last good state.
     if directory and save(member, directory):
         kept = f" The last good state (step {member.step}) is kept in {directory.path}."
+    optimizer = member.training.optimizer
     raise NonFiniteError(
         f"The {what} is not finite (loss {value}) at step {member.step + 1}, length {length}.{kept} "
-        f"Lower training.lr (now {member.training.lr:g}) or training.clip (now {member.training.clip})."
+        f"Lower training.lr (now {optimizer.lr:g}) or training.clip (now {optimizer.clip})."
     )
 
 
 def _after(member: Member, directory: RunDirectory | None, advance: Advance | None, share: int) -> None:
     """Validate and checkpoint when it is time to."""
-    training = member.training
-    if member.step % training.validate_every == 0 or member.step == training.steps:
+    every = member.training.checkpointing
+    if member.step % every.validate_every == 0 or member.step == member.training.steps:
         accuracy, loss = validate(member, share)
         member.judge(accuracy, loss)
         if directory:
             directory.log({"kind": "validation", "step": member.step, "accuracy": accuracy, "loss": loss})
-    if member.step % training.checkpoint_every == 0 and not member.done:
+    if member.step % every.checkpoint_every == 0 and not member.done:
         save(member, directory)

@@ -1,9 +1,9 @@
 """How tokens exchange information: one mixer per file, found by name.
 
 >>> import torch
->>> from lengthwise.mixers import Where
+>>> from lengthwise.mixers import Layout
 >>> x = torch.randn(2, 5, 16)
->>> y, state = get("softmax", width=16, heads=4)(x, where=Where.of(x))
+>>> y, state = get("softmax", width=16, heads=4)(x, layout=Layout.of(x))
 >>> y.shape
 torch.Size([2, 5, 16])
 """
@@ -12,17 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from inspect import signature
 
 from ..errors import Error, UnknownName
-from ..positions import Position
-from .base import KeyValues, Mixer
+from ..positions import Layout, Position
+from .attention import KeyValues
+from .base import Level, Mixer, Traits
 from .block_lrnn import BlockLRNN, BlockState
 from .chain import Chain
 from .recurrent import Recurrent, RecurrentState
 from .sliding_dilated import SlidingDilated
 from .softmax import Softmax
 from .state_space import LRU, S4, S4D, Diagonal, LiquidS4, SpaceState
-from .where import Where
 
 MIXERS: dict[str, Callable[..., Mixer]] = {
     "softmax": Softmax,
@@ -41,15 +42,17 @@ MIXERS: dict[str, Callable[..., Mixer]] = {
 
 
 def get(name: str, *, width: int, position: Position | None = None, **options) -> Mixer:
-    """A fresh mixer of this width; `position` is for those that compare queries with keys."""
+    """A fresh mixer of this width; `position`: an encoding of its own, for one that compares queries with keys."""
     if name not in MIXERS:
         raise UnknownName("mixer", name, MIXERS)
     if position is not None:
         options["position"] = position
+    kind = MIXERS[name]
     try:
-        return MIXERS[name](width, **options)
+        signature(kind).bind(width, **options)
     except TypeError as error:
         raise Error(f"mixer {name!r} does not take these options: {error}.") from error
+    return kind(width, **options)
 
 
 __all__ = [
@@ -62,6 +65,8 @@ __all__ = [
     "Chain",
     "Diagonal",
     "KeyValues",
+    "Layout",
+    "Level",
     "LiquidS4",
     "Mixer",
     "Recurrent",
@@ -69,6 +74,6 @@ __all__ = [
     "SlidingDilated",
     "Softmax",
     "SpaceState",
-    "Where",
+    "Traits",
     "get",
 ]

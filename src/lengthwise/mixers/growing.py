@@ -1,19 +1,20 @@
-"""What a decoding cache keeps: tensors and keys that grow in place, at the cost of what is new.
+"""What a model's cache keeps of its attention layers: keys and values that grow in place, at the cost of what is new.
 
-They change in place, so they belong to whoever keeps the cache; the states which mixers hand out never change.
+The layout and the places of the tokens are the same for all layers, so they are kept once (`GrowingTokens`), and the
+keys and values of every layer refer to them.
+
+These change in place, so they belong to whoever keeps the cache; the states which mixers hand out never change.
 
 Shapes: B batch, H heads, S tokens so far, d head width.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor
 
-from .base import KeyValues
-from .where import Where
+from ..positions import Layout, Places
+from .attention import KeyValues
 
 
 class Growing:
@@ -52,39 +53,52 @@ class Growing:
         self.length = min(self.length, length)
 
 
-class GrowingWhere:
-    """`Where` of the tokens so far, one sequence a row."""
+class GrowingTokens:
+    """`Layout` and `Places` of the tokens so far, one sequence a row."""
 
-    def __init__(self, first: Where):
-        self.first, self.positions = first, Growing(first.positions)
-        self.valid = None if first.valid is None else Growing(first.valid)
+    def __init__(self, layout: Layout, places: Places | None):
+        self.layout, self.places = layout, places
+        self._positions = Growing(layout.positions)
+        self._real = None if layout.real is None else Growing(layout.real)
+        self._ids = {name: Growing(ids) for name, ids in (places or {}).items()}
 
-    @property
-    def value(self) -> Where:
-        valid = None if self.valid is None else self.valid.value
-        return replace(self.first, positions=self.positions.value, valid=valid)
+    def append(self, layout: Layout, places: Places | None) -> None:
+        if layout.real is not None and self._real is None:
+            self._real = Growing(self.layout.real_tokens())
+        if self._real is not None:
+            self._real.append(layout.real_tokens())
+        self._positions.append(layout.positions)
+        for name, ids in self._ids.items():
+            assert places is not None
+            ids.append(places[name])
+        self._read()
 
-    def append(self, new: Where) -> None:
-        if new.valid is not None and self.valid is None:
-            self.valid = Growing(torch.ones_like(self.positions.value, dtype=torch.bool))
-        if self.valid is not None:
-            self.valid.append(torch.ones_like(new.positions, dtype=torch.bool) if new.valid is None else new.valid)
-        self.positions.append(new.positions)
-
-    def select(self, rows: Tensor) -> GrowingWhere:
-        return GrowingWhere(self.value.pick_rows(rows))
+    def select(self, rows: Tensor) -> None:
+        """Keep these rows, in this order; all layers that refer to these tokens follow."""
+        self._positions = self._positions.select(rows)
+        self._real = None if self._real is None else self._real.select(rows)
+        self._ids = {name: ids.select(rows) for name, ids in self._ids.items()}
+        self._read()
 
     def crop(self, length: int) -> None:
-        self.positions.crop(length)
-        if self.valid is not None:
-            self.valid.crop(length)
+        for part in (self._positions, self._real, *self._ids.values()):
+            if part is not None:
+                part.crop(length)
+        self._read()
+
+    def _read(self) -> None:
+        """The values, once for all layers that ask."""
+        self.layout = Layout(self._positions.value, real=None if self._real is None else self._real.value)
+        self.places = Places(**{name: ids.value for name, ids in self._ids.items()}) if self._ids else None
 
 
 class GrowingKeyValues:
-    """`KeyValues` that grow in place."""
+    """`KeyValues` that grow in place; their `tokens` are the cache's, which has noted the new ones already."""
 
-    def __init__(self, first: KeyValues):
-        self._k, self._v, self._where = Growing(first.k, 2), Growing(first.v, 2), GrowingWhere(first.where)
+    croppable = True
+
+    def __init__(self, first: KeyValues, tokens: GrowingTokens):
+        self._k, self._v, self._tokens = Growing(first.k, 2), Growing(first.v, 2), tokens
 
     @property
     def k(self) -> Tensor:
@@ -95,15 +109,18 @@ class GrowingKeyValues:
         return self._v.value
 
     @property
-    def where(self) -> Where:
-        return self._where.value
+    def layout(self) -> Layout:
+        return self._tokens.layout
 
-    def then(self, k: Tensor, v: Tensor, where: Where) -> GrowingKeyValues:
-        return self.with_keys(k, where).with_values(v)
+    @property
+    def places(self) -> Places | None:
+        return self._tokens.places
 
-    def with_keys(self, k: Tensor, where: Where) -> GrowingKeyValues:
+    def then(self, k: Tensor, v: Tensor, layout: Layout, places: Places | None = None) -> GrowingKeyValues:
+        return self.with_keys(k, layout, places).with_values(v)
+
+    def with_keys(self, k: Tensor, layout: Layout, places: Places | None = None) -> GrowingKeyValues:
         self._k.append(k)
-        self._where.append(where)
         return self
 
     def with_values(self, v: Tensor) -> GrowingKeyValues:
@@ -112,8 +129,8 @@ class GrowingKeyValues:
 
     def select(self, rows: Tensor) -> GrowingKeyValues:
         k, v = self._k.select(rows).value, self._v.select(rows).value
-        return GrowingKeyValues(KeyValues(k, v, self._where.select(rows).value))
+        return GrowingKeyValues(KeyValues(k, v, self.layout, self.places), self._tokens)
 
     def crop(self, length: int) -> None:
-        for part in (self._k, self._v, self._where):
-            part.crop(length)
+        self._k.crop(length)
+        self._v.crop(length)

@@ -2,24 +2,29 @@
 
     y_t = sum_{s <= t} softmax_s(q_t · k_s / sqrt(d) + bias_ts) v_s
 
-No mask is built unless something asks for one: padding, packing, a position's bias, or several tokens after a state.
+No mask is built unless something asks for one: padding, packing, a position's bias, or several tokens after a state. A
+bias by key alone needs none either: q · k + b_s is the product of (q, 1) and (k, b_s).
 
 Shapes: B batch, T tokens, S keys, H heads, d head width, D model width.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..positions import Position
-from .base import KeyValues, Mixer, check_heads, merge_heads, split_heads
-from .where import Where
+from ..positions import Bias, KeyBias, Layout, Placed, Position
+from .attention import KeyValues, acting_position, check_heads, merge_heads, rotated, scored, split_heads
+from .base import Mixer, Traits
 
 
 class Softmax(Mixer):
     """`biases` on the query, key, value and output maps; `dropout` on the attention weights while training."""
+
+    traits = Traits(keeps_keys=True, takes_position=True)
 
     def __init__(
         self,
@@ -36,44 +41,60 @@ class Softmax(Mixer):
         self.qkv = nn.Linear(width, 3 * width, bias=biases)
         self.out = nn.Linear(width, width, bias=biases)
         self.position = position
+        self.traits = replace(self.traits, heads=heads)
 
-    def forward(self, x: Tensor, *, where: Where, state: KeyValues | None = None) -> tuple[Tensor, KeyValues]:
+    def forward(
+        self, x: Tensor, *, layout: Layout, state: KeyValues | None = None, placed: Placed | None = None
+    ) -> tuple[Tensor, KeyValues]:
         q, k, v = (split_heads(part, self.heads) for part in self.qkv(x).chunk(3, -1))
-        bare = q
-        if self.position is not None:
-            q, k = self.position.rotate(q, k, where.positions, where.positions)
-        seen = KeyValues(k, v, where) if state is None else state.then(k, v, where)
-        bias = None if self.position is None else self.position.bias(bare, where.positions, seen.where.positions)
+        bare, acting = q, acting_position(self.position, placed, layout)
+        q, k = rotated(q, k, acting)
+        places = None if acting is None else acting.places
+        seen = KeyValues(k, v, layout, places) if state is None else state.then(k, v, layout, places)
+        q, bias = scored(q, bare, acting, seen.places)
         dropout = self.dropout if self.training else 0.0
-        y = attend(q, seen.k, seen.v, where, seen.where, bias, dropout)
+        y = attend(q, seen.k, seen.v, layout, seen.layout, bias, dropout)
         return self.out(merge_heads(y)), seen
 
 
 def attend(
-    q: Tensor, k: Tensor, v: Tensor, where: Where, keys: Where, bias: Tensor | None = None, dropout: float = 0.0
+    q: Tensor, k: Tensor, v: Tensor, layout: Layout, keys: Layout, bias: Bias | None = None, dropout: float = 0.0
 ) -> Tensor:
     """Causal attention of the last T of S tokens, each to its own sequence's real tokens."""
-    T, S = q.shape[2], k.shape[2]
-    if bias is None and keys.plain and (T == S or T == 1):
-        return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=T == S)
-    mask = visible(where, keys)
+    T, S, d = q.shape[2], k.shape[2], q.shape[3]
+    if keys.plain and (T == S or T == 1):
+        # Causality alone says what may be read.
+        if bias is None:
+            return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=T == S)
+        if T == 1:
+            return F.scaled_dot_product_attention(q, k, v, attn_mask=bias.dense().to(q.dtype), dropout_p=dropout)
+        if isinstance(bias, KeyBias):
+            q, k, v = _with_key_bias(q, k, v, bias)
+            return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=True, scale=d**-0.5)[..., :d]
+    mask = visible(layout, keys)
     if bias is not None:
-        mask = bias.to(q.dtype).masked_fill(~mask, -torch.inf)
+        mask = bias.dense().to(q.dtype).masked_fill(~mask, -torch.inf)
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
 
 
-def visible(where: Where, keys: Where) -> Tensor:
+def _with_key_bias(q: Tensor, k: Tensor, v: Tensor, bias: KeyBias) -> tuple[Tensor, Tensor, Tensor]:
+    """One more column for each: (q, 1), (k, b sqrt(d)) and, for the fused kernels want one width, (v, 0)."""
+    column = (bias.values * q.shape[-1] ** 0.5).to(k.dtype)[..., None].expand(*k.shape[:-1], 1)
+    return torch.cat([q, torch.ones_like(q[..., :1])], -1), torch.cat([k, column], -1), F.pad(v, (0, 1))
+
+
+def visible(layout: Layout, keys: Layout) -> Tensor:
     """(T,S) or (B,1,T,S) booleans: which keys a query may read. Every query reads itself, so no row is empty."""
-    T, S = where.positions.shape[1], keys.positions.shape[1]
+    T, S = layout.positions.shape[1], keys.positions.shape[1]
     row = torch.arange(S - T, S, device=keys.positions.device)[:, None]
     column = torch.arange(S, device=keys.positions.device)
     mask = column <= row
     if keys.plain:
         return mask
     mask = mask[None, None]
-    if keys.segments is not None:
-        own = keys.segments[:, S - T :]
-        mask = mask & (own[:, None, :, None] == keys.segments[:, None, None, :])
-    if keys.valid is not None:
-        mask = mask & keys.valid[:, None, None, :]
+    if keys.sequences is not None:
+        own = keys.sequences[:, S - T :]
+        mask = mask & (own[:, None, :, None] == keys.sequences[:, None, None, :])
+    if keys.real is not None:
+        mask = mask & keys.real[:, None, None, :]
     return mask | (column == row)

@@ -18,8 +18,9 @@ from torch import Tensor
 from transformers.cache_utils import Cache
 
 from ..errors import Error, ShapeError
-from ..mixers import KeyValues, Where
-from ..mixers.growing import Growing, GrowingKeyValues, GrowingWhere
+from ..mixers import KeyValues, Layout
+from ..mixers.growing import Growing, GrowingKeyValues, GrowingTokens
+from ..positions import Placed
 
 
 @dataclass
@@ -39,7 +40,11 @@ class Memory:
             raise Error(
                 "A mixer of this model keeps no state, for its tokens read those after them. Use use_cache=False."
             )
-        self.cache.states[self.key] = GrowingKeyValues(state) if isinstance(state, KeyValues) else state
+        cache = self.cache
+        if isinstance(state, KeyValues):
+            assert cache.tokens is not None
+            state = GrowingKeyValues(state, cache.tokens)
+        cache.states[self.key] = state
 
 
 class LengthwiseCache(Cache):
@@ -60,17 +65,28 @@ class LengthwiseCache(Cache):
         self._rows, self._device = -1, torch.device("cpu")
         self._end: Tensor | None = None
         """(B,1): where the last tokens stand, if all of them are real."""
-        self._where: GrowingWhere | None = None
+        self.tokens: GrowingTokens | None = None
+        """The layout and the places of all tokens so far, where anything reads them again: once for all layers."""
+        self.place_state: Any = None
+        """What the model's position encoding goes on from."""
         self._top: Growing | None = None
 
     def at(self, level: int, layer: int) -> Memory:
         return Memory(self, (level, layer))
 
     @property
-    def where(self) -> Where:
+    def layout(self) -> Layout:
         """Of all tokens so far, where they were kept."""
-        assert self._where is not None
-        return self._where.value
+        assert self.tokens is not None
+        return self.tokens.layout
+
+    def placed(self, new: Placed | None) -> Placed | None:
+        """As the `new` tokens were placed, all tokens so far."""
+        if new is None:
+            return None
+        assert self.tokens is not None
+        assert self.tokens.places is not None
+        return Placed(new.position, self.tokens.places)
 
     @property
     def top(self) -> Tensor:
@@ -78,29 +94,30 @@ class LengthwiseCache(Cache):
         assert self._top is not None
         return self._top.value
 
-    def follow(self, mask: Tensor) -> Where | None:
+    def follow(self, mask: Tensor) -> Layout | None:
         """Where the tokens stand of which this is the end (B,T) of the mask, where that alone says so."""
         if self._end is None or len(mask) != self._rows or not bool(mask.all()):
             return None
-        return Where(self._end + torch.arange(1, mask.shape[1] + 1, device=mask.device))
+        return Layout(self._end + torch.arange(1, mask.shape[1] + 1, device=mask.device))
 
-    def extend(self, new: Where, keep: bool) -> None:
-        """Note the next tokens, before they pass any group; `keep` where they stand, or how many they are alone."""
-        if new.segments is not None:
-            raise Error("A cache continues one sequence a row: leave segment_ids out, or use_cache=False.")
+    def extend(self, new: Layout, placed: Placed | None, keep: bool) -> None:
+        """Note the next tokens, before they pass any group: their layout and places (`keep`), or only their number."""
+        if new.sequences is not None:
+            raise Error("A cache continues one sequence a row: leave sequence_ids out, or use_cache=False.")
         rows, count = new.positions.shape
         if self.length and rows != self._rows:
             raise ShapeError(f"past_key_values: has {self._rows} rows, got {rows} of tokens.")
         self._rows, self._device = rows, new.positions.device
-        self.length, self.padded = self.length + count, self.padded or new.valid is not None
-        whole = new.valid is None or (not torch.compiler.is_compiling() and bool(new.valid[:, -1].all()))
+        self.length, self.padded = self.length + count, self.padded or new.real is not None
+        whole = new.real is None or (not torch.compiler.is_compiling() and bool(new.real[:, -1].all()))
         self._end = new.positions[:, -1:] if whole else None
         if not keep:
             return
-        if self._where is None:
-            self._where = GrowingWhere(new)
+        places = None if placed is None else placed.places
+        if self.tokens is None:
+            self.tokens = GrowingTokens(new, places)
         else:
-            self._where.append(new)
+            self.tokens.append(new, places)
 
     def close(self, x: Tensor, levels: int) -> None:
         """Note what the highest group made of the new tokens or, where groups were opened, of all."""
@@ -109,6 +126,10 @@ class LengthwiseCache(Cache):
         else:
             self._top.append(x)
         self.levels = levels
+
+    def _every_state(self) -> list[Any]:
+        """The mixers' and the position encoding's: each has `select(rows)` and, if `croppable`, `crop(length)`."""
+        return [*self.states.values(), *([] if self.place_state is None else [self.place_state])]
 
     # What generate() asks of a cache.
 
@@ -127,7 +148,7 @@ class LengthwiseCache(Cache):
 
     @property
     def is_croppable(self) -> bool:
-        return all(hasattr(state, "crop") for state in self.states.values())
+        return all(state.croppable for state in self._every_state())
 
     @property
     def batch_size(self) -> int:
@@ -139,7 +160,9 @@ class LengthwiseCache(Cache):
             return
         self._rows, indices = len(indices), indices.to(self._device)
         self._end = None if self._end is None else self._end[indices]
-        self._where = None if self._where is None else self._where.select(indices)
+        if self.tokens is not None:
+            self.tokens.select(indices)
+        self.place_state = None if self.place_state is None else self.place_state.select(indices)
         self._top = None if self._top is None else self._top.select(indices)
         self.states = {key: state.select(indices) for key, state in self.states.items()}
 
@@ -161,6 +184,6 @@ class LengthwiseCache(Cache):
         if not self.is_croppable:
             raise Error("A recurrent state cannot be taken back. Decode without an assistant, or use_cache=False.")
         self.length, self._end = n, None
-        for part in (self._where, self._top, *self.states.values()):
+        for part in (self.tokens, self._top, *self._every_state()):
             if part is not None:
                 part.crop(n)

@@ -9,7 +9,6 @@ Shapes: B batch, T tokens, D model width, S outputs.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -20,13 +19,14 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from .. import mixers, positions
 from ..errors import Error, ShapeError, UnknownName
-from ..mixers import Where
-from .block import LAYERS
+from ..mixers import Layout, Level
+from ..positions import Placed, Places
 from .cache import LengthwiseCache
-from .chosen import Chosen
 from .config import LengthwiseConfig
 from .depth import Adaptive, Fixed
-from .words import Words, hooked
+from .equal_tokens import EqualTokens, draws, refusal
+from .layers import LAYERS
+from .learned_chunk import LearnedChunk
 
 
 class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
@@ -35,14 +35,19 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
     main_input_name = "input_ids"
     _input_embed_layer = "embedding"
     _tied_weights_keys = {"head.weight": "embedding.weight"}  # noqa: RUF012
+    reuses_equal_tokens = False
+    """Whether what equal tokens share is computed once: set by `reuse_equal_tokens`."""
 
     def __init__(self, config: LengthwiseConfig):
         super().__init__(config)
         width = config.width
         self.embedding = nn.Embedding(config.vocab_size, width)
-        self.position = _input_position(config)
+        position = _position(config, heads=config.heads)
+        self.position = positions.NoPosition(config.width, 1) if position.in_each_layer else position
+        # It names the ids without weights; in a tuple, and so no part of the module tree.
+        self._placer = (position,)
         self.depth = _depth(config)
-        shared = any(getattr(m, "shared_pad", False) for m in self.mixers()) or getattr(self.depth, "pad_tokens", False)
+        shared = any(m.traits.shares_pad for m in self.mixers()) or self.depth.pad_tokens
         self.pad = nn.Parameter(torch.empty(width)) if shared else None
         self.norm = nn.LayerNorm(width) if config.final_norm else nn.Identity()
         self.hidden = nn.Linear(width, width) if config.head == "two-layer" else None
@@ -53,6 +58,26 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
 
     def mixers(self) -> list[mixers.Mixer]:
         return [m for m in self.modules() if isinstance(m, mixers.Mixer)]
+
+    def reuse_refusal(self, *, stacked: bool = False) -> str | None:
+        """Why `reuse_equal_tokens` would be refused now; None where it would not. `stacked`: for torch.func.vmap."""
+        return refusal(self, stacked)
+
+    def reuse_equal_tokens(self, on: bool = True, *, stacked: bool = False) -> None:
+        """Compute what equal tokens share once, from now on, or compute every token (`on=False`, the default state).
+
+        Logits and gradients are the same and take less time. Switch it off before you register hooks or shard the
+        model: they would meet every different token once. `train()` switches it off where dropout begins to draw.
+        """
+        if on and (reason := refusal(self, stacked)):
+            raise Error(f"reuse_equal_tokens: {reason}.")
+        self.reuses_equal_tokens = on
+
+    def train(self, mode: bool = True) -> LengthwiseForCausalLM:
+        super().train(mode)
+        if self.reuses_equal_tokens and draws(self):
+            self.reuses_equal_tokens = False
+        return self
 
     def get_output_embeddings(self) -> nn.Linear | None:
         """The head, where it answers in words: a head of `num_outputs` stays as wide when the vocabulary grows."""
@@ -85,7 +110,7 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
         self,
         input_ids: Tensor,
         attention_mask: Tensor | None = None,
-        segment_ids: Tensor | None = None,
+        sequence_ids: Tensor | None = None,
         past_key_values: LengthwiseCache | None = None,
         labels: Tensor | None = None,
         logits_to_keep: int | Tensor = 0,
@@ -96,7 +121,7 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
 
         `past_key_values`: the tokens follow those it holds, and are added to it; `attention_mask` then covers both.
         `use_cache`: begin one, and return it. Without either nothing is kept.
-        `segment_ids` (B,T): numbers that change where a packed row's next sequence begins.
+        `sequence_ids` (B,T): numbers that change where a packed row's next sequence begins.
         `labels` (B,T): shifted here, as everywhere in transformers; -100 is not scored.
         `logits_to_keep`: 1 gives each row's last real token, by the shorter way where the depth policy has one; another
         number the last columns; a tensor those columns; 0 all.
@@ -106,47 +131,50 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
         if labels is not None and not (isinstance(logits_to_keep, int) and logits_to_keep == 0):
             raise Error("labels need the logits of every position: leave logits_to_keep at 0.")
         cache = _cache(past_key_values, use_cache)
-        where = _where(input_ids, attention_mask, segment_ids, self.pad, cache)
+        layout = _layout(input_ids, attention_mask, sequence_ids, cache)
         last = isinstance(logits_to_keep, int) and logits_to_keep == 1
-        x = self._read(input_ids, where)
-        drawn = self.training and self.config.dropout
-        # A table goes around what a hook at the door of the depth sees, or has changed, of x or of its gradient.
-        watched = hooked(self.embedding) or self.depth._forward_pre_hooks or self.depth._backward_hooks
-        alone = not self.position.at_input and not drawn and not watched
-        x = self.depth(x, where, last, cache, Words(input_ids, self._table(input_ids)) if alone else None)
+        placer = self._placer[0]
+        places, state = placer.place(input_ids, layout, None if cache is None else cache.place_state)
+        if cache is not None:
+            cache.place_state = state
+        placed = Placed(None if placer.in_each_layer else placer, places) if placer.at_attention else None
+        x = self._read(input_ids, places)
+        equal = self._equal_tokens(input_ids) if self.reuses_equal_tokens else None
+        x = self.depth(x, layout, Level(pad=self.pad), last, cache, equal, placed)
         if not last:
             x = x[..., -logits_to_keep:, :] if isinstance(logits_to_keep, int) else x[..., logits_to_keep, :]
         x = self.norm(x)
         logits = self.head(x if self.hidden is None else F.relu(self.hidden(x)))
-        if isinstance(self.depth, Chosen) and self.training:
+        if isinstance(self.depth, LearnedChunk) and self.training:
             logits = self.depth.mix(logits)
-        loss = None if labels is None else self._loss(logits, labels, where)
+        loss = None if labels is None else self._loss(logits, labels, layout)
         if return_dict is False:
             return tuple(part for part in (loss, logits, cache) if part is not None)
         return CausalLMOutputWithPast(loss=loss, logits=logits, past_key_values=cache)
 
-    def _read(self, input_ids: Tensor, where: Where) -> Tensor:
+    def _read(self, input_ids: Tensor, places: Places) -> Tensor:
         x = self._scaled(self.embedding(input_ids))
-        p = self.position.embed(where.positions)
+        p = self.position.embed(places)
         x = x if p is None else x + p.to(x.dtype)
         return F.dropout(x, self.config.dropout, self.training)
 
-    def _table(self, input_ids: Tensor) -> Tensor | None:
-        """(V,D): every word as `_read` gives it without positions, where that is less work than the tokens are."""
+    def _equal_tokens(self, input_ids: Tensor) -> EqualTokens | None:
+        if not self.depth.looks_up:
+            return EqualTokens(input_ids, None)
         V = self.config.vocab_size
-        if not self.depth.looks_up or input_ids.numel() <= V:
-            return None
-        return self._scaled(self.embedding(torch.arange(V, device=input_ids.device)))
+        if input_ids.numel() <= V:
+            return None  # the table would be more work than the tokens are
+        return EqualTokens(input_ids, self._scaled(self.embedding(torch.arange(V, device=input_ids.device))))
 
     def _scaled(self, x: Tensor) -> Tensor:
         scale = self.config.embedding_scale
         return x if scale == 1 else x * scale
 
-    def _loss(self, logits: Tensor, labels: Tensor, where: Where) -> Tensor:
+    def _loss(self, logits: Tensor, labels: Tensor, layout: Layout) -> Tensor:
         targets = labels[:, 1:]
-        if where.segments is not None:
+        if layout.sequences is not None:
             # The first token of a packed sequence does not follow from the one before it.
-            targets = targets.masked_fill(where.segments[:, 1:] != where.segments[:, :-1], -100)
+            targets = targets.masked_fill(layout.sequences[:, 1:] != layout.sequences[:, :-1], -100)
         return F.cross_entropy(logits[:, :-1].flatten(0, 1).float(), targets.flatten(), ignore_index=-100)
 
     def _prepare_cache_for_generation(  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -191,36 +219,25 @@ def _cache(given: Any, use: bool | None) -> LengthwiseCache | None:
     return given
 
 
-def _where(
-    input_ids: Tensor, mask: Tensor | None, segments: Tensor | None, pad: Tensor | None, cache: LengthwiseCache | None
-) -> Where:
+def _layout(input_ids: Tensor, mask: Tensor | None, sequences: Tensor | None, cache: LengthwiseCache | None) -> Layout:
     B, T = input_ids.shape
     past = 0 if cache is None else cache.length
-    for name, given, length in (("attention_mask", mask, past + T), ("segment_ids", segments, T)):
+    for name, given, length in (("attention_mask", mask, past + T), ("sequence_ids", sequences, T)):
         if given is not None and given.shape != (B, length):
             what = "as the tokens of the cache and these" if length > T else "as input_ids"
             raise ShapeError(f"{name} must be shaped {what}, {[B, length]}, got {list(given.shape)}.")
-    if mask is not None and segments is None and cache is not None and past:
+    if mask is not None and sequences is None and cache is not None and past:
         # One step of decoding need not read the whole mask again.
-        where = cache.follow(mask[:, past:])
-        if where is not None:
-            return replace(where, pad=pad)
+        layout = cache.follow(mask[:, past:])
+        if layout is not None:
+            return layout
     if mask is not None and cache is not None and bool(mask.all()):
         mask = None  # as generate() says it of whole rows, which have a faster way
     if cache is not None and cache.padded and mask is None:
         raise Error("attention_mask must go on as it began: give it for the tokens of the cache and the new ones.")
-    if segments is not None:
-        where = Where.from_segments(segments, None if mask is None else mask.bool())
-    elif mask is not None:
-        where = Where.from_mask(mask, T)
-    else:
-        where = Where.of(input_ids, past)
-    return replace(where, pad=pad)
-
-
-def _input_position(config: LengthwiseConfig) -> positions.Position:
-    position = _position(config, heads=1)
-    return position if position.at_input else positions.NoPosition(config.width, 1)
+    if sequences is not None:
+        return Layout.from_sequences(sequences, None if mask is None else mask.bool())
+    return Layout.of(input_ids, past) if mask is None else Layout.from_mask(mask, T)
 
 
 def _position(config: LengthwiseConfig, heads: int) -> positions.Position:
@@ -234,7 +251,7 @@ def _name(kind: str, spec: dict[str, Any]) -> str:
     return spec.pop("name")
 
 
-def _depth(config: LengthwiseConfig) -> Fixed | Adaptive | Chosen:
+def _depth(config: LengthwiseConfig) -> Fixed | Adaptive | LearnedChunk:
     """The layers, under the policy that runs them."""
     spec = dict(config.depth or {})
     name = _name("depth", spec)
@@ -254,15 +271,16 @@ def _depth(config: LengthwiseConfig) -> Fixed | Adaptive | Chosen:
     chunk = spec["chunk"]
     largest = max(chunk, default=0) if isinstance(chunk, list) else chunk
     for layer in layers:
-        if getattr(layer.mixer, "chunk", largest) != largest:
+        if layer.mixer.traits.chunk not in (None, largest):
             raise Error(
-                f"mixer and depth must have one chunk, got {layer.mixer.chunk} and {chunk} (of several, the largest)."
+                f"mixer and depth must have one chunk, got {layer.mixer.traits.chunk} and {chunk} (of several, the "
+                "largest)."
             )
     if not isinstance(chunk, list):
         return Adaptive(layers, chunk, spec["by"], spec["pad_tokens"])
     if spec["pad_tokens"]:
         raise Error("adaptive depth: pad_tokens is for one chunk alone. Leave it out, or name one chunk.")
-    return Chosen(layers, chunk, spec["by"])
+    return LearnedChunk(layers, chunk, spec["by"])
 
 
 def _layers(config: LengthwiseConfig, count: int) -> list[nn.Module]:
@@ -282,11 +300,18 @@ def _layers(config: LengthwiseConfig, count: int) -> list[nn.Module]:
 def _mixer(config: LengthwiseConfig, spec: dict[str, Any]) -> mixers.Mixer:
     name = _name("mixer", spec)
     mixer = mixers.get(name, width=config.width, **spec)
-    position = _position(config, getattr(mixer, "heads", 1))
+    # Built for every layer even if the model's one serves all: what it draws is a part of what a seed means.
+    position = _position(config, mixer.traits.heads)
     if position.at_attention:
-        if not hasattr(mixer, "position"):
+        if not mixer.traits.takes_position:
             raise Error(f"position {config.position} acts on attention, and mixer {name!r} takes no positions.")
-        mixer.position = position
+        if position.in_each_layer:
+            mixer.position = position
+        elif mixer.traits.heads != config.heads:
+            raise Error(
+                f"position {config.position} is shared by the layers, so all must have as many heads, and say how "
+                f"many: got {config.heads} and, of mixer {name!r}, {mixer.traits.heads}."
+            )
     return mixer
 
 

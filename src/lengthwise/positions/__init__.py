@@ -1,16 +1,20 @@
-"""Where a token is: one encoding per file, found by name.
+"""Where a token is, and what that does to attention: one encoding per file, found by name.
 
 >>> import torch
->>> get("learned", width=8, heads=2, rows=16).embed(torch.tensor([[0, 99]])).shape
+>>> get("learned", width=8, heads=2, rows=16).embed(Places(torch.tensor([[0, 99]]))).shape
 torch.Size([1, 2, 8])
 """
 
 from __future__ import annotations
 
+from inspect import signature
+
 from ..errors import Error, UnknownName
-from .base import Position
+from .base import Placed, Places, Position
+from .layout import Layout
 from .learned import Learned
 from .none import NoPosition
+from .score import Bias, DenseBias, DistanceBias, KeyBias, Score
 from .sinusoidal import Sinusoidal
 from .transformer_xl import TransformerXL
 
@@ -26,10 +30,28 @@ def get(name: str, *, width: int, heads: int, **options) -> Position:
     """A fresh encoding for a model of this width and number of heads."""
     if name not in POSITIONS:
         raise UnknownName("position", name, POSITIONS)
+    kind = POSITIONS[name]
     try:
-        return POSITIONS[name](width=width, heads=heads, **options)
+        signature(kind).bind(width=width, heads=heads, **options)
     except TypeError as error:
         raise Error(f"position {name!r} does not take these options: {error}.") from error
+    return kind(width=width, heads=heads, **options)
 
 
-__all__ = ["POSITIONS", "Learned", "NoPosition", "Position", "Sinusoidal", "TransformerXL", "get"]
+__all__ = [
+    "POSITIONS",
+    "Bias",
+    "DenseBias",
+    "DistanceBias",
+    "KeyBias",
+    "Layout",
+    "Learned",
+    "NoPosition",
+    "Placed",
+    "Places",
+    "Position",
+    "Score",
+    "Sinusoidal",
+    "TransformerXL",
+    "get",
+]

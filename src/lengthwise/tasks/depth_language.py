@@ -9,12 +9,12 @@ import numpy as np
 from ..automata import Semiautomaton
 from ..errors import Error
 from .base import choice, whole_number
-from .language import Language, Source
-from .nesting import Nesting
+from .formal_language import FormalLanguage, WordSource
+from .nested_words import NestedWords
 
 
-class DepthLanguage(Language):
-    """Membership in D_n (or its next symbols). Odd lengths are asked too: none of their words is in D_n.
+class DepthLanguage(FormalLanguage):
+    """Membership in D_n (or its next symbols). Odd lengths are possible, though none of their words is in D_n.
 
     Accepted words are grown by nesting blocks, as in the papers, or drawn uniformly from all of their length.
     Beware of counting: nine in ten uniform negatives have unequal numbers of a and b, and so have all near misses of
@@ -24,14 +24,15 @@ class DepthLanguage(Language):
     >>> from lengthwise import tasks
     >>> task = tasks.get("d-2", supervision="prefix")
     >>> tokens = torch.tensor([[0, 0, 1, 1, 0, 1, 1, 0]])
-    >>> task.write(tokens[0]), task.answer(tokens)
+    >>> task.write(tokens[0]), tokens, task.answer(tokens)
     ('aabbabba',
+     tensor([[0, 0, 1, 1, 0, 1, 1, 0]]),
      tensor([[0, 0, 0, 1, 0, 1, 0, 0]]))
     >>> tasks.get("d-2").baseline(40), tasks.get("d-2").baseline(41)
     (0.5, 1.0)
     """
 
-    lopsided = True
+    may_lack_positives = True
 
     def __init__(
         self,
@@ -55,8 +56,8 @@ class DepthLanguage(Language):
             )
 
     @property
-    def positives(self) -> Source:
-        return Nesting(self.depth) if self.growth == "nesting" else self.uniform_positives
+    def positives(self) -> WordSource:
+        return NestedWords(self.depth) if self.growth == "nesting" else self.uniform_positives
 
 
 def depth_machine(depth: int) -> Semiautomaton:

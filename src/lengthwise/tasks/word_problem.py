@@ -13,11 +13,11 @@ from torch import Tensor
 
 from ..automata import Semiautomaton
 from .base import choice
-from .free import FreeTask
-from .groups import chosen_generators, element_names, element_numbers, group_elements
+from .groups import element_names, element_numbers, generator_numbers, group_elements
+from .independent_symbols import IndependentSymbols
 
 
-class WordProblem(FreeTask):
+class WordProblem(IndependentSymbols):
     """Words over a group's elements, or over some `generators` of it (permutations); the answer is the product.
 
     Groups are Zn, Sn and An. From S5 (and A5) on, word problems are as hard as those of regular languages can be.
@@ -45,7 +45,7 @@ class WordProblem(FreeTask):
             choice("choice of generators", generators, ["all"])
             letters = np.arange(len(elements))
         else:
-            letters = chosen_generators(group, elements, generators)
+            letters = generator_numbers(group, elements, generators)
             generators = elements[letters].tolist()
         self.elements = tuple(names)
         self.permutations = elements

@@ -24,7 +24,9 @@ class FakeRun(NamedTuple):
 def scored(seed, beyond, inside=1.0, *, best=None, lr=1e-3, valid=(1.0, 0.01)):
     """A run right on these shares of strings: at lengths 20 and 40 (trained on), and at 50 and 60."""
     tested = Evaluation(LENGTHS, samples=100)
-    run = FakeRun(Experiment(TaskSpec("parity"), ModelSpec("lstm"), Training(lr=lr), tested, seed), {"samples": 100})
+    run = FakeRun(
+        Experiment(TaskSpec("parity"), ModelSpec("lstm"), Training().but(lr=lr), tested, seed), {"samples": 100}
+    )
 
     def at(far):
         return {"step": 9, "correct": {str(n): round(100 * (far if n > 40 else inside)) for n in (20, 40, 50, 60)}}

@@ -38,8 +38,8 @@ def test_models_of_a_table_differ_in_their_attention_alone():
 
 def test_the_published_setting():
     first = plan_chains("paper", Attention("standard", 3), 16)[0]
-    assert (first.training.steps, first.training.warmup, first.training.batch) == (24_000, 8_000, 128)
-    assert (first.training.lr, first.training.betas) == (3e-4, (0.9, 0.98))
+    assert (first.training.steps, first.training.optimizer.warmup, first.training.batch) == (24_000, 8_000, 128)
+    assert (first.training.optimizer.lr, first.training.optimizer.betas) == (3e-4, (0.9, 0.98))
     assert first.model.options["width"] == 512
     assert first.evaluation.lengths == (128,)
 

@@ -61,16 +61,18 @@ def test_the_table_is_whole():
 
 def test_the_paper_is_the_published_setting():
     experiments = planned("paper", "parity", "regular-gpt C=3")
-    assert [(e.training.lr, e.seed) for e in experiments] == [(r, s) for r in (1e-4, 3e-4, 5e-4) for s in range(3)]
+    assert [(e.training.optimizer.lr, e.seed) for e in experiments] == [
+        (r, s) for r in (1e-4, 3e-4, 5e-4) for s in range(3)
+    ]
     e = experiments[0]
     assert e.model.options == {"width": 256, "heads": 8, "chunk": 3, "variant": "official"}
-    t = e.training
-    assert (t.lengths, t.steps, t.batch, t.optimizer, t.betas) == ((1, 40), 100_000, 128, "adam", (0.9, 0.999))
-    assert (t.curriculum, t.schedule, t.clip, t.warmup, t.weight_decay) == ("uniform", "constant", None, 0, 0.0)
-    assert (t.precision, t.patience, e.task.params["supervision"]) == ("fp32", None, "last")
+    t, o, c = e.training, e.training.optimizer, e.training.curriculum
+    assert (c.lengths, t.steps, t.batch, o.kind, o.betas) == ((1, 40), 100_000, 128, "adam", (0.9, 0.999))
+    assert (c.kind, o.schedule, o.clip, o.warmup, o.weight_decay) == ("uniform", "constant", None, 0, 0.0)
+    assert (t.precision, t.checkpointing.patience, e.task.params["supervision"]) == ("fp32", None, "last")
     assert e.evaluation.lengths == (10, 20, 30, 40, *range(41, 501))
     (xl, *_) = planned("paper", "d-12", "transformer-xl")
-    assert (xl.training.lengths, xl.model.options) == ((2, 50), {"width": 256, "heads": 8, "layers": 5})
+    assert (xl.training.curriculum.lengths, xl.model.options) == ((2, 50), {"width": 256, "heads": 8, "layers": 5})
     assert xl.evaluation.lengths == (14, 26, 38, *range(50, 101))
 
 
@@ -83,14 +85,14 @@ def test_modular_arithmetic_begins_with_a_plus():
 @pytest.mark.parametrize(("task", "model"), CELLS)
 def test_laptop_keeps_tasks_training_lengths_and_the_range_of_tests(task, model):
     paper, laptop = planned("paper", task, model)[0], planned("laptop", task, model)
-    high = paper.training.lengths[1]
+    high = paper.training.curriculum.lengths[1]
     beyond = [n for n in paper.evaluation.lengths if n > high]
     assert 2 <= len(laptop) <= 3
     tested = []
     for e in laptop:
         assert e.task.name == task
         assert e.model.options.get("chunk") == paper.model.options.get("chunk")
-        assert e.training.lengths == paper.training.lengths
+        assert e.training.curriculum.lengths == paper.training.curriculum.lengths
         tested = [n for n in e.evaluation.lengths if n > high]
         assert set(tested) <= set(beyond)
         assert 12 <= len(tested) <= 25

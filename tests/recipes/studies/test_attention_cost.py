@@ -11,7 +11,7 @@ import torch
 
 from lengthwise import Error
 from lengthwise.cli import main
-from lengthwise.mixers import Where
+from lengthwise.mixers import Layout, Level
 from lengthwise.mixers.sliding_dilated import SlidingDilated
 from lengthwise.recipes.common.timing import in_turn
 from lengthwise.recipes.studies.attention_cost.break_even import counted, pairs
@@ -48,8 +48,8 @@ def test_masked_is_the_mixer_it_was_made_of():
     torch.nn.init.normal_(sparse.r)
     x = torch.randn(2, 23, 16)
     for level in range(3):
-        where = Where.of(x).at_level(level)
-        torch.testing.assert_close(DenselyMasked(sparse)(x, where=where)[0], sparse(x, where=where)[0])
+        told = {"layout": Layout.of(x), "level": Level(level)}
+        torch.testing.assert_close(DenselyMasked(sparse)(x, **told)[0], sparse(x, **told)[0])
 
 
 def test_pairs_counted_one_by_one():

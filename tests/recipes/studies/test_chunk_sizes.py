@@ -172,6 +172,6 @@ def test_all_cells_are_trained_alike():
         for label, C in [("parity", 2), ("modular-arithmetic", 8), ("d-4", 3), ("tomita-5", 2), ("word-problem A5", 2)]
     ]
     assert len({e.training for e in wide}) == 1
-    assert {e.training.lengths for e in wide} == {(1, 40)}
+    assert {e.training.curriculum.lengths for e in wide} == {(1, 40)}
     assert wide[0].evaluation.lengths[-1] == 500
     assert [n for n in wide[1].evaluation.lengths if n <= 40] == list(range(2, 41, 2)), "for the longest length learned"

@@ -60,7 +60,7 @@ def test_what_is_trained():
     assert {C for _, C, _, _ in trained} == {2, 3, 4, 5, 6, 8}
     assert {K for _, _, K, _ in trained} == {1, 2}
     assert {task for task, _, _, _ in trained} == {"parity", "cycle-navigation"}
-    assert {e.training.lengths for e in recipe.experiments} == {(1, 40)}
+    assert {e.training.curriculum.lengths for e in recipe.experiments} == {(1, 40)}
     assert len(recipe.experiments) == len(trained), "one seed"
 
 

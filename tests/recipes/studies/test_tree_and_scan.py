@@ -16,7 +16,7 @@ def test_all_are_trained_alike(scale):
     for task in TASKS:
         tree, scan, prefixes, automaton = (planned(scale, task, label)[0] for label in MODELS)
         assert tree.training == scan.training == prefixes.training == automaton.training
-        assert tree.training.lengths == (1, 40)
+        assert tree.training.curriculum.lengths == (1, 40)
         assert tree.task == scan.task
         assert (tree.model.name, scan.model) == ("regular-gpt", prefixes.model)
         assert automaton.task == prefixes.task

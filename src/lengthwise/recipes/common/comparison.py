@@ -21,8 +21,9 @@ from typing import Any, Literal
 from ...errors import Error
 from ...lab import Run
 from ...lab.statistics import Checkpoint, score
-from ...report.panel import Panel
-from ...report.words import overflow_of, overflows, percent
+from ...report import Panel
+from ...report.formatting import percent
+from ...report.overflow import overflow_note, overflow_of_runs
 from .grid import best_rate
 
 WITHIN = 0.05
@@ -71,7 +72,7 @@ class Measured:
     @classmethod
     def of(cls, runs: Sequence[Run], published: Published) -> Measured:
         """One model's runs, which may differ in seed and learning rate."""
-        chosen, high = best_rate(runs), runs[0].experiment.training.lengths[1]
+        chosen, high = best_rate(runs), runs[0].experiment.training.curriculum.lengths[1]
         beyond = [n for n in sorted(set(runs[0].experiment.evaluation.lengths)) if n > high]
 
         def scores(mine: Sequence[Run], checkpoint: Checkpoint = "last") -> tuple[float, ...]:
@@ -84,7 +85,7 @@ class Measured:
             inside=inside(chosen),
             best=scores(chosen, "best"),
             rates=scores(runs) if len(chosen) < len(runs) else (),
-            overflow=overflow_of(chosen),
+            overflow=overflow_of_runs(chosen),
         )
 
     @property
@@ -129,7 +130,7 @@ class Row:
 def inside(runs: Sequence[Run]) -> float:
     """The mean accuracy of these runs at the lengths they were trained on."""
     e = runs[0].experiment
-    low, high = e.training.lengths
+    low, high = e.training.curriculum.lengths
     lengths = [n for n in sorted(set(e.evaluation.lengths)) if low <= n <= high]
     if not lengths:
         raise Error(
@@ -186,7 +187,7 @@ def _caption(rows: Sequence[Row]) -> str:
     )
     if any(cell.rates for cell in cells):
         caption += " The learning rate was chosen by validation; all rates: every rate and seed."
-    wrong = overflows({f"{row.label}, {name}": cell.overflow for row in rows for name, cell in row.cells.items()})
+    wrong = overflow_note({f"{row.label}, {name}": cell.overflow for row in rows for name, cell in row.cells.items()})
     return f"{caption} {wrong}".strip()
 
 

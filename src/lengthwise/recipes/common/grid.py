@@ -81,7 +81,7 @@ def best_rate(runs: Sequence[Run]) -> list[Run]:
     """The runs of the learning rate that did best on validation strings; test strings choose nothing."""
     rates: dict[float, list[Run]] = {}
     for run in runs:
-        rates.setdefault(run.experiment.training.lr, []).append(run)
+        rates.setdefault(run.experiment.training.optimizer.lr, []).append(run)
     return max(rates.values(), key=_validated)
 
 

@@ -17,7 +17,7 @@ from fnmatch import fnmatchcase
 from html import escape
 from typing import Any, NamedTuple
 
-from ...report.panel import Panel
+from ...report import Panel
 from ..base import Scale
 
 

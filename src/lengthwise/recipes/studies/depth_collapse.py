@@ -17,10 +17,8 @@ from typing import Any, NamedTuple
 from ...lab import Experiment, Run, plan
 from ...lab.statistics import accuracy
 from ...models.depth import groups
-from ...report.drawings import lines
-from ...report.panel import Panel
-from ...report.tabular import tabular
-from ...report.words import percent
+from ...report import Panel, line_chart, text_table
+from ...report.formatting import percent
 from ..base import Place, Recipe, Scale
 from ..common.comparison import LEARNED, inside
 from ..common.grid import Cell, Grid
@@ -174,7 +172,7 @@ def _drawn(task: str, steps: int, finished: Mapping[Key, list[Run]]) -> Panel:
     marks = {f"C={', '.join(map(str, of))}": float(n) for n, of in sorted(edges.items())}
     runs = next(iter(mine.values()))
     e = runs[0].experiment
-    return lines(
+    return line_chart(
         f"{task}, {steps:,} steps",
         f"Mean accuracy of {len(runs)} seed{'s' if len(runs) > 1 else ''}, {e.evaluation.samples} strings a length "
         f"each, K = 1, width {e.model.options['width']}, trained on 1–{TRAINED} for {steps:,} steps. Dashed: the edge "
@@ -225,7 +223,7 @@ def _table(finished: Mapping[Key, list[Run]], setting: Setting) -> Panel:
                 percent(inside(runs)),
             ]
         )
-    return tabular("Predicted and measured edges", _said(counts, len(data)), _HEAD, rows, data)
+    return text_table("Predicted and measured edges", _said(counts, len(data)), _HEAD, rows, data)
 
 
 _HEAD = ("", "children", "predicted edge", "first length that fails, by seed", "in training, %")

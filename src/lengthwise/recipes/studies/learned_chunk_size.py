@@ -14,9 +14,8 @@ from typing import Any
 from ... import tasks
 from ...lab import Experiment, Run, load_model, plan
 from ...lab.statistics import summary
-from ...report.panel import Panel
-from ...report.tabular import tabular
-from ...report.words import duration, percent, spread
+from ...report import Panel, text_table
+from ...report.formatting import duration, percent, spread
 from ..base import Place, Recipe, Scale
 from ..common.grid import Cell, Grid
 from ..common.rules import settings_of
@@ -50,7 +49,7 @@ def recipe(scale: Scale) -> Recipe:
             "p: the weight of the chosen tree in the mixture at the end. The choice trains three trees for one, so it "
             "costs the time of three; it spares trying each C in turn. Afterwards one tree is left."
         )
-        return [tabular("The chunk that training chose", caption, head, rows, data)]
+        return [text_table("The chunk that training chose", caption, head, rows, data)]
 
     return Recipe(
         title="RegularGPT: a chunk size chosen by training",
@@ -83,14 +82,14 @@ def planned(scale: Scale, task: str) -> list[Experiment]:
         seeds=SEEDS[scale],
         test_lengths=like.evaluation.lengths,
         learning_rates=rates,
-        settings={**settings, "training.lengths": like.training.lengths, "model.largest_chunk": LARGEST},
+        settings={**settings, "training.lengths": like.training.curriculum.lengths, "model.largest_chunk": LARGEST},
     )
 
 
 def _row(runs: list[Run]) -> tuple[dict[str, Any], list[str]]:
     """One line of the table, in numbers and in words."""
     first = runs[0].experiment
-    edge = first.training.lengths[1]
+    edge = first.training.curriculum.lengths[1]
     inside = summary(runs, [n for n in first.evaluation.lengths if n <= edge])
     beyond = summary(runs, [n for n in first.evaluation.lengths if n > edge])
     picks: list[dict[int, float]] = []

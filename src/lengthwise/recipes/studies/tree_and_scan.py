@@ -16,10 +16,10 @@ from torch import nn
 from ... import tasks
 from ...lab import Experiment, Run, plan
 from ...lab.statistics import Summary, overflowed, summary
-from ...report.drawings import lines
-from ...report.panel import Panel
-from ...report.tabular import tabular
-from ...report.words import count, duration, overflow_of, overflows, percent
+from ...models.token_classifier import equal_tokens
+from ...report import Panel, line_chart, text_table
+from ...report.formatting import count, duration, percent
+from ...report.overflow import overflow_note, overflow_of_runs
 from ..base import Place, Recipe, Scale
 from ..common.grid import Cell, Grid
 from ..common.timing import in_turn, machine
@@ -117,7 +117,8 @@ def timed(
 
     @torch.no_grad()
     def answer(model: nn.Module, strings: int) -> None:
-        model(text[:strings], last=True)
+        with equal_tokens(model, reused=True):
+            model(text[:strings], last=True)
 
     times: dict[str, dict[str, float]] = {label: {} for label in models}
     for what, strings in (("alone", 1), ("batch", BATCH)):
@@ -165,8 +166,8 @@ def _table(scale: Scale, finished: Mapping[Key, list[Run]], device: str) -> Pane
         f"{n:,} tokens, alone and in a batch of {BATCH}, the last answer only, on {machine(device)}; medians of "
         f"{REPEATS[scale]}, the models in turn."
     )
-    where = overflows({f"{task}, {label}": overflow_of(runs) for (task, label), runs in finished.items()})
-    return tabular("Accuracy, time and size", f"{caption} {where}".strip(), head, rows, data)
+    where = overflow_note({f"{task}, {label}": overflow_of_runs(runs) for (task, label), runs in finished.items()})
+    return text_table("Accuracy, time and size", f"{caption} {where}".strip(), head, rows, data)
 
 
 def _numbers(s: Summary) -> dict[str, float | None]:
@@ -183,7 +184,7 @@ def _drawn(task: str, finished: Mapping[Key, list[Run]]) -> Panel:
         if other == task:
             lengths = runs[0].experiment.evaluation.lengths
             series[label] = (lengths, [summary(runs, [n]).mean for n in lengths])
-    return lines(
+    return line_chart(
         f"{task}, trained on 1–40",
         "Mean over seeds at the last checkpoint.",
         "tokens",

@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from ....lab import Experiment, Run
-from ....report.drawings import lines
-from ....report.panel import Panel
-from ....report.tabular import tabular
+from ....report import Panel, line_chart, text_table
 from ...base import Place, Recipe, Scale
 from ...common.curves import curves, ended, first_at
 from ...common.grid import Cell, Grid
@@ -41,7 +39,7 @@ def recipe(scale: Scale) -> Recipe:
         ]
         data = [{"gamma": g, **end, "first_at_99": firsts[g]} for g, end in ends.items()]
         return [
-            lines(
+            line_chart(
                 "Accuracy against γ",
                 "After all steps, on test strings. The paper: 100% from 0.5 on, fastest near 0.9, unstable from 0.98.",
                 "γ",
@@ -49,7 +47,7 @@ def recipe(scale: Scale) -> Recipe:
                 {"ChaCAL, one layer": (list(ends), [end["mean"] for end in ends.values()])},
                 percent=True,
             ),
-            tabular(
+            text_table(
                 "γ, accuracy, and steps to 99%",
                 "Accuracy in %, max / mean ± std over seeds; the first validation at 99% or more.",
                 ["γ", "accuracy", "loss", f"steps to {LEVEL:.0%}"],

@@ -7,9 +7,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ....lab import Run
-from ....report.panel import Panel
-from ....report.tabular import tabular
-from ....report.words import count, duration
+from ....report import Panel, text_table
+from ....report.formatting import count, duration
 from ....tasks.boxes import layers_needed
 from ...base import Place, Recipe, Scale
 from ...common.curves import curves, ended
@@ -108,4 +107,4 @@ def _table(scale: Scale, finished: Mapping[Key, list[Run]]) -> Panel:
             f" Shrunk here ({scale}): width, steps, batch and seeds, at a higher learning rate; the "
             "ladder of standard layers is climbed on shorter texts."
         )
-    return tabular("Measured beside published", caption, head, rows, data)
+    return text_table("Measured beside published", caption, head, rows, data)

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from .... import tasks
 from ....lab import Experiment, Run, plan
 from ....lab.statistics import CHECKPOINTS, Checkpoint, overflowed, summary
-from ....report.panel import Panel
-from ....report.tabular import tabular
-from ....report.words import overflows_of, percent
+from ....report import Panel, text_table
+from ....report.formatting import percent
+from ....report.overflow import overflow_note_of_runs
 from ...base import Place, Recipe, Scale
 from ...common.comparison import LEARNED, Measured, Published, Row, comparison
 from ...common.curves import curves
@@ -134,7 +134,7 @@ def checkpoints(finished: Mapping[Key, Sequence[Run]]) -> Panel:
         numbers = [percent(majority[question.tested]), *spread, "–" if published is None else percent(published)]
         rows.append([f"{question.label}, {model}", *numbers, verdict])
     head = ["", "majority", "last, 40", "last, 500", "best, 40", "best, 500", "published", "at the training length"]
-    return tabular("Both checkpoints, at the training length and beyond", _caption(finished), head, rows, data)
+    return text_table("Both checkpoints, at the training length and beyond", _caption(finished), head, rows, data)
 
 
 def _caption(finished: Mapping[Key, Sequence[Run]]) -> str:
@@ -145,7 +145,7 @@ def _caption(finished: Mapping[Key, Sequence[Run]]) -> str:
         "checkpoint with the best accuracy on validation strings of the training lengths. Fails already in training: "
         f"the mean of the last checkpoints at the training length is below {100 * LEARNED:.0f}%, so that the failure "
         "beyond it proves nothing about length. "
-        f"{overflows_of({f'{TASKS[task].label}, {model}': runs for (task, model), runs in finished.items()})}"
+        f"{overflow_note_of_runs({f'{TASKS[task].label}, {model}': runs for (task, model), runs in finished.items()})}"
     ).strip()
 
 
@@ -155,7 +155,7 @@ def _spread(most: float, mean: float, std: float | None) -> str:
 
 def _learning(task: str, finished: Mapping[Key, Sequence[Run]]) -> Panel:
     mine = {model: runs for (of, model), runs in finished.items() if of == task}
-    grown = [model for model, runs in mine.items() if runs[0].experiment.training.curriculum == "growing"]
+    grown = [model for model, runs in mine.items() if runs[0].experiment.training.curriculum.kind == "growing"]
     caption = "Mean over seeds, at the last position of strings of the training lengths."
     if grown:
         caption += f" Of {' and '.join(grown)} these are all up to {TASKS[task].trained}, for its strings grow."

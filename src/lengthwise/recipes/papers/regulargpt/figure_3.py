@@ -10,11 +10,10 @@ from .... import insight
 from ....insight import Clusters
 from ....lab import Run, load_model
 from ....lab.statistics import score
-from ....models import Tagger
+from ....models import TokenClassifier
+from ....report import Panel, text_table
 from ....report import clusters as draw_clusters
-from ....report.panel import Panel
-from ....report.tabular import tabular
-from ....report.words import percent
+from ....report.formatting import percent
 from ...base import Place, Recipe, Scale
 from ...common.trained import task_of
 from .table_1 import Key, cells
@@ -49,7 +48,7 @@ def recipe(scale: Scale) -> Recipe:
 def clusters_of(run: Run, length: int) -> Clusters:
     """The clusters of one run's outputs on the task's first test string of this length."""
     task = task_of(run)
-    return insight.clusters(cast(Tagger, load_model(run)), insight.strings(task, length), task=task)
+    return insight.find_clusters(cast(TokenClassifier, load_model(run)), insight.probe_strings(task, length), task=task)
 
 
 def _drawn(task: str, clusters: Clusters, run: Run) -> Panel:
@@ -64,12 +63,12 @@ def _table(seen: dict[str, list[Clusters]], runs: dict[str, list[Run]]) -> Panel
     rows, data = [], []
     for run, clusters in pairs:
         e, truth = run.experiment, clusters.truth
-        beyond = score(run, [n for n in e.evaluation.lengths if n > e.training.lengths[1]])
+        beyond = score(run, [n for n in e.evaluation.lengths if n > e.training.curriculum.lengths[1]])
         agreement = truth.agreement if truth else None
         apart = clusters.distance / clusters.radius if clusters.distance and clusters.radius else None
         rows.append(
             [
-                f"{e.task.name}, seed {e.seed}" + _rate(e.training.lr, pairs),
+                f"{e.task.name}, seed {e.seed}" + _rate(e.training.optimizer.lr, pairs),
                 f"{clusters.count}" + (" or more" if clusters.count == clusters.most else ""),
                 f"{PUBLISHED[e.task.name]}",
                 "–" if apart is None else f"{apart:.1f}",
@@ -81,7 +80,7 @@ def _table(seen: dict[str, list[Clusters]], runs: dict[str, list[Run]]) -> Panel
             {
                 "task": e.task.name,
                 "seed": e.seed,
-                "learning_rate": e.training.lr,
+                "learning_rate": e.training.optimizer.lr,
                 "clusters": clusters.count,
                 "expected": PUBLISHED[e.task.name],
                 "apart": apart,
@@ -90,7 +89,7 @@ def _table(seen: dict[str, list[Clusters]], runs: dict[str, list[Run]]) -> Panel
             }
         )
     as_expected = sum(row["clusters"] == row["expected"] for row in data)
-    return tabular(
+    return text_table(
         "Every seed",
         f"{as_expected} of {len(data)} runs have as many clusters as expected. Apart: the distance between the closest "
         "two centres over the radius of the widest cluster. Agree: the share of the outputs whose true transition is "
@@ -104,4 +103,4 @@ def _table(seen: dict[str, list[Clusters]], runs: dict[str, list[Run]]) -> Panel
 
 def _rate(lr: float, pairs: Sequence[tuple[Run, Clusters]]) -> str:
     """The learning rate, where runs differ in it."""
-    return f", rate {lr:g}" if len({run.experiment.training.lr for run, _ in pairs}) > 1 else ""
+    return f", rate {lr:g}" if len({run.experiment.training.optimizer.lr for run, _ in pairs}) > 1 else ""

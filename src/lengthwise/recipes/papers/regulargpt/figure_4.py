@@ -9,10 +9,9 @@ from typing import cast
 from .... import insight
 from ....insight import ReceptiveField
 from ....lab import Run, load_model
-from ....models import Tagger
+from ....models import TokenClassifier
+from ....report import Panel, text_table
 from ....report import receptive_field as draw_receptive_field
-from ....report.panel import Panel
-from ....report.tabular import tabular
 from ...base import Place, Recipe, Scale
 from ...common.grid import best_rate
 from ...common.trained import task_of
@@ -51,7 +50,9 @@ def recipe(scale: Scale) -> Recipe:
 def receptive_field_of(run: Run, length: int, count: int) -> ReceptiveField:
     """The receptive field of one run, averaged over the first test strings of its task."""
     task = task_of(run)
-    return insight.receptive_field(cast(Tagger, load_model(run)), insight.strings(task, length, count), task=task.name)
+    return insight.measure_receptive_field(
+        cast(TokenClassifier, load_model(run)), insight.probe_strings(task, length, count), task=task.name
+    )
 
 
 def _drawn(models: dict[str, list[ReceptiveField]]) -> Panel:
@@ -74,7 +75,7 @@ def _table(all_fields: dict[str, dict[str, list[ReceptiveField]]]) -> Panel:
         }
         for task, models in all_fields.items()
     }
-    return tabular(
+    return text_table(
         "Every seed",
         "Off the straight line: the greatest distance, in percentage points, between the curve and the line on which "
         "all tokens matter alike. Newest tokens: how many of them hold 90% of the gradient. A number for each seed.",

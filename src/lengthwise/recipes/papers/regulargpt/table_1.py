@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from .... import tasks
 from ....lab import Experiment, Run, plan
-from ....report.panel import Panel
+from ....report import Panel
 from ...base import Place, Recipe, Scale
 from ...common.comparison import Measured, Published, Row, comparison
 from ...common.grid import Cell, Grid

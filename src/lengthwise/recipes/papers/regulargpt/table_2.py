@@ -10,8 +10,8 @@ import torch
 from .... import tasks
 from ....lab import Run
 from ....lab.evaluation import evaluate
-from ....report.panel import Panel
-from ....report.words import overflow
+from ....report import Panel
+from ....report.overflow import overflow_text
 from ...base import Place, Recipe, Scale
 from ...common.comparison import Measured, Published, Row, comparison, inside
 from ...common.grid import best_rate
@@ -71,7 +71,7 @@ def varied(runs: Mapping[str, Sequence[Run]], strings: int, device: str) -> list
                     Published(mean=published[name][i] / 100),
                     majority=statistics.fmean(map(task.baseline, lengths)),
                     inside=learned[name],
-                    overflow=overflow({n: (bad, each * len(models)) for n, bad in wrong.items()}),
+                    overflow=overflow_text({n: (bad, each * len(models)) for n, bad in wrong.items()}),
                 )
             majority = next(iter(row.values())).majority
             rows.append(Row(f"{setting}, P(1) = {p}", majority, row))

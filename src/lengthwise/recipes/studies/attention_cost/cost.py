@@ -24,9 +24,7 @@ from torch import Tensor, nn
 from ....errors import Error
 from ....models import LengthwiseForCausalLM, presets
 from ....models.depth import groups
-from ....report.drawings import lines
-from ....report.panel import Panel
-from ....report.tabular import tabular
+from ....report import Panel, line_chart, text_table
 from ...base import Finished, Place, Recipe, Scale
 from ...common.timing import in_turn, machine
 from .break_even import break_even
@@ -121,8 +119,7 @@ def networks(setting: Setting, T: int, device: str) -> dict[str, nn.Module]:
     """The networks that are asked at this length; those of RegularGPT have the same weights."""
     torch.manual_seed(0)
     sparse = LengthwiseForCausalLM(presets.regular_gpt(2, width=setting.width, chunk=CHUNK, missing="drop"))
-    # Every node is to be computed, as §3.4 counts them, though over bits many are the same.
-    sparse.depth.shares = False  # pyright: ignore[reportArgumentType]
+    # Every node is computed, as §3.4 counts them, though over bits many are the same: nobody calls reuse_equal_tokens.
     dense = deepcopy(sparse)
     for layer in dense.depth.layers:
         layer.mixer = DenselyMasked(layer.mixer)  # pyright: ignore[reportArgumentType, reportAttributeAccessIssue]
@@ -184,7 +181,7 @@ def _counted(setting: Setting, form: str) -> dict[int, float]:
 def _drawn(setting: Setting, what: str, times: dict[str, dict[int, float]], device: str) -> Panel:
     predicted = ", ".join(f"{form} T^{exponent(_counted(setting, form)):.2f}" for form in FORMS)
     fitted = ", ".join(f"{form} T^{exponent(times[form]):.2f}" for form in FORMS)
-    return lines(
+    return line_chart(
         f"Seconds of one text, {what}",
         f"Predicted by counting operations: {predicted}. Measured: {fitted}, fitted to the {FIT} longest lengths of "
         f"each. C = {CHUNK}, K = 1, width {setting.width}, 8 heads, log_{CHUNK} T layers each; one text at a time, "
@@ -219,7 +216,7 @@ def _table(setting: Setting, times: dict[str, dict[str, dict[int, float]]]) -> P
             "exponent_predicted": exponent(_counted(setting, form)),
             "exponent_measured": {what: exponent(of[form]) for what, of in times.items()},
         }
-    return tabular(
+    return text_table(
         "Predicted and measured cost, relative to every position",
         "At the longest length each form was asked. Counted: operations of a forward pass. A ratio above the counted "
         "one: the form does less arithmetic a second (a mask is read and written, not multiplied); below it: more.",

@@ -7,9 +7,9 @@ from typing import cast
 
 from .... import insight
 from ....lab import Experiment, Run, load_model
-from ....models import Tagger
-from ....report.attention import attention as draw_attention
-from ....report.panel import Panel
+from ....models import TokenClassifier
+from ....report import Panel
+from ....report import attention as draw_attention
 from ...base import Place, Recipe, Scale
 from ...common.grid import Cell, Grid
 from ...common.trained import task_of
@@ -27,8 +27,8 @@ def recipe(scale: Scale) -> Recipe:
     def report(finished: Mapping[Attention, list[Run]], place: Place) -> list[Panel]:
         (run,) = finished[MODEL]
         task = task_of(run)
-        strings = insight.strings(task, OPERATIONS[scale], STORIES[scale])
-        links = insight.links(cast(Tagger, load_model(run)), task, strings)
+        strings = insight.probe_strings(task, OPERATIONS[scale], STORIES[scale])
+        links = insight.find_links(cast(TokenClassifier, load_model(run)), task, strings)
         assert links.truth is not None
         chain = len(links.layers) - 1
         best = max(range(links.layers[chain].heads), key=links.truth.shares[chain].__getitem__)

@@ -11,7 +11,7 @@ from typing import Any
 
 from .... import tasks
 from ....lab import Experiment, Run
-from ....report.panel import Panel
+from ....report import Panel
 from ...base import Place, Recipe, Scale
 from ...common.grid import Cell, Grid
 from ...papers.chacal.attentions import Attention

@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 from .... import tasks
 from ....lab import Experiment, Run, plan
 from ....lab.statistics import accuracy, score
-from ....report.drawings import heat_map
-from ....report.panel import Panel
-from ....report.words import percent
+from ....report import Panel, heat_map
+from ....report.formatting import percent
 from ...base import Place, Recipe, Scale
 from ...common.grid import Cell, Grid
 from ...papers.regulargpt.table_1 import thinned
@@ -179,8 +178,8 @@ def _beyond(wide: Runs) -> Panel:
         f"Beyond training: mean accuracy at {TESTED[0]}–{TESTED[1]}",
         f"Mean over {len(runs)} seed{'s' if len(runs) > 1 else ''} and the lengths tested, {e.evaluation.samples} "
         f"strings each, after {e.training.steps:,} steps of {e.training.batch} strings, lengths growing from "
-        f"{e.training.grow_from} to {TRAINED[1]}, width {e.model.options['width']}, K = 1. All cells are trained "
-        "alike: what is low here was not learned in so many steps, which is not to say it cannot be.",
+        f"{e.training.curriculum.grow_from} to {TRAINED[1]}, width {e.model.options['width']}, K = 1. All cells are "
+        "trained alike: what is low here was not learned in so many steps, which is not to say it cannot be.",
         wide,
         True,
         names,

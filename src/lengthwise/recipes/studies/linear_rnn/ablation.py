@@ -8,9 +8,8 @@ from functools import partial
 from typing import Any
 
 from ....lab import Run
-from ....report.panel import Panel
-from ....report.tabular import tabular
-from ....report.words import count, duration, percent
+from ....report import Panel, text_table
+from ....report.formatting import count, duration, percent
 from ...base import Place, Recipe, Scale
 from ...common.curves import curves, ended, first_at
 from ...common.grid import Cell, Grid
@@ -106,7 +105,7 @@ def _table(
         f"{e.training.steps:,} steps; the default stands under every part, the same runs each time."
     )
     head = ["", *(f"{n:,}" for n in (TRAINED, *lengths)), "steps to 99%", "seeds", "size", "training"]
-    return tabular("One part changed at a time", caption, head, rows, data)
+    return text_table("One part changed at a time", caption, head, rows, data)
 
 
 def _learning(part: str, finished: Mapping[Key, list[Run]]) -> Panel:

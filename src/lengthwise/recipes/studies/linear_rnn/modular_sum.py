@@ -12,7 +12,7 @@ from typing import Any
 from .... import tasks
 from ....lab import Experiment, Run, plan
 from ....lab.statistics import accuracy, overflowed
-from ....report.words import percent
+from ....report.formatting import percent
 from ...base import Scale
 from ...common.rules import settings_of
 from ...common.trained import LengthScore, loaded, task_of

@@ -11,10 +11,8 @@ from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from ....lab import Run, load_model
-from ....report.drawings import lines
-from ....report.panel import Panel
-from ....report.tabular import tabular
-from ....report.words import percent
+from ....report import Panel, line_chart, text_table
+from ....report.formatting import percent
 from ...base import Place, Recipe, Scale
 from ...common.grid import Cell, Grid
 from ...common.trained import LengthScore, task_of, to_json
@@ -111,7 +109,7 @@ def _growth(what: str, when: str, growths: Mapping[str, Mapping[str, Growth]]) -
     }
     lost = [name for name in values if name not in series]
     said = f" Over- or underflows at every length: {', '.join(lost)}." if lost else ""
-    return lines(
+    return line_chart(
         f"{title}, {when}",
         f"{caption} Two strings, in double precision, the first seed; a line ends where it over- or underflows.{said}",
         x,
@@ -137,7 +135,7 @@ def _accuracy(scores: Scores, strings: int) -> Panel:
     last = max(n for by_length in scores.values() for n in by_length)
     at_last = {name: by_length[last] for name, by_length in scores.items()}
     hold = [name for name, score in at_last.items() if not score.overflowed and score.mean >= HOLDS]
-    return lines(
+    return line_chart(
         "Sum(5), far beyond training",
         f"Right on at least {100 * HOLDS:.0f}% at {last:,} tokens: {', '.join(hold) or 'none'}. Mean over seeds at the "
         f"last checkpoint, {strings} strings each beyond {TRAINED} tokens; always giving the commonest answer is right "
@@ -160,7 +158,7 @@ def _table(scores: Scores) -> Panel:
     data = [
         {"variant": name, "settings": DRIFT[name], "accuracy": to_json(by_length)} for name, by_length in scores.items()
     ]
-    return tabular("What might hold the phase", caption, ["", *(f"{n:,}" for n in lengths)], rows, data)
+    return text_table("What might hold the phase", caption, ["", *(f"{n:,}" for n in lengths)], rows, data)
 
 
 def _cell(score: LengthScore) -> str:

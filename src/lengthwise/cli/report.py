@@ -1,0 +1,35 @@
+"""`lengthwise report`: finished runs as a table, CSV, JSON or a page, from their records alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from . import console
+from .work import page_path
+
+
+def report_runs(
+    runs: Annotated[list[Path], typer.Argument(help="Run directories, or directories that hold some.")],
+    html: Annotated[Path | None, typer.Option("--html", help="Write the page here.")] = None,
+    csv: Annotated[Path | None, typer.Option("--csv", help="Write a row per run, checkpoint and length here.")] = None,
+    as_json: console.Json = False,
+) -> None:
+    """Show finished runs: a table, and on request a page or CSV.
+
+    Example: [bold]lengthwise report runs --html index.html --csv results.csv[/bold]
+    """
+    from .. import lab, report
+
+    loaded = lab.load(runs)
+    page = report.html(loaded, page_path(html)) if html else None
+    table = report.csv(loaded, csv) if csv else None
+    if as_json:
+        written = {"page": str(page) if page else None, "csv": str(table) if table else None}
+        console.emit({**report.data(loaded), **written})
+        return
+    console.out().print(report.table(loaded))
+    for path in filter(None, (page, table)):
+        console.out().print(f"Wrote {path}", markup=False)
