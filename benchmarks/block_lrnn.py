@@ -16,14 +16,14 @@ from rich.table import Table
 from torch import Tensor, nn
 
 from lengthwise import lab, tasks
-from lengthwise.lab.evaluation import evaluate
-from lengthwise.lab.member import Member
-from lengthwise.lab.scoring import logits, loss
-from lengthwise.lab.training import keep_freed_memory, train
+from lengthwise.evaluate import score_strings
+from lengthwise.lab.job import make_trainer
 from lengthwise.mixers import block_lrnn
 from lengthwise.models import LengthwiseForCausalLM, TokenClassifier, build, presets
 from lengthwise.models.cache import LengthwiseCache
 from lengthwise.ops import block_scan
+from lengthwise.train.scoring import logits, loss
+from lengthwise.train.trainer import keep_freed_memory
 
 from .block_scan import composing
 from .regular_gpt import ratio, seconds
@@ -104,9 +104,10 @@ def race() -> Table:
         found.add_column(column)
     times = []
     for experiment in lab.plan(SUM, ["block-lrnn"], seeds=SEEDS, test_lengths=[500], settings=RACE):
-        member = Member(experiment, torch.device("cpu"))
-        times.append(seconds(partial(train, [member], [None])))
-        right = evaluate(member.classifier, member.task, (500, 10_000), STRINGS, 0, device=member.device).correct
+        trainer = make_trainer([experiment])
+        times.append(seconds(trainer.run))
+        (state,) = trainer.states
+        right = score_strings(state.model, SUM, (500, 10_000), STRINGS, 0, device=state.device).correct
         share = [f"{100 * n / STRINGS:.1f}" for n in right.values()]
         found.add_row(str(experiment.seed), f"{times[-1]:.1f}", *share, "")
     found.add_row("median", f"{median(times):.1f}", "", "", "60")

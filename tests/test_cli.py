@@ -147,7 +147,7 @@ def recipe(monkeypatch, experiments, report):
 
 
 def test_a_recipe_may_be_a_measurement_alone(tmp_path, capsys, monkeypatch):
-    recipe(monkeypatch, [], lambda finished, place: [panel(f"{len(finished)} runs [found]")])
+    recipe(monkeypatch, [], lambda finished, device: [panel(f"{len(finished)} runs [found]")])
     call = ["reproduce", "demo", "mine", "--out", str(tmp_path / "new")]
     assert main(call) == 0
     out, err = capsys.readouterr()
@@ -168,7 +168,7 @@ def test_panels_hear_of_the_finished_runs_and_hold_no_result_back(root, tmp_path
     runs = lab.load(root)[:2]
     heard = []
 
-    def report(finished, place):
+    def report(finished, device):
         print("from a model's code")
         heard.append([run.experiment.hash for run in finished["all"]])
         if len(heard) == 2:

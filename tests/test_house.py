@@ -24,6 +24,8 @@ ROOMS = [
     "convert",
     "tasks",
     "text",
+    "train",
+    "evaluate",
     "lab",
     "insight",
     "theory",
@@ -32,7 +34,7 @@ ROOMS = [
     "recipes",
     "cli",
 ]
-FOUNDATION = {"errors", "seeds"}
+FOUNDATION = {"errors", "seeds", "files"}
 MODULES = sorted(SOURCE.rglob("*.py"))
 DOCUMENTS = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")})
 

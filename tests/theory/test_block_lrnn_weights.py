@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from lengthwise import automata, tasks, theory
 from lengthwise.automata import Semiautomaton
 from lengthwise.errors import Error, ShapeError
-from lengthwise.lab.evaluation import count_right
 from lengthwise.mixers.transitions import bounded
 from lengthwise.models import LengthwiseForCausalLM
 from lengthwise.models.cache import LengthwiseCache
 from lengthwise.ops import block_scan
 from lengthwise.theory import block_lrnn_weights
+from lengthwise.train.counting import count_right
 
 
 def random_machine(n, symbols, seed=0, start=0):

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from lengthwise import automata, tasks, theory
 from lengthwise.automata import Semiautomaton
 from lengthwise.errors import Error, ShapeError
-from lengthwise.lab.evaluation import count_right
 from lengthwise.models import LengthwiseForCausalLM
 from lengthwise.models.cache import LengthwiseCache
 from lengthwise.theory import regular_gpt_weights
 from lengthwise.theory.rounding import EPS, MOST_STATES
+from lengthwise.train.counting import count_right
 
 LENGTHS = [1, 2, 3, 5, 7, 13, 15, 16, 17, 31, 32, 33, 63, 64, 65, 97, 100, 127, 128, 129, 1000, 1009, 1023, 1024, 1025]
 

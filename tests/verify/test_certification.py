@@ -52,7 +52,7 @@ def test_a_subject_that_is_none():
 
 
 def test_a_machine_is_needed():
-    with pytest.raises(Error, match="needs the machine"):
+    with pytest.raises(Error, match="needs a machine to be held against"):
         verify.certify(theory.regular_gpt(PARITY))
     with pytest.raises(Error, match="boxes of this run has no machine"):
         verify.certify(run_of("boxes"))

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, cast
 import typer
 
 from . import console
-from .work import _print, page_path
+from .work import page_path, print_panels
 
 
 def inspect(
@@ -80,7 +80,7 @@ def inspect(
         about = {"run": str(runs[0].path), "view": view, "checkpoint": checkpoint}
         console.emit({**about, **seen.to_json(), "page": str(page) if page else None})
         return
-    _print([panel])
+    print_panels([panel])
     if page:
         console.out().print(f"\nPage: {page}", markup=False)
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from . import console
-from .work import page_path
+from .work import page_path, print_panels
 
 
 def report_runs(
@@ -24,12 +24,17 @@ def report_runs(
     from .. import lab, report
 
     loaded = lab.load(runs)
-    page = report.html(loaded, page_path(html)) if html else None
-    table = report.csv(loaded, csv) if csv else None
+    on_strings = [run for run in loaded if not run.experiment.on_text]
+    on_text = [run for run in loaded if run.experiment.on_text]
+    panels = [report.perplexities(on_text)] if on_text else []
+    page = report.html(on_strings, page_path(html), panels=panels) if html else None
+    rows = report.csv(on_strings, csv) if csv else None
     if as_json:
-        written = {"page": str(page) if page else None, "csv": str(table) if table else None}
-        console.emit({**report.data(loaded), **written})
+        written = {"page": str(page) if page else None, "csv": str(rows) if rows else None}
+        console.emit({**report.data(on_strings, panels), **written})
         return
-    console.out().print(report.table(loaded))
-    for path in filter(None, (page, table)):
+    if on_strings:
+        console.out().print(report.table(on_strings))
+    print_panels(panels)
+    for path in filter(None, (page, rows)):
         console.out().print(f"Wrote {path}", markup=False)

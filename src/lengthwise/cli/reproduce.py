@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from . import console
 from .work import Device, Out, Page, Workers, carry_out
-
-if TYPE_CHECKING:
-    from ..lab.records import Run
-    from ..report import Panel
 
 
 def reproduce(
@@ -43,15 +39,10 @@ def reproduce(
     Example: [bold]lengthwise reproduce study tree-and-scan --scale smoke[/bold]
     """
     from .. import lab, recipes
-    from .progress import Steps
 
     recipe = recipes.get(paper, table, scale, settings or [])
     recipe = recipe.only(only) if only else recipe
-    place = recipes.Place(out, lab.chosen_device(device), Steps(console.err()).advance)
-
-    def panels(runs: list[Run]) -> list[Panel]:
-        return recipe.panels(runs, place)
-
+    chosen = lab.chosen_device(device)
     with console.stdout_kept(as_json):
         experiments = recipe.experiments
     carry_out(
@@ -63,5 +54,5 @@ def reproduce(
         as_json=as_json,
         title=recipe.title,
         description=recipe.description,
-        panels=panels,
+        panels=lambda runs: recipe.panels(runs, chosen),
     )

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ..errors import Error, NonFiniteError, ShapeError
 from ..mixers import Chain, Layout, Mixer, Softmax
-from ..mixers.attention import acting_position, rotated, scored, split_heads
+from ..mixers.attention import own_position, queries_keys_values, rotated, scored
 from ..mixers.softmax import visible
 from ..models import TokenClassifier
 from ..ops.chain.reference import system
@@ -112,10 +112,12 @@ def _layer(name: str, mixer: Mixer, x: Tensor, layout: Layout, placed: Placed | 
 
 def _weights(mixer: Softmax | Chain, x: Tensor, layout: Layout, placed: Placed | None) -> Tensor:
     """(1, H, T, T) A in double precision, of the mixer's own queries and keys."""
-    q, k, _ = (split_heads(part, mixer.heads) for part in mixer.qkv(x).chunk(3, -1))
-    bare, acting = q, acting_position(mixer.position, placed, layout)
-    q, k = rotated(q, k, acting)
-    q, bias = scored(q, bare, acting, None if acting is None else acting.places)
+    q, k, _ = queries_keys_values(mixer.qkv(x), mixer.heads)
+    acting = placed if mixer.position is None else own_position(mixer.position, placed, layout)
+    bare, bias = q, None
+    if acting is not None:
+        q, k = rotated(q, k, acting)
+        q, bias = scored(q, bare, acting, acting.places)
     logits = q.double() @ k.double().mT * q.shape[-1] ** -0.5
     if bias is not None:
         logits = logits + bias.dense()

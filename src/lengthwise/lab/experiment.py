@@ -6,6 +6,9 @@ and finds finished work. Two rules keep old records readable for ever:
     a field at its default is left out of the JSON,      so a new field changes no old hash
     a missing field is its default,                      so an old record can be read by newer code
 
+Fields with `compare=False` say where text and checkpoints lie on this machine. They stand in the record, so that it
+can be run again, but not in the hash: digests say what was there.
+
 Whoever changes a default must therefore raise `SCHEMA` and say in `from_json` what the old number meant.
 """
 
@@ -14,29 +17,17 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_origin, get_type_hints
 
 from ..errors import Error
+from ..train.settings import Training
 
 SCHEMA = 1
 """What the defaults of this file are; stands in every record."""
-
-
-def _at_least_one(part: Any, *names: str) -> None:
-    for name in names:
-        if (n := getattr(part, name)) is not None and n < 1:
-            raise Error(f"training.{name} must be at least 1, got {n}.")
-
-
-def _one_of(part: Any, name: str, called: str = "") -> None:
-    allowed = get_args(get_type_hints(type(part))[name])
-    if (choice := getattr(part, name)) not in allowed:
-        raise Error(f"{called or f'training.{name}'} is one of {', '.join(allowed)}, got {choice!r}.")
 
 
 @dataclass(frozen=True)
@@ -57,6 +48,11 @@ class TextSpec:
     block: int = 512
     test_blocks: int | None = None
     """How many blocks are tested at most; None: all."""
+    files: tuple[str, ...] = field(default=(), compare=False)
+    test_files: tuple[str, ...] = field(default=(), compare=False)
+    """Documents to test on; none: a share of `files`."""
+    held_out: float = field(default=0.0, compare=False)
+    """The share of the documents in `files` that is tested on, where there are no `test_files`."""
 
 
 DATA: dict[str, type[TaskSpec] | type[TextSpec]] = {"task": TaskSpec, "text": TextSpec}
@@ -65,11 +61,15 @@ DATA: dict[str, type[TaskSpec] | type[TextSpec]] = {"task": TaskSpec, "text": Te
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """`models.build(name, …, **options)` rebuilds the model; `source`: a digest of code or config from outside."""
+    """`models.build(name, …, **options)` rebuilds the model; `source`: a digest of code or config from outside.
+
+    Of a pretrained checkpoint `options` holds the conversions, `source` the digest and `folder` its place.
+    """
 
     name: str
     options: dict[str, Any] = field(default_factory=dict)
     source: str | None = None
+    folder: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -77,134 +77,12 @@ class Objective:
     """How the data is asked: whole strings as their task scores them, or every next token."""
 
     kind: Literal["strings", "next-token"] = "strings"
-
-
-@dataclass(frozen=True)
-class Curriculum:
-    """Which lengths are trained, in which order; possible ones in `lengths[0]..lengths[1]`."""
-
-    kind: Literal["uniform", "log-uniform", "growing"] = "uniform"
-    lengths: tuple[int, int] = (1, 40)
-    grow_from: int = 4
-    """growing: the longest length at first, raised by one possible length when `grow_at` of the longest is right."""
-    grow_at: float = 0.985
-    shrink_at: float = 0.0
-    """growing: the longest length falls by one when less than this share is right at it; 0: never."""
+    tokens_at_once: int = 4096
+    """next-token: a batch is read in parts of about so many tokens, whose gradients are summed."""
 
     def __post_init__(self):
-        low, high = self.lengths
-        if not 1 <= low <= high:
-            raise Error(f"training.lengths must be LOW,HIGH with 1 <= LOW <= HIGH, got {low},{high}.")
-        _at_least_one(self, "grow_from")
-        if not 0 < self.grow_at <= 1:
-            raise Error(f"training.grow_at must be above 0 and at most 1, got {self.grow_at}.")
-        if not 0 <= self.shrink_at < self.grow_at:
-            raise Error(
-                f"training.shrink_at must be at least 0 and below training.grow_at ({self.grow_at}), "
-                f"got {self.shrink_at}."
-            )
-        _one_of(self, "kind", "training.curriculum")
-
-
-@dataclass(frozen=True)
-class Optimizer:
-    """How weights follow gradients."""
-
-    kind: Literal["adam", "adamw"] = "adam"
-    lr: float = 1e-3
-    betas: tuple[float, float] = (0.9, 0.999)
-    eps: float = 1e-8
-    """Below gradients of this size steps are shorter than `lr`: of a model that is right they are noise."""
-    weight_decay: float = 0.0
-    clip: float | None = 1.0
-    """The largest norm of the gradient; None: any."""
-    schedule: Literal["constant", "cosine"] = "cosine"
-    warmup: int = 0
-    """Steps in which the rate rises to `lr`."""
-
-    def __post_init__(self):
-        for name in ("lr", "clip", "eps"):
-            if (x := getattr(self, name)) is not None and not (x > 0 and math.isfinite(x)):
-                raise Error(f"training.{name} must be above 0, got {x}.")
-        if not (self.weight_decay >= 0 and math.isfinite(self.weight_decay)):
-            raise Error(f"training.weight_decay must be at least 0, got {self.weight_decay}.")
-        if not all(0 <= beta < 1 for beta in self.betas):
-            raise Error(f"training.betas must be two numbers in [0, 1), got {self.betas[0]},{self.betas[1]}.")
-        _one_of(self, "kind", "training.optimizer")
-        _one_of(self, "schedule")
-
-
-@dataclass(frozen=True)
-class Checkpointing:
-    """When training is looked at, and what is kept of it."""
-
-    validate_every: int = 100
-    validation_samples: int = 512
-    patience: int | None = None
-    """Stop after this many validations without improvement; None: never."""
-    checkpoint_every: int = 200
-
-    def __post_init__(self):
-        _at_least_one(self, "validate_every", "validation_samples", "patience", "checkpoint_every")
-
-
-@dataclass(frozen=True)
-class Training:
-    """How to train. `Training.of(lr=1e-4, steps=500)` takes the fields of its parts by their own names."""
-
-    steps: int = 1000
-    batch: int = 128
-    precision: Literal["fp32", "bf16", "fp64"] = "fp32"
-    threads: int = 1
-    """Of torch, on a CPU. Sums are rounded in another order with another number, so it is part of the experiment."""
-    curriculum: Curriculum = Curriculum()
-    optimizer: Optimizer = Optimizer()
-    checkpointing: Checkpointing = Checkpointing()
-
-    def __post_init__(self):
-        _at_least_one(self, "steps", "batch", "threads")
-        if not 0 <= self.optimizer.warmup <= self.steps:
-            raise Error(f"training.warmup must be in 0..{self.steps} (training.steps), got {self.optimizer.warmup}.")
-        _one_of(self, "precision")
-
-    @classmethod
-    def of(cls, **settings: Any) -> Training:
-        """From the names of the fields of all parts; the name of a part is its kind.
-
-        >>> Training.of(curriculum="growing", lr=1e-4).optimizer.lr
-        0.0001
-        """
-        return cls().but(**settings)
-
-    def but(self, **settings: Any) -> Training:
-        """The same training with some settings changed, named as in `of`."""
-        places = setting_places()
-        changed: dict[str, dict[str, Any]] = {}
-        for name, value in settings.items():
-            part, key = places[name]
-            changed.setdefault(part, {})[key] = value
-        parts = {part: dataclasses.replace(getattr(self, part), **new) for part, new in changed.items() if part}
-        return dataclasses.replace(self, **changed.get("", {}), **parts)
-
-    def settings(self) -> dict[str, Any]:
-        """Every setting by the name that `of` takes, JSON-like."""
-        flat = {}
-        for name, (part, key) in setting_places().items():
-            value = getattr(getattr(self, part) if part else self, key)
-            flat[name] = list(value) if isinstance(value, tuple) else value
-        return flat
-
-
-def setting_places() -> dict[str, tuple[str, str]]:
-    """From the name of a setting of a training to the part that has it ("" for `Training` itself) and its field."""
-    places: dict[str, tuple[str, str]] = {}
-    for own in dataclasses.fields(Training):
-        if not dataclasses.is_dataclass(own.default):
-            places[own.name] = ("", own.name)
-            continue
-        for inner in dataclasses.fields(own.default):
-            places[own.name if inner.name == "kind" else inner.name] = (own.name, inner.name)
-    return places
+        if self.tokens_at_once < 1:
+            raise Error(f"objective.tokens_at_once must be at least 1, got {self.tokens_at_once}.")
 
 
 @dataclass(frozen=True)
@@ -238,10 +116,19 @@ class Experiment:
             raise Error(f"{self.data.name} is text; this needs an experiment on a task.")
         return self.data
 
+    @property
+    def on_text(self) -> bool:
+        """Whether perplexity is measured, and not strings that are right."""
+        return isinstance(self.data, TextSpec)
+
     def to_json(self) -> dict[str, Any]:
         """What is not at its default; with `SCHEMA`, all there is to say."""
+        return self._json(local=True)
+
+    def _json(self, local: bool) -> dict[str, Any]:
         kind = next(key for key, spec in DATA.items() if isinstance(self.data, spec))
-        return json.loads(json.dumps({"schema": SCHEMA, **_changed(self), "data": {kind: _changed(self.data)}}))
+        changed = {**_changed(self, local), "data": {kind: _changed(self.data, local)}}
+        return json.loads(json.dumps({"schema": SCHEMA, **changed}))
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> Experiment:
@@ -260,7 +147,7 @@ class Experiment:
 
     @cached_property
     def hash(self) -> str:
-        text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
+        text = json.dumps(self._json(local=False), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
@@ -270,14 +157,15 @@ class Experiment:
         return f"{readable}-s{self.seed}-{self.hash}"
 
 
-def _changed(part: Any) -> dict[str, Any]:
-    """The fields that are not at their defaults, parts within it likewise."""
+def _changed(part: Any, local: bool) -> dict[str, Any]:
+    """The fields that are not at their defaults, parts within it likewise. `local`: also those about this machine."""
     found = {}
     for each in dataclasses.fields(part):
         value = getattr(part, each.name)
         default = each.default_factory() if each.default_factory is not dataclasses.MISSING else each.default
-        if value != default:
-            found[each.name] = _changed(value) if dataclasses.is_dataclass(value) else value
+        if value == default or not (each.compare or local):
+            continue
+        found[each.name] = _changed(value, local) if dataclasses.is_dataclass(value) else value
     return found
 
 

@@ -13,10 +13,12 @@ from torch import nn
 
 from .. import models, tasks
 from ..errors import Error, UnknownName
-from .curriculum import curriculum
-from .evaluation import one_place
-from .experiment import Evaluation, Experiment, ModelSpec, TaskSpec, Training, setting_places
-from .member import build, untouched_random, weights
+from ..train.counting import one_place
+from ..train.curriculum import make_curriculum
+from ..train.settings import Training, setting_places
+from ..train.state import untouched_random, weights
+from .experiment import Evaluation, Experiment, ModelSpec, TaskSpec
+from .on_strings import build
 
 Settings = Sequence[str] | Mapping[str, Any]
 
@@ -113,6 +115,10 @@ def _typed(name: str, v: Any, hint: Any) -> Any:
         if isinstance(v, (list, tuple)) and len(v) == len(get_args(hint)):
             return tuple(_typed(name, part, kind) for part, kind in zip(v, get_args(hint), strict=True))
         raise Error(f"{name} is a pair such as 2,50, got {v!r}.")
+    if bool in kinds:
+        if isinstance(v, bool):
+            return v
+        raise Error(f"{name} is true or false, got {v!r}.")
     if float in kinds and isinstance(v, (int, float)) and not isinstance(v, bool):
         return float(v)
     if int in kinds and isinstance(v, int) and not isinstance(v, bool):
@@ -208,7 +214,7 @@ def plan(
 
 def check(experiment: Experiment, task: tasks.Task, length: int) -> None:
     """Build the model, ask it about every token and a short string: a wrong one is refused before anything runs."""
-    curriculum(experiment.training.curriculum, task.lengths(*experiment.training.curriculum.lengths))
+    make_curriculum(experiment.training.curriculum, task.lengths(*experiment.training.curriculum.lengths))
     _, classifier = build(experiment, torch.device("cpu"))
     weights(classifier.inner)
     if (task.kind == "set" or task.questions > 1) and getattr(classifier, "mixes", False):

@@ -38,13 +38,11 @@ class KeyValues(NamedTuple):
         return self._replace(v=torch.cat([self.v, v], 2))
 
 
-def acting_position(own: Position | None, placed: Placed | None, layout: Layout) -> Placed | None:
-    """The encoding that acts on a layer's attention, its own or the model's, with the places of the tokens.
+def own_position(own: Position, placed: Placed | None, layout: Layout) -> Placed:
+    """The encoding of a layer that has its own, with the places of the tokens.
 
-    A layer that is used by itself, with an encoding of its own, places the tokens by their layout alone.
+    A layer that is used by itself places the tokens by their layout alone.
     """
-    if own is None:
-        return placed
     if placed is not None:
         return Placed(own, placed.places)
     places, state = own.place(None, layout)
@@ -56,16 +54,16 @@ def acting_position(own: Position | None, placed: Placed | None, layout: Layout)
     return Placed(own, places)
 
 
-def rotated(q: Tensor, k: Tensor, acting: Placed | None) -> tuple[Tensor, Tensor]:
+def rotated(q: Tensor, k: Tensor, acting: Placed) -> tuple[Tensor, Tensor]:
     """Queries and keys as they are to be compared."""
-    if acting is None or acting.position is None:
+    if acting.position is None:
         return q, k
     return acting.position.rotate_queries(q, acting.places), acting.position.rotate(k, acting.places)
 
 
-def scored(q: Tensor, bare: Tensor, acting: Placed | None, keys: Places | None) -> tuple[Tensor, Bias | None]:
+def scored(q: Tensor, bare: Tensor, acting: Placed, keys: Places | None) -> tuple[Tensor, Bias | None]:
     """The queries times their scale, and the bias of the logits; `bare` are the queries before they were rotated."""
-    if acting is None or acting.position is None or keys is None:
+    if acting.position is None or keys is None:
         return q, None
     score = acting.position.score(bare, acting.places, keys)
     if score.scale is not None:
@@ -83,6 +81,14 @@ def check_heads(name: str, width: int, heads: int) -> int:
 def split_heads(x: Tensor, heads: int) -> Tensor:
     """(B,T,D) -> (B,H,T,d)."""
     return x.unflatten(-1, (heads, -1)).transpose(1, 2)
+
+
+def queries_keys_values(x: Tensor, heads: int) -> tuple[Tensor, Tensor, Tensor]:
+    """(B,T,3D) -> three of (B,H,T,d)."""
+    B, T, _ = x.shape
+    q, k, v = x.chunk(3, -1)
+    shape = (B, T, heads, -1)
+    return q.view(shape).transpose(1, 2), k.view(shape).transpose(1, 2), v.view(shape).transpose(1, 2)
 
 
 def merge_heads(x: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from ..errors import Error, UnknownName
 from ..ops.chain import HIDDEN, chain_attention, solved_values
 from ..positions import KeyBias, Layout, Placed, Position
-from .attention import KeyValues, acting_position, check_heads, merge_heads, rotated, scored, split_heads
+from .attention import KeyValues, check_heads, merge_heads, own_position, queries_keys_values, rotated, scored
 from .base import Mixer, Traits
 
 HIGHEST = 0.999
@@ -110,15 +110,17 @@ class Chain(Mixer):
     ) -> tuple[Tensor, KeyValues | None]:
         """The state's `v` is z; without causality there is none."""
         self._check(x, layout, state)
-        q, k, v = (split_heads(part, self.heads) for part in self.qkv(x).chunk(3, -1))
-        bare, acting = q, acting_position(self.position, placed, layout)
-        q, k = rotated(q, k, acting)
-        places = None if acting is None else acting.places
-        # Under autocast what a position turns may come out wider than the values.
-        q, k = q.to(v.dtype), k.to(v.dtype)
+        q, k, v = queries_keys_values(self.qkv(x), self.heads)
+        acting = placed if self.position is None else own_position(self.position, placed, layout)
+        bare, places, bias = q, None, None
+        if acting is not None:
+            q, k = rotated(q, k, acting)
+            # Under autocast what a position turns may come out wider than the values.
+            q, k, places = q.to(v.dtype), k.to(v.dtype), acting.places
         seen = KeyValues(k, v[:, :, :0], layout, places) if state is None else state.with_keys(k, layout, places)
         keys, gamma = seen.layout, self.gamma(q)
-        q, bias = scored(q, bare, acting, seen.places)
+        if acting is not None:
+            q, bias = scored(q, bare, acting, seen.places)
         key_bias = None if keys.real is None else torch.where(keys.real, 0.0, HIDDEN)[:, None]
         if isinstance(bias, KeyBias):
             key_bias, bias = bias.values if key_bias is None else key_bias + bias.values, None

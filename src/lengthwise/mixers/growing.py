@@ -29,7 +29,8 @@ class Growing:
     def value(self) -> Tensor:
         return self.buffer.narrow(self.dim, 0, self.length)
 
-    def append(self, x: Tensor) -> None:
+    def append(self, x: Tensor) -> Tensor:
+        """The value with x at its end."""
         end = self.length + x.shape[self.dim]
         if torch.is_grad_enabled():
             # Written into in place, a tensor would be wrong for the backward pass of an earlier step.
@@ -44,6 +45,7 @@ class Growing:
                 self.buffer, self.room = larger, 2 * end
             self.buffer.narrow(self.dim, self.length, x.shape[self.dim]).copy_(x)
         self.length = end
+        return self.buffer.narrow(self.dim, 0, end)
 
     def select(self, rows: Tensor) -> Growing:
         """These rows, in this order."""
@@ -65,13 +67,10 @@ class GrowingTokens:
     def append(self, layout: Layout, places: Places | None) -> None:
         if layout.real is not None and self._real is None:
             self._real = Growing(self.layout.real_tokens())
-        if self._real is not None:
-            self._real.append(layout.real_tokens())
-        self._positions.append(layout.positions)
-        for name, ids in self._ids.items():
-            assert places is not None
-            ids.append(places[name])
-        self._read()
+        real = None if self._real is None else self._real.append(layout.real_tokens())
+        self.layout = Layout(self._positions.append(layout.positions), real=real)
+        if places is not None:
+            self.places = Places(**{name: ids.append(places[name]) for name, ids in self._ids.items()})
 
     def select(self, rows: Tensor) -> None:
         """Keep these rows, in this order; all layers that refer to these tokens follow."""
@@ -98,33 +97,20 @@ class GrowingKeyValues:
     croppable = True
 
     def __init__(self, first: KeyValues, tokens: GrowingTokens):
+        self.k, self.v, self.layout, self.places = first
         self._k, self._v, self._tokens = Growing(first.k, 2), Growing(first.v, 2), tokens
 
-    @property
-    def k(self) -> Tensor:
-        return self._k.value
-
-    @property
-    def v(self) -> Tensor:
-        return self._v.value
-
-    @property
-    def layout(self) -> Layout:
-        return self._tokens.layout
-
-    @property
-    def places(self) -> Places | None:
-        return self._tokens.places
-
     def then(self, k: Tensor, v: Tensor, layout: Layout, places: Places | None = None) -> GrowingKeyValues:
-        return self.with_keys(k, layout, places).with_values(v)
+        self.v = self._v.append(v)
+        return self.with_keys(k, layout, places)
 
     def with_keys(self, k: Tensor, layout: Layout, places: Places | None = None) -> GrowingKeyValues:
-        self._k.append(k)
+        self.k = self._k.append(k)
+        self.layout, self.places = self._tokens.layout, self._tokens.places
         return self
 
     def with_values(self, v: Tensor) -> GrowingKeyValues:
-        self._v.append(v)
+        self.v = self._v.append(v)
         return self
 
     def select(self, rows: Tensor) -> GrowingKeyValues:
@@ -134,3 +120,4 @@ class GrowingKeyValues:
     def crop(self, length: int) -> None:
         self._k.crop(length)
         self._v.crop(length)
+        self.k, self.v = self._k.value, self._v.value

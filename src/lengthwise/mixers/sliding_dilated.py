@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from ..errors import Error
 from ..ops import sliding_dilated_attention
 from ..positions import Layout
-from .attention import KeyValues, check_heads, merge_heads, split_heads
+from .attention import KeyValues, check_heads, merge_heads, queries_keys_values, split_heads
 from .base import FIRST, Level, Mixer, Traits, from_end
 
 
@@ -55,7 +55,7 @@ class SlidingDilated(Mixer):
     def forward(
         self, x: Tensor, *, layout: Layout, state: KeyValues | None = None, level: Level = FIRST
     ) -> tuple[Tensor, KeyValues]:
-        q, k, v = (split_heads(part, self.heads) for part in self.qkv(x).chunk(3, -1))
+        q, k, v = queries_keys_values(self.qkv(x), self.heads)
         seen = KeyValues(k, v, layout) if state is None else state.then(k, v, layout)
         return self._read(q, seen, layout, level), seen
 

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..positions import Bias, KeyBias, Layout, Placed, Position
-from .attention import KeyValues, acting_position, check_heads, merge_heads, rotated, scored, split_heads
+from .attention import KeyValues, check_heads, merge_heads, own_position, queries_keys_values, rotated, scored
 from .base import Mixer, Traits
 
 
@@ -46,12 +46,15 @@ class Softmax(Mixer):
     def forward(
         self, x: Tensor, *, layout: Layout, state: KeyValues | None = None, placed: Placed | None = None
     ) -> tuple[Tensor, KeyValues]:
-        q, k, v = (split_heads(part, self.heads) for part in self.qkv(x).chunk(3, -1))
-        bare, acting = q, acting_position(self.position, placed, layout)
-        q, k = rotated(q, k, acting)
-        places = None if acting is None else acting.places
+        q, k, v = queries_keys_values(self.qkv(x), self.heads)
+        acting = placed if self.position is None else own_position(self.position, placed, layout)
+        bare, places, bias = q, None, None
+        if acting is not None:
+            q, k = rotated(q, k, acting)
+            places = acting.places
         seen = KeyValues(k, v, layout, places) if state is None else state.then(k, v, layout, places)
-        q, bias = scored(q, bare, acting, seen.places)
+        if acting is not None:
+            q, bias = scored(q, bare, acting, seen.places)
         dropout = self.dropout if self.training else 0.0
         y = attend(q, seen.k, seen.v, layout, seen.layout, bias, dropout)
         return self.out(merge_heads(y)), seen

@@ -10,7 +10,6 @@ Shapes: B batch, T tokens, S tokens so far, D model width.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -21,30 +20,6 @@ from ..errors import Error, ShapeError
 from ..mixers import KeyValues, Layout
 from ..mixers.growing import Growing, GrowingKeyValues, GrowingTokens
 from ..positions import Placed
-
-
-@dataclass
-class Memory:
-    """One mixer's place in a cache."""
-
-    cache: LengthwiseCache
-    key: tuple[int, int]
-
-    @property
-    def state(self) -> Any:
-        return self.cache.states.get(self.key)
-
-    @state.setter
-    def state(self, state: Any) -> None:
-        if state is None:
-            raise Error(
-                "A mixer of this model keeps no state, for its tokens read those after them. Use use_cache=False."
-            )
-        cache = self.cache
-        if isinstance(state, KeyValues):
-            assert cache.tokens is not None
-            state = GrowingKeyValues(state, cache.tokens)
-        cache.states[self.key] = state
 
 
 class LengthwiseCache(Cache):
@@ -71,8 +46,16 @@ class LengthwiseCache(Cache):
         """What the model's position encoding goes on from."""
         self._top: Growing | None = None
 
-    def at(self, level: int, layer: int) -> Memory:
-        return Memory(self, (level, layer))
+    def keep(self, place: tuple[int, int], state: Any) -> None:
+        """The state of the mixer at this (group, layer)."""
+        if state is None:
+            raise Error(
+                "A mixer of this model keeps no state, for its tokens read those after them. Use use_cache=False."
+            )
+        if isinstance(state, KeyValues):
+            assert self.tokens is not None
+            state = GrowingKeyValues(state, self.tokens)
+        self.states[place] = state
 
     @property
     def layout(self) -> Layout:
@@ -94,11 +77,23 @@ class LengthwiseCache(Cache):
         assert self._top is not None
         return self._top.value
 
-    def follow(self, mask: Tensor) -> Layout | None:
-        """Where the tokens stand of which this is the end (B,T) of the mask, where that alone says so."""
-        if self._end is None or len(mask) != self._rows or not bool(mask.all()):
-            return None
-        return Layout(self._end + torch.arange(1, mask.shape[1] + 1, device=mask.device))
+    @property
+    def continues(self) -> bool:
+        """Whether real tokens can follow these: every row ends in a real one, or there are none yet."""
+        return not self.padded or self._end is not None
+
+    def following(self, tokens: Tensor) -> Layout:
+        """The layout of further tokens (B,T), all of them real, without a look at the data."""
+        if not self.padded:
+            return Layout.of(tokens, self.length)
+        if self._end is None:
+            raise Error(
+                "attention_mask must go on as it began: a row of the cache ends in padding, so give the mask for the "
+                "tokens of the cache and the new ones."
+            )
+        if len(tokens) != self._rows:
+            raise self._other_rows(len(tokens))
+        return Layout(self._end + torch.arange(1, tokens.shape[1] + 1, device=tokens.device))
 
     def extend(self, new: Layout, placed: Placed | None, keep: bool) -> None:
         """Note the next tokens, before they pass any group: their layout and places (`keep`), or only their number."""
@@ -106,7 +101,7 @@ class LengthwiseCache(Cache):
             raise Error("A cache continues one sequence a row: leave sequence_ids out, or use_cache=False.")
         rows, count = new.positions.shape
         if self.length and rows != self._rows:
-            raise ShapeError(f"past_key_values: has {self._rows} rows, got {rows} of tokens.")
+            raise self._other_rows(rows)
         self._rows, self._device = rows, new.positions.device
         self.length, self.padded = self.length + count, self.padded or new.real is not None
         whole = new.real is None or (not torch.compiler.is_compiling() and bool(new.real[:, -1].all()))
@@ -118,6 +113,9 @@ class LengthwiseCache(Cache):
             self.tokens = GrowingTokens(new, places)
         else:
             self.tokens.append(new, places)
+
+    def _other_rows(self, rows: int) -> ShapeError:
+        return ShapeError(f"past_key_values: has {self._rows} rows, got {rows} of tokens.")
 
     def close(self, x: Tensor, levels: int) -> None:
         """Note what the highest group made of the new tokens or, where groups were opened, of all."""
@@ -183,7 +181,8 @@ class LengthwiseCache(Cache):
             return
         if not self.is_croppable:
             raise Error("A recurrent state cannot be taken back. Decode without an assistant, or use_cache=False.")
-        self.length, self._end = n, None
+        self._end = None if self._end is None else self._end - (self.length - n)
+        self.length = n
         for part in (self.tokens, self._top, *self._every_state()):
             if part is not None:
                 part.crop(n)

@@ -85,8 +85,12 @@ class Fixed(nn.Module):
         """`equal`: given when equal tokens are to be computed once (equal_tokens.py)."""
         if cache is not None:
             cache.extend(layout, placed, keep=self.keeps_keys)
-        x = _pass(self.layers, x, layout, level, cache, equal, placed)
-        return last_real(x, layout) if last else x
+        for k, layer in enumerate(self.layers):
+            x = layer(x, layout, level, cache=cache, place=(0, k), equal=equal, placed=placed)
+            equal = None
+        if not last:
+            return x
+        return x[:, -1:] if layout.real is None else last_real(x, layout)
 
 
 class Adaptive(nn.Module):
@@ -134,7 +138,9 @@ class Adaptive(nn.Module):
         depth = groups(x.shape[1], self.chunk)
         n = self._lengths(layout)
         for number in range(depth):
-            x = _pass(self.layers, x, layout, level.at(number), placed=placed)
+            told = level.at(number)
+            for layer in self.layers:
+                x = layer(x, layout, told, placed=placed)
             answer = self._deeper(answer, x, n, number)
         return last_real(answer, layout) if last else answer
 
@@ -223,10 +229,14 @@ class Adaptive(nn.Module):
             if number == opened and number > 0:
                 x, layout = torch.cat([cache.top, x], 1), cache.layout
                 placed = cache.placed(placed)
-            x = _pass(self.layers, x, layout, level.at(number), cache, placed=placed)
+            told = level.at(number)
+            for k, layer in enumerate(self.layers):
+                x = layer(x, layout, told, cache=cache, place=(number, k), placed=placed)
             answer = self._deeper(answer, x[:, -T:], n, number)
         cache.close(x, depth)
-        return last_real(answer, layout.pick(slice(-T, None))) if last else answer
+        if not last:
+            return answer
+        return answer[:, -1:] if layout.real is None else last_real(answer, layout.pick(slice(-T, None)))
 
 
 def _uncached(by: By, pad_tokens: bool) -> str | None:
@@ -241,22 +251,6 @@ def _uncached(by: By, pad_tokens: bool) -> str | None:
             "which changes all that came before. Use depth by position, or use_cache=False."
         )
     return None
-
-
-def _pass(
-    layers: nn.ModuleList,
-    x: Tensor,
-    layout: Layout,
-    level: Level,
-    cache: LengthwiseCache | None = None,
-    equal: EqualTokens | None = None,
-    placed: Placed | None = None,
-) -> Tensor:
-    """Through the layers of one group; `equal` is for the first of them."""
-    for k, layer in enumerate(layers):
-        memory = None if cache is None else cache.at(level.number, k)
-        x = layer(x, layout, level, memory=memory, equal=equal if k == 0 else None, placed=placed)
-    return x
 
 
 def _pad_to_chunks(x: Tensor, layout: Layout, pad: Tensor | None, C: int) -> tuple[Tensor, Layout]:

@@ -20,12 +20,12 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 from .. import mixers, positions
 from ..errors import Error, ShapeError, UnknownName
 from ..mixers import Layout, Level
-from ..positions import Placed, Places
+from ..positions import Placed
 from .cache import LengthwiseCache
 from .config import LengthwiseConfig
 from .depth import Adaptive, Fixed
 from .equal_tokens import EqualTokens, draws, refusal
-from .layers import LAYERS
+from .layers import Layer
 from .learned_chunk import LearnedChunk
 
 
@@ -119,7 +119,8 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
     ) -> CausalLMOutputWithPast | tuple:
         """`attention_mask` (B,T): 1 on real tokens, padding left or right; every row gets its unpadded logits.
 
-        `past_key_values`: the tokens follow those it holds, and are added to it; `attention_mask` then covers both.
+        `past_key_values`: the tokens follow those it holds, and are added to it. `attention_mask` then covers both, or
+        is left out where all new tokens are real, which spares a look at it.
         `use_cache`: begin one, and return it. Without either nothing is kept.
         `sequence_ids` (B,T): numbers that change where a packed row's next sequence begins.
         `labels` (B,T): shifted here, as everywhere in transformers; -100 is not scored.
@@ -128,18 +129,33 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
         """
         if input_ids.dim() != 2 or input_ids.shape[1] == 0:
             raise ShapeError(f"input_ids must be (B,T) with T >= 1, got {list(input_ids.shape)}.")
+        if past_key_values is not None and not isinstance(past_key_values, LengthwiseCache):
+            kind = type(past_key_values).__name__
+            raise Error(f"past_key_values must be a LengthwiseCache, got {kind}. Leave it out to begin one.")
         if labels is not None and not (isinstance(logits_to_keep, int) and logits_to_keep == 0):
             raise Error("labels need the logits of every position: leave logits_to_keep at 0.")
-        cache = _cache(past_key_values, use_cache)
-        layout = _layout(input_ids, attention_mask, sequence_ids, cache)
-        last = isinstance(logits_to_keep, int) and logits_to_keep == 1
+        cache = LengthwiseCache() if past_key_values is None and use_cache else past_key_values
+        if attention_mask is None and sequence_ids is None:
+            layout = Layout.of(input_ids) if cache is None else cache.following(input_ids)
+        else:
+            layout = _layout(input_ids, attention_mask, sequence_ids, cache)
         placer = self._placer[0]
-        places, state = placer.place(input_ids, layout, None if cache is None else cache.place_state)
-        if cache is not None:
-            cache.place_state = state
+        if cache is None:
+            places, _ = placer.place(input_ids, layout)
+        else:
+            places, cache.place_state = placer.place(input_ids, layout, cache.place_state)
         placed = Placed(None if placer.in_each_layer else placer, places) if placer.at_attention else None
-        x = self._read(input_ids, places)
+
+        x = self.embedding(input_ids)
+        if self.config.embedding_scale != 1:
+            x = x * self.config.embedding_scale
+        if placer.at_input:
+            p = self.position.embed(places)
+            assert p is not None
+            x = x + p.to(x.dtype)
+        x = F.dropout(x, self.config.dropout, self.training)
         equal = self._equal_tokens(input_ids) if self.reuses_equal_tokens else None
+        last = isinstance(logits_to_keep, int) and logits_to_keep == 1
         x = self.depth(x, layout, Level(pad=self.pad), last, cache, equal, placed)
         if not last:
             x = x[..., -logits_to_keep:, :] if isinstance(logits_to_keep, int) else x[..., logits_to_keep, :]
@@ -152,23 +168,15 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
             return tuple(part for part in (loss, logits, cache) if part is not None)
         return CausalLMOutputWithPast(loss=loss, logits=logits, past_key_values=cache)
 
-    def _read(self, input_ids: Tensor, places: Places) -> Tensor:
-        x = self._scaled(self.embedding(input_ids))
-        p = self.position.embed(places)
-        x = x if p is None else x + p.to(x.dtype)
-        return F.dropout(x, self.config.dropout, self.training)
-
     def _equal_tokens(self, input_ids: Tensor) -> EqualTokens | None:
         if not self.depth.looks_up:
             return EqualTokens(input_ids, None)
         V = self.config.vocab_size
         if input_ids.numel() <= V:
             return None  # the table would be more work than the tokens are
-        return EqualTokens(input_ids, self._scaled(self.embedding(torch.arange(V, device=input_ids.device))))
-
-    def _scaled(self, x: Tensor) -> Tensor:
+        table = self.embedding(torch.arange(V, device=input_ids.device))
         scale = self.config.embedding_scale
-        return x if scale == 1 else x * scale
+        return EqualTokens(input_ids, table if scale == 1 else table * scale)
 
     def _loss(self, logits: Tensor, labels: Tensor, layout: Layout) -> Tensor:
         targets = labels[:, 1:]
@@ -193,6 +201,7 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
         past_key_values: LengthwiseCache | None = None,
         next_sequence_length: int | None = None,
         logits_to_keep: int | None = None,
+        is_first_iteration: bool | None = False,
         **unused: Any,
     ) -> dict[str, Any]:
         """The tokens which the cache does not hold yet; without one, all of them. `unused`: what other models ask."""
@@ -201,22 +210,14 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
             if new is None and attention_mask is not None:
                 new = attention_mask.shape[1] - past_key_values.get_seq_length()
             input_ids = input_ids if new is None else input_ids[:, -new:]
+            if past_key_values.length and not is_first_iteration:
+                attention_mask = None  # what generate() has appended is real, and the cache knows the prompt's padding
         return {
             "input_ids": input_ids,
             "attention_mask": attention_mask,
             "past_key_values": past_key_values,
             "logits_to_keep": 1 if logits_to_keep is None else logits_to_keep,
         }
-
-
-def _cache(given: Any, use: bool | None) -> LengthwiseCache | None:
-    if given is None:
-        return LengthwiseCache() if use else None
-    if not isinstance(given, LengthwiseCache):
-        raise Error(
-            f"past_key_values must be a LengthwiseCache, got {type(given).__name__}. Leave it out to begin one."
-        )
-    return given
 
 
 def _layout(input_ids: Tensor, mask: Tensor | None, sequences: Tensor | None, cache: LengthwiseCache | None) -> Layout:
@@ -226,18 +227,13 @@ def _layout(input_ids: Tensor, mask: Tensor | None, sequences: Tensor | None, ca
         if given is not None and given.shape != (B, length):
             what = "as the tokens of the cache and these" if length > T else "as input_ids"
             raise ShapeError(f"{name} must be shaped {what}, {[B, length]}, got {list(given.shape)}.")
-    if mask is not None and sequences is None and cache is not None and past:
-        # One step of decoding need not read the whole mask again.
-        layout = cache.follow(mask[:, past:])
-        if layout is not None:
-            return layout
-    if mask is not None and cache is not None and bool(mask.all()):
-        mask = None  # as generate() says it of whole rows, which have a faster way
-    if cache is not None and cache.padded and mask is None:
-        raise Error("attention_mask must go on as it began: give it for the tokens of the cache and the new ones.")
     if sequences is not None:
         return Layout.from_sequences(sequences, None if mask is None else mask.bool())
-    return Layout.of(input_ids, past) if mask is None else Layout.from_mask(mask, T)
+    assert mask is not None
+    # Whole rows have a faster way, and a cache that goes on knows all but the new columns.
+    if cache is not None and cache.continues and bool(mask[:, past:].all()):
+        return cache.following(input_ids)
+    return Layout.from_mask(mask, T)
 
 
 def _position(config: LengthwiseConfig, heads: int) -> positions.Position:
@@ -292,7 +288,7 @@ def _layers(config: LengthwiseConfig, count: int) -> list[nn.Module]:
         if len(given) != count:
             raise Error(f"{name} lists {len(given)} for {count} layers; list one for each, or give one for all.")
     return [
-        LAYERS[block.kind](config.width, _mixer(config, {**spec}), block, config.dropout)
+        Layer(config.width, _mixer(config, {**spec}), block, config.dropout)
         for spec, block in zip(specs, blocks, strict=True)
     ]
 

@@ -7,7 +7,7 @@ from typing import get_args
 
 from ..errors import UnknownName
 from . import demo
-from .base import Place, Recipe, Scale, Table, given
+from .base import Recipe, Scale, Table, given
 from .papers import chacal, lrnn, regulargpt
 from .studies import (
     chacal_slow_start,
@@ -21,7 +21,7 @@ from .studies.boxes import linked_words, longer_stories
 from .studies.chunk_sizes import accuracy as chunk_sizes
 from .studies.linear_rnn import ablation, stability
 
-__all__ = ["Place", "Recipe", "Scale", "Table", "available", "get"]
+__all__ = ["Recipe", "Scale", "Table", "available", "get"]
 
 TABLES: dict[tuple[str, str], Table] = {
     ("demo", "parity"): demo.recipe,

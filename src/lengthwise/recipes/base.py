@@ -6,9 +6,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from types import NoneType
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 from ..errors import Error, UnknownName
 from ..lab import Experiment, Run
@@ -17,16 +16,6 @@ from .common.grid import Grid
 
 Scale = Literal["smoke", "laptop", "paper"]
 """smoke: seconds, in the tests; laptop: minutes to an hour on two cores; paper: the published setting."""
-
-
-class Place(NamedTuple):
-    """Where a recipe computes beyond the lab's experiments: what it trains, times or measures itself."""
-
-    root: Path = Path("runs")
-    """The directory of its own records."""
-    device: str = "cpu"
-    advance: Callable[[str, int, int, float], None] | None = None
-    """Is told of every step: (what, step, steps, loss)."""
 
 
 Finished = Mapping[Any, list[Run]]
@@ -39,9 +28,9 @@ class Recipe:
     description: str
     """The question, and how to read the answer, in a few sentences."""
     grid: Grid[Any] = field(default_factory=Grid)
-    """The cells whose experiments are run; none where a recipe only measures, or trains what the lab cannot."""
-    report: Callable[[Finished, Place], list[Panel]] | None = None
-    """Draws, compares and measures, given the finished runs of the cells and where to compute."""
+    """The cells whose experiments are run; none where a recipe only measures."""
+    report: Callable[[Finished, str], list[Panel]] | None = None
+    """Draws, compares and measures, given the finished runs of the cells and the device to compute on."""
 
     @property
     def experiments(self) -> list[Experiment]:
@@ -51,12 +40,12 @@ class Recipe:
         """The part of the table that these rows are; the experiments of other rows are never planned."""
         return replace(self, grid=self.grid.only(rows))
 
-    def panels(self, runs: Iterable[Run], place: Place = Place()) -> list[Panel]:  # noqa: B008 (immutable)
+    def panels(self, runs: Iterable[Run], device: str = "cpu") -> list[Panel]:
         """What is shown beside the runs; nothing where there are cells and none has a finished run."""
         finished = self.grid.finished(runs)
         if self.report is None or (self.grid.cells and not finished):
             return []
-        return self.report(finished, place)
+        return self.report(finished, device)
 
 
 Table = Callable[..., Recipe]

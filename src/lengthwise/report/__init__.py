@@ -18,6 +18,7 @@ from .insight_panels import receptive_field_panel as receptive_field
 from .panel import Panel
 from .table_panels import heat_map, text_table
 from .terminal_table import table
+from .text_runs import perplexities
 
 __all__ = [
     "Panel",
@@ -28,6 +29,7 @@ __all__ = [
     "heat_map",
     "html",
     "line_chart",
+    "perplexities",
     "receptive_field",
     "scatter_plot",
     "table",

@@ -29,8 +29,8 @@ from torch import Tensor
 
 from ..automata import Semiautomaton
 from ..errors import Error, ShapeError
-from ..lab.evaluation import memory_free
 from ..models import LengthwiseForCausalLM, presets
+from ..train.counting import memory_free
 from .state_labels import CONFIDENCE, Labels, label_table
 
 

@@ -29,8 +29,8 @@ from torch import Tensor
 
 from ..automata import Semiautomaton
 from ..errors import Error
-from ..lab.evaluation import memory_free
 from ..models import LengthwiseForCausalLM, presets
+from ..train.counting import memory_free
 from .matrix_product import binary_matrix_product
 from .rounding import EPS, MOST_STATES
 from .state_labels import CONFIDENCE, Labels, label_table

@@ -11,9 +11,9 @@ import torch.nn.functional as F
 from lengthwise import insight, models
 from lengthwise.errors import Error
 from lengthwise.insight.boxes import Score, add_scores, count_answers, generate_answers, score_answers
-from lengthwise.lab.evaluation import count_right
 from lengthwise.tasks.base import Batch
 from lengthwise.tasks.boxes import Boxes
+from lengthwise.train.counting import count_right
 
 TASK = Boxes(form="advanced", boxes=4, objects=10)
 

@@ -11,7 +11,7 @@ import torch
 
 from lengthwise import Error, lab, recipes, tasks
 from lengthwise.cli import main
-from lengthwise.lab.evaluation import evaluate
+from lengthwise.evaluate import score_strings
 from lengthwise.recipes.common.grid import Grid
 from lengthwise.recipes.common.rules import differences, differences_from_paper, settings_of
 from lengthwise.recipes.papers.regulargpt.published import MODELS, TABLE_1, TABLE_2
@@ -194,7 +194,7 @@ def test_smoke_row_by_row(root, capsys):
 
     assert call(root, "table-1", "--only", "parity", "--json") == 0
     out, err = capsys.readouterr()
-    assert err.count("found finished") == 4
+    assert err.count(": found finished") == 4
     compared, changed = json.loads(out)["panels"]
     (row,) = compared["data"]
     assert (row["row"], list(row["cells"])) == ("parity", list(MODELS))
@@ -222,10 +222,10 @@ def test_table_2_varies_the_test_strings(root):
     assert [row.label for row in rows][:2] == ["length 40, P(1) = 0.1", "length 40, P(1) = 0.3"]
     task = tasks.get("parity", probabilities=[0.7, 0.3])
     tagger = lab.load_model(run)
-    right = evaluate(tagger, task, (40,), 40, 0, device=CPU).correct["40"]
+    right = score_strings(tagger, task, (40,), 40, 0, device=CPU).correct["40"]
     assert rows[1].cells["rnn"].scores == (right / 40,)
     lengths = [n for n in run.experiment.evaluation.lengths if n > 40]
-    found = evaluate(tagger, task, tuple(lengths), 40 // len(lengths), 0, device=CPU).correct
+    found = score_strings(tagger, task, tuple(lengths), 40 // len(lengths), 0, device=CPU).correct
     assert rows[6].cells["rnn"].scores == (pytest.approx(sum(found.values()) / 40),)
     assert rows[0].majority == pytest.approx(0.5 + 0.5 * 0.8**40)
 

@@ -9,7 +9,7 @@ import torch
 
 from lengthwise import lab, recipes, tasks, theory
 from lengthwise.cli import main
-from lengthwise.lab.evaluation import evaluate
+from lengthwise.evaluate import score_strings
 from lengthwise.lab.statistics import wilson
 from lengthwise.recipes.common import trained
 from lengthwise.recipes.common.trained import LengthScore
@@ -59,7 +59,7 @@ def test_a_right_model_is_asked_to_the_end(run, monkeypatch):
 def test_a_model_that_guesses_is_not_asked_on(run):
     asked = Asked((45, 60, 300), 12, 4, 10_000, 100)
     (only,) = measured(asked, [run], "cpu")
-    right = evaluate(lab.load_model(run), tasks.get("parity"), (45,), 12, 0, device=CPU).correct
+    right = score_strings(lab.load_model(run), tasks.get("parity"), (45,), 12, 0, device=CPU).correct
     assert (only.length, only.right, only.overflowed) == (45, (right["45"],), 0)
 
 

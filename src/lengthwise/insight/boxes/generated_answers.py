@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 
 from ...errors import Error
-from ...lab.evaluation import batch_size, memory_free
 from ...models import LengthwiseForCausalLM, TokenClassifier
 from ...tasks.boxes import Boxes, StoryScores, layers_needed
 from ...tasks.boxes.vocabulary import PAD, STOP
+from ...train.counting import batch_size, memory_free
 from ..listening import listening
 
 

@@ -1,5 +1,5 @@
-"""The scan by torch's operators: one token after another, or where a row is long and the batch narrow in chunks side by
-side, and its adjoint the same way.
+"""The scan by torch's operators, and its adjoint: one token after another, or, where rows are long and the batch is
+narrow, in chunks side by side.
 
 Shapes: as in the package; K chunks to a row.
 """

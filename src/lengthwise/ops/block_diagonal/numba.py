@@ -1,9 +1,10 @@
-"""The loop and its adjoint compiled by numba, where that is installed, and shared among threads: the blocks of a token
-lie together, one after another is read once, and its gradient written once, so a row needs no chunks.
+"""The loop and its adjoint compiled by numba, where that is installed, and shared among threads.
+
+Every block is read once and its gradient is written once, in the order in which they lie, so a row needs no chunks.
 
     x_t = A_t x_{t-1} + v_t;        λ_t = g_t + A_{t+1}^T λ_{t+1},    dA_t = λ_t x_{t-1}^T,    dv_t = λ_t
 
-Threads share rows, or the blocks of few rows; those that sum gradients of one table have a sum each.
+Threads divide the rows among them, or the blocks where rows are few. Each sums the gradient of a table by itself.
 
 Shapes: as in the package, the tokens of A and v in one dimension (B T,h,b,b) or a table's rows (V,h,b,b); index and
 start_row (B,T), or (0,0) where there are none; S states to begin from.
@@ -37,11 +38,13 @@ SUMS = 2**18
 
 
 def worthwhile(call: Call) -> bool:
+    """Whether there is enough to do, in a stack for all of its members together."""
     (B, T), (h, b) = call.batch, call.start.shape[-2:]
     return B * T * h * b * stack_size(call.A, call.v, call.start) >= LEAST
 
 
 def supports(call: Call) -> str | None:
+    """Why the loops cannot take this call, if they cannot."""
     A = call.A
     # While a graph is made nothing is imported: whether it is there must do.
     if not (INSTALLED if torch.compiler.is_compiling() else _importable()):

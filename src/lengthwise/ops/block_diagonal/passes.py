@@ -1,5 +1,7 @@
-"""The forward and the backward pass of a whole call, on flat tensors, which is how autograd and torch.compile hand them
-over; kernel: "numba" or "torch", and chunks: how many the latter cuts a row into.
+"""The forward and the backward pass of a whole call.
+
+They take flat tensors, for so autograd and torch.compile hand them over. `kernel` is "numba" or "torch"; `chunks` is
+how many the latter cuts a row into.
 
 Shapes: as in the package; K chunks to a row.
 """

@@ -17,7 +17,7 @@ WIDE = 64
 
 
 class Constants(NamedTuple):
-    """What of a call is no tensor."""
+    """The arguments of a call that are not tensors."""
 
     diagonal: bool
     """Whether the paths keep each token's attention to itself."""
@@ -41,9 +41,8 @@ def solve(D: Tensor, gamma: Tensor, right: Tensor, constants: Constants, *, tran
     if constants.diagonal:
         M.diagonal(0, -2, -1).add_(1)
     M = M.mT if transposed else M
-    given = {"upper": transposed, "unitriangular": not constants.diagonal}
+    unit = not constants.diagonal
     if right.shape[-2] < WIDE:
-        return torch.linalg.solve_triangular(M, right, **given)
+        return torch.linalg.solve_triangular(M, right, upper=transposed, unitriangular=unit)
     # From the other side rows stay rows, and the transposed system is not copied.
-    given["upper"] = not transposed
-    return torch.linalg.solve_triangular(M.mT, right.mT, left=False, **given).mT
+    return torch.linalg.solve_triangular(M.mT, right.mT, upper=not transposed, left=False, unitriangular=unit).mT

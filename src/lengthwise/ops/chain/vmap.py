@@ -12,7 +12,7 @@ from torch import Tensor
 def folded(function, info, in_dims, inputs):
     """What `function` gives for every one of the N stacked inputs, and where its stacked dimension is."""
     N = info.batch_size
-    # What is no tensor has a structure of Nones for its dimension.
+    # For an argument that is not a tensor in_dims holds a structure of Nones.
     dims = [at if isinstance(x, Tensor) else None for x, at in zip(inputs, in_dims, strict=True)]
     moved = [x if at is None else x.movedim(at, 0) for x, at in zip(inputs, dims, strict=True)]
     B = moved[0].shape[0 if dims[0] is None else 1]

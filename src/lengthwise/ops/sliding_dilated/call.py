@@ -28,9 +28,12 @@ class Call:
     dilation: int
     """D = C^l, the distance between two taps."""
     pad: tuple[Tensor, Tensor] | None
+    """The key and the value that stand in for a missing tap, (H,d) each."""
     positions: Tensor | None
+    """(B,T): how many tokens of its own sequence stand before each query; None: all the keys before it."""
     scale: float
     stride: int
+    """The queries are every stride-th of the keys, counted from the end."""
 
     @classmethod
     def of(

@@ -9,8 +9,8 @@ from torch import device as torch_device
 from torch import nn
 
 from ... import tasks
+from ...evaluate import score_strings
 from ...lab import Run, load_model
-from ...lab.evaluation import evaluate
 from ...lab.statistics import wilson
 
 
@@ -36,7 +36,9 @@ class LengthScore(NamedTuple):
 
     @classmethod
     def of(cls, models: Sequence[nn.Module], task: tasks.Task, length: int, strings: int, device: str) -> LengthScore:
-        tested = [evaluate(model, task, (length,), strings, seed=0, device=torch_device(device)) for model in models]
+        tested = [
+            score_strings(model, task, (length,), strings, seed=0, device=torch_device(device)) for model in models
+        ]
         right = tuple(scores.correct[str(length)] for scores in tested)
         return cls(length, strings, right, sum(sum(scores.overflowed.values()) for scores in tested))
 

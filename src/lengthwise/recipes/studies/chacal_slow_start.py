@@ -11,7 +11,7 @@ import torch
 from ...lab import Run, load_model
 from ...mixers import Chain
 from ...report import Panel, text_table
-from ..base import Place, Recipe, Scale
+from ..base import Recipe, Scale
 from ..common.curves import curve, curves, ended, first_at
 from ..common.grid import Cell, Grid
 from ..papers.chacal.attentions import Attention
@@ -40,7 +40,7 @@ def recipe(scale: Scale) -> Recipe:
     """The slow start of ChaCAL: curves of standard attention, of the paper's form, and of its cures."""
     blocks = BLOCKS[scale]
 
-    def report(finished: Mapping[str, list[Run]], place: Place) -> list[Panel]:
+    def report(finished: Mapping[str, list[Run]], device: str) -> list[Panel]:
         caption = "Mean over seeds. Standard attention of one layer can know one reference of every chain, and no more."
         rows, data = [], []
         for name, runs in finished.items():

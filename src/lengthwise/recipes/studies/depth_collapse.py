@@ -19,7 +19,7 @@ from ...lab.statistics import accuracy
 from ...models.depth import groups
 from ...report import Panel, line_chart, text_table
 from ...report.formatting import percent
-from ..base import Place, Recipe, Scale
+from ..base import Recipe, Scale
 from ..common.comparison import LEARNED, inside
 from ..common.grid import Cell, Grid
 
@@ -72,7 +72,7 @@ def recipe(scale: Scale) -> Recipe:
     """RegularGPT on a fine grid of lengths for C from 2 to 8, against the edge at C^ceil(log_C T_train)."""
     setting = SETTINGS[scale]
 
-    def report(finished: Mapping[Key, list[Run]], place: Place) -> list[Panel]:
+    def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
         pages = dict.fromkeys((key.task, key.steps) for key in finished if key.thickness == 1)
         return [_drawn(task, steps, finished) for task, steps in pages] + [_table(finished, setting)]
 

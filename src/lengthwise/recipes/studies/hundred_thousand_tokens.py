@@ -9,7 +9,7 @@ from ...lab import Run
 from ...report import Panel, line_chart, text_table
 from ...report.formatting import percent
 from ...report.overflow import overflow_note, overflow_text
-from ..base import Place, Recipe, Scale
+from ..base import Recipe, Scale
 from ..common.grid import best_rate
 from ..common.trained import LengthScore, loaded, task_of
 from ..papers.regulargpt.published import MODELS
@@ -55,10 +55,10 @@ def recipe(scale: Scale) -> Recipe:
     """RegularGPT, an RNN and a Transformer on three tasks, trained on 40 tokens and tested to 100,000."""
     asked = ASKED[scale]
 
-    def report(finished: Mapping[Key, list[Run]], place: Place) -> list[Panel]:
+    def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
         scores: dict[str, dict[str, list[LengthScore]]] = {}
         for (task, model), runs in finished.items():
-            scores.setdefault(task, {})[model] = measured(asked, best_rate(runs), place.device)
+            scores.setdefault(task, {})[model] = measured(asked, best_rate(runs), device)
         return [_drawn(task, models, asked) for task, models in scores.items()] + [_table(scores, asked)]
 
     return Recipe(

@@ -16,7 +16,7 @@ from ...lab import Experiment, Run, load_model, plan
 from ...lab.statistics import summary
 from ...report import Panel, text_table
 from ...report.formatting import duration, percent, spread
-from ..base import Place, Recipe, Scale
+from ..base import Recipe, Scale
 from ..common.grid import Cell, Grid
 from ..common.rules import settings_of
 from ..papers.regulargpt import table_1
@@ -36,7 +36,7 @@ Key = tuple[str, str | None]
 def recipe(scale: Scale) -> Recipe:
     """A chunk size learned in training, beside Table 1's models of C = 2 and C = 3."""
 
-    def report(finished: Mapping[Key, list[Run]], place: Place) -> list[Panel]:
+    def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
         rows, data = [], []
         for (task, model), runs in finished.items():
             label = f"C={MODELS[model].settings['model.chunk']}" if model else f"chosen from 2–{LARGEST}"

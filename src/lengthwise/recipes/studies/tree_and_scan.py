@@ -20,7 +20,7 @@ from ...models.token_classifier import equal_tokens
 from ...report import Panel, line_chart, text_table
 from ...report.formatting import count, duration, percent
 from ...report.overflow import overflow_note, overflow_of_runs
-from ..base import Place, Recipe, Scale
+from ..base import Recipe, Scale
 from ..common.grid import Cell, Grid
 from ..common.timing import in_turn, machine
 from ..common.trained import loaded
@@ -83,9 +83,9 @@ Key = tuple[str, str]
 def recipe(scale: Scale) -> Recipe:
     """RegularGPT's tree and the linear RNN's scan on the same tasks: accuracy to 2,000 tokens, time and size."""
 
-    def report(finished: Mapping[Key, list[Run]], place: Place) -> list[Panel]:
+    def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
         drawn = [_drawn(task, finished) for task in dict.fromkeys(task for task, _ in finished)]
-        return [_table(scale, finished, place.device), *drawn]
+        return [_table(scale, finished, device), *drawn]
 
     keys = [(task, model) for task in TASKS for model in MODELS]
     return Recipe(

@@ -7,7 +7,7 @@ from functools import partial
 
 from ....lab import Experiment, Run
 from ....report import Panel, line_chart, text_table
-from ...base import Place, Recipe, Scale
+from ...base import Recipe, Scale
 from ...common.curves import curves, ended, first_at
 from ...common.grid import Cell, Grid
 from .attentions import Attention
@@ -30,7 +30,7 @@ def recipe(scale: Scale) -> Recipe:
     def planned(gamma: float) -> list[Experiment]:
         return plan_chains(scale, Attention("chain", 1), blocks, {"model.gamma": gamma, "seeds": seeds})
 
-    def report(finished: Mapping[float, list[Run]], place: Place) -> list[Panel]:
+    def report(finished: Mapping[float, list[Run]], device: str) -> list[Panel]:
         ends = {g: ended(runs) for g, runs in finished.items()}
         firsts = {g: first_at(runs, LEVEL) for g, runs in finished.items()}
         rows = [

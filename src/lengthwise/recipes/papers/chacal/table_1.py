@@ -10,7 +10,7 @@ from ....lab import Run
 from ....report import Panel, text_table
 from ....report.formatting import count, duration
 from ....tasks.boxes import layers_needed
-from ...base import Place, Recipe, Scale
+from ...base import Recipe, Scale
 from ...common.curves import curves, ended
 from ...common.grid import Cell, Grid
 from .attentions import Attention
@@ -43,7 +43,7 @@ class Key(NamedTuple):
 def recipe(scale: Scale) -> Recipe:
     """Standard attention of one to five layers and one ChaCAL layer on chains of references, beside the published."""
 
-    def report(finished: Mapping[Key, list[Run]], place: Place) -> list[Panel]:
+    def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
         drawn = []
         for blocks in sorted({key.blocks for key in finished}):
             mine = {key.label: runs for key, runs in finished.items() if key.blocks == blocks}

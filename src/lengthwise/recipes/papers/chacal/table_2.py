@@ -10,7 +10,7 @@ from ....lab import Run
 from ....report import Panel, text_table
 from ....report.formatting import count, duration
 from ....tasks.boxes import Boxes, dependencies, layers_needed
-from ...base import Place, Recipe, Scale
+from ...base import Recipe, Scale
 from ...common.curves import curves, ended
 from ...common.grid import Cell, Grid
 from ...common.trained import task_of
@@ -35,7 +35,7 @@ Key = tuple[Form, Attention]
 def recipe(scale: Scale) -> Recipe:
     """Standard attention of two to five layers and ChaCAL of two on Boxes, beside the published."""
 
-    def report(finished: Mapping[Key, list[Run]], place: Place) -> list[Panel]:
+    def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
         drawn = [_table(scale, finished)]
         for form in dict.fromkeys(form for form, _ in finished):
             mine = {attention.label: runs for (other, attention), runs in finished.items() if other == form}

@@ -13,7 +13,7 @@ from ....lab.statistics import CHECKPOINTS, Checkpoint, overflowed, summary
 from ....report import Panel, text_table
 from ....report.formatting import percent
 from ....report.overflow import overflow_note_of_runs
-from ...base import Place, Recipe, Scale
+from ...base import Recipe, Scale
 from ...common.comparison import LEARNED, Measured, Published, Row, comparison
 from ...common.curves import curves
 from ...common.grid import Cell, Grid
@@ -55,7 +55,7 @@ Key = tuple[str, str]
 def recipe(scale: Scale) -> Recipe:
     """The block-diagonal linear RNN, S4, S4D and Liquid-S4 on three tasks, beside the published accuracies."""
 
-    def report(finished: Mapping[Key, list[Run]], place: Place) -> list[Panel]:
+    def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
         rows = list(dict.fromkeys(task for task, _ in finished))
         return [
             compared(finished),

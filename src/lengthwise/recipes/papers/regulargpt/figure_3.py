@@ -14,7 +14,7 @@ from ....models import TokenClassifier
 from ....report import Panel, text_table
 from ....report import clusters as draw_clusters
 from ....report.formatting import percent
-from ...base import Place, Recipe, Scale
+from ...base import Recipe, Scale
 from ...common.trained import task_of
 from .table_1 import Key, cells
 
@@ -27,7 +27,7 @@ LENGTH: dict[Scale, int] = {"smoke": 60, "laptop": 500, "paper": 500}
 def recipe(scale: Scale) -> Recipe:
     """The clusters of RegularGPT's outputs on PARITY (2 expected) and Cycle Navigation (5)."""
 
-    def report(finished: Mapping[Key, list[Run]], place: Place) -> list[Panel]:
+    def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
         runs = {task: mine for (task, _), mine in finished.items()}
         seen = {task: [clusters_of(run, LENGTH[scale]) for run in mine] for task, mine in runs.items()}
         return [_drawn(task, clusters[0], runs[task][0]) for task, clusters in seen.items()] + [_table(seen, runs)]

@@ -12,7 +12,7 @@ from ....lab import Run, load_model
 from ....models import TokenClassifier
 from ....report import Panel, text_table
 from ....report import receptive_field as draw_receptive_field
-from ...base import Place, Recipe, Scale
+from ...base import Recipe, Scale
 from ...common.grid import best_rate
 from ...common.trained import task_of
 from .table_1 import Key, cells
@@ -27,7 +27,7 @@ def recipe(scale: Scale) -> Recipe:
     """The receptive field of RegularGPT on regular languages, an RNN's and a Transformer's beside it."""
     length, count = STRINGS[scale]
 
-    def report(finished: Mapping[Key, list[Run]], place: Place) -> list[Panel]:
+    def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
         fields: dict[str, dict[str, list[ReceptiveField]]] = {}
         for (task, model), runs in finished.items():
             mine = [receptive_field_of(run, length, count) for run in best_rate(runs)]

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from .... import tasks
 from ....lab import Experiment, Run, plan
 from ....report import Panel
-from ...base import Place, Recipe, Scale
+from ...base import Recipe, Scale
 from ...common.comparison import Measured, Published, Row, comparison
 from ...common.grid import Cell, Grid
 from ...common.rules import differences_from_paper, settings_of
@@ -54,7 +54,7 @@ Key = tuple[str, str]
 def recipe(scale: Scale) -> Recipe:
     """RegularGPT, an RNN and a Transformer on twelve regular languages, beside the published accuracies."""
 
-    def report(finished: Mapping[Key, list[Run]], place: Place) -> list[Panel]:
+    def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
         rows = dict.fromkeys(task for task, _ in finished)
         return [compared(finished), *differences_from_paper(RULES, scale, rows, MODELS, SAME)]
 

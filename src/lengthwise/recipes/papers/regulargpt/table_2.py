@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from .... import tasks
+from ....evaluate import score_strings
 from ....lab import Run
-from ....lab.evaluation import evaluate
 from ....report import Panel
 from ....report.overflow import overflow_text
-from ...base import Place, Recipe, Scale
+from ...base import Recipe, Scale
 from ...common.comparison import Measured, Published, Row, comparison, inside
 from ...common.grid import best_rate
 from ...common.rules import differences_from_paper
@@ -29,11 +29,11 @@ STRINGS: dict[Scale, int] = {"smoke": 16, "laptop": 512, "paper": 46_000}
 def recipe(scale: Scale) -> Recipe:
     """PARITY, trained on as many 1s as 0s and tested with other shares of 1s."""
 
-    def report(finished: Mapping[Key, list[Run]], place: Place) -> list[Panel]:
+    def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
         runs = {model: best_rate(mine) for (_, model), mine in finished.items()}
         note = "All models were trained on strings with P(1) = 0.5; P(1) here is that of the test strings."
         return [
-            comparison("Other shares of 1s", varied(runs, STRINGS[scale], place.device), MODELS, note),
+            comparison("Other shares of 1s", varied(runs, STRINGS[scale], device), MODELS, note),
             *differences_from_paper(RULES, scale, ["parity"], MODELS, SAME),
         ]
 
@@ -63,7 +63,7 @@ def varied(runs: Mapping[str, Sequence[Run]], strings: int, device: str) -> list
                 lengths = (40,) if setting == "length 40" else tuple(n for n in tested if n > 40)
                 each = max(1, strings // len(lengths))
                 answers = [
-                    evaluate(model, task, lengths, each, seed=0, device=torch.device(device)) for model in models
+                    score_strings(model, task, lengths, each, seed=0, device=torch.device(device)) for model in models
                 ]
                 wrong = {n: sum(answer.overflowed.get(str(n), 0) for answer in answers) for n in lengths}
                 row[name] = Measured(

@@ -25,7 +25,7 @@ from ....errors import Error
 from ....models import LengthwiseForCausalLM, presets
 from ....models.depth import groups
 from ....report import Panel, line_chart, text_table
-from ...base import Finished, Place, Recipe, Scale
+from ...base import Finished, Recipe, Scale
 from ...common.timing import in_turn, machine
 from .break_even import break_even
 from .dense_mask import DenselyMasked
@@ -73,10 +73,10 @@ def recipe(scale: Scale) -> Recipe:
     """RegularGPT's seconds against length, dense, sparse and for the last position, beside full attention's."""
     setting = SETTINGS[scale]
 
-    def report(finished: Finished, place: Place) -> list[Panel]:
-        times = {what: measured(setting, what == "forward", place.device) for what in ("forward", "forward + backward")}
-        drawn = [_drawn(setting, what, by_form, place.device) for what, by_form in times.items()]
-        return [*drawn, _table(setting, times), *break_even(setting.widths, setting.repeats, place.device)]
+    def report(finished: Finished, device: str) -> list[Panel]:
+        times = {what: measured(setting, what == "forward", device) for what in ("forward", "forward + backward")}
+        drawn = [_drawn(setting, what, by_form, device) for what, by_form in times.items()]
+        return [*drawn, _table(setting, times), *break_even(setting.widths, setting.repeats, device)]
 
     return Recipe(
         title="RegularGPT, §3.4: what a pass costs",

@@ -10,7 +10,7 @@ from ....lab import Experiment, Run, load_model
 from ....models import TokenClassifier
 from ....report import Panel
 from ....report import attention as draw_attention
-from ...base import Place, Recipe, Scale
+from ...base import Recipe, Scale
 from ...common.grid import Cell, Grid
 from ...common.trained import task_of
 from ...papers.chacal.attentions import Attention
@@ -24,7 +24,7 @@ STORIES: dict[Scale, int] = {"smoke": 2, "laptop": 64, "paper": 256}
 def recipe(scale: Scale) -> Recipe:
     """The words that the heads of ChaCAL link, over a story of Boxes beside its true graph."""
 
-    def report(finished: Mapping[Attention, list[Run]], place: Place) -> list[Panel]:
+    def report(finished: Mapping[Attention, list[Run]], device: str) -> list[Panel]:
         (run,) = finished[MODEL]
         task = task_of(run)
         strings = insight.probe_strings(task, OPERATIONS[scale], STORIES[scale])

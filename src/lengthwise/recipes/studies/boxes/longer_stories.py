@@ -12,7 +12,7 @@ from typing import Any
 from .... import tasks
 from ....lab import Experiment, Run
 from ....report import Panel
-from ...base import Place, Recipe, Scale
+from ...base import Recipe, Scale
 from ...common.grid import Cell, Grid
 from ...papers.chacal.attentions import Attention
 from ...papers.chacal.boxes import plan_stories
@@ -91,11 +91,11 @@ def recipe(scale: Scale) -> Recipe:
     """ChaCAL and standard attention on Boxes, trained with up to 16 operations and tested with up to 64."""
     keys = [(position, attention) for position in POSITIONS[scale] for attention in MODELS]
 
-    def report(finished: Mapping[Key, list[Run]], place: Place) -> list[Panel]:
+    def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
         panels: list[Panel] = []
         for position in dict.fromkeys(position for position, _ in finished):
             answers = {
-                attention.label: accuracy.measured(runs, LENGTHS[scale], STRINGS[scale], place.device)
+                attention.label: accuracy.measured(runs, LENGTHS[scale], STRINGS[scale], device)
                 for (other, attention), runs in finished.items()
                 if other == position
             }

@@ -12,7 +12,7 @@ from ....lab import Experiment, Run, plan
 from ....lab.statistics import accuracy, score
 from ....report import Panel, heat_map
 from ....report.formatting import percent
-from ...base import Place, Recipe, Scale
+from ...base import Recipe, Scale
 from ...common.grid import Cell, Grid
 from ...papers.regulargpt.table_1 import thinned
 from .causes import RIGHT, Accuracy, Causes, causes, counted, together
@@ -94,7 +94,7 @@ def recipe(scale: Scale) -> Recipe:
     keys = [Key(label, C, 1, False) for label in TASKS for C in CHUNKS]
     keys += [Key(HARD, C, K, True) for C in HARD_CHUNKS for K in HARD_THICKNESS]
 
-    def report(finished: Runs, place: Place) -> list[Panel]:
+    def report(finished: Runs, device: str) -> list[Panel]:
         wide = {key: runs for key, runs in finished.items() if not key.hard}
         hard = {key: runs for key, runs in finished.items() if key.hard}
         why = {label: explained(label, setting) for label in dict.fromkeys(key.task for key in wide)}

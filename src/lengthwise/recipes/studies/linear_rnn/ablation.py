@@ -10,7 +10,7 @@ from typing import Any
 from ....lab import Run
 from ....report import Panel, text_table
 from ....report.formatting import count, duration, percent
-from ...base import Place, Recipe, Scale
+from ...base import Recipe, Scale
 from ...common.curves import curves, ended, first_at
 from ...common.grid import Cell, Grid
 from ...common.rules import settings_of
@@ -55,10 +55,10 @@ def recipe(scale: Scale) -> Recipe:
     changes = {(part, value): change for part, values in parts(scale).items() for value, change in values.items()}
     lengths, strings = LENGTHS[scale], STRINGS[scale]
 
-    def report(finished: Mapping[Key, list[Run]], place: Place) -> list[Panel]:
+    def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
         # A part's default is the same runs under several names.
         once = {runs[0].experiment.hash: runs for runs in finished.values()}
-        by_hash = {h: scores_by_length(runs, lengths, strings, place.device) for h, runs in once.items()}
+        by_hash = {h: scores_by_length(runs, lengths, strings, device) for h, runs in once.items()}
         scores = {key: by_hash[runs[0].experiment.hash] for key, runs in finished.items()}
         table = _table(finished, scores, lengths, strings)
         return [table, *(_learning(part, finished) for part in dict.fromkeys(part for part, _ in finished))]

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 from ....lab import Run, load_model
 from ....report import Panel, line_chart, text_table
 from ....report.formatting import percent
-from ...base import Place, Recipe, Scale
+from ...base import Recipe, Scale
 from ...common.grid import Cell, Grid
 from ...common.trained import LengthScore, task_of, to_json
 from ..hundred_thousand_tokens import HOLDS
@@ -64,17 +64,15 @@ def recipe(scale: Scale) -> Recipe:
     changes |= {Key("drift", name): change for name, change in DRIFT.items()}
     lengths, strings = LENGTHS[scale], STRINGS[scale]
 
-    def report(finished: Mapping[Key, list[Run]], place: Place) -> list[Panel]:
+    def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
         scores = {
-            key.name: scores_by_length(runs, lengths, strings, place.device)
+            key.name: scores_by_length(runs, lengths, strings, device)
             for key, runs in finished.items()
             if key.study == "drift"
         }
         drawn = [_accuracy(scores, strings), _table(scores)] if scores else []
         growths = {
-            key.name: measured(runs[0], lengths[-1], place.device)
-            for key, runs in finished.items()
-            if key.study == "bound"
+            key.name: measured(runs[0], lengths[-1], device) for key, runs in finished.items() if key.study == "bound"
         }
         return drawn + [_growth(what, when, growths) for what in WHAT for when in ("trained", "untrained") if growths]
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from .... import tasks
 from ....lab.experiment import Experiment
-from ....lab.member import build
+from ....lab.on_strings import build
 from ....mixers.block_lrnn import BlockLRNN
 from ....ops import block_scan
 from ....seeds import generator

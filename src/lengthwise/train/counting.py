@@ -1,14 +1,12 @@
-"""Score strings at every test length, in batches that fit the memory at hand.
+"""Count the strings of a batch that a model gets right, in pieces that fit the memory at hand.
 
-The strings of a length are a function of (task, length, seed) alone: every model is tested on the same ones. A string
-whose logits are not finite is answered wrong, and counted.
+A string whose logits are not finite is answered wrong, and counted.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -33,14 +31,6 @@ class Counted(NamedTuple):
     """The mean at the places the strings are judged by; NaN or infinite where logits are."""
     overflowed: int
     """Strings of which a logit is not finite: none of them is right."""
-
-
-class Tested(NamedTuple):
-    """What a test has found, per length (a string, as in JSON)."""
-
-    correct: dict[str, float]
-    overflowed: dict[str, int]
-    """Of lengths at which a string did; the others are not in it."""
 
 
 def memory_free(device: torch.device) -> int:
@@ -124,31 +114,3 @@ def count_right(
         losses, weights = losses + float(loss(found, judged, task)) * weight, weights + weight
         at += len(piece.tokens)
     return Counted(correct, losses / weights, overflowed)
-
-
-def evaluate(
-    classifier: nn.Module,
-    task: Task,
-    lengths: tuple[int, ...],
-    samples: int,
-    seed: int,
-    *,
-    device: torch.device,
-    autocast: str = "fp32",
-    share: int = 1,
-    known: Tested | None = None,
-    after: Callable[[Tested], None] | None = None,
-) -> Tested:
-    """Right and overflowed strings per length. `known` lengths are not tested again; `after` hears each."""
-    found = Tested(dict(known.correct), dict(known.overflowed)) if known else Tested({}, {})
-    classifier.eval()
-    for length in lengths:
-        if str(length) not in found.correct:
-            batch = task.test_set(length, samples, seed)
-            counted = count_right(classifier, task, batch, device=device, autocast=autocast, share=share)
-            found.correct[str(length)] = counted.right
-            if counted.overflowed:
-                found.overflowed[str(length)] = counted.overflowed
-            if after:
-                after(found)
-    return found

@@ -15,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from ..errors import RecordError
+from .errors import RecordError
 
 Tensors = dict[str, Tensor]
 

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from lengthwise import tasks
-from lengthwise.lab import evaluation
-from lengthwise.lab.evaluation import TOKENS, batch_size, count_right, evaluate
-from lengthwise.lab.scoring import loss, right
+from lengthwise.evaluate import StringScores, score_strings
 from lengthwise.tasks.base import Batch
+from lengthwise.train.counting import TOKENS, batch_size, count_right
+from lengthwise.train.scoring import loss, right
 
 CPU = torch.device("cpu")
 GIB = 1 << 30
@@ -32,8 +32,8 @@ class Oracle(torch.nn.Module):
 def test_evaluate_counts_per_length():
     task = tasks.get("parity")
     oracle = Oracle(task, wrong=[9])
-    known, heard = evaluation.Tested({"4": 17}, {"4": 2}), []
-    found = evaluate(
+    known, heard = StringScores({"4": 17}, {"4": 2}), []
+    found = score_strings(
         oracle, task, (4, 9, 30), 100, 0, device=CPU, known=known, after=lambda of: heard.append(dict(of.correct))
     )
     assert found == ({"4": 17, "9": 0, "30": 100}, {"4": 2})
@@ -93,7 +93,7 @@ def test_small_batches_count_the_same(monkeypatch, length):
     batch = task.test_set(length, 37)
     whole = Oracle(task)
     assert count_right(whole, task, batch, device=CPU)[0] == 37
-    monkeypatch.setattr("lengthwise.lab.evaluation.TOKENS", 3 * length)
+    monkeypatch.setattr("lengthwise.train.counting.TOKENS", 3 * length)
     pieces = Oracle(task)
     assert count_right(pieces, task, batch, device=CPU) == pytest.approx(count_right(whole, task, batch, device=CPU))
     assert max(shape[0] for shape in pieces.seen) == 3

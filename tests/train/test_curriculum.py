@@ -6,12 +6,12 @@ import pytest
 
 from lengthwise.errors import Error
 from lengthwise.lab import Training
-from lengthwise.lab.curriculum import WINDOW, Growing, curriculum
+from lengthwise.train.curriculum import WINDOW, Growing, make_curriculum
 
 
 @pytest.mark.parametrize("lengths", [list(range(1, 32)), [16, 24, 40, 128], [5]])
 def test_log_uniform_draws_each_length_in_inverse_proportion_to_it(lengths):
-    drawn = curriculum(Training.of(curriculum="log-uniform").curriculum, lengths)
+    drawn = make_curriculum(Training.of(curriculum="log-uniform").curriculum, lengths)
     count = 20000
     found = Counter(drawn.length(step) for step in range(count))
     assert set(found) <= set(lengths)
@@ -23,7 +23,7 @@ def test_log_uniform_draws_each_length_in_inverse_proportion_to_it(lengths):
 
 def test_log_uniform_is_a_function_of_the_step_alone():
     first, again = (
-        curriculum(Training.of(curriculum="log-uniform", lr=lr).curriculum, [1, 2, 3, 7]) for lr in (1e-3, 1e-4)
+        make_curriculum(Training.of(curriculum="log-uniform", lr=lr).curriculum, [1, 2, 3, 7]) for lr in (1e-3, 1e-4)
     )
     assert [first.length(step) for step in range(50)] == [again.length(step) for step in reversed(range(50))][::-1]
     assert first.state() == {}

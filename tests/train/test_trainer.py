@@ -8,19 +8,26 @@ import random
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 import torch
 
 from lengthwise import lab
 from lengthwise.errors import RecordError
-from lengthwise.lab import Interrupted
 from lengthwise.lab.engines import _forkserver
-from lengthwise.lab.member import Member
-from lengthwise.lab.run import Job, run_group
-from lengthwise.lab.training import Stop, looks, train
+from lengthwise.lab.job import Job, make_trainer, run_group
+from lengthwise.train import Interrupted, Single, Stop
+from lengthwise.train.settings import Optimizer
+from lengthwise.train.state import learning_rate
+from lengthwise.train.trainer import loss_is_read
 
 CPU = torch.device("cpu")
+
+
+def start(experiment):
+    """The state of an experiment before its first step."""
+    return make_trainer([experiment]).states[0]
 
 
 def weights_of(outcome):
@@ -69,11 +76,11 @@ def test_stopped_and_started_again_is_the_same(tmp_path, quick, toy, model, curr
     for at in (7, 20):
         stop = Stop()
 
-        def advance(experiment, step, steps, loss, phase, stop=stop, at=at):
-            stop.asked = step >= at
+        def hear(progress, stop=stop, at=at):
+            stop.asked = progress.step >= at
 
         with pytest.raises(Interrupted):
-            run_group(experiments, Job(tmp_path / "pieces", advance=advance, stop=stop))
+            run_group(experiments, Job(tmp_path / "pieces", hear=hear, stop=stop))
     pieces = run_group(experiments, Job(tmp_path / "pieces"))[0]
     assert same(weights_of(whole), weights_of(pieces))
     assert whole.run.metrics == pieces.run.metrics
@@ -82,9 +89,9 @@ def test_stopped_and_started_again_is_the_same(tmp_path, quick, toy, model, curr
 
 WORKER = """
 from pathlib import Path
-from lengthwise.lab.run import Job, run_group
-def advance(experiment, step, steps, loss, phase): pipe.send(step)
-outcome = run_group([experiment], Job(Path(root), advance=advance))[0]
+from lengthwise.lab.job import Job, run_group
+def hear(progress): pipe.send(progress.step)
+outcome = run_group([experiment], Job(Path(root), hear=hear))[0]
 assert outcome.run, outcome.error
 """
 
@@ -137,8 +144,8 @@ def test_a_finished_run_is_not_run_again(tmp_path, quick):
 
     class Progress:
         def begin(self, experiment): ...
-        def advance(self, experiment, step, steps_, loss, phase):
-            steps.append(step)
+        def advance(self, progress):
+            steps.append(progress.step)
 
         def waiting(self, experiment): ...
         def end(self, experiment, outcome): ...
@@ -173,7 +180,7 @@ def test_not_a_number_stops_with_the_good_state_kept(tmp_path, quick, toy):
 def test_statistics_gone_bad_are_not_kept(tmp_path, quick, toy):
     """They go bad at the first step of length 7, the loss still fine: the checkpoint stays that of the step before."""
     experiments = quick(toy("Unstable"), checkpoint_every=1)
-    lengths = [Member(experiments[0], CPU).curriculum.length(step) for step in range(30)]
+    lengths = [start(experiments[0]).curriculum.length(step) for step in range(30)]
     outcome = lab.run(experiments, tmp_path)[0]
     assert outcome.exit_code == 1
     state = lab.records.RunDirectory(tmp_path, experiments[0]).start()
@@ -183,17 +190,17 @@ def test_statistics_gone_bad_are_not_kept(tmp_path, quick, toy):
 
 def test_on_a_gpu_the_loss_is_read_when_it_is_needed(quick):
     """Reading it makes the CPU wait, so not at every step; but whatever is logged or kept has been looked at."""
-    member = Member(quick(steps=47, checkpoint_every=7)[0], CPU)
-    member.device = torch.device("cuda")
+    state = start(quick(steps=47, checkpoint_every=7)[0])
+    state.device = torch.device("cuda")
     due = []
-    for member.step in range(47):
-        if looks(member):
-            due.append(member.step + 1)
+    for state.step in range(47):
+        if loss_is_read(state):
+            due.append(state.step + 1)
     assert due == sorted({*range(10, 47, 10), *range(7, 47, 7), 47})
-    growing = Member(quick(curriculum="growing")[0], CPU)
+    growing = start(quick(curriculum="growing")[0])
     growing.device = torch.device("cuda")
     growing.step = 3
-    assert looks(growing)
+    assert loss_is_read(growing)
 
 
 def test_a_diverging_run_is_caught_by_its_gradient_or_loss(tmp_path, quick):
@@ -223,64 +230,60 @@ def test_the_best_checkpoint_is_the_best_on_validation(tmp_path, quick):
 
 def test_validation_is_not_the_test_set(quick):
     """Long enough strings never coincide unless the seeds do."""
-    member = Member(quick(train_length=64, test_lengths="64,128", lengths=[60, 64])[0], CPU)
-    test = {tuple(row) for n in range(60, 65) for row in member.task.test_set(n, 512).tokens.tolist()}
-    validation = {tuple(row) for batch in member.validation() for row in batch.tokens.tolist()}
+    trainer = make_trainer(quick(train_length=64, test_lengths="64,128", lengths=[60, 64]))
+    (state,), data = trainer.states, trainer.data
+    test = {tuple(row) for n in range(60, 65) for row in data.task.test_set(n, 512).tokens.tolist()}
+    validation = {tuple(row) for batch in data.validation(0) for row in batch.tokens.tolist()}
     training = set()
-    for member.step in range(20):
-        training |= {tuple(row) for row in member.batch().tokens.tolist()}
+    for state.step in range(20):
+        training |= {tuple(row) for row in trainer.batches([state])[0].tokens.tolist()}
     assert not test & validation
     assert not test & training
     assert not training & validation
 
 
-def test_learning_rate(quick):
-    member = Member(quick(steps=10, warmup=4, lr=1.0, schedule="cosine")[0], CPU)
-    rates = []
-    for member.step in range(10):
-        rates.append(member.rate())
+def test_learning_rate():
+    rates = [learning_rate(Optimizer(warmup=4, lr=1.0, schedule="cosine"), step, 10) for step in range(10)]
     assert rates[:5] == [0.25, 0.5, 0.75, 1.0, 1.0]
     assert all(a > b for a, b in itertools.pairwise(rates[4:]))
     assert 0 < rates[-1] < 0.1
-    member = Member(quick(steps=10, lr=0.5, schedule="constant")[0], CPU)
-    member.step = 9
-    assert member.rate() == 0.5
+    assert learning_rate(Optimizer(lr=0.5, schedule="constant"), 9, 10) == 0.5
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "adamw"])
 def test_the_optimiser_is_the_one_asked_for(quick, optimizer):
-    member = Member(quick(optimizer=optimizer, betas=[0.8, 0.9], weight_decay=0.1)[0], CPU)
-    assert type(member.optimizer).__name__.lower() == optimizer
-    group = member.optimizer.param_groups[0]
+    state = start(quick(optimizer=optimizer, betas=[0.8, 0.9], weight_decay=0.1)[0])
+    assert type(state.optimizer).__name__.lower() == optimizer
+    group = state.optimizer.param_groups[0]
     assert (tuple(group["betas"]), group["weight_decay"]) == ((0.8, 0.9), 0.1)
 
 
 def test_clipping(quick):
-    member = Member(quick(clip=0.5)[0], CPU)
-    for parameter in member.parameters.values():
+    state = start(quick(clip=0.5)[0])
+    for parameter in state.parameters.values():
         parameter.grad = torch.ones_like(parameter)
-    before = member.norm()
-    total = sum(float(p.grad.square().sum()) for p in member.parameters.values()) ** 0.5
+    before = Single(CPU).clip(state)
+    total = sum(float(p.grad.square().sum()) for p in state.parameters.values()) ** 0.5
     assert before > 1
     assert total == pytest.approx(0.5, rel=1e-3)
 
 
 def test_growing_curriculum_grows(quick):
     experiments = quick("lstm", task="even-pairs", curriculum="growing", grow_from=2, grow_at=0.4)
-    member = Member(experiments[0], CPU)
+    curriculum = start(experiments[0]).curriculum
     lengths = []
-    for member.step in range(400):
-        length = member.curriculum.length(member.step)
+    for step in range(400):
+        length = curriculum.length(step)
         lengths.append(length)
-        member.curriculum.learn(length, 0.5)
+        curriculum.learn(length, 0.5)
     assert max(lengths[:8]) <= 2
     assert set(lengths) == set(range(1, 9))
     late = lengths[-200:]
     assert 0.45 < late.count(8) / len(late) < 0.75
-    stuck = Member(experiments[0], CPU)
-    for stuck.step in range(100):
-        stuck.curriculum.learn(stuck.curriculum.length(stuck.step), 0.3)
-    assert stuck.curriculum.longest == 1
+    stuck = start(experiments[0]).curriculum
+    for step in range(100):
+        stuck.learn(stuck.length(step), 0.3)
+    assert stuck.longest == 1
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp64"])
@@ -292,9 +295,9 @@ def test_precisions(tmp_path, quick, precision):
 
 def test_weights_of_another_model_are_refused(tmp_path, quick):
     experiment = quick()[0]
-    member, other = Member(experiment, CPU), Member(quick("lstm", model_settings={"width": 8})[0], CPU)
+    state, other = start(experiment), start(quick("lstm", model_settings={"width": 8})[0])
     with pytest.raises(RecordError, match="another model"):
-        member.restore(other.state())
+        state.restore(other.saved())
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="about the allocator of glibc")
@@ -302,7 +305,7 @@ def test_freed_memory_is_kept():
     """In a process of its own, for what else runs in this one may have had the same effect."""
     script = """
 import resource, torch
-from lengthwise.lab.training import keep_freed_memory
+from lengthwise.train.trainer import keep_freed_memory
 from lengthwise.models import build
 torch.set_num_threads(1)
 torch.manual_seed(0)
@@ -329,10 +332,12 @@ print(first, usual())
 @pytest.mark.parametrize("model", ["Part", "Odd"])
 def test_adam_moves_every_weight_wherever_it_lies(quick, toy, model):
     (experiment,) = quick(toy(model))
-    fast, plain = Member(experiment, CPU), Member(experiment, CPU)
+    slow = replace(experiment, training=experiment.training.but(fused=False))
+    trainers = [make_trainer([each]) for each in (experiment, slow)]
+    (fast,), (plain,) = (trainer.states for trainer in trainers)
     assert bool(fast.optimizer.defaults["fused"]) == (model == "Odd")
-    plain.optimizer = torch.optim.Adam(plain.parameters.values(), lr=experiment.training.optimizer.lr, fused=False)
-    for member in (fast, plain):
-        train([member], [None])
+    assert not plain.optimizer.defaults["fused"]
+    for trainer in trainers:
+        trainer.run()
     for name, weight in plain.weights().items():
         torch.testing.assert_close(fast.weights()[name], weight, msg=name)

@@ -16,7 +16,7 @@ from typing import Any
 
 from ..errors import LengthError
 from ..seeds import derive
-from .experiment import Curriculum
+from .settings import Curriculum
 
 WINDOW = 8
 DRAWS = 1 << 53
@@ -85,8 +85,8 @@ class Growing(Uniform):
         self.longest, self.recent = state["longest"], state["recent"]
 
 
-def curriculum(given: Curriculum, lengths: list[int]) -> Uniform:
-    """The curriculum over the possible `lengths` of its range."""
-    if given.kind == "growing":
-        return Growing(lengths, given.grow_from, given.grow_at, given.shrink_at)
-    return {"uniform": Uniform, "log-uniform": LogUniform}[given.kind](lengths)
+def make_curriculum(settings: Curriculum, lengths: list[int]) -> Uniform:
+    """The curriculum over `lengths`, the possible ones of its range."""
+    if settings.kind == "growing":
+        return Growing(lengths, settings.grow_from, settings.grow_at, settings.shrink_at)
+    return {"uniform": Uniform, "log-uniform": LogUniform}[settings.kind](lengths)

@@ -11,25 +11,23 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
 from .. import __version__
 from ..errors import Error
-from .evaluation import Tested, evaluate
-from .experiment import Experiment
-from .member import Member, load_weights
-from .population import stacks
-from .records import Run, RunDirectory, read_run
-from .training import Advance, Stop, train
+from ..files import Tensors
+from ..train import Data, Directory, Interrupted, Objective, Progress, Single, Stacked, Stop, Trainer, TrainState
+from ..train.state import untouched_random
+from .experiment import Experiment, TextSpec
+from .on_strings import OnStrings
+from .on_text import OnText
+from .provenance import code_version
+from .records import FORMAT, Run, RunDirectory, read_run
 
 SAVE_SCORES_EVERY = 20.0
 """Seconds between checkpoints during evaluation."""
-
-
-class Interrupted(Error):
-    """Stopped on request, with all state kept."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ class Job:
     share: int = 1
     """Processes that share this machine's memory."""
     command: str = ""
-    advance: Advance | None = None
+    hear: Callable[[Progress], None] | None = None
     stop: Stop = field(default_factory=Stop)
     waiting: Callable[[Experiment], None] | None = None
     """Hears that another process holds the experiment's directory."""
@@ -115,8 +113,7 @@ def _wait(directory: RunDirectory, job: Job) -> None:
     """Called again and again while another process holds the directory."""
     if job.waiting:
         job.waiting(directory.experiment)
-    if job.stop.asked:
-        raise Interrupted("Stopped; all state is kept.")
+    job.stop.check()
 
 
 def failure(directory: RunDirectory, error: Exception) -> Outcome:
@@ -129,88 +126,102 @@ def failure(directory: RunDirectory, error: Exception) -> Outcome:
     return Outcome(directory.experiment, None, line, text, error.exit_code if known else 1, log)
 
 
+class Kind(Protocol):
+    """What the kind of an experiment's data decides."""
+
+    @property
+    def data(self) -> Data: ...
+
+    @property
+    def objective(self) -> Objective: ...
+
+    def state(self, experiment: Experiment, directory: Directory | None = None) -> TrainState: ...
+
+    def test_before(self, experiment: Experiment, state: TrainState, check: Callable[[], None]) -> None: ...
+
+    def test_after(
+        self,
+        experiment: Experiment,
+        state: TrainState,
+        hear: Callable[[Progress], None],
+        keep: Callable[[Tensors], None],
+    ) -> tuple[dict[str, Tensors], dict[str, Any]]: ...
+
+
+def kind_of(experiment: Experiment, device: torch.device, share: int = 1) -> Kind:
+    """Strings of a task or text, read and built for this experiment and those that differ in seed and rate alone."""
+    return (OnText if isinstance(experiment.data, TextSpec) else OnStrings)(experiment, device, share)
+
+
+def make_trainer(experiments: Sequence[Experiment], device: torch.device | str = "cpu") -> Trainer:
+    """The trainer of one experiment, or of several that can be stacked, at their first step; it keeps no records."""
+    device = torch.device(device)
+    kind = kind_of(experiments[0], device)
+    states = [kind.state(experiment) for experiment in experiments]
+    return Trainer(states, kind.data, kind.objective, Single(device) if len(states) == 1 else Stacked(device))
+
+
 def _run(directories: list[RunDirectory], job: Job) -> None:
     device = torch.device(job.device)
-    members = []
+    kind = kind_of(directories[0].experiment, device, job.share)
+    single, stacked = Single(device), Stacked(device)
+    states = []
     for directory in directories:
-        state = directory.start()
-        member = Member(directory.experiment, device)
-        if state:
-            member.restore(state)
-        members.append(member)
-    pairs = list(zip(members, directories, strict=True))
-    for group in [pairs] if len(pairs) > 1 and stacks(members[0]) else [[pair] for pair in pairs]:
-        done = train([m for m, _ in group], [d for _, d in group], advance=job.advance, stop=job.stop, share=job.share)
-        if not done:
-            raise Interrupted("Stopped; all state is kept.")
-        for member, directory in group:
-            _finish(member, directory, job)
+        saved = directory.start()
+        state = kind.state(directory.experiment, directory)
+        if saved:
+            single.load(state, saved)
+        states.append(state)
+    together = len(states) > 1 and stacked.takes(states[0], kind.data, kind.objective)
+    experiments = {state.name: directory.experiment for state, directory in zip(states, directories, strict=True)}
+    for group in [states] if together else [[state] for state in states]:
+        for state in group:
+            with untouched_random(device):
+                kind.test_before(experiments[state.name], state, job.stop.check)
+        strategy = stacked if together else single
+        Trainer(group, kind.data, kind.objective, strategy, hear=job.hear, stop=job.stop).run()
+        for state in group:
+            _finish(kind, experiments[state.name], state, strategy, job)
 
 
-def _finish(member: Member, directory: RunDirectory, job: Job) -> None:
-    """Evaluate the last and the best weights, then write the run's result."""
-    last = {name: tensor.clone() for name, tensor in member.weights().items()}
-    asked = member.experiment.evaluation
-    same = member.best["step"] == member.step
-    began = saved = time.perf_counter() - member.test_seconds
-    for which, weights in [("last", last)] if same else [("last", last), ("best", member.best_weights)]:
-        load_weights(member.classifier.inner, weights)
+def _finish(kind: Kind, experiment: Experiment, state: TrainState, strategy: Single, job: Job) -> None:
+    """Test the weights, then write the run's result."""
+    directory = state.directory
+    assert directory is not None
+    saved_at = time.perf_counter()
 
-        def after(found: Tested, which: str = which) -> None:
-            nonlocal saved
-            if job.advance:
-                job.advance(member.experiment, len(found.correct), len(asked.lengths), 0.0, f"test {which}")
-            member.scores[which] = found
-            member.test_seconds = time.perf_counter() - began
-            if job.stop.asked or time.perf_counter() - saved > SAVE_SCORES_EVERY:
-                state = member.state()
-                # The checkpoint is of the last weights, whichever are being tested.
-                tensors = {**state.tensors, **{f"model.{k}": v for k, v in last.items()}}
-                directory.save_state(tensors, state.meta)
-                saved = time.perf_counter()
-            if job.stop.asked:
-                raise Interrupted("Stopped; all state is kept.")
+    def keep(last: Tensors) -> None:
+        nonlocal saved_at
+        if job.stop.asked or time.perf_counter() - saved_at > SAVE_SCORES_EVERY:
+            tensors, meta = strategy.save(state)
+            directory.save_state({**tensors, **{f"model.{k}": v for k, v in last.items()}}, meta)
+            saved_at = time.perf_counter()
+        job.stop.check()
 
-        member.scores[which] = evaluate(
-            member.classifier,
-            member.task,
-            asked.lengths,
-            asked.samples,
-            asked.seed,
-            device=member.device,
-            autocast=member.training.precision,
-            share=job.share,
-            known=member.scores.get(which),
-            after=after,
-        )
-    validation = {key: member.best[key] for key in ("accuracy", "loss")}
-    best = member.scores["last" if same else "best"]
+    with untouched_random(strategy.device):
+        weights, said = kind.test_after(experiment, state, job.hear or (lambda progress: None), keep)
     result = {
-        "format": 1,
-        "hash": member.experiment.hash,
-        "steps": member.step,
-        "stopped": "steps" if member.step >= member.training.steps else "patience",
-        "parameters": sum(p.numel() for p in member.parameters.values()),
-        "seconds": {"train": round(member.seconds, 3), "evaluate": round(member.test_seconds, 3)},
-        "samples": asked.samples,
-        "checkpoints": {
-            "last": {"step": member.step, **member.scores["last"]._asdict()},
-            "best": {"step": member.best["step"], **best._asdict(), "validation": validation},
-        },
-        "baseline": {str(n): member.task.baseline(n) for n in asked.lengths},
+        "format": FORMAT,
+        "hash": experiment.hash,
+        "steps": state.step,
+        "stopped": "steps" if state.step >= state.training.steps else "patience",
+        "parameters": sum(p.numel() for p in state.parameters.values()),
+        "seconds": {"train": round(state.train_seconds, 3), "evaluate": round(state.test_seconds, 3)},
+        **said,
+        "code": code_version(),
         "machine": machine(job.device),
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "command": job.command,
     }
-    directory.finish({"model": last, "best": last if same else member.best_weights}, result)
+    directory.finish(weights, result)
 
 
 def groups(experiments: Sequence[Experiment], device: str) -> list[list[Experiment]]:
     """Which experiments go together: on a GPU those that differ in seed and learning rate alone, elsewhere none."""
-    found: dict[str, list[Experiment]] = {}
+    alike_by_hash: dict[str, list[Experiment]] = {}
     for experiment in experiments:
         alike = experiment
         if device.startswith("cuda") and experiment.training.curriculum.kind != "growing":
             alike = replace(experiment, seed=0, training=experiment.training.but(lr=1.0))
-        found.setdefault(alike.hash, []).append(experiment)
-    return list(found.values())
+        alike_by_hash.setdefault(alike.hash, []).append(experiment)
+    return list(alike_by_hash.values())

@@ -8,12 +8,11 @@ import torch.nn.functional as F
 
 from lengthwise import lab, tasks
 from lengthwise.lab import plan
-from lengthwise.lab.evaluation import count_right
-from lengthwise.lab.member import Member
-from lengthwise.lab.population import losses
-from lengthwise.lab.scoring import loss, right
-from lengthwise.lab.training import train
+from lengthwise.lab.job import make_trainer
 from lengthwise.tasks import Task, registry
+from lengthwise.train import Single
+from lengthwise.train.counting import count_right
+from lengthwise.train.scoring import loss, right
 
 CPU = torch.device("cpu")
 PAD = 4
@@ -107,41 +106,41 @@ def test_the_loss_is_the_mean_over_answers_whatever_the_pieces(monkeypatch):
     batch = task.test_set(9, 37)
     # Ask some strings for less than others.
     batch.mask[:8] &= batch.tokens[:8] != 2
-    model = Member(experiments()[0], CPU).classifier.float()
+    model = make_trainer(experiments()).states[0].model.float()
     expected = F.cross_entropy(model(batch.tokens)[batch.mask], batch.targets[batch.mask]).detach()
     torch.testing.assert_close(loss(model(batch.tokens), batch, task), expected)
     assert count_right(model, task, batch, device=CPU)[1] == pytest.approx(float(expected), rel=1e-5)
-    monkeypatch.setattr("lengthwise.lab.evaluation.TOKENS", 5 * batch.tokens.shape[1])
+    monkeypatch.setattr("lengthwise.train.counting.TOKENS", 5 * batch.tokens.shape[1])
     assert count_right(model, task, batch, device=CPU)[1] == pytest.approx(float(expected), rel=1e-5)
 
 
 def test_padding_changes_neither_loss_nor_score():
-    task, member = Ragged(), Member(experiments("transformer")[0], CPU)
+    task, model = Ragged(), make_trainer(experiments("transformer")).states[0].model
     batch = task.sample(6, 8, seeded(0))
     wide, other = task.align([batch, task.sample(20, 8, seeded(1))])
     assert wide.tokens.shape == other.tokens.shape > batch.tokens.shape
     assert [task.write(row) for row in wide.tokens] == [task.write(row) for row in batch.tokens]
-    found = [member.classifier(b.tokens) for b in (batch, wide)]
+    found = [model(b.tokens) for b in (batch, wide)]
     torch.testing.assert_close(loss(found[0], batch, task), loss(found[1], wide, task))
     assert torch.equal(right(found[0], batch, task), right(found[1], wide, task))
 
 
-def test_members_with_rows_of_unequal_width_train_together():
-    both = [Member(e, CPU) for e in experiments("transformer", seeds=2)]
-    batches = [member.task.sample(n, 8, seeded(n)) for member, n in zip(both, (3, 6), strict=True)]
+def test_states_with_rows_of_unequal_width_train_together():
+    trainer = make_trainer(experiments("transformer", seeds=2))
+    batches = [trainer.data.task.sample(n, 8, seeded(n)) for n in (3, 6)]
     assert batches[0].tokens.shape[1] < batches[1].tokens.shape[1]
-    values, shares = losses(both, batches)
-    for i, (member, batch) in enumerate(zip(both, batches, strict=True)):
-        value, share = losses([member], [batch])
-        torch.testing.assert_close(values[i], value[0])
-        assert shares[i] == share[0]
+    together = trainer.strategy.backward(trainer.states, batches, trainer.objective)
+    for i, (state, batch) in enumerate(zip(trainer.states, batches, strict=True)):
+        alone = Single(CPU).backward([state], [batch], trainer.objective)
+        torch.testing.assert_close(together[i, 0], alone[0, 0])
+        assert together[i, 1] == alone[0, 1]
 
 
 def test_growing_learns_from_the_length_and_not_from_the_width(monkeypatch):
-    member = Member(experiments(curriculum="growing", grow_from=2, steps=40)[0], CPU)
+    trainer = make_trainer(experiments(curriculum="growing", grow_from=2, steps=40))
     learnt = []
-    monkeypatch.setattr(member.curriculum, "learn", lambda length, accuracy: learnt.append(length))
-    train([member], [None])
+    monkeypatch.setattr(trainer.states[0].curriculum, "learn", lambda length, accuracy: learnt.append(length))
+    trainer.run()
     assert len(learnt) == 40
     assert set(learnt) == {1, 2}
 

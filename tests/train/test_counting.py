@@ -8,13 +8,13 @@ import torch.nn.functional as F
 
 from lengthwise import tasks
 from lengthwise.errors import NonFiniteError
-from lengthwise.lab.curriculum import WINDOW, Growing
-from lengthwise.lab.evaluation import count_right, evaluate
-from lengthwise.lab.member import Member
-from lengthwise.lab.scoring import loss, right
-from lengthwise.lab.training import train, validate
+from lengthwise.evaluate import score_strings
+from lengthwise.lab.job import make_trainer
 from lengthwise.models import LengthwiseForCausalLM
 from lengthwise.tasks.base import Batch
+from lengthwise.train.counting import count_right
+from lengthwise.train.curriculum import WINDOW, Growing
+from lengthwise.train.scoring import loss, right
 
 CPU = torch.device("cpu")
 
@@ -50,7 +50,7 @@ def test_pieces_weigh_as_many_strings_as_they_have(monkeypatch, name, settings):
     else:
         # Where the last place is asked the score and the loss are of the last place alone.
         expected = F.cross_entropy(found[:, -1], batch.targets[:, -1])
-    monkeypatch.setattr("lengthwise.lab.evaluation.TOKENS", 8 * length)
+    monkeypatch.setattr("lengthwise.train.counting.TOKENS", 8 * length)
     model = Says(batch.tokens, found)
     assert count_right(model, task, batch, device=CPU)[1] == pytest.approx(float(expected), rel=1e-5)
     assert model.seen == [8, 8, 8, 8, 5]
@@ -75,7 +75,7 @@ def test_a_string_whose_logits_are_not_finite_is_wrong_and_counted(monkeypatch, 
     batch, found = spoilt(task, 20, bad)
     counted = count_right(Says(batch.tokens, found), task, batch, device=CPU)
     assert (counted.right, counted.overflowed) == (5, 1)
-    monkeypatch.setattr("lengthwise.lab.evaluation.TOKENS", 4 * 20)
+    monkeypatch.setattr("lengthwise.train.counting.TOKENS", 4 * 20)
     assert count_right(Says(batch.tokens, found), task, batch, device=CPU)[::2] == (5, 1)
     found[0] = bad
     assert count_right(Says(batch.tokens, found), task, batch, device=CPU)[::2] == (4, 2)
@@ -87,9 +87,9 @@ def test_a_test_says_at_which_lengths():
     other = task.test_set(21, 6)
     model = Says(batch.tokens, found)
     model.found |= Says(other.tokens, F.one_hot(task.answer(other.tokens), 2).float()).found
-    tested = evaluate(model, task, (20, 21), 6, 0, device=CPU)
+    tested = score_strings(model, task, (20, 21), 6, 0, device=CPU)
     assert tested == ({"20": 5, "21": 6}, {"20": 1})
-    assert evaluate(model, task, (20, 21), 6, 0, device=CPU, known=tested) == tested
+    assert score_strings(model, task, (20, 21), 6, 0, device=CPU, known=tested) == tested
 
 
 class Refuses(Says):
@@ -112,15 +112,15 @@ def test_of_a_batch_that_the_model_refuses_one_string_is_wrong():
 
 @pytest.mark.parametrize("bad", BAD)
 def test_validation_refuses_them(quick, bad):
-    member = Member(quick(train_length=20, lengths=[20, 20], test_lengths="20")[0], CPU)
-    (batch,) = member.validation()
-    found = F.one_hot(member.task.answer(batch.tokens), 2).float()
-    member.classifier = Says(batch.tokens, found)
-    assert validate(member, 1)[0] == 1.0
+    trainer = make_trainer(quick(train_length=20, lengths=[20, 20], test_lengths="20"))
+    (batch,) = trainer.data.validation(0)
+    found = F.one_hot(trainer.data.task.answer(batch.tokens), 2).float()
+    trainer.states[0].model = Says(batch.tokens, found)
+    assert validate(trainer)[0] == 1.0
     found[3, -1, 1] = bad
-    member.classifier = Says(batch.tokens, found)
+    trainer.states[0].model = Says(batch.tokens, found)
     with pytest.raises(NonFiniteError, match=r"not finite at length 20 of parity.*lower training\.lr"):
-        validate(member, 1)
+        validate(trainer)
 
 
 def test_a_set_is_judged_at_every_place():
@@ -148,6 +148,11 @@ def test_a_set_is_judged_and_learnt_where_it_is_asked_alone():
     torch.testing.assert_close(loss(found, batch, task), expected)
 
 
+def validate(trainer):
+    """Accuracy and loss of a trainer's one state."""
+    return trainer.objective.validate(trainer.states[0], trainer.data.validation(0))
+
+
 def shapes_seen(run):
     """The shapes every embedding is asked for outside training, while `run()` runs."""
     seen = []
@@ -168,13 +173,13 @@ def shapes_seen(run):
 def test_processes_share_the_memory(monkeypatch, quick, toy, share):
     """Each takes its share when it validates and when it tests: three T×T matrices of 8 heads in half of it."""
     free = 2 * 3 * 8 * 4 * 64 * 64 * 8
-    monkeypatch.setattr("lengthwise.lab.evaluation.memory_free", lambda device: free)
-    experiment = quick(toy("Tiny"), train_length=64, lengths=[64, 64], test_lengths="64")[0]
-    member = Member(experiment, CPU)
-    seen = shapes_seen(lambda: validate(member, share))
+    monkeypatch.setattr("lengthwise.train.counting.memory_free", lambda device: free)
+    trainer = make_trainer(quick(toy("Tiny"), train_length=64, lengths=[64, 64], test_lengths="64"))
+    trainer.objective.share = share
+    seen = shapes_seen(lambda: validate(trainer))
     assert set(seen) == {(8 // share, 64)}
     asked = {"device": CPU, "share": share}
-    seen = shapes_seen(lambda: evaluate(member.classifier, member.task, (64,), 16, 0, **asked))
+    seen = shapes_seen(lambda: score_strings(trainer.states[0].model, trainer.data.task, (64,), 16, 0, **asked))
     assert set(seen) == {(8 // share, 64)}
 
 
@@ -190,23 +195,24 @@ def test_equal_tokens_are_computed_once_unless_dropout_draws(quick, monkeypatch,
         return forward(self, *args, **kwargs)
 
     monkeypatch.setattr(LengthwiseForCausalLM, "forward", noted)
-    member = Member(experiment, CPU)
-    train([member], [None])
-    evaluate(member.classifier, member.task, (9,), 4, 0, device=CPU)
+    trainer = make_trainer([experiment])
+    trainer.run()
+    score_strings(trainer.states[0].model, trainer.data.task, (9,), 4, 0, device=CPU)
     assert set(switched) == {(True, not dropout), (False, True)}
 
 
 def test_a_model_is_judged_as_it_answers_not_as_it_trains(quick, toy):
-    member = Member(quick(toy("Moody"))[0], CPU)
-    member.classifier.train()
-    assert validate(member, 1)[0] == 1.0
-    assert member.classifier.training
-    assert evaluate(member.classifier, member.task, (9, 30), 12, 0, device=CPU) == ({"9": 12, "30": 12}, {})
+    trainer = make_trainer(quick(toy("Moody")))
+    model = trainer.states[0].model
+    model.train()
+    assert validate(trainer)[0] == 1.0
+    assert model.training
+    assert score_strings(model, trainer.data.task, (9, 30), 12, 0, device=CPU) == ({"9": 12, "30": 12}, {})
 
 
 def test_validation_spreads_over_the_training_lengths(quick):
-    member = Member(quick(train_length=80, test_lengths="80", validation_samples=64)[0], CPU)
-    lengths = sorted(batch.tokens.shape[1] for batch in member.validation())
+    trainer = make_trainer(quick(train_length=80, test_lengths="80", validation_samples=64))
+    lengths = sorted(batch.tokens.shape[1] for batch in trainer.data.validation(0))
     assert len(lengths) == 16
     assert lengths[-1] == 80
     assert lengths[0] <= 8

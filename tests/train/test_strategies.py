@@ -1,13 +1,11 @@
-"""Members trained together end where they end alone."""
+"""Models trained together end where they end alone."""
 
 import pytest
 import torch
 
 from lengthwise.lab import plan
-from lengthwise.lab.member import Member
-from lengthwise.lab.population import losses, stacks
-from lengthwise.lab.run import Job, groups, run_group
-from lengthwise.lab.training import train
+from lengthwise.lab.job import Job, groups, make_trainer, run_group
+from lengthwise.train import Stacked
 
 CPU = torch.device("cpu")
 
@@ -48,14 +46,22 @@ def test_together_is_alone_in_recurrences_too(model, options):
     same(grid(model, options, steps=20, validate_every=10))
 
 
+def stacks(trainer):
+    return Stacked(CPU).takes(trainer.states[0], trainer.data, trainer.objective)
+
+
+def trained(experiments):
+    """The states of these experiments, trained together."""
+    trainer = make_trainer(experiments)
+    assert len(experiments) == 1 or stacks(trainer)
+    trainer.run()
+    return trainer.states
+
+
 def same(experiments):
-    together = [Member(experiment, CPU) for experiment in experiments]
-    alone = [Member(experiment, CPU) for experiment in experiments]
-    assert stacks(together[0])
-    assert train(together, [None] * 4)
-    for member in alone:
-        train([member], [None])
-    starts = [Member(experiment, CPU).weights() for experiment in experiments]
+    together = trained(experiments)
+    alone = [trained([experiment])[0] for experiment in experiments]
+    starts = [state.weights() for state in make_trainer(experiments).states]
     for a, b, start in zip(together, alone, starts, strict=True):
         for name, tensor in a.weights().items():
             torch.testing.assert_close(tensor, b.weights()[name], rtol=0, atol=1e-9, msg=name)
@@ -64,38 +70,32 @@ def same(experiments):
         assert a.best["loss"] == pytest.approx(b.best["loss"], abs=1e-9)
 
 
-def test_members_differ():
+def test_states_differ():
     """The test above means something only if seeds and rates do."""
-    members = [Member(experiment, CPU) for experiment in grid("regular-gpt", steps=10)]
-    train(members, [None] * 4)
-    weights = [torch.cat([t.flatten() for t in m.weights().values()]) for m in members]
+    states = trained(grid("regular-gpt", steps=10))
+    weights = [torch.cat([t.flatten() for t in state.weights().values()]) for state in states]
     assert all((a - b).abs().max() > 1e-3 for i, a in enumerate(weights) for b in weights[:i])
 
 
-def test_buffers_are_each_members_own(quick, toy):
+def test_buffers_are_each_state_s_own(quick, toy):
     experiments = quick(toy("Projected"), seeds=2, steps=5, precision="fp64")
-    together = [Member(experiment, CPU) for experiment in experiments]
-    alone = [Member(experiment, CPU) for experiment in experiments]
-    assert stacks(together[0])
-    train(together, [None] * 2)
-    for a, b in zip(together, alone, strict=True):
-        train([b], [None])
-        for name, tensor in b.weights().items():
-            torch.testing.assert_close(a.weights()[name], tensor, rtol=0, atol=1e-9)
+    for state, experiment in zip(trained(experiments), experiments, strict=True):
+        for name, tensor in trained([experiment])[0].weights().items():
+            torch.testing.assert_close(state.weights()[name], tensor, rtol=0, atol=1e-9)
 
 
 def test_gradients_do_not_mix():
-    members = [Member(experiment, CPU) for experiment in grid("transformer")]
-    found, _ = losses(members, [member.batch() for member in members])
-    found[1].backward()
-    for index, member in enumerate(members):
-        grads = [p.grad for p in member.parameters.values() if p.grad is not None]
+    trainer = make_trainer(grid("transformer"))
+    losses, _ = trainer.strategy.measure(trainer.states, trainer.batches(trainer.states), trainer.objective)
+    losses[1].backward()
+    for index, state in enumerate(trainer.states):
+        grads = [p.grad for p in state.parameters.values() if p.grad is not None]
         assert any(g.abs().max() > 0 for g in grads) == (index == 1)
 
 
 def test_what_cannot_be_stacked_says_so(toy, quick):
-    assert not stacks(Member(grid("lstm")[0], CPU))
-    assert not stacks(Member(quick(toy("Dropping"))[0], CPU))
+    assert not stacks(make_trainer(grid("lstm")[:1]))
+    assert not stacks(make_trainer(quick(toy("Dropping"))))
 
 
 @pytest.mark.parametrize("model", ["regular-gpt", "lstm"])
@@ -112,20 +112,14 @@ def test_a_group_of_runs_is_recorded_as_single_ones(tmp_path, model):
         assert outcome.run.result["checkpoints"]["last"] == single.run.result["checkpoints"]["last"]
 
 
-def test_a_group_where_one_stands_further_catches_up(tmp_path):
+def test_a_group_where_one_stands_further_catches_up():
     experiments = grid("regular-gpt", steps=20, checkpoint_every=5)
-    first = Member(experiments[0], CPU)
-    while first.step < 10:
-        found, _ = losses([first], [first.batch()])
-        found.sum().backward()
-        first.norm()
-        first.update()
-    others = [Member(experiment, CPU) for experiment in experiments[1:]]
-    train([first, *others], [None] * 4)
-    alone = Member(experiments[0], CPU)
-    train([alone], [None])
-    for name, tensor in alone.weights().items():
-        torch.testing.assert_close(tensor, first.weights()[name], rtol=0, atol=1e-9)
+    trainer = make_trainer(experiments)
+    for _ in range(10):
+        trainer.take_step(trainer.states[:1])
+    trainer.run()
+    for name, tensor in trained(experiments[:1])[0].weights().items():
+        torch.testing.assert_close(tensor, trainer.states[0].weights()[name], rtol=0, atol=1e-9)
 
 
 def test_grouping():
