@@ -13,6 +13,7 @@ import pytest
 from lengthwise import Error, lab, recipes, report
 from lengthwise.cli import main
 from lengthwise.cli.progress import Lines, Pace, verdict
+from lengthwise.recipes.common.grid import Cell, Grid
 
 TINY = ["-s", "training.steps=12", "-s", "training.batch=8", "-s", "evaluation.samples=4", "-s", "model.width=8"]
 TINY += ["-s", "training.validation_samples=8", "--test-lengths", "41:44,60", "--workers", "1", "--device", "cpu"]
@@ -140,14 +141,13 @@ def panel(title="What <was> [found]"):
     return report.Panel(title, "a caption [dim]", "<p>body</p>", "the [bold]text  42", {"x": 42})
 
 
-def recipe(monkeypatch, experiments, panels):
-    monkeypatch.setitem(
-        recipes.TABLES, ("demo", "mine"), lambda scale: recipes.Recipe("Mine", "Why", experiments, panels)
-    )
+def recipe(monkeypatch, experiments, report):
+    grid = Grid([Cell("all", lambda: experiments)] if experiments else [])
+    monkeypatch.setitem(recipes.TABLES, ("demo", "mine"), lambda scale: recipes.Recipe("Mine", "Why", grid, report))
 
 
 def test_a_recipe_may_be_a_measurement_alone(tmp_path, capsys, monkeypatch):
-    recipe(monkeypatch, [], lambda runs: [panel(f"{len(runs)} runs [found]")])
+    recipe(monkeypatch, [], lambda finished, device: [panel(f"{len(finished)} runs [found]")])
     call = ["reproduce", "demo", "mine", "--out", str(tmp_path / "new")]
     assert main(call) == 0
     out, err = capsys.readouterr()
@@ -168,14 +168,14 @@ def test_panels_hear_of_the_finished_runs_and_hold_no_result_back(root, tmp_path
     runs = lab.load(root)[:2]
     heard = []
 
-    def panels(runs):
+    def report(finished, device):
         print("from a model's code")
-        heard.append([run.experiment.hash for run in runs])
+        heard.append([run.experiment.hash for run in finished["all"]])
         if len(heard) == 2:
             raise Error("this panel fails")
         return [panel()]
 
-    recipe(monkeypatch, [run.experiment for run in runs], panels)
+    recipe(monkeypatch, [run.experiment for run in runs], report)
     call = ["reproduce", "demo", "mine", "--out", str(root), "--workers", "1", "--html", str(tmp_path), "--json"]
     assert main(call) == 0
     out, _ = capsys.readouterr()

@@ -11,7 +11,7 @@ import pytest
 from lengthwise import Error, report
 from lengthwise.cli.doctor import browser
 from lengthwise.lab.experiment import TaskSpec
-from lengthwise.report.comparison import Cell, Published, Row, comparison
+from lengthwise.recipes.common.comparison import Measured, Published, Row, comparison
 from lengthwise.report.html_page import page
 
 EVIL = '</script><script>alert("&")</script><b>'
@@ -224,10 +224,10 @@ def test_title_and_description_are_the_recipes(runs):
 @pytest.fixture(scope="module")
 def panelled(runs, tmp_path_factory):
     """A page of runs with three findings before them: a comparison, a drawing, and one that is an attack."""
-    published = Published(mean=0.6, max=1.0)
+    published = Published(mean=1.0, max=1.0)
     names = ["regular-gpt", "lstm", "transformer", "regular-gpt"]
     members = [[run for run in runs if run.experiment.model.name == name] for name in names]
-    cells = {f"model {i}": Cell.of(mine, published) for i, mine in enumerate(members)}
+    cells = {f"model {i}": Measured.of(mine, published) for i, mine in enumerate(members)}
     rows = [Row("modular-arithmetic", 0.5, cells), Row("d-2", 0.5, {"model 0": cells["model 0"]})]
     panels = [
         comparison("Beside published", rows, list(cells)),
@@ -265,7 +265,7 @@ def test_panels_are_inside_as_data(panelled):
     text = panelled.read_text()
     inside = re.search(r'<script type="application/json" id="panels">(.*?)</script>', text, re.S)
     first, _, last = json.loads(inside[1])
-    assert first["data"][0]["cells"]["model 2"]["agrees"] is False
+    assert first["data"][0]["cells"]["model 2"]["verdict"] == "not learned"
     assert last == {"title": EVIL, "caption": EVIL, "data": {"evil": EVIL}}
     assert EVIL not in text
 

@@ -1,4 +1,4 @@
-"""`lengthwise reproduce`: a paper's table or figure again, at the size this machine can take."""
+"""`lengthwise reproduce`: a paper's table or figure, or a study of our own, at the size this machine can take."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from .work import Device, Out, Page, Workers, carry_out
 
 
 def reproduce(
-    paper: Annotated[str, typer.Argument(help="The paper, as in `lengthwise list`.")],
-    table: Annotated[str, typer.Argument(help="Its table or figure.")],
+    paper: Annotated[str, typer.Argument(help="The paper as in `lengthwise list`, or `study`.")],
+    table: Annotated[str, typer.Argument(help="Its table or figure, or the study's name.")],
     scale: Annotated[
         Literal["smoke", "laptop", "paper"],
         typer.Option("--scale", help="Seconds; minutes to an hour on two cores; the published setting."),
     ] = "laptop",
     only: Annotated[
         list[str] | None,
-        typer.Option("--only", metavar="TASK", help="These rows of the table alone; repeat it for more."),
+        typer.Option("--only", metavar="ROW", help="These rows of the table alone; repeat it for more."),
     ] = None,
     settings: Annotated[
         list[str] | None,
@@ -32,16 +32,21 @@ def reproduce(
     html: Page = None,
     as_json: console.Json = False,
 ) -> None:
-    """Run a paper's table or figure again.
+    """Run a paper's table or figure again, or a study of our own.
 
     Example: [bold]lengthwise reproduce demo parity --scale smoke[/bold]
+
+    Example: [bold]lengthwise reproduce study tree-and-scan --scale smoke[/bold]
     """
-    from .. import recipes
+    from .. import lab, recipes
 
     recipe = recipes.get(paper, table, scale, settings or [])
     recipe = recipe.only(only) if only else recipe
+    chosen = lab.chosen_device(device)
+    with console.stdout_kept(as_json):
+        experiments = recipe.experiments
     carry_out(
-        recipe.experiments,
+        experiments,
         out=out,
         workers=workers,
         device=device,
@@ -49,5 +54,5 @@ def reproduce(
         as_json=as_json,
         title=recipe.title,
         description=recipe.description,
-        panels=recipe.panels,
+        panels=lambda runs: recipe.panels(runs, chosen),
     )

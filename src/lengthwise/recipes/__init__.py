@@ -1,4 +1,4 @@
-"""Recipes: each table or figure as a function from a scale to its experiments."""
+"""Recipes: a paper's table or figure, or a study of our own, as a function from a scale to its experiments."""
 
 from __future__ import annotations
 
@@ -6,33 +6,45 @@ from collections.abc import Sequence
 from typing import get_args
 
 from ..errors import UnknownName
-from . import chacal, demo, lrnn, regulargpt
+from . import demo
 from .base import Recipe, Scale, Table, given
+from .papers import chacal, lrnn, regulargpt
+from .studies import (
+    chacal_slow_start,
+    depth_collapse,
+    hundred_thousand_tokens,
+    learned_chunk_size,
+    tree_and_scan,
+)
+from .studies.attention_cost import cost
+from .studies.boxes import linked_words, longer_stories
+from .studies.chunk_sizes import accuracy as chunk_sizes
+from .studies.linear_rnn import ablation, stability
 
 __all__ = ["Recipe", "Scale", "Table", "available", "get"]
 
 TABLES: dict[tuple[str, str], Table] = {
-    ("demo", "parity"): demo.parity,
-    ("regulargpt", "table-1"): regulargpt.table_1,
-    ("regulargpt", "table-2"): regulargpt.table_2,
-    ("regulargpt", "figure-3"): regulargpt.figure_3,
-    ("regulargpt", "figure-4"): regulargpt.figure_4,
-    ("regulargpt", "complexity"): regulargpt.complexity,
-    ("regulargpt", "far"): regulargpt.far,
-    ("regulargpt", "collapse"): regulargpt.collapse,
-    ("regulargpt", "chunk-sizes"): regulargpt.chunk_sizes,
-    ("regulargpt", "choice"): regulargpt.choice,
-    ("chacal", "table-1"): chacal.table_1,
-    ("chacal", "table-2"): chacal.table_2,
-    ("chacal", "table-3"): chacal.table_3,
-    ("chacal", "figure-5"): chacal.figure_5,
-    ("chacal", "warm-start"): chacal.warm_start,
-    ("chacal", "attention"): chacal.attention,
-    ("chacal", "length"): chacal.length,
-    ("lrnn", "table-2"): lrnn.table_2,
-    ("lrnn", "ablation"): lrnn.ablation,
-    ("lrnn", "stability"): lrnn.stability,
-    ("lrnn", "seam"): lrnn.seam,
+    ("demo", "parity"): demo.recipe,
+    ("regulargpt", "table-1"): regulargpt.table_1.recipe,
+    ("regulargpt", "table-2"): regulargpt.table_2.recipe,
+    ("regulargpt", "figure-3"): regulargpt.figure_3.recipe,
+    ("regulargpt", "figure-4"): regulargpt.figure_4.recipe,
+    ("chacal", "table-1"): chacal.table_1.recipe,
+    ("chacal", "table-2"): chacal.table_2.recipe,
+    ("chacal", "table-3"): chacal.table_3.recipe,
+    ("chacal", "figure-5"): chacal.figure_5.recipe,
+    ("lrnn", "table-2"): lrnn.table_2.recipe,
+    ("study", "chunk-sizes"): chunk_sizes.recipe,
+    ("study", "learned-chunk-size"): learned_chunk_size.recipe,
+    ("study", "depth-collapse"): depth_collapse.recipe,
+    ("study", "hundred-thousand-tokens"): hundred_thousand_tokens.recipe,
+    ("study", "attention-cost"): cost.recipe,
+    ("study", "tree-and-scan"): tree_and_scan.recipe,
+    ("study", "linear-rnn-ablation"): ablation.recipe,
+    ("study", "linear-rnn-stability"): stability.recipe,
+    ("study", "boxes-longer-stories"): longer_stories.recipe,
+    ("study", "boxes-linked-words"): linked_words.recipe,
+    ("study", "chacal-slow-start"): chacal_slow_start.recipe,
 }
 
 

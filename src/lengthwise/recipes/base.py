@@ -1,41 +1,51 @@
-"""What a recipe is: the experiments behind one table or figure, at a scale this machine can take, and what is made of
-them."""
+"""What a recipe is: the experiments behind a table, a figure or a study, at a scale this machine can take, and the
+panels that say what came out."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import NoneType
 from typing import Any, Literal, get_args
 
 from ..errors import Error, UnknownName
 from ..lab import Experiment, Run
 from ..report import Panel
+from .common.grid import Grid
 
 Scale = Literal["smoke", "laptop", "paper"]
 """smoke: seconds, in the tests; laptop: minutes to an hour on two cores; paper: the published setting."""
+
+
+Finished = Mapping[Any, list[Run]]
+"""The finished runs by the keys of a recipe's cells; a cell without any is left out."""
 
 
 @dataclass(frozen=True)
 class Recipe:
     title: str
     description: str
-    """What is asked and how to read the answer, in a few sentences."""
-    experiments: list[Experiment]
-    """May be empty: a recipe can be a measurement alone."""
-    panels: Callable[[list[Run]], list[Panel]] | None = None
-    """What is drawn, measured or compared beside the runs, once those of `experiments` are finished."""
+    """The question, and how to read the answer, in a few sentences."""
+    grid: Grid[Any] = field(default_factory=Grid)
+    """The cells whose experiments are run; none where a recipe only measures."""
+    report: Callable[[Finished, str], list[Panel]] | None = None
+    """Draws, compares and measures, given the finished runs of the cells and the device to compute on."""
 
-    def only(self, tasks: Sequence[str]) -> Recipe:
-        """The part of the table that is about these tasks."""
-        known = {e.task.name for e in self.experiments}
-        if len(known) < 2:
-            raise Error(f"{self.title}: there are no rows to choose from. Leave --only out.")
-        for name in tasks:
-            if name not in known:
-                raise UnknownName("row", name, known)
-        return replace(self, experiments=[e for e in self.experiments if e.task.name in tasks])
+    @property
+    def experiments(self) -> list[Experiment]:
+        return self.grid.experiments
+
+    def only(self, rows: Iterable[str]) -> Recipe:
+        """The part of the table that these rows are; the experiments of other rows are never planned."""
+        return replace(self, grid=self.grid.only(rows))
+
+    def panels(self, runs: Iterable[Run], device: str = "cpu") -> list[Panel]:
+        """What is shown beside the runs; nothing where there are cells and none has a finished run."""
+        finished = self.grid.finished(runs)
+        if self.report is None or (self.grid.cells and not finished):
+            return []
+        return self.report(finished, device)
 
 
 Table = Callable[..., Recipe]

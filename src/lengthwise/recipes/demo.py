@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from ..lab import plan
+from ..lab import Experiment, plan
 from .base import Recipe, Scale
+from .common.grid import Cell, Grid
 
 MODELS = ["transformer", "regular-gpt", "lstm"]
 """The slowest first, so that the others run beside it."""
 
 
-def parity(scale: Scale) -> Recipe:
+def recipe(scale: Scale) -> Recipe:
     """RegularGPT, an LSTM and a Transformer learn PARITY on lengths 1-40 and are tested to 4,000."""
     steps, samples, seeds, lengths = {
         "smoke": (20, 8, 1, "41:81:20,500"),
         "laptop": (1000, 16, 1, "1:500,1000,2000,4000"),
         "paper": (10_000, 512, 3, "1:500,1000,2000,4000"),
     }[scale]
-    return Recipe(
-        title="PARITY: train on lengths 1–40, test to 4,000",
-        description=(
-            "The answer is the number of 1s modulo 2: one wrong bit anywhere and it flips, and a guess is right half "
-            "the time. Every model sees strings of length 1 to 40 in training; what it does beyond is the question."
-        ),
-        experiments=plan(
+
+    def planned() -> list[Experiment]:
+        return plan(
             "parity",
             MODELS,
             seeds=seeds,
@@ -35,5 +32,13 @@ def parity(scale: Scale) -> Recipe:
                 "transformer.layers": 2,
                 "transformer.heads": 4,
             },
+        )
+
+    return Recipe(
+        title="PARITY: train on lengths 1–40, test to 4,000",
+        description=(
+            "The answer is the number of 1s modulo 2: one wrong bit anywhere and it flips, and a guess is right half "
+            "the time. Every model sees strings of length 1 to 40 in training; what it does beyond is the question."
         ),
+        grid=Grid([Cell("parity", planned)]),
     )

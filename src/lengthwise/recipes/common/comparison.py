@@ -1,0 +1,290 @@
+"""Measured beside published: a row per task, a column per model, and a word on whether the two agree.
+
+A cell holds one score a run (the mean accuracy over the lengths beyond training). Its maximum and its mean over the
+runs are judged, each against the published one; where only one of the two was published, that one alone. With m the
+measured, p the published number and b the majority baselines:
+
+    near:           |m − p| <= 5 points,  or  m − b <= 5 points and p − b_published <= 5 points (both guess)
+    not learned:    the mean accuracy at the training lengths is below 95: a failure beyond them proves nothing
+    agrees:         learned, and both numbers are near
+    differs:        learned, and one of them is not
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any, Literal
+
+from ...errors import Error
+from ...lab import Run
+from ...lab.statistics import Checkpoint, score
+from ...report import Panel
+from ...report.formatting import percent
+from ...report.overflow import overflow_note, overflow_of_runs
+from .grid import best_rate
+
+WITHIN = 0.05
+"""Numbers as near as this agree: such a difference changes no conclusion about who generalises."""
+LEARNED = 0.95
+"""A model below this at its training lengths has not learned the task."""
+
+Verdict = Literal["agrees", "differs", "not learned"]
+MARKS: dict[Verdict, str] = {"agrees": "✓ agrees", "differs": "≠ differs", "not learned": "– not learned"}
+
+
+@dataclass(frozen=True)
+class Published:
+    """What the paper prints for one cell: the mean over its runs, their maximum, or both."""
+
+    mean: float | None = None
+    max: float | None = None
+
+    def __post_init__(self):
+        if self.mean is None and self.max is None:
+            raise Error("A published cell has a mean or a max, got neither.")
+
+    @property
+    def words(self) -> str:
+        return " / ".join(f"{100 * number:.1f}" for number in (self.max, self.mean) if number is not None)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured in one cell, and what was published for it."""
+
+    scores: tuple[float, ...]
+    """One a seed: beyond the training lengths, at the last checkpoint."""
+    published: Published
+    majority: float
+    """The accuracy of the best constant answer at the same lengths."""
+    inside: float
+    """Mean accuracy at the training lengths."""
+    best: tuple[float, ...] = ()
+    """The same scores at the checkpoint of the best validation."""
+    rates: tuple[float, ...] = ()
+    """Scores of every learning rate and seed, where there are several rates; `scores` are then of the best rate."""
+    overflow: str = ""
+    """Where logits overflowed and so were wrong, in words (`words.overflow`)."""
+
+    @classmethod
+    def of(cls, runs: Sequence[Run], published: Published) -> Measured:
+        """One model's runs, which may differ in seed and learning rate."""
+        chosen, high = best_rate(runs), runs[0].experiment.training.curriculum.lengths[1]
+        beyond = [n for n in sorted(set(runs[0].experiment.evaluation.lengths)) if n > high]
+
+        def scores(mine: Sequence[Run], checkpoint: Checkpoint = "last") -> tuple[float, ...]:
+            return tuple(score(run, beyond, checkpoint) for run in mine)
+
+        return cls(
+            scores=scores(chosen),
+            published=published,
+            majority=statistics.fmean(runs[0].result["baseline"][str(n)] for n in beyond),
+            inside=inside(chosen),
+            best=scores(chosen, "best"),
+            rates=scores(runs) if len(chosen) < len(runs) else (),
+            overflow=overflow_of_runs(chosen),
+        )
+
+    @property
+    def learned(self) -> bool:
+        return self.inside >= LEARNED
+
+    def near(self, published_majority: float) -> dict[str, bool]:
+        """Whether the measured maximum and mean are near the published ones, of those that were published."""
+        pairs = {
+            "max": (max(self.scores), self.published.max),
+            "mean": (statistics.fmean(self.scores), self.published.mean),
+        }
+        return {
+            name: _within(abs(m - p)) or (_within(m - self.majority) and _within(p - published_majority))
+            for name, (m, p) in pairs.items()
+            if p is not None
+        }
+
+    def verdict(self, published_majority: float) -> Verdict:
+        if not self.learned:
+            return "not learned"
+        return "agrees" if all(self.near(published_majority).values()) else "differs"
+
+
+@dataclass(frozen=True)
+class Row:
+    label: str
+    majority: float
+    cells: Mapping[str, Measured]
+    """By column; a model without runs has none."""
+    published_majority: float | None = None
+    """The majority baseline of the published strings, where it was another one."""
+
+    @property
+    def their_majority(self) -> float:
+        return self.majority if self.published_majority is None else self.published_majority
+
+    def verdict(self, column: str) -> Verdict:
+        return self.cells[column].verdict(self.their_majority)
+
+
+def inside(runs: Sequence[Run]) -> float:
+    """The mean accuracy of these runs at the lengths they were trained on."""
+    e = runs[0].experiment
+    low, high = e.training.curriculum.lengths
+    lengths = [n for n in sorted(set(e.evaluation.lengths)) if low <= n <= high]
+    if not lengths:
+        raise Error(
+            f"comparison: {e.model.name} on {e.task.name} was tested at no length of its training ({low} to {high}): "
+            "whether it learned the task is unknown. Add such a length to evaluation.lengths."
+        )
+    return statistics.fmean(score(run, lengths) for run in runs)
+
+
+def _within(difference: float) -> bool:
+    return round(difference, 9) <= WITHIN
+
+
+def comparison(title: str, rows: Sequence[Row], columns: Sequence[str], note: str = "") -> Panel:
+    """The panel; `columns` name the cells of every row, `note` is added to the caption."""
+    columns = [column for column in columns if any(column in row.cells for row in rows)]
+    return Panel(title, f"{_caption(rows)} {note}".strip(), _body(rows, columns), _text(rows, columns), _data(rows))
+
+
+def finding(rows: Sequence[Row]) -> str:
+    """How many cells agree with the paper, which differ, and which say nothing since the task was not learned."""
+    count = sum(len(row.cells) for row in rows)
+    named: dict[Verdict, list[str]] = {"agrees": [], "differs": [], "not learned": []}
+    counts: dict[Verdict, int] = dict.fromkeys(named, 0)
+    for row in rows:
+        for verdict, labels in named.items():
+            columns = [column for column in row.cells if row.verdict(column) == verdict]
+            counts[verdict] += len(columns)
+            labels += [f"{row.label} ({', '.join(columns)})"] * bool(columns)
+    sentence = f"{counts['agrees']} of {count} cells agree."
+    if named["differs"]:
+        sentence += f" {counts['differs']} differ: {'; '.join(named['differs'])}."
+    if named["not learned"]:
+        sentence += (
+            f" {counts['not learned']} prove nothing, for the task was not learned at the training lengths: "
+            f"{'; '.join(named['not learned'])}."
+        )
+    return sentence
+
+
+def _caption(rows: Sequence[Row]) -> str:
+    cells = [cell for row in rows for cell in row.cells.values()]
+    seeds = sorted({len(cell.scores) for cell in cells})
+    published = {name for cell in cells for name in cell.near(0)}
+    names = [word for name, word in (("max", "maximum"), ("mean", "mean")) if name in published]
+    judged = "both the maximum and the mean are" if len(names) == 2 else f"the {names[0]} is"
+    caption = (
+        "Accuracy in %: maximum / mean ± standard deviation over "
+        f"{' or '.join(map(str, seeds))} {'seed' if seeds == [1] else 'seeds'} at the last checkpoint, "
+        f"below it the {' / '.join(names)} as published. A cell agrees when {judged} within {100 * WITHIN:.0f} points "
+        f"of the published, or measured and published are both no more than {100 * WITHIN:.0f} points above the "
+        "majority answer. In training: the mean accuracy at the training lengths; below "
+        f"{100 * LEARNED:.0f} the task was not learned, and the cell neither agrees nor differs."
+    )
+    if any(cell.rates for cell in cells):
+        caption += " The learning rate was chosen by validation; all rates: every rate and seed."
+    wrong = overflow_note({f"{row.label}, {name}": cell.overflow for row in rows for name, cell in row.cells.items()})
+    return f"{caption} {wrong}".strip()
+
+
+def summed(scores: Sequence[float]) -> str:
+    """`100.0 / 98.3±1.2`: max / mean ± sample deviation, or the one score there is."""
+    if len(scores) == 1:
+        return percent(scores[0])
+    return f"{percent(max(scores))} / {percent(statistics.fmean(scores))}±{100 * statistics.stdev(scores):.1f}"
+
+
+def _lines(row: Row, column: str) -> dict[str, str]:
+    """What stands in a cell, line by line."""
+    cell = row.cells[column]
+    lines = {"measured": summed(cell.scores)}
+    if cell.rates:
+        lines["all rates"] = summed(cell.rates)
+    lines["published"] = cell.published.words
+    lines["in training"] = percent(cell.inside)
+    return lines | {"verdict": row.verdict(column)}
+
+
+def _text(rows: Sequence[Row], columns: Sequence[str]) -> str:
+    """For a terminal of 100 columns."""
+    heads = ("  in training", "  majority 100.0", *(row.label for row in rows))
+    first = max(map(len, heads)) + 2
+    lines = [" " * first + _spaced(columns)]
+    for row in rows:
+        cells = {column: _lines(row, column) for column in row.cells}
+        keys = dict.fromkeys(key for cell in cells.values() for key in cell)
+        for key in keys:
+            head = {"measured": row.label, "verdict": f"  majority {percent(row.majority)}"}.get(key, f"  {key}")
+            lines.append(head.ljust(first) + _spaced([cells.get(column, {}).get(key, "") for column in columns]))
+    return "\n".join([*map(str.rstrip, lines), finding(rows)])
+
+
+def _spaced(words: Sequence[str]) -> str:
+    return "".join(word.ljust(19) for word in words)
+
+
+def _body(rows: Sequence[Row], columns: Sequence[str]) -> str:
+    head = "".join(f'<th scope="col">{escape(column)}</th>' for column in columns)
+    body = "".join(
+        f'<tr><th scope="row">{escape(row.label)}<small>majority answer {percent(row.majority)}</small></th>'
+        f"{''.join(_cell(row, column, i) for i, column in enumerate(columns))}</tr>"
+        for row in rows
+    )
+    return (
+        f'<p class="finding">{escape(finding(rows))}</p>'
+        '<div class="box" tabindex="0" role="region" aria-label="Measured beside published"><table class="stack">'
+        f'<thead><tr><th scope="col">in %, beyond training</th>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def _cell(row: Row, column: str, i: int) -> str:
+    label = f'data-column="{escape(column, quote=True)}"'
+    if column not in row.cells:
+        return f"<td {label}>–</td>"
+    cell, lines, verdict = row.cells[column], _lines(row, column), row.verdict(column)
+    del lines["verdict"]
+    small = "".join(f"<span>{key} {escape(text)}</span><br>" for key, text in list(lines.items())[1:])
+    return (
+        f"<td {label}><b>{lines['measured']}</b>"
+        '<span class="bar" aria-hidden="true">'
+        f'<i style="width:{100 * statistics.fmean(cell.scores):.1f}%;background:var(--s{i % 8})"></i>'
+        f'<u style="left:{100 * cell.majority:.1f}%"></u></span>'
+        f'<small>{small}</small><span class="verdict {"" if verdict == "agrees" else "off"}">{MARKS[verdict]}'
+        "</span></td>"
+    )
+
+
+def _data(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    return [
+        {
+            "row": row.label,
+            "majority": row.majority,
+            "published_majority": row.their_majority,
+            "cells": {
+                column: {
+                    "measured": _numbers(cell.scores),
+                    "best_validation": _numbers(cell.best),
+                    "all_rates": _numbers(cell.rates),
+                    "training_lengths": cell.inside,
+                    "overflow": cell.overflow,
+                    "published": {"max": cell.published.max, "mean": cell.published.mean},
+                    "near": cell.near(row.their_majority),
+                    "verdict": row.verdict(column),
+                }
+                for column, cell in row.cells.items()
+            },
+        }
+        for row in rows
+    ]
+
+
+def _numbers(scores: Sequence[float]) -> dict[str, Any] | None:
+    if not scores:
+        return None
+    std = statistics.stdev(scores) if len(scores) > 1 else None
+    return {"max": max(scores), "mean": statistics.fmean(scores), "std": std, "scores": list(scores)}

@@ -1,0 +1,90 @@
+"""A recipe's cells: the experiments behind each number of a table, and the runs that have finished of them.
+
+A cell is known by its key, which is data: ("parity", "rnn"), a NamedTuple, a number. Nothing is read out of a name.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from ...errors import Error, UnknownName
+from ...lab import Experiment, Run
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+class Model(NamedTuple):
+    """A column of a table: a preset, and the settings that make it this column, as `bench --set` takes them."""
+
+    preset: str
+    settings: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Cell(Generic[Key]):
+    key: Key
+    plan: Callable[[], list[Experiment]]
+    """Plans the experiments; called when they are asked for and not before, since planning checks every setting."""
+    label: str = ""
+    """The name of the cell's row, which `--only` takes; empty where the table has no rows to choose from."""
+
+    @cached_property
+    def experiments(self) -> list[Experiment]:
+        return self.plan()
+
+
+@dataclass(frozen=True)
+class Grid(Generic[Key]):
+    """
+    >>> grid = Grid(Cell((task, model), list, label=task) for task in ("parity", "d-2") for model in ("rnn", "lstm"))
+    >>> [cell.key for cell in grid.only(["d-2"]).cells]
+    [('d-2', 'rnn'), ('d-2', 'lstm')]
+    """
+
+    cells: Sequence[Cell[Key]] = ()
+
+    def __post_init__(self):
+        object.__setattr__(self, "cells", tuple(self.cells))
+        if len({cell.key for cell in self.cells}) < len(self.cells):
+            raise Error(f"Two cells of a grid have one key. The keys are: {[cell.key for cell in self.cells]}.")
+
+    @property
+    def experiments(self) -> list[Experiment]:
+        """The experiments of all cells; those that several cells share stand there once."""
+        return list({e.hash: e for cell in self.cells for e in cell.experiments}.values())
+
+    def only(self, labels: Iterable[str]) -> Grid[Key]:
+        """The rows of these names."""
+        known = dict.fromkeys(cell.label for cell in self.cells if cell.label)
+        if len(known) < 2:
+            raise Error("There are no rows to choose from. Leave --only out.")
+        wanted = list(labels)
+        for label in wanted:
+            if label not in known:
+                raise UnknownName("row", label, known)
+        return Grid([cell for cell in self.cells if cell.label in wanted])
+
+    def finished(self, runs: Iterable[Run]) -> dict[Key, list[Run]]:
+        """The finished runs by cell, in the order of the cells; a cell without any is left out."""
+        by_hash = {run.experiment.hash: run for run in runs}
+        if not by_hash:
+            return {}
+        joined = {cell.key: [by_hash[e.hash] for e in cell.experiments if e.hash in by_hash] for cell in self.cells}
+        return {key: mine for key, mine in joined.items() if mine}
+
+
+def best_rate(runs: Sequence[Run]) -> list[Run]:
+    """The runs of the learning rate that did best on validation strings; test strings choose nothing."""
+    rates: dict[float, list[Run]] = {}
+    for run in runs:
+        rates.setdefault(run.experiment.training.optimizer.lr, []).append(run)
+    return max(rates.values(), key=_validated)
+
+
+def _validated(runs: Sequence[Run]) -> tuple[float, float]:
+    best = [run.result["checkpoints"]["best"]["validation"] for run in runs]
+    return statistics.fmean(v["accuracy"] for v in best), -statistics.fmean(v["loss"] for v in best)

@@ -1,0 +1,115 @@
+"""Settings of a table's cells, as rules of which later ones win; and a panel of what differs from the published ones.
+
+A rule is (tasks, models, settings): patterns over the names of rows and columns, and settings as `bench --set` takes
+them. So a knob for one cell is one line: `Rule("modular-*", "regular-gpt C=2", {"training.steps": 20_000})`.
+Beside those settings there may be
+
+    seeds            how many runs of each cell, with seeds 0, 1, …
+    learning_rates   the rates to try, where there are several
+    lengths          about how many lengths are tested, or "every"
+    supervision      which positions training asks
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from html import escape
+from typing import Any, NamedTuple
+
+from ...report import Panel
+from ..base import Scale
+
+
+class Rule(NamedTuple):
+    tasks: str
+    models: str
+    settings: dict[str, Any]
+
+    def holds(self, task: str, model: str) -> bool:
+        return fnmatchcase(task, self.tasks) and fnmatchcase(model, self.models)
+
+
+Rules = Mapping[Scale, Sequence[Rule]]
+"""The rules of every scale; those of "paper" are the published settings."""
+
+UNREPORTED = ("training.validate_every", "training.validation_samples", "training.checkpoint_every")
+"""Settings that change neither the task nor the training: how often a run looks at itself."""
+HEADS = ("for", "setting", "published", "here")
+
+
+def settings_of(rules: Iterable[Rule], task: str, model: str) -> dict[str, Any]:
+    """What these rules say about one cell.
+
+    >>> rules = [Rule("*", "*", {"seeds": 3, "model.width": 64}), Rule("parity", "rnn*", {"seeds": 1})]
+    >>> settings_of(rules, "parity", "rnn"), settings_of(rules, "d-2", "rnn")
+    ({'seeds': 1, 'model.width': 64}, {'seeds': 3, 'model.width': 64})
+    """
+    settings: dict[str, Any] = {}
+    for rule in rules:
+        if rule.holds(task, model):
+            settings |= rule.settings
+    return settings
+
+
+def differences_from_paper(
+    rules: Rules, scale: Scale, tasks: Iterable[str], models: Iterable[str], same: str
+) -> list[Panel]:
+    """One panel, or none where every setting is the published one. `same` says what is as published all the same."""
+    rows = differences(rules, scale, tasks, models)
+    if not rows:
+        return []
+    lines = [(row["for"], row["setting"], _word(row["published"]), _word(row["here"])) for row in rows]
+    widths = [max(map(len, column)) + 2 for column in zip(HEADS, *lines, strict=True)]
+    text = "\n".join("".join(map(str.ljust, line, widths)).rstrip() for line in [HEADS, *lines])
+    head = "".join(f'<th scope="col">{name}</th>' for name in HEADS[1:])
+    body = "".join(
+        f'<tr><th scope="row"><code>{setting}</code><small>{escape(cells)}</small></th>'
+        f"<td>{published}</td><td>{here}</td></tr>"
+        for cells, setting, published, here in lines
+    )
+    title = f"What differs from the paper at {scale} scale"
+    table = f'<table class="small wrap"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    box = f'<div class="box" tabindex="0" role="region" aria-label="{title}">{table}</div>'
+    return [Panel(title, f"{same} A later line overrides an earlier one.", box, text, rows)]
+
+
+def differences(rules: Rules, scale: Scale, tasks: Iterable[str], models: Iterable[str]) -> list[dict[str, Any]]:
+    """The settings that are not the published ones somewhere in these rows and columns, rule by rule.
+
+    A setting is also named where an earlier rule changed it and this one sets it back to the published value.
+    """
+    grid = [(task, model) for task in tasks for model in models]
+    own = [rule for rule in rules[scale] if rule not in rules["paper"]]
+    rows = []
+    for i, rule in enumerate(own):
+        cells = [cell for cell in grid if rule.holds(*cell)]
+        for setting, here in rule.settings.items():
+            if setting in UNREPORTED:
+                continue
+            changed_before = [earlier for earlier in own[:i] if earlier.settings.get(setting, here) != here]
+            # By their words, for a published value may be a list.
+            published: dict[str, Any] = {}
+            for cell in cells:
+                if settings_of(rules[scale], *cell)[setting] != here:
+                    continue  # A later rule wins.
+                value = settings_of(rules["paper"], *cell).get(setting, "–")
+                if value != here or any(earlier.holds(*cell) for earlier in changed_before):
+                    published[str(value)] = value
+            about = ", ".join(filter(None, (pattern.rstrip("*") for pattern in (rule.tasks, rule.models)))) or "all"
+            rows += [
+                {"for": about, "setting": setting, "published": value, "here": here} for value in published.values()
+            ]
+    return rows
+
+
+def _word(value: Any) -> str:
+    """
+    >>> _word(100_000), _word([1e-4, 3e-4]), _word(None), _word("every")
+    ('100,000', '0.0001, 0.0003', 'none', 'every')
+    """
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_word, value))
+    if value is None:
+        return "none"
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,0 +1,1 @@
+"""Published tables and figures, a folder for each paper: its numbers, its settings at every scale, and its recipes."""

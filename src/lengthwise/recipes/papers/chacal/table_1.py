@@ -1,0 +1,110 @@
+"""Table 1 and Figure 3: how many standard layers do chains of references need, where one of ChaCAL's is enough?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+from ....lab import Run
+from ....report import Panel, text_table
+from ....report.formatting import count, duration
+from ....tasks.boxes import layers_needed
+from ...base import Recipe, Scale
+from ...common.curves import curves, ended
+from ...common.grid import Cell, Grid
+from .attentions import Attention
+from .chains import PAPER_BLOCKS, SIZE, plan_chains
+from .published import TOY
+
+LADDER: dict[Scale, int] = {"smoke": 3, "laptop": 8, "paper": PAPER_BLOCKS}
+"""Blocks of the texts on which all models are compared."""
+DESCRIPTION = (
+    "Texts of blocks of 8 tokens; every block but the first is a shuffle of references to the block before it. For "
+    "every token its whole chain of references is asked, down to the value at its end. A score is the share of right "
+    "entries, over all tokens and the entries of their chains. By Theorem 1 a Transformer needs ceil(log2(depth + 1)) "
+    "layers for chains of that depth; one layer of chain attention sums chains of every length."
+)
+
+
+CHAIN = Attention("chain", 1)
+SUM = {"model.paths": "sum"}
+
+
+class Key(NamedTuple):
+    """A line of the table."""
+
+    blocks: int
+    label: str
+    published: Attention | None
+    """The published row it stands beside."""
+
+
+def recipe(scale: Scale) -> Recipe:
+    """Standard attention of one to five layers and one ChaCAL layer on chains of references, beside the published."""
+
+    def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
+        drawn = []
+        for blocks in sorted({key.blocks for key in finished}):
+            mine = {key.label: runs for key, runs in finished.items() if key.blocks == blocks}
+            title = f"Learning chains in {blocks * SIZE} tokens"
+            drawn.append(curves(title, "Mean over seeds, strings never trained on (Figure 3 of the paper).", mine))
+        return [_table(scale, finished), *drawn]
+
+    return Recipe(
+        title="ChaCAL, Table 1: chains of references",
+        description=DESCRIPTION,
+        grid=Grid(list(_cells(scale))),
+        report=report,
+    )
+
+
+def _cells(scale: Scale) -> Iterator[Cell[Key]]:
+    blocks = LADDER[scale]
+    for attention in TOY:
+        yield Cell(Key(blocks, attention.label, attention), partial(plan_chains, scale, attention, blocks))
+    yield Cell(Key(blocks, f"{CHAIN.label}, sum of paths", None), partial(plan_chains, scale, CHAIN, blocks, SUM))
+    if scale != "laptop":
+        return
+    # The published length, for the models of one layer: standard attention is soon as good as it gets.
+    for attention, steps in ((Attention("standard", 1), 1500), (CHAIN, 3000)):
+        changed: dict[str, Any] = {"seeds": 1, "training.steps": steps}
+        key = Key(PAPER_BLOCKS, attention.label, attention)
+        yield Cell(key, partial(plan_chains, scale, attention, PAPER_BLOCKS, changed))
+    longer: dict[str, Any] = {"seeds": 1, "training.steps": 5000, "training.lr": 3e-3, **SUM}
+    key = Key(PAPER_BLOCKS, f"{CHAIN.label}, sum of paths, 5,000 steps of 3e-3", None)
+    yield Cell(key, partial(plan_chains, scale, CHAIN, PAPER_BLOCKS, longer))
+
+
+def _table(scale: Scale, finished: Mapping[Key, list[Run]]) -> Panel:
+    rows, data = [], []
+    for key, runs in sorted(finished.items(), key=lambda item: item[0].blocks):
+        numbers, tokens = ended(runs), key.blocks * SIZE
+        published = TOY[key.published] if key.published else None
+        said = f"{published.loss:.2f}, {published.accuracy:.1f} ± {published.std:.1f}" if published else "–"
+        data.append({"model": key.label, "tokens": tokens, **numbers, "published": published})
+        rows.append(
+            [
+                key.label,
+                str(tokens),
+                str(layers_needed(key.blocks - 1)),
+                count(numbers["parameters"]),
+                str(numbers["seeds"]),
+                f"{numbers['loss']:.3f}",
+                numbers["words"],
+                said,
+                duration(numbers["train_seconds"]),
+            ]
+        )
+    head = ["model, layers", "tokens", "layers needed", "size", "runs", "loss", "accuracy, max / mean ± std",
+            "published loss, accuracy", "training"]  # fmt: skip
+    caption = (
+        "Loss on validation strings, accuracy in % on test strings, at the last checkpoint; guessing is right in "
+        "12.5%. Published: 128 tokens, width 512, 24,000 steps of 128 texts."
+    )
+    if scale != "paper":
+        caption += (
+            f" Shrunk here ({scale}): width, steps, batch and seeds, at a higher learning rate; the "
+            "ladder of standard layers is climbed on shorter texts."
+        )
+    return text_table("Measured beside published", caption, head, rows, data)

@@ -1,0 +1,108 @@
+"""Table 2 and Figure 4: who knows what is in every box at the end of a story?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from ....lab import Run
+from ....report import Panel, text_table
+from ....report.formatting import count, duration
+from ....tasks.boxes import Boxes, dependencies, layers_needed
+from ...base import Recipe, Scale
+from ...common.curves import curves, ended
+from ...common.grid import Cell, Grid
+from ...common.trained import task_of
+from .attentions import Attention
+from .boxes import SIZES, Form, plan_boxes
+from .published import BOXES
+
+FORMS: tuple[Form, ...] = ("advanced", "default")
+TWO, THREE, CHAIN = Attention("standard", 2), Attention("standard", 3), Attention("chain", 2)
+MODELS: dict[Scale, list[Attention]] = {
+    "smoke": [TWO, CHAIN],
+    "laptop": [TWO, THREE, CHAIN],
+    "paper": [TWO, THREE, Attention("standard", 4), Attention("standard", 5), CHAIN],
+}
+STORIES = 64
+"""So many test stories have their dependency graphs measured."""
+
+
+Key = tuple[Form, Attention]
+
+
+def recipe(scale: Scale) -> Recipe:
+    """Standard attention of two to five layers and ChaCAL of two on Boxes, beside the published."""
+
+    def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
+        drawn = [_table(scale, finished)]
+        for form in dict.fromkeys(form for form, _ in finished):
+            mine = {attention.label: runs for (other, attention), runs in finished.items() if other == form}
+            drawn.append(curves(f"Learning the {form} form", "Exact match, mean over seeds (Figure 4).", mine))
+        return drawn
+
+    keys: list[Key] = [(form, attention) for form in FORMS for attention in MODELS[scale]]
+    return Recipe(
+        title="ChaCAL, Table 2: Boxes",
+        description=(
+            "A story says what is in each box, then puts, moves and removes objects; the answer says what is in every "
+            "box in the end. In the advanced form whole boxes are moved, their contents never named: what a box holds "
+            "hangs on a chain of earlier operations. A score is the share of stories whose whole answer is right. "
+            "ChaCAL 2 is a standard layer and then a ChaCAL layer. Test stories begin with other contents of the boxes "
+            "than any training story."
+        ),
+        grid=Grid([Cell(key, partial(plan_boxes, scale, key[1], key[0]), label=key[0]) for key in keys]),
+        report=report,
+    )
+
+
+def _table(scale: Scale, finished: Mapping[Key, list[Run]]) -> Panel:
+    rows, data = [], []
+    for (form, attention), runs in finished.items():
+        numbers = ended(runs)
+        base = finished.get((form, TWO))
+        time = numbers["seconds_a_step"] / ended(base)["seconds_a_step"] if base else None
+        published = BOXES[form][attention]
+        data.append({"form": form, "model": attention.label, "time": time, **numbers, "published": published})
+        rows.append(
+            [
+                f"{form}, {attention.label}",
+                count(numbers["parameters"]),
+                str(numbers["seeds"]),
+                f"{numbers['loss']:.4f}",
+                numbers["words"],
+                "–" if time is None else f"×{time:.2f}",
+                f"{published.loss:.4f}, {published.accuracy:.1f} ± {published.std:.1f}, ×{published.time:.2f}",
+                duration(numbers["train_seconds"]),
+            ]
+        )
+    sizes = "; ".join(f"{form}: {depth(runs[0])}" for (form, attention), runs in finished.items() if attention == TWO)
+    caption = (
+        "Loss on validation strings, exact match in % on test stories, at the last checkpoint; time of a training step "
+        f"against {TWO.label}. {sizes}."
+    )
+    if scale != "paper":
+        said = ", ".join(f"{form}: {_words(size)}" for form, size in SIZES[scale].items())
+        caption += f" Shrunk here ({scale}): the stories ({said}), width, steps, batch and seeds."
+        caption += " Positions are Transformer-XL's, and ChaCAL sums its paths." if scale == "laptop" else ""
+    head = ["form, model", "size", "runs", "loss", "exact match, max / mean ± std", "time",
+            "published loss, exact match, time", "training"]  # fmt: skip
+    return text_table("Measured beside published", caption, head, rows, data)
+
+
+def depth(run: Run) -> str:
+    """How deep the dependency graphs of the run's test stories are, and the layers that Theorem 1 asks for."""
+    task, evaluation = task_of(run), run.experiment.evaluation
+    assert isinstance(task, Boxes)
+    stories = task.stories(task.test_set(evaluation.lengths[-1], STORIES, evaluation.seed).tokens)
+    depths = sorted(dependencies(story).depth for story in stories)
+    middle, most = depths[len(depths) // 2], depths[-1]
+    return (
+        f"chains of {depths[0]} to {most} dependencies, {middle} in the median story, which by Theorem 1 needs "
+        f"{layers_needed(middle)} layers (the deepest {layers_needed(most)})"
+    )
+
+
+def _words(size: dict[str, Any]) -> str:
+    return " ".join(f"{value} {name}" for name, value in size.items())

@@ -1,0 +1,5 @@
+"""RegularGPT (Chi et al. 2023), a Transformer whose depth grows with its input: Tables 1 and 2, Figures 3 and 4."""
+
+from . import figure_3, figure_4, table_1, table_2
+
+__all__ = ["figure_3", "figure_4", "table_1", "table_2"]

@@ -1,0 +1,106 @@
+"""Figure 3: the outputs of all groups on one long string fall into one cluster for each transition, and no more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import cast
+
+from .... import insight
+from ....insight import Clusters
+from ....lab import Run, load_model
+from ....lab.statistics import score
+from ....models import TokenClassifier
+from ....report import Panel, text_table
+from ....report import clusters as draw_clusters
+from ....report.formatting import percent
+from ...base import Recipe, Scale
+from ...common.trained import task_of
+from .table_1 import Key, cells
+
+MODEL = "regular-gpt C=2"
+PUBLISHED = {"parity": 2, "cycle-navigation": 5}
+"""The clusters that the paper's figure shows: as many as the task has transitions over many steps."""
+LENGTH: dict[Scale, int] = {"smoke": 60, "laptop": 500, "paper": 500}
+
+
+def recipe(scale: Scale) -> Recipe:
+    """The clusters of RegularGPT's outputs on PARITY (2 expected) and Cycle Navigation (5)."""
+
+    def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
+        runs = {task: mine for (task, _), mine in finished.items()}
+        seen = {task: [clusters_of(run, LENGTH[scale]) for run in mine] for task, mine in runs.items()}
+        return [_drawn(task, clusters[0], runs[task][0]) for task, clusters in seen.items()] + [_table(seen, runs)]
+
+    return Recipe(
+        title="RegularGPT, Figure 3: clusters of states",
+        description=(
+            "If every group of RegularGPT composes transitions of the task's machine, its outputs can only be as many "
+            "different things as there are transitions, the same at every depth: two for PARITY, five for Cycle "
+            f"Navigation. A model trained on 1 to 40 tokens reads one string of {LENGTH[scale]}; how many clusters its "
+            "outputs form is found without telling it what to expect."
+        ),
+        grid=cells(scale, PUBLISHED, [MODEL]),
+        report=report,
+    )
+
+
+def clusters_of(run: Run, length: int) -> Clusters:
+    """The clusters of one run's outputs on the task's first test string of this length."""
+    task = task_of(run)
+    return insight.find_clusters(cast(TokenClassifier, load_model(run)), insight.probe_strings(task, length), task=task)
+
+
+def _drawn(task: str, clusters: Clusters, run: Run) -> Panel:
+    panel = draw_clusters(clusters)
+    verdict = f"{clusters.count} clusters found, {PUBLISHED[task]} expected"
+    return replace(panel, title=f"{task}: {verdict}", caption=f"{MODEL}, seed {run.experiment.seed}. {panel.caption}")
+
+
+def _table(seen: dict[str, list[Clusters]], runs: dict[str, list[Run]]) -> Panel:
+    """Every run: the count, and whether the model was right to begin with."""
+    pairs = [(run, clusters) for task, of in seen.items() for run, clusters in zip(runs[task], of, strict=True)]
+    rows, data = [], []
+    for run, clusters in pairs:
+        e, truth = run.experiment, clusters.truth
+        beyond = score(run, [n for n in e.evaluation.lengths if n > e.training.curriculum.lengths[1]])
+        agreement = truth.agreement if truth else None
+        apart = clusters.distance / clusters.radius if clusters.distance and clusters.radius else None
+        rows.append(
+            [
+                f"{e.task.name}, seed {e.seed}" + _rate(e.training.optimizer.lr, pairs),
+                f"{clusters.count}" + (" or more" if clusters.count == clusters.most else ""),
+                f"{PUBLISHED[e.task.name]}",
+                "–" if apart is None else f"{apart:.1f}",
+                "–" if agreement is None else percent(agreement),
+                percent(beyond),
+            ]
+        )
+        data.append(
+            {
+                "task": e.task.name,
+                "seed": e.seed,
+                "learning_rate": e.training.optimizer.lr,
+                "clusters": clusters.count,
+                "expected": PUBLISHED[e.task.name],
+                "apart": apart,
+                "agreement": agreement,
+                "accuracy_beyond_training": beyond,
+            }
+        )
+    as_expected = sum(row["clusters"] == row["expected"] for row in data)
+    return text_table(
+        "Every seed",
+        f"{as_expected} of {len(data)} runs have as many clusters as expected. Apart: the distance between the closest "
+        "two centres over the radius of the widest cluster. Agree: the share of the outputs whose true transition is "
+        "that of most of their cluster. Accuracy: beyond the training lengths, from the run's record; a model that is "
+        "wrong there need have no clean clusters.",
+        ["", "clusters", "expected", "apart", "agree, %", "accuracy, %"],
+        rows,
+        data,
+    )
+
+
+def _rate(lr: float, pairs: Sequence[tuple[Run, Clusters]]) -> str:
+    """The learning rate, where runs differ in it."""
+    return f", rate {lr:g}" if len({run.experiment.training.optimizer.lr for run, _ in pairs}) > 1 else ""

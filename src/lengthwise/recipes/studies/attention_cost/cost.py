@@ -1,0 +1,226 @@
+"""What a pass costs (§3.4 of RegularGPT's paper): operations and seconds against the length, for four ways to attend.
+
+D model width, C chunk, L = max(1, ceil(log_C T)) groups of one layer. Operations of one forward pass, multiply and add
+counted apart, 24 D² a token for the maps of a layer:
+
+    full attention      L (24 D² T + 2 T² D)          a causal Transformer of L layers
+    dense masked        L (24 D² T + 4 T² D)          RegularGPT by the mask of eq. (1)
+    every position      L (24 D² T + 4 C T D)
+    last position       sum_l n_l (4 D² + (20 D² + 4 C D) / C),  n_l = T / C^l       the nodes the answer needs
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable
+from copy import deepcopy
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ....errors import Error
+from ....models import LengthwiseForCausalLM, presets
+from ....models.depth import groups
+from ....report import Panel, line_chart, text_table
+from ...base import Finished, Recipe, Scale
+from ...common.timing import in_turn, machine
+from .break_even import break_even
+from .dense_mask import DenselyMasked
+
+FORMS = ("full attention", "dense masked", "every position", "last position")
+FIT = 4
+"""An exponent is fitted to so many of the longest lengths: short ones cost what a call costs."""
+
+
+class Setting(NamedTuple):
+    width: int
+    lengths: tuple[int, ...]
+    longest: dict[str, int]
+    """By form, where it is not the longest of all."""
+    repeats: int
+    widths: tuple[tuple[int, int], ...]
+    """Width and heads of the worked example."""
+
+    def asked(self, form: str) -> list[int]:
+        """The lengths this form is timed at."""
+        return [T for T in self.lengths if self.longest.get(form, T) >= T]
+
+
+SETTINGS: dict[Scale, Setting] = {
+    "smoke": Setting(16, (16, 32, 64), {"dense masked": 32}, 1, ((16, 2),)),
+    "laptop": Setting(
+        64,
+        tuple(2**n for n in range(6, 15)),
+        {"dense masked": 1024, "full attention": 2048},
+        5,
+        ((64, 8), (768, 12)),
+    ),
+    "paper": Setting(
+        256,
+        tuple(2**n for n in range(6, 17)),
+        {"dense masked": 2048, "full attention": 16_384, "every position": 16_384},
+        9,
+        ((256, 8), (768, 12)),
+    ),
+}
+CHUNK = 2
+
+
+def recipe(scale: Scale) -> Recipe:
+    """RegularGPT's seconds against length, dense, sparse and for the last position, beside full attention's."""
+    setting = SETTINGS[scale]
+
+    def report(finished: Finished, device: str) -> list[Panel]:
+        times = {what: measured(setting, what == "forward", device) for what in ("forward", "forward + backward")}
+        drawn = [_drawn(setting, what, by_form, device) for what, by_form in times.items()]
+        return [*drawn, _table(setting, times), *break_even(setting.widths, setting.repeats, device)]
+
+    return Recipe(
+        title="RegularGPT, §3.4: what a pass costs",
+        description=(
+            "The paper counts O(T C K log T) for RegularGPT and O(T² L) for a Transformer of L layers, and concludes "
+            "that at 512 tokens and C = 128 RegularGPT is faster as long as K < 3.11 L. Here both are measured. "
+            "Nothing is trained."
+        ),
+        report=report,
+    )
+
+
+def operations(form: str, T: int, D: int, C: int = CHUNK) -> float:
+    """Of one forward pass, as counted above.
+
+    >>> round(operations("dense masked", 1024, 64) / operations("every position", 1024, 64), 2)
+    3.65
+    """
+    L = groups(T, C)
+    if form == "last position":
+        return sum(T / C**l * (4 * D**2 + (20 * D**2 + 4 * C * D) / C) for l in range(L))
+    pairs = {"full attention": 2 * T**2, "dense masked": 4 * T**2, "every position": 4 * C * T}[form]
+    return L * (24 * D**2 * T + pairs * D)
+
+
+def measured(setting: Setting, forward: bool, device: str) -> dict[str, dict[int, float]]:
+    """Median seconds by form and length, the forms of a length taken in turn."""
+    times: dict[str, dict[int, float]] = {form: {} for form in FORMS}
+    for T in setting.lengths:
+        text = torch.randint(2, (1, T), generator=torch.Generator().manual_seed(T)).to(device)
+        nets = networks(setting, T, device)
+        agree(nets, text)
+        calls = {form: _call(form, net, text, forward) for form, net in nets.items()}
+        for form, seconds in in_turn(calls, setting.repeats, device).items():
+            times[form][T] = seconds
+    return times
+
+
+def networks(setting: Setting, T: int, device: str) -> dict[str, nn.Module]:
+    """The networks that are asked at this length; those of RegularGPT have the same weights."""
+    torch.manual_seed(0)
+    sparse = LengthwiseForCausalLM(presets.regular_gpt(2, width=setting.width, chunk=CHUNK, missing="drop"))
+    # Every node is computed, as §3.4 counts them, though over bits many are the same: nobody calls reuse_equal_tokens.
+    dense = deepcopy(sparse)
+    for layer in dense.depth.layers:
+        layer.mixer = DenselyMasked(layer.mixer)  # pyright: ignore[reportArgumentType, reportAttributeAccessIssue]
+    layers = groups(T, CHUNK)
+    full = LengthwiseForCausalLM(
+        presets.transformer(2, width=setting.width, layers=layers, position="none", norm="post")
+    )
+    nets: dict[str, nn.Module] = dict(zip(FORMS, (full, dense, sparse, sparse), strict=True))
+    return {form: net.to(device) for form, net in nets.items() if T in setting.asked(form)}
+
+
+@torch.no_grad()
+def agree(nets: dict[str, nn.Module], text: Tensor) -> None:
+    """Raise unless the forms of RegularGPT give the same logits: a wrong answer has no speed."""
+    answers = {form: _logits(form, net, text) for form, net in nets.items() if form != "full attention"}
+    last = answers["last position"][:, -1]
+    for form, logits in answers.items():
+        if not torch.allclose(logits[:, -1], last, rtol=1e-3, atol=1e-3):
+            raise Error(
+                f"attention cost: {form} and last position disagree at {text.shape[1]} tokens. Nothing is timed."
+            )
+    both = [answers[form] for form in ("dense masked", "every position") if form in answers]
+    if not torch.allclose(both[0], both[-1], rtol=1e-3, atol=1e-3):
+        raise Error(f"attention cost: dense and sparse disagree at {text.shape[1]} tokens. Nothing is timed.")
+
+
+def _logits(form: str, net: nn.Module, text: Tensor) -> Tensor:
+    return net(text, logits_to_keep=1 if form == "last position" else 0).logits
+
+
+def _call(form: str, net: nn.Module, text: Tensor, forward: bool) -> Callable[[], None]:
+    def ahead() -> None:
+        with torch.no_grad():
+            _logits(form, net, text)
+
+    def both() -> None:
+        net.zero_grad()
+        logits = _logits(form, net, text)
+        F.cross_entropy(logits[0], text[0, -logits.shape[1] :]).backward()
+
+    return ahead if forward else both
+
+
+def exponent(times: dict[int, float]) -> float:
+    """The slope of log seconds over log length, at the longest lengths.
+
+    >>> exponent({n: 3.0 * n**2 for n in (8, 16, 32)})
+    2.0
+    """
+    longest = sorted(times)[-FIT:]
+    slope = statistics.linear_regression([math.log(n) for n in longest], [math.log(times[n]) for n in longest]).slope
+    return round(slope, 9)
+
+
+def _counted(setting: Setting, form: str) -> dict[int, float]:
+    return {T: operations(form, T, setting.width) for T in setting.asked(form)}
+
+
+def _drawn(setting: Setting, what: str, times: dict[str, dict[int, float]], device: str) -> Panel:
+    predicted = ", ".join(f"{form} T^{exponent(_counted(setting, form)):.2f}" for form in FORMS)
+    fitted = ", ".join(f"{form} T^{exponent(times[form]):.2f}" for form in FORMS)
+    return line_chart(
+        f"Seconds of one text, {what}",
+        f"Predicted by counting operations: {predicted}. Measured: {fitted}, fitted to the {FIT} longest lengths of "
+        f"each. C = {CHUNK}, K = 1, width {setting.width}, 8 heads, log_{CHUNK} T layers each; one text at a time, "
+        f"on {machine(device)}, medians of {setting.repeats} taken in turn after the logits of the three forms of "
+        "RegularGPT were found equal.",
+        "tokens",
+        "seconds",
+        {form: (list(of), list(of.values())) for form, of in times.items()},
+        log_x=True,
+        log_y=True,
+    )
+
+
+def _table(setting: Setting, times: dict[str, dict[str, dict[int, float]]]) -> Panel:
+    """Every form where it was asked last, beside every position there."""
+    rows, data = [], {}
+    for form in FORMS:
+        T = max(times["forward"][form])
+        share = operations(form, T, setting.width) / operations("every position", T, setting.width)
+        ratios = {
+            what: of[form][T] / of["every position"][T] for what, of in times.items() if T in of["every position"]
+        }
+        rows.append(
+            [form, f"{T:,}", f"{operations(form, T, setting.width) / 1e9:.3g}", f"{share:.3g}"]
+            + [f"{ratios[what]:.3g}" if what in ratios else "–" for what in times]
+        )
+        data[form] = {
+            "tokens": T,
+            "operations": operations(form, T, setting.width),
+            "relative_predicted": share,
+            "relative_measured": ratios,
+            "exponent_predicted": exponent(_counted(setting, form)),
+            "exponent_measured": {what: exponent(of[form]) for what, of in times.items()},
+        }
+    return text_table(
+        "Predicted and measured cost, relative to every position",
+        "At the longest length each form was asked. Counted: operations of a forward pass. A ratio above the counted "
+        "one: the form does less arithmetic a second (a mask is read and written, not multiplied); below it: more.",
+        ["", "tokens", "10⁹ operations", "× counted", *(f"× {what}" for what in times)],
+        rows,
+        data,
+    )

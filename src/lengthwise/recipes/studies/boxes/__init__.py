@@ -1,0 +1,1 @@
+"""ChaCAL on Boxes beyond its paper: longer stories than in training, and the words that its heads link."""

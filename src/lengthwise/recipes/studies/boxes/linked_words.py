@@ -1,0 +1,50 @@
+"""Which words a ChaCAL head links: over one story of Boxes, the attention graph beside the true graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from .... import insight
+from ....lab import Experiment, Run, load_model
+from ....models import TokenClassifier
+from ....report import Panel
+from ....report import attention as draw_attention
+from ...base import Recipe, Scale
+from ...common.grid import Cell, Grid
+from ...common.trained import task_of
+from ...papers.chacal.attentions import Attention
+from ...papers.chacal.boxes import plan_boxes
+
+MODEL = Attention("chain", 2)
+OPERATIONS: dict[Scale, int] = {"smoke": 2, "laptop": 6, "paper": 6}
+STORIES: dict[Scale, int] = {"smoke": 2, "laptop": 64, "paper": 256}
+
+
+def recipe(scale: Scale) -> Recipe:
+    """The words that the heads of ChaCAL link, over a story of Boxes beside its true graph."""
+
+    def report(finished: Mapping[Attention, list[Run]], device: str) -> list[Panel]:
+        (run,) = finished[MODEL]
+        task = task_of(run)
+        strings = insight.probe_strings(task, OPERATIONS[scale], STORIES[scale])
+        links = insight.find_links(cast(TokenClassifier, load_model(run)), task, strings)
+        assert links.truth is not None
+        chain = len(links.layers) - 1
+        best = max(range(links.layers[chain].heads), key=links.truth.shares[chain].__getitem__)
+        return [draw_attention(links, (chain, best))]
+
+    def first_seed() -> list[Experiment]:
+        return plan_boxes(scale, MODEL, "advanced")[:1]
+
+    return Recipe(
+        title="ChaCAL: which words a head links",
+        description=(
+            "Chain attention reads its weights as a graph and sums over all its paths. If it solves Boxes as it is "
+            "meant to, that graph is the story's own: a mention of a box links to the words that last changed it. One "
+            "model of Table 2 (a standard layer, then chain attention) is looked at; of its chain layer the head whose "
+            "links are most often true is drawn over a test story."
+        ),
+        grid=Grid([Cell(MODEL, first_seed)]),
+        report=report,
+    )

@@ -1,0 +1,167 @@
+"""RegularGPT far beyond its training: the models of Table 1, tested to 100,000 tokens instead of 500."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from ...lab import Run
+from ...report import Panel, line_chart, text_table
+from ...report.formatting import percent
+from ...report.overflow import overflow_note, overflow_text
+from ..base import Recipe, Scale
+from ..common.grid import best_rate
+from ..common.trained import LengthScore, loaded, task_of
+from ..papers.regulargpt.published import MODELS
+from ..papers.regulargpt.table_1 import Key, cells
+
+TASKS = ("parity", "cycle-navigation", "even-pairs")
+HOLDS = 0.95
+"""A model holds at a length where at least this share of its strings is right."""
+
+
+class Asked(NamedTuple):
+    """The test of every model."""
+
+    lengths: tuple[int, ...]
+    most: int
+    fewest: int
+    """Strings of a length: as many as `tokens` allow, within these bounds."""
+    tokens: int
+    quadratic: int
+    """The longest length for a model that keeps T×T logits, which is given the fewest strings at every length."""
+
+    def strings(self, length: int) -> int:
+        """
+        >>> [ASKED["laptop"].strings(n) for n in (500, 10_000, 100_000)]
+        [64, 32, 16]
+        """
+        return max(self.fewest, min(self.most, self.tokens // length))
+
+
+LENGTHS = (500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000)
+ASKED: dict[Scale, Asked] = {
+    "smoke": Asked((100, 300), 8, 4, 1_600, 100),
+    "laptop": Asked(LENGTHS, 64, 16, 320_000, 2_000),
+    "paper": Asked(LENGTHS, 512, 64, 6_400_000, 10_000),
+}
+
+
+Scores = Mapping[str, Mapping[str, Sequence[LengthScore]]]
+"""By task and model, a score for each length."""
+
+
+def recipe(scale: Scale) -> Recipe:
+    """RegularGPT, an RNN and a Transformer on three tasks, trained on 40 tokens and tested to 100,000."""
+    asked = ASKED[scale]
+
+    def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
+        scores: dict[str, dict[str, list[LengthScore]]] = {}
+        for (task, model), runs in finished.items():
+            scores.setdefault(task, {})[model] = measured(asked, best_rate(runs), device)
+        return [_drawn(task, models, asked) for task, models in scores.items()] + [_table(scores, asked)]
+
+    return Recipe(
+        title=f"RegularGPT far beyond training: trained on 1 to 40 tokens, tested to {asked.lengths[-1]:,}",
+        description=(
+            "The paper tests to 500 tokens, 12.5 times the training length. To be right on all strings of 500 proves "
+            "nothing about longer ones: a state that is off by a little at every step is off by a lot in the end. Here "
+            f"the models of Table 1 are asked on, to {asked.lengths[-1] / 40:,.0f} times the training length."
+        ),
+        grid=cells(scale, TASKS, MODELS),
+        report=report,
+    )
+
+
+def measured(asked: Asked, runs: Sequence[Run], device: str) -> list[LengthScore]:
+    """One model's seeds at every length, up to the first at which they do no better than the best constant answer."""
+    task, models = task_of(runs[0]), loaded(runs, device)
+    scores: list[LengthScore] = []
+    costly = _quadratic(runs[0])
+    for n in asked.lengths:
+        if costly and n > asked.quadratic:
+            break
+        count = asked.fewest if costly else asked.strings(n)
+        scores.append(LengthScore.of(models, task, n, count, device))
+        if scores[-1].interval[0] <= task.baseline(n):
+            break
+    return scores
+
+
+def _quadratic(run: Run) -> bool:
+    return run.experiment.model.name == "transformer-xl"
+
+
+def _drawn(task: str, models: Mapping[str, Sequence[LengthScore]], asked: Asked) -> Panel:
+    series = {model: ([p.length for p in points], [p.mean for p in points]) for model, points in models.items()}
+    last = asked.lengths[-1]
+    hold = [m for m, points in models.items() if points[-1].length == last and points[-1].mean >= HOLDS]
+    said = f"Right on at least {100 * HOLDS:.0f}% at {last:,} tokens: {', '.join(hold) or 'none'}."
+    seeds = " or ".join(str(n) for n in sorted({len(points[0].right) for points in models.values()}))
+    return line_chart(
+        f"{task}, trained on 1–40",
+        f"{said} Mean accuracy of {seeds} seed{'' if seeds == '1' else 's'} a model, {asked.strings(asked.lengths[0])} "
+        f"strings each at {asked.lengths[0]:,} tokens, {asked.strings(last)} at {last:,}; a line ends where the model "
+        "guesses, or where its memory ends (see below).",
+        "tokens",
+        "accuracy",
+        series,
+        log_x=True,
+        percent=True,
+    )
+
+
+def _table(scores: Scores, asked: Asked) -> Panel:
+    """The intervals, at the decades; everything in the data."""
+    shown = [n for n in asked.lengths if n in (1_000, 10_000, 100_000)] or list(asked.lengths)
+    rows = [
+        [f"{task}, {model}", *(_cell(points, n) for n in shown), _farthest(points)]
+        for task, models in scores.items()
+        for model, points in models.items()
+    ]
+    data = {
+        task: {
+            model: [{**p._asdict(), "mean": p.mean, "interval": p.interval} for p in points]
+            for model, points in models.items()
+        }
+        for task, models in scores.items()
+    }
+    where = {
+        f"{task}, {model}": overflow_text({p.length: (p.overflowed, p.strings * len(p.right)) for p in points})
+        for task, models in scores.items()
+        for model, points in models.items()
+    }
+    caption = f"{_caption(asked)} {overflow_note(where)}".strip()
+    return text_table("How sure", caption, ["", *(f"{n:,}" for n in shown), "holds to"], rows, data)
+
+
+def _cell(points: Sequence[LengthScore], length: int) -> str:
+    point = next((p for p in points if p.length == length), None)
+    if point is None:
+        return "–"
+    low, high = point.interval
+    return f"{percent(point.mean)} ({percent(low)}–{percent(high)})"
+
+
+def _farthest(points: Sequence[LengthScore]) -> str:
+    """The last length before the mean falls below `HOLDS`."""
+    held = 0
+    for p in points:
+        if p.mean < HOLDS:
+            return f"{held:,}" if held else f"less than {points[0].length:,}"
+        held = p.length
+    return f"{held:,}, the longest asked"
+
+
+def _caption(asked: Asked) -> str:
+    matrix = 4 * 8 / 1e9  # GB a square token: eight heads in single precision
+    n = asked.quadratic
+    return (
+        "Accuracy in %, with the 95% Wilson interval of the strings of all seeds together: it says how well these "
+        "strings pin down these trained models, not how another seed would do. "
+        f"Strings a seed: {', '.join(f'{asked.strings(n)} at {n:,}' for n in asked.lengths)}. "
+        f"Holds to: the last length asked before the accuracy falls below {100 * HOLDS:.0f}%. "
+        "A model that does no better than the best constant answer is not asked at longer lengths (–). "
+        f"The Transformer keeps T×T logits in each of 8 heads ({matrix * n**2:.2g} GB a matrix at {n:,} tokens, "
+        f"{matrix * 100_000**2:,.0f} GB at 100,000), so it is asked at no more than {n:,}, with {asked.fewest} strings."
+    )

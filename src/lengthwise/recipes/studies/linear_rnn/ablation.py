@@ -1,0 +1,113 @@
+"""What each part of the layer does: p, the width of the blocks, the bound on them, and the number of layers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from ....lab import Run
+from ....report import Panel, text_table
+from ....report.formatting import count, duration, percent
+from ...base import Recipe, Scale
+from ...common.curves import curves, ended, first_at
+from ...common.grid import Cell, Grid
+from ...common.rules import settings_of
+from ...common.trained import LengthScore, to_json
+from ...papers.lrnn.scales import RULES
+from .modular_sum import STRINGS, TASK, TRAINED, plan_changed, scores_by_length, written
+
+LENGTHS: dict[Scale, tuple[int, ...]] = {"smoke": (50, 60), "laptop": (500, 2_000), "paper": (500, 2_000)}
+LEVEL = 0.99
+BLOCKS = (1, 2, 4, 8, 16)
+
+
+def parts(scale: Scale) -> dict[str, dict[str, dict[str, Any]]]:
+    """What is changed, by part and value; {} is the default itself. Blocks keep the width of the state."""
+    settings = settings_of(RULES[scale], TASK, "block-lrnn")
+    state = settings["model.blocks"] * settings["model.block"]
+    widths = [b for b in BLOCKS if state % b == 0]
+    deep: dict[str, Any] = {"seeds": 1} if scale == "laptop" else {}
+    return {
+        "p": {
+            "1": {"model.p": 1.0},
+            "1.2": {},
+            "2": {"model.p": 2.0},
+            "∞": {"model.p": math.inf},
+            "no bound": {"model.normalisation": "none"},
+        },
+        "block width": {str(b): {"model.block": b, "model.blocks": state // b} for b in widths},
+        "normalisation": {
+            **{name: {"model.normalisation": name} for name in ("paper", "official", "orthogonal", "none")},
+            "one-hot, no inputs": {"model.normalisation": "one-hot", "model.inputs": "none"},
+        },
+        "layers": {"1": {}, "2": {"model.layers": 2, **deep}, "3": {"model.layers": 3, **deep}},
+    }
+
+
+Key = tuple[str, str]
+"""A part, and its value."""
+
+
+def recipe(scale: Scale) -> Recipe:
+    """The linear RNN on Sum(5) with p, block width, normalisation and the number of layers changed one at a time."""
+    changes = {(part, value): change for part, values in parts(scale).items() for value, change in values.items()}
+    lengths, strings = LENGTHS[scale], STRINGS[scale]
+
+    def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
+        # A part's default is the same runs under several names.
+        once = {runs[0].experiment.hash: runs for runs in finished.values()}
+        by_hash = {h: scores_by_length(runs, lengths, strings, device) for h, runs in once.items()}
+        scores = {key: by_hash[runs[0].experiment.hash] for key, runs in finished.items()}
+        table = _table(finished, scores, lengths, strings)
+        return [table, *(_learning(part, finished) for part in dict.fromkeys(part for part, _ in finished))]
+
+    return Recipe(
+        title="Block-diagonal linear RNN: what its parts do",
+        description=(
+            "One layer learns Sum(5) at 40 tokens with every prefix asked; one part at a time is changed and the rest "
+            "left as it is by default: blocks 8 wide, p = 1.2, eq. 6. How well a model does at 40 says whether it can "
+            "learn the rule; at 500 and 2,000, whether it keeps it: what is off by a little at every step adds up."
+        ),
+        grid=Grid([Cell(key, partial(plan_changed, scale, change), label=key[0]) for key, change in changes.items()]),
+        report=report,
+    )
+
+
+def _table(
+    finished: Mapping[Key, list[Run]],
+    scores: Mapping[Key, Mapping[int, LengthScore]],
+    lengths: Sequence[int],
+    strings: int,
+) -> Panel:
+    rows, data = [], []
+    for (part, value), runs in finished.items():
+        at, end, first = scores[part, value], ended(runs), first_at(runs, LEVEL)
+        numbers = {"first_at_99": first, **{k: end[k] for k in ("seeds", "parameters", "train_seconds", "baseline")}}
+        data.append({"part": part, "value": value, **numbers, "accuracy": to_json(at)})
+        rows.append(
+            [
+                f"{part}: {value}",
+                *(written(at[n]) for n in (TRAINED, *lengths)),
+                "–" if first is None else f"{first:,}",
+                str(end["seeds"]),
+                count(end["parameters"]),
+                duration(end["train_seconds"]),
+            ]
+        )
+    e, majority = next(iter(finished.values()))[0].experiment, data[0]["baseline"]
+    caption = (
+        f"Accuracy at the last position in %, the mean over seeds, at the last checkpoint (each seed's in the data); "
+        f"{strings} strings a seed beyond {TRAINED} tokens. The majority answer is right in {percent(majority)}%. "
+        "Overflows: the logits of some strings are no longer finite (of how many, and how the others do, is in the "
+        f"data). Steps to 99%: the first validation at {TRAINED} tokens. All are trained alike, for "
+        f"{e.training.steps:,} steps; the default stands under every part, the same runs each time."
+    )
+    head = ["", *(f"{n:,}" for n in (TRAINED, *lengths)), "steps to 99%", "seeds", "size", "training"]
+    return text_table("One part changed at a time", caption, head, rows, data)
+
+
+def _learning(part: str, finished: Mapping[Key, list[Run]]) -> Panel:
+    mine = {f"{part}: {value}": runs for (other, value), runs in finished.items() if other == part}
+    return curves(f"Learning, by {part}", f"Mean over seeds, at the last of {TRAINED} tokens.", mine)

@@ -1,0 +1,166 @@
+"""Stability: what the bounds on the transitions do to states and gradients, and who still knows Sum(5) far beyond.
+
+A rotation is never learned exactly, so a model that is right on all strings of 500 tokens turns a little too far at
+every step, and its answers drift off by one, then by two. `DRIFT` is what might hold it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+from ....lab import Run, load_model
+from ....report import Panel, line_chart, text_table
+from ....report.formatting import percent
+from ...base import Recipe, Scale
+from ...common.grid import Cell, Grid
+from ...common.trained import LengthScore, task_of, to_json
+from ..hundred_thousand_tokens import HOLDS
+from .modular_sum import STRINGS, TRAINED, plan_changed, scores_by_length, written
+from .state_growth import Growth, Values, growth, untrained
+
+NORMALISATIONS = ("paper", "official", "orthogonal", "none")
+DRIFT: dict[str, dict[str, Any]] = {
+    "default": {},
+    "p = 1": {"model.p": 1.0},
+    "official": {"model.normalisation": "official"},
+    "orthogonal": {"model.normalisation": "orthogonal"},
+    "linear maps": {"model.transition": "linear", "model.inputs": "linear"},
+    "orthogonal, no inputs": {"model.normalisation": "orthogonal", "model.inputs": "none"},
+    "automaton": {"model.variant": "automaton", "model.normalisation": "one-hot"},
+}
+"""Settings of each variant, as `bench --set` takes them: of the model or of its training."""
+LENGTHS: dict[Scale, tuple[int, ...]] = {
+    "smoke": (50, 60),
+    "laptop": (500, 1_000, 2_000, 5_000, 10_000),
+    "paper": (500, 1_000, 2_000, 5_000, 10_000),
+}
+WHAT = {
+    "states": ("State norm", "tokens", "‖x_t‖", "The norm of the state after so many tokens."),
+    "by_state": (
+        "Gradient by the state",
+        "tokens back",
+        "‖∂x_T/∂x_(T-n)‖ / √(hb)",
+        "How the last state answers to a small change of the state n tokens before it; 1: neither faded nor grown.",
+    ),
+    "by_input": (
+        "Gradient by the input",
+        "tokens back",
+        "‖∂x_T/∂u_(T-n)‖",
+        "The same for the vector of the token n places before the last, which also moves the transition there.",
+    ),
+}
+
+
+class Key(NamedTuple):
+    study: Literal["bound", "drift"]
+    name: str
+
+
+def recipe(scale: Scale) -> Recipe:
+    """The linear RNN's states, gradients and accuracy on Sum(5) to 10,000 tokens, by the bound on its transitions."""
+    changes = {Key("bound", name): {"model.normalisation": name} for name in NORMALISATIONS}
+    changes |= {Key("drift", name): change for name, change in DRIFT.items()}
+    lengths, strings = LENGTHS[scale], STRINGS[scale]
+
+    def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
+        scores = {
+            key.name: scores_by_length(runs, lengths, strings, device)
+            for key, runs in finished.items()
+            if key.study == "drift"
+        }
+        drawn = [_accuracy(scores, strings), _table(scores)] if scores else []
+        growths = {
+            key.name: measured(runs[0], lengths[-1], device) for key, runs in finished.items() if key.study == "bound"
+        }
+        return drawn + [_growth(what, when, growths) for what in WHAT for when in ("trained", "untrained") if growths]
+
+    return Recipe(
+        title=f"Block-diagonal linear RNN: stability to {lengths[-1]:,} tokens",
+        description=(
+            f"Sum(5) is learned at {TRAINED} tokens and asked far beyond. A linear recurrence multiplies one "
+            "transition a token: if they stretch, states and gradients explode; if they shrink, what was read is "
+            "forgotten; if they turn by not quite the right angle, every answer drifts off."
+        ),
+        grid=Grid([Cell(key, partial(plan_changed, scale, change)) for key, change in changes.items()]),
+        report=report,
+    )
+
+
+def measured(run: Run, longest: int, device: str) -> dict[str, Growth]:
+    """The growth in a run's model, trained and as it was before its first step."""
+    task = task_of(run)
+    return {
+        "trained": growth(load_model(run), task, longest, device),
+        "untrained": growth(untrained(run.experiment), task, longest, device),
+    }
+
+
+def _growth(what: str, when: str, growths: Mapping[str, Mapping[str, Growth]]) -> Panel:
+    title, x, y, caption = WHAT[what]
+    values: dict[str, Values] = {name: getattr(by_when[when], what) for name, by_when in growths.items()}
+    at = next(iter(growths.values()))[when].lengths
+    # A line without any value has no place on a logarithmic axis.
+    series = {
+        name: (at, [_plain(v) for v in line]) for name, line in values.items() if any(v is not None for v in line)
+    }
+    lost = [name for name in values if name not in series]
+    said = f" Over- or underflows at every length: {', '.join(lost)}." if lost else ""
+    return line_chart(
+        f"{title}, {when}",
+        f"{caption} Two strings, in double precision, the first seed; a line ends where it over- or underflows.{said}",
+        x,
+        y,
+        series,
+        log_x=True,
+        log_y=True,
+    )
+
+
+def _plain(value: float | None) -> float:
+    return float("nan") if value is None else value
+
+
+Scores = Mapping[str, Mapping[int, LengthScore]]
+
+
+def _accuracy(scores: Scores, strings: int) -> Panel:
+    series = {
+        name: (list(by_length), [_plain(None if score.overflowed else score.mean) for score in by_length.values()])
+        for name, by_length in scores.items()
+    }
+    last = max(n for by_length in scores.values() for n in by_length)
+    at_last = {name: by_length[last] for name, by_length in scores.items()}
+    hold = [name for name, score in at_last.items() if not score.overflowed and score.mean >= HOLDS]
+    return line_chart(
+        "Sum(5), far beyond training",
+        f"Right on at least {100 * HOLDS:.0f}% at {last:,} tokens: {', '.join(hold) or 'none'}. Mean over seeds at the "
+        f"last checkpoint, {strings} strings each beyond {TRAINED} tokens; always giving the commonest answer is right "
+        "in 20%. A line ends where the logits overflow.",
+        "tokens",
+        "accuracy",
+        series,
+        log_x=True,
+        percent=True,
+    )
+
+
+def _table(scores: Scores) -> Panel:
+    lengths = list(next(iter(scores.values())))
+    rows = [[name, *(_cell(by_length[n]) for n in lengths)] for name, by_length in scores.items()]
+    caption = (
+        "Accuracy in %, the mean over seeds (the least and the greatest of them). Of settings not named a variant has "
+        "the default's. Overflows: the logits of some strings are no longer finite."
+    )
+    data = [
+        {"variant": name, "settings": DRIFT[name], "accuracy": to_json(by_length)} for name, by_length in scores.items()
+    ]
+    return text_table("What might hold the phase", caption, ["", *(f"{n:,}" for n in lengths)], rows, data)
+
+
+def _cell(score: LengthScore) -> str:
+    if score.overflowed or len(score.right) == 1:
+        return written(score)
+    each: Sequence[float] = [right / score.strings for right in score.right]
+    return f"{percent(score.mean)} ({percent(min(each))}–{percent(max(each))})"

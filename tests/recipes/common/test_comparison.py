@@ -1,0 +1,201 @@
+"""Measured beside published: what agrees, what is missing, one seed, several learning rates."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import pytest
+
+from lengthwise import Error
+from lengthwise.lab import Evaluation, Experiment, ModelSpec, TaskSpec, Training
+from lengthwise.recipes.common.comparison import Measured, Published, Row, comparison, finding, summed
+from lengthwise.recipes.common.grid import best_rate
+
+LENGTHS = (20, 40, 50, 60)
+
+
+class FakeRun(NamedTuple):
+    experiment: Experiment
+    result: dict[str, Any]
+
+
+def scored(seed, beyond, inside=1.0, *, best=None, lr=1e-3, valid=(1.0, 0.01)):
+    """A run right on these shares of strings: at lengths 20 and 40 (trained on), and at 50 and 60."""
+    tested = Evaluation(LENGTHS, samples=100)
+    run = FakeRun(
+        Experiment(TaskSpec("parity"), ModelSpec("lstm"), Training().but(lr=lr), tested, seed), {"samples": 100}
+    )
+
+    def at(far):
+        return {"step": 9, "correct": {str(n): round(100 * (far if n > 40 else inside)) for n in (20, 40, 50, 60)}}
+
+    validation = {"accuracy": valid[0], "loss": valid[1]}
+    run.result["checkpoints"] = {
+        "last": at(beyond),
+        "best": {**at(beyond if best is None else best), "validation": validation},
+    }
+    run.result["baseline"] = {"20": 0.9, "40": 0.9, "50": 0.5, "60": 0.6}
+    return run
+
+
+def test_a_cell_sums_up_its_runs():
+    runs = [scored(0, 0.9, 1.0, best=0.7), scored(1, 0.5, 0.8, best=0.6)]
+    cell = Measured.of(runs, Published(mean=0.9, max=1.0))
+    assert cell.scores == (0.9, 0.5)
+    assert cell.best == (0.7, 0.6)
+    assert cell.inside == pytest.approx(0.9)
+    assert cell.majority == pytest.approx(0.55), "of the lengths beyond training alone"
+    assert cell.rates == ()
+    assert summed(cell.scores) == "90.0 / 70.0±28.3"
+    assert summed((0.5,)) == "50.0"
+
+
+def test_a_cell_without_training_lengths_is_refused():
+    run = scored(0, 0.9)
+    far = replace(run.experiment, evaluation=Evaluation((50, 60), samples=100))
+    with pytest.raises(Error, match="lstm on parity was tested at no length of its training"):
+        Measured.of([run._replace(experiment=far)], Published(mean=1.0))
+
+
+def row(scores, published, inside=1.0, published_majority=None):
+    return Row("r", 0.5, {"m": Measured(scores, published, 0.5, inside)}, published_majority)
+
+
+@pytest.mark.parametrize(
+    ("measured", "published", "published_majority", "agrees"),
+    [
+        (1.0, 1.0, 0.5, True),
+        (0.95, 1.0, 0.5, True),
+        (0.94, 1.0, 0.5, False),
+        (1.0, 0.94, 0.5, False),
+        (0.55, 0.46, 0.5, True),  # both guess, though more than 5 points apart
+        (0.5, 0.745, 0.75, True),  # both guess, where the published guess was worth more
+        (0.5, 0.745, 0.5, False),
+        (0.6, 0.745, 0.75, False),
+    ],
+)
+def test_what_agrees(measured, published, published_majority, agrees):
+    for only in (Published(mean=published), Published(max=published), Published(mean=published, max=published)):
+        one = row((measured,), only, published_majority=published_majority)
+        assert one.verdict("m") == ("agrees" if agrees else "differs")
+        panel = comparison("t", [one], ["m"])
+        assert ("✓ agrees" in panel.body, "≠ differs" in panel.body) == (agrees, not agrees)
+        assert ("agrees" if agrees else "differs") in panel.text
+        assert panel.data[0]["cells"]["m"]["verdict"] == one.verdict("m")
+
+
+@pytest.mark.parametrize(
+    ("scores", "most", "mean", "near"),
+    [
+        ((1.0, 0.92), 1.0, 0.96, {"max": True, "mean": True}),
+        ((1.0, 0.6), 1.0, 0.96, {"max": True, "mean": False}),
+        ((0.96, 0.96), 1.02, 0.96, {"max": False, "mean": True}),
+        ((1.0, 0.6), 1.0, None, {"max": True}),
+        ((1.0, 0.6), None, 1.0, {"mean": False}),
+    ],
+)
+def test_maximum_and_mean_are_both_judged_where_both_are_published(scores, most, mean, near):
+    one = row(scores, Published(max=most, mean=mean))
+    assert one.cells["m"].near(0.5) == near
+    assert one.verdict("m") == ("agrees" if all(near.values()) else "differs")
+    panel = comparison("t", [one], ["m"])
+    assert panel.data[0]["cells"]["m"]["near"] == near
+    names = {("max", "mean"): "both the maximum and the mean are", ("max",): "the maximum is", ("mean",): "the mean is"}
+    assert f"A cell agrees when {names[tuple(near)]} within 5 points" in panel.caption
+
+
+def test_a_number_at_least_is_published():
+    with pytest.raises(Error, match="a mean or a max"):
+        Published()
+
+
+@pytest.mark.parametrize("scores", [(1.0, 1.0), (0.5, 0.5)])
+def test_what_was_not_learned_in_training_does_not_agree(scores):
+    """Neither by luck beyond the training lengths nor because the paper's model guesses as well."""
+    published = Published(max=max(scores), mean=max(scores))
+    assert row(scores, published, inside=0.95).verdict("m") == "agrees"
+    one = row(scores, published, inside=0.949)
+    assert one.verdict("m") == "not learned"
+    panel = comparison("t", [one], ["m"])
+    assert panel.data[0]["cells"]["m"]["verdict"] == "not learned"
+    assert finding([one]).startswith("0 of 1 cells agree. 1 prove nothing")
+    assert "– not learned" in panel.body
+    assert "agrees</span>" not in panel.body
+    assert "not learned" in panel.text
+
+
+def test_missing_models_leave_a_dash_and_absent_columns_go():
+    cell = Measured((1.0,), Published(mean=1.0, max=1.0), 0.5, 1.0)
+    rows = [Row("one", 0.5, {"a": cell, "b": cell}), Row("two", 0.5, {"b": cell})]
+    panel = comparison("t", rows, ["a", "b", "never"])
+    assert "never" not in panel.body + panel.text
+    assert panel.body.count("<td") == 4
+    assert panel.body.count(">–</td>") == 1
+    head, *_ = panel.text.splitlines()
+    two = next(line for line in panel.text.splitlines() if line.startswith("two"))
+    assert two.index("100.0") == head.index("b"), "each number in its model's column"
+    assert list(panel.data[1]["cells"]) == ["b"]
+
+
+def test_one_seed_has_no_deviation():
+    row = Row("r", 0.5, {"m": Measured.of([scored(0, 0.9)], Published(mean=0.9, max=1.0))})
+    panel = comparison("t", [row], ["m"])
+    assert "±" not in panel.text + panel.body
+    assert "over 1 seed at" in panel.caption
+    assert panel.data[0]["cells"]["m"]["measured"] == {"max": 0.9, "mean": 0.9, "std": None, "scores": [0.9]}
+
+
+def test_the_best_rate_is_chosen_by_validation_and_all_are_shown():
+    weak = [scored(seed, 1.0, lr=1e-4, valid=(1.0, 0.5)) for seed in range(2)]
+    strong = [scored(seed, 0.7, lr=3e-4, valid=(1.0, 0.1)) for seed in range(2)]
+    assert best_rate([*weak, *strong]) == strong, "though the other is better on the test strings"
+    cell = Measured.of([*weak, *strong], Published(mean=0.9, max=1.0))
+    assert (cell.scores, cell.rates) == ((0.7, 0.7), (1.0, 1.0, 0.7, 0.7))
+    panel = comparison("t", [Row("r", 0.5, {"m": cell})], ["m"])
+    assert "  all rates       100.0 / 85.0±17.3" in panel.text
+    assert panel.data[0]["cells"]["m"]["all_rates"]["max"] == 1.0
+
+
+def test_the_finding_names_what_differs_and_what_was_not_learned():
+    fine = Measured((1.0,), Published(mean=1.0, max=1.0), 0.5, inside=1.0)
+    low, unlearned = replace(fine, scores=(0.6,)), replace(fine, inside=0.94)
+    rows = [Row("one", 0.5, {"a": fine, "b": low}), Row("two", 0.5, {"a": fine, "b": unlearned})]
+    said = finding(rows)
+    assert said == (
+        "2 of 4 cells agree. 1 differ: one (b). "
+        "1 prove nothing, for the task was not learned at the training lengths: two (b)."
+    )
+    assert finding([Row("two", 0.5, {"a": fine})]) == "1 of 1 cells agree."
+    assert said in comparison("t", rows, "ab").body
+    assert "  in training     94.0" not in comparison("t", rows[:1], "ab").text
+    assert "94.0" in comparison("t", rows, "ab").text
+
+
+def test_it_fits_a_hundred_columns_and_is_json():
+    cell = Measured((1.0, 0.2, 0.3), Published(mean=1.0, max=1.0), 0.5, rates=(1.0, 0.2), inside=0.8)
+    models = ["rnn", "transformer-xl", "regular-gpt C=2", "regular-gpt C=3"]
+    panel = comparison("t", [Row("modular-arithmetic", 0.5, dict.fromkeys(models, cell))], models)
+    *table, _ = panel.text.splitlines()
+    assert max(map(len, table)) <= 100
+    assert json.loads(json.dumps(panel.data)) == panel.data
+
+
+def test_what_overflowed_is_below_the_table():
+    runs = [scored(seed, 0.5) for seed in range(2)]
+    published = Published(mean=0.9)
+    fine = Measured.of(runs, published)
+    runs[1].result["checkpoints"]["last"]["overflowed"] = {"60": 50}
+    panel = comparison("t", [Row("r", 0.5, {"m": Measured.of(runs, published), "n": fine})], ["m", "n"], "A note.")
+    assert panel.caption.endswith(" Logits that overflow count as wrong: r, m at 60, 50 of 200 strings. A note.")
+    cells = panel.data[0]["cells"]
+    assert (cells["m"]["overflow"], cells["n"]["overflow"]) == ("at 60, 50 of 200 strings", "")
+    assert "overflow count" not in comparison("t", [Row("r", 0.5, {"n": fine})], ["n"]).caption
+
+
+def test_labels_are_no_markup():
+    row = Row("<i>", 0.5, {'a"<b>': Measured((1.0,), Published(mean=1.0), 0.5, 1.0)})
+    body = comparison("t", [row], ['a"<b>']).body
+    assert "<i>" not in body.replace('<i style="width', "")
+    assert '"<b>' not in body

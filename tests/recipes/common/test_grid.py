@@ -1,0 +1,87 @@
+"""Grids: runs are joined to cells by their experiment's hash, and a cell is planned when it is asked for."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+
+from lengthwise import Error, recipes
+from lengthwise.lab import Evaluation, Experiment, ModelSpec, TaskSpec, Training
+from lengthwise.recipes.common.grid import Cell, Grid
+from lengthwise.recipes.papers.regulargpt import table_1
+
+
+class FakeRun(NamedTuple):
+    experiment: Experiment
+
+
+def experiment(task, seed=0):
+    return Experiment(TaskSpec(task), ModelSpec("lstm"), Training(), Evaluation((50,)), seed)
+
+
+def grid():
+    seeds = {task: [experiment(task, seed) for seed in range(2)] for task in ("parity", "d-2")}
+    return Grid([Cell((task, name), lambda task=task: seeds[task], label=task) for task in seeds for name in "ab"])
+
+
+def test_runs_are_joined_by_hash():
+    parity = [FakeRun(experiment("parity", seed)) for seed in (1, 0)]
+    finished = grid().finished([*parity, FakeRun(experiment("tomita-3"))])
+    assert list(finished) == [("parity", "a"), ("parity", "b")], "in the order of the cells, the empty ones left out"
+    assert finished["parity", "a"] == finished["parity", "b"] == parity[::-1], "in the order of the experiments"
+
+
+def test_what_cells_share_is_run_once():
+    assert [(e.task.name, e.seed) for e in grid().experiments] == [("parity", 0), ("parity", 1), ("d-2", 0), ("d-2", 1)]
+
+
+def test_a_key_names_one_cell():
+    with pytest.raises(Error, match="Two cells of a grid have one key"):
+        Grid([Cell(1, list), Cell(1, list)])
+
+
+@pytest.fixture
+def planned(monkeypatch):
+    """The tasks that Table 1 has planned a cell of."""
+    tasks = []
+
+    def plan(task, *args, **kwargs):
+        tasks.append(task.name)
+        return [experiment(task.name, seed=len(tasks))]
+
+    monkeypatch.setattr(table_1, "plan", plan)
+    return tasks
+
+
+def test_only_the_rows_asked_for_are_planned(planned):
+    recipe = recipes.get("regulargpt", "table-1", "laptop")
+    assert planned == [], "nothing before the experiments are asked for"
+    part = recipe.only(["d-2", "parity"])
+    assert len(part.experiments) == 8
+    assert planned == ["parity"] * 4 + ["d-2"] * 4
+    assert part.panels([]) == []
+    with pytest.raises(Error, match="Did you mean 'parity'"):
+        recipe.only(["prity"])
+    assert len(part.experiments) == len(planned) == 8, "and once"
+
+
+def test_every_recipe_plans_late(monkeypatch):
+    """To list the recipes, or to get one, costs no plan."""
+    for module in [table_1, *_modules()]:
+        monkeypatch.setattr(module, "plan", None, raising=False)
+    for name in recipes.available():
+        paper, table = name.split(" ")
+        if table != "table-3":
+            recipes.get(paper, table, "paper")
+
+
+def _modules():
+    from lengthwise.recipes import demo
+    from lengthwise.recipes.papers.chacal import boxes, chains
+    from lengthwise.recipes.papers.lrnn import table_2
+    from lengthwise.recipes.studies import depth_collapse, learned_chunk_size, tree_and_scan
+    from lengthwise.recipes.studies.chunk_sizes import accuracy
+    from lengthwise.recipes.studies.linear_rnn import modular_sum
+
+    return demo, boxes, chains, table_2, depth_collapse, learned_chunk_size, tree_and_scan, accuracy, modular_sum

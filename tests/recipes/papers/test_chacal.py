@@ -1,0 +1,60 @@
+"""The recipes of ChaCAL at the scale of seconds: that they run, and that their panels say what the runs measured."""
+
+from __future__ import annotations
+
+import pytest
+
+from lengthwise import lab, recipes
+from lengthwise.recipes.common.curves import curve, ended, first_at
+from lengthwise.recipes.papers.chacal.attentions import Attention
+from lengthwise.recipes.papers.chacal.chains import plan_chains
+
+
+@pytest.mark.parametrize(
+    ("paper", "table"),
+    [("chacal", "table-1"), ("chacal", "table-2"), ("chacal", "figure-5"), ("study", "chacal-slow-start")],
+)
+def test_smoke(paper, table, tmp_path):
+    recipe = recipes.get(paper, table, "smoke")
+    runs = [outcome.run for outcome in lab.run(recipe.experiments, tmp_path, workers=1) if outcome.run]
+    assert len(runs) == len(recipe.experiments)
+    panels = recipe.panels(runs)
+    assert all(panel.title and panel.body and panel.text and panel.data for panel in panels)
+    found = panels[0] if table.startswith("table") else panels[1]
+    assert len(found.data) == len(runs)
+    ends = {round(100 * ended([run])["mean"], 1) for run in runs}
+    assert {round(100 * row["mean"], 1) for row in found.data} == ends
+    assert recipe.panels(runs[:1]), "what is finished is shown"
+    assert recipe.panels([]) == []
+
+
+def test_models_of_a_table_differ_in_their_attention_alone():
+    (standard,), (chain,) = (plan_chains("smoke", Attention(kind, 1), 3) for kind in ("standard", "chain"))
+    assert (standard.task, standard.training, standard.evaluation) == (chain.task, chain.training, chain.evaluation)
+    assert (standard.model.name, chain.model.name) == ("transformer", "chacal")
+    differ = standard.model.options.keys() ^ chain.model.options.keys()
+    assert differ == {"position", "initializer_range", "chain_layers"}
+
+
+def test_the_published_setting():
+    first = plan_chains("paper", Attention("standard", 3), 16)[0]
+    assert (first.training.steps, first.training.optimizer.warmup, first.training.batch) == (24_000, 8_000, 128)
+    assert (first.training.optimizer.lr, first.training.optimizer.betas) == (3e-4, (0.9, 0.98))
+    assert first.model.options["width"] == 512
+    assert first.evaluation.lengths == (128,)
+
+
+def test_curves_are_means_over_seeds(tmp_path):
+    experiments = plan_chains("smoke", Attention("chain", 1), 3, {"seeds": 2})
+    runs = [outcome.run for outcome in lab.run(experiments, tmp_path, workers=1) if outcome.run]
+    steps, values = curve(runs)
+    alone = [[row["accuracy"] for row in run.metrics if row["kind"] == "validation"] for run in runs]
+    assert steps == [2, 4]
+    assert values == pytest.approx([sum(pair) / 2 for pair in zip(*alone, strict=True)])
+    assert first_at(runs, max(values)) == steps[values.index(max(values))]
+    assert first_at(runs, 1.1) is None
+
+
+def test_a_form_of_boxes_is_a_row_of_table_2():
+    recipe = recipes.get("chacal", "table-2", "smoke").only(["advanced"])
+    assert {e.task.params["form"] for e in recipe.experiments} == {"advanced"}

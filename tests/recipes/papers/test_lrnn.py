@@ -1,0 +1,156 @@
+"""Table 2: the published setting, what every scale runs, and the smallest scale from end to end."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from copy import deepcopy
+
+import pytest
+
+from lengthwise import lab
+from lengthwise.cli import main
+from lengthwise.recipes.common.rules import differences, settings_of
+from lengthwise.recipes.papers.lrnn.published import MODELS, PUBLISHED, TABLE_2
+from lengthwise.recipes.papers.lrnn.scales import RULES
+from lengthwise.recipes.papers.lrnn.table_2 import TASKS, checkpoints, compared, planned
+
+CELLS = [(task, model) for task in TASKS for model in MODELS]
+
+
+def test_as_published():
+    assert TABLE_2["modular-sum"] == (1.00, 0.27, 0.27, 0.27)
+    assert TABLE_2["even-pairs"] == (0.99, 0.81, 0.82, 0.72)
+    assert TABLE_2["modular-arithmetic"] == TABLE_2["modular-sum"]
+
+
+@pytest.mark.parametrize(("task", "lr", "decay", "layers"), [
+    ("modular-sum", 1e-4, 0.0, 1), ("even-pairs", 2e-4, 0.0, 1), ("modular-arithmetic", 2e-4, 1e-4, 3),
+])  # fmt: skip
+def test_the_published_setting(task, lr, decay, layers):
+    for model in MODELS:
+        experiments = planned("paper", task, model)
+        assert [e.seed for e in experiments] == [0, 1, 2]
+        t, options = experiments[0].training, experiments[0].model.options
+        o, c = t.optimizer, t.curriculum
+        assert (o.lr, o.weight_decay, t.steps, t.batch, o.kind) == (lr, decay, 40_000, 128, "adam")
+        assert (o.schedule, o.clip, c.kind) == ("constant", None, "uniform")
+        assert c.lengths == (TASKS[task].trained,) * 2
+        assert (options["width"], options["layers"]) == (64, layers)
+    own = planned("paper", task, "block-lrnn")[0].model.options
+    assert (own["blocks"], own["block"], own["p"], own["variant"]) == (8, 8, 1.2, "official")
+
+
+@pytest.mark.parametrize("scale", ["smoke", "laptop", "paper"])
+@pytest.mark.parametrize(("task", "model"), CELLS)
+def test_every_scale_asks_the_same(scale, task, model):
+    for e in planned(scale, task, model):
+        short = task == "modular-arithmetic"
+        assert e.evaluation.lengths == ((39, 499) if short else (40, 500))
+        assert e.task.params["supervision"] == "prefix"
+        assert (e.task.params["symbols"] if task == "even-pairs" else e.task.params["modulus"]) == 5
+        assert e.training.curriculum.lengths[1] == (39 if short else 40)
+
+
+def test_laptop_has_the_defaults_of_the_preset_and_three_seeds():
+    for task, model in CELLS:
+        experiments = planned("laptop", task, model)
+        assert len(experiments) == 3
+        expected = "automaton" if "automaton" in model else "lengthwise"
+        assert experiments[0].model.options.get("variant", "lengthwise") == expected
+
+
+def test_what_was_shrunk_names_no_published_rule():
+    rows = differences(RULES, "laptop", TASKS, MODELS)
+    assert {"for": "all", "setting": "training.steps", "published": 40_000, "here": 1000} in rows
+    assert ("all", "training.weight_decay") not in {(row["for"], row["setting"]) for row in rows}
+    # S4's family learns ModArith(5) from whole strings, as published, though the others' strings grow there.
+    back = [(row["for"], row["setting"]) for row in rows if row["published"] == row["here"]]
+    assert back == [("modular-arithmetic, *s4", f"training.{name}") for name in ("lengths", "curriculum")]
+    assert {"for": "*s4", "setting": "model.layers", "published": 1, "here": 3} in rows
+    assert settings_of(RULES["laptop"], "modular-sum", "block-lrnn")["model.layers"] == 1
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture(scope="module")
+def data(root):
+    page = root / "page.html"
+    call = ["reproduce", "lrnn", "table-2", "--scale", "smoke", "--workers", "1", "--out", str(root), "--json"]
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        assert main([*call, "--html", str(page)]) == 0
+    return {**json.loads(out.getvalue()), "page": page.read_text()}
+
+
+def share(run, checkpoint, length):
+    return run.result["checkpoints"][checkpoint]["correct"][str(length)] / run.result["samples"]
+
+
+def test_smoke_compares_what_the_runs_measured(data, root):
+    assert data["failures"] == []
+    compared, both, *learning, changed = data["panels"]
+    assert [row["row"] for row in compared["data"]] == ["Sum(5)", "EvenPair(5)", "ModArith(5)"]
+    assert compared["data"][1]["majority"] == pytest.approx(0.8)
+    runs = {run.experiment.hash: run for run in lab.load(root)}
+    for (task, model), row in zip(CELLS, both["data"], strict=True):
+        run, asked = runs[planned("smoke", task, model)[0].hash], TASKS[task]
+        cells = next(r for r in compared["data"] if r["row"] == asked.label)["cells"]
+        if model in PUBLISHED:
+            beside = cells[model]
+            assert beside["measured"]["scores"] == [share(run, "last", asked.tested)]
+            assert beside["training_lengths"] == share(run, "last", asked.trained)
+            assert beside["published"]["mean"] == row["published"] == TABLE_2[task][PUBLISHED.index(model)]
+        else:
+            assert (model in cells, row["published"]) == (False, None)
+        assert (row["row"], row["model"], row["seeds"]) == (asked.label, model, 1)
+        for checkpoint in ("last", "best"):
+            for n in (asked.trained, asked.tested):
+                assert row[f"{checkpoint} at {n}"] == {"max": (s := share(run, checkpoint, n)), "mean": s, "std": None}
+    assert [panel["title"] for panel in learning] == [f"Learning {asked.label}" for asked in TASKS.values()]
+    last = runs[planned("smoke", *CELLS[-1])[0].hash]
+    validated = [r["accuracy"] for r in last.metrics if r["kind"] == "validation"]
+    assert learning[-1]["data"]["series"][CELLS[-1][1]] == {"x": [2.0, 4.0], "y": validated}
+    assert changed["title"] == "What differs from the paper at smoke scale"
+
+
+def test_smoke_says_what_proves_nothing(data):
+    assert all(row["fails_in_training"] for row in data["panels"][1]["data"]), "nothing is learned in four steps"
+    for said in ("selected on the test set", "fails already in training", "majority answer 80.0", "published 72.0"):
+        assert said in data["page"], said
+
+
+def test_a_cell_that_is_right_at_the_training_length_does_not_fail_there(root):
+    (outcome,) = lab.run(planned("smoke", "even-pairs", "s4d"), root, workers=1, device="cpu")
+    assert outcome.run
+    runs = [changed(outcome.run, 8, 4), changed(outcome.run, 8, 8), changed(outcome.run, 7, 6)]
+    panel = checkpoints({("even-pairs", "s4d"): runs})
+    (row,) = panel.data
+    assert row["fails_in_training"] is False
+    assert (row["last at 500"]["max"], row["last at 500"]["mean"]) == (1.0, 0.75)
+    assert row["last at 500"]["std"] == pytest.approx(0.25)
+    assert "100.0 / 75.0 ± 25.0" in panel.text
+    assert checkpoints({("even-pairs", "s4d"): [changed(outcome.run, 7, 8)]}).data[0]["fails_in_training"] is True
+
+
+def test_what_overflowed_is_said(root):
+    (outcome,) = lab.run(planned("smoke", "even-pairs", "s4d"), root, workers=1, device="cpu")
+    assert outcome.run
+    run = deepcopy(outcome.run)
+    run.result["checkpoints"]["last"]["overflowed"] = {"500": 3}
+    panel = checkpoints({("even-pairs", "s4d"): [run]})
+    said = "Logits that overflow count as wrong: EvenPair(5), s4d at 500, 3 of 8 strings."
+    assert panel.caption.endswith(f" {said}")
+    assert panel.data[0]["overflowed"] == {"last at 40": 0, "last at 500": 3, "best at 40": 0, "best at 500": 0}
+    assert said in compared({("even-pairs", "s4d"): [run]}).caption
+    assert "overflow" not in checkpoints({("even-pairs", "s4d"): [outcome.run]}).caption
+
+
+def changed(run, inside, beyond):
+    """The run as if so many of its eight strings had been right."""
+    correct = {"40": inside, "500": beyond}
+    result = {**run.result, "checkpoints": {which: {"correct": correct} for which in ("last", "best")}}
+    return run._replace(result=result)

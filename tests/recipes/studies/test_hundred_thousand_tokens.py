@@ -1,0 +1,94 @@
+"""Far beyond: the runs are Table 1's, the counts are the lab's, and what is not asked is said."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+from lengthwise import lab, recipes, tasks, theory
+from lengthwise.cli import main
+from lengthwise.evaluate import score_strings
+from lengthwise.lab.statistics import wilson
+from lengthwise.recipes.common import trained
+from lengthwise.recipes.common.trained import LengthScore
+from lengthwise.recipes.papers.regulargpt.table_1 import planned
+from lengthwise.recipes.studies import hundred_thousand_tokens
+from lengthwise.recipes.studies.hundred_thousand_tokens import ASKED, Asked, _farthest, measured
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    return tmp_path_factory.mktemp("runs")
+
+
+@pytest.fixture(scope="module")
+def run(root):
+    (outcome,) = lab.run(planned("smoke", "parity", "rnn"), root, workers=1, device="cpu")
+    assert outcome.run
+    return outcome.run
+
+
+def test_nothing_is_trained_but_what_table_1_trains():
+    first = {e.hash for e in recipes.get("regulargpt", "table-1", "laptop").experiments}
+    mine = recipes.get("study", "hundred-thousand-tokens", "laptop").experiments
+    assert {e.hash for e in mine} <= first
+    assert {e.task.name for e in mine} == {"parity", "cycle-navigation", "even-pairs"}
+    assert {e.model.name for e in mine} == {"rnn", "transformer-xl", "regular-gpt"}
+
+
+def test_the_lengths_asked():
+    laptop = ASKED["laptop"]
+    assert laptop.lengths[-1] == 100_000
+    assert [laptop.strings(n) for n in (1_000, 10_000, 20_000, 100_000)] == [64, 32, 16, 16]
+
+
+def test_a_right_model_is_asked_to_the_end(run, monkeypatch):
+    monkeypatch.setattr(trained, "load_model", lambda run: theory.exact_classifier("parity"))
+    points = measured(Asked((50, 2_000, 3_000), 16, 4, 8_000, 100), [run, run], "cpu")
+    assert [(p.length, p.strings, p.right) for p in points] == [
+        (50, 16, (16, 16)), (2_000, 4, (4, 4)), (3_000, 4, (4, 4))
+    ]  # fmt: skip
+    assert points[1].mean == 1
+    assert points[1].interval == wilson(8, 8)
+
+
+def test_a_model_that_guesses_is_not_asked_on(run):
+    asked = Asked((45, 60, 300), 12, 4, 10_000, 100)
+    (only,) = measured(asked, [run], "cpu")
+    right = score_strings(lab.load_model(run), tasks.get("parity"), (45,), 12, 0, device=CPU).correct
+    assert (only.length, only.right, only.overflowed) == (45, (right["45"],), 0)
+
+
+def test_a_model_of_quadratic_memory_is_asked_less(run, monkeypatch):
+    monkeypatch.setattr(trained, "load_model", lambda run: theory.exact_classifier("parity"))
+    monkeypatch.setattr(hundred_thousand_tokens, "_quadratic", lambda run: True)
+    points = measured(Asked((50, 100, 150), 8, 4, 1_000, 100), [run], "cpu")
+    assert [(p.length, p.strings) for p in points] == [(50, 4), (100, 4)]
+
+
+def test_holds_to_the_last_length_before_it_falls():
+    points = [
+        LengthScore(50, 20, (20, 20)),
+        LengthScore(100, 20, (20, 18)),
+        LengthScore(200, 20, (18, 18)),
+        LengthScore(300, 20, (20, 20)),
+    ]
+    assert _farthest(points) == "100"
+    assert _farthest(points[:2]) == "100, the longest asked"
+    assert _farthest(points[2:]) == "less than 200"
+
+
+def test_smoke(root, capsys):
+    call = ["reproduce", "study", "hundred-thousand-tokens", "--scale", "smoke", "--only", "parity", "--out", str(root)]
+    assert main([*call, "--workers", "1", "--json"]) == 0
+    drawn, table = json.loads(capsys.readouterr().out)["panels"]
+    assert drawn["title"].startswith("parity")
+    assert list(table["data"]["parity"]) == list(drawn["data"]["series"])
+    first = table["data"]["parity"]["rnn"][0]
+    assert (first["length"], first["strings"]) == (100, 8)
+    assert first["mean"] == sum(first["right"]) / 8 == drawn["data"]["series"]["rnn"]["y"][0]
+    assert "asked at no more than 100" in table["caption"]
