@@ -105,7 +105,7 @@ def race() -> Table:
     for experiment in lab.plan(SUM, ["block-lrnn"], seeds=SEEDS, test_lengths=[500], settings=RACE):
         member = Member(experiment, torch.device("cpu"))
         times.append(seconds(partial(train, [member], [None])))
-        right = evaluate(member.tagger, member.task, (500, 10_000), STRINGS, 0, device=member.device).correct
+        right = evaluate(member.classifier, member.task, (500, 10_000), STRINGS, 0, device=member.device).correct
         share = [f"{100 * n / STRINGS:.1f}" for n in right.values()]
         found.add_row(str(experiment.seed), f"{times[-1]:.1f}", *share, "")
     found.add_row("median", f"{median(times):.1f}", "", "", "60")

@@ -163,7 +163,7 @@ def parity() -> Table:
         times.append(seconds(partial(train, [member], [None])))
         lengths = tuple(n for n in experiment.evaluation.lengths if n > 40)
         samples = experiment.evaluation.samples
-        right = evaluate(member.tagger, member.task, lengths, samples, 0, device=member.device).correct
+        right = evaluate(member.classifier, member.task, lengths, samples, 0, device=member.device).correct
         found.add_row(str(experiment.seed), f"{times[-1]:.1f}", f"{100 * min(right.values()) / samples:.1f}", "")
     found.add_row("median", f"{median(times):.1f}", "", "15")
     return found

@@ -150,10 +150,10 @@ def test_a_diverged_model_is_a_finding(path, monkeypatch, capsys):
     load = lab.load_model
 
     def broken(run, which):
-        tagger = load(run, which)
+        classifier = load(run, which)
         with torch.no_grad():
-            next(tagger.parameters()).fill_(math.nan)
-        return tagger
+            next(classifier.parameters()).fill_(math.nan)
+        return classifier
 
     monkeypatch.setattr(lab, "load_model", broken)
     assert main(["inspect", path("lstm"), "clusters"]) == 1

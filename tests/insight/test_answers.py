@@ -22,16 +22,16 @@ def learnt(model: str, task: Boxes, batch: Batch, **options):
     """A small model that knows the first half of these strings by heart, and no others."""
     torch.manual_seed(0)
     V = task.outputs
-    tagger = models.build(model, vocab_size=V, num_outputs=V, width=32, heads=4, layers=2, **options)
-    optimizer = torch.optim.Adam(tagger.parameters(), lr=3e-3)
+    classifier = models.build(model, vocab_size=V, num_outputs=V, width=32, heads=4, layers=2, **options)
+    optimizer = torch.optim.Adam(classifier.parameters(), lr=3e-3)
     half = Batch(*(part[: len(part) // 2] for part in batch))
     for _ in range(100):
-        logits = tagger(half.tokens)
+        logits = classifier(half.tokens)
         loss = F.cross_entropy(logits[half.mask], half.targets[half.mask])
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    return tagger.eval()
+    return classifier.eval()
 
 
 CASES = [
@@ -48,24 +48,24 @@ def test_exact_match_is_the_lab_s_score(model, task, options):
     """Row by row: teacher-forced right at every place is greedily decoded word by word."""
     batch = task.align([task.test_set(n, 8) for n in (2, 4)])
     batch = Batch(*(torch.cat(parts)[::2] for parts in zip(*batch, strict=True)))
-    tagger = learnt(model, task, batch, **options)
-    exact = task.judge(batch.tokens, answers(tagger, task, batch.tokens)).exact
+    classifier = learnt(model, task, batch, **options)
+    exact = task.judge(batch.tokens, answers(classifier, task, batch.tokens)).exact
     rows = [Batch(*(part[i : i + 1] for part in batch)) for i in range(len(exact))]
-    forced = [count_right(tagger, task, row, device=torch.device("cpu"))[0] for row in rows]
+    forced = [count_right(classifier, task, row, device=torch.device("cpu"))[0] for row in rows]
     assert exact.tolist() == [bool(n) for n in forced]
     assert 0 < exact.sum() < len(exact), "some must be right and some wrong, or this would show nothing"
 
 
 def test_the_answer_given_is_not_looked_at():
     batch = TASK.test_set(3, 6)
-    tagger = learnt("chacal", TASK, batch)
-    found = answers(tagger, TASK, batch.tokens)
+    classifier = learnt("chacal", TASK, batch)
+    found = answers(classifier, TASK, batch.tokens)
     blind = batch.tokens.masked_fill(TASK.asked(batch.tokens).roll(1, 1), 0)
     prompts = [TASK.parts(row)[0] for row in batch.tokens]
     assert [TASK.parts(row) for row in blind] == [(prompt, "") for prompt in prompts]
-    assert torch.equal(answers(tagger, TASK, blind), found)
-    assert torch.equal(answers(tagger, TASK, batch.tokens.flip(0)).flip(0), found)
-    alone = [answers(tagger, TASK, row[None]) for row in batch.tokens]
+    assert torch.equal(answers(classifier, TASK, blind), found)
+    assert torch.equal(answers(classifier, TASK, batch.tokens.flip(0)).flip(0), found)
+    alone = [answers(classifier, TASK, row[None]) for row in batch.tokens]
     for row, one in zip(found, alone, strict=True):
         said = row[: one.shape[1]]
         assert torch.equal(said[said != 0], one[0][: int((said != 0).sum())])
@@ -107,6 +107,6 @@ def test_a_set_of_test_stories():
 
 
 def test_refuses_what_cannot_go_on():
-    foreign = models.Tagger(torch.nn.Embedding(TASK.outputs, TASK.outputs), TASK.outputs, "foreign")
+    foreign = models.TokenClassifier(torch.nn.Embedding(TASK.outputs, TASK.outputs), TASK.outputs, "foreign")
     with pytest.raises(Error, match="foreign: to answer by itself"):
         answers(foreign, TASK, TASK.test_set(2, 1).tokens)

@@ -11,7 +11,7 @@ from lengthwise import insight, models
 from lengthwise.errors import Error, NonFiniteError, ShapeError
 from lengthwise.mixers import Mixer
 from lengthwise.mixers.base import merge_heads, split_heads
-from lengthwise.models import LengthwiseConfig, LengthwiseForCausalLM, Tagger
+from lengthwise.models import LengthwiseConfig, LengthwiseForCausalLM, TokenClassifier
 
 TOKENS = torch.tensor([3, 1, 4, 1, 0, 2, 1, 1, 2])
 OPTIONS = [
@@ -27,13 +27,13 @@ OPTIONS = [
 
 def build(**options):
     torch.manual_seed(0)
-    tagger = models.build("chacal", vocab_size=5, num_outputs=5, width=16, heads=2, layers=3, **options).double()
-    for p in tagger.parameters():  # far from the even weights of small random queries
+    classifier = models.build("chacal", vocab_size=5, num_outputs=5, width=16, heads=2, layers=3, **options).double()
+    for p in classifier.parameters():  # far from the even weights of small random queries
         torch.nn.init.normal_(p, std=0.5)
-    return tagger
+    return classifier
 
 
-def own(tagger, tokens):
+def own(classifier, tokens):
     """What each mixer gave before `out`, and its values, by listening to its maps."""
     seen = []
 
@@ -46,9 +46,9 @@ def own(tagger, tokens):
 
         return [mixer.qkv.register_forward_hook(watch), mixer.out.register_forward_pre_hook(note)]
 
-    hooks = [h for m in tagger.modules() if isinstance(m, Mixer) for h in listen(m)]
+    hooks = [h for m in classifier.modules() if isinstance(m, Mixer) for h in listen(m)]
     with torch.no_grad():
-        tagger(tokens[None])
+        classifier(tokens[None])
     for hook in hooks:
         hook.remove()
     return seen
@@ -56,19 +56,19 @@ def own(tagger, tokens):
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_paths_times_values_are_the_layer_s_output(options):
-    tagger = build(**options)
-    found = insight.attention(tagger, TOKENS)
-    for layer, seen in zip(found, own(tagger, TOKENS), strict=True):
+    classifier = build(**options)
+    found = insight.attention(classifier, TOKENS)
+    for layer, seen in zip(found, own(classifier, TOKENS), strict=True):
         y = merge_heads((layer.paths @ seen["v"])[None])
         torch.testing.assert_close(y, seen["y"], rtol=1e-10, atol=1e-10)
 
 
 def test_a_dropout_of_training_is_put_aside_and_back():
-    tagger = models.build("transformer", vocab_size=5, num_outputs=5, width=8, heads=2, layers=1, dropout=0.5)
-    tagger.train()
-    first, second = (insight.attention(tagger, TOKENS)[0].weights for _ in range(2))
+    classifier = models.build("transformer", vocab_size=5, num_outputs=5, width=8, heads=2, layers=1, dropout=0.5)
+    classifier.train()
+    first, second = (insight.attention(classifier, TOKENS)[0].weights for _ in range(2))
     assert torch.equal(first, second)
-    assert tagger.training
+    assert classifier.training
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
@@ -108,11 +108,11 @@ def test_an_encoder_reads_both_ways():
     torch.manual_seed(0)
     chain = {"name": "chain", "heads": 2, "causal": False}
     config = LengthwiseConfig(vocab_size=5, width=8, mixer=chain, depth={"name": "fixed", "layers": 1})
-    tagger = Tagger(_Logits(LengthwiseForCausalLM(config).double()), 5, "encoder")
-    (layer,) = insight.attention(tagger, TOKENS)
+    classifier = TokenClassifier(_Logits(LengthwiseForCausalLM(config).double()), 5, "encoder")
+    (layer,) = insight.attention(classifier, TOKENS)
     assert (layer.weights > 0).all()
-    y = merge_heads((layer.paths @ own(tagger, TOKENS)[0]["v"])[None])
-    torch.testing.assert_close(y, own(tagger, TOKENS)[0]["y"])
+    y = merge_heads((layer.paths @ own(classifier, TOKENS)[0]["v"])[None])
+    torch.testing.assert_close(y, own(classifier, TOKENS)[0]["y"])
 
 
 class _Logits(torch.nn.Module):
@@ -126,19 +126,19 @@ class _Logits(torch.nn.Module):
 
 @pytest.mark.parametrize(("name", "words"), [("lstm", "got Recurrent"), ("regular-gpt", "got SlidingDilated")])
 def test_other_layers_are_named(name, words):
-    tagger = models.build(name, vocab_size=5, num_outputs=5, width=16)
+    classifier = models.build(name, vocab_size=5, num_outputs=5, width=16)
     with pytest.raises(Error, match=words):
-        insight.attention(tagger, TOKENS)
+        insight.attention(classifier, TOKENS)
 
 
 def test_refuses():
-    tagger = build()
+    classifier = build()
     with pytest.raises(ShapeError, match=r"one string, \(T,\)"):
-        insight.attention(tagger, TOKENS[None])
+        insight.attention(classifier, TOKENS[None])
     with torch.no_grad():
-        next(tagger.parameters()).fill_(torch.nan)
+        next(classifier.parameters()).fill_(torch.nan)
     with pytest.raises(NonFiniteError, match="not finite"):
-        insight.attention(tagger, TOKENS)
-    strange = Tagger(torch.nn.Embedding(5, 5), 5, "strange")
+        insight.attention(classifier, TOKENS)
+    strange = TokenClassifier(torch.nn.Embedding(5, 5), 5, "strange")
     with pytest.raises(Error, match="strange: attention can be looked at"):
         insight.attention(strange, TOKENS)

@@ -20,7 +20,7 @@ from lengthwise.insight.blocks import Block, blocks
 )
 def test_a_built_model_has_its_transitions(task, count):
     made = tasks.get(task) if isinstance(task, str) else tasks.get(task[0], **task[1])
-    found = insight.clusters(proof.tagger(made), insight.strings(made, 200), task=made)
+    found = insight.clusters(proof.classifier(made), insight.strings(made, 200), task=made)
     assert found.count == count
     assert found.truth is not None
     assert (found.truth.about, found.truth.kinds, found.truth.agreement) == ("transition", count, 1.0)
@@ -42,11 +42,11 @@ def test_an_untrained_model_is_no_machine():
 
 def test_without_a_task_there_is_no_truth():
     task = tasks.get("parity")
-    tagger = models.build("gru", vocab_size=2, num_outputs=2, width=8)
-    found = insight.clusters(tagger, insight.strings(task, 41, 2))
+    classifier = models.build("gru", vocab_size=2, num_outputs=2, width=8)
+    found = insight.clusters(classifier, insight.strings(task, 41, 2))
     assert (found.task, found.truth) == (None, None)
     assert sum(found.sizes) == 82
-    held = insight.clusters(tagger, insight.strings(task, 41, 2), task=task)
+    held = insight.clusters(classifier, insight.strings(task, 41, 2), task=task)
     assert held.sizes == found.sizes, "the count does not look at the task"
     assert held.truth is not None
     assert held.truth.about == "state"
@@ -54,12 +54,12 @@ def test_without_a_task_there_is_no_truth():
 
 def test_points_are_the_outputs_in_their_plane():
     task = tasks.get("parity")
-    tagger = models.build("lstm", vocab_size=2, num_outputs=2, width=8)
+    classifier = models.build("lstm", vocab_size=2, num_outputs=2, width=8)
     tokens = insight.strings(task, 60, 3)
-    found = insight.clusters(tagger, tokens, task=task)
+    found = insight.clusters(classifier, tokens, task=task)
     points = torch.tensor(found.points)
     assert points.shape == (180, 2)
-    (outputs,) = (b.output for b in blocks(tagger, tokens))
+    (outputs,) = (b.output for b in blocks(classifier, tokens))
     # What two axes keep of a cloud of rank 8 are the two greatest of its variances.
     variances = torch.linalg.svdvals(outputs.flatten(0, 1) - outputs.flatten(0, 1).mean(0)).pow(2) / 180
     torch.testing.assert_close(points.var(0, correction=0), variances[:2], rtol=1e-2, atol=1e-4)
@@ -85,38 +85,38 @@ def test_distance_and_radius_by_hand(monkeypatch):
 
 def test_many_outputs_are_drawn_in_part():
     task = tasks.get("parity")
-    found = insight.clusters(proof.tagger(task), insight.strings(task, 500, 2), task=task)
+    found = insight.clusters(proof.classifier(task), insight.strings(task, 500, 2), task=task)
     assert sum(found.sizes) == 9000
     assert len(found.points) == len(found.members) == 5000
 
 
 def test_it_is_plain_data():
     task = tasks.get("parity")
-    found = insight.clusters(proof.tagger(task), insight.strings(task, 50), task=task)
+    found = insight.clusters(proof.classifier(task), insight.strings(task, 50), task=task)
     assert math.inf in found.profile[-1]
     data = json.loads(json.dumps(found.to_json(), allow_nan=False))
     assert data["count"] == 2
     assert data["truth"]["agreement"] == 1.0
     assert data["depths"][1] == {"name": "group 1", "reach": 4, "sizes": list(found.depths[1].sizes)}
-    assert found == insight.clusters(proof.tagger(task), insight.strings(task, 50), task=task)
+    assert found == insight.clusters(proof.classifier(task), insight.strings(task, 50), task=task)
 
 
 def test_wrong_calls_are_named():
     task = tasks.get("parity")
-    tagger = models.build("lstm", vocab_size=2, num_outputs=2, width=8)
+    classifier = models.build("lstm", vocab_size=2, num_outputs=2, width=8)
     with pytest.raises(ShapeError, match=r"\(B,T\).*got \[0, 5\]"):
-        insight.clusters(tagger, torch.zeros(0, 5, dtype=torch.long))
+        insight.clusters(classifier, torch.zeros(0, 5, dtype=torch.long))
     with pytest.raises(Error, match="most must be at least 1, got 0"):
-        insight.clusters(tagger, insight.strings(task, 5), most=0)
+        insight.clusters(classifier, insight.strings(task, 5), most=0)
     with pytest.raises(Error, match="number of strings must be at least 1, got 0"):
         insight.strings(task, 5, 0)
     uneven = models.build(f"{Path(__file__).parent / 'toys.py'}:Recurrent", vocab_size=2, num_outputs=2, widths=(6, 4))
     with pytest.raises(Error, match=r"one width.*4, 6"):
         insight.clusters(uneven, insight.strings(task, 5))
     with torch.no_grad():
-        next(tagger.parameters()).fill_(math.nan)
+        next(classifier.parameters()).fill_(math.nan)
     with pytest.raises(NonFiniteError, match="NaN"):
-        insight.clusters(tagger, insight.strings(task, 5))
+        insight.clusters(classifier, insight.strings(task, 5))
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from lengthwise.insight import field as module
 TOKENS = torch.randint(2, (3, 40), generator=torch.Generator().manual_seed(0))
 
 
-def brought(name: str, **options) -> models.Tagger:
+def brought(name: str, **options) -> models.TokenClassifier:
     torch.manual_seed(0)
     return models.build(f"{Path(__file__).parent / 'toys.py'}:{name}", vocab_size=2, num_outputs=2, **options)
 
@@ -34,14 +34,14 @@ def test_a_window_is_seen_as_it_is(window):
 def test_gradients_by_hand():
     """The share of a token is the norm of the Jacobian of all logits with respect to its embedding."""
     torch.manual_seed(0)
-    tagger = models.build("transformer", vocab_size=2, num_outputs=3, width=8, heads=2, layers=2).double()
-    found = insight.receptive_field(tagger, TOKENS[:1, :9])
-    model = tagger.inner
+    classifier = models.build("transformer", vocab_size=2, num_outputs=3, width=8, heads=2, layers=2).double()
+    found = insight.receptive_field(classifier, TOKENS[:1, :9])
+    model = classifier.inner
 
     def answer(x):
         hook = model.embedding.register_forward_hook(lambda *_: x)
         try:
-            return tagger(TOKENS[:1, :9])[0, -1]
+            return classifier(TOKENS[:1, :9])[0, -1]
         finally:
             hook.remove()
 
@@ -52,36 +52,40 @@ def test_gradients_by_hand():
 
 def test_strings_count_alike():
     torch.manual_seed(0)
-    tagger = models.build("lstm", vocab_size=2, num_outputs=2, width=8)
-    alone = [insight.receptive_field(tagger, row).shares for row in TOKENS.split(1)]
-    together = insight.receptive_field(tagger, TOKENS)
+    classifier = models.build("lstm", vocab_size=2, num_outputs=2, width=8)
+    alone = [insight.receptive_field(classifier, row).shares for row in TOKENS.split(1)]
+    together = insight.receptive_field(classifier, TOKENS)
     assert together.strings == 3
     assert together.shares == pytest.approx(torch.tensor(alone).mean(0).tolist(), rel=1e-5)
 
 
 def test_many_logits_are_estimated(monkeypatch):
     torch.manual_seed(0)
-    tagger = models.build("gru", vocab_size=2, num_outputs=100, width=16)
-    estimated = insight.receptive_field(tagger, TOKENS[:1])
-    assert estimated == insight.receptive_field(tagger, TOKENS[:1]), "seeded"
+    classifier = models.build("gru", vocab_size=2, num_outputs=100, width=16)
+    estimated = insight.receptive_field(classifier, TOKENS[:1])
+    assert estimated == insight.receptive_field(classifier, TOKENS[:1]), "seeded"
     monkeypatch.setattr(module, "EXACT", 100)
-    exact = insight.receptive_field(tagger, TOKENS[:1])
+    exact = insight.receptive_field(classifier, TOKENS[:1])
     assert estimated.shares != exact.shares
     assert estimated.cumulative == pytest.approx(exact.cumulative, abs=0.03)
 
 
 def test_every_token_has_a_way_to_the_last_answer():
     torch.manual_seed(0)
-    tagger = models.build("regular-gpt", vocab_size=2, num_outputs=2, width=16, heads=2)
-    assert min(insight.receptive_field(tagger, TOKENS).shares) > 0
+    classifier = models.build("regular-gpt", vocab_size=2, num_outputs=2, width=16, heads=2)
+    assert min(insight.receptive_field(classifier, TOKENS).shares) > 0
 
 
 def test_the_model_is_left_as_it_was():
-    tagger = models.build("transformer", vocab_size=2, num_outputs=2, width=8, heads=2, layers=1, dropout=0.5).train()
-    assert insight.receptive_field(tagger, TOKENS) == insight.receptive_field(tagger, TOKENS), "no dropout meanwhile"
-    assert tagger.training
-    assert all(p.grad is None for p in tagger.parameters())
-    assert not any(module._forward_hooks for module in tagger.modules())
+    classifier = models.build(
+        "transformer", vocab_size=2, num_outputs=2, width=8, heads=2, layers=1, dropout=0.5
+    ).train()
+    assert insight.receptive_field(classifier, TOKENS) == insight.receptive_field(classifier, TOKENS), (
+        "no dropout meanwhile"
+    )
+    assert classifier.training
+    assert all(p.grad is None for p in classifier.parameters())
+    assert not any(module._forward_hooks for module in classifier.modules())
 
 
 def test_it_is_plain_data():
@@ -96,12 +100,12 @@ def test_what_has_no_field_is_named():
         insight.receptive_field(brought("OneHot"), TOKENS)
     with pytest.raises(ShapeError, match=r"got \[4\]"):
         insight.receptive_field(brought("Window"), TOKENS[0, :4])
-    tagger = brought("Window")
+    classifier = brought("Window")
     with torch.no_grad():
-        tagger.inner.head.weight.zero_()
+        classifier.inner.head.weight.zero_()
     with pytest.raises(NonFiniteError, match="zero everywhere"):
-        insight.receptive_field(tagger, TOKENS)
+        insight.receptive_field(classifier, TOKENS)
     with torch.no_grad():
-        tagger.inner.head.weight.fill_(torch.inf)
+        classifier.inner.head.weight.fill_(torch.inf)
     with pytest.raises(NonFiniteError, match="not finite"):
-        insight.receptive_field(tagger, TOKENS)
+        insight.receptive_field(classifier, TOKENS)

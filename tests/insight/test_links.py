@@ -101,10 +101,10 @@ def test_shares_of_heads_that_are_known(monkeypatch):
     monkeypatch.setattr(
         sys.modules["lengthwise.insight.links"],
         "attention",
-        lambda tagger, row: (Attention("layer 0", "softmax", None, made, made),),
+        lambda classifier, row: (Attention("layer 0", "softmax", None, made, made),),
     )
-    tagger = models.build("transformer", vocab_size=ADVANCED.outputs, num_outputs=ADVANCED.outputs, width=8)
-    seen = insight.links(tagger, ADVANCED, tokens)
+    classifier = models.build("transformer", vocab_size=ADVANCED.outputs, num_outputs=ADVANCED.outputs, width=8)
+    seen = insight.links(classifier, ADVANCED, tokens)
     assert seen.truth is not None
     assert seen.truth.shares == ((1.0, 0.0),)
     assert seen.truth.best == (0, 0)
@@ -116,12 +116,12 @@ def test_shares_of_heads_that_are_known(monkeypatch):
 
 def test_no_graph_and_no_mention():
     task = tasks.get("parity")
-    tagger = models.build("transformer", vocab_size=2, num_outputs=2, width=8)
-    seen = insight.links(tagger, task, torch.tensor([[0, 1, 1]]))
+    classifier = models.build("transformer", vocab_size=2, num_outputs=2, width=8)
+    seen = insight.links(classifier, task, torch.tensor([[0, 1, 1]]))
     assert (seen.truth, seen.words, seen.strings) == (None, ("0", "1", "1"), 1)
     assert seen.to_json()["truth"] is None
     with pytest.raises(ShapeError, match=r"\(B,T\)"):
-        insight.links(tagger, task, torch.tensor([0, 1, 1]))
+        insight.links(classifier, task, torch.tensor([0, 1, 1]))
     boxes = models.build("transformer", vocab_size=ADVANCED.outputs, num_outputs=ADVANCED.outputs, width=8)
     with pytest.raises(Error, match="no mention of a box"):
         insight.links(boxes, ADVANCED, torch.tensor([ADVANCED.tokenize("The bag is in Box A, the ball is in Box B.")]))

@@ -164,8 +164,8 @@ def test_noise_is_fresh_at_every_step_and_seed(quick, toy):
     for experiment in quick(toy("Moody"), seeds=2, steps=6):
         member = Member(experiment, CPU)
         train([member], [None])
-        assert len(member.tagger.inner.draws) == 6
-        draws += member.tagger.inner.draws
+        assert len(member.classifier.inner.draws) == 6
+        draws += member.classifier.inner.draws
     assert len(set(draws)) == 12
 
 

@@ -107,7 +107,7 @@ def test_the_loss_is_the_mean_over_answers_whatever_the_pieces(monkeypatch):
     batch = task.test_set(9, 37)
     # Ask some strings for less than others.
     batch.mask[:8] &= batch.tokens[:8] != 2
-    model = Member(experiments()[0], CPU).tagger.float()
+    model = Member(experiments()[0], CPU).classifier.float()
     expected = F.cross_entropy(model(batch.tokens)[batch.mask], batch.targets[batch.mask]).detach()
     torch.testing.assert_close(loss(model(batch.tokens), batch, task), expected)
     assert count_right(model, task, batch, device=CPU)[1] == pytest.approx(float(expected), rel=1e-5)
@@ -121,7 +121,7 @@ def test_padding_changes_neither_loss_nor_score():
     wide, other = task.align([batch, task.sample(20, 8, seeded(1))])
     assert wide.tokens.shape == other.tokens.shape > batch.tokens.shape
     assert [task.write(row) for row in wide.tokens] == [task.write(row) for row in batch.tokens]
-    found = [member.tagger(b.tokens) for b in (batch, wide)]
+    found = [member.classifier(b.tokens) for b in (batch, wide)]
     torch.testing.assert_close(loss(found[0], batch, task), loss(found[1], wide, task))
     assert torch.equal(right(found[0], batch, task), right(found[1], wide, task))
 

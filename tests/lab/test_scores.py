@@ -114,10 +114,10 @@ def test_validation_refuses_them(quick, bad):
     member = Member(quick(train_length=20, lengths=[20, 20], test_lengths="20")[0], CPU)
     (batch,) = member.validation()
     found = F.one_hot(member.task.answer(batch.tokens), 2).float()
-    member.tagger = Says(batch.tokens, found)
+    member.classifier = Says(batch.tokens, found)
     assert validate(member, 1)[0] == 1.0
     found[3, -1, 1] = bad
-    member.tagger = Says(batch.tokens, found)
+    member.classifier = Says(batch.tokens, found)
     with pytest.raises(NonFiniteError, match=r"not finite at length 20 of parity.*lower training\.lr"):
         validate(member, 1)
 
@@ -173,16 +173,16 @@ def test_processes_share_the_memory(monkeypatch, quick, toy, share):
     seen = shapes_seen(lambda: validate(member, share))
     assert set(seen) == {(8 // share, 64)}
     asked = {"device": CPU, "share": share}
-    seen = shapes_seen(lambda: evaluate(member.tagger, member.task, (64,), 16, 0, **asked))
+    seen = shapes_seen(lambda: evaluate(member.classifier, member.task, (64,), 16, 0, **asked))
     assert set(seen) == {(8 // share, 64)}
 
 
 def test_a_model_is_judged_as_it_answers_not_as_it_trains(quick, toy):
     member = Member(quick(toy("Moody"))[0], CPU)
-    member.tagger.train()
+    member.classifier.train()
     assert validate(member, 1)[0] == 1.0
-    assert member.tagger.training
-    assert evaluate(member.tagger, member.task, (9, 30), 12, 0, device=CPU) == ({"9": 12, "30": 12}, {})
+    assert member.classifier.training
+    assert evaluate(member.classifier, member.task, (9, 30), 12, 0, device=CPU) == ({"9": 12, "30": 12}, {})
 
 
 def test_validation_spreads_over_the_training_lengths(quick):

@@ -201,13 +201,13 @@ def test_a_word_is_asked_once_in_transformer_blocks_too(rows, monkeypatch):
 @pytest.mark.parametrize("variant", ["lengthwise", "paper", "official", "automaton"])
 def test_it_stacks(variant):
     """Values and gradients of a population are those of its members."""
-    tagger = build("block-lrnn", vocab_size=5, num_outputs=3, width=8, block=4, layers=2, variant=variant)
-    assert tagger.stackable
+    classifier = build("block-lrnn", vocab_size=5, num_outputs=3, width=8, block=4, layers=2, variant=variant)
+    assert classifier.stackable
     tokens = torch.randint(0, 5, (2, 3, 13))
-    stacked = {n: torch.stack([p.detach(), 0.5 * p.detach()]) for n, p in tagger.named_parameters()}
+    stacked = {n: torch.stack([p.detach(), 0.5 * p.detach()]) for n, p in classifier.named_parameters()}
 
     def loss(parameters, tokens):
-        return torch.func.functional_call(tagger, parameters, (tokens,)).square().sum()
+        return torch.func.functional_call(classifier, parameters, (tokens,)).square().sum()
 
     found = torch.func.vmap(torch.func.grad(loss))(stacked, tokens)
     for i in range(2):
@@ -306,13 +306,13 @@ def presets_build(**options):
 def test_it_learns():
     """PARITY's running answer, in a few steps."""
     torch.manual_seed(0)
-    tagger = build("block-lrnn", vocab_size=2, num_outputs=2, width=16)
-    optimizer = torch.optim.Adam(tagger.parameters(), 1e-2)
+    classifier = build("block-lrnn", vocab_size=2, num_outputs=2, width=16)
+    optimizer = torch.optim.Adam(classifier.parameters(), 1e-2)
     for _ in range(120):
         tokens = torch.randint(0, 2, (32, 12))
-        loss = F.cross_entropy(tagger(tokens).flatten(0, 1), (tokens.cumsum(1) % 2).flatten())
+        loss = F.cross_entropy(classifier(tokens).flatten(0, 1), (tokens.cumsum(1) % 2).flatten())
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
     tokens = torch.randint(0, 2, (64, 12))
-    assert (tagger(tokens).argmax(-1) == tokens.cumsum(1) % 2).float().mean() > 0.99
+    assert (classifier(tokens).argmax(-1) == tokens.cumsum(1) % 2).float().mean() > 0.99

@@ -51,16 +51,16 @@ def config(tmp_path):
 @pytest.mark.parametrize("name", models.available())
 def test_presets(name):
     for keep in (False, True):
-        tagger = models.build(name, vocab_size=3, num_outputs=7)
-        assert tagger(torch.randint(0, 3, (2, 5)), last=keep).shape == (2, 1 if keep else 5, 7)
+        classifier = models.build(name, vocab_size=3, num_outputs=7)
+        assert classifier(torch.randint(0, 3, (2, 5)), last=keep).shape == (2, 1 if keep else 5, 7)
     assert models.source(name) is None
     assert len(models.available()[name]) > 10
 
 
 def test_presets_take_their_settings_and_no_others():
     assert models.options("regular-gpt")["chunk"] == 2
-    tagger = models.build("regular-gpt", vocab_size=2, num_outputs=2, width=16, heads=2, chunk=5)
-    assert tagger.inner.config.depth["chunk"] == 5
+    classifier = models.build("regular-gpt", vocab_size=2, num_outputs=2, width=16, heads=2, chunk=5)
+    assert classifier.inner.config.depth["chunk"] == 5
     with pytest.raises(UnknownName, match="Did you mean 'layers'"):
         models.build("lstm", vocab_size=2, num_outputs=2, layer=2)
     with pytest.raises(UnknownName, match="Did you mean 'regular-gpt'"):
@@ -112,30 +112,30 @@ def test_building_is_a_function_of_the_seed_and_running_draws_nothing():
 @pytest.mark.parametrize("name", CONFIGS)
 def test_hugging_face(name, config):
     path = config(name)
-    tagger = models.build(path, vocab_size=2, num_outputs=3).eval()
+    classifier = models.build(path, vocab_size=2, num_outputs=3).eval()
     tokens = torch.randint(0, 2, (2, 6))
-    dense, last = tagger(tokens), tagger(tokens, last=True)
+    dense, last = classifier(tokens), classifier(tokens, last=True)
     assert dense.shape == (2, 6, 3)
     assert dense.dtype == torch.float32
     torch.testing.assert_close(last, dense[:, -1:], rtol=1e-4, atol=1e-5)
-    assert type(tagger.inner).__name__.lower().startswith(name)
+    assert type(classifier.inner).__name__.lower().startswith(name)
     # Some architectures run under vmap and some do not; either answer is found without an error.
-    assert tagger.stackable in (True, False)
+    assert classifier.stackable in (True, False)
 
 
 def test_hugging_face_options_override_the_config(config, tmp_path):
     path = config("gpt2")
     assert models.options(path)["n_layer"] == 2
-    tagger = models.build(path, vocab_size=2, num_outputs=2, n_layer=1, hidden_size=8)
-    assert (tagger.inner.config.n_layer, tagger.inner.config.n_embd) == (1, 8)
+    classifier = models.build(path, vocab_size=2, num_outputs=2, n_layer=1, hidden_size=8)
+    assert (classifier.inner.config.n_layer, classifier.inner.config.n_embd) == (1, 8)
     with pytest.raises(UnknownName, match="Did you mean 'n_layer'"):
         models.build(path, vocab_size=2, num_outputs=2, n_layers_=1)
     with pytest.raises(ShapeError, match=r"at least 40, got 32. Use --set model.vocab_size=40"):
         models.build(path, vocab_size=2, num_outputs=40)
-    tagger = models.build(path, vocab_size=2, num_outputs=40, settings={"vocab_size": 40})
-    assert tagger(torch.zeros(1, 2, dtype=torch.long)).shape == (1, 2, 40)
+    classifier = models.build(path, vocab_size=2, num_outputs=40, settings={"vocab_size": 40})
+    assert classifier(torch.zeros(1, 2, dtype=torch.long)).shape == (1, 2, 40)
     with pytest.raises(LengthError, match="cannot read 17 tokens"):
-        tagger(torch.zeros(1, 17, dtype=torch.long))
+        classifier(torch.zeros(1, 17, dtype=torch.long))
 
 
 def test_hugging_face_takes_a_folder_and_its_digest_follows_the_content(config, tmp_path):
@@ -220,12 +220,12 @@ def mine(tmp_path, monkeypatch):
 def test_a_class_of_your_own(mine):
     for name in (f"{mine}:Mine", "mine:Mine"):
         assert models.options(name) == {"width": 6, "bias": True}
-        tagger = models.build(name, vocab_size=2, num_outputs=4, width=3)
-        assert tagger.inner.embed.weight.shape == (4, 3)
+        classifier = models.build(name, vocab_size=2, num_outputs=4, width=3)
+        assert classifier.inner.embed.weight.shape == (4, 3)
         tokens = torch.randint(0, 2, (2, 5))
-        assert tagger(tokens).shape == (2, 5, 4)
-        assert torch.equal(tagger(tokens, last=True), tagger(tokens)[:, -1:])
-        assert tagger.stackable
+        assert classifier(tokens).shape == (2, 5, 4)
+        assert torch.equal(classifier(tokens, last=True), classifier(tokens)[:, -1:])
+        assert classifier.stackable
     assert models.options(f"{mine}:Needs") == {"size": "required"}
     assert not models.build(f"{mine}:Counts", vocab_size=2, num_outputs=2).stackable
     wide = models.build(f"{mine}:Mine", vocab_size=9, num_outputs=2)
@@ -291,9 +291,9 @@ def test_a_class_without_a_file_is_refused_and_one_of_a_script_is_not(way, tmp_p
     ],
 )
 def test_refuses_wrong_outputs(mine, name, words):
-    tagger = models.build(f"mine:{name}", vocab_size=2, num_outputs=2)
+    classifier = models.build(f"mine:{name}", vocab_size=2, num_outputs=2)
     with pytest.raises(ShapeError, match=words):
-        tagger(torch.zeros(2, 5, dtype=torch.long))
+        classifier(torch.zeros(2, 5, dtype=torch.long))
 
 
 def test_a_config_as_transformers_saves_it(tmp_path):
@@ -310,6 +310,6 @@ def test_a_config_as_transformers_saves_it(tmp_path):
         n_groups=1,
         chunk_size=16,
     ).save_pretrained(tmp_path)
-    tagger = models.build(f"hf:{tmp_path}", vocab_size=2, num_outputs=2)
-    assert tagger.inner.config.time_step_limit[1] == float("inf")
-    assert torch.isfinite(tagger(torch.tensor([[0, 1, 1]]))).all()
+    classifier = models.build(f"hf:{tmp_path}", vocab_size=2, num_outputs=2)
+    assert classifier.inner.config.time_step_limit[1] == float("inf")
+    assert torch.isfinite(classifier(torch.tensor([[0, 1, 1]]))).all()

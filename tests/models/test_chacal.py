@@ -84,13 +84,13 @@ def test_padding_changes_no_logit():
 
 def test_it_trains():
     torch.manual_seed(0)
-    tagger = models.build("chacal", vocab_size=8, num_outputs=8, width=32, heads=4, layers=1)
-    optimizer = torch.optim.Adam(tagger.parameters(), lr=3e-3)
+    classifier = models.build("chacal", vocab_size=8, num_outputs=8, width=32, heads=4, layers=1)
+    optimizer = torch.optim.Adam(classifier.parameters(), lr=3e-3)
     losses = []
     for _ in range(60):
         tokens = torch.randint(0, 8, (32, 16))
         wanted = torch.cat([tokens[:, :1], tokens[:, :-1]], 1)
-        loss = torch.nn.functional.cross_entropy(tagger(tokens).flatten(0, 1), wanted.flatten())
+        loss = torch.nn.functional.cross_entropy(classifier(tokens).flatten(0, 1), wanted.flatten())
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -151,16 +151,16 @@ def test_autocast_is_near_fp32(name):
 @pytest.mark.parametrize("name", models.available())
 def test_stackable_tells_the_truth(name):
     small = {"width": 8} | ({"heads": 2} if "heads" in models.options(name) else {})
-    tagger = models.build(name, vocab_size=3, num_outputs=3, **small)
-    assert tagger.stackable == (name not in ("rnn", "lstm", "gru"))
-    if not tagger.stackable:
+    classifier = models.build(name, vocab_size=3, num_outputs=3, **small)
+    assert classifier.stackable == (name not in ("rnn", "lstm", "gru"))
+    if not classifier.stackable:
         return
     tokens = torch.randint(0, 3, (3, 2, 5))
-    stacked = {n: torch.stack([p.detach(), p.detach() * 0.5, -p.detach()]) for n, p in tagger.named_parameters()}
+    stacked = {n: torch.stack([p.detach(), p.detach() * 0.5, -p.detach()]) for n, p in classifier.named_parameters()}
     for last in (False, True):
 
         def loss(parameters, tokens, last=last):
-            return functional_call(tagger, parameters, (tokens,), {"last": last}).square().sum()
+            return functional_call(classifier, parameters, (tokens,), {"last": last}).square().sum()
 
         found = vmap(grad(loss), randomness="error")(stacked, tokens)
         for i in range(3):

@@ -122,10 +122,10 @@ def test_only_the_last_position_has_an_answer():
 
 def test_it_stacks():
     """Populations run the official network too."""
-    tagger = build("regular-gpt", vocab_size=3, num_outputs=2, width=8, heads=2, variant="official", thickness=2)
+    classifier = build("regular-gpt", vocab_size=3, num_outputs=2, width=8, heads=2, variant="official", thickness=2)
     tokens = torch.randint(0, 3, (4, 7))
-    stacked = {n: torch.stack([p.detach(), 0.5 * p.detach()]) for n, p in tagger.named_parameters()}
-    run = lambda parameters: torch.func.functional_call(tagger, parameters, (tokens, True))  # noqa: E731
+    stacked = {n: torch.stack([p.detach(), 0.5 * p.detach()]) for n, p in classifier.named_parameters()}
+    run = lambda parameters: torch.func.functional_call(classifier, parameters, (tokens, True))  # noqa: E731
     with torch.no_grad():
         found = torch.func.vmap(run)(stacked)
         for i in range(2):

@@ -41,9 +41,9 @@ def test_is_saved_and_read_again(name, tmp_path):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_options_reach_the_mixer(name):
-    tagger = models.build(name, vocab_size=5, num_outputs=3, width=8, state=6, output="linear", dropout=0.1)
-    assert tagger(torch.tensor([[0, 1, 4]])).shape == (1, 3, 3)
-    (layer,) = tagger.inner.mixers()
+    classifier = models.build(name, vocab_size=5, num_outputs=3, width=8, state=6, output="linear", dropout=0.1)
+    assert classifier(torch.tensor([[0, 1, 4]])).shape == (1, 3, 3)
+    (layer,) = classifier.inner.mixers()
     assert len(layer.output) == 2
     assert layer.name == name
     with pytest.raises(UnknownName, match="output"):

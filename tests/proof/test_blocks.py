@@ -209,9 +209,9 @@ def test_it_trains_on():
     ("name", "params"),
     [("modular-arithmetic", {}), ("word-problem", {"group": "S5"}), ("d-12", {}), ("even-pairs", {})],
 )
-def test_the_lab_scores_a_built_tagger_as_perfect(name, params):
+def test_the_lab_scores_a_built_classifier_as_perfect(name, params):
     task = tasks.get(name, **params)
-    built = proof.tagger(task, build=proof.block_lrnn)
+    built = proof.classifier(task, build=proof.block_lrnn)
     batch = task.test_set(task.lengths(495, 500)[-1], 20)
     right, loss, _ = count_right(built, task, batch, device=torch.device("cpu"))
     assert (right, loss < 0.05) == (20, True)

@@ -137,7 +137,7 @@ def test_no_linear_readout_of_commuting_states_subtracts(name, options, all_righ
 
 
 def test_answers_of_a_model_that_is_right_and_of_one_that_says_one_thing():
-    built = proof.tagger(ARITHMETIC, build=proof.block_lrnn)
+    built = proof.classifier(ARITHMETIC, build=proof.block_lrnn)
     for found, length in zip(answers(built, [5, 9, 101], count=20), [5, 9, 101], strict=True):
         assert found == (length, 1.0, 0.0, 0.0)
     silent = models.build("lstm", vocab_size=8, num_outputs=5, width=4)

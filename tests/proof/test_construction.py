@@ -240,9 +240,9 @@ TASKS = {
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_the_lab_scores_a_built_tagger_as_perfect(name):
+def test_the_lab_scores_a_built_classifier_as_perfect(name):
     task = tasks.get(name, **TASKS[name])
-    built = proof.tagger(task)
+    built = proof.classifier(task)
     assert built.num_outputs == task.outputs
     for length in task.lengths(1, 3)[:1] + task.lengths(120, 130)[-1:] + task.lengths(998, 1000)[-1:]:
         batch = task.test_set(length, 20)
@@ -250,15 +250,15 @@ def test_the_lab_scores_a_built_tagger_as_perfect(name):
         assert (right, loss < 0.05) == (20, True), length
 
 
-def test_a_tagger_by_name():
-    assert proof.tagger("parity").name == "built for parity"
+def test_a_classifier_by_name():
+    assert proof.classifier("parity").name == "built for parity"
 
 
 @pytest.mark.slow
 def test_modular_arithmetic_which_training_finds_hard():
     task = tasks.get("modular-arithmetic", modulus=3)
     batch = task.test_set(999, 4)
-    assert count_right(proof.tagger(task), task, batch, device=torch.device("cpu"))[0] == 4
+    assert count_right(proof.classifier(task), task, batch, device=torch.device("cpu"))[0] == 4
 
 
 @pytest.mark.parametrize(
@@ -287,4 +287,4 @@ def test_machines_too_large(monkeypatch):
 
 def test_a_task_without_a_machine():
     with pytest.raises(Error, match="this task has none"):
-        proof.tagger(tasks.get("modular-arithmetic", brackets=True))
+        proof.classifier(tasks.get("modular-arithmetic", brackets=True))

@@ -218,11 +218,11 @@ def test_table_2_varies_the_test_strings(root):
     rows = varied({"rnn": [run]}, 40)
     assert [row.label for row in rows][:2] == ["length 40, P(1) = 0.1", "length 40, P(1) = 0.3"]
     task = tasks.get("parity", probabilities=[0.7, 0.3])
-    tagger = lab.load_model(run)
-    right = evaluate(tagger, task, (40,), 40, 0, device=CPU).correct["40"]
+    classifier = lab.load_model(run)
+    right = evaluate(classifier, task, (40,), 40, 0, device=CPU).correct["40"]
     assert rows[1].cells["rnn"].scores == (right / 40,)
     lengths = [n for n in run.experiment.evaluation.lengths if n > 40]
-    found = evaluate(tagger, task, tuple(lengths), 40 // len(lengths), 0, device=CPU).correct
+    found = evaluate(classifier, task, tuple(lengths), 40 // len(lengths), 0, device=CPU).correct
     assert rows[6].cells["rnn"].scores == (pytest.approx(sum(found.values()) / 40),)
     assert rows[0].majority == pytest.approx(0.5 + 0.5 * 0.8**40)
 

@@ -15,7 +15,7 @@ from lengthwise import insight, models, proof, report, tasks
 @pytest.fixture(scope="module")
 def found():
     task = tasks.get("cycle-navigation")
-    return insight.clusters(proof.tagger(task), insight.strings(task, 60), task=task)
+    return insight.clusters(proof.classifier(task), insight.strings(task, 60), task=task)
 
 
 def test_clusters_are_drawn_and_told(found):
@@ -64,8 +64,8 @@ def test_clusters_by_other_names(found):
 def test_one_cluster_is_said_to_be_one():
     task = tasks.get("parity")
     torch.manual_seed(0)
-    tagger = models.build("transformer", vocab_size=2, num_outputs=2, width=8, heads=2, layers=1)
-    panel = report.clusters(insight.clusters(tagger, insight.strings(task, 50), task=task, most=1))
+    classifier = models.build("transformer", vocab_size=2, num_outputs=2, width=8, heads=2, layers=1)
+    panel = report.clusters(insight.clusters(classifier, insight.strings(task, 50), task=task, most=1))
     assert panel.title.endswith("1 cluster")
     assert "1 cluster among 50 outputs; more than 1 were not looked for." in panel.text
     assert "apart" not in panel.text

@@ -62,15 +62,17 @@ def inspect(
     spec = found[0].experiment.task
     with console.stdout_kept(as_json):
         task = tasks.get(spec.name, **spec.params)
-        tagger = cast(models.Tagger, lab.load_model(found[0], checkpoint))
+        classifier = cast(models.TokenClassifier, lab.load_model(found[0], checkpoint))
         if view == "clusters":
-            seen = insight.clusters(tagger, insight.strings(task, length, strings or 1), task=task)
+            seen = insight.clusters(classifier, insight.strings(task, length, strings or 1), task=task)
             panel = report.clusters(seen)
         elif view == "attention":
-            seen = insight.links(tagger, task, insight.strings(task, length or insight.readable(task), strings or 16))
+            seen = insight.links(
+                classifier, task, insight.strings(task, length or insight.readable(task), strings or 16)
+            )
             panel = report.attention(seen, chosen)
         else:
-            seen = insight.receptive_field(tagger, insight.strings(task, length, strings or 16), task=task.name)
+            seen = insight.receptive_field(classifier, insight.strings(task, length, strings or 16), task=task.name)
             panel = report.receptive_field(seen)
     title = f"Inside {found[0].experiment.model.name} on {task.name}"
     lead = f"The {checkpoint} checkpoint of {found[0].path.name}. Below: how it was trained and tested."

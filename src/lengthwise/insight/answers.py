@@ -18,32 +18,32 @@ from torch import Tensor
 
 from ..errors import Error
 from ..lab.evaluation import batch_size, memory_free
-from ..models import LengthwiseForCausalLM, Tagger
+from ..models import LengthwiseForCausalLM, TokenClassifier
 from ..tasks.boxes import Boxes, Judgement, layers_needed
 from ..tasks.boxes.words import PAD, STOP
 from .still import still
 
 
-def answers(tagger: Tagger, task: Boxes, tokens: Tensor) -> Tensor:
+def answers(classifier: TokenClassifier, task: Boxes, tokens: Tensor) -> Tensor:
     """(B, n) greedy answers, on the CPU, to the prompts of `tokens` (B, T); what follows those is not looked at.
 
     An answer ends with its full stop; one that is longer than the longest right answer of its batch is cut there.
 
     >>> from lengthwise import models, tasks
     >>> task = tasks.get("boxes", boxes=2, objects=7)
-    >>> tagger = models.build("chacal", vocab_size=task.outputs, num_outputs=task.outputs, width=8, heads=2)
+    >>> classifier = models.build("chacal", vocab_size=task.outputs, num_outputs=task.outputs, width=8, heads=2)
     >>> tokens = torch.tensor([task.tokenize("The bag is in Box A, there is nothing in Box B.")])
-    >>> answers(tagger, task, tokens).shape[1] <= 11  # Box A contains the bag, Box B is empty.
+    >>> answers(classifier, task, tokens).shape[1] <= 11  # Box A contains the bag, Box B is empty.
     True
     """
-    inner = tagger.inner
+    inner = classifier.inner
     if not isinstance(inner, LengthwiseForCausalLM) or inner.config.outputs != len(task.vocabulary):
         raise Error(
-            f"{tagger.name}: to answer by itself a model must have `generate` and the task's words as its outputs, got "
-            f"a {type(inner).__name__}. Use a model of this library, trained on {task.name}."
+            f"{classifier.name}: to answer by itself a model must have `generate` and the task's words as its outputs, "
+            f"got a {type(inner).__name__}. Use a model of this library, trained on {task.name}."
         )
     found = []
-    with still(tagger), torch.no_grad():
+    with still(classifier), torch.no_grad():
         size = batch_size(tokens.shape[1], len(tokens), memory_free(next(inner.parameters()).device))
         for rows in tokens.split(size):
             found += _greedy(inner, task, rows).unbind()
@@ -110,10 +110,10 @@ class Answers:
         }
 
 
-def answered(tagger: Tagger, task: Boxes, length: int, strings: int, seed: int = 0) -> Answers:
+def answered(classifier: TokenClassifier, task: Boxes, length: int, strings: int, seed: int = 0) -> Answers:
     """How much of its answers to the first test stories of `length` operations is right."""
     tokens = task.test_set(length, strings, seed).tokens
-    return counted(task.judge(tokens, answers(tagger, task, tokens)))
+    return counted(task.judge(tokens, answers(classifier, task, tokens)))
 
 
 def counted(found: Judgement) -> Answers:

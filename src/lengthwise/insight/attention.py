@@ -21,7 +21,7 @@ from ..errors import Error, NonFiniteError, ShapeError
 from ..mixers import Chain, Mixer, Softmax, Where
 from ..mixers.base import split_heads
 from ..mixers.softmax import visible
-from ..models import Tagger
+from ..models import TokenClassifier
 from ..ops.chain.reference import system
 from .still import still
 
@@ -60,12 +60,13 @@ class Attention:
         return {"name": self.name, "mixer": self.mixer, "gamma": self.gamma, "strongest": links}
 
 
-def attention(tagger: Tagger, tokens: Tensor) -> tuple[Attention, ...]:
-    """Every layer's weights while `tagger` reads one string, `tokens` (T,); its layers must be softmax or chain.
+def attention(classifier: TokenClassifier, tokens: Tensor) -> tuple[Attention, ...]:
+    """Every layer's weights while `classifier` reads one string, `tokens` (T,); its layers must be softmax or chain.
 
     >>> from lengthwise import models
-    >>> tagger = models.build("chacal", vocab_size=5, num_outputs=5, width=8, heads=2)
-    >>> [(layer.name, layer.mixer, tuple(layer.weights.shape)) for layer in attention(tagger, torch.tensor([3, 1, 4]))]
+    >>> classifier = models.build("chacal", vocab_size=5, num_outputs=5, width=8, heads=2)
+    >>> layers = attention(classifier, torch.tensor([3, 1, 4]))
+    >>> [(layer.name, layer.mixer, tuple(layer.weights.shape)) for layer in layers]
     [('layer 0', 'softmax', (2, 3, 3)), ('layer 1', 'chain', (2, 3, 3))]
     """
     if tokens.dim() != 1 or not tokens.numel():
@@ -75,24 +76,24 @@ def attention(tagger: Tagger, tokens: Tensor) -> tuple[Attention, ...]:
     def look(mixer: Mixer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         found.append(_layer(f"layer {len(found)}", mixer, args[0], kwargs["where"]))
 
-    hooks = [m.register_forward_pre_hook(look, with_kwargs=True) for m in _mixers(tagger)]
+    hooks = [m.register_forward_pre_hook(look, with_kwargs=True) for m in _mixers(classifier)]
     try:
-        with still(tagger), torch.no_grad():
-            tagger(tokens[None])
+        with still(classifier), torch.no_grad():
+            classifier(tokens[None])
     finally:
         for hook in hooks:
             hook.remove()
     if not all(torch.isfinite(layer.paths).all() for layer in found):
-        raise NonFiniteError(f"{tagger.name}: its attention weights are not finite. Did its training diverge?")
+        raise NonFiniteError(f"{classifier.name}: its attention weights are not finite. Did its training diverge?")
     return tuple(found)
 
 
-def _mixers(tagger: Tagger) -> list[Mixer]:
-    every = [m for m in tagger.modules() if isinstance(m, Mixer)]
+def _mixers(classifier: TokenClassifier) -> list[Mixer]:
+    every = [m for m in classifier.modules() if isinstance(m, Mixer)]
     strange = next((type(m).__name__ for m in every if not isinstance(m, (Softmax, Chain))), None)
     if strange or not every:
         raise Error(
-            f"{tagger.name}: attention can be looked at where all layers are softmax or chain attention of this "
+            f"{classifier.name}: attention can be looked at where all layers are softmax or chain attention of this "
             f"library, got {strange or 'no such layer'}. Use a model such as transformer or chacal."
         )
     return every

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import Error
-from ..models import LengthwiseForCausalLM, Tagger
+from ..models import LengthwiseForCausalLM, TokenClassifier
 from ..models.depth import Fixed
 from .still import still
 
@@ -39,19 +39,19 @@ class _Call(NamedTuple):
     output: Tensor
 
 
-def blocks(tagger: Tagger, tokens: Tensor) -> list[Block]:
-    """Every pass through a block while `tagger` reads `tokens` (B,T), in order.
+def blocks(classifier: TokenClassifier, tokens: Tensor) -> list[Block]:
+    """Every pass through a block while `classifier` reads `tokens` (B,T), in order.
 
     >>> from lengthwise import models
-    >>> tagger = models.build("regular-gpt", vocab_size=2, num_outputs=2, width=8, heads=2)
-    >>> [(b.name, list(b.output.shape), b.reach) for b in blocks(tagger, torch.zeros(1, 7, dtype=torch.long))]
+    >>> classifier = models.build("regular-gpt", vocab_size=2, num_outputs=2, width=8, heads=2)
+    >>> [(b.name, list(b.output.shape), b.reach) for b in blocks(classifier, torch.zeros(1, 7, dtype=torch.long))]
     [('group 0', [1, 7, 8], 2), ('group 1', [1, 7, 8], 4), ('group 2', [1, 7, 8], 8)]
     """
-    if isinstance(tagger.inner, LengthwiseForCausalLM):
-        return _own(tagger, tagger.inner, tokens)
-    lists = _lists(tagger.inner)
-    children = [m for m in tagger.inner.children() if not isinstance(m, nn.Embedding)]
-    calls, logits = _run(tagger, tokens, {*children, *(block for list_ in lists for block in list_)})
+    if isinstance(classifier.inner, LengthwiseForCausalLM):
+        return _own(classifier, classifier.inner, tokens)
+    lists = _lists(classifier.inner)
+    children = [m for m in classifier.inner.children() if not isinstance(m, nn.Embedding)]
+    calls, logits = _run(classifier, tokens, {*children, *(block for list_ in lists for block in list_)})
     seen = {call.module for call in calls}
     if whole := [list_ for list_ in lists if seen.issuperset(list_)]:
         longest = set(max(whole, key=lambda list_: (isinstance(list_, nn.ModuleList), len(list_))))
@@ -61,8 +61,8 @@ def blocks(tagger: Tagger, tokens: Tensor) -> list[Block]:
         found = [c for c in calls if c.module in children and c.output.untyped_storage().data_ptr() != head]
     if not found:
         raise Error(
-            f"{tagger.name}: its blocks must be in an nn.ModuleList, or children of the model, and each must return "
-            "(B,T,D) for (B,T) tokens; found none that does. Make them modules of their own."
+            f"{classifier.name}: its blocks must be in an nn.ModuleList, or children of the model, and each must "
+            "return (B,T,D) for (B,T) tokens; found none that does. Make them modules of their own."
         )
     positions = torch.arange(tokens.shape[1])
     return [Block(f"layer {i}", call.output, positions, None) for i, call in enumerate(found)]
@@ -75,11 +75,11 @@ def _lists(model: nn.Module) -> list[nn.ModuleList | nn.Sequential]:
     return [list_ for list_ in found if list_ not in inside]
 
 
-def _own(tagger: Tagger, inner: LengthwiseForCausalLM, tokens: Tensor) -> list[Block]:
+def _own(classifier: TokenClassifier, inner: LengthwiseForCausalLM, tokens: Tensor) -> list[Block]:
     depth = inner.depth
     # The official reading of padding has an answer at the last position alone: the nodes are those of its tree.
     thinned = getattr(depth, "pad_tokens", False)
-    calls, _ = _run(tagger, tokens, depth.layers, last=thinned)
+    calls, _ = _run(classifier, tokens, depth.layers, last=thinned)
     T, K, reach = tokens.shape[1], len(depth.layers), 1
     found = []
     for i, call in enumerate(calls):
@@ -98,7 +98,7 @@ def _own(tagger: Tagger, inner: LengthwiseForCausalLM, tokens: Tensor) -> list[B
 
 
 def _run(
-    tagger: Tagger, tokens: Tensor, modules: Iterable[nn.Module], last: bool = False
+    classifier: TokenClassifier, tokens: Tensor, modules: Iterable[nn.Module], last: bool = False
 ) -> tuple[list[_Call], Tensor]:
     """The calls of these modules that give one vector a token, in order, and the logits."""
     calls: list[_Call] = []
@@ -112,8 +112,8 @@ def _run(
 
     hooks = [module.register_forward_hook(note) for module in modules]
     try:
-        with torch.no_grad(), still(tagger):
-            logits = tagger(tokens, last=last)
+        with torch.no_grad(), still(classifier):
+            logits = classifier(tokens, last=last)
     finally:
         for hook in hooks:
             hook.remove()

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from ..errors import Error, NonFiniteError, ShapeError
-from ..models import Tagger
+from ..models import TokenClassifier
 from ..seeds import generator
 from ..tasks import Task
 from .blocks import Block, blocks
@@ -71,8 +71,10 @@ class Clusters:
         return {**asdict(self), "profile": finite}
 
 
-def clusters(tagger: Tagger, tokens: Tensor, *, task: Task | None = None, most: int = 12, seed: int = 0) -> Clusters:
-    """The clusters of all block outputs while `tagger` reads `tokens` (B,T); `task` is what they are held against.
+def clusters(
+    classifier: TokenClassifier, tokens: Tensor, *, task: Task | None = None, most: int = 12, seed: int = 0
+) -> Clusters:
+    """The clusters of all block outputs while `classifier` reads `tokens` (B,T); `task` is what they are held against.
 
     >>> from lengthwise import models, tasks
     >>> task = tasks.get("parity")
@@ -85,8 +87,8 @@ def clusters(tagger: Tagger, tokens: Tensor, *, task: Task | None = None, most: 
         raise ShapeError(f"clusters: tokens must be (B,T) with at least one token, got {list(tokens.shape)}.")
     if most < 1:
         raise Error(f"clusters: most must be at least 1, got {most}.")
-    read = blocks(tagger, tokens)
-    points = _points(tagger, read)
+    read = blocks(classifier, tokens)
+    points = _points(classifier, read)
     found = groups(points, most, seed)
     spread = (points - found.centres[found.members]).pow(2).sum(1)
     between = torch.pdist(found.centres)
@@ -95,7 +97,7 @@ def clusters(tagger: Tagger, tokens: Tensor, *, task: Task | None = None, most: 
     kept = torch.randperm(len(points), generator=generator("kept", seed))[:KEPT].sort().values
     machine = task.machine if task else None
     return Clusters(
-        model=tagger.name,
+        model=classifier.name,
         task=task.name if task else None,
         length=tokens.shape[1],
         strings=tokens.shape[0],
@@ -113,16 +115,16 @@ def clusters(tagger: Tagger, tokens: Tensor, *, task: Task | None = None, most: 
     )
 
 
-def _points(tagger: Tagger, read: list[Block]) -> Tensor:
+def _points(classifier: TokenClassifier, read: list[Block]) -> Tensor:
     """(N, D) all outputs."""
     if len(widths := {block.output.shape[2] for block in read}) > 1:
         raise Error(
-            f"{tagger.name}: the outputs of all its blocks must be of one width to be compared, got widths "
+            f"{classifier.name}: the outputs of all its blocks must be of one width to be compared, got widths "
             f"{', '.join(map(str, sorted(widths)))}."
         )
     points = torch.cat([block.output.flatten(0, 1) for block in read]).double().cpu()
     if not torch.isfinite(points).all():
-        raise NonFiniteError(f"{tagger.name}: its blocks put out NaN or infinity. Ask for shorter strings.")
+        raise NonFiniteError(f"{classifier.name}: its blocks put out NaN or infinity. Ask for shorter strings.")
     return points
 
 

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import Error, NonFiniteError, ShapeError
-from ..models import Tagger
+from ..models import TokenClassifier
 from ..seeds import generator
 from .still import still
 
@@ -58,41 +58,43 @@ class ReceptiveField:
         return {**asdict(self), "length": self.length, "bend": self.bend, "newest_90": self.newest()}
 
 
-def receptive_field(tagger: Tagger, tokens: Tensor, *, task: str | None = None, seed: int = 0) -> ReceptiveField:
+def receptive_field(
+    classifier: TokenClassifier, tokens: Tensor, *, task: str | None = None, seed: int = 0
+) -> ReceptiveField:
     """The receptive field of the last position, averaged over the strings `tokens` (B,T); `task` is for the caption.
 
     >>> from lengthwise import models
-    >>> tagger = models.build("lstm", vocab_size=2, num_outputs=2, width=8)
-    >>> found = receptive_field(tagger, torch.randint(2, (4, 50), generator=torch.Generator().manual_seed(0)))
+    >>> classifier = models.build("lstm", vocab_size=2, num_outputs=2, width=8)
+    >>> found = receptive_field(classifier, torch.randint(2, (4, 50), generator=torch.Generator().manual_seed(0)))
     >>> found.length, round(found.cumulative[-1], 6)
     (50, 1.0)
     """
     if tokens.dim() != 2 or not tokens.numel():
         raise ShapeError(f"receptive_field: tokens must be (B,T) with at least one token, got {list(tokens.shape)}.")
-    with still(tagger):
-        squares = torch.stack([_squares(tagger, row, seed) for row in tokens.split(1)])
+    with still(classifier):
+        squares = torch.stack([_squares(classifier, row, seed) for row in tokens.split(1)])
     norms = squares.sqrt().flip(1)
     total = norms.sum(1, keepdim=True)
     if not (torch.isfinite(total) & (total > 0)).all():
         word = "zero everywhere" if torch.isfinite(total).all() else "not finite"
         raise NonFiniteError(
-            f"{tagger.name}: the gradient of its last answer is {word}, so no token has a share of it. "
+            f"{classifier.name}: the gradient of its last answer is {word}, so no token has a share of it. "
             "Is the model trained, and does it read its tokens through nn.Embedding? Try shorter strings."
         )
     shares = (norms / total).mean(0)
     cumulative = shares.cumsum(0)
     curve = (cumulative / cumulative[-1]).tolist()
-    return ReceptiveField(tagger.name, task, len(tokens), tuple(shares.tolist()), tuple(curve))
+    return ReceptiveField(classifier.name, task, len(tokens), tuple(shares.tolist()), tuple(curve))
 
 
-def _squares(tagger: Tagger, row: Tensor, seed: int) -> Tensor:
+def _squares(classifier: TokenClassifier, row: Tensor, seed: int) -> Tensor:
     """(T,) the squared norms |∂z / ∂x_i|² for one string (1,T), up to a common factor."""
-    with torch.enable_grad(), _embedded(tagger, row) as found:
-        z = tagger(row, last=True)[0, -1]
+    with torch.enable_grad(), _embedded(classifier, row) as found:
+        z = classifier(row, last=True)[0, -1]
         if not found:
             raise Error(
-                f"{tagger.name}: its tokens must be read by an nn.Embedding, for the gradient is taken with respect to "
-                "the vectors it gives; none was called with the tokens. Make the embedding an nn.Embedding."
+                f"{classifier.name}: its tokens must be read by an nn.Embedding, for the gradient is taken with "
+                "respect to the vectors it gives; none was called with the tokens. Make the embedding an nn.Embedding."
             )
         x = found[0]
         draw = generator("projections", seed)
@@ -107,7 +109,7 @@ def _squares(tagger: Tagger, row: Tensor, seed: int) -> Tensor:
 
 
 @contextmanager
-def _embedded(tagger: nn.Module, tokens: Tensor) -> Iterator[list[Tensor]]:
+def _embedded(classifier: nn.Module, tokens: Tensor) -> Iterator[list[Tensor]]:
     """Within the block, the vectors that an embedding first gives for `tokens` can be differentiated by; they are put
     into the list."""
     found: list[Tensor] = []
@@ -119,7 +121,7 @@ def _embedded(tagger: nn.Module, tokens: Tensor) -> Iterator[list[Tensor]]:
         found.append(output.detach().requires_grad_())
         return found[0]
 
-    hooks = [m.register_forward_hook(watch) for m in tagger.modules() if isinstance(m, nn.Embedding)]
+    hooks = [m.register_forward_hook(watch) for m in classifier.modules() if isinstance(m, nn.Embedding)]
     try:
         yield found
     finally:

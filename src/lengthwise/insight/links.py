@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ..errors import Error, ShapeError
-from ..models import Tagger
+from ..models import TokenClassifier
 from ..tasks import Task
 from ..tasks.boxes import Boxes
 from .attention import Attention, attention
@@ -70,26 +70,26 @@ class Links:
         }
 
 
-def links(tagger: Tagger, task: Task, tokens: Tensor) -> Links:
+def links(classifier: TokenClassifier, task: Task, tokens: Tensor) -> Links:
     """The links of every head over the strings `tokens` (B, T), of which the first is kept.
 
     >>> from lengthwise import models, tasks
     >>> task = tasks.get("boxes", form="advanced", boxes=4, objects=20)
-    >>> tagger = models.build("chacal", vocab_size=task.outputs, num_outputs=task.outputs, width=8, heads=2)
-    >>> found = links(tagger, task, task.test_set(3, 4).tokens)
+    >>> classifier = models.build("chacal", vocab_size=task.outputs, num_outputs=task.outputs, width=8, heads=2)
+    >>> found = links(classifier, task, task.test_set(3, 4).tokens)
     >>> [len(heads) for heads in found.truth.shares], 0 < found.truth.chance < 1
     ([2, 2], True)
     """
     if tokens.dim() != 2 or not tokens.numel():
         raise ShapeError(f"links: tokens must be (B,T) with at least one token, got {list(tokens.shape)}.")
     rows = [row if task.padding is None else row[row != task.padding] for row in tokens]
-    first = attention(tagger, rows[0])
-    truth = _truth(tagger, task, rows, first) if isinstance(task, Boxes) else None
+    first = attention(classifier, rows[0])
+    truth = _truth(classifier, task, rows, first) if isinstance(task, Boxes) else None
     words = tuple(task.vocabulary[t] for t in rows[0].tolist())
-    return Links(tagger.name, task.name, len(rows), words, first, truth)
+    return Links(classifier.name, task.name, len(rows), words, first, truth)
 
 
-def _truth(tagger: Tagger, task: Boxes, rows: list[Tensor], first: tuple[Attention, ...]) -> Truths:
+def _truth(classifier: TokenClassifier, task: Boxes, rows: list[Tensor], first: tuple[Attention, ...]) -> Truths:
     every = [mentions(task, row) for row in rows]
     counted = sum(map(len, every))
     if not counted:
@@ -97,7 +97,7 @@ def _truth(tagger: Tagger, task: Boxes, rows: list[Tensor], first: tuple[Attenti
     hits = [torch.zeros(layer.heads) for layer in first]
     chance = 0.0
     for i, (row, found) in enumerate(zip(rows, every, strict=True)):
-        layers = attention(tagger, row) if i else first
+        layers = attention(classifier, row) if i else first
         for mention in found:
             true = torch.zeros(mention.start, dtype=torch.bool)
             for source in mention.sources:

@@ -8,11 +8,11 @@ from typing import Any
 
 from torch import nn
 
-from ..models import LengthwiseForCausalLM, Tagger
+from ..models import LengthwiseForCausalLM, TokenClassifier
 
 
 @contextmanager
-def still(tagger: Tagger) -> Iterator[None]:
+def still(classifier: TokenClassifier) -> Iterator[None]:
     """Within the block there is no dropout, and every token is computed for itself; afterwards all is as it was.
 
     For one last answer a `LengthwiseForCausalLM` computes equal subtrees once. Then there are fewer nodes than tokens
@@ -23,14 +23,14 @@ def still(tagger: Tagger) -> Iterator[None]:
         # The depth policy knows which tokens are equal by its last argument alone.
         return args[:4], {name: value for name, value in kwargs.items() if name != "tokens"}
 
-    training, inner = tagger.training, tagger.inner
+    training, inner = classifier.training, classifier.inner
     hooks = []
     if isinstance(inner, LengthwiseForCausalLM):
         hooks.append(inner.depth.register_forward_pre_hook(forget_tokens, with_kwargs=True))
     try:
-        tagger.eval()
+        classifier.eval()
         yield
     finally:
-        tagger.train(training)
+        classifier.train(training)
         for hook in hooks:
             hook.remove()

@@ -122,6 +122,6 @@ def load_model(run: Run, which: str = "last") -> nn.Module:
 
     if which not in ("last", "best"):
         raise Error(f"which is 'last' or 'best', got {which!r}.")
-    _, tagger = build(run.experiment, torch.device("cpu"))
-    load_weights(tagger.inner, run.tensors("model" if which == "last" else "best"))
-    return tagger.eval()
+    _, classifier = build(run.experiment, torch.device("cpu"))
+    load_weights(classifier.inner, run.tensors("model" if which == "last" else "best"))
+    return classifier.eval()

@@ -70,21 +70,23 @@ def one_place(task: Task, batch: Batch) -> bool:
     return task.judged == "last" and bool(batch.mask[:, -1].all())
 
 
-def _answers(tagger: nn.Module, task: Task, batch: Batch, last: bool) -> Tensor:
+def _answers(classifier: nn.Module, task: Task, batch: Batch, last: bool) -> Tensor:
     """The logits; NaN for a string which the model refuses to go on with, for numbers inside it are not finite."""
     try:
-        return logits(tagger, batch, last)
+        return logits(classifier, batch, last)
     except NonFiniteError:
         count, length = batch.tokens.shape
         if count == 1:
             return torch.full((1, 1 if last else length, task.logits), torch.nan, device=batch.tokens.device)
         # It refuses a batch for one of its strings.
-        return torch.cat([_answers(tagger, task, Batch(*(a[i : i + 1] for a in batch)), last) for i in range(count)])
+        return torch.cat(
+            [_answers(classifier, task, Batch(*(a[i : i + 1] for a in batch)), last) for i in range(count)]
+        )
 
 
 @torch.no_grad()
 def count_right(
-    tagger: nn.Module,
+    classifier: nn.Module,
     task: Task,
     batch: Batch,
     *,
@@ -105,7 +107,7 @@ def count_right(
         piece = Batch(*(a[at : at + size].to(device) for a in batch))
         try:
             with precision(autocast, device):
-                found = logits(tagger, piece, last) if strict else _answers(tagger, task, piece, last)
+                found = logits(classifier, piece, last) if strict else _answers(classifier, task, piece, last)
         except RuntimeError as error:
             # On the CPU running out is a RuntimeError like any other.
             if size == 1 or not (isinstance(error, torch.OutOfMemoryError) or "allocate memory" in str(error)):
@@ -124,7 +126,7 @@ def count_right(
 
 
 def evaluate(
-    tagger: nn.Module,
+    classifier: nn.Module,
     task: Task,
     lengths: tuple[int, ...],
     samples: int,
@@ -138,11 +140,11 @@ def evaluate(
 ) -> Tested:
     """Right and overflowed strings per length. `known` lengths are not tested again; `after` hears each."""
     found = Tested(dict(known.correct), dict(known.overflowed)) if known else Tested({}, {})
-    tagger.eval()
+    classifier.eval()
     for length in lengths:
         if str(length) not in found.correct:
             batch = task.test_set(length, samples, seed)
-            counted = count_right(tagger, task, batch, device=device, autocast=autocast, share=share)
+            counted = count_right(classifier, task, batch, device=device, autocast=autocast, share=share)
             found.correct[str(length)] = counted.right
             if counted.overflowed:
                 found.overflowed[str(length)] = counted.overflowed

@@ -54,18 +54,18 @@ def load_weights(module: nn.Module, tensors: Tensors) -> None:
             tensor.copy_(tensors[name])
 
 
-def build(experiment: Experiment, device: torch.device) -> tuple[tasks.Task, models.Tagger]:
+def build(experiment: Experiment, device: torch.device) -> tuple[tasks.Task, models.TokenClassifier]:
     """The task and the freshly initialised model of an experiment; the global random state is left as it was."""
     task = tasks.get(experiment.task.name, **experiment.task.params)
     with untouched_random(device):
         torch.manual_seed(derive("init", experiment.seed))
-        tagger = models.build(
+        classifier = models.build(
             experiment.model.name,
             vocab_size=len(task.vocabulary),
             num_outputs=task.logits,
             settings=experiment.model.options,
         )
-    return task, tagger.to(device, torch.float64 if experiment.training.precision == "fp64" else torch.float32)
+    return task, classifier.to(device, torch.float64 if experiment.training.precision == "fp64" else torch.float32)
 
 
 def _dense(x: torch.Tensor) -> bool:
@@ -78,9 +78,9 @@ class Member:
     def __init__(self, experiment: Experiment, device: torch.device):
         self.experiment, self.device = experiment, device
         self.training = experiment.training
-        self.task, self.tagger = build(experiment, device)
-        self.parameters: Tensors = dict(self.tagger.named_parameters())
-        self.buffers: Tensors = dict(self.tagger.named_buffers())
+        self.task, self.classifier = build(experiment, device)
+        self.parameters: Tensors = dict(self.classifier.named_parameters())
+        self.buffers: Tensors = dict(self.classifier.named_buffers())
         chosen = self.training.optimizer
         kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[chosen.kind]
         self.optimizer = kind(
@@ -157,7 +157,7 @@ class Member:
         return not any(bool(torch.isnan(tensor).any()) for tensor in self.weights().values())
 
     def weights(self) -> Tensors:
-        return weights(self.tagger.inner)
+        return weights(self.classifier.inner)
 
     def state(self) -> State:
         """All that is needed to go on."""
@@ -183,7 +183,7 @@ class Member:
         for name, tensor in state.tensors.items():
             group, rest = name.split(".", 1)
             groups[group][rest] = tensor
-        load_weights(self.tagger.inner, groups["model"])
+        load_weights(self.classifier.inner, groups["model"])
         self.best_weights = {name: tensor.to(self.device) for name, tensor in groups["best"].items()}
         for name, parameter in self.parameters.items():
             mine = {k: v for k, v in groups["optimizer"].items() if k.split(".", 1)[1] == name}

@@ -22,7 +22,7 @@ from .scoring import logits, loss, narrow, right
 
 def stacks(member: Member) -> bool:
     """Whether the model can be mapped: it has a batching rule for all it does and draws no random numbers."""
-    if not getattr(member.tagger, "stackable", False):
+    if not getattr(member.classifier, "stackable", False):
         return False
     try:
         with untouched_random(member.device):
@@ -35,7 +35,7 @@ def stacks(member: Member) -> bool:
 def losses(members: Sequence[Member], batches: Sequence[Batch]) -> tuple[Tensor, Tensor]:
     """(M,) losses, differentiable to every member's own parameters, and (M,) shares of right strings."""
     first = members[0]
-    task, tagger = first.task, first.tagger
+    task, classifier = first.task, first.classifier
     last = all(one_place(task, batch) and task.supervision == "last" for batch in batches)
 
     def judge(call: Callable[..., Tensor], batch: Batch) -> tuple[Tensor, Tensor]:
@@ -45,7 +45,7 @@ def losses(members: Sequence[Member], batches: Sequence[Batch]) -> tuple[Tensor,
         return loss(found, asked, task), right(found, asked, task).to(found.dtype).mean()
 
     if len(members) == 1:
-        value, share = judge(tagger, Batch(*(a.to(first.device) for a in batches[0])))
+        value, share = judge(classifier, Batch(*(a.to(first.device) for a in batches[0])))
         return value[None], share[None]
 
     parameters = {name: torch.stack([m.parameters[name] for m in members]) for name in first.parameters}
@@ -53,7 +53,7 @@ def losses(members: Sequence[Member], batches: Sequence[Batch]) -> tuple[Tensor,
 
     def one(parameters: dict[str, Tensor], buffers: dict[str, Tensor], *batch: Tensor) -> tuple[Tensor, Tensor]:
         def call(tokens: Tensor, last: bool) -> Tensor:
-            return functional_call(tagger, (parameters, buffers), (tokens,), {"last": last})
+            return functional_call(classifier, (parameters, buffers), (tokens,), {"last": last})
 
         return judge(call, Batch(*batch))
 

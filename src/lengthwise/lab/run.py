@@ -154,7 +154,7 @@ def _finish(member: Member, directory: RunDirectory, job: Job) -> None:
     same = member.best["step"] == member.step
     began = saved = time.perf_counter() - member.test_seconds
     for which, weights in [("last", last)] if same else [("last", last), ("best", member.best_weights)]:
-        load_weights(member.tagger.inner, weights)
+        load_weights(member.classifier.inner, weights)
 
         def after(found: Tested, which: str = which) -> None:
             nonlocal saved
@@ -172,7 +172,7 @@ def _finish(member: Member, directory: RunDirectory, job: Job) -> None:
                 raise Interrupted("Stopped; all state is kept.")
 
         member.scores[which] = evaluate(
-            member.tagger,
+            member.classifier,
             member.task,
             asked.lengths,
             asked.samples,

@@ -18,9 +18,9 @@ from torch import Tensor
 from ..tasks.base import Batch, Task
 
 
-def logits(tagger: Callable[..., Tensor], batch: Batch, last: bool) -> Tensor:
+def logits(classifier: Callable[..., Tensor], batch: Batch, last: bool) -> Tensor:
     """(B, 1 or T, S) logits in at least single precision: of the last place when `last`, else of every place."""
-    found = tagger(batch.tokens, last=last)
+    found = classifier(batch.tokens, last=last)
     return found if found.dtype == torch.float64 else found.float()
 
 

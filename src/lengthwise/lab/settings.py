@@ -209,15 +209,15 @@ def plan(
 def check(experiment: Experiment, task: tasks.Task, length: int) -> None:
     """Build the model, ask it about every token and a short string: a wrong one is refused before anything runs."""
     curriculum(experiment.training.curriculum, task.lengths(*experiment.training.curriculum.lengths))
-    _, tagger = build(experiment, torch.device("cpu"))
-    weights(tagger.inner)
-    if (task.kind == "set" or task.entries > 1) and getattr(tagger, "mixes", False):
+    _, classifier = build(experiment, torch.device("cpu"))
+    weights(classifier.inner)
+    if (task.kind == "set" or task.entries > 1) and getattr(classifier, "mixes", False):
         raise Error(
             f"{experiment.model.name}: a choice of chunks mixes distributions over one answer, and {task.name} reads "
             "several answers at once. Leave largest_chunk out."
         )
-    tagger.eval()
+    classifier.eval()
     with torch.no_grad(), untouched_random(torch.device("cpu")):
-        tagger(torch.arange(len(task.vocabulary))[:, None])
+        classifier(torch.arange(len(task.vocabulary))[:, None])
         batch = task.test_set(length, 2)
-        tagger(batch.tokens, last=one_place(task, batch) and task.supervision == "last")
+        classifier(batch.tokens, last=one_place(task, batch) and task.supervision == "last")

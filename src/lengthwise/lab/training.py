@@ -41,12 +41,12 @@ def keep_freed_memory() -> None:
 
 def validate(member: Member, share: int) -> tuple[float, float]:
     """Accuracy and mean loss on the member's validation strings."""
-    member.tagger.eval()
+    member.classifier.eval()
     right, total, weighted = 0, 0, 0.0
     for batch in member.validation():
         n, length = batch.tokens.shape
         found = count_right(
-            member.tagger,
+            member.classifier,
             member.task,
             batch,
             device=member.device,
@@ -61,7 +61,7 @@ def validate(member: Member, share: int) -> tuple[float, float]:
                 "Its weights or activations overflowed: lower training.lr."
             )
         right, total, weighted = right + found.right, total + n, weighted + found.loss * n
-    member.tagger.train()
+    member.classifier.train()
     return right / total, weighted / total
 
 
@@ -86,7 +86,7 @@ def train(
     keep_freed_memory()
     start = {id(member): member.step for member in members}
     for member in members:
-        member.tagger.train()
+        member.classifier.train()
     with untouched_random(members[0].device):
         while active := [(m, d) for m, d in pairs if not m.done]:
             if stop and stop.asked:

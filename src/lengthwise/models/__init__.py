@@ -2,8 +2,8 @@
 
 >>> import torch
 >>> from lengthwise import models
->>> tagger = models.build("regular-gpt", vocab_size=2, num_outputs=2, width=16, heads=2)
->>> tagger(torch.tensor([[0, 1, 1, 0]])).shape
+>>> classifier = models.build("regular-gpt", vocab_size=2, num_outputs=2, width=16, heads=2)
+>>> classifier(torch.tensor([[0, 1, 1, 0]])).shape
 torch.Size([1, 4, 2])
 """
 
@@ -11,12 +11,12 @@ from . import presets
 from .build import available, build, options, source
 from .config import LengthwiseConfig
 from .modelling import LengthwiseForCausalLM
-from .tagger import Tagger
+from .token_classifier import TokenClassifier
 
 __all__ = [
     "LengthwiseConfig",
     "LengthwiseForCausalLM",
-    "Tagger",
+    "TokenClassifier",
     "available",
     "build",
     "options",

@@ -16,14 +16,14 @@ from ..errors import Error, UnknownName
 from . import hugging_face, outside
 from .modelling import LengthwiseForCausalLM
 from .presets import PRESETS
-from .tagger import PresetTagger, Tagger
+from .token_classifier import PresetClassifier, TokenClassifier
 
 HF = "hf:"
 
 
 def build(
     name: str, *, vocab_size: int, num_outputs: int, settings: Mapping[str, Any] | None = None, **options: Any
-) -> Tagger:
+) -> TokenClassifier:
     """A model with random weights reading `vocab_size` tokens and giving `num_outputs` logits a position.
 
     `settings` are options too, for those whose name is taken here: `settings={"vocab_size": 32}` for an `hf:` model.
@@ -47,7 +47,7 @@ def build(
     for option, value in options.items():
         _check(name, option, value, hints[option], known[option])
     config = PRESETS[name](vocab_size, num_outputs, **options)
-    return PresetTagger(LengthwiseForCausalLM(config), num_outputs, name)
+    return PresetClassifier(LengthwiseForCausalLM(config), num_outputs, name)
 
 
 def options(name: str) -> dict[str, Any]:

@@ -16,10 +16,10 @@ from torch import Tensor
 from transformers import CONFIG_MAPPING, AutoModelForCausalLM, PreTrainedConfig
 
 from ..errors import Error, ShapeError, UnknownName
-from .tagger import Tagger
+from .token_classifier import TokenClassifier
 
 
-class HuggingFaceTagger(Tagger):
+class HuggingFaceClassifier(TokenClassifier):
     def __init__(self, inner: torch.nn.Module, num_outputs: int, name: str):
         super().__init__(inner, num_outputs, name)
         takes = inspect.signature(inner.forward).parameters
@@ -31,7 +31,7 @@ class HuggingFaceTagger(Tagger):
         return self.inner(tokens, **self.settings, **keep).logits
 
 
-def build(name: str, path: str, vocab_size: int, num_outputs: int, options: dict[str, Any]) -> Tagger:
+def build(name: str, path: str, vocab_size: int, num_outputs: int, options: dict[str, Any]) -> TokenClassifier:
     config = _config(path, options)
     need, have = max(vocab_size, num_outputs), getattr(config, "vocab_size", None)
     if not isinstance(have, int) or have < need:
@@ -44,7 +44,7 @@ def build(name: str, path: str, vocab_size: int, num_outputs: int, options: dict
         inner = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
     except Exception as error:
         raise Error(f"{name}: no causal language model can be built from this config: {error}") from error
-    return HuggingFaceTagger(inner, num_outputs, name)
+    return HuggingFaceClassifier(inner, num_outputs, name)
 
 
 def options(path: str) -> dict[str, Any]:

@@ -19,12 +19,12 @@ from typing import Any
 from torch import nn
 
 from ..errors import Error, UnknownName
-from .tagger import Tagger
+from .token_classifier import TokenClassifier
 
 REQUIRED = "required"
 
 
-def build(name: str, vocab_size: int, num_outputs: int, options: dict[str, Any]) -> Tagger:
+def build(name: str, vocab_size: int, num_outputs: int, options: dict[str, Any]) -> TokenClassifier:
     kind = _load(name)
     known = settings(name)
     for option in options:
@@ -38,7 +38,7 @@ def build(name: str, vocab_size: int, num_outputs: int, options: dict[str, Any])
         inner = kind(**options)
     except Exception as error:
         raise Error(f"{name}: could not be built with {options or 'no options'}: {error}") from error
-    return Tagger(inner, num_outputs, name)
+    return TokenClassifier(inner, num_outputs, name)
 
 
 def settings(name: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ True
 from . import commuting
 from .affine import FirstLayer
 from .blocks import block_lrnn
-from .construction import regular_gpt, tagger
+from .construction import classifier, regular_gpt
 from .lemma import lemma_1
 
-__all__ = ["FirstLayer", "block_lrnn", "commuting", "lemma_1", "regular_gpt", "tagger"]
+__all__ = ["FirstLayer", "block_lrnn", "classifier", "commuting", "lemma_1", "regular_gpt"]

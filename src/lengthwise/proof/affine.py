@@ -37,7 +37,7 @@ class FirstLayer:
         inner = getattr(model, "inner", model)
         if not isinstance(inner, LengthwiseForCausalLM):
             raise Error(
-                f"proof: transitions are read off a LengthwiseForCausalLM (or a tagger of one), got "
+                f"proof: transitions are read off a LengthwiseForCausalLM (or a classifier of one), got "
                 f"{type(inner).__name__}. Build one from models.presets."
             )
         if inner.position.at_input:

@@ -151,7 +151,7 @@ class Answers(NamedTuple):
 def answers(
     model: nn.Module, lengths: Sequence[int], *, task: Task | None = None, count: int = 200, seed: int = 0
 ) -> list[Answers]:
-    """What a tagger says of such pairs, `count` after prefixes that end in - and as many after those in +.
+    """What a classifier says of such pairs, `count` after prefixes that end in - and as many after those in +.
 
     Lengths are odd and at least 5: a prefix such as 3*4-, then 0-1 or 1-0.
     """

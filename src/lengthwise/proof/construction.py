@@ -32,7 +32,7 @@ from ..automata import Semiautomaton
 from ..errors import Error
 from ..lab.evaluation import memory_free
 from ..models import LengthwiseForCausalLM, presets
-from ..models.tagger import PresetTagger
+from ..models.token_classifier import PresetClassifier
 from ..tasks import Task, get
 from .labels import CONFIDENCE, Labels, label_table
 from .lemma import lemma_1
@@ -89,15 +89,15 @@ def regular_gpt(
     return model
 
 
-def tagger(
+def classifier(
     task: Task | str, build: Callable[[Semiautomaton, Tensor], LengthwiseForCausalLM] = regular_gpt
-) -> PresetTagger:
+) -> PresetClassifier:
     """The built model for a task with a machine, as the lab scores models. `build`: which, from machine and labels.
 
     >>> from lengthwise import tasks
     >>> parity = tasks.get("parity")
     >>> batch = parity.test_set(500, 8)
-    >>> bool((tagger(parity)(batch.tokens).argmax(-1) == batch.targets).all())
+    >>> bool((classifier(parity)(batch.tokens).argmax(-1) == batch.targets).all())
     True
     """
     task = get(task) if isinstance(task, str) else task
@@ -107,7 +107,7 @@ def tagger(
             "Take one of regular languages, or pass a machine to proof.regular_gpt or proof.block_lrnn."
         )
     readout = task.readout if task.kind == "set" else F.one_hot(task.readout, task.outputs)
-    return PresetTagger(build(task.machine, readout.bool()), task.outputs, f"built for {task.name}")
+    return PresetClassifier(build(task.machine, readout.bool()), task.outputs, f"built for {task.name}")
 
 
 def _check_size(n: int) -> None:

@@ -13,7 +13,7 @@ TASK = tasks.get("modular-sum", modulus=5, supervision="prefix")
 T = 12
 
 
-def tagger(**settings):
+def classifier(**settings):
     torch.manual_seed(0)
     given = {"width": 6, "readout": "linear", **settings}
     return models.build("block-lrnn", vocab_size=5, num_outputs=5, settings=given).double()
@@ -40,7 +40,7 @@ def by_hand(net):
 @pytest.mark.parametrize("settings", [{}, {"layers": 2}, {"normalisation": "none"}])
 def test_one_number_by_hand(settings):
     """With a state of one number each projection is exact."""
-    net = tagger(blocks=1, block=1, transition="linear", **settings)
+    net = classifier(blocks=1, block=1, transition="linear", **settings)
     if settings.get("layers"):
         mixer = [m for m in net.modules() if isinstance(m, BlockLRNN)][-1]
         assert mixer.initial is not None
@@ -55,12 +55,12 @@ def test_one_number_by_hand(settings):
 
 
 def test_reflections_neither_fade_nor_grow():
-    found = grown(tagger(blocks=2, block=3, normalisation="orthogonal"), TASK, 300)
+    found = grown(classifier(blocks=2, block=3, normalisation="orthogonal"), TASK, 300)
     assert found.by_state == pytest.approx([1.0] * len(found.lengths))
 
 
 def test_what_over_or_underflows_is_none():
-    net = tagger(blocks=2, block=3, normalisation="none")
+    net = classifier(blocks=2, block=3, normalisation="none")
     mixer, _ = _heard(net, TASK.test_set(4, 2).tokens)
     last = mixer.transition.get_submodule("2")
     weight, bias = last.get_parameter("weight"), last.get_parameter("bias")

@@ -107,10 +107,10 @@ def test_a_model_that_overflows_is_said_to(root, monkeypatch):
     assert run
 
     def wild(run):
-        tagger = lab.load_model(run)
-        last = [m for name, m in tagger.named_modules() if name.endswith("transition.2")][-1]
+        classifier = lab.load_model(run)
+        last = [m for name, m in classifier.named_modules() if name.endswith("transition.2")][-1]
         torch.nn.init.constant_(last.get_parameter("bias"), 1e4)
-        return tagger
+        return classifier
 
     monkeypatch.setattr(sums, "load_model", wild)
     found = asked_on([run], [60], 4)

@@ -46,7 +46,7 @@ def test_the_lengths_asked():
 
 
 def test_a_right_model_is_asked_to_the_end(run, monkeypatch):
-    monkeypatch.setattr(MODULE, "load_model", lambda run: proof.tagger("parity"))
+    monkeypatch.setattr(MODULE, "load_model", lambda run: proof.classifier("parity"))
     points = measured(Asked((50, 2_000, 3_000), 16, 4, 8_000, 100), [run, run])
     assert [(p.length, p.strings, p.right) for p in points] == [
         (50, 16, (16, 16)), (2_000, 4, (4, 4)), (3_000, 4, (4, 4))
@@ -63,7 +63,7 @@ def test_a_model_that_guesses_is_not_asked_on(run):
 
 
 def test_a_model_of_quadratic_memory_is_asked_less(run, monkeypatch):
-    monkeypatch.setattr(MODULE, "load_model", lambda run: proof.tagger("parity"))
+    monkeypatch.setattr(MODULE, "load_model", lambda run: proof.classifier("parity"))
     monkeypatch.setattr(MODULE, "_quadratic", lambda run: True)
     points = measured(Asked((50, 100, 150), 8, 4, 1_000, 100), [run])
     assert [(p.length, p.strings) for p in points] == [(50, 4), (100, 4)]

@@ -26,11 +26,11 @@ def trained(root, task):
 
 def built(run):
     """Right by construction, with a little noise on every output, which the next group takes out again."""
-    tagger = proof.tagger(run.experiment.task.name)
+    classifier = proof.classifier(run.experiment.task.name)
     noise = torch.Generator().manual_seed(0)
-    (layer,) = tagger.inner.depth.layers
+    (layer,) = classifier.inner.depth.layers
     layer.register_forward_hook(lambda module, inputs, y: y + 0.02 * torch.randn(y.shape, generator=noise))
-    return tagger
+    return classifier
 
 
 @pytest.mark.parametrize("figure", ["figure-3", "figure-4"])

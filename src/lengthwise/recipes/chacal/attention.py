@@ -6,7 +6,7 @@ from typing import cast
 
 from ... import insight, tasks
 from ...lab import Run, load_model
-from ...models import Tagger
+from ...models import TokenClassifier
 from ...report.attention import attention as drawn
 from ...report.panel import Panel
 from ..base import Recipe, Scale
@@ -26,8 +26,8 @@ def attention(scale: Scale) -> Recipe:
             return []
         spec = run.experiment.task
         task = tasks.get(spec.name, **spec.params)
-        tagger = cast(Tagger, load_model(run))
-        found = insight.links(tagger, task, insight.strings(task, OPERATIONS[scale], STORIES[scale]))
+        classifier = cast(TokenClassifier, load_model(run))
+        found = insight.links(classifier, task, insight.strings(task, OPERATIONS[scale], STORIES[scale]))
         assert found.truth is not None
         chain = len(found.layers) - 1
         best = max(range(found.layers[chain].heads), key=found.truth.shares[chain].__getitem__)

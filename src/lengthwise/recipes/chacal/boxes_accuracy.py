@@ -14,7 +14,7 @@ from ... import tasks
 from ...errors import Error
 from ...insight.answers import Answers, Score, answered, together
 from ...lab import Run, load_model
-from ...models import Tagger
+from ...models import TokenClassifier
 from ...report.drawings import lines
 from ...report.panel import Panel
 from ...report.tabular import tabular
@@ -34,8 +34,8 @@ def measured(runs: Sequence[Run], lengths: Sequence[int], strings: int) -> dict[
     if not isinstance(task, Boxes):
         raise Error(f"boxes accuracy: the runs must be of Boxes, got {spec.name}.")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    taggers = [cast(Tagger, load_model(run).to(device)) for run in runs]
-    return {n: together(answered(tagger, task, n, strings) for tagger in taggers) for n in lengths}
+    classifiers = [cast(TokenClassifier, load_model(run).to(device)) for run in runs]
+    return {n: together(answered(classifier, task, n, strings) for classifier in classifiers) for n in lengths}
 
 
 def panels(found: Mapping[str, ByLength], about: str = "") -> list[Panel]:

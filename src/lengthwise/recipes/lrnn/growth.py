@@ -49,11 +49,11 @@ def places(longest: int) -> tuple[int, ...]:
     return tuple(sorted({round(10 ** (i / POINTS)) for i in steps} | {last}))
 
 
-def grown(tagger: nn.Module, task: tasks.Task, longest: int) -> Growth:
+def grown(classifier: nn.Module, task: tasks.Task, longest: int) -> Growth:
     """Of the model's last layer, on test strings of this length."""
-    tagger = tagger.double().eval()
+    classifier = classifier.double().eval()
     tokens = task.test_set(longest, STRINGS).tokens
-    mixer, u = _heard(tagger, tokens)
+    mixer, u = _heard(classifier, tokens)
     with torch.no_grad():
         A, v = mixer.transitions(u)
         first = v.new_zeros(1, *mixer.shape) if mixer.initial is None else mixer.initial[None]
@@ -77,9 +77,9 @@ def grown(tagger: nn.Module, task: tasks.Task, longest: int) -> Growth:
     return Growth(at, _means(norms), _means(by_state.sqrt()), _means(by_input.sqrt()))
 
 
-def _heard(tagger: nn.Module, tokens: Tensor) -> tuple[BlockLRNN, Tensor]:
+def _heard(classifier: nn.Module, tokens: Tensor) -> tuple[BlockLRNN, Tensor]:
     """The last mixer, and the vectors (B,T,D) it is given for these tokens."""
-    mixer = [m for m in tagger.modules() if isinstance(m, BlockLRNN)][-1]
+    mixer = [m for m in classifier.modules() if isinstance(m, BlockLRNN)][-1]
     heard: list[Tensor] = []
 
     def hear(_: object, given: tuple[Tensor, ...], named: dict[str, Tensor | None]) -> None:
@@ -89,7 +89,7 @@ def _heard(tagger: nn.Module, tokens: Tensor) -> tuple[BlockLRNN, Tensor]:
     handle = mixer.register_forward_pre_hook(hear, with_kwargs=True)
     try:
         with torch.no_grad():
-            tagger(tokens)
+            classifier(tokens)
     finally:
         handle.remove()
     return mixer, heard[0]

@@ -107,19 +107,21 @@ def cell(scale: Scale, task: str, label: str) -> list[Experiment]:
 Cells = Mapping[tuple[str, str], Sequence[Run]]
 
 
-def timed(taggers: Mapping[str, nn.Module], task: tasks.Task, length: int, repeats: int) -> dict[str, dict[str, float]]:
+def timed(
+    classifiers: Mapping[str, nn.Module], task: tasks.Task, length: int, repeats: int
+) -> dict[str, dict[str, float]]:
     """Median seconds a string by model, alone and in a batch, the models taken in turn; the last position's answer."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     text = task.test_set(length, BATCH).tokens.to(device)
 
     @torch.no_grad()
-    def ask(tagger: nn.Module, strings: int) -> None:
-        tagger(text[:strings], last=True)
+    def ask(classifier: nn.Module, strings: int) -> None:
+        classifier(text[:strings], last=True)
 
-    found: dict[str, dict[str, float]] = {label: {} for label in taggers}
-    ready = {label: tagger.to(device) for label, tagger in taggers.items()}
+    found: dict[str, dict[str, float]] = {label: {} for label in classifiers}
+    ready = {label: classifier.to(device) for label, classifier in classifiers.items()}
     for what, strings in (("alone", 1), ("batch", BATCH)):
-        calls = {label: partial(ask, tagger, strings) for label, tagger in ready.items()}
+        calls = {label: partial(ask, classifier, strings) for label, classifier in ready.items()}
         for label, seconds in in_turn(calls, repeats).items():
             found[label][what] = seconds / strings
     return found
@@ -130,8 +132,8 @@ def _table(scale: Scale, cells: Cells) -> Panel:
     lengths, n = LENGTHS[scale], TIMED[scale]
     for task in dict.fromkeys(task for task, _ in cells):
         mine = {label: cells[task, label] for label in MODELS if (task, label) in cells}
-        taggers = {label: load_model(runs[0]) for label, runs in mine.items()}
-        times = timed(taggers, tasks.get(task, **TASKS[task]), n, REPEATS[scale])
+        classifiers = {label: load_model(runs[0]) for label, runs in mine.items()}
+        times = timed(classifiers, tasks.get(task, **TASKS[task]), n, REPEATS[scale])
         for label, runs in mine.items():
             found = {length: summary(runs, [length]) for length in lengths}
             train = sum(run.result["seconds"]["train"] for run in runs) / len(runs)

@@ -51,10 +51,10 @@ def asked_on(runs: Sequence[Run], lengths: Sequence[int], strings: int) -> dict[
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     spec, samples = runs[0].experiment.task, runs[0].result["samples"]
     task = tasks.get(spec.name, **spec.params)
-    taggers = [load_model(run).to(device) for run in runs]
+    classifiers = [load_model(run).to(device) for run in runs]
     inside = tuple(accuracy(run, TRAINED) * samples for run in runs)
     found = {TRAINED: Point(TRAINED, samples, inside, overflowed(runs, [TRAINED]))}
-    return found | {n: Point.of(taggers, task, n, strings, device) for n in lengths}
+    return found | {n: Point.of(classifiers, task, n, strings, device) for n in lengths}
 
 
 def to_json(points: Mapping[int, Point]) -> dict[str, Any]:

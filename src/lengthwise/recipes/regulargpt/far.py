@@ -66,9 +66,9 @@ class Point(NamedTuple):
 
     @classmethod
     def of(
-        cls, taggers: Sequence[nn.Module], task: tasks.Task, length: int, strings: int, device: torch.device
+        cls, classifiers: Sequence[nn.Module], task: tasks.Task, length: int, strings: int, device: torch.device
     ) -> Point:
-        tested = [evaluate(tagger, task, (length,), strings, seed=0, device=device) for tagger in taggers]
+        tested = [evaluate(classifier, task, (length,), strings, seed=0, device=device) for classifier in classifiers]
         right = tuple(of.correct[str(length)] for of in tested)
         return cls(length, strings, right, sum(sum(of.overflowed.values()) for of in tested))
 
@@ -119,14 +119,14 @@ def measured(asked: Asked, runs: Sequence[Run]) -> list[Point]:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     spec = runs[0].experiment.task
     task = tasks.get(spec.name, **spec.params)
-    taggers = [load_model(run).to(device) for run in runs]
+    classifiers = [load_model(run).to(device) for run in runs]
     points: list[Point] = []
     costly = _quadratic(runs[0])
     for n in asked.lengths:
         if costly and n > asked.quadratic:
             break
         count = asked.fewest if costly else asked.strings(n)
-        points.append(Point.of(taggers, task, n, count, device))
+        points.append(Point.of(classifiers, task, n, count, device))
         if points[-1].interval[0] <= task.baseline(n):
             break
     return points

@@ -10,7 +10,7 @@ from ... import insight, report, tasks
 from ...insight import Clusters
 from ...lab import Run, load_model
 from ...lab.statistics import score
-from ...models import Tagger
+from ...models import TokenClassifier
 from ...report.panel import Panel
 from ...report.tabular import tabular
 from ...report.words import percent
@@ -47,7 +47,7 @@ def figure_3(scale: Scale) -> Recipe:
 def looked_at(run: Run, length: int) -> Clusters:
     """The clusters of one run's outputs on the task's first test string of this length."""
     task = tasks.get(run.experiment.task.name, **run.experiment.task.params)
-    return insight.clusters(cast(Tagger, load_model(run)), insight.strings(task, length), task=task)
+    return insight.clusters(cast(TokenClassifier, load_model(run)), insight.strings(task, length), task=task)
 
 
 def _drawn(task: str, found: Clusters, run: Run) -> Panel:

@@ -9,7 +9,7 @@ from typing import cast
 from ... import insight, report, tasks
 from ...insight import ReceptiveField
 from ...lab import Run, load_model
-from ...models import Tagger
+from ...models import TokenClassifier
 from ...report.comparison import best_rate
 from ...report.panel import Panel
 from ...report.tabular import tabular
@@ -51,7 +51,9 @@ def figure_4(scale: Scale) -> Recipe:
 def looked_at(run: Run, length: int, count: int) -> ReceptiveField:
     """The receptive field of one run, averaged over the first test strings of its task."""
     task = tasks.get(run.experiment.task.name, **run.experiment.task.params)
-    return insight.receptive_field(cast(Tagger, load_model(run)), insight.strings(task, length, count), task=task.name)
+    return insight.receptive_field(
+        cast(TokenClassifier, load_model(run)), insight.strings(task, length, count), task=task.name
+    )
 
 
 def _drawn(models: dict[str, list[ReceptiveField]]) -> Panel:

@@ -1,4 +1,4 @@
-"""Any model as the bench sees it: `tagger(tokens, last=False)` -> logits (B, T or 1, S).
+"""Any model as the bench sees it: `classifier(tokens, last=False)` -> logits (B, T or 1, S).
 
 Shapes: B batch, T tokens, S outputs.
 """
@@ -16,7 +16,7 @@ from .chosen import Chosen
 from .modelling import LengthwiseForCausalLM
 
 
-class Tagger(nn.Module):
+class TokenClassifier(nn.Module):
     """Wraps a module from (B,T) integers to (B,T,N) logits, N >= S, of which the first S are taken."""
 
     def __init__(self, inner: nn.Module, num_outputs: int, name: str):
@@ -62,7 +62,7 @@ class Tagger(nn.Module):
         return _stacks(self)
 
 
-class PresetTagger(Tagger):
+class PresetClassifier(TokenClassifier):
     inner: LengthwiseForCausalLM
 
     @property
@@ -80,17 +80,17 @@ class PresetTagger(Tagger):
         return all(mixer.stackable for mixer in self.inner.mixers())
 
 
-def _stacks(tagger: Tagger) -> bool:
+def _stacks(classifier: TokenClassifier) -> bool:
     """Run two members mapped and one by one: no error, no random draw, the same logits."""
-    own = dict(tagger.named_parameters())
+    own = dict(classifier.named_parameters())
     stacked = {name: torch.stack([p.detach(), p.detach() * 0.9]) for name, p in own.items()}
     tokens = torch.zeros(1, 3, dtype=torch.long, device=next(iter(own.values())).device) if own else None
     if tokens is None:
         return False
-    buffers = {name: b.clone() for name, b in tagger.named_buffers()}
+    buffers = {name: b.clone() for name, b in classifier.named_buffers()}
 
     def run(parameters: dict[str, Tensor]) -> Tensor:
-        return functional_call(tagger, (parameters, buffers), (tokens,))
+        return functional_call(classifier, (parameters, buffers), (tokens,))
 
     try:
         with torch.no_grad():
@@ -99,5 +99,5 @@ def _stacks(tagger: Tagger) -> bool:
     except Exception:
         # Whatever a foreign model stumbles over under vmap, the answer is the same: it trains alone.
         return False
-    unchanged = all(torch.equal(buffers[name], b) for name, b in tagger.named_buffers())
+    unchanged = all(torch.equal(buffers[name], b) for name, b in classifier.named_buffers())
     return unchanged and torch.allclose(mapped, alone, rtol=1e-3, atol=1e-5)
