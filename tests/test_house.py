@@ -29,7 +29,7 @@ ROOMS = [
     "recipes",
     "cli",
 ]
-FOUNDATION = {"errors", "seeds"}
+FOUNDATION = {"errors", "options", "seeds"}
 MODULES = sorted(SOURCE.rglob("*.py"))
 DOCUMENTS = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")})
 
