@@ -14,7 +14,7 @@ from lengthwise.automata import (
     Semiautomaton,
     compose,
     difference,
-    live,
+    live_states,
     minimise,
     product,
     reachable,
@@ -108,7 +108,7 @@ def test_labels_are_kept_apart():
 
 def test_live_states_lead_to_acceptance():
     machine = Semiautomaton([[1, 2], [1, 1], [2, 2]], accepting={1})
-    assert live(machine).tolist() == [True, True, False]
+    assert live_states(machine).tolist() == [True, True, False]
 
 
 def test_reachable_renumbers_from_the_start():

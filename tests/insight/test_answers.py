@@ -49,7 +49,7 @@ def test_exact_match_is_the_lab_s_score(model, task, options):
     batch = task.align([task.test_set(n, 8) for n in (2, 4)])
     batch = Batch(*(torch.cat(parts)[::2] for parts in zip(*batch, strict=True)))
     classifier = learnt(model, task, batch, **options)
-    exact = task.judge(batch.tokens, answers(classifier, task, batch.tokens)).exact
+    exact = task.score_answers(batch.tokens, answers(classifier, task, batch.tokens)).exact
     rows = [Batch(*(part[i : i + 1] for part in batch)) for i in range(len(exact))]
     forced = [count_right(classifier, task, row, device=torch.device("cpu"))[0] for row in rows]
     assert exact.tolist() == [bool(n) for n in forced]
@@ -80,7 +80,7 @@ def test_answers_are_counted():
         )
     ])  # fmt: skip
     said = ["Box B contains the ball, Box C contains the bag.", "Box B contains the bag, Box D contains the ball."]
-    found = counted(TASK.judge(tokens, torch.tensor([TASK.tokenize(text) for text in said])))
+    found = counted(TASK.score_answers(tokens, torch.tensor([TASK.tokenize(text) for text in said])))
     assert found.exact == Score(1, 2)
     assert found.boxes == Score(6, 8), "of the second story C is empty and B is not"
     assert found.touched == {0: Score(3, 4), 1: Score(3, 4)}

@@ -12,7 +12,7 @@ from lengthwise.errors import Error, ShapeError
 from lengthwise.insight.attention import Attention
 from lengthwise.insight.mentions import mentions
 from lengthwise.tasks.boxes import Boxes, dependencies, read
-from lengthwise.tasks.boxes.words import COMMA, STOP
+from lengthwise.tasks.boxes.vocabulary import COMMA, STOP
 
 ADVANCED = Boxes(form="advanced", boxes=4, objects=20)
 

@@ -26,7 +26,7 @@ class Ragged(Task):
     vocabulary = (*"01=.", "")
     outputs = len(vocabulary)
     supervision = "prefix"
-    judged = "every"
+    scoring = "every"
     padding = PAD
 
     def __init__(self, split: int = 3):
@@ -164,4 +164,4 @@ def test_exported_rows_have_no_padding(tmp_path):
         assert [task.vocabulary[t] for t in row["answer"]] == list(answer) == [str(question.count("1") % 2), "."]
         assert task.padding not in row["tokens"]
         assert len(row["tokens"]) == len(row["targets"]) == len(row["mask"]) == len(row["text"])
-    assert "`answer`: all targets that are asked for" in (directory / "README.md").read_text()
+    assert "`answer`: all targets in the mask" in (directory / "README.md").read_text()

@@ -5,14 +5,12 @@ A new mixer or position joins by one line in `CASES`.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 import torch
 from torch import Tensor, nn
 
 from lengthwise import mixers, positions
-from lengthwise.mixers import Where
+from lengthwise.mixers import Layout, Level
 
 D, HEADS = 8, 2
 
@@ -31,10 +29,11 @@ class Layer(nn.Module):
         for p in self.parameters():
             nn.init.normal_(p, std=0.5)
 
-    def forward(self, x: Tensor, where: Where, state=None):
-        p = self.position.embed(where.positions)
+    def forward(self, x: Tensor, layout: Layout, state=None):
+        p = self.position.embed(layout.positions)
         x = x if p is None else x + p
-        return self.mixer(x, where=replace(where, level=self.level, pad=self.pad), state=state)
+        options = {"level": Level(self.level, pad=self.pad)} if self.mixer.traits.takes_level else {}
+        return self.mixer(x, layout=layout, state=state, **options)
 
 
 def heads(name, **options):
@@ -82,29 +81,29 @@ LENGTHS = [[1], [2, 1], [3, 5, 2], [7, 8, 9], [13, 1, 16, 17]]
 
 
 def alone(layer, xs):
-    return [layer(x[None], Where.of(x[None]))[0][0] for x in xs]
+    return [layer(x[None], Layout.of(x[None]))[0][0] for x in xs]
 
 
-def go_on(layer, x, where, cuts):
+def go_on(layer, x, layout, cuts):
     """One row set, read part by part."""
     state, parts = None, []
     for start, end in zip([0, *cuts], [*cuts, x.shape[1]], strict=True):
-        y, state = layer(x[:, start:end], where.pick(slice(start, end)), state)
+        y, state = layer(x[:, start:end], layout.pick(slice(start, end)), state)
         parts.append(y)
     return torch.cat(parts, 1)
 
 
 def in_pieces(layer, xs):
-    return [go_on(layer, x[None], Where.of(x[None]), sorted({len(x) // 3, len(x) // 2} - {0}))[0] for x in xs]
+    return [go_on(layer, x[None], Layout.of(x[None]), sorted({len(x) // 3, len(x) // 2} - {0}))[0] for x in xs]
 
 
 def token_by_token(layer, xs):
-    return [go_on(layer, x[None], Where.of(x[None]), range(1, len(x)))[0] for x in xs]
+    return [go_on(layer, x[None], Layout.of(x[None]), range(1, len(x)))[0] for x in xs]
 
 
 def packed(layer, xs, cuts=()):
-    where = Where.packed(torch.tensor([0, *torch.tensor([len(x) for x in xs]).cumsum(0).tolist()]))
-    y = go_on(layer, torch.cat(xs)[None], where, [c for c in cuts if c < where.positions.shape[1]])
+    layout = Layout.packed(torch.tensor([0, *torch.tensor([len(x) for x in xs]).cumsum(0).tolist()]))
+    y = go_on(layer, torch.cat(xs)[None], layout, [c for c in cuts if c < layout.positions.shape[1]])
     return list(y[0].split([len(x) for x in xs]))
 
 
@@ -120,7 +119,7 @@ def left_padded(layer, xs, cuts=()):
     T = max(map(len, xs)) + 2
     mask = torch.stack([torch.arange(T) >= T - len(x) for x in xs])
     rows = torch.stack([torch.cat([noise(T - len(x)), x]) for x in xs])
-    y = go_on(layer, rows, Where.from_mask(mask), [c for c in cuts if c < T])
+    y = go_on(layer, rows, Layout.from_mask(mask), [c for c in cuts if c < T])
     assert y.isfinite().all()
     return [row[T - len(x) :] for row, x in zip(y, xs, strict=True)]
 
@@ -133,7 +132,7 @@ def right_padded(layer, xs):
     T = max(map(len, xs)) + 2
     mask = torch.stack([torch.arange(T) < len(x) for x in xs])
     rows = torch.stack([torch.cat([x, noise(T - len(x))]) for x in xs])
-    y, _ = layer(rows, Where.from_mask(mask))
+    y, _ = layer(rows, Layout.from_mask(mask))
     assert y.isfinite().all()
     return [row[: len(x)] for row, x in zip(y, xs, strict=True)]
 
@@ -141,9 +140,9 @@ def right_padded(layer, xs):
 def packed_and_padded(layer, xs):
     """One row: padding, then the sequences end to end, then padding."""
     ids = torch.cat([torch.full((len(x),), i) for i, x in enumerate(xs)])
-    segments = torch.cat([ids.new_full((3,), -1), ids, ids.new_full((2,), 99)])[None]
+    sequences = torch.cat([ids.new_full((3,), -1), ids, ids.new_full((2,), 99)])[None]
     row = torch.cat([noise(3), *xs, noise(2)])[None]
-    y, _ = layer(row, Where.from_segments(segments, (segments >= 0) & (segments < 99)))
+    y, _ = layer(row, Layout.from_sequences(sequences, (sequences >= 0) & (sequences < 99)))
     assert y.isfinite().all()
     return list(y[0, 3:-2].split([len(x) for x in xs]))
 
@@ -195,7 +194,7 @@ def test_causal(name):
     torch.manual_seed(1)
     layer = CASES[name]().double()
     x = torch.randn(1, 9, D, dtype=torch.float64, requires_grad=True)
-    y, _ = layer(x, Where.of(x))
+    y, _ = layer(x, Layout.of(x))
     for t in (0, 4, 8):
         (g,) = torch.autograd.grad(y[0, t].sum(), x, retain_graph=True)
         # A Fourier transform mixes all tokens, and what should cancel does so up to rounding.
@@ -209,11 +208,11 @@ def test_autocast(name):
     torch.manual_seed(2)
     layer = CASES[name]()
     x = torch.randn(2, 9, D)
-    for where in (Where.of(x), Where.from_mask(torch.arange(9).expand(2, -1) >= torch.tensor([[0], [3]]))):
-        y, _ = layer(x, where)
+    for layout in (Layout.of(x), Layout.from_mask(torch.arange(9).expand(2, -1) >= torch.tensor([[0], [3]]))):
+        y, _ = layer(x, layout)
         with torch.autocast("cpu", torch.bfloat16):
-            half, _ = layer(x, where)
-        real = slice(None) if where.valid is None else where.valid
+            half, _ = layer(x, layout)
+        real = slice(None) if layout.real is None else layout.real
         assert half.isfinite().all()
         torch.testing.assert_close(half[real].float(), y[real], rtol=0.1, atol=0.1)
 
@@ -224,10 +223,10 @@ def test_compiles(name):
     torch._dynamo.reset()
     torch.manual_seed(3)
     layer = CASES[name]()
-    whole = layer.mixer.stackable
-    run = torch.compile(lambda x: layer(x, Where.of(x))[0], backend="aot_eager", fullgraph=whole)
+    whole = layer.mixer.traits.stackable
+    run = torch.compile(lambda x: layer(x, Layout.of(x))[0], backend="aot_eager", fullgraph=whole)
     x = torch.randn(2, 9, D)
-    torch.testing.assert_close(run(x), layer(x, Where.of(x))[0])
+    torch.testing.assert_close(run(x), layer(x, Layout.of(x))[0])
 
 
 @pytest.mark.parametrize("name", [n for n in CASES if n not in ("rnn", "lstm", "gru")])
@@ -239,7 +238,7 @@ def test_stacks(name):
     stacked = {n: torch.stack([p.detach() * s for s in (1, 0.5, -1)]) for n, p in layer.named_parameters()}
 
     def loss(parameters, x):
-        return torch.func.functional_call(layer, parameters, (x, Where.of(x)))[0].square().sum()
+        return torch.func.functional_call(layer, parameters, (x, Layout.of(x)))[0].square().sum()
 
     found = torch.func.vmap(torch.func.grad(loss))(stacked, x)
     for i in range(3):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lengthwise import mixers
 from lengthwise.errors import Error, ShapeError, UnknownName
-from lengthwise.mixers import BlockState, Where
+from lengthwise.mixers import BlockState, Layout
 from lengthwise.mixers.transitions import bounded
 
 ORDERS = st.sampled_from([1.0, 1.2, 2.0, 3.7, 40.0, inf])
@@ -71,7 +71,7 @@ def test_an_automaton_never_drifts():
     layer = mixers.get("block-lrnn", width=12, block=4, normalisation="one-hot", inputs="none", readout="identity")
     words = torch.randn(3, 12)[torch.randint(3, (1, 20_000))]
     with torch.no_grad():
-        y, _ = layer(words, where=Where.of(words))
+        y, _ = layer(words, layout=Layout.of(words))
     late = y[0, 10_000:].unflatten(-1, (3, 4))
     for block in range(3):
         assert len(late[:, block].unique(dim=0)) <= 4**4  # functions from four states to four
@@ -148,7 +148,7 @@ def test_it_is_its_equation(kind):
         A = torch.block_diag(*m.transition(u_t).view(2, 2, 2))
         x = A @ x + m.inputs(u_t)
         wanted.append(m.readout.weight @ x + m.readout.bias)
-    y, state = m(u, where=Where.of(u))
+    y, state = m(u, layout=Layout.of(u))
     torch.testing.assert_close(y[0], torch.stack(wanted))
     torch.testing.assert_close(state.x[0].flatten(), x)
     if kind == "linear":
@@ -162,7 +162,7 @@ def test_the_state_grows_at_most_by_its_inputs(seed):
     for p, normalisation in ((1.0, "paper"), (1.0, "official"), (2.0, "orthogonal")):
         m = make(8, seed, block=4, p=p, normalisation=normalisation, readout="identity")
         u = 3 * torch.randn(2, 30, 8, dtype=torch.float64)
-        x = m(u, where=Where.of(u))[0].unflatten(-1, (2, 4))
+        x = m(u, layout=Layout.of(u))[0].unflatten(-1, (2, 4))
         v = m.transitions(u)[1]
         allowed = torch.linalg.vector_norm(m.initial, p, dim=-1) + torch.linalg.vector_norm(v, p, dim=-1).cumsum(1)
         assert (torch.linalg.vector_norm(x, p, dim=-1) <= allowed * (1 + 1e-12)).all()
@@ -173,14 +173,14 @@ def test_a_table_and_an_index_are_the_rows_themselves(normalisation):
     m = make(block=3, normalisation=normalisation)
     table = torch.randn(4, 6, dtype=torch.float64, requires_grad=True)
     index = torch.randint(0, 4, (3, 11))
-    plain = Where.of(index)
-    padded = Where.from_mask(torch.arange(11) >= torch.tensor([[0], [3], [10]]))
-    packed = Where.from_segments(torch.tensor([0] * 4 + [1] * 6 + [2]).expand(3, -1))
+    plain = Layout.of(index)
+    padded = Layout.from_mask(torch.arange(11) >= torch.tensor([[0], [3], [10]]))
+    packed = Layout.from_sequences(torch.tensor([0] * 4 + [1] * 6 + [2]).expand(3, -1))
     state = BlockState(torch.randn(3, 2, 3, dtype=torch.float64))
-    for where, begun in ((plain, None), (plain, state), (padded, None), (padded, state), (packed, None)):
-        real = torch.ones_like(index, dtype=torch.bool) if where.valid is None else where.valid
-        found, end = m(table, where=where, state=begun, index=index)
-        wanted, other = m(table[index], where=where, state=begun)
+    for layout, begun in ((plain, None), (plain, state), (padded, None), (padded, state), (packed, None)):
+        real = torch.ones_like(index, dtype=torch.bool) if layout.real is None else layout.real
+        found, end = m(table, layout=layout, state=begun, index=index)
+        wanted, other = m(table[index], layout=layout, state=begun)
         torch.testing.assert_close(found[real], wanted[real], rtol=1e-12, atol=1e-12)
         torch.testing.assert_close(end.x, other.x, rtol=1e-12, atol=1e-12)
         leaves = [table, *m.parameters()]
@@ -195,12 +195,12 @@ def test_a_table_and_an_index_are_the_rows_themselves(normalisation):
 def test_padding_leaves_the_state_as_it_was():
     m = make(block=3)
     u = torch.randn(2, 4, 6, dtype=torch.float64)
-    _, state = m(u, where=Where.of(u))
+    _, state = m(u, layout=Layout.of(u))
     noise = 100 * torch.randn(2, 3, 6, dtype=torch.float64)
-    _, after = m(noise, where=Where.from_mask(torch.zeros(2, 3)), state=state)
+    _, after = m(noise, layout=Layout.from_mask(torch.zeros(2, 3)), state=state)
     assert torch.equal(after.x, state.x)
-    right = Where.from_mask(torch.tensor([[1, 1, 1, 1, 0, 0, 0]]).expand(2, -1))
-    _, after = m(torch.cat([u, noise], 1), where=right)
+    right = Layout.from_mask(torch.tensor([[1, 1, 1, 1, 0, 0, 0]]).expand(2, -1))
+    _, after = m(torch.cat([u, noise], 1), layout=right)
     assert torch.equal(after.x, state.x)
 
 
@@ -248,6 +248,6 @@ def test_refuses_no_tokens_and_another_s_state():
     m = mixers.get("block-lrnn", width=6, block=3)
     u = torch.randn(2, 4, 6)
     with pytest.raises(Error, match=r"at least one token, got T = 0"):
-        m(u[:, :0], where=Where.of(u[:, :0]))
+        m(u[:, :0], layout=Layout.of(u[:, :0]))
     with pytest.raises(ShapeError, match=r"state must be \(B,h,b\) = \[2, 2, 3\], got \[1, 2, 3\]"):
-        m(u, where=Where.of(u), state=BlockState(torch.zeros(1, 2, 3)))
+        m(u, layout=Layout.of(u), state=BlockState(torch.zeros(1, 2, 3)))

@@ -7,7 +7,7 @@ import torch
 
 from lengthwise import mixers, positions
 from lengthwise.errors import Error, ShapeError
-from lengthwise.mixers import Where
+from lengthwise.mixers import Layout
 
 
 def layer(**options):
@@ -36,18 +36,18 @@ def test_it_is_its_equation(causal, exclude):
         term = 0.7 * paths @ term
         Y = Y + term
     wanted = m.out(Y.transpose(1, 2).flatten(-2))
-    torch.testing.assert_close(m(x, where=Where.of(x))[0], wanted, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(m(x, layout=Layout.of(x))[0], wanted, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("position", ["none", "transformer-xl"])
 def test_gamma_0_is_softmax_attention(position):
     x, made = torch.randn(2, 9, 6).double(), []
-    where = Where.from_mask(torch.arange(9).expand(2, -1) >= torch.tensor([[0], [4]]))
+    layout = Layout.from_mask(torch.arange(9).expand(2, -1) >= torch.tensor([[0], [4]]))
     for name, options in (("softmax", {}), ("chain", {"gamma": 0.0})):
         torch.manual_seed(1)
         inside = positions.get(position, width=6, heads=2)
         m = mixers.get(name, width=6, heads=2, position=inside if inside.at_attention else None, **options).double()
-        y = m(x, where=where)[0][where.valid]
+        y = m(x, layout=layout)[0][layout.real]
         made.append((y, torch.autograd.grad(y.square().sum(), list(m.parameters()))))
     (a, da), (b, db) = made
     torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
@@ -58,19 +58,19 @@ def test_gamma_0_is_softmax_attention(position):
 def test_a_learned_gamma_starts_where_it_is_told_and_stays_below_1():
     m, x = layer(gamma=0.9, learn_gamma=True), torch.randn(1, 7, 6).double()
     torch.testing.assert_close(m.gamma(x), torch.full((2,), 0.9).double())
-    torch.testing.assert_close(m(x, where=Where.of(x))[0], layer(gamma=0.9)(x, where=Where.of(x))[0])
-    (slope,) = torch.autograd.grad(m(x, where=Where.of(x))[0].square().sum(), m.gamma.logit)
+    torch.testing.assert_close(m(x, layout=Layout.of(x))[0], layer(gamma=0.9)(x, layout=Layout.of(x))[0])
+    (slope,) = torch.autograd.grad(m(x, layout=Layout.of(x))[0].square().sum(), m.gamma.logit)
     assert slope.all()
     for extreme, wanted in ((-1e4, 0.0), (1e4, 0.999)):
         torch.nn.init.constant_(m.gamma.logit, extreme)
         assert m.gamma(x).tolist() == pytest.approx([wanted] * 2)
-        assert m(x, where=Where.of(x))[0].isfinite().all()
+        assert m(x, layout=Layout.of(x))[0].isfinite().all()
     assert "learned from 0.9" in repr(m)
 
 
 def test_the_state_has_the_shape_of_keys_and_values():
     m, x = layer(gamma=0.7), torch.randn(2, 5, 6).double()
-    y, state = m(x, where=Where.of(x))
+    y, state = m(x, layout=Layout.of(x))
     A, V = weights(m, x)
     Y = torch.linalg.solve(torch.eye(5).double() - 0.7 * A.tril(-1), 0.3 * A @ V)
     assert state.k.shape == state.v.shape == (2, 2, 5, 3)
@@ -83,12 +83,12 @@ def test_an_encoder_reads_all_of_its_text_and_no_padding():
     rows = [torch.randn(1, n, 6).double() for n in (3, 7)]
     x, mask = torch.randn(2, 7, 6).double() * 100, torch.ones(2, 7)
     x[0, :3], x[1], mask[0, 3:] = rows[0], rows[1], 0
-    y, state = m(x, where=Where.from_mask(mask))
+    y, state = m(x, layout=Layout.from_mask(mask))
     assert state is None
     for i, row in enumerate(rows):
-        torch.testing.assert_close(y[i, : row.shape[1]], m(row, where=Where.of(row))[0][0], rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(y[i, : row.shape[1]], m(row, layout=Layout.of(row))[0][0], rtol=1e-9, atol=1e-9)
     inputs = rows[1].requires_grad_()
-    (g,) = torch.autograd.grad(m(inputs, where=Where.of(inputs))[0][0, 0].sum(), inputs)
+    (g,) = torch.autograd.grad(m(inputs, layout=Layout.of(inputs))[0][0, 0].sum(), inputs)
     assert g[0].abs().sum(-1).all()  # the first token's output is a function of every token
 
 
@@ -105,15 +105,15 @@ def test_refuses():
         mixers.get("chain", width=6, heads=4)
     m, x = layer(), torch.randn(2, 3, 6).double()
     with pytest.raises(Error, match="at least one token, got T = 0"):
-        m(x[:, :0], where=Where.of(x[:, :0]))
-    _, state = m(x, where=Where.of(x))
+        m(x[:, :0], layout=Layout.of(x[:, :0]))
+    _, state = m(x, layout=Layout.of(x))
     with pytest.raises(ShapeError, match="batch must be that of the tokens, 1, got 2"):
-        m(x[:1], where=Where.of(x[:1], past=3), state=state)
+        m(x[:1], layout=Layout.of(x[:1], past=3), state=state)
     encoder = layer(causal=False)
     with pytest.raises(Error, match="no state to go on from"):
-        encoder(x, where=Where.of(x, past=3), state=state)
+        encoder(x, layout=Layout.of(x, past=3), state=state)
     with pytest.raises(Error, match="rows cannot be packed"):
-        encoder(x[:1], where=Where.packed(torch.tensor([0, 1, 3])))
+        encoder(x[:1], layout=Layout.packed(torch.tensor([0, 1, 3])))
 
 
 @pytest.mark.parametrize("learn", [False, True])
@@ -123,9 +123,9 @@ def test_the_sum_of_paths_is_the_mean_without_its_factor(learn):
     total = mixers.get("chain", width=8, heads=2, gamma=0.75, learn_gamma=learn, paths="sum").double()
     total.load_state_dict(mean.state_dict())
     x = torch.randn(2, 5, 8).double()
-    where = Where.of(x)
+    layout = Layout.of(x)
     bias = mean.out.bias
-    torch.testing.assert_close(total(x, where=where)[0] - bias, 4 * (mean(x, where=where)[0] - bias))
+    torch.testing.assert_close(total(x, layout=layout)[0] - bias, 4 * (mean(x, layout=layout)[0] - bias))
     with pytest.raises(Error, match="mean"):
         mixers.get("chain", width=8, heads=2, paths="median")
 
@@ -139,7 +139,7 @@ def test_a_learned_gamma_stays_below_1_in_half_precision(autocast):
     m.gamma.logit.data.fill_(20.0)
     x = torch.randn(1, 5, 6, generator=torch.Generator().manual_seed(0)).to(kind)
     with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
-        y, _ = m(x, where=Where.of(x))
+        y, _ = m(x, layout=Layout.of(x))
     assert y.dtype == torch.bfloat16
     assert y.isfinite().all()
 
@@ -154,7 +154,7 @@ def test_a_gamma_for_every_head(learn):
     for head, gamma in enumerate(given):
         one = mixers.get("chain", width=8, heads=2, gamma=gamma)
         one.load_state_dict({k: v for k, v in both.state_dict().items() if "gamma" not in k})
-        y, alone = (layer(x, where=Where.of(x))[0][..., 4 * head : 4 * head + 4] for layer in (both, one))
+        y, alone = (layer(x, layout=Layout.of(x))[0][..., 4 * head : 4 * head + 4] for layer in (both, one))
         torch.testing.assert_close(y, alone)
     with pytest.raises(Error, match="each of the 2 heads, got 3"):
         mixers.get("chain", width=8, heads=2, gamma=[0.1, 0.2, 0.3])

@@ -7,7 +7,7 @@ import torch
 
 from lengthwise import mixers
 from lengthwise.errors import Error, ShapeError, UnknownName
-from lengthwise.mixers import Where
+from lengthwise.mixers import Layout
 
 
 def test_softmax_is_its_equation():
@@ -17,7 +17,7 @@ def test_softmax_is_its_equation():
     q, k, v = (t.view(5, 2, 3).transpose(0, 1) for t in m.qkv(x[0]).chunk(3, -1))
     logits = (q @ k.mT / 3**0.5).masked_fill(torch.ones(5, 5).triu(1).bool(), -torch.inf)
     wanted = m.out((logits.softmax(-1) @ v).transpose(0, 1).reshape(5, 6))
-    torch.testing.assert_close(m(x, where=Where.of(x))[0][0], wanted)
+    torch.testing.assert_close(m(x, layout=Layout.of(x))[0][0], wanted)
 
 
 def test_softmax_builds_no_mask_unless_asked(monkeypatch):
@@ -26,8 +26,8 @@ def test_softmax_builds_no_mask_unless_asked(monkeypatch):
     monkeypatch.setattr(softmax, "visible", lambda *a: pytest.fail("built a mask"))
     m = mixers.get("softmax", width=8, heads=2)
     x = torch.randn(2, 6, 8)
-    _, state = m(x, where=Where.of(x))
-    m(x[:, :1], where=Where.of(x[:, :1], past=6), state=state)
+    _, state = m(x, layout=Layout.of(x))
+    m(x[:, :1], layout=Layout.of(x[:, :1], past=6), state=state)
 
 
 @pytest.mark.parametrize("name", ["rnn", "lstm", "gru"])
@@ -35,7 +35,7 @@ def test_recurrences_are_torch_s_own(name):
     torch.manual_seed(0)
     m = mixers.get(name, width=4)
     x = torch.randn(3, 7, 4)
-    y, state = m(x, where=Where.of(x))
+    y, state = m(x, layout=Layout.of(x))
     torch.testing.assert_close(y, m.cell(x)[0])
     torch.testing.assert_close(state.hidden[0][0], y[:, -1])
 
@@ -43,9 +43,9 @@ def test_recurrences_are_torch_s_own(name):
 def test_a_piece_of_padding_alone_leaves_a_recurrent_state_as_it_was():
     m = mixers.get("lstm", width=4)
     x = torch.randn(2, 3, 4)
-    _, state = m(x, where=Where.of(x))
-    padding = Where.from_mask(torch.zeros(2, 2))
-    y, after = m(torch.randn(2, 2, 4), where=padding, state=state)
+    _, state = m(x, layout=Layout.of(x))
+    padding = Layout.from_mask(torch.zeros(2, 2))
+    y, after = m(torch.randn(2, 2, 4), layout=padding, state=state)
     assert not y.any()
     for a, b in zip(state.hidden, after.hidden, strict=True):
         assert torch.equal(a, b)
@@ -59,10 +59,10 @@ def test_the_pad_is_the_layer_s_own_or_the_model_s():
     assert "pad" not in dict(shared.named_parameters())
     assert "pad" not in dict(drop.named_parameters())
     x = torch.randn(1, 1, 4)
-    with pytest.raises(Error, match=r"where\.pad, which is None"):
-        shared(x, where=Where.of(x))
+    with pytest.raises(Error, match=r"level\.pad, which is None"):
+        shared(x, layout=Layout.of(x))
     # Without its pad the first token reads itself alone.
-    torch.testing.assert_close(drop(x, where=Where.of(x))[0], drop.out(drop.qkv(x).chunk(3, -1)[2]))
+    torch.testing.assert_close(drop(x, layout=Layout.of(x))[0], drop.out(drop.qkv(x).chunk(3, -1)[2]))
 
 
 @pytest.mark.parametrize("missing", ["learned-pad", "drop"])
@@ -72,9 +72,9 @@ def test_some_of_the_tokens_at_less_cost(missing):
     for T in (1, 2, 3, 4, 9, 11):
         x = torch.randn(2, T, 8)
         mask = torch.arange(T).expand(2, -1) >= torch.tensor([[0], [T // 2]])
-        for where in (Where.of(x), Where.from_mask(mask)):
-            wanted = m(x, where=where)[0][:, (T - 1) % 3 :: 3]
-            torch.testing.assert_close(m.at(x, where=where, stride=3), wanted)
+        for layout in (Layout.of(x), Layout.from_mask(mask)):
+            wanted = m(x, layout=layout)[0][:, (T - 1) % 3 :: 3]
+            torch.testing.assert_close(m.at(x, layout=layout, stride=3), wanted)
 
 
 def test_refuses():
@@ -89,6 +89,6 @@ def test_refuses():
     with pytest.raises(Error, match="learned-pad or drop, got 'pad'"):
         mixers.get("sliding-dilated", width=4, heads=2, missing="pad")
     m, x = mixers.get("softmax", width=4, heads=2), torch.randn(2, 3, 4)
-    _, state = m(x, where=Where.of(x))
+    _, state = m(x, layout=Layout.of(x))
     with pytest.raises(ShapeError, match="batch must be that of the tokens, 1, got 2"):
-        m(x[:1], where=Where.of(x[:1], past=3), state=state)
+        m(x[:1], layout=Layout.of(x[:1], past=3), state=state)

@@ -101,7 +101,7 @@ def right_padded(model, tokens):
 
 
 def packed(model, tokens):
-    return model(tokens, segment_ids=torch.tensor([0] * 5 + [1] * 7 + [2]).expand_as(tokens)).logits
+    return model(tokens, sequence_ids=torch.tensor([0] * 5 + [1] * 7 + [2]).expand_as(tokens)).logits
 
 
 def in_pieces(model, tokens):
@@ -251,7 +251,7 @@ def test_decoding_takes_constant_memory_and_work():
         )
         cache = text.past_key_values
         assert cache.length == n + 2
-        assert cache._where is None
+        assert cache._layout is None
         assert cache._top is None
         sizes.append(kept(cache))
         with torch.no_grad(), Elements() as elements:

@@ -8,7 +8,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import DynamicCache
 
 from lengthwise.errors import Error, ShapeError
-from lengthwise.mixers import Where
+from lengthwise.mixers import Layout
 from lengthwise.models import LengthwiseConfig, LengthwiseForCausalLM, presets
 from lengthwise.models.cache import LengthwiseCache
 
@@ -171,7 +171,7 @@ def test_a_step_does_not_read_the_whole_mask_again(monkeypatch):
     with torch.no_grad():
         whole, cache = model(tokens, attention_mask=mask).logits[:, 9:], LengthwiseCache()
         model(tokens[:, :9], attention_mask=mask[:, :9], past_key_values=cache)
-        monkeypatch.delattr(Where, "from_mask")
+        monkeypatch.delattr(Layout, "from_mask")
         parts = [model(tokens[:, t : t + 1], attention_mask=mask[:, : t + 1], past_key_values=cache) for t in (9, 10)]
         torch.testing.assert_close(torch.cat([p.logits for p in parts], 1), whole[:, :2])
 
@@ -246,8 +246,8 @@ def test_refusals():
     model = make("regular-gpt")
     with pytest.raises(Error, match="LengthwiseCache, got DynamicCache"):
         model(tokens, past_key_values=DynamicCache())
-    with pytest.raises(Error, match="leave segment_ids out"):
-        model(tokens, segment_ids=tokens, use_cache=True)
+    with pytest.raises(Error, match="leave sequence_ids out"):
+        model(tokens, sequence_ids=tokens, use_cache=True)
     cache = model(tokens, attention_mask=torch.tensor([[0] + [1] * 5, [1] * 6]), use_cache=True).past_key_values
     with pytest.raises(Error, match="go on as it began"):
         model(tokens[:, :1], past_key_values=cache)

@@ -89,7 +89,7 @@ def test_a_long_text_climbs_in_pieces(C, missing, monkeypatch):
         for T in (1, 31, 32, 33, 54, 64, 65, 100, 127, 128, 129, 200, 243, 257):
             tokens, sizes = torch.randint(0, 5, (1, T)), []
             climb = model.depth._climb
-            model.depth._climb = lambda x, where: (sizes.append(x.shape[1]), climb(x, where))[1]  # noqa: B023
+            model.depth._climb = lambda x, *told: (sizes.append(x.shape[1]), climb(x, *told))[1]  # noqa: B023
             found = model(tokens, logits_to_keep=1).logits
             del model.depth._climb
             torch.testing.assert_close(found, model(tokens).logits[:, -1:], rtol=1e-12, atol=1e-12)
@@ -134,13 +134,13 @@ def test_a_packed_row_gives_every_sequence_its_own_logits(name):
     ids = torch.cat([torch.full((len(row),), i) for i, row in enumerate(rows)])[None]
     with torch.no_grad():
         wanted = torch.cat([model(row[None]).logits[0] for row in rows])
-        torch.testing.assert_close(model(torch.cat(rows)[None], segment_ids=ids).logits[0], wanted)
-        last = model(torch.cat(rows)[None], segment_ids=ids, logits_to_keep=1).logits
+        torch.testing.assert_close(model(torch.cat(rows)[None], sequence_ids=ids).logits[0], wanted)
+        last = model(torch.cat(rows)[None], sequence_ids=ids, logits_to_keep=1).logits
         torch.testing.assert_close(last[0], wanted[-1:])
 
 
 @pytest.mark.parametrize("name", BATCHED)
-def test_padding_may_share_the_segment_number_of_its_neighbour(name):
+def test_padding_may_share_the_sequence_number_of_its_neighbour(name):
     model = make(BATCHED[name]())
     rows = [torch.randint(0, 5, (n,)) for n in (6, 9)]
     ids = torch.tensor([0] * 6 + [1] * 9)
@@ -149,9 +149,9 @@ def test_padding_may_share_the_segment_number_of_its_neighbour(name):
         for left, right in [(3, 0), (0, 3), (5, 2)]:
             noise = torch.randint(0, 5, (left + right,))
             tokens = torch.cat([noise[:left], *rows, noise[left:]])[None]
-            segments = torch.cat([ids[:1].expand(left), ids, ids[-1:].expand(right)])[None]
+            sequences = torch.cat([ids[:1].expand(left), ids, ids[-1:].expand(right)])[None]
             mask = torch.tensor([[0] * left + [1] * 15 + [0] * right])
-            dense = model(tokens, attention_mask=mask, segment_ids=segments).logits
-            last = model(tokens, attention_mask=mask, segment_ids=segments, logits_to_keep=1).logits
+            dense = model(tokens, attention_mask=mask, sequence_ids=sequences).logits
+            last = model(tokens, attention_mask=mask, sequence_ids=sequences, logits_to_keep=1).logits
             torch.testing.assert_close(dense[mask.bool()], wanted)
             torch.testing.assert_close(last[0], wanted[-1:])

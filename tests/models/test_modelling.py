@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
 import torch
@@ -13,7 +12,7 @@ from transformers import AutoModelForCausalLM
 
 from lengthwise import models
 from lengthwise.errors import Error, ShapeError, UnknownName
-from lengthwise.mixers import Where
+from lengthwise.mixers import Layout, Level
 from lengthwise.models import LengthwiseConfig, LengthwiseForCausalLM, presets
 
 SMALL = {
@@ -103,11 +102,11 @@ def test_labels_are_shifted_and_never_cross_sequences():
     wanted = -torch.stack([logp[t - 1, tokens[0, t]] for t in asked]).mean()
     torch.testing.assert_close(out.loss, wanted)
     ids = torch.tensor([[0, 0, 0, 1, 1, 1, 1, 1]])
-    out = model(tokens, labels=labels, segment_ids=ids)
+    out = model(tokens, labels=labels, sequence_ids=ids)
     logp = out.logits[0].log_softmax(-1)
     wanted = -torch.stack([logp[t - 1, tokens[0, t]] for t in asked if t != 3]).mean()
     torch.testing.assert_close(out.loss, wanted)
-    assert torch.equal(model(tokens, labels=labels, segment_ids=ids, return_dict=False)[0], out.loss)
+    assert torch.equal(model(tokens, labels=labels, sequence_ids=ids, return_dict=False)[0], out.loss)
 
 
 def test_logits_to_keep():
@@ -173,18 +172,20 @@ def test_norm_and_block_do_as_named():
     assert isinstance(post.norm, torch.nn.Identity)
     x = torch.randn(1, 4, 16)
     layer = post.depth.layers[0]
-    y = layer(x, _where(x, post))
-    h = layer.mixer_norm(x + layer.mixer(x, where=_where(x, post))[0])
+    told = _told(x, post)
+    y = layer(x, **told)
+    h = layer.mixer_norm(x + layer.mixer(x, **told)[0])
     torch.testing.assert_close(y, layer.feed_norm(h + layer.down(torch.nn.functional.gelu(layer.up(h)))))
     pre = make("regular-gpt", norm="pre", activation="relu")
     layer = pre.depth.layers[0]
-    y = layer(x, _where(x, pre))
-    h = x + layer.mixer(layer.mixer_norm(x), where=_where(x, pre))[0]
+    told = _told(x, pre)
+    y = layer(x, **told)
+    h = x + layer.mixer(layer.mixer_norm(x), **told)[0]
     torch.testing.assert_close(y, h + layer.down(layer.up(layer.feed_norm(h)).relu()))
 
 
-def _where(x, model):
-    return replace(Where.of(x), pad=model.pad)
+def _told(x, model):
+    return {"layout": Layout.of(x), "level": Level(pad=model.pad)}
 
 
 def test_layers_may_differ():

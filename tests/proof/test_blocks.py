@@ -152,7 +152,7 @@ def test_reading_a_text_in_any_way(name):
     for part in tokens.split([1, 30, 1, 28], 1):
         found.append(logits(model, part, past_key_values=cache))
     assert torch.equal(torch.cat(found, 1), exact(machine, tokens))
-    packed = logits(model, tokens[:1], segment_ids=(torch.arange(60) >= 23).long()[None])
+    packed = logits(model, tokens[:1], sequence_ids=(torch.arange(60) >= 23).long()[None])
     assert torch.equal(packed[0, 23:], exact(machine, tokens[:1, 23:])[0])
     with torch.autocast("cpu", torch.bfloat16):
         assert torch.equal(logits(model, tokens).float(), exact(machine, tokens))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 import torch
 import torch.nn.functional as F
 
 from lengthwise.automata import Semiautomaton
-from lengthwise.mixers import Where
+from lengthwise.mixers import Layout, Level
 from lengthwise.proof.construction import regular_gpt
 from lengthwise.proof.margin import EPS, FP32, LARGEST, MARGIN, bounds, holds, norm_bound
 
@@ -63,7 +61,7 @@ def test_the_heads_copy_exactly(dtype):
     x = torch.cat([state, torch.zeros_like(state)], -1)
     older = torch.cat([torch.eye(n, dtype=dtype).flatten().expand(1, 2, -1), state[:, :-2]], 1)
     with torch.no_grad():
-        y, _ = model.depth.layers[0].mixer(x, where=replace(Where.of(x), level=1, pad=model.pad))
+        y, _ = model.depth.layers[0].mixer(x, layout=Layout.of(x), level=Level(1, pad=model.pad))
     assert torch.equal(y, torch.cat([older - state, state], -1))
 
 

@@ -100,13 +100,13 @@ def test_the_table_has_all_rows_and_finished_parts_are_found_again(folder, text,
 
 def test_what_was_trained_loads_again_and_scores_as_reported(folder, text, tmp_path):
     from lengthwise.convert.chained import ChainGPT2LMHeadModel
-    from lengthwise.lab import language
+    from lengthwise.text import documents, pack_train_and_test
 
     asked = [f"checkpoint={folder}", f"text={text}", "steps=6", "lr=1e-2"]
     recipe = recipes.get("chacal", "table-3", "smoke", asked)
     recipe.work(recipes.Place(tmp_path / "runs"))
-    train, test = language.split(language.read([text]), 0.1)
-    blocks = language.prepared(train, test, AutoTokenizer.from_pretrained(folder), 16, 8).test.long()
+    train, test = documents.split(documents.read([text]), 0.1)
+    blocks = pack_train_and_test(train, test, AutoTokenizer.from_pretrained(folder), 16, 8).test.long()
     for kind, expected in (("standard", GPT2LMHeadModel), ("chain", ChainGPT2LMHeadModel)):
         (path,) = (tmp_path / "runs").glob(f"finetuning-{kind}-*")
         model = AutoModelForCausalLM.from_pretrained(path / "model")

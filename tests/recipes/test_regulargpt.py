@@ -65,10 +65,10 @@ def test_the_paper_is_the_published_setting():
     ]
     e = experiments[0]
     assert e.model.options == {"width": 256, "heads": 8, "chunk": 3, "variant": "official"}
-    t = e.training
-    assert (t.lengths, t.steps, t.batch, t.optimizer, t.betas) == ((1, 40), 100_000, 128, "adam", (0.9, 0.999))
-    assert (t.curriculum, t.schedule, t.clip, t.warmup, t.weight_decay) == ("uniform", "constant", None, 0, 0.0)
-    assert (t.precision, t.patience, e.task.params["supervision"]) == ("fp32", None, "last")
+    t, o, c = e.training, e.training.optimizer, e.training.curriculum
+    assert (c.lengths, t.steps, t.batch, o.kind, o.betas) == ((1, 40), 100_000, 128, "adam", (0.9, 0.999))
+    assert (c.kind, o.schedule, o.clip, o.warmup, o.weight_decay) == ("uniform", "constant", None, 0, 0.0)
+    assert (t.precision, t.checkpointing.patience, e.task.params["supervision"]) == ("fp32", None, "last")
     assert e.evaluation.lengths == (10, 20, 30, 40, *range(41, 501))
     (xl, *_) = cell("paper", "d-12", "transformer-xl")
     assert (xl.training.curriculum.lengths, xl.model.options) == ((2, 50), {"width": 256, "heads": 8, "layers": 5})

@@ -12,10 +12,10 @@ from rich.console import Console
 
 from lengthwise import Error, report
 from lengthwise.lab.experiment import TaskSpec
-from lengthwise.report.facts import how_it_was_run
-from lengthwise.report.figures import band, curve, learning_figure, points
-from lengthwise.report.groups import sections
-from lengthwise.report.page import page
+from lengthwise.report.html_page import page
+from lengthwise.report.provenance import code_note, how_it_was_run
+from lengthwise.report.section_charts import band, curve, learning_chart, lengths_by_point
+from lengthwise.report.sections import group_runs
 
 
 def text(runs, width=80):
@@ -25,7 +25,7 @@ def text(runs, width=80):
 
 
 def test_seeds_are_one_group_and_models_others(runs):
-    (part,) = sections(runs)
+    (part,) = group_runs(runs)
     assert [(g.label, [r.experiment.seed for r in g.runs]) for g in part.groups] == [
         ("regular-gpt", [0, 1, 2]),
         ("lstm", [0, 1, 2]),
@@ -35,7 +35,7 @@ def test_seeds_are_one_group_and_models_others(runs):
 
 
 def test_a_run_given_twice_counts_once(runs):
-    assert [len(g.runs) for g in sections([*runs, *runs])[0].groups] == [3, 3, 3]
+    assert [len(g.runs) for g in group_runs([*runs, *runs])[0].groups] == [3, 3, 3]
 
 
 def burst(make_run, seed, last, best=None):
@@ -75,14 +75,14 @@ def test_where_nothing_overflowed_nothing_is_said(runs):
 def test_labels_tell_what_differs(make_run):
     narrow, wide = make_run(options={"width": 32}), make_run(options={"width": 64})
     long = make_run(options={"width": 64}, steps=2000)
-    assert [g.label for g in sections([narrow, wide])[0].groups] == ["lstm width=32", "lstm width=64"]
-    labels = [g.label for g in sections([narrow, wide, long, make_run("gru")])[0].groups]
+    assert [g.label for g in group_runs([narrow, wide])[0].groups] == ["lstm width=32", "lstm width=64"]
+    labels = [g.label for g in group_runs([narrow, wide, long, make_run("gru")])[0].groups]
     assert labels == ["lstm width=32 steps=1000", "lstm width=64 steps=1000", "lstm width=64 steps=2000", "gru"]
 
 
 def test_questions_are_kept_apart(make_run):
     five, three = TaskSpec("modular-sum", {"modulus": 5}), TaskSpec("modular-sum", {"modulus": 3})
-    parts = sections([make_run(task=five), make_run(task=three), make_run(task=five, lengths=(50, 60))])
+    parts = group_runs([make_run(task=five), make_run(task=three), make_run(task=five, lengths=(50, 60))])
     assert [p.title for p in parts] == ["modular-sum", "modular-sum (modulus=3)", "modular-sum"]
     assert parts[2].lengths == [50, 60]
 
@@ -151,7 +151,7 @@ def test_data_is_json_and_agrees_with_the_table(runs):
 
 
 def test_band_is_the_seeds_or_the_interval(runs):
-    group = sections(runs)[0].groups[1]
+    group = group_runs(runs)[0].groups[1]
     low, middle, high = band(group, [(1000,)])
     scores = [run.result["checkpoints"]["last"]["correct"]["1000"] / 512 for run in group.runs]
     assert (low[0], high[0]) == (min(scores), max(scores))
@@ -161,14 +161,14 @@ def test_band_is_the_seeds_or_the_interval(runs):
 
 
 def test_many_lengths_are_drawn_together(make_run):
-    (part,) = sections([make_run(lengths=(*range(1, 501), 1000, 4000))])
-    drawn = points(part)
+    (part,) = group_runs([make_run(lengths=(*range(1, 501), 1000, 4000))])
+    drawn = lengths_by_point(part)
     assert [n for point in drawn for n in point] == part.lengths
     assert len(drawn) <= 52
     assert drawn[-2:] == [(1000,), (4000,)]
     assert any(point[-1] == 40 for point in drawn), "no point mixes trained and longer lengths"
-    (few,) = sections([make_run(lengths=(41, 42, 4000))])
-    assert points(few) == [(41,), (42,), (4000,)]
+    (few,) = group_runs([make_run(lengths=(41, 42, 4000))])
+    assert lengths_by_point(few) == [(41,), (42,), (4000,)]
 
 
 def test_settings_are_written_as_they_are(runs):
@@ -204,11 +204,14 @@ def test_lengths_below_training_are_not_called_beyond(make_run):
 def test_two_files_of_one_name_keep_their_names(make_run):
     here, there, other = (make_run(f"{place}/toys.py:Net") for place in ("/x/a", "/x/b", "/x/c"))
     third = make_run("/x/c/own.py:Net", task=TaskSpec("modular-sum", {"modulus": 3}))
-    parts = sections([here, there, third])
+    parts = group_runs([here, there, third])
     assert [[g.label for g in p.groups] for p in parts] == [["a/toys.py:Net", "b/toys.py:Net"], ["own.py:Net"]]
     elsewhere = replace(other, experiment=replace(other.experiment, data=third.experiment.task))
-    assert [[g.label for g in p.groups] for p in sections([here, elsewhere])] == [["a/toys.py:Net"], ["c/toys.py:Net"]]
-    hub = sections([make_run("lstm"), make_run("hf:made/lstm")])[0]
+    assert [[g.label for g in p.groups] for p in group_runs([here, elsewhere])] == [
+        ["a/toys.py:Net"],
+        ["c/toys.py:Net"],
+    ]
+    hub = group_runs([make_run("lstm"), make_run("hf:made/lstm")])[0]
     assert [g.label for g in hub.groups] == ["lstm", "hf:made/lstm"]
 
 
@@ -217,6 +220,34 @@ def test_two_files_of_one_name_keep_their_names(make_run):
 )
 def test_a_panel_without_curves_says_so(make_run, kinds, empty):
     run = make_run()
-    (part,) = sections([replace(run, metrics=[line for line in run.metrics if line["kind"] in kinds])])
-    assert learning_figure(part, "x").count(">none recorded<") == empty
-    assert learning_figure(part, "x", narrow=True).count(">none recorded<") == empty
+    (part,) = group_runs([replace(run, metrics=[line for line in run.metrics if line["kind"] in kinds])])
+    assert learning_chart(part, "x").count(">none recorded<") == empty
+    assert learning_chart(part, "x", narrow=True).count(">none recorded<") == empty
+
+
+def made_by(run, **code):
+    run.result["code"] = {"version": "0.1.0", "commit": None, "clean": None, **code}
+    return run
+
+
+def test_runs_made_by_other_code_are_named(make_run):
+    runs = [made_by(make_run(seed=seed), commit="1a2b3c4d5e", clean=True) for seed in range(3)]
+    runs.append(made_by(make_run("gru"), commit="99aabbccdd", clean=False))
+    note = "Not all of these runs were made by the same code: 3 runs by lengthwise 0.1.0 at commit 1a2b3c4; "
+    note += "1 run (gru, seed 0) by lengthwise 0.1.0 at commit 99aabbc with changes."
+    assert note in " ".join(text(runs).split())
+    assert page(runs).count(f'<p class="note">{note}</p>') == 1
+    old = make_run("rnn")
+    old.result["machine"]["lengthwise"] = "0.0.9"
+    two = code_note(group_runs([runs[0], old, make_run("lstm", task=TaskSpec("modular-sum", {"modulus": 3}))]))
+    assert "1 run (parity, rnn, seed 0) by lengthwise 0.0.9" in two
+    changed = code_note(group_runs([runs[0], made_by(make_run("rnn"), commit="1a2b3c4d5e", clean=False)]))
+    assert changed, "a checkout with changes is other code than the same commit without"
+
+
+def test_what_a_record_leaves_open_is_no_other_code(runs, make_run):
+    """Older records have no commit, and an installed library has none."""
+    assert code_note(group_runs(runs)) == ""
+    known = [made_by(make_run("gru"), commit="1a2b3c4d5e", clean=True), made_by(make_run("rnn"))]
+    assert code_note(group_runs([*runs, *known])) == ""
+    assert "same code" not in text([*runs, *known]) + page([*runs, *known])

@@ -14,10 +14,10 @@ import torch
 from lengthwise import tasks
 from lengthwise.errors import Error, LengthError, UnknownName
 from lengthwise.tasks.base import TEST_BLOCK
-from lengthwise.tasks.boxes.constant import answers
-from lengthwise.tasks.boxes.judging import judge
-from lengthwise.tasks.boxes.reading import solve
-from lengthwise.tasks.boxes.words import OBJECTS
+from lengthwise.tasks.boxes.answer_scores import score_answers
+from lengthwise.tasks.boxes.baseline import count_answers
+from lengthwise.tasks.boxes.story import solve
+from lengthwise.tasks.boxes.vocabulary import OBJECTS
 
 FORMS = ("default", "advanced", "original")
 PROMPT = (
@@ -43,7 +43,7 @@ def test_the_published_sizes_are_the_defaults(form):
     again = tasks.get(task.name, **json.loads(json.dumps(task.params)))
     assert again.vocabulary == task.vocabulary
     assert torch.equal(again.test_set(3, 9).tokens, task.test_set(3, 9).tokens)
-    assert (task.kind, task.judged, task.outputs) == ("class", "every", len(task.vocabulary))
+    assert (task.kind, task.scoring, task.outputs) == ("class", "every", len(task.vocabulary))
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_same_seed_same_stories_and_test_sets_grow_at_the_end(form):
 def test_right_answers_are_judged_right(form):
     task = tasks.get("boxes", form=form, boxes=4, objects=20)
     tokens, targets, _ = task.sample(8, 50, seeded(3))
-    found = task.judge(tokens, task.answers(tokens, targets))
+    found = task.score_answers(tokens, task.answers(tokens, targets))
     assert found.exact.all()
     assert found.right.all() or form == "original"
     assert found.right[found.asked].all()
@@ -139,7 +139,7 @@ def test_a_wrong_token_is_judged_wrong(form):
     for place in (0, 1):
         spoilt = said.clone()
         spoilt[:, place] = torch.where(said[:, place] == 30, 31, 30)  # two objects
-        assert not task.judge(tokens, spoilt).exact.any()
+        assert not task.score_answers(tokens, spoilt).exact.any()
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_judgements_by_hand(answer, exact, right):
     task = tasks.get("boxes", boxes=2, objects=7)
     tokens = torch.tensor([task.tokenize(PROMPT)])
     said = torch.tensor([[*task.tokenize(answer), 0, 0]])
-    found = task.judge(tokens, said)
+    found = task.score_answers(tokens, said)
     assert found.exact.tolist() == [exact]
     assert found.right.tolist() == [right]
     assert found.touched.tolist() == [[2, 1]]
@@ -171,7 +171,7 @@ def test_judgements_by_hand(answer, exact, right):
 
 def test_an_answer_that_names_an_unknown_box_is_wrong_without_raising():
     story = solve(PROMPT)
-    found = judge([story], ["Box A contains the bag, Box Z contains the apple."], "AB")
+    found = score_answers([story], ["Box A contains the bag, Box Z contains the apple."], "AB")
     assert found.right.tolist() == [[True, False]]
     advanced = solve("The apple is in Box A. Move the contents of Box A to Box B.", "advanced")
     for answer, right in [
@@ -179,7 +179,7 @@ def test_an_answer_that_names_an_unknown_box_is_wrong_without_raising():
         ("Box Z contains the apple.", [True, False]),
         ("Box A contains the apple, Box B contains the apple.", [False, True]),
     ]:
-        assert judge([advanced], [answer], "AB").right.tolist() == [right]
+        assert score_answers([advanced], [answer], "AB").right.tolist() == [right]
 
 
 @pytest.mark.parametrize("sizes", [(0, 0), (1, 0), (1, 1), (2, 1), (2, 2), (1, 1, 1), (2, 1, 0)])
@@ -187,7 +187,7 @@ def test_answers_of_the_same_sizes_are_counted(sizes):
     M = 5
     places = product(range(len(sizes) + 1), repeat=M)
     found = sum(sorted(where.count(box) for box in range(len(sizes))) == sorted(sizes) for where in places)
-    assert answers(sizes, M) == found
+    assert count_answers(sizes, M) == found
 
 
 @pytest.mark.parametrize(

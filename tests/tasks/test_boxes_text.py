@@ -9,7 +9,7 @@ import torch
 
 from lengthwise import tasks
 from lengthwise.errors import Error
-from lengthwise.tasks.boxes import check, dependencies, per_box, read, solve
+from lengthwise.tasks.boxes import check, contents_by_box, dependencies, read, solve
 
 DEFAULT = (
     "The radio is in Box D, the bone and the clock and the television are in Box C, the bill and the computer and the "
@@ -186,4 +186,4 @@ def test_a_sample_is_of_no_other_form(sample, form, message):
     ],
 )  # fmt: skip
 def test_answers_are_read_box_by_box_without_raising(answer, query, found):
-    assert per_box(answer, query) == found
+    assert contents_by_box(answer, query) == found

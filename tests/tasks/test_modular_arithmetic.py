@@ -10,7 +10,7 @@ import torch
 
 from lengthwise import tasks
 from lengthwise.errors import Error, LengthError
-from lengthwise.tasks.brackets import Bracketed
+from lengthwise.tasks.bracketed_expressions import BracketedExpressions
 
 
 def worth(text, **params):
@@ -62,7 +62,7 @@ def test_only_whole_expressions_are_asked():
 @pytest.mark.parametrize("length", [1, 3, 5])
 def test_bracketed_expressions_are_uniform(length):
     """With one digit and one operator there are few enough to list: Catalan numbers of them."""
-    grammar = Bracketed(1, 1)
+    grammar = BracketedExpressions(1, 1)
     found = Counter("".join("1+()"[s] for s in row) for row in grammar.draw(length, 3000, seeded(0)).tolist())
     expected = {w for w in map("".join, product("1+()", repeat=length)) if well_formed(w)}
     assert len(expected) == {1: 1, 3: 2, 5: 5}[length]
@@ -72,7 +72,9 @@ def test_bracketed_expressions_are_uniform(length):
 
 
 def test_counts_weigh_digits_and_operators():
-    found = Counter("(" in "".join("01234+-*()"[s] for s in row) for row in Bracketed(5, 3).draw(3, 8000, seeded(1)))
+    found = Counter(
+        "(" in "".join("01234+-*()"[s] for s in row) for row in BracketedExpressions(5, 3).draw(3, 8000, seeded(1))
+    )
     # 5 * 3 * 5 plain expressions of three tokens, and 5 in brackets.
     assert found[True] / 8000 == pytest.approx(5 / 80, abs=0.012)
 

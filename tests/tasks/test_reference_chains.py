@@ -54,7 +54,7 @@ def test_each_block_is_a_shuffle_of_references_to_the_one_before(blocks, size):
 
 def known(task, batch, m, guess, sure=30.0):
     """(B, T, E*S) logits that know the first m entries of each chain and lean towards `guess` by 1e-6 elsewhere."""
-    E, S = task.entries, task.outputs
+    E, S = task.questions, task.outputs
     found = torch.zeros(*batch.tokens.shape, E, S)
     found[..., guess] = 1e-6
     truth = torch.nn.functional.one_hot(batch.targets.clamp(min=0), S) * sure
@@ -134,7 +134,7 @@ def test_name_and_settings_rebuild_the_task():
     task = tasks.get("reference-chains", blocks=4, size=3)
     again = tasks.get(task.name, **json.loads(json.dumps(task.params)))
     assert all(torch.equal(x, y) for x, y in zip(task.test_set(12, 70), again.test_set(12, 70), strict=True))
-    assert (again.vocabulary, again.outputs, again.entries, again.logits) == (task.vocabulary, 3, 4, 12)
+    assert (again.vocabulary, again.outputs, again.questions, again.logits) == (task.vocabulary, 3, 4, 12)
     few, many = task.test_set(9, 5).tokens, task.test_set(9, 100).tokens
     assert torch.equal(few, many[:5])
 

@@ -1,35 +1,33 @@
 """Ground truth: finite machines as integer tables, their algebra, and exact sampling of the words they accept."""
 
+from .accepted_words import WordSampler
 from .algebra import (
     Monoid,
     compose,
     difference,
-    live,
+    live_states,
     minimise,
     product,
     reachable,
     transition_monoid,
     word_map,
 )
-from .counting import Sampler
-from .edits import NearMisses
+from .near_misses import NearMisses
 from .regex import from_regex
 from .semiautomaton import Semiautomaton
-from .walks import walk
 
 __all__ = [
     "Monoid",
     "NearMisses",
-    "Sampler",
     "Semiautomaton",
+    "WordSampler",
     "compose",
     "difference",
     "from_regex",
-    "live",
+    "live_states",
     "minimise",
     "product",
     "reachable",
     "transition_monoid",
-    "walk",
     "word_map",
 ]

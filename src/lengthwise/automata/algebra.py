@@ -1,4 +1,4 @@
-"""What can be done with machines: compose their transitions, multiply them, minimise them, tell them apart.
+"""The algebra of machines: compose transitions, multiply two machines, minimise one, find where two differ.
 
 A word acts on the states as a map Q -> Q; reading u and then v acts as the one map after the other:
 
@@ -146,7 +146,7 @@ def minimise(machine: Semiautomaton, labels: Sequence[int] | np.ndarray | None =
 
 
 def reachable(machine: Semiautomaton) -> Semiautomaton:
-    """Only the states some word leads to, numbered breadth first from the start (which becomes 0)."""
+    """The machine of the states that some word leads to, numbered breadth first from the start, which becomes 0."""
     order = [machine.start]
     number = {machine.start: 0}
     delta = machine.delta.tolist()
@@ -190,12 +190,12 @@ def difference(a: Semiautomaton, b: Semiautomaton) -> list[int] | None:
     return None
 
 
-def live(machine: Semiautomaton) -> np.ndarray:
-    """(Q,) booleans: from which states some word still leads to acceptance."""
-    alive = machine.accepts_state
-    while not np.array_equal(alive, grown := alive | alive[machine.delta].any(axis=1)):
-        alive = grown
-    return alive
+def live_states(machine: Semiautomaton) -> np.ndarray:
+    """(Q,) booleans: the states from which some word still leads to acceptance."""
+    live = machine.accepts_state
+    while not np.array_equal(live, more := live | live[machine.delta].any(axis=1)):
+        live = more
+    return live
 
 
 def same_symbols(a: Semiautomaton, b: Semiautomaton) -> None:

@@ -15,7 +15,7 @@ Shapes: B batch, T tokens, Q states, S symbols.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,8 @@ from torch import Tensor
 
 from ..errors import Error, ShapeError
 
-LIMIT = 100_000
+STATE_LIMIT = 100_000
+"""The most states that `from_function` explores, unless told otherwise."""
 
 
 class Semiautomaton:
@@ -65,7 +66,7 @@ class Semiautomaton:
         start: Hashable,
         symbols: int | Sequence[str],
         accept: Callable[[Any], bool] | None = None,
-        limit: int = LIMIT,
+        limit: int = STATE_LIMIT,
     ) -> Semiautomaton:
         """The machine of a Python function `step(state, symbol index) -> state`, over the states it reaches.
 
@@ -74,21 +75,21 @@ class Semiautomaton:
         """
         count = symbols if isinstance(symbols, int) else len(symbols)
         index: dict[Hashable, int] = {start: 0}
-        found: list[Hashable] = [start]
+        states: list[Hashable] = [start]
         delta: list[list[int]] = []
-        for state in found:  # `found` grows while we walk it: breadth first
+        for state in states:  # grows while we walk it: breadth first
             row = [step(state, s) for s in range(count)]
             for target in row:
                 if target not in index:
-                    if len(found) == limit:
+                    if len(states) == limit:
                         raise Error(
                             f"from_function: more than {limit} states are reachable. Is the state space finite?"
                         )
-                    index[target] = len(found)
-                    found.append(target)
+                    index[target] = len(states)
+                    states.append(target)
             delta.append([index[target] for target in row])
-        accepting = None if accept is None else [q for q, state in enumerate(found) if accept(state)]
-        return cls(delta, 0, accepting, None if isinstance(symbols, int) else symbols, found)
+        accepting = None if accept is None else [q for q, state in enumerate(states) if accept(state)]
+        return cls(delta, 0, accepting, None if isinstance(symbols, int) else symbols, states)
 
     def run(self, tokens: Any, start: Any = None) -> Tensor:
         """(B, T) tokens -> (B, T) states, each after its token; `start` is one state or (B,) of them."""
@@ -112,8 +113,26 @@ class Semiautomaton:
         states //= self.num_symbols
         return torch.from_numpy(np.ascontiguousarray(states.T)).to(tokens.device)
 
+    def state_probabilities(self, weights: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
+        """π_1, π_2, … (Q,) the distribution over states, exactly, where symbols are drawn at random.
+
+            π_t(q') = Σ over q, s with δ(q, s) = q' of π_{t-1}(q) P_t(s)
+
+        `weights` gives P_1, P_2, …: each (S,), or (Q, S) where the distribution depends on the state.
+
+        >>> parity = Semiautomaton([[0, 1], [1, 0]])
+        >>> [pi.round(3).tolist() for pi in parity.state_probabilities([np.array([0.9, 0.1])] * 2)]
+        [[0.9, 0.1], [0.82, 0.18]]
+        """
+        target = self.delta.ravel()
+        pi = np.zeros(self.num_states)
+        pi[self.start] = 1.0
+        for step in weights:
+            pi = np.bincount(target, weights=(pi[:, None] * step).ravel(), minlength=self.num_states)
+            yield pi
+
     def encode(self, word: str | Sequence[int]) -> list[int]:
-        """A word as symbol numbers: a sequence of them as it is, a string cut into symbol names."""
+        """A word as symbol numbers. A sequence of numbers stays as it is; a string is cut into symbol names."""
         if not isinstance(word, str):
             return [int(s) for s in word]
         parts = list(word) if max(map(len, self.symbols)) == 1 else word.split()
@@ -158,7 +177,7 @@ class Semiautomaton:
 
     def difference(self, other: Semiautomaton) -> list[int] | None:
         """A shortest word which exactly one of the two accepts, or None."""
-        from .algebra import difference  # which is built on this file
+        from .algebra import difference  # algebra.py imports this file
 
         return difference(self, other)
 

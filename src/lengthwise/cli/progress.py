@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from ..lab.statistics import ranges, score
-from ..report.words import duration, percent, short
+from ..report.formatting import duration, percent, short_names
 from . import console
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ TRAINING = "train"
 
 def names(experiments: Sequence[Experiment]) -> dict[str, str]:
     """`lstm seed 0`: what each run is called in lines about it, by its hash."""
-    called = short(e.model.name for e in experiments)
+    called = short_names(e.model.name for e in experiments)
     return {e.hash: f"{called[e.model.name]} seed {e.seed}" for e in experiments}
 
 

@@ -97,10 +97,10 @@ def _print(panels: Sequence[Panel]) -> None:
 
 
 def _warn(runs: Sequence[Run], name: Callable[[Experiment], str]) -> None:
-    from ..report.words import overflow_of
+    from ..report.overflow import overflow_of_runs
 
     for run in runs:
-        last, best = overflow_of([run]), overflow_of([run], "best")
+        last, best = overflow_of_runs([run]), overflow_of_runs([run], "best")
         where = [last] if last else []
         where += [f"best valid. {best}"] if best and best != last else []
         if where:

@@ -5,9 +5,11 @@
 >>> to_chain(model, gamma=0.9, layers=[1]).config.model_type
 'chain-gpt2'
 
+`load` gives a pretrained checkpoint with a list of conversions, which are plain data.
 What is saved loads again after `import lengthwise.convert`, which tells transformers of these classes.
 """
 
 from .chain import to_chain
+from .registry import CONVERSIONS, Conversion, apply, load
 
-__all__ = ["to_chain"]
+__all__ = ["CONVERSIONS", "Conversion", "apply", "load", "to_chain"]

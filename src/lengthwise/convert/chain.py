@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 
 from ..errors import Error
 from ..mixers.chain import Gamma
-from ..models.presets import chosen_layers
+from ..models.presets.attention import layer_numbers
 from .chained import CHAINED, Chained
 
 
@@ -73,7 +73,7 @@ def _config(model: Any, kind: Any, gamma: float, layers: str | Sequence[int], op
             f"to_chain: {name} must have attention implementation 'sdpa' or 'eager', whose masks are understood, "
             f'got {old._attn_implementation!r}. Use model.set_attn_implementation("sdpa").'
         )
-    chosen = chosen_layers("to_chain: layers", layers, old.num_hidden_layers)
+    chosen = layer_numbers("to_chain: layers", layers, old.num_hidden_layers)
     if not isinstance(gamma, int | float):
         raise Error(f"to_chain: gamma is a number, got {gamma!r}.")
     Gamma(1, gamma, options["learn_gamma"])  # raises unless γ is in range

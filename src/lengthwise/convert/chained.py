@@ -28,7 +28,7 @@ from transformers import (
 
 from ..errors import Error, ShapeError
 from ..mixers.chain import Gamma
-from ..models.presets import chosen_layers
+from ..models.presets.attention import layer_numbers
 from ..ops.chain import HIDDEN
 from .attention import ChainAttention, ChainGPT2Attention, ChainLlamaAttention
 
@@ -90,7 +90,7 @@ class Chained:
         base, config = self.base_model, self.config  # pyright: ignore[reportAttributeAccessIssue]
         layers = getattr(base, self.family.layers)
         choice = "all" if config.chain_layers is None else config.chain_layers
-        for i in chosen_layers("chain_layers", choice, len(layers)):
+        for i in layer_numbers("chain_layers", choice, len(layers)):
             own = getattr(layers[i], self.family.attention)
             gamma = Gamma(config.num_attention_heads, config.gamma, config.learn_gamma)
             # A weight, not a bias or a norm: the device and precision which the layer works in.

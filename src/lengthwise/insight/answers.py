@@ -19,8 +19,8 @@ from torch import Tensor
 from ..errors import Error
 from ..lab.evaluation import batch_size, memory_free
 from ..models import LengthwiseForCausalLM, TokenClassifier
-from ..tasks.boxes import Boxes, Judgement, layers_needed
-from ..tasks.boxes.words import PAD, STOP
+from ..tasks.boxes import AnswerScores, Boxes, layers_needed
+from ..tasks.boxes.vocabulary import PAD, STOP
 from .still import still
 
 
@@ -113,10 +113,10 @@ class Answers:
 def answered(classifier: TokenClassifier, task: Boxes, length: int, strings: int, seed: int = 0) -> Answers:
     """How much of its answers to the first test stories of `length` operations is right."""
     tokens = task.test_set(length, strings, seed).tokens
-    return counted(task.judge(tokens, answers(classifier, task, tokens)))
+    return counted(task.score_answers(tokens, answers(classifier, task, tokens)))
 
 
-def counted(found: Judgement) -> Answers:
+def counted(found: AnswerScores) -> Answers:
     boxes = [
         (touched, Score(int(right), 1))
         for row in zip(found.touched.tolist(), found.right.tolist(), found.asked.tolist(), strict=True)

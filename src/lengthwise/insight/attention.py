@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from ..errors import Error, NonFiniteError, ShapeError
-from ..mixers import Chain, Mixer, Softmax, Where
+from ..mixers import Chain, Layout, Mixer, Softmax
 from ..mixers.base import split_heads
 from ..mixers.softmax import visible
 from ..models import TokenClassifier
@@ -74,7 +74,7 @@ def attention(classifier: TokenClassifier, tokens: Tensor) -> tuple[Attention, .
     found: list[Attention] = []
 
     def look(mixer: Mixer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        found.append(_layer(f"layer {len(found)}", mixer, args[0], kwargs["where"]))
+        found.append(_layer(f"layer {len(found)}", mixer, args[0], kwargs["layout"]))
 
     hooks = [m.register_forward_pre_hook(look, with_kwargs=True) for m in _mixers(classifier)]
     try:
@@ -99,9 +99,9 @@ def _mixers(classifier: TokenClassifier) -> list[Mixer]:
     return every
 
 
-def _layer(name: str, mixer: Mixer, x: Tensor, where: Where) -> Attention:
+def _layer(name: str, mixer: Mixer, x: Tensor, layout: Layout) -> Attention:
     assert isinstance(mixer, (Softmax, Chain))
-    A = _weights(mixer, x, where)
+    A = _weights(mixer, x, layout)
     if isinstance(mixer, Softmax):
         return Attention(name, "softmax", None, A[0], A[0])
     gamma = torch.as_tensor(mixer.gamma(x), dtype=A.dtype).expand(mixer.heads)
@@ -113,16 +113,16 @@ def _layer(name: str, mixer: Mixer, x: Tensor, where: Where) -> Attention:
     return Attention(name, "chain", tuple(gamma.tolist()), A[0], M[0])
 
 
-def _weights(mixer: Softmax | Chain, x: Tensor, where: Where) -> Tensor:
+def _weights(mixer: Softmax | Chain, x: Tensor, layout: Layout) -> Tensor:
     """(1, H, T, T) A in double precision, of the mixer's own queries and keys."""
     q, k, _ = (split_heads(part, mixer.heads) for part in mixer.qkv(x).chunk(3, -1))
     bias = None
     if mixer.position is not None:
-        bias = mixer.position.bias(q, where.positions, where.positions)
-        q, k = mixer.position.rotate(q, k, where.positions, where.positions)
+        bias = mixer.position.bias(q, layout.positions, layout.positions)
+        q, k = mixer.position.rotate(q, k, layout.positions, layout.positions)
     logits = q.double() @ k.double().mT * q.shape[-1] ** -0.5
     if bias is not None:
         logits = logits + bias
     if getattr(mixer, "causal", True):
-        logits = logits.masked_fill(~visible(where, where), -torch.inf)
+        logits = logits.masked_fill(~visible(layout, layout), -torch.inf)
     return logits.softmax(-1)

@@ -89,7 +89,7 @@ def _own(classifier: TokenClassifier, inner: LengthwiseForCausalLM, tokens: Tens
         else:
             group, layer = divmod(i, K)
             name, chunk = f"group {group}" + (f", layer {layer}" if K > 1 else ""), depth.chunk
-        reach = reach + (chunk - 1) * chunk**group if reach and mixer.dilates else None
+        reach = reach + (chunk - 1) * chunk**group if reach and mixer.traits.dilates else None
         apart = chunk ** ((i + 1) // K) if thinned else 1
         positions = T - 1 - apart * torch.arange(call.output.shape[1] - 1, -1, -1)
         real = positions >= 0

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ..tasks.boxes import Boxes, dependencies, read
-from ..tasks.boxes.words import COMMA, GLUE, PAD, STOP
+from ..tasks.boxes.vocabulary import COMMA, GLUE, PAD, STOP
 
 
 class Source(NamedTuple):

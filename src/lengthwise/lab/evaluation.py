@@ -27,7 +27,7 @@ class Counted(NamedTuple):
     """What became of a batch of strings of one length."""
 
     right: float
-    """Whole, unless a string can be right in part (judged "mean")."""
+    """Whole, unless a string can be right in part (scoring "mean")."""
     loss: float
     """The mean at the places the strings are judged by; NaN or infinite where logits are."""
     overflowed: int
@@ -67,7 +67,7 @@ def precision(name: str, device: torch.device) -> contextlib.AbstractContextMana
 
 def one_place(task: Task, batch: Batch) -> bool:
     """Whether the score needs the last position's logits alone."""
-    return task.judged == "last" and bool(batch.mask[:, -1].all())
+    return task.scoring == "last" and bool(batch.mask[:, -1].all())
 
 
 def _answers(classifier: nn.Module, task: Task, batch: Batch, last: bool) -> Tensor:

@@ -1,10 +1,10 @@
 """How an answer is judged: the loss that trains, and the score of every string.
 
-Shapes: B batch, T tokens, S outputs, E entries of a place (one, but for tasks that say otherwise).
-`loss = Σ loss(b, t, e) / number of asked entries`, over the entries (b, t, e) which exist at asked places.
-A place is right when its class is, or all bits of its set. By the task's `judged` a string scores
-"last": whether its last asked place is right; "every": whether every asked place is; "mean": the share of its asked
-entries that are right.
+Shapes: B batch, T tokens, S outputs, E questions of a place (one, but for tasks that say otherwise).
+`loss = Σ loss(b, t, e) / number of questions`, over the questions (b, t, e) which exist at asked places.
+A place is right when its class is, or all bits of its set. By the task's `scoring` a string scores
+"last": whether its last asked place is right; "every": whether every asked place is; "mean": the share of its
+questions that are right.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def narrow(batch: Batch, last: bool) -> Batch:
 
 def asked(batch: Batch, task: Task) -> Tensor:
     """(B, T) or (B, T, E) booleans: what is asked."""
-    return batch.mask if task.entries == 1 else batch.mask[..., None] & (batch.targets >= 0)
+    return batch.mask if task.questions == 1 else batch.mask[..., None] & (batch.targets >= 0)
 
 
 def by_entry(found: Tensor, task: Task) -> Tensor:
     """(B, T, S) or (B, T, E, S) logits."""
-    return found if task.entries == 1 else found.unflatten(-1, (task.entries, task.outputs))
+    return found if task.questions == 1 else found.unflatten(-1, (task.questions, task.outputs))
 
 
 def loss(found: Tensor, batch: Batch, task: Task) -> Tensor:
@@ -52,17 +52,17 @@ def loss(found: Tensor, batch: Batch, task: Task) -> Tensor:
 
 
 def right(found: Tensor, batch: Batch, task: Task) -> Tensor:
-    """(B,) the score of every string: a boolean, or a share in double precision where the task is judged "mean"."""
+    """(B,) the score of every string: a boolean, or a share in double precision where the scoring is "mean"."""
     if task.kind == "set":
         places = ((found > 0) == batch.targets).all(-1)
     else:
         places = by_entry(found, task).argmax(-1) == batch.targets
     counted = asked(batch, task)
-    if task.judged == "mean":
+    if task.scoring == "mean":
         counted = counted.flatten(1)
         return (places.flatten(1) & counted).sum(1).double() / counted.sum(1)
-    if task.judged == "every":
+    if task.scoring == "every":
         return (places | ~counted).flatten(1).all(1)
-    places = places if task.entries == 1 else (places | ~counted).all(-1)
+    places = places if task.questions == 1 else (places | ~counted).all(-1)
     numbered = torch.arange(1, places.shape[1] + 1, device=places.device) * batch.mask
     return places.gather(1, numbered.argmax(1, keepdim=True))[:, 0]

@@ -211,7 +211,7 @@ def check(experiment: Experiment, task: tasks.Task, length: int) -> None:
     curriculum(experiment.training.curriculum, task.lengths(*experiment.training.curriculum.lengths))
     _, classifier = build(experiment, torch.device("cpu"))
     weights(classifier.inner)
-    if (task.kind == "set" or task.entries > 1) and getattr(classifier, "mixes", False):
+    if (task.kind == "set" or task.questions > 1) and getattr(classifier, "mixes", False):
         raise Error(
             f"{experiment.model.name}: a choice of chunks mixes distributions over one answer, and {task.name} reads "
             "several answers at once. Leave largest_chunk out."

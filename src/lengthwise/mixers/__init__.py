@@ -1,9 +1,9 @@
 """How tokens exchange information: one mixer per file, found by name.
 
 >>> import torch
->>> from lengthwise.mixers import Where
+>>> from lengthwise.mixers import Layout
 >>> x = torch.randn(2, 5, 16)
->>> y, state = get("softmax", width=16, heads=4)(x, where=Where.of(x))
+>>> y, state = get("softmax", width=16, heads=4)(x, layout=Layout.of(x))
 >>> y.shape
 torch.Size([2, 5, 16])
 """
@@ -14,15 +14,14 @@ from collections.abc import Callable
 from functools import partial
 
 from ..errors import Error, UnknownName
-from ..positions import Position
-from .base import KeyValues, Mixer
+from ..positions import Layout, Position
+from .base import KeyValues, Level, Mixer, Traits
 from .block_lrnn import BlockLRNN, BlockState
 from .chain import Chain
 from .recurrent import Recurrent, RecurrentState
 from .sliding_dilated import SlidingDilated
 from .softmax import Softmax
 from .state_space import LRU, S4, S4D, Diagonal, LiquidS4, SpaceState
-from .where import Where
 
 MIXERS: dict[str, Callable[..., Mixer]] = {
     "softmax": Softmax,
@@ -62,6 +61,8 @@ __all__ = [
     "Chain",
     "Diagonal",
     "KeyValues",
+    "Layout",
+    "Level",
     "LiquidS4",
     "Mixer",
     "Recurrent",
@@ -69,6 +70,6 @@ __all__ = [
     "SlidingDilated",
     "Softmax",
     "SpaceState",
-    "Where",
+    "Traits",
     "get",
 ]

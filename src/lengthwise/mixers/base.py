@@ -1,9 +1,10 @@
 """What a mixer is: a layer by which tokens learn of those before them.
 
-    y, state = mixer(x, where=where, state=None)
+    y, state = mixer(x, layout=layout, state=None)
 
-`x` and `y` are (B, T, D). `state` is all that is needed to go on with the next tokens: keys and values, or what a
-recurrence remembers. One law binds all of them, values and gradients:
+`x` and `y` are (B, T, D), and `layout` says which sequences the tokens belong to. `state` is all that is needed to go
+on with the next tokens: keys and values, or what a recurrence remembers. One law binds all mixers, in values
+and gradients:
 
     whole = in pieces = token by token = packed = left-padded
 
@@ -12,31 +13,71 @@ Shapes: B batch, T tokens, S keys, H heads, d head width, D model width.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from ..errors import Error, ShapeError
-from .where import Where
+from ..positions import Layout
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What a mixer can do and what it wants to be told: declared once, and read by whoever runs it."""
+
+    stackable: bool = True
+    """torch.func.vmap can run it over stacked parameters."""
+    dilates: bool = False
+    """At level l it reads only positions congruent modulo C^l and is, on those alone, itself at level 0."""
+    looks_up: bool = False
+    """`x` may be a (V,D) table with an `index` (B,T) of its rows, for tokens of which many are equal."""
+    takes_position: bool = False
+    """It compares queries with keys, and lets a position encoding take part (`position`)."""
+    takes_level: bool = False
+    """It is called with `level`, what an adaptive depth has to say (`Level`)."""
+    shares_pad: bool = False
+    """It reads the model's pad vector from `level.pad`."""
+    heads: int = 1
+    """Into how many heads it splits the width; 1: it has none."""
+    chunk: int | None = None
+    """The largest chunk of an adaptive depth it can serve; None: it serves any."""
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """What an adaptive depth tells its mixers, beside the layout of the tokens."""
+
+    number: int = 0
+    """The depth group l; 0 in models of a fixed depth."""
+    chunk: int | None = None
+    """The chunk C, where the same mixers serve several; None: the mixer's own."""
+    pad: Tensor | None = None
+    """(D,) the vector which the model puts before the first token; None: it has none."""
+
+    def at(self, number: int) -> Level:
+        return replace(self, number=number)
+
+
+FIRST = Level()
+"""Of a mixer that is no part of an adaptive depth."""
 
 
 class Mixer(nn.Module):
-    """Base of all mixers. Where `where.plain`, a mixer must not branch on the data (torch.compile, torch.func.vmap)."""
+    """Base of all mixers. When `layout.plain`, a mixer must not branch on the data (torch.compile, torch.func.vmap)."""
 
-    stackable = True
-    """Whether torch.func.vmap can run it over stacked parameters."""
-    dilates = False
-    """Whether level l reads only positions congruent modulo C^l and is, on those alone, level 0."""
-    looks_up = False
-    """Whether `x` may be a (V,D) table with an `index` (B,T) of its rows, for tokens of which many are equal."""
+    traits = Traits()
 
-    def forward(self, x: Tensor, *, where: Where, state: Any = None) -> tuple[Tensor, Any]:
+    def forward(self, x: Tensor, *, layout: Layout, state: Any = None) -> tuple[Tensor, Any]:
         raise NotImplementedError
 
-    def at(self, x: Tensor, *, where: Where, stride: int) -> Tensor:
-        """`y` at every stride-th token alone, counted from the end; a mixer may know a shorter way than this one."""
-        return self(x, where=where)[0][:, from_end(x.shape[1], stride)]
+    def at(self, x: Tensor, *, layout: Layout, stride: int, **options: Any) -> Tensor:
+        """`y` at every stride-th token alone, counted from the end; a mixer may know a shorter way than this one.
+
+        `options`: what `forward` takes beside these, by the mixer's traits.
+        """
+        return self(x, layout=layout, **options)[0][:, from_end(x.shape[1], stride)]
 
 
 def from_end(T: int, stride: int) -> slice:
@@ -49,21 +90,21 @@ def from_end(T: int, stride: int) -> slice:
 
 
 class KeyValues(NamedTuple):
-    """The state of an attention mixer: every key and value so far, and where they stand."""
+    """The state of an attention mixer: every key and value so far, and their layout."""
 
     k: Tensor
     """(B,H,S,d), as `Position.rotate` left them."""
     v: Tensor
-    where: Where
+    layout: Layout
 
-    def then(self, k: Tensor, v: Tensor, where: Where) -> KeyValues:
-        return self.with_keys(k, where).with_values(v)
+    def then(self, k: Tensor, v: Tensor, layout: Layout) -> KeyValues:
+        return self.with_keys(k, layout).with_values(v)
 
-    def with_keys(self, k: Tensor, where: Where) -> KeyValues:
+    def with_keys(self, k: Tensor, layout: Layout) -> KeyValues:
         """Further keys, where the values come of reading them: until `with_values` there are fewer of those."""
         if self.k.shape[0] != k.shape[0]:
             raise ShapeError(f"state: batch must be that of the tokens, {k.shape[0]}, got {self.k.shape[0]}.")
-        return KeyValues(torch.cat([self.k, k], 2), self.v, self.where.then(where))
+        return KeyValues(torch.cat([self.k, k], 2), self.v, self.layout.then(layout))
 
     def with_values(self, v: Tensor) -> KeyValues:
         return self._replace(v=torch.cat([self.v, v], 2))

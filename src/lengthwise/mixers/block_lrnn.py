@@ -20,9 +20,9 @@ from torch import Tensor, nn
 
 from ..errors import Error, ShapeError, UnknownName
 from ..ops.block_scan import block_scan
-from .base import Mixer
+from ..positions import Layout
+from .base import Mixer, Traits
 from .transitions import Kind, Normalisation, bounded, network
-from .where import Where
 
 
 class BlockState(NamedTuple):
@@ -43,7 +43,7 @@ class BlockLRNN(Mixer):
     learned x_0, which begins at random, is all there is to move. `readout` "identity" needs h b = D.
     """
 
-    looks_up = True
+    traits = Traits(looks_up=True)
 
     def __init__(
         self,
@@ -72,17 +72,17 @@ class BlockLRNN(Mixer):
         self.readout = _readout(readout, width, h * b)
 
     def forward(
-        self, x: Tensor, *, where: Where, state: BlockState | None = None, index: Tensor | None = None
+        self, x: Tensor, *, layout: Layout, state: BlockState | None = None, index: Tensor | None = None
     ) -> tuple[Tensor, BlockState]:
         """`index` (B,T): x is (V,D), and token t reads row index[t] of it."""
-        B, T = where.positions.shape
+        B, T = layout.positions.shape
         if T == 0:
             raise Error("block-lrnn: there must be at least one token, got T = 0.")
         A, v = self.transitions(x)
-        begins = None if where.segments is None else where.positions == 0
-        if where.valid is not None:
-            A, v, index = _standing(A, v, index, where.valid)
-            begins = None if begins is None else begins & where.valid
+        begins = None if layout.sequences is None else layout.positions == 0
+        if layout.real is not None:
+            A, v, index = _standing(A, v, index, layout.real)
+            begins = None if begins is None else begins & layout.real
         first = (A.new_zeros(self.shape) if self.initial is None else self.initial.to(A.dtype))[None]
         if state is not None:
             self._check_state(state, B)

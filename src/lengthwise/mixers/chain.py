@@ -11,6 +11,7 @@ Shapes: B batch, T tokens, S keys, H heads, d head width, D model width.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -18,9 +19,8 @@ from torch import Tensor, nn
 
 from ..errors import Error, UnknownName
 from ..ops.chain import HIDDEN, chain_attention, solved_values
-from ..positions import Position
-from .base import KeyValues, Mixer, check_heads, merge_heads, split_heads
-from .where import Where
+from ..positions import Layout, Position
+from .base import KeyValues, Mixer, Traits, check_heads, merge_heads, split_heads
 
 HIGHEST = 0.999
 """No learned γ passes it, so that no rounding makes it 1, where paths no longer fade."""
@@ -79,6 +79,8 @@ class Chain(Mixer):
     `gamma`: one number, or one a head: heads that start near 0 learn what softmax attention does, as fast.
     """
 
+    traits = Traits(takes_position=True)
+
     def __init__(
         self,
         width: int,
@@ -100,27 +102,28 @@ class Chain(Mixer):
         self.out = nn.Linear(width, width, bias=biases)
         self.gamma = Gamma(heads, gamma, learn_gamma)
         self.position = position
+        self.traits = replace(self.traits, heads=heads)
 
-    def forward(self, x: Tensor, *, where: Where, state: KeyValues | None = None) -> tuple[Tensor, KeyValues | None]:
+    def forward(self, x: Tensor, *, layout: Layout, state: KeyValues | None = None) -> tuple[Tensor, KeyValues | None]:
         """The state's `v` is z; without causality there is none."""
-        self._check(x, where, state)
+        self._check(x, layout, state)
         q, k, v = (split_heads(part, self.heads) for part in self.qkv(x).chunk(3, -1))
         bare = q
         if self.position is not None:
-            q, k = self.position.rotate(q, k, where.positions, where.positions)
+            q, k = self.position.rotate(q, k, layout.positions, layout.positions)
             # Under autocast what a position turns may come out wider than the values.
             q, k = q.to(v.dtype), k.to(v.dtype)
-        seen = KeyValues(k, v[:, :, :0], where) if state is None else state.with_keys(k, where)
-        keys, gamma = seen.where, self.gamma(q)
+        seen = KeyValues(k, v[:, :, :0], layout) if state is None else state.with_keys(k, layout)
+        keys, gamma = seen.layout, self.gamma(q)
         y = chain_attention(
             q,
             seen.k,
             v,
             gamma,
             exclude_diagonal=self.exclude_diagonal,
-            bias=None if self.position is None else self.position.bias(bare, where.positions, keys.positions),
-            key_bias=None if keys.valid is None else torch.where(keys.valid, 0.0, HIDDEN)[:, None],
-            segments=keys.segments,
+            bias=None if self.position is None else self.position.bias(bare, layout.positions, keys.positions),
+            key_bias=None if keys.real is None else torch.where(keys.real, 0.0, HIDDEN)[:, None],
+            segments=keys.sequences,
             solved=seen.v,
             causal=self.causal,
         )
@@ -129,7 +132,7 @@ class Chain(Mixer):
             y = summed(y, gamma)
         return self.out(merge_heads(y)), state
 
-    def _check(self, x: Tensor, where: Where, state: KeyValues | None) -> None:
+    def _check(self, x: Tensor, layout: Layout, state: KeyValues | None) -> None:
         if x.shape[1] == 0:
             raise Error("chain: there must be at least one token, got T = 0.")
         if not self.causal and state is not None:
@@ -137,5 +140,5 @@ class Chain(Mixer):
                 "chain: without causality every token reads those after it, so there is no state to go on from. "
                 "Give the whole sequence at once, or causal=True."
             )
-        if not self.causal and where.segments is not None:
+        if not self.causal and layout.sequences is not None:
             raise Error("chain: without causality rows cannot be packed. Pad the sequences instead, or causal=True.")

@@ -12,8 +12,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from ..positions import Layout
 from .base import KeyValues
-from .where import Where
 
 
 class Growing:
@@ -52,39 +52,39 @@ class Growing:
         self.length = min(self.length, length)
 
 
-class GrowingWhere:
-    """`Where` of the tokens so far, one sequence a row."""
+class GrowingLayout:
+    """`Layout` of the tokens so far, one sequence a row."""
 
-    def __init__(self, first: Where):
+    def __init__(self, first: Layout):
         self.first, self.positions = first, Growing(first.positions)
-        self.valid = None if first.valid is None else Growing(first.valid)
+        self.real = None if first.real is None else Growing(first.real)
 
     @property
-    def value(self) -> Where:
-        valid = None if self.valid is None else self.valid.value
-        return replace(self.first, positions=self.positions.value, valid=valid)
+    def value(self) -> Layout:
+        real = None if self.real is None else self.real.value
+        return replace(self.first, positions=self.positions.value, real=real)
 
-    def append(self, new: Where) -> None:
-        if new.valid is not None and self.valid is None:
-            self.valid = Growing(torch.ones_like(self.positions.value, dtype=torch.bool))
-        if self.valid is not None:
-            self.valid.append(torch.ones_like(new.positions, dtype=torch.bool) if new.valid is None else new.valid)
+    def append(self, new: Layout) -> None:
+        if new.real is not None and self.real is None:
+            self.real = Growing(torch.ones_like(self.positions.value, dtype=torch.bool))
+        if self.real is not None:
+            self.real.append(torch.ones_like(new.positions, dtype=torch.bool) if new.real is None else new.real)
         self.positions.append(new.positions)
 
-    def select(self, rows: Tensor) -> GrowingWhere:
-        return GrowingWhere(self.value.pick_rows(rows))
+    def select(self, rows: Tensor) -> GrowingLayout:
+        return GrowingLayout(self.value.pick_rows(rows))
 
     def crop(self, length: int) -> None:
         self.positions.crop(length)
-        if self.valid is not None:
-            self.valid.crop(length)
+        if self.real is not None:
+            self.real.crop(length)
 
 
 class GrowingKeyValues:
     """`KeyValues` that grow in place."""
 
     def __init__(self, first: KeyValues):
-        self._k, self._v, self._where = Growing(first.k, 2), Growing(first.v, 2), GrowingWhere(first.where)
+        self._k, self._v, self._layout = Growing(first.k, 2), Growing(first.v, 2), GrowingLayout(first.layout)
 
     @property
     def k(self) -> Tensor:
@@ -95,15 +95,15 @@ class GrowingKeyValues:
         return self._v.value
 
     @property
-    def where(self) -> Where:
-        return self._where.value
+    def layout(self) -> Layout:
+        return self._layout.value
 
-    def then(self, k: Tensor, v: Tensor, where: Where) -> GrowingKeyValues:
-        return self.with_keys(k, where).with_values(v)
+    def then(self, k: Tensor, v: Tensor, layout: Layout) -> GrowingKeyValues:
+        return self.with_keys(k, layout).with_values(v)
 
-    def with_keys(self, k: Tensor, where: Where) -> GrowingKeyValues:
+    def with_keys(self, k: Tensor, layout: Layout) -> GrowingKeyValues:
         self._k.append(k)
-        self._where.append(where)
+        self._layout.append(layout)
         return self
 
     def with_values(self, v: Tensor) -> GrowingKeyValues:
@@ -112,8 +112,8 @@ class GrowingKeyValues:
 
     def select(self, rows: Tensor) -> GrowingKeyValues:
         k, v = self._k.select(rows).value, self._v.select(rows).value
-        return GrowingKeyValues(KeyValues(k, v, self._where.select(rows).value))
+        return GrowingKeyValues(KeyValues(k, v, self._layout.select(rows).value))
 
     def crop(self, length: int) -> None:
-        for part in (self._k, self._v, self._where):
+        for part in (self._k, self._v, self._layout):
             part.crop(length)

@@ -8,21 +8,21 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .where import Where
+from ..positions import Layout
 
 
 class Sequences:
-    def __init__(self, where: Where):
-        B, T = self.shape = where.positions.shape
-        device = where.positions.device
-        real = torch.ones(B, T, dtype=torch.bool, device=device) if where.valid is None else where.valid
-        segments = torch.zeros_like(where.positions) if where.segments is None else where.segments
+    def __init__(self, layout: Layout):
+        B, T = self.shape = layout.positions.shape
+        device = layout.positions.device
+        real = torch.ones(B, T, dtype=torch.bool, device=device) if layout.real is None else layout.real
+        sequences = torch.zeros_like(layout.positions) if layout.sequences is None else layout.sequences
 
         self.row, self.column = real.nonzero(as_tuple=True)
         """(R,) where the real tokens stand."""
-        segment, R = segments[self.row, self.column], len(self.row)
+        sequence, R = sequences[self.row, self.column], len(self.row)
         begins = torch.ones_like(self.row, dtype=torch.bool)
-        begins[1:] = (self.row[1:] != self.row[:-1]) | (segment[1:] != segment[:-1])
+        begins[1:] = (self.row[1:] != self.row[:-1]) | (sequence[1:] != sequence[:-1])
         first = begins.nonzero()[:, 0]
         self.n = begins.long().cumsum(0) - 1
         """(R,) the sequence each belongs to."""
@@ -30,7 +30,7 @@ class Sequences:
         """(R,) its place in there."""
         self.lengths = first.diff(append=first.new_tensor([R]))
         """(N,)"""
-        self.owner, self.segment = self.row[first], segment[first]
+        self.owner, self.sequence = self.row[first], sequence[first]
         """(N,) the row a sequence stands in, and its number there."""
         self.opens = torch.ones_like(self.owner, dtype=torch.bool)
         self.opens[1:] = self.owner[1:] != self.owner[:-1]

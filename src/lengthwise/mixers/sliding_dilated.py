@@ -2,15 +2,16 @@
 
     y_m = sum_j softmax_j(q_m · k_{m - j C^l} / sqrt(d) + r_{h,j}) v_{m - j C^l}
 
-r is learned, one scalar per head and tap. `where.level` is l. A tap before the first token reads a learned raw vector
+r is learned, one scalar per head and tap. `level.number` is l. A tap before the first token reads a learned raw vector
 through this layer's own key and value maps ("learned-pad", which learns far faster) or is left out ("drop"). The vector
-is the layer's own, or with `shared_pad` the model's, handed over as `where.pad`.
+is the layer's own, or with `shared_pad` the model's, handed over as `level.pad`.
 
 Shapes: B batch, T tokens, H heads, d head width, D model width, C chunk.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -19,12 +20,12 @@ from torch import Tensor, nn
 
 from ..errors import Error
 from ..ops import sliding_dilated_attention
-from .base import KeyValues, Mixer, check_heads, from_end, merge_heads, split_heads
-from .where import Where
+from ..positions import Layout
+from .base import FIRST, KeyValues, Level, Mixer, Traits, check_heads, from_end, merge_heads, split_heads
 
 
 class SlidingDilated(Mixer):
-    dilates = True
+    traits = Traits(dilates=True, takes_level=True)
 
     def __init__(
         self,
@@ -43,49 +44,51 @@ class SlidingDilated(Mixer):
         if missing not in ("learned-pad", "drop"):
             raise Error(f"sliding-dilated: missing is learned-pad or drop, got {missing!r}.")
         self.heads, self.chunk = heads, chunk
+        self.traits = replace(self.traits, heads=heads, chunk=chunk, shares_pad=shared_pad and missing == "learned-pad")
         self.qkv = nn.Linear(width, 3 * width, bias=biases)
         self.out = nn.Linear(width, width, bias=biases)
         self.r = nn.Parameter(torch.zeros(heads, chunk))
         self.padded = missing == "learned-pad"
-        self.shared_pad = self.padded and shared_pad
         self.pad = nn.Parameter(torch.randn(width)) if self.padded and not shared_pad else None
 
-    def forward(self, x: Tensor, *, where: Where, state: KeyValues | None = None) -> tuple[Tensor, KeyValues]:
+    def forward(
+        self, x: Tensor, *, layout: Layout, state: KeyValues | None = None, level: Level = FIRST
+    ) -> tuple[Tensor, KeyValues]:
         q, k, v = (split_heads(part, self.heads) for part in self.qkv(x).chunk(3, -1))
-        seen = KeyValues(k, v, where) if state is None else state.then(k, v, where)
-        return self._read(q, seen, where), seen
+        seen = KeyValues(k, v, layout) if state is None else state.then(k, v, layout)
+        return self._read(q, seen, layout, level), seen
 
-    def at(self, x: Tensor, *, where: Where, stride: int) -> Tensor:
+    def at(self, x: Tensor, *, layout: Layout, stride: int, level: Level = FIRST) -> Tensor:
         kept = from_end(x.shape[1], stride)
         D = x.shape[-1]
         weight, bias = self.qkv.weight, self.qkv.bias
         q = F.linear(x[:, kept], weight[:D], None if bias is None else bias[:D])
         k, v = F.linear(x, weight[D:], None if bias is None else bias[D:]).chunk(2, -1)
         q, k, v = (split_heads(part, self.heads) for part in (q, k, v))
-        return self._read(q, KeyValues(k, v, where), where.pick(kept), stride)
+        return self._read(q, KeyValues(k, v, layout), layout.pick(kept), level, stride)
 
-    def _read(self, q: Tensor, seen: KeyValues, where: Where, stride: int = 1) -> Tensor:
-        """The output for queries (B,H,T,d) that stand at `where`."""
-        chunk = where.chunk or self.chunk
+    def _read(self, q: Tensor, seen: KeyValues, layout: Layout, level: Level, stride: int = 1) -> Tensor:
+        """The output for queries (B,H,T,d) of this layout."""
+        chunk = level.chunk or self.chunk
         y = sliding_dilated_attention(
             q,
             seen.k,
             seen.v,
             self.r if chunk == self.chunk else self.r[:, :chunk],
             chunk=chunk,
-            level=where.level,
-            pad=self._pad(where),
+            level=level.number,
+            pad=self._pad(level),
             # Plain rows stand where their index among the keys says, which spares the op a look at the positions.
-            positions=None if seen.where.plain else where.positions,
+            positions=None if seen.layout.plain else layout.positions,
             stride=stride,
         )
         return self.out(merge_heads(y))
 
-    def _pad(self, where: Where) -> tuple[Tensor, Tensor] | None:
+    def _pad(self, level: Level) -> tuple[Tensor, Tensor] | None:
         if not self.padded:
             return None
-        raw = where.pad if self.shared_pad else self.pad
+        raw = level.pad if self.traits.shares_pad else self.pad
         if raw is None:
-            raise Error("sliding-dilated: shared_pad reads the model's vector from where.pad, which is None.")
+            raise Error("sliding-dilated: shared_pad reads the model's vector from level.pad, which is None.")
         _, k, v = self.qkv(raw).chunk(3, -1)
         return k.unflatten(-1, (self.heads, -1)), v.unflatten(-1, (self.heads, -1))

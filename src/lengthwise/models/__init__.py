@@ -8,9 +8,9 @@ torch.Size([1, 4, 2])
 """
 
 from . import presets
-from .build import available, build, options, source
 from .config import LengthwiseConfig
 from .modelling import LengthwiseForCausalLM
+from .registry import available, build, options, source
 from .token_classifier import TokenClassifier
 
 __all__ = [

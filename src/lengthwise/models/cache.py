@@ -18,8 +18,8 @@ from torch import Tensor
 from transformers.cache_utils import Cache
 
 from ..errors import Error, ShapeError
-from ..mixers import KeyValues, Where
-from ..mixers.growing import Growing, GrowingKeyValues, GrowingWhere
+from ..mixers import KeyValues, Layout
+from ..mixers.growing import Growing, GrowingKeyValues, GrowingLayout
 
 
 @dataclass
@@ -60,17 +60,17 @@ class LengthwiseCache(Cache):
         self._rows, self._device = -1, torch.device("cpu")
         self._end: Tensor | None = None
         """(B,1): where the last tokens stand, if all of them are real."""
-        self._where: GrowingWhere | None = None
+        self._layout: GrowingLayout | None = None
         self._top: Growing | None = None
 
     def at(self, level: int, layer: int) -> Memory:
         return Memory(self, (level, layer))
 
     @property
-    def where(self) -> Where:
+    def layout(self) -> Layout:
         """Of all tokens so far, where they were kept."""
-        assert self._where is not None
-        return self._where.value
+        assert self._layout is not None
+        return self._layout.value
 
     @property
     def top(self) -> Tensor:
@@ -78,29 +78,29 @@ class LengthwiseCache(Cache):
         assert self._top is not None
         return self._top.value
 
-    def follow(self, mask: Tensor) -> Where | None:
+    def follow(self, mask: Tensor) -> Layout | None:
         """Where the tokens stand of which this is the end (B,T) of the mask, where that alone says so."""
         if self._end is None or len(mask) != self._rows or not bool(mask.all()):
             return None
-        return Where(self._end + torch.arange(1, mask.shape[1] + 1, device=mask.device))
+        return Layout(self._end + torch.arange(1, mask.shape[1] + 1, device=mask.device))
 
-    def extend(self, new: Where, keep: bool) -> None:
+    def extend(self, new: Layout, keep: bool) -> None:
         """Note the next tokens, before they pass any group; `keep` where they stand, or how many they are alone."""
-        if new.segments is not None:
-            raise Error("A cache continues one sequence a row: leave segment_ids out, or use_cache=False.")
+        if new.sequences is not None:
+            raise Error("A cache continues one sequence a row: leave sequence_ids out, or use_cache=False.")
         rows, count = new.positions.shape
         if self.length and rows != self._rows:
             raise ShapeError(f"past_key_values: has {self._rows} rows, got {rows} of tokens.")
         self._rows, self._device = rows, new.positions.device
-        self.length, self.padded = self.length + count, self.padded or new.valid is not None
-        whole = new.valid is None or (not torch.compiler.is_compiling() and bool(new.valid[:, -1].all()))
+        self.length, self.padded = self.length + count, self.padded or new.real is not None
+        whole = new.real is None or (not torch.compiler.is_compiling() and bool(new.real[:, -1].all()))
         self._end = new.positions[:, -1:] if whole else None
         if not keep:
             return
-        if self._where is None:
-            self._where = GrowingWhere(new)
+        if self._layout is None:
+            self._layout = GrowingLayout(new)
         else:
-            self._where.append(new)
+            self._layout.append(new)
 
     def close(self, x: Tensor, levels: int) -> None:
         """Note what the highest group made of the new tokens or, where groups were opened, of all."""
@@ -139,7 +139,7 @@ class LengthwiseCache(Cache):
             return
         self._rows, indices = len(indices), indices.to(self._device)
         self._end = None if self._end is None else self._end[indices]
-        self._where = None if self._where is None else self._where.select(indices)
+        self._layout = None if self._layout is None else self._layout.select(indices)
         self._top = None if self._top is None else self._top.select(indices)
         self.states = {key: state.select(indices) for key, state in self.states.items()}
 
@@ -161,6 +161,6 @@ class LengthwiseCache(Cache):
         if not self.is_croppable:
             raise Error("A recurrent state cannot be taken back. Decode without an assistant, or use_cache=False.")
         self.length, self._end = n, None
-        for part in (self._where, self._top, *self.states.values()):
+        for part in (self._layout, self._top, *self.states.values()):
             if part is not None:
                 part.crop(n)

@@ -32,11 +32,11 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import Error
-from ..mixers import Where
-from ..mixers.base import from_end
+from ..mixers import Layout, Level
+from ..mixers.base import FIRST, from_end
 from . import sharing
 from .cache import LengthwiseCache
-from .rows import align_right, last_real, sequence_lengths
+from .padded_rows import align_right, last_real, sequence_lengths
 from .words import Words, hooked
 
 By = Literal["sequence", "position"]
@@ -61,6 +61,8 @@ class Fixed(nn.Module):
 
     uncached = None
     """Why nothing can be kept between the steps of decoding; None where it can."""
+    pad_tokens = False
+    """Whether the model's pad vector is put before the tokens, as `Adaptive` can do it."""
 
     def __init__(self, layers: Sequence[nn.Module]):
         super().__init__()
@@ -69,21 +71,22 @@ class Fixed(nn.Module):
     @property
     def looks_up(self) -> bool:
         """Whether it would use a table of the words."""
-        return getattr(self.layers[0].mixer, "looks_up", False) and not hooked(self.layers[0])
+        return self.layers[0].mixer.traits.looks_up and not hooked(self.layers[0])
 
     def forward(
         self,
         x: Tensor,
-        where: Where,
+        layout: Layout,
+        level: Level = FIRST,
         last: bool = False,
         cache: LengthwiseCache | None = None,
         words: Words | None = None,
     ) -> Tensor:
         """`words`: given where `x` is a function of the tokens alone, so that equal ones can be computed once."""
         if cache is not None:
-            cache.extend(where, keep=False)
-        x = _pass(self.layers, x, where, 0, cache, words)
-        return last_real(x, where) if last else x
+            cache.extend(layout, keep=False)
+        x = _pass(self.layers, x, layout, level, cache, words)
+        return last_real(x, layout) if last else x
 
 
 class Adaptive(nn.Module):
@@ -100,7 +103,7 @@ class Adaptive(nn.Module):
         self.layers = nn.ModuleList(layers)
         self.chunk, self.by, self.pad_tokens = chunk, by, pad_tokens
         # Any other mixer reads tokens which the short way would have dropped.
-        self.shortens = all(getattr(layer.mixer, "dilates", False) for layer in layers)
+        self.shortens = all(layer.mixer.traits.dilates for layer in layers)
         if pad_tokens and not self.shortens:
             raise Error("adaptive depth: pad_tokens is for sliding-dilated mixers alone. Leave it out.")
         self.uncached = _uncached(by, pad_tokens)
@@ -110,16 +113,17 @@ class Adaptive(nn.Module):
     def forward(
         self,
         x: Tensor,
-        where: Where,
+        layout: Layout,
+        level: Level = FIRST,
         last: bool = False,
         cache: LengthwiseCache | None = None,
         words: Words | None = None,
     ) -> Tensor:
         """`words`: as in `Fixed`; here their tokens alone are used."""
         if cache is not None:
-            return self._go_on(x, where, last, cache)
+            return self._go_on(x, layout, level, last, cache)
         if self.shortens and (last or (self.pad_tokens and x.shape[1] == 1)):
-            return self._last(x, where, None if words is None else words.tokens)
+            return self._last(x, layout, level, None if words is None else words.tokens)
         if self.pad_tokens:
             raise Error(
                 f"adaptive depth: with pad_tokens (the official reading of padding) only the last position has an "
@@ -127,97 +131,98 @@ class Adaptive(nn.Module):
             )
         answer = x
         depth = groups(x.shape[1], self.chunk)
-        n = self._lengths(where)
-        for level in range(depth):
-            x = _pass(self.layers, x, where, level)
-            answer = self._deeper(answer, x, n, level)
-        return last_real(answer, where) if last else answer
+        n = self._lengths(layout)
+        for number in range(depth):
+            x = _pass(self.layers, x, layout, level.at(number))
+            answer = self._deeper(answer, x, n, number)
+        return last_real(answer, layout) if last else answer
 
-    def _lengths(self, where: Where) -> Tensor | None:
+    def _lengths(self, layout: Layout) -> Tensor | None:
         """(B,T) the n of each token's depth; None where all have that of the whole."""
         if self.by == "position":
-            return where.positions + 1
-        return None if where.plain else sequence_lengths(where)
+            return layout.positions + 1
+        return None if layout.plain else sequence_lengths(layout)
 
-    def _deeper(self, answer: Tensor, x: Tensor, n: Tensor | None, level: int) -> Tensor:
-        """The answers so far, replaced where group `level` is within a token's depth."""
-        return x if n is None or level == 0 else torch.where((n > self.chunk**level)[..., None], x, answer)
+    def _deeper(self, answer: Tensor, x: Tensor, n: Tensor | None, number: int) -> Tensor:
+        """The answers so far, replaced where this group is within a token's depth."""
+        return x if n is None or number == 0 else torch.where((n > self.chunk**number)[..., None], x, answer)
 
-    def _last(self, x: Tensor, where: Where, tokens: Tensor | None) -> Tensor:
+    def _last(self, x: Tensor, layout: Layout, level: Level, tokens: Tensor | None) -> Tensor:
         C, depth = self.chunk, groups(x.shape[1], self.chunk)
         n = None
-        if not where.plain:
+        if not layout.plain:
             if tokens is not None:
-                tokens = align_right(tokens[..., None], where)[0][..., 0]
-            x, where = align_right(x, where)
-            n = where.positions[:, -1:] + 1
+                tokens = align_right(tokens[..., None], layout)[0][..., 0]
+            x, layout = align_right(x, layout)
+            n = layout.positions[:, -1:] + 1
         nodes = None
-        if tokens is not None and self.shares and where.segments is None and sharing.possible(x, self.layers[0]):
-            nodes = sharing.leaves(x, tokens, where)
+        if tokens is not None and self.shares and layout.sequences is None and sharing.possible(x, self.layers[0]):
+            nodes = sharing.leaves(x, tokens, layout)
         answer = x[:, -1:]
-        level = 0
-        while level < depth:
-            above = nodes and sharing.grouped(nodes, C, self.layers[0])
+        number = 0
+        while number < depth:
+            # Tokens that stand C^l apart are next to each other by now, and the layers are themselves at level 0.
+            above = nodes and sharing.grouped(nodes, C, self.layers[0], level)
             if above:
                 nodes, deeper, up = above, above.last, 1
             else:
                 if nodes:
-                    x, where, nodes = nodes.all, nodes.where, None
-                x, where, up = self._climb_far(x, where)
+                    x, layout, nodes = nodes.all, nodes.layout, None
+                x, layout, up = self._climb_far(x, layout, level)
                 deeper = x[:, -1:]
-            answer = self._deeper(answer, deeper, n, level)
-            level += up
+            answer = self._deeper(answer, deeper, n, number)
+            number += up
         return answer
 
-    def _climb_far(self, x: Tensor, where: Where) -> tuple[Tensor, Where, int]:
+    def _climb_far(self, x: Tensor, layout: Layout, level: Level) -> tuple[Tensor, Layout, int]:
         """One group or, of a long text, as many as a piece of it that stays in the cache can climb alone."""
         C, T, up = self.chunk, x.shape[1], 1
         while x.shape[0] * C ** (up + 1) <= PIECE:
             up += 1
-        apart = len(self.layers) == 1 and not self.pad_tokens and where.plain and not torch.is_grad_enabled()
+        apart = len(self.layers) == 1 and not self.pad_tokens and layout.plain and not torch.is_grad_enabled()
         if 2 * C**up > T or x.shape[0] * T < 2 * PIECE or not apart:
-            return *self._climb(x, where), 1
+            return *self._climb(x, layout, level), 1
         tops = []
         for end in range(T, 0, -(C**up)):
             part = slice(max(0, end - C**up), end)
             # Positions of a plain row are its indices, and the first piece is the only one with tokens missing.
-            piece, here = x[:, part], replace(where, positions=where.positions[:, : part.stop - part.start])
+            piece, here = x[:, part], replace(layout, positions=layout.positions[:, : part.stop - part.start])
             for _ in range(up):
-                piece, here = self._climb(piece, here)
+                piece, here = self._climb(piece, here, level)
             tops.append(piece)
-        kept = where.pick(from_end(T, C**up))
+        kept = layout.pick(from_end(T, C**up))
         kept = replace(kept, positions=kept.positions.div(C**up, rounding_mode="floor"))
         return torch.cat(tops[::-1], 1), kept, up
 
-    def _climb(self, x: Tensor, where: Where) -> tuple[Tensor, Where]:
+    def _climb(self, x: Tensor, layout: Layout, level: Level) -> tuple[Tensor, Layout]:
         """One group, and of its outputs every C-th, counted from the end."""
         C = self.chunk
         if self.pad_tokens:
-            x, where = _pad_to_chunks(x, where, C)
+            x, layout = _pad_to_chunks(x, layout, level.pad, C)
         kept = from_end(x.shape[1], C)
         for layer in self.layers[:-1]:
-            x = layer(x, where)
-        x = self.layers[-1](x, where, stride=C)
-        where = where.pick(kept)
-        return x, replace(where, positions=where.positions.div(C, rounding_mode="floor"))
+            x = layer(x, layout, level)
+        x = self.layers[-1](x, layout, level, stride=C)
+        layout = layout.pick(kept)
+        return x, replace(layout, positions=layout.positions.div(C, rounding_mode="floor"))
 
-    def _go_on(self, x: Tensor, where: Where, last: bool, cache: LengthwiseCache) -> Tensor:
+    def _go_on(self, x: Tensor, layout: Layout, level: Level, last: bool, cache: LengthwiseCache) -> Tensor:
         """These tokens after those of the cache. When a group opens, all tokens so far pass it first."""
         if self.uncached:
             raise Error(self.uncached)
         T = x.shape[1]
-        n = where.positions + 1
-        reach = cache.length + T if where.plain else int(n.max())
-        cache.extend(where, keep=True)
+        n = layout.positions + 1
+        reach = cache.length + T if layout.plain else int(n.max())
+        cache.extend(layout, keep=True)
         depth, opened = max(groups(reach, self.chunk), cache.levels), cache.levels
         answer = x
-        for level in range(depth):
-            if level == opened and level > 0:
-                x, where = torch.cat([cache.top, x], 1), replace(cache.where, pad=where.pad)
-            x = _pass(self.layers, x, where, level, cache)
-            answer = self._deeper(answer, x[:, -T:], n, level)
+        for number in range(depth):
+            if number == opened and number > 0:
+                x, layout = torch.cat([cache.top, x], 1), cache.layout
+            x = _pass(self.layers, x, layout, level.at(number), cache)
+            answer = self._deeper(answer, x[:, -T:], n, number)
         cache.close(x, depth)
-        return last_real(answer, where.pick(slice(-T, None))) if last else answer
+        return last_real(answer, layout.pick(slice(-T, None))) if last else answer
 
 
 def _uncached(by: By, pad_tokens: bool) -> str | None:
@@ -237,30 +242,29 @@ def _uncached(by: By, pad_tokens: bool) -> str | None:
 def _pass(
     layers: nn.ModuleList,
     x: Tensor,
-    where: Where,
-    level: int,
+    layout: Layout,
+    level: Level,
     cache: LengthwiseCache | None = None,
     words: Words | None = None,
 ) -> Tensor:
     """Through the layers of one group; `words` are what the first of them reads."""
-    where = where.at_level(level)
     for k, layer in enumerate(layers):
-        memory = None if cache is None else cache.at(level, k)
-        x = layer(x, where, memory=memory, words=words if k == 0 else None)
+        memory = None if cache is None else cache.at(level.number, k)
+        x = layer(x, layout, level, memory=memory, words=words if k == 0 else None)
     return x
 
 
-def _pad_to_chunks(x: Tensor, where: Where, C: int) -> tuple[Tensor, Where]:
-    """Every row, which ends in the last column, padded on the left with `where.pad` to a multiple of C tokens."""
+def _pad_to_chunks(x: Tensor, layout: Layout, pad: Tensor | None, C: int) -> tuple[Tensor, Layout]:
+    """Every row, which ends in the last column, padded on the left with `pad` to a multiple of C tokens."""
     B, T, _ = x.shape
     columns = -T % C
-    counts = where.positions[:, -1:] + 1
+    counts = layout.positions[:, -1:] + 1
     pads = -counts % C
     if columns:
         x = torch.cat([x.new_zeros(B, columns, x.shape[2]), x], 1)
     positions = torch.arange(T + columns, device=x.device) - (T + columns) + counts + pads
     fresh = (positions >= 0) & (positions < pads)
-    assert where.pad is not None
-    x = torch.where(fresh[..., None], where.pad.to(x.dtype), x)
-    valid = None if where.plain else positions >= 0
-    return x, replace(where, positions=positions, valid=valid)
+    assert pad is not None
+    x = torch.where(fresh[..., None], pad.to(x.dtype), x)
+    real = None if layout.plain else positions >= 0
+    return x, replace(layout, positions=positions, real=real)

@@ -9,7 +9,6 @@ Shapes: B batch, T tokens, D model width, S outputs.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -20,12 +19,12 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from .. import mixers, positions
 from ..errors import Error, ShapeError, UnknownName
-from ..mixers import Where
-from .block import LAYERS
+from ..mixers import Layout, Level
 from .cache import LengthwiseCache
-from .chosen import Chosen
 from .config import LengthwiseConfig
 from .depth import Adaptive, Fixed
+from .layers import LAYERS
+from .learned_chunk import LearnedChunk
 from .words import Words, hooked
 
 
@@ -42,7 +41,7 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
         self.embedding = nn.Embedding(config.vocab_size, width)
         self.position = _input_position(config)
         self.depth = _depth(config)
-        shared = any(getattr(m, "shared_pad", False) for m in self.mixers()) or getattr(self.depth, "pad_tokens", False)
+        shared = any(m.traits.shares_pad for m in self.mixers()) or self.depth.pad_tokens
         self.pad = nn.Parameter(torch.empty(width)) if shared else None
         self.norm = nn.LayerNorm(width) if config.final_norm else nn.Identity()
         self.hidden = nn.Linear(width, width) if config.head == "two-layer" else None
@@ -85,7 +84,7 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
         self,
         input_ids: Tensor,
         attention_mask: Tensor | None = None,
-        segment_ids: Tensor | None = None,
+        sequence_ids: Tensor | None = None,
         past_key_values: LengthwiseCache | None = None,
         labels: Tensor | None = None,
         logits_to_keep: int | Tensor = 0,
@@ -96,7 +95,7 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
 
         `past_key_values`: the tokens follow those it holds, and are added to it; `attention_mask` then covers both.
         `use_cache`: begin one, and return it. Without either nothing is kept.
-        `segment_ids` (B,T): numbers that change where a packed row's next sequence begins.
+        `sequence_ids` (B,T): numbers that change where a packed row's next sequence begins.
         `labels` (B,T): shifted here, as everywhere in transformers; -100 is not scored.
         `logits_to_keep`: 1 gives each row's last real token, by the shorter way where the depth policy has one; another
         number the last columns; a tensor those columns; 0 all.
@@ -106,28 +105,29 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
         if labels is not None and not (isinstance(logits_to_keep, int) and logits_to_keep == 0):
             raise Error("labels need the logits of every position: leave logits_to_keep at 0.")
         cache = _cache(past_key_values, use_cache)
-        where = _where(input_ids, attention_mask, segment_ids, self.pad, cache)
+        layout = _layout(input_ids, attention_mask, sequence_ids, cache)
         last = isinstance(logits_to_keep, int) and logits_to_keep == 1
-        x = self._read(input_ids, where)
+        x = self._read(input_ids, layout)
         drawn = self.training and self.config.dropout
         # A table goes around what a hook at the door of the depth sees, or has changed, of x or of its gradient.
         watched = hooked(self.embedding) or self.depth._forward_pre_hooks or self.depth._backward_hooks
         alone = not self.position.at_input and not drawn and not watched
-        x = self.depth(x, where, last, cache, Words(input_ids, self._table(input_ids)) if alone else None)
+        words = Words(input_ids, self._table(input_ids)) if alone else None
+        x = self.depth(x, layout, Level(pad=self.pad), last, cache, words)
         if not last:
             x = x[..., -logits_to_keep:, :] if isinstance(logits_to_keep, int) else x[..., logits_to_keep, :]
         x = self.norm(x)
         logits = self.head(x if self.hidden is None else F.relu(self.hidden(x)))
-        if isinstance(self.depth, Chosen) and self.training:
+        if isinstance(self.depth, LearnedChunk) and self.training:
             logits = self.depth.mix(logits)
-        loss = None if labels is None else self._loss(logits, labels, where)
+        loss = None if labels is None else self._loss(logits, labels, layout)
         if return_dict is False:
             return tuple(part for part in (loss, logits, cache) if part is not None)
         return CausalLMOutputWithPast(loss=loss, logits=logits, past_key_values=cache)
 
-    def _read(self, input_ids: Tensor, where: Where) -> Tensor:
+    def _read(self, input_ids: Tensor, layout: Layout) -> Tensor:
         x = self._scaled(self.embedding(input_ids))
-        p = self.position.embed(where.positions)
+        p = self.position.embed(layout.positions)
         x = x if p is None else x + p.to(x.dtype)
         return F.dropout(x, self.config.dropout, self.training)
 
@@ -142,11 +142,11 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
         scale = self.config.embedding_scale
         return x if scale == 1 else x * scale
 
-    def _loss(self, logits: Tensor, labels: Tensor, where: Where) -> Tensor:
+    def _loss(self, logits: Tensor, labels: Tensor, layout: Layout) -> Tensor:
         targets = labels[:, 1:]
-        if where.segments is not None:
+        if layout.sequences is not None:
             # The first token of a packed sequence does not follow from the one before it.
-            targets = targets.masked_fill(where.segments[:, 1:] != where.segments[:, :-1], -100)
+            targets = targets.masked_fill(layout.sequences[:, 1:] != layout.sequences[:, :-1], -100)
         return F.cross_entropy(logits[:, :-1].flatten(0, 1).float(), targets.flatten(), ignore_index=-100)
 
     def _prepare_cache_for_generation(  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -191,31 +191,25 @@ def _cache(given: Any, use: bool | None) -> LengthwiseCache | None:
     return given
 
 
-def _where(
-    input_ids: Tensor, mask: Tensor | None, segments: Tensor | None, pad: Tensor | None, cache: LengthwiseCache | None
-) -> Where:
+def _layout(input_ids: Tensor, mask: Tensor | None, sequences: Tensor | None, cache: LengthwiseCache | None) -> Layout:
     B, T = input_ids.shape
     past = 0 if cache is None else cache.length
-    for name, given, length in (("attention_mask", mask, past + T), ("segment_ids", segments, T)):
+    for name, given, length in (("attention_mask", mask, past + T), ("sequence_ids", sequences, T)):
         if given is not None and given.shape != (B, length):
             what = "as the tokens of the cache and these" if length > T else "as input_ids"
             raise ShapeError(f"{name} must be shaped {what}, {[B, length]}, got {list(given.shape)}.")
-    if mask is not None and segments is None and cache is not None and past:
+    if mask is not None and sequences is None and cache is not None and past:
         # One step of decoding need not read the whole mask again.
-        where = cache.follow(mask[:, past:])
-        if where is not None:
-            return replace(where, pad=pad)
+        layout = cache.follow(mask[:, past:])
+        if layout is not None:
+            return layout
     if mask is not None and cache is not None and bool(mask.all()):
         mask = None  # as generate() says it of whole rows, which have a faster way
     if cache is not None and cache.padded and mask is None:
         raise Error("attention_mask must go on as it began: give it for the tokens of the cache and the new ones.")
-    if segments is not None:
-        where = Where.from_segments(segments, None if mask is None else mask.bool())
-    elif mask is not None:
-        where = Where.from_mask(mask, T)
-    else:
-        where = Where.of(input_ids, past)
-    return replace(where, pad=pad)
+    if sequences is not None:
+        return Layout.from_sequences(sequences, None if mask is None else mask.bool())
+    return Layout.of(input_ids, past) if mask is None else Layout.from_mask(mask, T)
 
 
 def _input_position(config: LengthwiseConfig) -> positions.Position:
@@ -234,7 +228,7 @@ def _name(kind: str, spec: dict[str, Any]) -> str:
     return spec.pop("name")
 
 
-def _depth(config: LengthwiseConfig) -> Fixed | Adaptive | Chosen:
+def _depth(config: LengthwiseConfig) -> Fixed | Adaptive | LearnedChunk:
     """The layers, under the policy that runs them."""
     spec = dict(config.depth or {})
     name = _name("depth", spec)
@@ -254,15 +248,16 @@ def _depth(config: LengthwiseConfig) -> Fixed | Adaptive | Chosen:
     chunk = spec["chunk"]
     largest = max(chunk, default=0) if isinstance(chunk, list) else chunk
     for layer in layers:
-        if getattr(layer.mixer, "chunk", largest) != largest:
+        if layer.mixer.traits.chunk not in (None, largest):
             raise Error(
-                f"mixer and depth must have one chunk, got {layer.mixer.chunk} and {chunk} (of several, the largest)."
+                f"mixer and depth must have one chunk, got {layer.mixer.traits.chunk} and {chunk} (of several, the "
+                "largest)."
             )
     if not isinstance(chunk, list):
         return Adaptive(layers, chunk, spec["by"], spec["pad_tokens"])
     if spec["pad_tokens"]:
         raise Error("adaptive depth: pad_tokens is for one chunk alone. Leave it out, or name one chunk.")
-    return Chosen(layers, chunk, spec["by"])
+    return LearnedChunk(layers, chunk, spec["by"])
 
 
 def _layers(config: LengthwiseConfig, count: int) -> list[nn.Module]:
@@ -282,9 +277,9 @@ def _layers(config: LengthwiseConfig, count: int) -> list[nn.Module]:
 def _mixer(config: LengthwiseConfig, spec: dict[str, Any]) -> mixers.Mixer:
     name = _name("mixer", spec)
     mixer = mixers.get(name, width=config.width, **spec)
-    position = _position(config, getattr(mixer, "heads", 1))
+    position = _position(config, mixer.traits.heads)
     if position.at_attention:
-        if not hasattr(mixer, "position"):
+        if not mixer.traits.takes_position:
             raise Error(f"position {config.position} acts on attention, and mixer {name!r} takes no positions.")
         mixer.position = position
     return mixer

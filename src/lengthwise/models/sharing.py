@@ -22,7 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
-from ..mixers import Where
+from ..mixers import Layout, Level
 from ..mixers.base import from_end
 from .words import hooked
 
@@ -38,7 +38,7 @@ class Nodes(NamedTuple):
     """(N,D)"""
     ids: Tensor
     """(B,n), -1 before the first token."""
-    where: Where
+    layout: Layout
 
     @property
     def last(self) -> Tensor:
@@ -65,16 +65,16 @@ def _draws(module: nn.Module) -> bool:
     return module.training and isinstance(module, _DropoutNd) and module.p > 0
 
 
-def leaves(x: Tensor, tokens: Tensor, where: Where) -> Nodes:
+def leaves(x: Tensor, tokens: Tensor, layout: Layout) -> Nodes:
     """Embedded tokens, every different one once. Where a row has padding, it is on the left."""
     kinds, index = tokens.unique(return_inverse=True)
     # Any occurrence of a token can stand for all of them.
     some = index.new_empty(len(kinds)).scatter_(0, index.flatten(), torch.arange(index.numel(), device=x.device))
     table = x.flatten(0, 1)[some]
-    return Nodes(table, index if where.plain else index.masked_fill(where.positions < 0, -1), where)
+    return Nodes(table, index if layout.plain else index.masked_fill(layout.positions < 0, -1), layout)
 
 
-def grouped(nodes: Nodes, chunk: int, layer: Callable[..., Tensor]) -> Nodes | None:
+def grouped(nodes: Nodes, chunk: int, layer: Callable[..., Tensor], level: Level) -> Nodes | None:
     """The nodes one group up, or None when it is not worth it."""
     N, n = len(nodes.table), nodes.ids.shape[1]
     if (N + 1) ** chunk >= INTEGERS:
@@ -88,11 +88,11 @@ def grouped(nodes: Nodes, chunk: int, layer: Callable[..., Tensor]) -> Nodes | N
     children = tuples[:, None] // places % (N + 1) - 1
 
     absent = (children < 0).sum(1, keepdim=True)
-    where = Where(torch.arange(chunk, device=ids.device) - absent, pad=nodes.where.pad, chunk=nodes.where.chunk)
+    layout = Layout(torch.arange(chunk, device=ids.device) - absent)
     if bool(absent.any()):
-        where = replace(where, valid=children >= 0)
-    table = layer(F.embedding(children.clamp(min=0), nodes.table), where, stride=chunk)[:, 0]
+        layout = replace(layout, real=children >= 0)
+    table = layer(F.embedding(children.clamp(min=0), nodes.table), layout, level, stride=chunk)[:, 0]
 
-    above = nodes.where.pick(from_end(n, chunk))
+    above = nodes.layout.pick(from_end(n, chunk))
     above = replace(above, positions=above.positions.div(chunk, rounding_mode="floor"))
     return Nodes(table, up if above.plain else up.masked_fill(above.positions < 0, -1), above)

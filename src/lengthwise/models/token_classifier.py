@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from ..errors import Error, LengthError, ShapeError
-from .chosen import Chosen
+from .learned_chunk import LearnedChunk
 from .modelling import LengthwiseForCausalLM
 
 
@@ -68,7 +68,7 @@ class PresetClassifier(TokenClassifier):
     @property
     def mixes(self) -> bool:
         """Whether its logits are those of a mixture of distributions over one answer."""
-        return isinstance(self.inner.depth, Chosen)
+        return isinstance(self.inner.depth, LearnedChunk)
 
     def logits(self, tokens: Tensor, last: bool) -> Tensor:
         logits = self.inner(tokens, logits_to_keep=1 if last else 0).logits
@@ -77,7 +77,7 @@ class PresetClassifier(TokenClassifier):
 
     @cached_property
     def stackable(self) -> bool:
-        return all(mixer.stackable for mixer in self.inner.mixers())
+        return all(mixer.traits.stackable for mixer in self.inner.mixers())
 
 
 def _stacks(classifier: TokenClassifier) -> bool:

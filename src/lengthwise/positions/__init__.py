@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ..errors import Error, UnknownName
 from .base import Position
+from .layout import Layout
 from .learned import Learned
 from .none import NoPosition
 from .sinusoidal import Sinusoidal
@@ -32,4 +33,4 @@ def get(name: str, *, width: int, heads: int, **options) -> Position:
         raise Error(f"position {name!r} does not take these options: {error}.") from error
 
 
-__all__ = ["POSITIONS", "Learned", "NoPosition", "Position", "Sinusoidal", "TransformerXL", "get"]
+__all__ = ["POSITIONS", "Layout", "Learned", "NoPosition", "Position", "Sinusoidal", "TransformerXL", "get"]

@@ -11,14 +11,13 @@ Shapes: B words, T tokens, N numbers of a state.
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ..errors import Error
-from ..mixers import KeyValues, RecurrentState, Where
+from ..mixers import KeyValues, Layout, Level, RecurrentState
 from ..models import LengthwiseForCausalLM
 
 ROUNDING = 1e-9
@@ -79,8 +78,8 @@ class FirstLayer:
 
     @torch.no_grad()
     def _state(self, tokens: Tensor, state: Any = None) -> Any:
-        where = replace(Where.of(tokens), pad=self.pad)
-        return self.mixer(self.vectors[tokens], where=where, state=state)[1]
+        options = {"level": Level(pad=self.pad)} if self.mixer.traits.takes_level else {}
+        return self.mixer(self.vectors[tokens], layout=Layout.of(tokens), state=state, **options)[1]
 
 
 @torch.no_grad()

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from ..errors import Error, UnknownName
 from ..lab import Experiment, Run
-from ..report.panel import Panel
+from ..report import Panel
 
 Scale = Literal["smoke", "laptop", "paper"]
 """smoke: seconds, in the tests; laptop: minutes to an hour on two cores; paper: the published setting."""

@@ -4,16 +4,19 @@ runs = lab.load("runs")
 rich.print(report.table(runs))
 report.csv(runs, "results.csv")
 report.html(runs, "index.html")
+
+A `Panel` is a finding beside the runs: a chart, a table, or a look inside a model.
 """
 
-from .attention import attention
-from .drawings import heat_map, lines, scatter
-from .insights import clusters, receptive_field
-from .page import write_html as html
+from .attention_panel import attention
+from .charts import line_chart, scatter_plot
+from .export import as_data as data
+from .export import write_csv as csv
+from .html_page import write_html as html
+from .insight_panels import clusters, receptive_field
 from .panel import Panel
-from .record import as_data as data
-from .rows import write_csv as csv
-from .terminal import table
+from .table_panels import heat_map, text_table
+from .terminal_table import table
 
 __all__ = [
     "Panel",
@@ -23,8 +26,9 @@ __all__ = [
     "data",
     "heat_map",
     "html",
-    "lines",
+    "line_chart",
     "receptive_field",
-    "scatter",
+    "scatter_plot",
     "table",
+    "text_table",
 ]

@@ -15,8 +15,9 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from ..lab.statistics import Checkpoint, score
+from .formatting import percent
+from .overflow import overflow_note, overflow_of_runs
 from .panel import Panel
-from .words import overflow_of, overflows, percent
 
 if TYPE_CHECKING:
     from ..lab import Run
@@ -51,7 +52,7 @@ class Cell:
     inside: float | None = None
     """Mean accuracy at the training lengths."""
     overflow: str = ""
-    """Where logits overflowed and so were wrong, in words (`words.overflow`)."""
+    """Where logits overflowed and so were wrong, in words (`overflow_text`)."""
 
     @classmethod
     def of(cls, runs: Sequence[Run], published: Published) -> Cell:
@@ -70,7 +71,7 @@ class Cell:
             best=scores(chosen, "best"),
             rates=scores(runs) if len(chosen) < len(runs) else (),
             inside=statistics.fmean(score(run, inside) for run in chosen) if inside else None,
-            overflow=overflow_of(chosen),
+            overflow=overflow_of_runs(chosen),
         )
 
     def agrees(self, published_majority: float) -> bool:
@@ -152,7 +153,7 @@ def _caption(rows: Sequence[Row]) -> str:
         )
     if any(cell.rates for cell in cells):
         said += " The learning rate was chosen by validation; all rates: every rate and seed."
-    wrong = overflows({f"{row.label}, {name}": cell.overflow for row in rows for name, cell in row.cells.items()})
+    wrong = overflow_note({f"{row.label}, {name}": cell.overflow for row in rows for name, cell in row.cells.items()})
     return f"{said} {wrong}".strip()
 
 

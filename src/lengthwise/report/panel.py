@@ -1,4 +1,4 @@
-"""A panel: one finding beside the runs, a drawing or a table, ready for the page, the terminal and `--json` alike."""
+"""A panel: one finding beside the runs, a chart or a table, ready for the page, the terminal and `--json` alike."""
 
 from __future__ import annotations
 
@@ -17,3 +17,6 @@ class Panel:
     """The same in words, for the terminal."""
     data: Any
     """The same in numbers: JSON-like."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {"title": self.title, "caption": self.caption, "data": self.data}

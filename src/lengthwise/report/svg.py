@@ -1,7 +1,7 @@
 """A matplotlib figure as SVG that belongs to the page: its colours are CSS variables, its text is text, it scales.
 
 Figures are drawn in stand-in colours, one per role; here each becomes `var(--role)`, so that one drawing serves the
-light and the dark page. Nothing of pyplot is touched: no global state, no display.
+light and the dark page. It never touches pyplot: no global state, no display.
 """
 
 from __future__ import annotations

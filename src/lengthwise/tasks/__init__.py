@@ -1,4 +1,4 @@
-"""What is asked: one file per family of tasks, and the registry that finds them by name.
+"""The tasks a model is trained and tested on: one file per family, and a registry that finds them by name.
 
 >>> from lengthwise import tasks
 >>> tasks.get("modular-sum", modulus=3).outputs

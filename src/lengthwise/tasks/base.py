@@ -1,9 +1,9 @@
-"""What a task is: strings of a chosen length, a question at some of their positions, and the exact answers.
+"""A task: strings of a chosen length, questions at some of their positions, and the exact answers.
 
-Shapes: B batch, T tokens, S outputs, E entries.
-`kind` "class": targets (B, T) integers in 0..S-1; with E > 1 entries, several questions at each place, (B, T, E), and
-    -1 where a place has no such entry.
-`kind` "set": targets (B, T, S) booleans (the symbols that may come next).
+Shapes: B batch, T tokens, S outputs, E questions at a position.
+`kind` "class": targets are (B, T) integers in 0..S-1. With E > 1 questions they are (B, T, E), and -1 stands where a
+    position has fewer than E questions.
+`kind` "set": targets are (B, T, S) booleans, such as the symbols that may come next.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ from ..seeds import generator
 
 TEST_BLOCK = 64
 FRUITLESS = 100
-"""Draws in a row without one string of the asked side (training, test) before the split is called impossible."""
+"""After so many draws in a row without a string of the wanted side (training, test) the split is called impossible."""
+SUPERVISION = ("last", "prefix")
+"""Whether a string has a question at its last position, or after every prefix."""
 
-Judged = Literal["last", "every", "mean"]
+Scoring = Literal["last", "every", "mean"]
 
 
 class Batch(NamedTuple):
@@ -33,7 +35,7 @@ class Batch(NamedTuple):
     targets: Tensor
     """(B, T) or (B, T, E) integers, or (B, T, S) booleans; read only where `mask` is true."""
     mask: Tensor
-    """(B, T) booleans: where the task asks."""
+    """(B, T) booleans: the positions that have a question."""
 
 
 class Task:
@@ -50,50 +52,52 @@ class Task:
     """How each token is written."""
     outputs: int
     """Number of classes (kind "class") or of independent bits (kind "set") a model must predict per position."""
-    entries: int = 1
-    """Questions at each position, each with `outputs` classes (kind "class"); the E*S logits stand entry by entry."""
+    questions: int = 1
+    """How many questions a position has, each with `outputs` classes (kind "class"). The E*S logits of a position are
+    those of its first question, then those of its second, and so on."""
     kind: Literal["class", "set"] = "class"
     supervision: Literal["last", "prefix"] = "last"
-    judged: Judged = "last"
-    """When a string is right: its last asked place is; every asked place is; or it scores the mean over its entries."""
+    scoring: Scoring = "last"
+    """What a string scores. "last": 1 if its last question is answered right. "every": 1 if all its questions are.
+    "mean": the share of its questions that are."""
     padding: int | None = None
     """The token that fills rows on the right, where `length` does not fix the number of tokens. None: T = length."""
     machine: Semiautomaton | None = None
     readout: Tensor | None = None
-    """With `machine`: the answer in each of its states, (Q,) integers or (Q, S) booleans; 0 where none is defined."""
+    """The answer in each state of `machine`, (Q,) integers or (Q, S) booleans; 0 in states without an answer."""
 
     def draw(self, length: int, batch: int, generator: torch.Generator) -> Tensor:
-        """(batch, length) tokens, vectorised, all randomness from `generator`; with `padding` (batch, any number)."""
+        """(batch, length) tokens, or (batch, any number) with `padding`. All randomness comes from `generator`."""
         raise NotImplementedError
 
     def answer(self, tokens: Tensor) -> Tensor:
-        """The exact oracle: the target of every prefix, shaped as `Batch.targets`; independent of the sampler."""
+        """The exact answer after every prefix, shaped as `Batch.targets`, computed independently of the sampler."""
         raise NotImplementedError
 
     def baseline(self, length: int) -> float:
-        """Accuracy of the best constant answer at this length, exactly, where strings are judged as the lab does.
+        """The score of the best constant answer at this length, exactly.
 
-        Judged "last": the largest share one class has at the last position, whatever the supervision.
-        Judged "every": the probability that all asked positions of a string have the same answer, for the answer that
-        makes it largest. Judged "mean": the largest share one class has among all entries.
+        Scoring "last": the largest share that one class has at the last position, whatever the supervision.
+        Scoring "every": the probability that all questions of a string have the same answer, for the answer that makes
+        it largest. Scoring "mean": the largest share that one class has among all questions.
         """
         raise NotImplementedError
 
     def held_out(self, tokens: Tensor) -> Tensor | None:
-        """(B,) booleans: which strings are kept for the test; None: training may see any string.
+        """(B,) booleans: which strings are kept for the test. None: training may see any string.
 
-        A rule on the string itself (not on its padding), so that training and test are disjoint however many strings
-        either draws.
+        It is a rule on the string itself, without its padding, so that training and test stay disjoint however many
+        strings each draws.
         """
         return None
 
     @property
     def logits(self) -> int:
         """How many logits a model must give at each position."""
-        return self.outputs * self.entries
+        return self.outputs * self.questions
 
     def asked(self, tokens: Tensor) -> Tensor:
-        """(B, T) booleans: which positions are supervised."""
+        """(B, T) booleans: the positions that have a question."""
         mask = torch.ones_like(tokens, dtype=torch.bool)
         if self.supervision == "last":
             mask[:, :-1] = False
@@ -104,20 +108,20 @@ class Task:
         return None if length >= 1 else f"length must be at least 1, got {length}. Use 1 or more."
 
     def check(self, length: int) -> None:
-        """Raise `LengthError` unless strings of this length can be asked for."""
+        """Raise `LengthError` unless strings of this length exist."""
         if problem := self.problem(length):
             raise LengthError(f"{self.name}: {problem}")
 
     def lengths(self, low: int, high: int) -> list[int]:
-        """The possible lengths in low..high; raises if there is none."""
-        found = [n for n in range(low, high + 1) if self.problem(n) is None]
-        if not found:
+        """The possible lengths in low..high. It is an error if there is none."""
+        possible = [n for n in range(low, high + 1) if self.problem(n) is None]
+        if not possible:
             why = self.problem(low) or "the range is empty"
             raise LengthError(f"{self.name}: no possible length in {low}..{high}: {why}")
-        return found
+        return possible
 
     def sample(self, length: int, batch: int, generator: torch.Generator) -> Batch:
-        """`batch` labelled strings of this length, none of them held out."""
+        """`batch` strings of this length with their targets, none of them held out for the test."""
         self.check(length)
         if batch < 1:
             raise Error(f"{self.name}: batch must be at least 1, got {batch}.")
@@ -127,9 +131,10 @@ class Task:
         return Batch(tokens, self.answer(tokens), self.asked(tokens))
 
     def test_set(self, length: int, count: int, seed: int = 0) -> Batch:
-        """The first `count` test strings of this length: a function of (task, length, seed) alone, never of `count`.
+        """The first `count` test strings of this length.
 
-        Where some strings are held out, they alone are among them.
+        The i-th is a function of (task, length, seed) alone, never of `count`. Where the task holds strings out, all
+        test strings are held out.
         """
         self.check(length)
 
@@ -139,7 +144,7 @@ class Task:
         return self.label(self._side(True, length, count, block))
 
     def _side(self, held: bool, length: int, count: int, draw: Callable[[int, int], Tensor]) -> Tensor:
-        """The first `count` rows of draw(0, missing), draw(1, missing), … that are held out, or that are not."""
+        """The first `count` rows of draw(0, missing), draw(1, missing), … on one side: held out (`held`), or not."""
         parts: list[Tensor] = []
         missing, fruitless = count, 0
         while missing > 0:
@@ -158,7 +163,7 @@ class Task:
         return self.join(parts)
 
     def join(self, parts: Sequence[Tensor]) -> Tensor:
-        """The rows of several draws as one tensor, padded on the right to the longest of them and no further."""
+        """The rows of several draws as one tensor, padded on the right just to the longest row."""
         if self.padding is None:
             return torch.cat(list(parts))
         T = max(part.shape[1] for part in parts)
@@ -166,7 +171,7 @@ class Task:
         return tokens[:, : int((tokens != self.padding).any(0).sum())]
 
     def align(self, batches: Sequence[Batch]) -> list[Batch]:
-        """The same batches with the same number of tokens each: padding is never asked about."""
+        """The batches padded to one common number of tokens. Padding has no questions."""
         T = max(batch.tokens.shape[1] for batch in batches)
 
         def wide(values: Tensor, fill: int) -> Tensor:
@@ -176,7 +181,7 @@ class Task:
         return [Batch(wide(b.tokens, self.padding or 0), wide(b.targets, 0), wide(b.mask, False)) for b in batches]
 
     def write(self, tokens: Tensor | Sequence[int]) -> str:
-        """One string as text: symbols joined, with spaces only where some symbol is longer than a character."""
+        """One string as text. Spaces stand between symbols only where some symbol is longer than one character."""
         symbols = [self.vocabulary[int(t)] for t in tokens if int(t) != self.padding]
         return ("" if max(map(len, self.vocabulary)) == 1 else " ").join(symbols)
 

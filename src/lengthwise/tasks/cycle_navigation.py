@@ -9,10 +9,10 @@ from torch import Tensor
 
 from ..automata import Semiautomaton
 from .base import whole_number
-from .free import FreeTask
+from .independent_symbols import IndependentSymbols
 
 
-class CycleNavigation(FreeTask):
+class CycleNavigation(IndependentSymbols):
     """Moves 0: stay, 1: one step on, 2: one step back; the answer is the place, from place 0.
 
     >>> from lengthwise import tasks

@@ -9,12 +9,12 @@ import numpy as np
 from ..automata import Semiautomaton
 from ..errors import Error
 from .base import choice, whole_number
-from .language import Language, Source
-from .nesting import Nesting
+from .formal_language import FormalLanguage, WordSource
+from .nested_words import NestedWords
 
 
-class DepthLanguage(Language):
-    """Membership in D_n (or its next symbols). Odd lengths are asked too: none of their words is in D_n.
+class DepthLanguage(FormalLanguage):
+    """Membership in D_n (or its next symbols). Odd lengths are possible, though none of their words is in D_n.
 
     Accepted words are grown by nesting blocks, as in the papers, or drawn uniformly from all of their length.
     Beware of counting: nine in ten uniform negatives have unequal numbers of a and b, and so have all near misses of
@@ -31,7 +31,7 @@ class DepthLanguage(Language):
     (0.5, 1.0)
     """
 
-    lopsided = True
+    may_lack_positives = True
 
     def __init__(
         self,
@@ -55,8 +55,8 @@ class DepthLanguage(Language):
             )
 
     @property
-    def positives(self) -> Source:
-        return Nesting(self.depth) if self.growth == "nesting" else self.uniform_positives
+    def positives(self) -> WordSource:
+        return NestedWords(self.depth) if self.growth == "nesting" else self.uniform_positives
 
 
 def depth_machine(depth: int) -> Semiautomaton:

@@ -12,11 +12,11 @@ from torch import Tensor
 
 from ..automata import Semiautomaton
 from .base import whole_number
-from .free import FreeTask
+from .independent_symbols import IndependentSymbols
 
 
-class EvenPairs(FreeTask):
-    """Free symbols (two, or M for EvenPair(M)); the answer is 1 where the symbol equals the first one, else 0.
+class EvenPairs(IndependentSymbols):
+    """Any symbols (two, or M for EvenPair(M)); the answer is 1 where the symbol equals the first one, else 0.
 
     >>> from lengthwise import tasks
     >>> task = tasks.get("even-pairs", symbols=5, supervision="prefix")

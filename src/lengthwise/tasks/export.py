@@ -20,8 +20,8 @@ def export(task: Task, lengths: Iterable[int], samples: int, directory: str | Pa
     """Write `samples` test strings of every length to `directory` (new or empty), which is returned.
 
     Each line of `data/length_40.jsonl` is one string, without padding: `text`, `tokens`, `targets` (the answer after
-    every prefix), `mask` (where the task asks) and `answer` (the last target; or, where the answer is a text, all
-    targets that are asked for).
+    every prefix), `mask` (the positions that have a question) and `answer` (the last target, or, where the answer is a
+    text, all targets in the mask).
     """
     lengths = sorted(set(lengths))
     directory = Path(directory)
@@ -47,8 +47,8 @@ def split_name(length: int) -> str:
 
 
 def in_full(task: Task) -> bool:
-    """Whether the answer is a text, all that is asked for, rather than what the last place says."""
-    return task.kind == "class" and task.judged == "every"
+    """Whether a string's answer is all its targets, such as a text, rather than the last one."""
+    return task.kind == "class" and task.scoring == "every"
 
 
 def rows(task: Task, batch: Batch) -> Iterable[str]:
@@ -75,8 +75,10 @@ def card(task: Task, lengths: list[int], samples: int, seed: int) -> str:
         if task.kind == "class"
         else f"a set of {task.outputs} bits; a string counts as right only if every position is"
     )
-    if task.entries > 1:
-        answers = f"{task.entries} entries, each {answers}, or -1 where there is none; a string scores their mean"
+    if task.questions > 1:
+        answers = (
+            f"{task.questions} questions, each {answers}, or -1 where a place has fewer; a string scores their mean"
+        )
     return f"""---
 pretty_name: {json.dumps(f"Lengthwise {task.name}")}
 tags:
@@ -96,8 +98,8 @@ One split for each length. A line holds
 - `text`: the string as it is written
 - `tokens`: the same as numbers
 - `targets`: the answer after every prefix: {answers}
-- `mask`: true where the task asks (supervision: {task.supervision})
-- `answer`: {"all targets that are asked for" if in_full(task) else "the last target"}
+- `mask`: true where there is a question (supervision: {task.supervision})
+- `answer`: {"all targets in the mask" if in_full(task) else "the last target"}
 
 Read it with `datasets.load_dataset("PATH OF THIS DIRECTORY")`. It is rebuilt, string for string, by
 
@@ -120,5 +122,5 @@ The baseline is the accuracy of the best constant answer:
 
 
 def summary(task: Task) -> str:
-    """The first line of what the task's class says about it."""
+    """The first line of the docstring of the task's class."""
     return (type(task).__doc__ or "").strip().splitlines()[0]

@@ -9,18 +9,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..automata import walk
-from .arithmetic import evaluate_flat, evaluate_nested, flat_machine
-from .base import Task, choice, truth, whole_number
-from .brackets import Bracketed
-from .free import SUPERVISION
+from .base import SUPERVISION, Task, choice, truth, whole_number
+from .bracketed_expressions import BracketedExpressions
+from .expression_values import evaluate_flat, evaluate_nested, flat_machine
 
 
 class ModularArithmetic(Task):
     """Digits and operators alternate, so lengths are odd; with `brackets`, any well-formed expression of the length.
 
     With `leading_plus` a + comes first (and lengths are even), which pairs every operator with the number after it.
-    A prefix that is no expression is not asked. With brackets every expression of the length is equally likely.
+    A prefix that is no expression has no question. With brackets every expression of the length is equally likely.
 
     >>> from lengthwise import tasks
     >>> task = tasks.get("modular-arithmetic", supervision="prefix")
@@ -36,7 +34,7 @@ class ModularArithmetic(Task):
         m = self.outputs = self.modulus = whole_number(self.name, "modulus", modulus, 2, 100)
         self.supervision = choice("supervision", supervision, SUPERVISION)  # pyright: ignore[reportAttributeAccessIssue]
         self.leading_plus = truth(self.name, "leading_plus", leading_plus)
-        self.brackets = Bracketed(m, 3) if truth(self.name, "brackets", brackets) else None
+        self.brackets = BracketedExpressions(m, 3) if truth(self.name, "brackets", brackets) else None
         self.vocabulary = (*(str(d) for d in range(m)), *"+-*", *("()" if brackets else ""))
         self.flat = None if brackets else flat_machine(m, self.leading_plus)
         if self.flat:
@@ -93,9 +91,9 @@ class ModularArithmetic(Task):
         self.check(length)
         if self.brackets:
             return float(self.brackets.value_shares(length - self.leading_plus).max())
-        assert self.flat is not None  # it is what there is without brackets
+        assert self.flat is not None  # without brackets it is always set
         machine, values = self.flat
-        *_, pi = walk(machine, islice(self._weights(), length))
+        *_, pi = machine.state_probabilities(islice(self._weights(), length))
         return float(np.bincount(values.numpy(), weights=pi).max())
 
     def _weights(self) -> Iterator[np.ndarray]:

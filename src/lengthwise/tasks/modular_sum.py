@@ -9,10 +9,10 @@ from torch import Tensor
 
 from ..automata import Semiautomaton
 from .base import whole_number
-from .free import FreeTask
+from .independent_symbols import IndependentSymbols
 
 
-class ModularSum(FreeTask):
+class ModularSum(IndependentSymbols):
     """Digits 0..M-1; the answer is their sum so far, modulo M.
 
     >>> from lengthwise import tasks

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from ..automata import Semiautomaton
-from .free import FreeTask
+from .independent_symbols import IndependentSymbols
 
 
-class Parity(FreeTask):
+class Parity(IndependentSymbols):
     """Bits; the answer is the number of 1s so far, modulo 2.
 
     >>> from lengthwise import tasks

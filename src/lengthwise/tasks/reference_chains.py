@@ -3,13 +3,13 @@
     x_t = a random value in 0..k-1                  in block 0
     x_t = the index (from 0) of a token of block b-1, each one named once,    in block b >= 1
 
-For every place t its whole chain is asked: x_t, x_{x_t}, … down to the value in block 0. A place of block b has b+1
-entries, each one of k possibilities: which token of its block is named (an index modulo k), and last the value. All k
-being equally likely, whoever knows m entries of each chain and guesses the rest is right in a share
+The questions at place t are about its whole chain: x_t, x_{x_t}, … down to the value in block 0. A place of block b has
+b+1 questions with k possible answers each: which token of its block is named (an index modulo k), and at last the
+value. All k are equally likely, so a model that knows the first m links of each chain and guesses the rest scores
 
-    Σ_b [min(b+1, m) + max(b+1-m, 0) / k]  /  Σ_b (b+1)          of the entries.
+    Σ_b [min(b+1, m) + max(b+1-m, 0) / k]  /  Σ_b (b+1)          of the questions.
 
-Shapes: B batch, T tokens, k size of a block, E entries (the number of blocks).
+Shapes: B batch, T tokens, k size of a block, E questions (the number of blocks).
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class ReferenceChains(Task):
 
     kind = "class"
     supervision = "prefix"
-    judged = "mean"
+    scoring = "mean"
 
     def __init__(self, blocks: int = 16, size: int = 8):
         self.name = NAME
-        self.blocks = self.entries = whole_number(NAME, "blocks", blocks, 2)
+        self.blocks = self.questions = whole_number(NAME, "blocks", blocks, 2)
         self.size = self.outputs = whole_number(NAME, "size", size, 2)
         # The published vocabulary: a number is a value in block 0, and the index of a token in the blocks after it.
         self.vocabulary = tuple(str(i) for i in range(self.blocks * self.size))
@@ -75,21 +75,21 @@ class ReferenceChains(Task):
         return torch.cat([values, (shuffles + first).flatten(1)], 1)
 
     def answer(self, tokens: Tensor) -> Tensor:
-        """(B, T, E) by following the references from every place at once, -1 behind a chain's end."""
-        self._refuse_strangers(tokens)
+        """(B, T, E) found by following the references of all places at once; -1 beyond the end of a chain."""
+        self._check_tokens(tokens)
         T = tokens.shape[1]
-        entries = torch.full((*tokens.shape, self.entries), -1)
+        answers = torch.full((*tokens.shape, self.questions), -1)
         at = torch.arange(T).expand_as(tokens)
         going = torch.ones_like(tokens, dtype=torch.bool)
-        for entry in range(-(-T // self.size)):
-            found = tokens.gather(1, at)
-            entries[..., entry] = torch.where(going, found % self.size, -1)
-            # In block 0 stands a value, which leads nowhere.
+        for question in range(-(-T // self.size)):
+            reference = tokens.gather(1, at)
+            answers[..., question] = torch.where(going, reference % self.size, -1)
+            # A token of block 0 is a value, where the chain ends.
             going = going & (at >= self.size)
-            at = torch.where(going, found, at)
-        return entries
+            at = torch.where(going, reference, at)
+        return answers
 
-    def _refuse_strangers(self, tokens: Tensor) -> None:
+    def _check_tokens(self, tokens: Tensor) -> None:
         k, T = self.size, tokens.shape[1]
         self.check(T)
         lowest = (torch.arange(T) // k - 1).clamp(min=0) * k

@@ -12,15 +12,14 @@ from ..errors import Error, UnknownName
 from . import tomita
 from .base import Task
 from .boxes import Boxes
+from .custom import Regex, machine_task
 from .cycle_navigation import CycleNavigation
 from .depth_language import DepthLanguage
 from .even_pairs import EvenPairs
-from .machine import machine_task
 from .modular_arithmetic import ModularArithmetic
 from .modular_sum import ModularSum
 from .parity import Parity
 from .reference_chains import ReferenceChains
-from .regex import Regex
 from .word_problem import WordProblem
 
 Builder = Callable[..., Task]
@@ -44,7 +43,7 @@ DEPTHS = (2, 3, 4, 12)
 
 
 def available() -> dict[str, str]:
-    """Every registered name with one line on what it asks. D_n exists for every depth: d-1, d-2, …"""
+    """Every registered name with one line on its question. D_n exists for every depth: d-1, d-2, …"""
     depths = {f"d-{n}": f"brackets a b, balanced, at most {n} deep (d-N: any N)" for n in DEPTHS}
     tomitas = {f"tomita-{n}": f"bits; {line}" for n, (line, _, _) in tomita.MACHINES.items()}
     return {name: line for name, (_, line) in FAMILIES.items()} | depths | tomitas

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..automata import Semiautomaton
 from .base import whole_number
-from .language import Language
+from .formal_language import FormalLanguage
 
 MACHINES = {
     1: ("1*", [[1, 0], [1, 1]], {0}),
@@ -25,7 +25,7 @@ MACHINES = {
 """What is in each language, its machine's table (columns 0 and 1), and the accepting states."""
 
 
-class Tomita(Language):
+class Tomita(FormalLanguage):
     """Membership in a Tomita language (or its next symbols). Lengths at which one class is empty raise.
 
     >>> import torch

@@ -13,11 +13,11 @@ from torch import Tensor
 
 from ..automata import Semiautomaton
 from .base import choice
-from .free import FreeTask
 from .groups import chosen_generators, element_names, element_numbers, group_elements
+from .independent_symbols import IndependentSymbols
 
 
-class WordProblem(FreeTask):
+class WordProblem(IndependentSymbols):
     """Words over a group's elements, or over some `generators` of it (permutations); the answer is the product.
 
     Groups are Zn, Sn and An. From S5 (and A5) on, word problems are as hard as those of regular languages can be.

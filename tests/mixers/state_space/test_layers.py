@@ -11,7 +11,7 @@ import torch
 
 from lengthwise import mixers
 from lengthwise.errors import Error, ShapeError, UnknownName
-from lengthwise.mixers import Where
+from lengthwise.mixers import Layout
 
 LAYERS = {
     "s4": ("s4", {}),
@@ -88,7 +88,7 @@ def test_liquid_s4_keeps_the_products_it_says(kernel):
     layer = make("liquid-s4", width=2, state=4, kernel=kernel, order=3, output="none").double()
     x = torch.randn(1, 6, 2, dtype=torch.float64)
     with torch.no_grad():
-        y = layer(x, where=Where.of(x))[0] - layer.skip * x
+        y = layer(x, layout=Layout.of(x))[0] - layer.skip * x
         torch.testing.assert_close(y[0].mT, multiplied_out(layer, x[0].mT, KEPT[kernel]), rtol=1e-10, atol=1e-12)
 
 
@@ -102,7 +102,7 @@ def test_lru_is_its_equation_and_starts_on_its_ring():
     torch.testing.assert_close(layer.log_gamma.exp(), (1 - λ.abs().square()).sqrt(), rtol=1e-5, atol=1e-5)
     u, x = torch.randn(1, 5, 3, dtype=torch.float64), torch.zeros(200, dtype=torch.complex128)
     B, C = torch.view_as_complex(layer.B), torch.view_as_complex(layer.C)
-    y, state = layer(u, where=Where.of(u))
+    y, state = layer(u, layout=Layout.of(u))
     for t in range(5):
         x = λ * x + layer.log_gamma.exp() * (B @ u[0, t].to(B.dtype))
         torch.testing.assert_close(y[0, t], (C @ x).real + layer.skip * u[0, t])
@@ -125,9 +125,9 @@ def test_diagonal_transitions_commute():
     torch.nn.init.zeros_(layer.inputs.weight)
     torch.nn.init.zeros_(layer.inputs.bias)
     first = torch.randn(1, 4, 3, dtype=torch.float64)
-    _, start = layer(first, where=Where.of(first))
+    _, start = layer(first, layout=Layout.of(first))
     start = start._replace(x=torch.randn(1, 64, dtype=torch.complex128))
-    ends = [layer(x, where=Where.of(x, past=4), state=start)[1].x for x in (first, first[:, [2, 0, 3, 1]])]
+    ends = [layer(x, layout=Layout.of(x, past=4), state=start)[1].x for x in (first, first[:, [2, 0, 3, 1]])]
     torch.testing.assert_close(*ends)
 
 
@@ -136,11 +136,11 @@ def test_decoding_is_training_in_single_precision_and_its_state_stays_small(name
     layer = make(name, width=8)
     x = torch.randn(2, 300, 8)
     with torch.no_grad():
-        whole, end = layer(x, where=Where.of(x))
-        _, state = layer(x[:, :100], where=Where.of(x[:, :100]))
+        whole, end = layer(x, layout=Layout.of(x))
+        _, state = layer(x[:, :100], layout=Layout.of(x[:, :100]))
         size = sum(part.numel() for part in state if part is not None)
         for t in range(100, 300):
-            y, state = layer(x[:, t : t + 1], where=Where.of(x[:, :1], past=t), state=state)
+            y, state = layer(x[:, t : t + 1], layout=Layout.of(x[:, :1], past=t), state=state)
             torch.testing.assert_close(y[:, 0], whole[:, t], rtol=1e-4, atol=1e-4)
             assert sum(part.numel() for part in state if part is not None) == size
     for a, b in zip(state, end, strict=True):
@@ -152,21 +152,21 @@ def test_decoding_is_training_in_single_precision_and_its_state_stays_small(name
 @pytest.mark.parametrize("name", LAYERS)
 def test_rows_of_a_state_go_on_alone(name):
     layer, x = make(name).double(), torch.randn(3, 6, 3, dtype=torch.float64)
-    _, state = layer(x[:, :4], where=Where.of(x[:, :4]))
+    _, state = layer(x[:, :4], layout=Layout.of(x[:, :4]))
     rows = torch.tensor([2, 0])
-    y, _ = layer(x[rows, 4:], where=Where.of(x[rows, 4:], past=4), state=state.select(rows))
-    torch.testing.assert_close(y, layer(x, where=Where.of(x))[0][rows, 4:])
+    y, _ = layer(x[rows, 4:], layout=Layout.of(x[rows, 4:], past=4), state=state.select(rows))
+    torch.testing.assert_close(y, layer(x, layout=Layout.of(x))[0][rows, 4:])
 
 
 @pytest.mark.parametrize("name", LAYERS)
 def test_a_piece_of_padding_alone_leaves_the_state_as_it_was(name):
     layer, x = make(name), torch.randn(2, 3, 3)
-    _, state = layer(x, where=Where.of(x))
-    y, after = layer(torch.randn(2, 2, 3), where=Where.from_mask(torch.zeros(2, 2)), state=state)
+    _, state = layer(x, layout=Layout.of(x))
+    y, after = layer(torch.randn(2, 2, 3), layout=Layout.from_mask(torch.zeros(2, 2)), state=state)
     assert y.isfinite().all()
     for a, b in zip(state, after, strict=True):
         assert (a is None and b is None) or torch.equal(a, b)
-    y, fresh = layer(torch.randn(2, 2, 3), where=Where.from_mask(torch.zeros(2, 2)))
+    y, fresh = layer(torch.randn(2, 2, 3), layout=Layout.from_mask(torch.zeros(2, 2)))
     assert y.isfinite().all()
     assert not fresh.x.any()
 
@@ -175,7 +175,7 @@ def test_a_piece_of_padding_alone_leaves_the_state_as_it_was(name):
 def test_in_half_precision_the_recurrence_is_single(name):
     layer = make(name, width=8).bfloat16()
     x = torch.randn(2, 20, 8, dtype=torch.bfloat16)
-    y, state = layer(x, where=Where.of(x))
+    y, state = layer(x, layout=Layout.of(x))
     assert y.dtype == torch.bfloat16
     assert y.isfinite().all()
     assert state.x.dtype in (torch.complex64, torch.float32)
@@ -210,23 +210,23 @@ def test_refuses(name, options, kind, words):
 def test_refuses_no_tokens():
     layer, x = make("s4"), torch.randn(2, 3, 3)
     with pytest.raises(Error, match="s4: there must be at least one token, got T = 0"):
-        layer(x[:, :0], where=Where.of(x[:, :0]))
+        layer(x[:, :0], layout=Layout.of(x[:, :0]))
 
 
 @pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.parametrize("T", [1, 3])
 def test_refuses_states_of_other_rows_and_layers(name, T):
     layer, x = make(name), torch.randn(2, T, 3)
-    _, state = layer(x, where=Where.of(x))
-    _, narrow = make(name, state=6)(x, where=Where.of(x))
-    _, other = make(name, width=1)(x[..., :1], where=Where.of(x))
+    _, state = layer(x, layout=Layout.of(x))
+    _, narrow = make(name, state=6)(x, layout=Layout.of(x))
+    _, other = make(name, width=1)(x[..., :1], layout=Layout.of(x))
     shape = list(state.x.shape)
     for wrong, tokens in ((state, x[:1]), (narrow, x), (other, x)):
         if wrong.x.shape == (len(tokens), *shape[1:]):
             continue  # one state for all channels, whatever their number
         words = f"{layer.name}: x of the state must be {[len(tokens), *shape[1:]]}, got {list(wrong.x.shape)}. Go on"
         with pytest.raises(ShapeError, match=re.escape(words)):
-            layer(tokens, where=Where.of(tokens, past=T), state=wrong)
+            layer(tokens, layout=Layout.of(tokens, past=T), state=wrong)
     wrong = state._replace(recent=x if state.recent is None else None)
     with pytest.raises(ShapeError, match=f"{layer.name}: recent of the state must be"):
-        layer(x, where=Where.of(x, past=T), state=wrong)
+        layer(x, layout=Layout.of(x, past=T), state=wrong)

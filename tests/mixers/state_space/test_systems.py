@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from lengthwise import mixers
-from lengthwise.mixers import Where
+from lengthwise.mixers import Layout
 from lengthwise.mixers.state_space import hippo
 from lengthwise.mixers.state_space.series import convolve, delay, reciprocal
 
@@ -153,7 +153,9 @@ def test_gradients(name):
     x = torch.randn(1, 5, 2, dtype=torch.float64, requires_grad=True)
 
     def run(x, *values):
-        return torch.func.functional_call(layer, dict(zip(names, values, strict=True)), (x,), {"where": Where.of(x)})[0]
+        return torch.func.functional_call(layer, dict(zip(names, values, strict=True)), (x,), {"layout": Layout.of(x)})[
+            0
+        ]
 
     assert torch.autograd.gradcheck(run, (x, *given))
 
@@ -168,7 +170,7 @@ def test_stays_finite_and_bounded_far_out(name):
                 torch.nn.init.normal_(p)
         with torch.no_grad():
             x = torch.randn(1, 10_000, 3)
-            y, state = layer(x, where=Where.of(x))
+            y, state = layer(x, layout=Layout.of(x))
             K = layer.discretise().kernel(10_000)
         assert y.isfinite().all()
         assert state.x.isfinite().all()

@@ -34,9 +34,10 @@ def test_the_published_setting(task, lr, decay, layers):
         experiments = cell("paper", task, model)
         assert [e.seed for e in experiments] == [0, 1, 2]
         t, options = experiments[0].training, experiments[0].model.options
-        assert (t.lr, t.weight_decay, t.steps, t.batch, t.optimizer) == (lr, decay, 40_000, 128, "adam")
-        assert (t.schedule, t.clip, t.curriculum) == ("constant", None, "uniform")
-        assert t.lengths == (TASKS[task].trained,) * 2
+        o, c = t.optimizer, t.curriculum
+        assert (o.lr, o.weight_decay, t.steps, t.batch, o.kind) == (lr, decay, 40_000, 128, "adam")
+        assert (o.schedule, o.clip, c.kind) == ("constant", None, "uniform")
+        assert c.lengths == (TASKS[task].trained,) * 2
         assert (options["width"], options["layers"]) == (64, layers)
     own = cell("paper", task, "block-lrnn")[0].model.options
     assert (own["blocks"], own["block"], own["p"], own["variant"]) == (8, 8, 1.2, "official")

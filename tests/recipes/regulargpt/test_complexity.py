@@ -10,7 +10,7 @@ import torch
 
 from lengthwise import Error
 from lengthwise.cli import main
-from lengthwise.mixers import Where
+from lengthwise.mixers import Layout, Level
 from lengthwise.mixers.sliding_dilated import SlidingDilated
 from lengthwise.recipes.regulargpt import crossing as crossing_module
 from lengthwise.recipes.regulargpt.complexity import FORMS, SETTINGS, agree, exponent, measured, networks, operations
@@ -39,8 +39,8 @@ def test_masked_is_the_mixer_it_was_made_of():
     torch.nn.init.normal_(sparse.r)
     x = torch.randn(2, 23, 16)
     for level in range(3):
-        where = Where.of(x).at_level(level)
-        torch.testing.assert_close(Masked(sparse)(x, where=where)[0], sparse(x, where=where)[0])
+        told = {"layout": Layout.of(x), "level": Level(level)}
+        torch.testing.assert_close(Masked(sparse)(x, **told)[0], sparse(x, **told)[0])
 
 
 def test_pairs_counted_one_by_one():

@@ -18,7 +18,7 @@ import json
 import math
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -27,15 +27,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ... import convert
+from ...convert import Conversion
 from ...errors import Error, NonFiniteError
+from ...models.pretrained import Checkpoint, quiet
+from ...text import PackedText, packing, tokenizers
 from ..engines import interruptible
 from ..files import canonical, digest, naming
 from ..member import load_weights, untouched_random, weights
 from ..records import Directory, State, read_result
 from ..run import Interrupted, machine
 from ..training import LOG_EVERY, Stop
-from .blocks import Texts, batch, pieces
-from .checkpoint import Checkpoint, quiet
 
 Advance = Callable[[str, int, int, float], None]
 """Hears (name, step, steps, loss)."""
@@ -81,24 +83,24 @@ class _Directory(Directory):
 
 def fine_tune(
     checkpoint: Checkpoint,
-    texts: Texts,
+    texts: PackedText,
     settings: FineTuning,
     *,
-    gamma: float | None = None,
+    conversions: Sequence[Conversion] = (),
     root: Path | str = "runs",
     device: str = "cpu",
     checkpoint_every: int = 100,
     tokens_at_once: int = 4096,
     advance: Advance | None = None,
 ) -> FineTuned:
-    """The checkpoint trained on, as it is, or with chain attention at `gamma` in every layer.
+    """The checkpoint trained on, as it is or after these conversions, whose names the directory bears.
 
     `tokens_at_once`: a batch is read in parts of about so many tokens, whose gradients are summed.
     """
-    kind = "standard" if gamma is None else "chain"
+    kind = "-".join(conversion["name"] for conversion in conversions) or "standard"
     config = {
         "checkpoint": checkpoint.digest,
-        "gamma": gamma,
+        "conversions": [dict(conversion) for conversion in conversions],
         "settings": {**asdict(settings), "betas": list(settings.betas)},
         "text": {**texts.digests, "test_blocks": len(texts.test)},
     }
@@ -107,7 +109,7 @@ def fine_tune(
     stop = Stop()
     with interruptible(stop), directory.locked(lambda: _stopped(stop)):
         if not directory.finished():
-            work = _Work(checkpoint, texts, settings, gamma, torch.device(device), tokens_at_once, directory)
+            work = _Work(checkpoint, texts, settings, conversions, torch.device(device), tokens_at_once, directory)
             with untouched_random(work.device):
                 work.go_on(checkpoint_every, stop, lambda t, loss: advance and advance(name, t, settings.steps, loss))
         directory.tidy()
@@ -121,9 +123,9 @@ class _Work:
     def __init__(
         self,
         checkpoint: Checkpoint,
-        texts: Texts,
+        texts: PackedText,
         settings: FineTuning,
-        gamma: float | None,
+        conversions: Sequence[Conversion],
         device: torch.device,
         at_once: int,
         directory: Directory,
@@ -131,7 +133,7 @@ class _Work:
         self.checkpoint, self.texts, self.settings, self.device = checkpoint, texts, settings, device
         self.at_once, self.directory = at_once, directory
         self.state = directory.start()
-        self.model = checkpoint.model(gamma).to(device)  # pyright: ignore[reportArgumentType]
+        self.model = convert.load(checkpoint, conversions).to(device)  # pyright: ignore[reportArgumentType]
         self.parameters: dict[str, nn.Parameter] = dict(self.model.named_parameters())
         self.optimizer = torch.optim.AdamW(
             self.parameters.values(), lr=settings.lr, betas=settings.betas, weight_decay=settings.weight_decay
@@ -162,10 +164,10 @@ class _Work:
     def take_step(self) -> float:
         """One step of the optimiser; the mean loss of its batch."""
         settings = self.settings
-        blocks = batch(self.texts.train, self.step, settings.batch, settings.seed)
+        blocks = packing.batch(self.texts.train, self.step, settings.batch, settings.seed)
         predicted = blocks[:, 1:].numel()
         loss = 0.0
-        for part in pieces(blocks, self.at_once):
+        for part in packing.parts(blocks, self.at_once):
             share = self.loss(part) / predicted
             share.backward()
             loss += share.item()
@@ -196,7 +198,7 @@ class _Work:
         """On the test blocks."""
         self.model.eval()
         total = 0.0
-        for part in pieces(self.texts.test, self.at_once):
+        for part in packing.parts(self.texts.test, self.at_once):
             _stopped(stop)
             total += self.loss(part).item()
         mean = total / self.texts.test[:, 1:].numel()
@@ -230,7 +232,7 @@ class _Work:
             shutil.rmtree(left, ignore_errors=True)
         with naming(beside), quiet():
             self.model.save_pretrained(beside)
-            self.checkpoint.tokenizer().save_pretrained(beside)
+            tokenizers.load(self.checkpoint.folder, self.checkpoint.name).save_pretrained(beside)
             beside.rename(folder)
         result = {
             "format": 1,

@@ -21,9 +21,9 @@ import torch
 from torch import Tensor, nn
 
 from ...errors import Error, ShapeError, UnknownName
+from ...positions import Layout
 from ..base import Mixer
 from ..sequences import Sequences
-from ..where import Where
 from .system import System
 
 Output = Literal["glu", "linear", "none"]
@@ -61,17 +61,17 @@ class StateSpace(Mixer):
         """The precision of the recurrence."""
         return torch.promote_types(self.skip.dtype, torch.float32)
 
-    def forward(self, x: Tensor, *, where: Where, state: SpaceState | None = None) -> tuple[Tensor, SpaceState]:
+    def forward(self, x: Tensor, *, layout: Layout, state: SpaceState | None = None) -> tuple[Tensor, SpaceState]:
         if x.shape[1] == 0:
             raise Error(f"{self.name}: there must be at least one token, got T = 0.")
         with torch.autocast(x.device.type, enabled=False):
             u = x.to(self.kind)
-            y, state = self.mix(u, where, state)
+            y, state = self.mix(u, layout, state)
             y = y + self.skip * u
         # A gelu of a transposed view is several times slower, forward and backward.
         return self.output(y.to(x.dtype).contiguous()), state
 
-    def mix(self, u: Tensor, where: Where, state: SpaceState | None) -> tuple[Tensor, SpaceState]:
+    def mix(self, u: Tensor, layout: Layout, state: SpaceState | None) -> tuple[Tensor, SpaceState]:
         raise NotImplementedError
 
     def _check_state(self, state: SpaceState, like: SpaceState) -> None:
@@ -107,19 +107,19 @@ class Convolutional(StateSpace):
         """The state before the first token, for the rows of u."""
         return SpaceState(system.a.new_zeros(len(u), *system.a.shape))
 
-    def mix(self, u: Tensor, where: Where, state: SpaceState | None) -> tuple[Tensor, SpaceState]:
+    def mix(self, u: Tensor, layout: Layout, state: SpaceState | None) -> tuple[Tensor, SpaceState]:
         system = self.discretise()
         if state is not None:
             self._check_state(state, self.fresh(system, u))
-        if not self.convolves or (state is not None and (u.shape[1] == 1 or not where.plain)):
-            return self._by_steps(system, u, where, self.fresh(system, u) if state is None else state)
-        if where.plain:
+        if not self.convolves or (state is not None and (u.shape[1] == 1 or not layout.plain)):
+            return self._by_steps(system, u, layout, self.fresh(system, u) if state is None else state)
+        if layout.plain:
             y, state = self.whole(system, u.mT, state)
             return y.mT, state
-        return self._by_sequence(system, u, where)
+        return self._by_sequence(system, u, layout)
 
-    def _by_sequence(self, system: System, u: Tensor, where: Where) -> tuple[Tensor, SpaceState]:
-        found, state = Sequences(where), self.fresh(system, u)
+    def _by_sequence(self, system: System, u: Tensor, layout: Layout) -> tuple[Tensor, SpaceState]:
+        found, state = Sequences(layout), self.fresh(system, u)
         if len(found) == 0:
             return torch.zeros_like(u), state
         y, ends = self.whole(system, found.apart(u, to_the_right=True).mT, None)
@@ -127,13 +127,13 @@ class Convolutional(StateSpace):
         state = state.map(lambda old, end: old.index_copy(0, owner, end[found.closes]), ends)
         return found.together(y.mT, to_the_right=True), state
 
-    def _by_steps(self, system: System, u: Tensor, where: Where, state: SpaceState) -> tuple[Tensor, SpaceState]:
+    def _by_steps(self, system: System, u: Tensor, layout: Layout, state: SpaceState) -> tuple[Tensor, SpaceState]:
         fresh, outputs = self.fresh(system, u), []
         for t, u_t in enumerate(u.unbind(1)):
-            valid = None if where.valid is None else where.valid[:, t]
-            before = state if where.segments is None else _choose(where.positions[:, t] == 0, fresh, state)
+            real = None if layout.real is None else layout.real[:, t]
+            before = state if layout.sequences is None else _choose(layout.positions[:, t] == 0, fresh, state)
             y, after = self.advance(system, u_t, before)
-            state = after if valid is None else _choose(valid, after, state)
+            state = after if real is None else _choose(real, after, state)
             outputs.append(y)
         return torch.stack(outputs, 1), state
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ...ops.diagonal_scan import diagonal_scan
-from ..where import Where
+from ...positions import Layout
 from .base import SpaceState, StateSpace
 
 
@@ -26,14 +26,14 @@ class Scanned(StateSpace):
         """(B,T,n) -> (B,T,D)"""
         raise NotImplementedError
 
-    def mix(self, u: Tensor, where: Where, state: SpaceState | None) -> tuple[Tensor, SpaceState]:
+    def mix(self, u: Tensor, layout: Layout, state: SpaceState | None) -> tuple[Tensor, SpaceState]:
         a, v = self.transitions(u)
         if state is not None:
             self._check_state(state, SpaceState(v[:, 0]))
-        if where.segments is not None:
-            a = torch.where((where.positions == 0)[..., None], 0, a)
-        if where.valid is not None:
-            real = where.valid[..., None]
+        if layout.sequences is not None:
+            a = torch.where((layout.positions == 0)[..., None], 0, a)
+        if layout.real is not None:
+            real = layout.real[..., None]
             a, v = torch.where(real, a, 1), torch.where(real, v, 0)
         x = diagonal_scan(a, v, None if state is None else state.x)
         return self.read(x), SpaceState(x[:, -1])

@@ -7,8 +7,8 @@ from typing import cast
 from ... import insight, tasks
 from ...lab import Run, load_model
 from ...models import TokenClassifier
-from ...report.attention import attention as drawn
-from ...report.panel import Panel
+from ...report import Panel
+from ...report.attention_panel import attention as drawn
 from ..base import Recipe, Scale
 from .boxes import boxes
 

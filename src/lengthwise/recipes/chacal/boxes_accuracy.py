@@ -15,10 +15,8 @@ from ...errors import Error
 from ...insight.answers import Answers, Score, answered, together
 from ...lab import Run, load_model
 from ...models import TokenClassifier
-from ...report.drawings import lines
-from ...report.panel import Panel
-from ...report.tabular import tabular
-from ...report.words import percent
+from ...report import Panel, line_chart, text_table
+from ...report.formatting import percent
 from ...tasks.boxes import Boxes
 
 FEWEST = 20
@@ -55,7 +53,7 @@ def by_operations(found: Mapping[str, ByLength], about: str = "", boxes: bool = 
         return (answers.boxes if boxes else answers.exact).share
 
     said = "boxes whose contents are right, in whatever order" if boxes else "answers that are right, word by word"
-    return lines(
+    return line_chart(
         f"Boxes{about}: {what}",
         f"Share of {said}; {strings} stories of each number of operations, answered by greedy decoding.",
         "operations",
@@ -72,7 +70,7 @@ def by_touched(found: Mapping[str, Answers], about: str = "") -> Panel:
     for label, answers in found.items():
         drawn = {n: score.share for n, score in answers.touched.items() if score.asked >= FEWEST}
         series[label] = (list(drawn), list(drawn.values()))
-    return lines(
+    return line_chart(
         f"Boxes{about}: by what happened to a box",
         "Share of single boxes that are right, by how many operations touched the box; a number is drawn where at "
         f"least {FEWEST} boxes have it.",
@@ -93,7 +91,7 @@ def by_layers(found: Mapping[str, Answers], about: str = "") -> Panel:
         + [_cell(answers.layers.get(n)) for answers in found.values()]
         for n in layers
     ]
-    return tabular(
+    return text_table(
         f"Boxes{about}: layers needed",
         "Theorem 1: a transformer needs ceil(log2(depth + 1)) layers, where depth is the longest path of the story's "
         "dependency graph. Beside it the exact match in % on the stories that need so many (right / stories). The "

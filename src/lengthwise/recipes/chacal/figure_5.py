@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from ...lab import Run
-from ...report.drawings import lines
-from ...report.panel import Panel
-from ...report.tabular import tabular
+from ...report import Panel, line_chart, text_table
 from ..base import Recipe, Scale
 from .learning import curves, ended, first_at
 from .toy import PAPER_BLOCKS, SIZE, toy
@@ -38,7 +36,7 @@ def figure_5(scale: Scale) -> Recipe:
         ]
         data = [{"gamma": g, **end, "first_at_99": firsts[g]} for g, end in ends.items()]
         return [
-            lines(
+            line_chart(
                 "Accuracy against γ",
                 "After all steps, on test strings. The paper: 100% from 0.5 on, fastest near 0.9, unstable from 0.98.",
                 "γ",
@@ -46,7 +44,7 @@ def figure_5(scale: Scale) -> Recipe:
                 {"ChaCAL, one layer": (list(ends), [end["mean"] for end in ends.values()])},
                 percent=True,
             ),
-            tabular(
+            text_table(
                 "γ, accuracy, and steps to 99%",
                 "Accuracy in %, max / mean ± std over seeds; the first validation at 99% or more.",
                 ["γ", "accuracy", "loss", f"steps to {LEVEL:.0%}"],

@@ -8,9 +8,8 @@ from typing import Any
 
 from ...lab import Run
 from ...lab.statistics import summary
-from ...report.drawings import lines
-from ...report.panel import Panel
-from ...report.words import percent, spread
+from ...report import Panel, line_chart
+from ...report.formatting import percent, spread
 
 
 def validations(run: Run, what: str = "accuracy") -> dict[int, float]:
@@ -27,7 +26,9 @@ def curve(runs: Sequence[Run], what: str = "accuracy") -> tuple[list[float], lis
 
 def curves(title: str, caption: str, runs: Mapping[str, Sequence[Run]], what: str = "accuracy") -> Panel:
     series = {label: curve(of, what) for label, of in runs.items() if of}
-    return lines(title, caption, "training step", f"{what} on validation strings", series, percent=what == "accuracy")
+    return line_chart(
+        title, caption, "training step", f"{what} on validation strings", series, percent=what == "accuracy"
+    )
 
 
 def ended(runs: Sequence[Run]) -> dict[str, Any]:

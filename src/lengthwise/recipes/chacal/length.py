@@ -7,7 +7,7 @@ from typing import Any
 
 from ... import tasks
 from ...lab import Experiment, Run
-from ...report.panel import Panel
+from ...report import Panel
 from ..base import Recipe, Scale
 from . import boxes_accuracy
 from .boxes import stories

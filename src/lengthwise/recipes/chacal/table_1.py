@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...lab import Run
-from ...report.panel import Panel
-from ...report.tabular import tabular
-from ...report.words import count, duration
+from ...report import Panel, text_table
+from ...report.formatting import count, duration
 from ...tasks.boxes import layers_needed
 from ..base import Recipe, Scale
 from .learning import curves, ended
@@ -88,4 +87,4 @@ def _table(scale: Scale, mine: dict[tuple[str, int], list[Run]]) -> Panel:
             f" Shrunk here ({scale}): width, steps, batch and seeds, at a higher learning rate; the "
             "ladder of standard layers is climbed on shorter texts."
         )
-    return tabular("Measured beside published", caption, head, rows, data)
+    return text_table("Measured beside published", caption, head, rows, data)

@@ -7,9 +7,8 @@ from typing import Any
 
 from ... import tasks
 from ...lab import Experiment, Run
-from ...report.panel import Panel
-from ...report.tabular import tabular
-from ...report.words import count, duration
+from ...report import Panel, text_table
+from ...report.formatting import count, duration
 from ...tasks.boxes import Boxes, dependencies, layers_needed
 from ..base import Recipe, Scale
 from .boxes import SIZES, Form, boxes
@@ -93,7 +92,7 @@ def _table(scale: Scale, mine: Mapping[tuple[Form, str], list[Run]]) -> Panel:
         caption += " Positions are Transformer-XL's, and ChaCAL sums its paths." if scale == "laptop" else ""
     head = ["form, model", "size", "runs", "loss", "exact match, max / mean ± std", "time",
             "published loss, exact match, time", "training"]  # fmt: skip
-    return tabular("Measured beside published", caption, head, rows, data)
+    return text_table("Measured beside published", caption, head, rows, data)
 
 
 def depth(run: Run) -> str:

@@ -7,14 +7,18 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
+from ... import convert
 from ...errors import Error
-from ...lab.language import Checkpoint, FineTuned, FineTuning, Texts, documents, find, fine_tune, prepared
-from ...report.drawings import lines
-from ...report.panel import Panel
-from ...report.tabular import tabular
+from ...lab.language import FineTuned, FineTuning, fine_tune
+from ...models import pretrained
+from ...models.pretrained import Checkpoint
+from ...report import Panel, line_chart, text_table
+from ...text import PackedText, documents, pack_train_and_test, tokenizers
 from ..base import Place, Recipe, Scale
 
 GAMMA = 0.9
+CHAIN = {"name": "chain", "gamma": GAMMA}
+"""Chain attention in every layer."""
 PUBLISHED = {"as it is": 23.78, "trained on": 20.15, "ChaCAL, trained on": 21.46}
 """GPT-2 (124M) on a subset of OpenWebText, one run each."""
 PAPER = FineTuning()
@@ -64,8 +68,8 @@ def table_3(
     setting = setting._replace(training=training)
 
     def work(place: Place) -> list[Panel]:
-        found = find(checkpoint)
-        found.model(GAMMA)  # One that cannot be converted is refused before anything is trained.
+        found = pretrained.find(checkpoint)
+        convert.load(found, [CHAIN])  # One that cannot be converted is refused before anything is trained.
         texts = _texts(found, setting, text, test)
         tune = partial(
             fine_tune,
@@ -78,7 +82,7 @@ def table_3(
             tokens_at_once=tokens_at_once,
             advance=place.advance,
         )
-        return panels(found, texts, setting, tune(gamma=None), tune(gamma=GAMMA))
+        return panels(found, texts, setting, tune(), tune(conversions=[CHAIN]))
 
     return Recipe(
         title="ChaCAL, Table 3: a pre-trained GPT-2 on natural text",
@@ -93,17 +97,17 @@ def table_3(
     )
 
 
-def _texts(checkpoint: Checkpoint, setting: Setting, text: Sequence[str], test: Sequence[str]) -> Texts:
-    tokenizer, block = checkpoint.tokenizer(), setting.training.block
+def _texts(checkpoint: Checkpoint, setting: Setting, text: Sequence[str], test: Sequence[str]) -> PackedText:
+    tokenizer, block = tokenizers.load(checkpoint.folder, checkpoint.name), setting.training.block
     checkpoint.check(tokenizer, block)
     train, held = documents.read(text), documents.read(test) if test else []
     if not held:
         train, held = documents.split(train, setting.held_out)
-    return prepared(train, held, tokenizer, block, setting.test_blocks)
+    return pack_train_and_test(train, held, tokenizer, block, setting.test_blocks)
 
 
 def panels(
-    checkpoint: Checkpoint, texts: Texts, setting: Setting, standard: FineTuned, chain: FineTuned
+    checkpoint: Checkpoint, texts: PackedText, setting: Setting, standard: FineTuned, chain: FineTuned
 ) -> list[Panel]:
     """The table, the curves, and what is not as published."""
     measured = {
@@ -124,7 +128,7 @@ def panels(
     rows = [[name, *(_said(number) for number in row.values())] for name, row in data.items()]
     result = standard.result
     counts = " and ".join(f"{result['documents'][side]:,} to {side} on" for side in ("train", "test"))
-    table = tabular(
+    table = text_table(
         "Perplexity on held-out text",
         f"Of the checkpoint {checkpoint.name} ({result['parameters']:,} parameters, digest {checkpoint.digest[:12]}), "
         f"on {result['test_tokens']:,} tokens of documents held out whole: {counts}. Training read its text "
@@ -135,7 +139,7 @@ def panels(
         rows,
         {"rows": data, "checkpoint": checkpoint.digest, "text": texts.digests},
     )
-    curves = lines(
+    curves = line_chart(
         "Loss on the training text",
         "Chain attention starts from weights that were learned without it.",
         "step",
@@ -157,7 +161,7 @@ def _shrunk(training: FineTuning) -> list[Panel]:
     if not rows:
         return []
     return [
-        tabular(
+        text_table(
             "What is not as published",
             "The paper leaves open the block (512 tokens fit its count of epochs), what becomes of the rate after the "
             "warm-up (here: it stays) and clipping (here: at norm 1). It says that dropout was tried; here is none, "

@@ -8,8 +8,7 @@ import torch
 
 from ...lab import Run, load_model
 from ...mixers import Chain
-from ...report.panel import Panel
-from ...report.tabular import tabular
+from ...report import Panel, text_table
 from ..base import Recipe, Scale
 from .learning import curve, curves, ended, first_at
 from .toy import PAPER_BLOCKS, SIZE, toy
@@ -56,7 +55,7 @@ def warm_start(scale: Scale) -> Recipe:
             rows.append([name, f"{100 * early:.1f}", *said, end["words"], words])
         head = ["one layer", f"after {EARLY:.0%}", *(f"steps to {level:.0%}" for level in LEVELS), "at the end", "γ"]
         note = "Accuracy in %; the end: max / mean ± std on test strings. γ: of each head of the first seed, then."
-        return [curves("The start", caption, mine), tabular("The start in numbers", note, head, rows, data)]
+        return [curves("The start", caption, mine), text_table("The start in numbers", note, head, rows, data)]
 
     return Recipe(
         title="ChaCAL: the slow start and its cure",

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...lab import Run
-from ...report.panel import Panel
-from ...report.tabular import tabular
-from ...report.words import count, duration, percent
+from ...report import Panel, text_table
+from ...report.formatting import count, duration, percent
 from ..base import Recipe, Scale
 from ..chacal.learning import curves, ended, first_at
 from ..regulargpt.far import Point
@@ -106,7 +105,7 @@ def _table(
         f"{e.training.steps:,} steps; the default stands under every part, the same runs each time."
     )
     head = ["", *(f"{n:,}" for n in (TRAINED, *lengths)), "steps to 99%", "seeds", "size", "training"]
-    return tabular("One part changed at a time", caption, head, rows, data)
+    return text_table("One part changed at a time", caption, head, rows, data)
 
 
 def written(point: Point) -> str:

@@ -16,10 +16,9 @@ from torch import nn
 from ... import tasks
 from ...lab import Experiment, Run, load_model, plan
 from ...lab.statistics import Summary, overflowed, summary
-from ...report.drawings import lines
-from ...report.panel import Panel
-from ...report.tabular import tabular
-from ...report.words import count, duration, overflow_of, overflows, percent
+from ...report import Panel, line_chart, text_table
+from ...report.formatting import count, duration, percent
+from ...report.overflow import overflow_note, overflow_of_runs
 from ..base import Recipe, Scale
 from ..regulargpt.timing import in_turn
 
@@ -166,8 +165,8 @@ def _table(scale: Scale, cells: Cells) -> Panel:
         f"{n:,} tokens, alone and in a batch of {BATCH}, the last answer only, on {device}; medians of "
         f"{REPEATS[scale]}, the models in turn."
     )
-    where = overflows({f"{task}, {label}": overflow_of(runs) for (task, label), runs in cells.items()})
-    return tabular("Accuracy, time and size", f"{caption} {where}".strip(), head, rows, data)
+    where = overflow_note({f"{task}, {label}": overflow_of_runs(runs) for (task, label), runs in cells.items()})
+    return text_table("Accuracy, time and size", f"{caption} {where}".strip(), head, rows, data)
 
 
 def _numbers(s: Summary) -> dict[str, float | None]:
@@ -184,7 +183,7 @@ def _drawn(task: str, cells: Cells) -> Panel:
         if runs := cells.get((task, label)):
             lengths = runs[0].experiment.evaluation.lengths
             series[label] = (lengths, [summary(runs, [n]).mean for n in lengths])
-    return lines(
+    return line_chart(
         f"{task}, trained on 1–40",
         "Mean over seeds at the last checkpoint.",
         "tokens",

@@ -11,10 +11,8 @@ from typing import Any
 
 from ... import tasks
 from ...lab import Run, load_model
-from ...report.drawings import lines
-from ...report.panel import Panel
-from ...report.tabular import tabular
-from ...report.words import percent
+from ...report import Panel, line_chart, text_table
+from ...report.formatting import percent
 from ..base import Recipe, Scale
 from ..regulargpt.far import HOLDS, Point
 from .ablation import written
@@ -101,7 +99,7 @@ def _growth(what: str, when: str, growths: Mapping[str, Mapping[str, Growth]]) -
     series = {name: (at, [_plain(v) for v in of]) for name, of in values.items() if any(v is not None for v in of)}
     lost = [name for name in values if name not in series]
     said = f" Not to be had anywhere: {', '.join(lost)}." if lost else ""
-    return lines(
+    return line_chart(
         f"{title}, {when}",
         f"{caption} Two strings, in double precision, the first seed; a line ends where it over- or underflows.{said}",
         x,
@@ -125,7 +123,7 @@ def _accuracy(points: Points, strings: int) -> Panel:
     }
     last = max(n for of in points.values() for n in of)
     hold = [name for name, of in points.items() if not of[last].overflowed and of[last].mean >= HOLDS]
-    return lines(
+    return line_chart(
         "Sum(5), far beyond training",
         f"Right on at least {100 * HOLDS:.0f}% at {last:,} tokens: {', '.join(hold) or 'none'}. Mean over seeds at the "
         f"last checkpoint, {strings} strings each beyond {TRAINED} tokens; always giving the commonest answer is right "
@@ -146,7 +144,7 @@ def _table(points: Points) -> Panel:
         "the default's. Overflows: the logits of some strings are no longer finite."
     )
     data = [{"variant": name, "settings": DRIFT[name], "accuracy": to_json(of)} for name, of in points.items()]
-    return tabular("What might hold the phase", caption, ["", *(f"{n:,}" for n in lengths)], rows, data)
+    return text_table("What might hold the phase", caption, ["", *(f"{n:,}" for n in lengths)], rows, data)
 
 
 def _cell(point: Point) -> str:

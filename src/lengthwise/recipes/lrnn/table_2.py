@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 from ... import tasks
 from ...lab import Experiment, Run, plan
 from ...lab.statistics import CHECKPOINTS, Checkpoint, overflowed, summary
+from ...report import Panel, text_table
 from ...report.comparison import LEARNED, Cell, Published, Row, comparison
-from ...report.panel import Panel
-from ...report.tabular import tabular
-from ...report.words import overflows_of, percent
+from ...report.formatting import percent
+from ...report.overflow import overflow_note_of_runs
 from ..base import Recipe, Scale
 from ..chacal.learning import curves
 from ..regulargpt.scales import settings
@@ -125,7 +125,7 @@ def checkpoints(cells: Cells) -> Panel:
         numbers = [percent(majority[asked.tested]), *spread, "–" if published is None else percent(published)]
         rows.append([f"{asked.label}, {model}", *numbers, verdict])
     head = ["", "majority", "last, 40", "last, 500", "best, 40", "best, 500", "published", "at the training length"]
-    return tabular("Both checkpoints, at the training length and beyond", _caption(cells), head, rows, data)
+    return text_table("Both checkpoints, at the training length and beyond", _caption(cells), head, rows, data)
 
 
 def _caption(cells: Cells) -> str:
@@ -136,7 +136,7 @@ def _caption(cells: Cells) -> str:
         "checkpoint with the best accuracy on validation strings of the training lengths. Fails already in training: "
         f"the mean of the last checkpoints at the training length is below {100 * LEARNED:.0f}%, so that the failure "
         "beyond it proves nothing about length. "
-        f"{overflows_of({f'{TASKS[task].label}, {model}': runs for (task, model), runs in cells.items()})}"
+        f"{overflow_note_of_runs({f'{TASKS[task].label}, {model}': runs for (task, model), runs in cells.items()})}"
     ).strip()
 
 

@@ -1,7 +1,7 @@
 """A chunk chosen by training: the paper leaves a data-driven C open; what does one gain?
 
-One model with a tree for each C in 2 … 4 (models/chosen.py) learns which C explains the answers; beside it stand the
-models of Table 1, which were given C = 2 or C = 3.
+One model with a tree for each C in 2 … 4 (models/learned_chunk.py) learns which C explains the answers; beside it
+stand the models of Table 1, which were given C = 2 or C = 3.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from typing import Any
 
 from ...lab import Experiment, Run, load_model, plan
 from ...lab.statistics import summary
-from ...report.panel import Panel
-from ...report.tabular import tabular
-from ...report.words import duration, percent, spread
+from ...report import Panel, text_table
+from ...report.formatting import duration, percent, spread
 from ..base import Recipe, Scale
 from .scales import RULES
 from .scales import settings as rules
@@ -51,7 +50,7 @@ def choice(scale: Scale) -> Recipe:
             "p: the weight of the chosen tree in the mixture at the end. The choice trains three trees for one, so it "
             "costs the time of three; it spares trying each C in turn. Afterwards one tree is left."
         )
-        return [tabular("The chunk that training chose", caption, head, rows, data)] if rows else []
+        return [text_table("The chunk that training chose", caption, head, rows, data)] if rows else []
 
     return Recipe(
         title="RegularGPT: a chunk size chosen by training",

@@ -12,9 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...errors import Error
-from ...report.drawings import heat_map
-from ...report.panel import Panel
-from ...report.tabular import tabular
+from ...report import Panel, heat_map, text_table
 from ...tasks import Task
 from .tuples import Tree, new, nodes, places, training_strings
 
@@ -126,7 +124,7 @@ def together(cells: Sequence[Cell], found: Mapping[str, Causes]) -> Panel:
     both = {name: [rank_correlation(xs, inside), rank_correlation(xs, skills)] for name, xs in counts.items()}
     covered = [cell for cell, w in zip(cells, why, strict=True) if w.new == 0]
     failed = sum(cell.skill < RIGHT for cell in covered)
-    return tabular(
+    return text_table(
         "Does it explain the accuracy?",
         f"Rank correlation (Spearman) over the {len(cells)} cells between each count and the accuracy at the training "
         "lengths, and the skill beyond them, (accuracy − majority) / (1 − majority). Measured: the accuracies, the "

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 from ... import tasks
 from ...lab import Experiment, Run, plan
 from ...lab.statistics import accuracy, score
-from ...report.drawings import heat_map
-from ...report.panel import Panel
-from ...report.words import percent
+from ...report import Panel, heat_map
+from ...report.formatting import percent
 from ..base import Recipe, Scale
 from .chunk_causes import RIGHT, Causes, Cell, causes, counted, together
 from .table_1 import thinned

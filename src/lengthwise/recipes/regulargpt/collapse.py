@@ -16,11 +16,9 @@ from typing import Any, NamedTuple
 from ...lab import Experiment, Run, plan
 from ...lab.statistics import accuracy, score
 from ...models.depth import groups
+from ...report import Panel, line_chart, text_table
 from ...report.comparison import LEARNED
-from ...report.drawings import lines
-from ...report.panel import Panel
-from ...report.tabular import tabular
-from ...report.words import percent
+from ...report.formatting import percent
 from ..base import Recipe, Scale
 
 TASKS = ("parity", "cycle-navigation")
@@ -176,7 +174,7 @@ def _drawn(task: str, steps: int, made: dict[Kind, list[Run]]) -> Panel:
     marks = {f"C={', '.join(map(str, of))}": float(n) for n, of in sorted(edges.items())}
     runs = next(iter(mine.values()))
     e = runs[0].experiment
-    return lines(
+    return line_chart(
         f"{task}, {steps:,} steps",
         f"Mean accuracy of {len(runs)} seed{'s' if len(runs) > 1 else ''}, {e.evaluation.samples} strings a length "
         f"each, K = 1, width {e.model.options['width']}, trained on 1–{TRAINED} for {steps:,} steps. Dashed: the edge "
@@ -229,7 +227,7 @@ def _table(made: dict[Kind, list[Run]], setting: Setting) -> Panel:
                 percent(inside),
             ]
         )
-    return tabular("Predicted and measured edges", _said(counts, len(data)), _HEAD, rows, data)
+    return text_table("Predicted and measured edges", _said(counts, len(data)), _HEAD, rows, data)
 
 
 _HEAD = ("", "children", "predicted edge", "first length that fails, by seed", "in training, %")

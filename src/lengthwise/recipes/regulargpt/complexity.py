@@ -25,9 +25,7 @@ from ...errors import Error
 from ...lab import Run
 from ...models import LengthwiseForCausalLM, presets
 from ...models.depth import groups
-from ...report.drawings import lines
-from ...report.panel import Panel
-from ...report.tabular import tabular
+from ...report import Panel, line_chart, text_table
 from ..base import Recipe, Scale
 from .crossing import crossing
 from .masked import Masked
@@ -185,7 +183,7 @@ def _counted(setting: Setting, form: str) -> dict[int, float]:
 def _drawn(setting: Setting, what: str, times: dict[str, dict[int, float]]) -> Panel:
     predicted = ", ".join(f"{form} T^{exponent(_counted(setting, form)):.2f}" for form in FORMS)
     found = ", ".join(f"{form} T^{exponent(times[form]):.2f}" for form in FORMS)
-    return lines(
+    return line_chart(
         f"Seconds of one text, {what}",
         f"Predicted by counting operations: {predicted}. Measured: {found}, fitted to the {FIT} longest lengths of "
         f"each. C = {CHUNK}, K = 1, width {setting.width}, 8 heads, log_{CHUNK} T layers each; one text at a time, "
@@ -227,7 +225,7 @@ def _table(setting: Setting, times: dict[str, dict[str, dict[int, float]]]) -> P
             "exponent_predicted": exponent(_counted(setting, form)),
             "exponent_measured": {what: exponent(of[form]) for what, of in times.items()},
         }
-    return tabular(
+    return text_table(
         "Predicted and measured cost, relative to every position",
         "At the longest length each form was asked. Counted: operations of a forward pass. A ratio above the counted "
         "one: the form does less arithmetic a second (a mask is read and written, not multiplied); below it: more.",

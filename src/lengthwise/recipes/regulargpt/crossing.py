@@ -20,15 +20,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ...errors import Error
-from ...mixers import Where
+from ...mixers import Layout, Level
 from ...mixers.sliding_dilated import SlidingDilated
 from ...mixers.softmax import Softmax
-from ...models.block import TransformerLayer
 from ...models.config import Block
 from ...models.depth import groups
+from ...models.layers import TransformerLayer
 from ...ops import sliding_dilated_attention
-from ...report.panel import Panel
-from ...report.tabular import tabular
+from ...report import Panel, text_table
 from .masked import attention
 from .timing import in_turn
 
@@ -72,7 +71,7 @@ def crossing(widths: Sequence[tuple[int, int]], repeats: int) -> list[Panel]:
     )
     heads = ["", *(f"width {D}, {heads} heads" for D, heads in widths)]
     data = {f"width {D}": column for (D, _), column in zip(widths, columns, strict=True)}
-    return [tabular("The crossing: K < 3.11 L?", caption, heads, rows, data)]
+    return [text_table("The crossing: K < 3.11 L?", caption, heads, rows, data)]
 
 
 def measured(D: int, heads: int, repeats: int) -> dict[str, float]:
@@ -92,15 +91,15 @@ def measured(D: int, heads: int, repeats: int) -> dict[str, float]:
     alone["full"] = lambda: F.scaled_dot_product_attention(q, k, v, is_causal=True)
 
     x = torch.randn(1, T, D, generator=draw).to(device)
-    where = Where.of(x)
+    layout = Layout.of(x)
     small, full = (
         TransformerLayer(D, mixer, Block(norm="post"), 0.0).to(device)
         for mixer in (SlidingDilated(D, heads=heads, chunk=C, missing="drop"), Softmax(D, heads=heads))
     )
     layers: dict[str, Callable[[], Tensor]] = {
-        f"level {level}": lambda l=level: small(x, where.at_level(l)) for level in LEVELS
+        f"level {level}": lambda l=level: small(x, layout, Level(l)) for level in LEVELS
     }
-    layers["full"] = lambda: full(x, where)
+    layers["full"] = lambda: full(x, layout)
     found: dict[str, float] = {}
     for what, calls in (("attention alone", alone), ("whole layers", layers)):
         found[f"measured, {what}, forward"] = ratio({name: _ahead(call) for name, call in calls.items()}, repeats)

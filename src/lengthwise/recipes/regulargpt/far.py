@@ -12,11 +12,10 @@ from ... import tasks
 from ...lab import Experiment, Run, load_model
 from ...lab.evaluation import evaluate
 from ...lab.statistics import wilson
+from ...report import Panel, line_chart, text_table
 from ...report.comparison import best_rate
-from ...report.drawings import lines
-from ...report.panel import Panel
-from ...report.tabular import tabular
-from ...report.words import overflow, overflows, percent
+from ...report.formatting import percent
+from ...report.overflow import overflow_note, overflow_text
 from ..base import Recipe, Scale
 from .published import MODELS
 from .table_1 import cell
@@ -142,7 +141,7 @@ def _drawn(task: str, models: dict[str, list[Point]], asked: Asked) -> Panel:
     hold = [m for m, points in models.items() if points[-1].length == last and points[-1].mean >= HOLDS]
     said = f"Right on at least {100 * HOLDS:.0f}% at {last:,} tokens: {', '.join(hold) or 'none'}."
     seeds = " or ".join(str(n) for n in sorted({len(points[0].right) for points in models.values()}))
-    return lines(
+    return line_chart(
         f"{task}, trained on 1–40",
         f"{said} Mean accuracy of {seeds} seed{'' if seeds == '1' else 's'} a model, {asked.strings(asked.lengths[0])} "
         f"strings each at {asked.lengths[0]:,} tokens, {asked.strings(last)} at {last:,}; a line ends where the model "
@@ -171,12 +170,12 @@ def _table(found: dict[str, dict[str, list[Point]]], asked: Asked) -> Panel:
         for task, models in found.items()
     }
     where = {
-        f"{task}, {model}": overflow({p.length: (p.overflowed, p.strings * len(p.right)) for p in points})
+        f"{task}, {model}": overflow_text({p.length: (p.overflowed, p.strings * len(p.right)) for p in points})
         for task, models in found.items()
         for model, points in models.items()
     }
-    caption = f"{_caption(asked)} {overflows(where)}".strip()
-    return tabular("How sure", caption, ["", *(f"{n:,}" for n in shown), "holds to"], rows, data)
+    caption = f"{_caption(asked)} {overflow_note(where)}".strip()
+    return text_table("How sure", caption, ["", *(f"{n:,}" for n in shown), "holds to"], rows, data)
 
 
 def _cell(points: Sequence[Point], length: int) -> str:

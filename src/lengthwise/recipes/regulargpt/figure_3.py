@@ -11,9 +11,8 @@ from ...insight import Clusters
 from ...lab import Run, load_model
 from ...lab.statistics import score
 from ...models import TokenClassifier
-from ...report.panel import Panel
-from ...report.tabular import tabular
-from ...report.words import percent
+from ...report import Panel, text_table
+from ...report.formatting import percent
 from ..base import Recipe, Scale
 from .table_1 import cell
 
@@ -88,7 +87,7 @@ def _table(seen: dict[str, list[Clusters]], found: dict[str, list[Run]]) -> Pane
             }
         )
     as_expected = sum(row["clusters"] == row["expected"] for row in data)
-    return tabular(
+    return text_table(
         "Every seed",
         f"{as_expected} of {len(data)} runs have as many clusters as expected. Apart: the distance between the closest "
         "two centres over the radius of the widest cluster. Agree: the share of the outputs whose true transition is "

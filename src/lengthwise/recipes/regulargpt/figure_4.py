@@ -10,9 +10,8 @@ from ... import insight, report, tasks
 from ...insight import ReceptiveField
 from ...lab import Run, load_model
 from ...models import TokenClassifier
+from ...report import Panel, text_table
 from ...report.comparison import best_rate
-from ...report.panel import Panel
-from ...report.tabular import tabular
 from ..base import Recipe, Scale
 from .table_1 import cell
 
@@ -76,7 +75,7 @@ def _table(found: dict[str, dict[str, list[ReceptiveField]]]) -> Panel:
         }
         for task, models in found.items()
     }
-    return tabular(
+    return text_table(
         "Every seed",
         "Off the straight line: the greatest distance, in percentage points, between the curve and the line on which "
         "all tokens matter alike. Newest tokens: how many of them hold 90% of the gradient. A number for each seed.",

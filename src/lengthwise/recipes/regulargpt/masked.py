@@ -14,22 +14,24 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ...mixers import Mixer, Where
-from ...mixers.base import merge_heads, split_heads
+from ...mixers import Layout, Level, Mixer
+from ...mixers.base import FIRST, Traits, merge_heads, split_heads
 from ...mixers.sliding_dilated import SlidingDilated
 
 
 class Masked(Mixer):
     """A sliding-dilated mixer's own weights, used the dense way; missing taps are left out."""
 
+    traits = Traits(takes_level=True)
+
     def __init__(self, sparse: SlidingDilated):
         super().__init__()
         self.heads, self.chunk = sparse.heads, sparse.chunk
         self.qkv, self.out, self.r = sparse.qkv, sparse.out, sparse.r
 
-    def forward(self, x: Tensor, *, where: Where, state: Any = None) -> tuple[Tensor, None]:
+    def forward(self, x: Tensor, *, layout: Layout, state: Any = None, level: Level = FIRST) -> tuple[Tensor, None]:
         q, k, v = (split_heads(part, self.heads) for part in self.qkv(x).chunk(3, -1))
-        return self.out(merge_heads(attention(q, k, v, self.r, where.level))), None
+        return self.out(merge_heads(attention(q, k, v, self.r, level.number))), None
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor, r: Tensor, level: int) -> Tensor:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from ...report.panel import Panel
+from ...report import Panel
 from ..base import Scale
 from .scales import RULES, Rule, settings
 

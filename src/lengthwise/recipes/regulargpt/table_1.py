@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from ... import tasks
 from ...lab import Experiment, Run, plan
+from ...report import Panel
 from ...report.comparison import Cell, Published, Row, comparison
-from ...report.panel import Panel
 from ..base import Recipe, Scale
 from .published import MODELS, TABLE_1
 from .scales import RULES, settings

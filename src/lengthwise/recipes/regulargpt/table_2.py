@@ -10,9 +10,9 @@ import torch
 from ... import tasks
 from ...lab import Run, load_model
 from ...lab.evaluation import evaluate
+from ...report import Panel
 from ...report.comparison import Cell, Published, Row, best_rate, comparison
-from ...report.panel import Panel
-from ...report.words import overflow
+from ...report.overflow import overflow_text
 from ..base import Recipe, Scale
 from .published import PROBABILITIES, TABLE_2
 from .shrunk import shrunk
@@ -67,7 +67,7 @@ def varied(runs: dict[str, Sequence[Run]], strings: int) -> list[Row]:
                     tuple(scores),
                     Published(mean=published[name][i] / 100),
                     majority,
-                    overflow=overflow({n: (strings, each * len(members)) for n, strings in bad.items()}),
+                    overflow=overflow_text({n: (strings, each * len(members)) for n, strings in bad.items()}),
                 )
             majority = next(iter(cells.values())).majority
             rows.append(Row(f"{setting}, P(1) = {p}", majority, cells))

@@ -1,12 +1,23 @@
 """Entity tracking: stories of boxes and objects, their exact answers, and how deep they are.
 
-`Boxes` is the task; `check` judges any text of these forms; `dependencies` and `layers_needed` are Theorem 1's.
+`Boxes` is the task. `check` says which rule a text breaks. `dependencies` and `layers_needed` are Theorem 1's.
 """
 
-from .checking import check
-from .graph import Graph, dependencies, layers_needed
-from .judging import Judgement, per_box
-from .reading import Story, read, solve
+from .answer_scores import AnswerScores, contents_by_box
+from .dependency_graph import Graph, dependencies, layers_needed
+from .rules import check
+from .story import Story, read, solve
 from .task import Boxes
 
-__all__ = ["Boxes", "Graph", "Judgement", "Story", "check", "dependencies", "layers_needed", "per_box", "read", "solve"]
+__all__ = [
+    "AnswerScores",
+    "Boxes",
+    "Graph",
+    "Story",
+    "check",
+    "contents_by_box",
+    "dependencies",
+    "layers_needed",
+    "read",
+    "solve",
+]

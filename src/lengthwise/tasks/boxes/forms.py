@@ -7,7 +7,7 @@ from typing import Literal
 
 from ...errors import Error
 from ..base import choice, whole_number
-from .words import LETTERS, OBJECTS
+from .vocabulary import LETTERS, OBJECTS
 
 AT_FIRST = 3
 """The most objects a box holds at first, where counts are drawn."""
@@ -19,11 +19,11 @@ class Form:
     boxes: int
     """The published number of boxes."""
     contents: Literal["never", "whole", "always"]
-    """When a move says "the contents of": never, when the whole box moves, or always, as only whole boxes move."""
+    """When a move says "the contents of": "never", when the "whole" box moves, or "always", as only such moves exist."""
     half: bool
     """Exactly half of the boxes are occupied at all times, each by one object at first, and only they are described."""
     query: bool
-    """One box is asked for, at the end of the prompt, instead of all."""
+    """The prompt ends with a question about one box, and the answer is that box instead of all."""
 
 
 FORMS = {
@@ -36,8 +36,8 @@ FORMS = {
 }
 
 
-def checked(task: str, form: str, boxes: int | None, objects: int) -> tuple[Form, int, int]:
-    """The form and its sizes, or an error: operations must be possible whatever happened before."""
+def checked_sizes(task: str, form: str, boxes: int | None, objects: int) -> tuple[Form, int, int]:
+    """The form and its sizes, or an error: there must be a possible operation whatever happened before."""
     rules = FORMS[choice("form", form, tuple(FORMS))]
     boxes = whole_number(task, "boxes", rules.boxes if boxes is None else boxes, 1, len(LETTERS))
     objects = whole_number(task, "objects", objects, 1)

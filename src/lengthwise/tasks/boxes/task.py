@@ -6,7 +6,7 @@ Shapes: B batch, T tokens, N boxes, M objects.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache, partial
+from functools import partial
 
 import numpy as np
 import torch
@@ -16,21 +16,18 @@ from torch import Tensor
 from ...errors import Error
 from ...seeds import generator as seeded
 from ..base import TEST_BLOCK, Batch, Task
-from . import split
-from .constant import best_share
-from .forms import Form, checked
-from .judging import Judgement, judge
-from .reading import Story, solve
-from .sampler import Sampler
-from .wording import spell
-from .words import GLUE_ID, LETTERS, PAD, STOP, join, numbers, vocabulary
-
-STORIES = 16_384
-"""How many stories the baseline is estimated from."""
+from .answer_scores import AnswerScores, score_answers
+from .baseline import constant_answer_share
+from .forms import checked_sizes
+from .held_out import is_held_out, signatures_of_places, signatures_of_tokens
+from .phrases import write_tokens
+from .story import Story, solve
+from .story_sampler import StorySampler
+from .vocabulary import GLUE_ID, LETTERS, PAD, STOP, full_vocabulary, join_words, token_ids
 
 
 class Boxes(Task):
-    """A description, `length` operations, then the answer: every token of the answer is asked of the token before it.
+    """A description, `length` operations, then the answer. Each token of the answer is the target of the one before it.
 
     Form "default" asks for all boxes; "advanced" too, with half of them occupied at all times and moves of whole boxes
     only; "original" asks for one box, always names what moves, and was published with 12 operations. Boxes have
@@ -48,28 +45,30 @@ class Boxes(Task):
 
     def __init__(self, form: str = "default", boxes: int | None = None, objects: int = 100):
         self.name = "boxes"
-        self.form, self.boxes, self.objects = checked(self.name, form, boxes, objects)
+        self.form, self.boxes, self.objects = checked_sizes(self.name, form, boxes, objects)
         self.params = {"form": form, "boxes": self.boxes, "objects": self.objects}
-        self.vocabulary = vocabulary(self.boxes, self.objects)
+        self.vocabulary = full_vocabulary(self.boxes, self.objects)
         self.outputs = len(self.vocabulary)
-        self.supervision, self.judged, self.padding = "prefix", "every", PAD
+        self.supervision, self.scoring, self.padding = "prefix", "every", PAD
         self.known = {word: i for i, word in enumerate(self.vocabulary)}
-        self.sampler = Sampler(self.form, self.boxes, self.objects)
+        self.sampler = StorySampler(self.form, self.boxes, self.objects)
 
     def draw(self, length: int, batch: int, generator: torch.Generator, held: bool | None = None) -> Tensor:
-        """Stories with their answers; of one side only, if `held` says which: a description of the other side is drawn
-        again before the story goes on, which is the same distribution as drawing the whole story again, and cheaper.
+        """Stories with their answers: those held out, those not held out, or (None) both.
+
+        A description of the wrong side is drawn again before the story goes on. That is cheaper than drawing the whole
+        story again, and gives the same distribution.
         """
         rng = np.random.default_rng(int(torch.randint(2**63 - 1, (), generator=generator)))
         side = None if held is None else partial(self._on_side, held)
-        return torch.from_numpy(spell(self.sampler(length, batch, rng, side), self.boxes))
+        return torch.from_numpy(write_tokens(self.sampler(length, batch, rng, side), self.boxes))
 
     def _on_side(self, held: bool, where: np.ndarray) -> np.ndarray:
-        return split.held(split.of_places(where, self.boxes, self.form.half)) == held
+        return is_held_out(signatures_of_places(where, self.boxes, self.form.half)) == held
 
     def held_out(self, tokens: Tensor) -> Tensor:
         """By the description: the number of objects in each box, or in the advanced form which object is in which."""
-        return torch.from_numpy(split.held(split.of_tokens(tokens.cpu().numpy(), self.boxes, self.form.half)))
+        return torch.from_numpy(is_held_out(signatures_of_tokens(tokens.cpu().numpy(), self.boxes, self.form.half)))
 
     def sample(self, length: int, batch: int, generator: torch.Generator) -> Batch:
         self.check(length)
@@ -86,7 +85,7 @@ class Boxes(Task):
         return self.label(self.join([self.join(blocks)[:count]]))
 
     def label(self, tokens: Tensor) -> Batch:
-        """Targets are the next tokens; that they are what `answer` finds is a law the tests hold it to."""
+        """The strings with their targets, which are the next tokens. A test holds that `answer` finds the same."""
         return Batch(tokens, F.pad(tokens[:, 1:], (0, 1), value=PAD), self.asked(tokens))
 
     def asked(self, tokens: Tensor) -> Tensor:
@@ -98,8 +97,8 @@ class Boxes(Task):
         """(B,) where the answer begins, or would: at the "Box" that begins a sentence, or behind "Box X contains"."""
         begins = F.pad((tokens[:, 1:] == GLUE_ID["Box"]) & (tokens[:, :-1] == STOP), (1, 0))
         end = (tokens != PAD).sum(1)
-        found = begins.int().argmax(1) + (3 if self.form.query else 0)
-        return torch.where(begins.any(1), torch.minimum(found, end), end)
+        start = begins.int().argmax(1) + (3 if self.form.query else 0)
+        return torch.where(begins.any(1), torch.minimum(start, end), end)
 
     def answer(self, tokens: Tensor) -> Tensor:
         """The right answer's tokens from reading the prompt and carrying it out; PAD at the other places."""
@@ -111,37 +110,38 @@ class Boxes(Task):
         return targets
 
     def stories(self, tokens: Tensor) -> list[Story]:
-        """Every row's prompt, read and carried out; what follows the prompt is not looked at."""
+        """Every row's prompt, read and carried out. What follows the prompt is ignored."""
         return [solve(self.parts(row)[0], self.form.name) for row in tokens]
 
     def answers(self, tokens: Tensor, predicted: Tensor) -> Tensor:
-        """(B, longest answer) what `predicted` (B, T) says at the asked places, moved to the left: `judge` takes it."""
+        """(B, longest answer) the predictions (B, T) at the asked places, moved to the left for `score_answers`."""
         asked = self.asked(tokens)
         first = (~asked).int().argsort(dim=1, stable=True)[:, : int(asked.sum(1).max())]
         return predicted.masked_fill(~asked, PAD).gather(1, first)
 
-    def judge(self, tokens: Tensor, answers: Tensor) -> Judgement:
+    def score_answers(self, tokens: Tensor, answers: Tensor) -> AnswerScores:
         """Answers (B, any number of tokens) to the prompts of `tokens`; what follows an answer's full stop is ignored.
 
         >>> from lengthwise import tasks
         >>> task = tasks.get("boxes", boxes=2, objects=7)
         >>> tokens = torch.tensor([task.tokenize(
         ...     "The bell is in Box A, there is nothing in Box B. Move the contents of Box A to Box B.")])
-        >>> found = task.judge(tokens, torch.tensor([task.tokenize("Box A is empty, Box B contains the bag.")]))
-        >>> found.exact.tolist(), found.right.tolist(), found.touched.tolist(), found.depth.tolist()
+        >>> answer = torch.tensor([task.tokenize("Box A is empty, Box B contains the bag.")])
+        >>> scores = task.score_answers(tokens, answer)
+        >>> scores.exact.tolist(), scores.right.tolist(), scores.touched.tolist(), scores.depth.tolist()
         ([False], [[True, False]], [[1, 1]], [1])
         """
-        return judge(self.stories(tokens), map(self._said, answers.tolist()), LETTERS[: self.boxes])
+        return score_answers(self.stories(tokens), map(self._said, answers.tolist()), LETTERS[: self.boxes])
 
     def _said(self, answer: list[int]) -> str:
         """An answer as text, up to its full stop, or else its last word; a <pad> within is a word, and a wrong one."""
         last = answer.index(STOP) if STOP in answer else max((i for i, t in enumerate(answer) if t != PAD), default=-1)
-        return join([self.vocabulary[t] for t in answer[: last + 1]])
+        return join_words([self.vocabulary[t] for t in answer[: last + 1]])
 
     def write(self, tokens: Tensor | Sequence[int]) -> str:
         """One story as text, as the paper prints it."""
         plain = tokens.tolist() if isinstance(tokens, Tensor) else tokens
-        return join([self.vocabulary[t] for t in plain if t != PAD])
+        return join_words([self.vocabulary[t] for t in plain if t != PAD])
 
     def parts(self, tokens: Tensor) -> tuple[str, str]:
         """One story's prompt and answer as text."""
@@ -150,21 +150,13 @@ class Boxes(Task):
 
     def tokenize(self, text: str) -> list[int]:
         """The tokens of a text; `write` gives it back."""
-        return numbers(text, self.known)
+        return token_ids(text, self.known)
 
     def baseline(self, length: int) -> float:
-        """The share of the best constant answer, exact but for the sizes of the boxes: see `constant`.
+        """The share of the best constant answer, exact but for how often boxes have which sizes: see `baseline.py`.
 
-        How often boxes end with which sizes is counted in 16,384 stories with a fixed seed, held out or not. The share
-        is about zero when all boxes are asked, for then a constant answer must name objects; one box is often empty.
+        Those frequencies are counted in 16,384 stories with a fixed seed, held out or not. The share is about zero
+        where the answer covers all boxes, because a constant answer must then name objects. One box is often empty.
         """
         self.check(length)
-        return baseline(self.form, self.boxes, self.objects, length)
-
-
-@lru_cache
-def baseline(form: Form, boxes: int, objects: int, length: int) -> float:
-    sampler = Sampler(form, boxes, objects)
-    sizes = sampler.sizes(sampler.end(length, STORIES, np.random.default_rng(0)))[:, :boxes]
-    sizes = sizes[:, :1] if form.query else np.sort(sizes, 1)
-    return best_share(map(tuple, sizes.tolist()), objects)
+        return constant_answer_share(self.form, self.boxes, self.objects, length)

@@ -1,0 +1,58 @@
+"""Conversions by name, as data: {"name": "chain", "gamma": 0.9} is `to_chain(model, gamma=0.9)`.
+
+A list of them says how a pretrained checkpoint is changed, and can stand in a record or a config file.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from transformers import PreTrainedModel
+
+from ..errors import Error, UnknownName
+from ..models.pretrained import Checkpoint
+from .chain import to_chain
+
+Conversion = Mapping[str, Any]
+"""The "name" of a conversion, and its options."""
+
+CONVERSIONS: dict[str, Callable[..., PreTrainedModel]] = {"chain": to_chain}
+"""Each takes a model and its own options, and returns the converted model, whose weights it takes over."""
+
+
+def load(checkpoint: Checkpoint, conversions: Sequence[Conversion] = ()) -> PreTrainedModel:
+    """The checkpoint's model after these conversions, each made of the result of the one before."""
+    for conversion in conversions:
+        check(conversion)
+    return apply(checkpoint.model(), conversions)
+
+
+def apply(model: Any, conversions: Sequence[Conversion]) -> Any:
+    """The model after these conversions. Use what is returned, and no longer what was given.
+
+    >>> from transformers import GPT2Config, GPT2LMHeadModel
+    >>> model = GPT2LMHeadModel(GPT2Config(vocab_size=8, n_positions=16, n_embd=8, n_layer=2, n_head=2))
+    >>> apply(model, [{"name": "chain", "gamma": 0.9, "layers": "last"}]).config.chain_layers
+    [1]
+    """
+    for conversion in conversions:
+        name, options = check(conversion)
+        model = CONVERSIONS[name](model, **options)
+    return model
+
+
+def check(conversion: Conversion) -> tuple[str, dict[str, Any]]:
+    """The name and the options of a conversion; raises where one of them is unknown."""
+    if "name" not in conversion:
+        raise Error(f'A conversion needs a name, such as {{"name": "chain"}}, got {dict(conversion)}.')
+    name, options = conversion["name"], {key: value for key, value in conversion.items() if key != "name"}
+    if name not in CONVERSIONS:
+        raise UnknownName("conversion", str(name), CONVERSIONS)
+    # The first parameter is the model.
+    _, *known = inspect.signature(CONVERSIONS[name]).parameters
+    for option in options:
+        if option not in known:
+            raise UnknownName(f"option of conversion {name!r}", option, known)
+    return name, options

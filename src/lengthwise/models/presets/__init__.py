@@ -1,0 +1,47 @@
+"""Models by the name their papers gave them: each preset is a function returning a `LengthwiseConfig`.
+
+>>> regular_gpt(vocab_size=2, width=32, heads=4).depth["chunk"]
+2
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .attention import chacal, regular_gpt, transformer, transformer_xl
+from .linear_rnns import block_lrnn
+from .recurrent import gru, lstm, rnn
+from .state_spaces import diagonal_lrnn, liquid_s4, lru, s4, s4d
+
+PRESETS: dict[str, Any] = {
+    "regular-gpt": regular_gpt,
+    "transformer": transformer,
+    "transformer-xl": transformer_xl,
+    "chacal": chacal,
+    "block-lrnn": block_lrnn,
+    "s4": s4,
+    "s4d": s4d,
+    "liquid-s4": liquid_s4,
+    "lru": lru,
+    "diagonal-lrnn": diagonal_lrnn,
+    "rnn": rnn,
+    "lstm": lstm,
+    "gru": gru,
+}
+
+__all__ = [
+    "PRESETS",
+    "block_lrnn",
+    "chacal",
+    "diagonal_lrnn",
+    "gru",
+    "liquid_s4",
+    "lru",
+    "lstm",
+    "regular_gpt",
+    "rnn",
+    "s4",
+    "s4d",
+    "transformer",
+    "transformer_xl",
+]

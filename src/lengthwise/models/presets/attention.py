@@ -1,0 +1,233 @@
+"""Presets whose layers are attention: RegularGPT, Transformers, and ChaCAL.
+
+>>> regular_gpt(vocab_size=2, width=32, heads=4).depth
+{'name': 'adaptive', 'chunk': 2, 'thickness': 1, 'by': 'sequence', 'pad_tokens': False}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from ...errors import Error, UnknownName
+from ...options import above, at_least
+from ..config import LengthwiseConfig
+from .shared_options import (
+    Activation,
+    Dropout,
+    Expansion,
+    Heads,
+    InitializerRange,
+    Layers,
+    MaxLength,
+    Norm,
+    Tied,
+    Width,
+)
+
+PositionName = Literal["sinusoidal", "none", "learned", "transformer-xl"]
+Variant = Literal["lengthwise", "paper", "official"]
+VARIANTS: dict[str, dict[str, Any]] = {
+    "lengthwise": {"missing": "learned-pad", "norm": "post", "activation": "gelu", "biases": False},
+    "paper": {"missing": "learned-pad", "norm": "pre", "activation": "gelu", "biases": True},
+    "official": {"missing": "official", "norm": "post", "activation": "relu", "biases": False},
+}
+
+
+def regular_gpt(
+    vocab_size: int,
+    num_outputs: int | None = None,
+    *,
+    width: Width = 64,
+    heads: Heads = 8,
+    chunk: Annotated[int, at_least(2), "How many tokens attention combines into one, group after group."] = 2,
+    largest_chunk: Annotated[int | None, "Let training choose the chunk, from `chunk` to this one."] = None,
+    thickness: Annotated[int, at_least(1), "How many layers a group has."] = 1,
+    depth: Annotated[
+        Literal["sequence", "position"],
+        "What decides how many groups run: the sequence's length (the paper) or the position (causal, with a cache).",
+    ] = "sequence",
+    variant: Annotated[Variant, "Whose network it is; settles the options that are None."] = "lengthwise",
+    missing: Annotated[
+        Literal["learned-pad", "drop", "official"] | None,
+        "What stands before the first token: a learned vector, nothing, or the released code's pad tokens.",
+    ] = None,
+    norm: Annotated[Norm | None, "Whether a sublayer is normalised before it or after its sum."] = None,
+    activation: Annotated[Activation | None, "The nonlinearity of the feed-forward networks."] = None,
+    biases: Annotated[bool | None, "Whether the maps of the attention have biases."] = None,
+    embedding_scale: Annotated[
+        float | None, above(0), "What embeddings are multiplied by; None: 1, or sqrt(width) where that is needed."
+    ] = None,
+    expansion: Expansion = 4,
+    dropout: Dropout = 0.0,
+    tie_word_embeddings: Tied = False,
+) -> LengthwiseConfig:
+    """RegularGPT: shared layers of sliding-dilated attention, as many groups as the length asks for.
+
+    `variant` settles what is None: "paper" is the GPT-2 block of the text; "official" the network of the released code
+    (post-norm, ReLU, no biases in the attention, embeddings times sqrt(width), its own reading of padding, the last
+    position alone); "lengthwise" is post-norm too, since that keeps every group's output at one scale, and so is what
+    holds at depths never seen in training: after 500 steps of PARITY at lengths 1 to 40, pre-norm is right on 80 to
+    95% of strings of 41 to 500, post-norm on all.
+
+    How training chooses a chunk: models/learned_chunk.py. What depth by position means: models/depth.py.
+    """
+    if variant not in VARIANTS:
+        raise UnknownName("variant of regular-gpt", variant, VARIANTS)
+    usual = VARIANTS[variant]
+    chunks = [chunk] if largest_chunk is None else list(range(chunk, largest_chunk + 1))
+    if not chunks:
+        raise Error(f"regular-gpt: largest_chunk must be at least chunk = {chunk}, got {largest_chunk}.")
+    missing, norm = missing or usual["missing"], norm or usual["norm"]
+    # A tied head reads logits off the embedding itself, whose entries must then be small.
+    scale = width**0.5 if tie_word_embeddings or variant == "official" else 1.0
+    return LengthwiseConfig(
+        vocab_size=vocab_size,
+        num_outputs=num_outputs,
+        width=width,
+        mixer={
+            "name": "sliding-dilated",
+            "heads": heads,
+            "chunk": chunks[-1],
+            "missing": "drop" if missing == "official" else missing,
+            "shared_pad": True,
+            "biases": usual["biases"] if biases is None else biases,
+        },
+        depth={
+            "name": "adaptive",
+            "chunk": chunk if len(chunks) == 1 else chunks,
+            "thickness": thickness,
+            "by": depth,
+            "pad_tokens": missing == "official",
+        },
+        block={"norm": norm, "activation": activation or usual["activation"], "expansion": expansion},
+        final_norm=norm == "pre",
+        dropout=dropout,
+        embedding_scale=scale if embedding_scale is None else embedding_scale,
+        tie_word_embeddings=tie_word_embeddings,
+    )
+
+
+def transformer(
+    vocab_size: int,
+    num_outputs: int | None = None,
+    *,
+    width: Width = 64,
+    heads: Heads = 8,
+    layers: Layers = 5,
+    position: Annotated[PositionName, "How tokens know where they are."] = "sinusoidal",
+    max_length: MaxLength = 512,
+    norm: Norm = "pre",
+    activation: Activation = "gelu",
+    expansion: Expansion = 4,
+    dropout: Dropout = 0.0,
+    initializer_range: InitializerRange = None,
+    tie_word_embeddings: Tied = False,
+) -> LengthwiseConfig:
+    """A GPT-2-like Transformer with the positions of your choice."""
+    return LengthwiseConfig(
+        vocab_size=vocab_size,
+        num_outputs=num_outputs,
+        width=width,
+        mixer={"name": "softmax", "heads": heads},
+        position={"name": position, **({"rows": max_length} if position == "learned" else {})},
+        depth={"name": "fixed", "layers": layers},
+        block={"norm": norm, "activation": activation, "expansion": expansion},
+        final_norm=norm == "pre",
+        dropout=dropout,
+        initializer_range=initializer_range,
+        # A tied head reads logits off the embedding itself, whose entries must then be small.
+        embedding_scale=width**0.5 if tie_word_embeddings else 1.0,
+        tie_word_embeddings=tie_word_embeddings,
+    )
+
+
+def chacal(
+    vocab_size: int,
+    num_outputs: int | None = None,
+    *,
+    width: Width = 64,
+    heads: Heads = 8,
+    layers: Layers = 2,
+    chain_layers: Annotated[
+        Literal["last", "all"] | list[int],
+        "Which layers have chain attention; numbers count from 0, negative ones from the last.",
+    ] = "last",
+    gamma: Annotated[
+        float | list[float], "How much a reference passes on, at least 0 and below 1; a number, or one for each head."
+    ] = 0.9,
+    learn_gamma: Annotated[bool, "Whether gamma is trained, from where it starts."] = False,
+    exclude_diagonal: Annotated[bool, "Whether no token may refer to itself."] = True,
+    paths: Annotated[
+        Literal["mean", "sum"], "How paths of all lengths are joined: their mean (the paper), or their sum."
+    ] = "mean",
+    position: Annotated[PositionName, "How tokens know where they are."] = "learned",
+    max_length: MaxLength = 512,
+    norm: Norm = "pre",
+    activation: Activation = "gelu",
+    expansion: Expansion = 4,
+    dropout: Dropout = 0.0,
+    initializer_range: InitializerRange = 0.02,
+    tie_word_embeddings: Tied = False,
+) -> LengthwiseConfig:
+    """ChaCAL: a GPT-2-like Transformer some of whose layers follow whole chains of references at once.
+
+    Only the last layer does so in the paper, with the mean of the paths; their sum learns faster (see the mixer). All
+    else is `transformer(position="learned", initializer_range=0.02)`, its baseline, with as many parameters: weights
+    begin small as in GPT-2, for with embeddings of unit variance references take three times the steps to be found.
+    """
+    config = transformer(
+        vocab_size,
+        num_outputs,
+        width=width,
+        heads=heads,
+        layers=layers,
+        position=position,
+        max_length=max_length,
+        norm=norm,
+        activation=activation,
+        expansion=expansion,
+        dropout=dropout,
+        initializer_range=initializer_range,
+        tie_word_embeddings=tie_word_embeddings,
+    )
+    chain = {
+        "name": "chain",
+        "heads": heads,
+        "gamma": gamma,
+        "learn_gamma": learn_gamma,
+        "exclude_diagonal": exclude_diagonal,
+        "paths": paths,
+    }
+    chosen = layer_numbers("chacal: chain_layers", chain_layers, layers)
+    config.mixer = [chain if i in chosen else {"name": "softmax", "heads": heads} for i in range(layers)]
+    return config
+
+
+def layer_numbers(what: str, choice: str | Sequence[int], layers: int) -> list[int]:
+    """The numbers of "all" layers, of the "last", or of those listed, negative ones counted from the last.
+
+    >>> layer_numbers("layers", "last", 3), layer_numbers("layers", [-1, 0], 3)
+    ([2], [0, 2])
+    """
+    if isinstance(choice, str):
+        named = {"all": list(range(layers)), "last": [layers - 1]}
+        if choice not in named:
+            raise UnknownName(what, choice, named)
+        return named[choice]
+    if not isinstance(choice, Sequence):
+        raise Error(f'{what} is "all", "last" or a list of layers, got {choice!r}.')
+    found = sorted({i % layers for i in choice if -layers <= i < layers})
+    if not choice or len(found) != len(choice):
+        raise Error(
+            f"{what} must name different layers of 0 to {layers - 1}, at least one, got {list(choice)}. "
+            'Or say "all" or "last".'
+        )
+    return found
+
+
+def transformer_xl(
+    vocab_size: int, num_outputs: int | None = None, *, width: Width = 64, heads: Heads = 8, layers: Layers = 5
+) -> LengthwiseConfig:
+    """A Transformer with Transformer-XL's relative positions, RegularGPT's baseline."""
+    return transformer(vocab_size, num_outputs, width=width, heads=heads, layers=layers, position="transformer-xl")

@@ -1,0 +1,121 @@
+"""A pretrained causal language model, from a folder or the Hugging Face hub; only safetensors and JSON are read."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+from transformers.utils import logging
+
+from ..errors import Error
+
+HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
+"""What a name on the hub looks like."""
+SUFFIXES = (".json", ".safetensors", ".txt", ".model")
+"""The files that make up a checkpoint. Other files beside them are never read."""
+DROPOUTS = ("attn_pdrop", "resid_pdrop", "embd_pdrop", "attention_dropout")
+"""The fields in which configs of Hugging Face models state their dropout."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    name: str
+    """The folder or hub name it was found by."""
+    folder: Path
+    digest: str
+    """A digest of all its files' names and contents."""
+
+    def model(self) -> PreTrainedModel:
+        """The model in fp32, without dropout. `convert.load` gives it with layers replaced."""
+        try:
+            config = AutoConfig.from_pretrained(self.folder, local_files_only=True)
+            # Chain attention has no dropout on its weights, and models compared with it should have none either.
+            for dropout in DROPOUTS:
+                if hasattr(config, dropout):
+                    setattr(config, dropout, 0.0)
+            with quiet():
+                model, loading = AutoModelForCausalLM.from_pretrained(  # pyright: ignore[reportGeneralTypeIssues]
+                    self.folder,
+                    config=config,
+                    dtype=torch.float32,
+                    local_files_only=True,
+                    use_safetensors=True,
+                    output_loading_info=True,
+                )
+        except (OSError, ValueError, KeyError) as error:
+            first_line = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+            raise Error(f"{self.name}: no causal language model can be read from it: {first_line}") from error
+        if missing := sorted(loading["missing_keys"]):
+            raise Error(
+                f"{self.name}: the checkpoint must hold all weights of {type(model).__name__}, and lacks "
+                f"{len(missing)}, {missing[0]} first. Give one that was saved whole."
+            )
+        return model
+
+    def check(self, tokenizer: Any, block: int) -> None:
+        """Raise unless the model can read blocks of `block` tokens of this tokenizer."""
+        config = AutoConfig.from_pretrained(self.folder, local_files_only=True)
+        longest = getattr(config, "max_position_embeddings", None)
+        if block < 2 or (longest is not None and block > longest):
+            raise Error(f"block must be in 2..{longest}, the positions of {self.name}, got {block}. Use --set block=….")
+        if len(tokenizer) > config.vocab_size:
+            raise Error(
+                f"{self.name}: its model knows {config.vocab_size} tokens and its tokenizer {len(tokenizer)}. "
+                "They are not of one model: put the right tokenizer there."
+            )
+
+
+def find(name: str) -> Checkpoint:
+    """The checkpoint in a folder, or of a name on the hub, which is downloaded once."""
+    folder = Path(name).expanduser()
+    if not folder.exists():
+        folder = _download(name)
+    if not (folder / "config.json").is_file():
+        raise Error(f"{name}: a checkpoint is a folder with config.json, weights (.safetensors) and tokenizer in it.")
+    if not list(folder.glob("*.safetensors")):
+        raise Error(f"{name}: there are no weights as .safetensors in it. Save it with model.save_pretrained.")
+    return Checkpoint(name, folder, folder_digest(folder))
+
+
+def folder_digest(folder: Path) -> str:
+    """A digest of the names and contents of all files that are read."""
+    whole = hashlib.sha256()
+    for file in sorted(file for file in folder.iterdir() if file.suffix in SUFFIXES):
+        with file.open("rb") as content:
+            whole.update(f"{file.name} {hashlib.file_digest(content, 'sha256').hexdigest()}\n".encode())
+    return whole.hexdigest()
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """A block in which transformers draws no progress bars of its own."""
+    enabled = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if enabled:
+            logging.enable_progress_bar()
+
+
+def _download(name: str) -> Path:
+    missing = f"{name}: there is no such folder here"
+    if not HUB_NAME.fullmatch(name):
+        raise Error(f"{missing}. Give a folder as model.save_pretrained writes it, or a name on the Hugging Face hub.")
+    from huggingface_hub import snapshot_download
+
+    try:
+        patterns = [f"*{suffix}" for suffix in SUFFIXES]
+        return Path(snapshot_download(name, allow_patterns=patterns, ignore_patterns=["*/*"]))
+    except Exception as error:  # every way in which a network, a hub or a name can fail
+        raise Error(
+            f"{missing}, and it could not be downloaded from the Hugging Face hub ({type(error).__name__}), which "
+            "needs a network. Download it elsewhere and give its folder."
+        ) from error

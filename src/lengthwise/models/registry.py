@@ -1,0 +1,75 @@
+"""From a name to a model: presets, any Hugging Face config, or a class of your own, all behind one call.
+
+build("regular-gpt", vocab_size=2, num_outputs=2, width=64)
+build("hf:configs/llama.json", vocab_size=2, num_outputs=2, num_hidden_layers=3)
+build("my_package.models:Mine", vocab_size=2, num_outputs=2)      or "path/to/file.py:Mine"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import Error, UnknownName
+from ..options import Schema, schema, take
+from . import hugging_face, imported
+from .modelling import LengthwiseForCausalLM
+from .presets import PRESETS
+from .token_classifier import PresetClassifier, TokenClassifier
+
+HF = "hf:"
+
+
+def build(
+    name: str, *, vocab_size: int, num_outputs: int, settings: Mapping[str, Any] | None = None, **options: Any
+) -> TokenClassifier:
+    """A model with random weights reading `vocab_size` tokens and giving `num_outputs` logits a position.
+
+    `settings` are options too, for those whose name is taken here: `settings={"vocab_size": 32}` for an `hf:` model.
+
+    >>> import torch
+    >>> build("lstm", vocab_size=2, num_outputs=3, width=8)(torch.tensor([[0, 1, 1]]), last=True).shape
+    torch.Size([1, 1, 3])
+    """
+    if vocab_size < 1 or num_outputs < 1:
+        raise Error(f"vocab_size and num_outputs must be at least 1, got {vocab_size} and {num_outputs}.")
+    options = {**(settings or {}), **options}
+    if name.startswith(HF):
+        return hugging_face.build(name, name.removeprefix(HF), vocab_size, num_outputs, options)
+    if ":" in name:
+        return imported.build(name, vocab_size, num_outputs, options)
+    given = take(_preset_options(name), options, name)
+    config = PRESETS[name](vocab_size, num_outputs, **given)
+    return PresetClassifier(LengthwiseForCausalLM(config), num_outputs, name)
+
+
+def options(name: str) -> Schema:
+    """The options a model takes, by name.
+
+    >>> {name: option.default for name, option in options("lstm").items()}
+    {'width': 64, 'layers': 1, 'dropout': 0.0}
+    """
+    if name.startswith(HF):
+        return hugging_face.options(name.removeprefix(HF))
+    return imported.options(name) if ":" in name else _preset_options(name)
+
+
+def available() -> dict[str, str]:
+    """Every preset, in one line each."""
+    return {name: (preset.__doc__ or "").strip().splitlines()[0] for name, preset in PRESETS.items()}
+
+
+def source(name: str) -> str | None:
+    """A digest of the code or config outside this library that the name stands for; None for presets."""
+    if name.startswith(HF):
+        return hugging_face.source(name.removeprefix(HF))
+    if ":" in name:
+        return imported.source(name)
+    _preset_options(name)
+    return None
+
+
+def _preset_options(name: str) -> Schema:
+    if name not in PRESETS:
+        raise UnknownName("model", name, PRESETS)
+    return schema(PRESETS[name], keyword_only=True)

@@ -1,0 +1,248 @@
+"""One self-contained HTML page: it opens offline, on a telephone, in the dark, and a hundred years from now.
+
+No script runs, nothing is fetched. The figures are inline SVG in the page's own colours, and the records the page was
+made from are in it, as JSON, for whoever wants to compute something else.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Iterable, Sequence
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..lab.statistics import Range, in_parts, summary
+from .chart_parts import line_key
+from .export import write_text
+from .formatting import count, duration, interval, percent, spread
+from .overflow import overflow_note_of_runs
+from .panel import Panel
+from .provenance import code_note, how_it_was_run
+from .section_charts import accuracy_chart, learning_chart, lengths_by_point
+from .sections import Section, SeedGroup, group_runs
+from .svg import Style
+
+if TYPE_CHECKING:
+    from ..lab import Run
+
+
+def write_html(
+    runs: Iterable[Run],
+    path: str | Path,
+    *,
+    title: str | None = None,
+    description: str | None = None,
+    panels: Sequence[Panel] = (),
+) -> Path:
+    """Write the page to `path` and return it.
+
+    `title` and `description` say what the question was, as a recipe does. `panels` come first; with some, there may be
+    no runs.
+    """
+    return write_text(path, page(list(runs), title=title, description=description, panels=panels))
+
+
+def page(
+    runs: Sequence[Run], *, title: str | None = None, description: str | None = None, panels: Sequence[Panel] = ()
+) -> str:
+    """The page as text."""
+    sections = group_runs(runs) if runs or not panels else []
+    shown = [run for section in sections for group in section.groups for run in group.runs]
+    code = code_note(sections)
+    title = title or _title(sections, panels)
+    lead = description or "How well each model does at lengths it was never trained on."
+    css = files("lengthwise.report").joinpath("page.css").read_text(encoding="utf-8")
+    body = "\n".join(_section(section, f"task{i}") for i, section in enumerate(sections))
+    made_from = f"{len(shown)} run records" if shown else "measurements"
+    ids = " and ".join(f"<code>id=&quot;{name}&quot;</code>" for name in ("records", *["panels"] * bool(panels)))
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="icon" href="data:,">
+<title>{escape(title)}</title>
+<style>
+{css}</style>
+</head>
+<body>
+<main>
+<header>
+<h1>{escape(title)}</h1>
+<p class="lead">{escape(lead)}</p>
+</header>
+{f'<p class="note">{escape(code)}</p>' if code else ""}{"".join(_panel(panel, i) for i, panel in enumerate(panels))}
+{_overview(sections) if len(sections) > 1 else ""}
+{body}
+{_how_to_read(max(section.seeds for section in sections), any(map(in_parts, shown))) if sections else ""}
+{how_it_was_run(shown) if sections else ""}
+<footer><p>Made from {made_from} by Lengthwise. All numbers are inside this page, as JSON: look for
+{ids} in its source.</p></footer>
+</main>
+{_embedded("records", [_record(run) for run in shown])}
+{_embedded("panels", [panel.to_json() for panel in panels]) if panels else ""}
+</body>
+</html>
+"""
+
+
+def _title(sections: Sequence[Section], panels: Sequence[Panel]) -> str:
+    names = dict.fromkeys(section.title for section in sections)
+    return f"{', '.join(names)}: trained short, tested long" if names else "; ".join(p.title for p in panels)
+
+
+def _panel(panel: Panel, i: int) -> str:
+    return (
+        f'<section id="panel{i}" class="panel"><h2>{escape(panel.title)}</h2>'
+        f'{panel.body}<p class="note">{escape(panel.caption)}</p></section>'
+    )
+
+
+def _record(run: Run) -> dict[str, Any]:
+    return {"experiment": run.experiment.to_json(), "result": run.result, "run": run.path.name}
+
+
+def _embedded(name: str, data: Any) -> str:
+    """Data as JSON which no text inside it can end early (`</script>`) or turn into markup."""
+    text = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
+    text = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    return f'<script type="application/json" id="{name}">{text}</script>'
+
+
+def _section(section: Section, name: str) -> str:
+    models = "".join(f"<li>{line_key(Style.of(i))}{escape(group.label)}</li>" for i, group in enumerate(section.groups))
+    legend = models + '<li><svg class="key" width="34" height="10" aria-hidden="true"><path d="M1 5h32" '
+    legend += 'stroke="var(--muted)" stroke-width="1.6" stroke-dasharray="4 4"/></svg>majority answer</li>'
+    several = len(lengths_by_point(section)) < len(section.lengths)
+    together = " Where points stand close, each is the mean of neighbouring lengths." if several else ""
+    overflow = overflow_note_of_runs({group.label: group.runs for group in section.groups})
+    note = f'\n<p class="note">{escape(overflow)}</p>' if overflow else ""
+    shown = "least to greatest of the seeds" if section.seeds > 1 else "95% Wilson interval"
+    return f"""<section id="{name}">
+<h2>{escape(section.title)}</h2>
+<p class="note">{escape(section.subtitle[:1].upper() + section.subtitle[1:])}.</p>
+<p class="finding">{_finding(section)}</p>
+<figure><ul class="legend">{legend}</ul>
+<div class="plot"><div class="wide">{accuracy_chart(section, f"{name}-aw")}</div>
+<div class="narrow">{accuracy_chart(section, f"{name}-an", narrow=True)}</div></div>
+<figcaption>Line: mean. Band: {shown}. Shaded: the lengths trained on.{together}</figcaption></figure>
+<div class="box" tabindex="0" role="region" aria-label="Table of accuracies">{_table(section)}</div>{note}
+<figure><ul class="legend">{models}</ul>
+<div class="plot"><div class="wide">{learning_chart(section, f"{name}-lw")}</div>
+<div class="narrow">{learning_chart(section, f"{name}-ln", narrow=True)}</div></div>
+<figcaption>One line a seed. Losses are averaged down to at most 80 points.</figcaption></figure>
+</section>"""
+
+
+def _finding(section: Section) -> str:
+    """The section in a sentence: how far each model holds beyond its training lengths."""
+    beyond = [r for r in section.ranges if r.beyond]
+    if not beyond:
+        return "No length beyond the training range was tested."
+    # The first lengths beyond it and the farthest: to hold at the one proves nothing about the other.
+    return "<br>".join(_at(section, r) for r in dict.fromkeys([beyond[0], beyond[-1]]))
+
+
+def _at(section: Section, r: Range) -> str:
+    scores = [summary(group.runs, r.lengths) for group in section.groups]
+    order = sorted(range(len(scores)), key=lambda i: -scores[i].mean)
+    named = ", ".join(f"{escape(section.groups[i].label)} <b>{percent(scores[i].mean)}%</b>" for i in order)
+    at = f"At lengths {r.label}" if len(r.lengths) > 1 else f"At length {r.label}"
+    return f"{at}: {named}. The majority answer would score {percent(scores[0].baseline)}%."
+
+
+def _table(section: Section) -> str:
+    head = "".join(
+        f'<th scope="col"{_shade(r.trained)}>{r.label}{"<small>trained on</small>" if r.trained else ""}</th>'
+        for r in section.ranges
+    )
+    rows = "".join(_row(group, section, i) for i, group in enumerate(section.groups))
+    means = [statistics.fmean(section.baseline[n] for n in r.lengths) for r in section.ranges]
+    base = "".join(f"<td{_attributes(r)}>{percent(m)}</td>" for r, m in zip(section.ranges, means, strict=True))
+    return (
+        f'<table class="stack"><thead><tr><th scope="col">accuracy in %, by length</th>{head}</tr></thead>'
+        f'<tbody>{rows}<tr class="base"><th scope="row">majority answer</th>{base}</tr></tbody></table>'
+    )
+
+
+def _row(group: SeedGroup, section: Section, i: int) -> str:
+    seconds = statistics.fmean(run.result["seconds"]["train"] for run in group.runs)
+    seeds = f"{len(group.runs)} seeds" if len(group.runs) > 1 else "1 seed"
+    about = f"{count(group.first.result['parameters'])} parameters · {seeds}<br>{duration(seconds)} of training"
+    cells = []
+    for r in section.ranges:
+        s, best = summary(group.runs, r.lengths), summary(group.runs, r.lengths, "best")
+        facts = [f"max {percent(s.max)}"] if s.std is not None else []
+        facts += [f"95% {interval(s)}", f"best valid. {spread(best)}"]
+        cells.append(
+            f"<td{_attributes(r)}><b>{spread(s)}</b>"
+            f'<span class="bar" aria-hidden="true"><i style="width:{100 * s.mean:.1f}%;background:var(--s{i % 8})"></i>'
+            f'<u style="left:{100 * s.baseline:.1f}%"></u></span>'
+            f"<small>{'<br>'.join(f'<span>{fact}</span>' for fact in facts)}</small></td>"
+        )
+    return (
+        f'<tr><th scope="row">{line_key(Style.of(i))}{escape(group.label)}<small>{about}</small></th>'
+        + "".join(cells)
+        + "</tr>"
+    )
+
+
+def _shade(trained: bool) -> str:
+    return ' class="trained"' if trained else ""
+
+
+def _attributes(r: Range) -> str:
+    """A cell knows its lengths, for on a telephone it stands without the head of its column."""
+    return f'{_shade(r.trained)} data-column="{"trained on " if r.trained else ""}{r.label}"'
+
+
+def _overview(sections: Sequence[Section]) -> str:
+    """Several tasks at a glance: each model's mean over the first lengths beyond its training range."""
+    labels = list(dict.fromkeys(group.label for section in sections for group in section.groups))
+    rows = []
+    for i, section in enumerate(sections):
+        r = next((r for r in section.ranges if r.beyond), section.ranges[-1])
+        scores = {group.label: spread(summary(group.runs, r.lengths)) for group in section.groups}
+        cells = "".join(f"<td>{scores.get(label, '')}</td>" for label in labels)
+        base = percent(statistics.fmean(section.baseline[n] for n in r.lengths))
+        link = f'<a href="#task{i}">{escape(section.title)}</a>'
+        rows.append(f'<tr><th scope="row">{link}</th><td>{r.label}</td>{cells}<td>{base}</td></tr>')
+    head = "".join(f'<th scope="col">{escape(label)}</th>' for label in labels)
+    return (
+        '<section><h2>At a glance</h2><p class="note">Accuracy in %, last checkpoint, at the first lengths beyond '
+        "training or, where none was tested, at the longest.</p>"
+        '<div class="box" tabindex="0" role="region" aria-label="Overview"><table class="small"><thead><tr>'
+        f'<th scope="col">task</th><th scope="col">lengths</th>{head}<th scope="col">majority</th></tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div></section>"
+    )
+
+
+def _how_to_read(seeds: int, parts: bool = False) -> str:
+    """What the words in the tables mean; `parts`: whether strings are scored in parts."""
+    scored = (
+        "In tasks that ask for several entries a string is right in part: its score is the share of its entries that "
+        "are right, and the accuracy is the mean score. "
+    )
+    terms = {
+        "Accuracy": f"The share of test strings of one length that are right. {scored if parts else ''}"
+        "A column with several lengths is the "
+        "unweighted mean of their accuracies. 100.0 is printed only where every string was right.",
+        "Last and best valid.": "Large figures are of the model as it was at the last training step. Best valid. is of "
+        "the step that did best on validation strings of the training lengths; test strings choose nothing.",
+    }
+    if seeds > 1:
+        terms["Mean ± and max"] = (
+            "Every seed is one training run from scratch. ± is the sample standard deviation over seeds; max is the "
+            "best seed. A max far above the mean says that the model can learn the task but does not do so reliably."
+        )
+    terms |= {
+        "95% interval": "Wilson's interval over all test strings of all seeds. It says how well the test strings pin "
+        "these trained models down; how the next seed would do, only more seeds can say.",
+        "Majority answer": "Always giving the commonest answer at that length (the tick on each bar, the dashed line). "
+        "Only what lies above it was learned.",
+    }
+    rows = "".join(f"<dt>{escape(term)}</dt><dd>{escape(text)}</dd>" for term, text in terms.items())
+    return f'<section id="reading"><h2>How to read it</h2><dl class="terms">{rows}</dl></section>'

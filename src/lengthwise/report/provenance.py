@@ -1,0 +1,139 @@
+"""Where numbers come from: the command, the machine, the settings and the code behind every run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..lab.statistics import score
+from .formatting import duration, percent
+from .sections import Section, differing_settings, flat_settings, group_runs
+
+if TYPE_CHECKING:
+    from ..lab import Run
+
+VERSIONS = ("lengthwise", "torch", "transformers", "python")
+NAMED = 2
+"""Up to so many runs of one code are named in the note, of more only the number is given."""
+
+
+class Code(NamedTuple):
+    """The code that made a run; None where the record does not say."""
+
+    version: str | None
+    commit: str | None
+    clean: bool | None
+    """Whether the checkout had no changes of its own."""
+
+    @classmethod
+    def of(cls, run: Run) -> Code:
+        code = run.result.get("code") or {}
+        version = code.get("version") or run.result["machine"].get("lengthwise")
+        return cls(version, code.get("commit"), code.get("clean"))
+
+    def differs(self, other: Code) -> bool:
+        """Whether the two are certainly not the same: what one record leaves open may be the same."""
+        return any(None not in pair and pair[0] != pair[1] for pair in zip(self, other, strict=True))
+
+    def __str__(self) -> str:
+        """
+        >>> print(Code("0.1.0", "8c1f0a9b3d", clean=False))
+        lengthwise 0.1.0 at commit 8c1f0a9 with changes
+        """
+        commit = f" at commit {self.commit[:7]}" if self.commit else ""
+        return f"lengthwise {self.version or '(version unknown)'}{commit}{' with changes' * (self.clean is False)}"
+
+
+def code_note(sections: Sequence[Section]) -> str:
+    """The line of a report whose runs different code made, the code of most runs first; empty where none differs."""
+    names: dict[Code, list[str]] = {}
+    for section in sections:
+        for group in section.groups:
+            for run in group.runs:
+                task = f"{section.title}, " if len(sections) > 1 else ""
+                names.setdefault(Code.of(run), []).append(f"{task}{group.label}, seed {run.experiment.seed}")
+    if not any(one.differs(other) for one in names for other in names):
+        return ""
+    parts = [f"{_counted(runs)} by {code}" for code, runs in sorted(names.items(), key=lambda item: -len(item[1]))]
+    return f"Not all of these runs were made by the same code: {'; '.join(parts)}."
+
+
+def _counted(runs: Sequence[str]) -> str:
+    """Few runs by name, many by their number."""
+    few = f" ({'; '.join(runs)})" if len(runs) <= NAMED else ""
+    return f"{len(runs)} run{'s' * (len(runs) > 1)}{few}"
+
+
+def how_it_was_run(runs: Sequence[Run]) -> str:
+    """Command, date, versions, machine, settings, and a table of every run."""
+    machines = [run.result["machine"] for run in runs]
+    facts = {
+        "Date": _distinct(str(run.result["date"])[:10] for run in runs),
+        "Versions": _distinct(", ".join(f"{name} {m.get(name, '?')}" for name in VERSIONS) for m in machines),
+        "Machine": _distinct(
+            f"{m.get('platform', '?')}, cores {m.get('cores', '?')}, threads a run {m.get('threads', '?')}, "
+            f"on {m.get('device', '?')}"
+            for m in machines
+        ),
+        "Training time": f"{duration(sum(run.result['seconds']['train'] for run in runs))} in all",
+        "Testing time": f"{duration(sum(run.result['seconds']['evaluate'] for run in runs))} in all",
+    }
+    rows = "".join(f"<dt>{k}</dt><dd>{escape(v)}</dd>" for k, v in facts.items())
+    commands = "\n".join(dict.fromkeys(run.result["command"] for run in runs if run.result["command"]))
+    command = f"<pre><code>{escape(commands)}</code></pre>" if commands else ""
+    return f'<section id="run"><h2>How it was run</h2>{command}<dl>{rows}</dl>{_settings(runs)}{_runs(runs)}</section>'
+
+
+def _settings(runs: Sequence[Run]) -> str:
+    """What all runs share, then what each model adds."""
+    groups = {f"{section.title}: {group.label}": group for section in group_runs(runs) for group in section.groups}
+    experiments = [group.experiment for group in groups.values()]
+    own = differing_settings(experiments)
+    shared = {k: v for k, v in flat_settings(experiments[0]).items() if k not in {key for keys in own for key in keys}}
+    blocks = [("All runs", shared), *((label, keys) for label, keys in zip(groups, own, strict=True) if keys)]
+    tables = "".join(f"<h3>{escape(label)}</h3><dl>{_pairs(keys)}</dl>" for label, keys in blocks)
+    return f"<details><summary>Settings</summary>{tables}</details>"
+
+
+def _pairs(pairs: dict[str, Any]) -> str:
+    return "".join(f"<dt><code>{escape(k)}</code></dt><dd>{escape(_value(v))}</dd>" for k, v in pairs.items())
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(_value, value))
+    if value is None or isinstance(value, bool):
+        return {None: "none", True: "yes", False: "no"}[value]
+    return str(value)
+
+
+def _runs(runs: Sequence[Run]) -> str:
+    rows = [
+        _run(section, group.label, run)
+        for section in group_runs(runs)
+        for group in section.groups
+        for run in group.runs
+    ]
+    names = ("run", "seed", "trained lengths", "longer", "last step", "best step", "training", "hash")
+    head = "".join(f'<th scope="col">{name}</th>' for name in names)
+    return (
+        '<details><summary>Every run</summary><p class="note">Accuracy in % at the last checkpoint.</p>'
+        '<div class="box" tabindex="0" role="region" aria-label="Table of runs"><table class="small">'
+        f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div></details>"
+    )
+
+
+def _run(section: Section, label: str, run: Run) -> str:
+    inside = [n for r in section.ranges if r.trained for n in r.lengths]
+    beyond = [n for r in section.ranges if r.beyond for n in r.lengths]
+    scores = [percent(score(run, lengths)) if lengths else "–" for lengths in (inside, beyond)]
+    last, best = (f"{run.result['checkpoints'][name]['step']:,}" for name in ("last", "best"))
+    cells = [str(run.experiment.seed), *scores, last, best, duration(run.result["seconds"]["train"])]
+    cells.append(f"<code>{run.experiment.hash}</code>")
+    name = escape(f"{section.title}, {label}")
+    return f'<tr><th scope="row">{name}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'
+
+
+def _distinct(values: Iterable[str]) -> str:
+    return "; ".join(dict.fromkeys(values))

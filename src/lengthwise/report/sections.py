@@ -1,0 +1,143 @@
+"""Which runs belong together: a section is one question (task, training lengths, test), a group the seeds of one model.
+
+Two runs are of one group when their experiments are equal but for the seed. A group's label is its model's name and,
+where a section has several groups of that name, the settings in which they differ: `lstm width=64`. Of a path the label
+shows the end, as much of it as tells the models of all sections apart.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ..errors import Error
+from ..lab.experiment import Experiment, TaskSpec
+from ..lab.statistics import Range, ranges
+from ..tasks import options
+from .formatting import length_range, short_names
+
+if TYPE_CHECKING:
+    from ..lab import Run
+
+
+@dataclass(frozen=True)
+class SeedGroup:
+    """The runs of one model, which differ in their seed alone."""
+
+    label: str
+    runs: tuple[Run, ...]
+
+    @property
+    def experiment(self) -> Experiment:
+        """What all its runs share (their seed aside)."""
+        return self.first.experiment
+
+    @property
+    def first(self) -> Run:
+        return self.runs[0]
+
+
+@dataclass(frozen=True)
+class Section:
+    """Everything measured on one question."""
+
+    title: str
+    groups: tuple[SeedGroup, ...]
+
+    @property
+    def experiment(self) -> Experiment:
+        return self.groups[0].experiment
+
+    @property
+    def train(self) -> tuple[int, int]:
+        return self.experiment.training.curriculum.lengths
+
+    @property
+    def subtitle(self) -> str:
+        e = self.experiment.evaluation
+        return f"trained on {length_range(self.train)}, tested to {max(e.lengths):,}, {e.samples} strings each"
+
+    @property
+    def lengths(self) -> list[int]:
+        return sorted(set(self.experiment.evaluation.lengths))
+
+    @cached_property
+    def ranges(self) -> list[Range]:
+        return ranges(self.train, self.lengths)
+
+    @property
+    def baseline(self) -> dict[int, float]:
+        """The accuracy of the best constant answer, by length."""
+        return {n: self.groups[0].first.result["baseline"][str(n)] for n in self.lengths}
+
+    @property
+    def seeds(self) -> int:
+        return max(len(group.runs) for group in self.groups)
+
+
+def group_runs(runs: Iterable[Run]) -> list[Section]:
+    """Runs sorted into sections and groups, in the order in which they first appear; a run given twice counts once."""
+    unique = {run.experiment.hash: run for run in runs}
+    if not unique:
+        raise Error("There is nothing to report: no finished run was given. Start one with `lengthwise bench`.")
+    names = short_names(run.experiment.model.name for run in unique.values())
+    questions: dict[str, list[Run]] = {}
+    for run in unique.values():
+        e = run.experiment
+        asked = _key(asdict(e.task), e.training.curriculum.lengths, asdict(e.evaluation))
+        questions.setdefault(asked, []).append(run)
+    return [Section(task_name(members[0].experiment.task), _groups(members, names)) for members in questions.values()]
+
+
+def task_name(task: TaskSpec) -> str:
+    """`modular-sum (modulus=3)`: the name, and the parameters that are not the task's own defaults."""
+    try:
+        usual = options(task.name)
+    except Error:  # a task of one's own
+        usual = {}
+    params = ", ".join(f"{k}={_short(v)}" for k, v in task.params.items() if usual.get(k, ...) != v)
+    return f"{task.name} ({params})" if params else task.name
+
+
+def flat_settings(experiment: Experiment) -> dict[str, Any]:
+    """All settings but the seed by their dotted names: `model.width`, `training.lr` …"""
+    model = experiment.model
+    flat = {f"task.{k}": v for k, v in experiment.task.params.items()}
+    flat |= {f"model.{k}": v for k, v in model.options.items()}
+    flat |= {f"training.{k}": v for k, v in experiment.training.settings().items()}
+    flat |= {f"evaluation.{k}": v for k, v in asdict(experiment.evaluation).items() if k != "lengths"}
+    return flat | ({"model.source": model.source} if model.source else {})
+
+
+def differing_settings(experiments: Sequence[Experiment]) -> list[dict[str, Any]]:
+    """For each experiment, those of its settings that are not the same in all."""
+    flats = [flat_settings(e) for e in experiments]
+    keys = {k for flat in flats for k in flat}
+    differing = [k for k in sorted(keys) if len({_key(flat.get(k)) for flat in flats}) > 1]
+    return [{k: flat[k] for k in differing if k in flat} for flat in flats]
+
+
+def _groups(runs: Sequence[Run], short: dict[str, str]) -> tuple[SeedGroup, ...]:
+    members: dict[str, list[Run]] = {}
+    for run in runs:
+        members.setdefault(replace(run.experiment, seed=0).hash, []).append(run)
+    seeds = [tuple(sorted(group, key=lambda run: run.experiment.seed)) for group in members.values()]
+    names = [group[0].experiment.model.name for group in seeds]
+    labels = {}
+    for name in names:
+        same = [i for i, other in enumerate(names) if other == name]
+        for i, differing in zip(same, differing_settings([seeds[i][0].experiment for i in same]), strict=True):
+            parts = [f"{k.split('.', 1)[1]}={_short(v)}" for k, v in differing.items()]
+            labels[i] = " ".join([short[name], *parts])
+    return tuple(SeedGroup(labels[i], group) for i, group in enumerate(seeds))
+
+
+def _key(*parts: Any) -> str:
+    return json.dumps(parts, sort_keys=True)
+
+
+def _short(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

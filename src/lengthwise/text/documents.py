@@ -1,0 +1,136 @@
+"""Documents from files, and a split of them into training and test that no document crosses.
+
+.txt      one document, or several with lines of <|endoftext|> between them
+.jsonl    one document a line: {"text": "…"}, or a string
+.json     a list of such documents
+.parquet  a column "text" (needs pyarrow)
+a folder  all files of these kinds in it
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..errors import Error
+
+END = "<|endoftext|>"
+
+
+def read(paths: Sequence[Path | str]) -> list[str]:
+    """All documents of these files and folders, in their order. Those of white space alone are left out."""
+    documents: list[str] = []
+    for path in map(Path, paths):
+        for file in _files(path.expanduser()):
+            try:
+                texts = list(READERS[file.suffix](file))
+            except OSError as error:
+                raise Error(f"{file}: the text could not be read: {error.strerror or error}.") from error
+            except UnicodeDecodeError as error:
+                raise Error(f"{file}: text must be UTF-8, got other bytes ({error}). Convert it.") from error
+            documents += [text for text in texts if text.strip()]
+    if not documents:
+        raise Error(f"{', '.join(map(str, paths)) or 'no file'}: there is no text in it. Give files that hold some.")
+    return documents
+
+
+def split(documents: Sequence[str], share: float) -> tuple[list[str], list[str]]:
+    """Documents to train on and about `share` of them to test on, at least one.
+
+    A document's words alone decide its side, so all copies of a text are on one side, whatever their order.
+
+    >>> train, test = split(["one", "two", "three", "one", "four"], 0.5)
+    >>> len(train) + len(test), set(train) & set(test)
+    (5, set())
+    """
+    different = sorted({_digest(text) for text in documents})
+    if len(different) < 2:
+        raise Error(
+            f"The text must be two documents or more, so that whole ones can be held out for the test, got "
+            f"{len(different)}. Name files to test on with --set test=PATH, or part the text with lines of {END}."
+        )
+    held = set(different[: min(len(different) - 1, max(1, round(share * len(different))))])
+    sides: tuple[list[str], list[str]] = ([], [])
+    for text in documents:
+        sides[_digest(text) in held].append(text)
+    return sides
+
+
+def without(documents: Sequence[str], held: Sequence[str]) -> list[str]:
+    """The documents that differ from all those held out; white space around a document does not count."""
+    known = {_digest(text) for text in held}
+    return [text for text in documents if _digest(text) not in known]
+
+
+def digest(documents: Iterable[str]) -> str:
+    """One digest of all documents, in their order."""
+    return hashlib.sha256(b"".join(map(_digest, documents))).hexdigest()
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.strip().encode()).digest()
+
+
+def _files(path: Path) -> list[Path]:
+    if path.is_dir():
+        files = sorted(file for file in path.iterdir() if file.suffix in READERS)
+        if not files:
+            raise Error(f"{path}: a folder of text must hold files of {', '.join(READERS)}, and there are none in it.")
+        return files
+    if not path.exists():
+        raise Error(f"{path}: no such file or folder. Give the text as a path of {', '.join(READERS)}, or a folder.")
+    if path.suffix not in READERS:
+        raise Error(f"{path}: text is read from {', '.join(READERS)}, got {path.suffix or 'no suffix'!r}. Rename it.")
+    return [path]
+
+
+def _plain(path: Path) -> Iterable[str]:
+    return path.read_text(encoding="utf-8").split(END)
+
+
+def _lines(path: Path) -> Iterable[str]:
+    with path.open(encoding="utf-8") as file:
+        for n, line in enumerate(file, 1):
+            if line.strip():
+                yield _document(_json(line, f"{path}, line {n}"), f"{path}, line {n}")
+
+
+def _list(path: Path) -> Iterable[str]:
+    items = _json(path.read_text(encoding="utf-8"), str(path))
+    if not isinstance(items, list):
+        raise Error(f"{path}: must be a list of documents, got {type(items).__name__}. Put it into [ ].")
+    return [_document(item, f"{path}, document {n}") for n, item in enumerate(items)]
+
+
+def _parquet(path: Path) -> Iterable[str]:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise Error(f"{path}: reading parquet needs pyarrow. pip install pyarrow, or convert it to .jsonl.") from error
+    try:
+        column = parquet.read_table(path, columns=["text"])["text"].to_pylist()
+    except (KeyError, pyarrow.ArrowException) as error:
+        raise Error(f'{path}: must be a parquet file with a column "text": {error}.') from error
+    return [text for text in column if text]
+
+
+def _json(text: str, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise Error(f"{where}: not JSON ({error}). Repair it or leave it out.") from error
+
+
+def _document(item: Any, where: str) -> str:
+    text = item.get("text") if isinstance(item, dict) else item
+    if not isinstance(text, str):
+        got = sorted(item) if isinstance(item, dict) else type(item).__name__
+        raise Error(f'{where}: a document is a string or has a field "text" that is one, got {got}.')
+    return text
+
+
+READERS = {".txt": _plain, ".jsonl": _lines, ".json": _list, ".parquet": _parquet}

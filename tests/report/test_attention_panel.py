@@ -1,0 +1,95 @@
+"""Links of heads as a panel: what is drawn, in which colour, and what is said."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+import torch
+
+from lengthwise import insight, models, report, tasks
+from lengthwise.errors import Error
+from lengthwise.report.arc_diagram import LEFT, STEP, TOP, arc_diagram
+from lengthwise.tasks.boxes import Boxes
+
+TASK = Boxes(form="advanced", boxes=4, objects=20)
+PATH = re.compile(r'<path d="M([\d.]+) ([\d.]+)C.*?([\d.]+)" fill="none" stroke="var\(--(\w+)\)".*?opacity="([\d.]+)"')
+
+
+def build(task, name="chacal", **options):
+    torch.manual_seed(0)
+    S = len(task.vocabulary)
+    return models.build(name, vocab_size=S, num_outputs=S, width=16, heads=2, layers=2, **options)
+
+
+@pytest.fixture(scope="module")
+def found():
+    return insight.links(build(TASK), TASK, insight.strings(TASK, 4, 3))
+
+
+def drawn(svg):
+    """(late, early, colour, opacity, whether on the left) of every arc."""
+    row = lambda y: round((float(y) - TOP) / STEP - 0.5)  # noqa: E731
+    return [(row(b), row(e), colour, float(o), float(x) < LEFT) for x, b, e, colour, o in PATH.findall(svg)]
+
+
+def test_every_arc_stands_for_its_link():
+    links = {(2, 0): 0.75, (2, 1): 0.25, (2, 2): 0.9, (3, 1): 0.5, (3, 0): 0.01}
+    svg = arc_diagram("t", "d", ["The", "tea", "<is>", "in"], links, {(2, 1)}, right={(2, 1)}, asked={2: 2})
+    assert "&lt;is&gt;" in svg
+    assert sorted(drawn(svg)) == [
+        (2, 0, "s1", 0.75, False), (2, 1, "muted", 0.9, True), (2, 1, "s0", 0.25, False), (3, 1, "muted", 0.25, False),
+    ]  # fmt: skip
+
+
+def test_a_panel_of_boxes(found):
+    panel = report.attention(found)
+    truth = found.truth
+    layer, head = truth.best
+    assert truth.shares[layer][head] == max(map(max, truth.shares))
+    assert panel.title == f"chacal on boxes: what layer {layer}, head {head} links"
+    assert f"of {100 * truth.shares[layer][head]:.1f}% of the mentions" in panel.text
+    assert f"by chance {100 * truth.chance:.1f}%" in panel.text
+    assert f"{truth.counted} mentions in 3 stories" in panel.caption
+    left = {(late, early) for late, early, _, _, left in drawn(panel.body) if left}
+    assert left == {(m.token, s.token) for m in truth.mentions for s in m.sources}
+    true = {(m.token, t) for m in truth.mentions for s in m.sources for t in range(s.start, s.end)}
+    for late, early, colour, opacity, left in drawn(panel.body):
+        if not left and colour != "muted":
+            assert (colour == "s0") == ((late, early) in true)
+            assert opacity == pytest.approx(float(found.layers[layer].weights[head, late, early]), abs=0.006)
+    assert "True links of every head" in panel.text
+    assert json.loads(json.dumps(panel.data, allow_nan=False))["drawn"] == [layer, head]
+
+
+def test_the_terminal_names_the_link_that_is_counted(found):
+    """The column "true" counts up to the share of the head, over this story alone."""
+    one = insight.links(build(TASK), TASK, insight.strings(TASK, 4, 1))
+    assert one.truth is not None
+    for layer, shares in enumerate(one.truth.shares):
+        for head, share in enumerate(shares):
+            text = report.attention(one, (layer, head)).text
+            rows = [line for line in text.splitlines() if re.search(r"%   +(yes|no) ", line)]
+            assert len(rows) == one.truth.counted
+            assert sum("yes" in row for row in rows) / len(rows) == pytest.approx(share)
+
+
+def test_the_head_that_is_asked_for(found):
+    assert "Layer 1, head 1 (chain attention, γ = 0.9)" in report.attention(found, (1, 1)).text
+    assert "Layer 0, head 0 (softmax attention)" in report.attention(found, (0, 0)).text
+    for head in ((2, 0), (0, 2)):
+        with pytest.raises(Error, match=rf"no head {head[1]} in layer {head[0]}: layer 0 has 2, layer 1 has 2"):
+            report.attention(found, head)
+
+
+def test_a_task_without_a_graph():
+    task = tasks.get("parity")
+    seen = insight.links(build(task), task, insight.strings(task, insight.readable(task)))
+    panel = report.attention(seen)
+    layer, head = panel.data["drawn"]
+    most = lambda A: float((A - A.diag().diag()).amax(-1).mean())  # noqa: E731
+    assert most(seen.layers[layer].weights[head]) == max(most(A) for of in seen.layers for A in of.weights)
+    assert "depends on" not in panel.body + panel.text
+    assert {colour for _, _, colour, _, _ in drawn(panel.body)} <= {"muted"}
+    assert len(panel.text.splitlines()) == 2 + 24

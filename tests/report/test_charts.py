@@ -1,0 +1,163 @@
+"""Charts and maps as panels: they show what was given, in the page's colours, and read well without the picture."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from importlib.resources import files
+
+import pytest
+
+from lengthwise import Error
+from lengthwise.report import heat_map, line_chart, scatter_plot
+from lengthwise.report.table_panels import DEEPEST
+
+COST = {"dense": ([8, 16, 32], [1.0, 4.0, math.nan]), "sparse": ([16, 32], [2.0, 5.0])}
+
+
+def drawn(panel) -> list[str]:
+    """The wide and the narrow drawing."""
+    return re.findall(r"<svg xmlns.*?</svg>", panel.body, re.S)
+
+
+def paths(svg: str, role: str) -> list[list[tuple[float, float]]]:
+    """The points of every path stroked in a colour of the page."""
+    found = re.findall(rf'<path [^>]*?d="([^"]*)"[^>]*?style="[^"]*stroke: var\(--{role}\)', svg, re.S)
+    return [[tuple(map(float, p)) for p in re.findall(r"[ML] ?(-?[\d.]+) (-?[\d.]+)", d)] for d in found]
+
+
+def test_lines_are_drawn_where_they_belong():
+    panel = line_chart("Cost", "How to read it.", "tokens", "seconds", COST, log_x=True, log_y=True)
+    assert (panel.title, panel.caption) == ("Cost", "How to read it.")
+    assert len(drawn(panel)) == 2
+    for svg in drawn(panel):
+        dense = max(paths(svg, "s0"), key=len)
+        sparse = max(paths(svg, "s1"), key=len)
+        assert [len(dense), len(sparse)] == [2, 2], "a value that is not there leaves a gap"
+        (x8, y1), (x16, y4) = dense
+        (x, y2), (x32, _) = sparse
+        assert x == pytest.approx(x16, abs=0.02)
+        assert x32 - x16 == pytest.approx(x16 - x8, abs=0.03), "powers of two stand evenly on a logarithmic axis"
+        assert y1 - y2 == pytest.approx(y2 - y4, abs=0.03)
+        assert "tokens" in svg
+        assert "seconds" in svg
+
+
+def test_the_words_and_the_numbers_say_the_same():
+    panel = line_chart("Cost", "", "tokens", "seconds", COST, marks={"trained up to": 16})
+    assert panel.text.splitlines() == [
+        "tokens  dense  sparse",
+        "     8      1       –",
+        "    16      4       2",
+        "    32      –       5",
+        "trained up to: tokens 16",
+    ]
+    data = json.loads(json.dumps(panel.data, allow_nan=False))
+    assert data["series"]["dense"] == {"x": [8, 16, 32], "y": [1, 4, None]}
+    assert data["marks"] == {"trained up to": 16}
+    assert all("trained up to" in svg for svg in drawn(panel))
+
+
+def test_long_lines_are_a_short_table():
+    panel = line_chart("Long", "", "n", "a", {"a": (range(1, 501), [n / 500 for n in range(1, 501)])}, percent=True)
+    rows = panel.text.splitlines()
+    assert len(rows) == 17
+    assert rows[1].split() == ["1", "0.2"]
+    assert rows[-1].split() == ["500", "100.0"]
+    assert "100%" in panel.body
+
+
+def test_dots_are_all_there_and_on_one_scale():
+    square = [(0.0, 0.0), (0.0, 2.0), (2.0, 0.0), (2.0, 2.0)]
+    panel = scatter_plot("Dots", "", "first", "second", {"square": square, "nobody": [], "far": [(9.0, 1.0)]})
+    assert panel.text.splitlines()[1:] == ["square     4  (1, 1)", "far        1  (9, 1)"]
+    for svg in drawn(panel):
+        (dots,) = paths(svg, "s0")[:1]
+        xs, ys = sorted({x for x, _ in dots}), sorted({y for _, y in dots})
+        assert [len(dots), len(xs), len(ys)] == [8, 2, 2], "a line without length for each"
+        assert xs[1] - xs[0] == pytest.approx(ys[1] - ys[0], rel=0.005)
+        assert len(paths(svg, "s1")[0]) == 2
+        assert ">far<" in re.sub(r"\s+", "", svg)
+
+
+def test_no_dot_is_left_out():
+    points = [(i % 40, i // 40) for i in range(800)]
+    panel = scatter_plot("Many", "", "first", "second", {"many": points})
+    for svg in drawn(panel):
+        (path,) = re.findall(r'<path d="([^"]*)"[^>]*stroke: var\(--s0\); stroke-width: 4.5', svg)
+        assert (path.count("M"), path.count("L")) == (800, 800)
+
+
+def test_marks_lean_inwards():
+    marks = {"early": 10, "late": 90}
+    panel = line_chart("Marks", "", "x", "y", {"a": ([0, 100], [0, 1])}, marks=marks)
+    for svg in drawn(panel):
+        anchors = {name: re.search(rf"text-anchor: (\w+)[^>]*>{name}<", svg) for name in marks}
+        assert anchors["late"]
+        assert anchors["late"][1] == "end"
+        assert not anchors["early"] or anchors["early"][1] == "start"
+
+
+def test_a_map_shades_what_is_high():
+    values = [[0.0, 0.5], [1.0, None]]
+    panel = heat_map("Map", "", ["C=2", "C=3"], ["a", "b<"], values, percent=True, corner="chunk")
+    shades = [int(n) for n in re.findall(r"var\(--s0\) (\d+)%", panel.body)]
+    assert shades == [0, DEEPEST // 2, DEEPEST]
+    assert panel.body.count("<td>–</td>") == 1
+    assert "b&lt;" in panel.body
+    assert panel.text.splitlines() == ["chunk      a    b<", "C=2      0.0  50.0", "C=3    100.0     –"]
+    narrowed = heat_map("Map", "", ["r"], ["a", "b"], [[1.0, 5.0]], low=0, high=2)
+    assert re.findall(r"var\(--s0\) (\d+)%", narrowed.body) == ["25", "50"]
+
+
+def test_numbers_stand_out_in_the_deepest_cell():
+    css = files("lengthwise.report").joinpath("page.css").read_text(encoding="utf-8")
+    schemes = re.findall(r":root \{(.*?)\}", css, re.S)
+    assert len(schemes) == 2, "light and dark"
+    for scheme in schemes:
+        colour = {
+            name: [int(code[i : i + 2], 16) for i in (0, 2, 4)]
+            for name, code in re.findall(r"--(\w+): #(\w{6})", scheme)
+        }
+        deepest = [(DEEPEST * a + (100 - DEEPEST) * b) / 100 for a, b in zip(colour["s0"], colour["card"], strict=True)]
+        ink, cell = sorted([luminance(colour["ink"]), luminance(deepest)])
+        assert (cell + 0.05) / (ink + 0.05) >= 4.5
+
+
+def luminance(colour: list[float]) -> float:
+    """As WCAG has it."""
+    r, g, b = (v / 12.92 if v <= 0.03928 else ((v + 0.055) / 1.055) ** 2.4 for v in (c / 255 for c in colour))
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b
+
+
+def test_ids_are_unique_over_panels_and_the_same_again():
+    first = line_chart("A", "", "x", "y", {"a": ([1, 2], [1, 2])})
+    second = line_chart("A", "", "x", "y", {"a": ([1, 2], [1, 3])})
+    ids = re.findall(r'\bid="([^"]+)"', first.body + second.body)
+    assert len(ids) == len(set(ids))
+    assert first == line_chart("A", "", "x", "y", {"a": ([1, 2], [1, 2])})
+    assert "#fe00" not in first.body, "every stand-in colour became a variable"
+
+
+def test_names_are_no_markup():
+    panel = line_chart("<b>", "", "x", "y", {"</figure><script>": ([1, 2], [1, 2])}, marks={"<i>": 1})
+    assert "<script>" not in panel.body
+    assert "<i>" not in panel.body
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (
+            lambda: line_chart("", "", "x", "y", {"a": ([1, 2], [1])}),
+            "'a' needs as many ys as xs, at least one, got 2 xs",
+        ),
+        (lambda: line_chart("", "", "x", "y", {"a": ([], [])}), "at least one, got 0"),
+        (lambda: scatter_plot("", "", "x", "y", {"a": []}), "at least one point"),
+        (lambda: heat_map("", "", ["r"], ["a", "b"], [[1]]), "1 rows of 2 values, got 1 of"),
+    ],
+)
+def test_shapes_that_do_not_fit_are_named(call, words):
+    with pytest.raises(Error, match=words):
+        call()

@@ -1,0 +1,282 @@
+"""The page, in a real browser: it shows the curve, asks the network for nothing, and fits a telephone."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+
+from lengthwise import Error, report
+from lengthwise.cli.doctor import browser
+from lengthwise.lab.experiment import TaskSpec
+from lengthwise.report.comparison import Cell, Published, Row, comparison
+from lengthwise.report.html_page import page
+
+EVIL = '</script><script>alert("&")</script><b>'
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if not browser():
+        pytest.skip("no Chromium found; LENGTHWISE_CHROMIUM names one")
+    with playwright.sync_playwright() as p:
+        found = p.chromium.launch(executable_path=browser(), args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+@pytest.fixture(scope="module")
+def path(runs, make_run, tmp_path_factory):
+    path = tmp_path_factory.mktemp("page") / "index.html"
+    others = [make_run("lstm", 0, 900, TaskSpec("modular-sum", {"modulus": 3}), lengths=tuple(range(41, 90)))]
+    # A machine whose name is an attack, and a command with markup in it.
+    last = replace(runs[0], result={**runs[0].result, "command": EVIL})
+    return report.html([*runs[1:], last, *others], path)
+
+
+@pytest.fixture(params=["light", "dark"])
+def scheme(request):
+    return request.param
+
+
+def opened(chromium, path, width, scheme="light"):
+    tab = chromium.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+    tab.problems, tab.asked = [], []
+    tab.on("console", lambda m: tab.problems.append(m.text))
+    tab.on("pageerror", lambda e: tab.problems.append(str(e)))
+    tab.on("dialog", lambda d: tab.problems.append(d.message))
+    tab.on("request", lambda r: tab.asked.append(r.url))
+    tab.goto(path.as_uri(), wait_until="networkidle")
+    return tab
+
+
+def test_it_opens_without_errors_or_network(chromium, path):
+    tab = opened(chromium, path, 1200)
+    assert tab.problems == []
+    assert [url for url in tab.asked if not url.startswith("data:")] == [path.as_uri()]
+    assert tab.title() == tab.inner_text("h1")
+    assert "lstm" in tab.inner_text("#task0 table")
+    tab.close()
+
+
+# Each drawing of a model's line takes the same colour as its legend; the line runs over the whole range of lengths.
+CURVES = """() => [...document.querySelectorAll('#task0 figure:first-of-type .plot > div')]
+  .filter(d => d.offsetParent).map(d => [0, 1, 2].map(i => {
+    const lines = [...d.querySelectorAll('path')].filter(
+      p => p.style.stroke === `var(--s${i})` && p.style.fill === 'none');
+    const long = lines.sort((a, b) => b.getTotalLength() - a.getTotalLength())[0];
+    return long ? long.getBoundingClientRect().width / d.getBoundingClientRect().width : 0;
+  }))"""
+
+
+@pytest.mark.parametrize("width", [1200, 375])
+def test_the_curves_are_there(chromium, path, width):
+    tab = opened(chromium, path, width)
+    shown = tab.evaluate(CURVES)
+    assert len(shown) == 1, "the wide drawing or the narrow one, not both"
+    assert all(share > 0.7 for share in shown[0]), shown
+    tab.close()
+
+
+# Where a model's line ends, read off the axis: the labels of two ticks give the scale.
+END = """i => {
+  const d = document.querySelector('#task0 .wide'), middle = e => { const r = e.getBoundingClientRect();
+    return (r.top + r.bottom) / 2; };
+  const tick = t => middle([...d.querySelectorAll('text')].find(e => e.textContent.trim() === t));
+  const line = [...d.querySelectorAll('path')].filter(p => p.style.stroke === `var(--s${i})` && p.style.fill === 'none')
+    .sort((a, b) => b.getTotalLength() - a.getTotalLength())[0];
+  const end = line.getPointAtLength(line.getTotalLength()).matrixTransform(line.getScreenCTM());
+  return 1 - (end.y - tick('100%')) / (tick('60%') - tick('100%')) * 0.4;
+}"""
+
+
+def test_the_curve_shows_the_mean(chromium, path, runs):
+    tab = opened(chromium, path, 1200)
+    for i, model in enumerate(["regular-gpt", "lstm", "transformer"]):
+        ends = [
+            r.result["checkpoints"]["last"]["correct"]["4000"] / 512 for r in runs if r.experiment.model.name == model
+        ]
+        assert tab.evaluate(END, i) == pytest.approx(sum(ends) / 3, abs=0.003), model
+    tab.close()
+
+
+@pytest.mark.parametrize("width", [1200, 375, 360])
+def test_no_sideways_scrolling(chromium, path, width):
+    tab = opened(chromium, path, width)
+    tab.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    beyond = """w => [...document.querySelectorAll('main *')].filter(e => !e.closest('.box, pre, svg')
+        && e.getBoundingClientRect().right > w + 1).map(e => e.outerHTML.slice(0, 80))"""
+    assert tab.evaluate(beyond, width) == []
+    tab.close()
+
+
+def test_text_in_figures_is_readable_on_a_telephone(chromium, path):
+    tab = opened(chromium, path, 360)
+    heights = tab.evaluate(
+        "[...document.querySelectorAll('.narrow svg text')].map(t => t.getBoundingClientRect().height)"
+    )
+    assert len(heights) > 10
+    assert min(heights) >= 10
+    tab.close()
+
+
+def test_a_long_label_wraps_in_the_legend(chromium, make_run, tmp_path):
+    name = "custom_models.experimental_" * 4
+    tab = opened(chromium, report.html([make_run(name)], tmp_path / "index.html"), 375)
+    keys = """() => [...document.querySelectorAll('.legend')].map(l => [...l.children].map(
+        k => [k.innerText, k.getBoundingClientRect().right <= l.getBoundingClientRect().right])).flat()"""
+    found = tab.evaluate(keys)
+    assert any(name in text for text, _ in found)
+    assert all(inside for _, inside in found), found
+    tab.close()
+
+
+# WCAG contrast of every piece of text against what is painted behind it.
+CONTRAST = """() => {
+  const light = c => { const [r, g, b] = c.map(v => (v /= 255) <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4);
+    return .2126 * r + .7152 * g + .0722 * b; };
+  const rgb = s => (s.match(/[\\d.]+/g) || []).map(Number);
+  const behind = e => { for (; e; e = e.parentElement) { const c = rgb(getComputedStyle(e).backgroundColor);
+    if (c.length === 3 || c[3] === 1) return c.slice(0, 3); } return [255, 255, 255]; };
+  return [...document.querySelectorAll('main *')].filter(e => e.checkVisibility() && [...e.childNodes].some(
+      n => n.nodeType === 3 && n.textContent.trim()) && !['title', 'desc'].includes(e.tagName)).map(e => {
+    const style = getComputedStyle(e), ink = e.tagName === 'text' ? style.fill : style.color;
+    const [a, b] = [light(rgb(ink).slice(0, 3)), light(behind(e))];
+    return [(Math.max(a, b) + .05) / (Math.min(a, b) + .05), e.tagName, e.textContent.trim().slice(0, 40)];
+  });
+}"""
+
+
+def test_text_stands_out(chromium, path, scheme):
+    tab = opened(chromium, path, 1200, scheme)
+    found = tab.evaluate(CONTRAST)
+    assert len(found) > 80
+    assert min(found)[0] >= 4.5, min(found)
+    tab.close()
+
+
+def test_lines_stand_out(chromium, path, scheme):
+    tab = opened(chromium, path, 1200, scheme)
+    colours = tab.evaluate(
+        """() => ['--card', ...Array(8).keys()].map(i => getComputedStyle(document.documentElement)
+            .getPropertyValue(i === '--card' ? i : `--s${i}`).trim())"""
+    )
+
+    def light(colour):
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        r, g, b = (c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b
+
+    card, *lines = map(light, colours)
+    for line in lines:
+        assert (max(card, line) + 0.05) / (min(card, line) + 0.05) >= 3
+    assert len(set(colours)) == 9
+    tab.close()
+
+
+def test_dark_is_dark(chromium, path):
+    tab = opened(chromium, path, 1200, "dark")
+    assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 24, 28)"
+    tab.close()
+
+
+def test_the_records_inside_are_the_records(runs, make_run, path):
+    text = path.read_text()
+    inside = re.search(r'<script type="application/json" id="records">(.*?)</script>', text, re.S)
+    data = json.loads(inside[1])
+    assert len(data) == 10
+    commands = {entry["result"]["command"] for entry in data}
+    assert EVIL in commands
+    by_hash = {run.experiment.hash: run for run in runs}
+    for entry in data[:3]:
+        run = by_hash[entry["result"]["hash"]]
+        assert entry["result"]["checkpoints"] == run.result["checkpoints"]
+        assert entry["experiment"] == run.experiment.to_json()
+    assert EVIL not in text
+
+
+def test_figures_have_words_and_own_ids(path):
+    text = path.read_text()
+    ids = re.findall(r'\bid="([^"]+)"', text)
+    assert len(ids) == len(set(ids)), "ids are unique over all figures"
+    for used in re.findall(r'(?:url\(#|href="#)([^)"]+)', text):
+        assert used in ids
+    figures = re.findall(r'<svg [^>]*role="img" aria-labelledby="([^ ]+) ([^"]+)"', text)
+    assert len(figures) == 8  # two sections of two figures, wide and narrow
+    assert all(f'<title id="{a}">' in text and f'<desc id="{b}">' in text for a, b in figures)
+    assert "#fe00" not in text, "every stand-in colour became a variable"
+
+
+def test_same_runs_same_page(runs):
+    assert page(runs) == page(runs)
+
+
+def test_title_and_description_are_the_recipes(runs):
+    text = page(runs, title="A <b>", description="Why & how")
+    assert "<h1>A &lt;b&gt;</h1>" in text
+    assert '<p class="lead">Why &amp; how</p>' in text
+
+
+@pytest.fixture(scope="module")
+def panelled(runs, tmp_path_factory):
+    """A page of runs with three findings before them: a comparison, a drawing, and one that is an attack."""
+    published = Published(mean=0.6, max=1.0)
+    names = ["regular-gpt", "lstm", "transformer", "regular-gpt"]
+    members = [[run for run in runs if run.experiment.model.name == name] for name in names]
+    cells = {f"model {i}": Cell.of(mine, published) for i, mine in enumerate(members)}
+    rows = [Row("modular-arithmetic", 0.5, cells), Row("d-2", 0.5, {"model 0": cells["model 0"]})]
+    panels = [
+        comparison("Beside published", rows, list(cells)),
+        report.line_chart("A drawing", "Its caption", "steps", "loss", {"a": ([1, 2, 3], [3, 2, 1])}),
+        report.Panel(EVIL, EVIL, "<p>mine</p>", "text", {"evil": EVIL}),
+    ]
+    return report.html(runs, tmp_path_factory.mktemp("panels") / "index.html", panels=panels)
+
+
+@pytest.mark.parametrize("width", [1200, 375])
+def test_panels_come_first_and_fit(chromium, panelled, width, scheme):
+    tab = opened(chromium, panelled, width, scheme)
+    assert tab.problems == []
+    order = tab.evaluate("[...document.querySelectorAll('main > header, main > section')].map(e => e.id || e.tagName)")
+    assert order == ["HEADER", "panel0", "panel1", "panel2", "task0", "reading", "run"]
+    assert tab.inner_text("#panel2 h2") == EVIL
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    table = tab.evaluate("(e => [e.scrollWidth, e.clientWidth])(document.querySelector('#panel0 .box'))")
+    assert table[0] == table[1], "four columns and their heads without scrolling, on a telephone as cards"
+    assert min(tab.evaluate(CONTRAST))[0] >= 4.5
+    tab.close()
+
+
+def test_verdicts_and_model_names_are_there_on_a_telephone(chromium, panelled):
+    tab = opened(chromium, panelled, 375)
+    cell = tab.evaluate(
+        """() => { const e = document.querySelector('#panel0 td');
+        return [getComputedStyle(e, '::before').content, e.querySelector('.verdict').innerText]; }"""
+    )
+    assert cell == ['"model 0"', "✓ agrees"]
+    tab.close()
+
+
+def test_panels_are_inside_as_data(panelled):
+    text = panelled.read_text()
+    inside = re.search(r'<script type="application/json" id="panels">(.*?)</script>', text, re.S)
+    first, _, last = json.loads(inside[1])
+    assert first["data"][0]["cells"]["model 2"]["agrees"] is False
+    assert last == {"title": EVIL, "caption": EVIL, "data": {"evil": EVIL}}
+    assert EVIL not in text
+
+
+def test_a_page_of_panels_alone(chromium, tmp_path):
+    panel = report.Panel("Measured", "a caption", "<p>the finding</p>", "the finding", [1])
+    path = report.html([], tmp_path / "new" / "index.html", panels=[panel])
+    tab = opened(chromium, path, 375)
+    assert tab.problems == []
+    assert tab.title() == "Measured"
+    assert [e.get_attribute("id") for e in tab.query_selector_all("section")] == ["panel0"]
+    tab.close()
+    with pytest.raises(Error, match="nothing to report"):
+        report.html([], tmp_path / "none.html")
