@@ -292,7 +292,7 @@ def _fitted(value: Any, kind: Any) -> Any:
     if kind in (int, float) and isinstance(value, Real) and not isinstance(value, bool):
         # The remainder of infinity and of NaN is NaN; NaN itself is in no bounds.
         if kind is float or value % 1 == 0:
-            return kind(value)
+            return kind(value)  # pyright: ignore[reportArgumentType]
     elif origin in (list, tuple, Sequence) and not isinstance(value, str):
         values = list(value.tolist() if hasattr(value, "tolist") else value) if _listed(value) else None
         if values is not None and origin is tuple and Ellipsis not in parts:

@@ -86,7 +86,11 @@ def test_presets_take_their_settings_and_no_others():
         ("regular-gpt", {"embedding_scale": 0.0}, "embedding_scale must be a number above 0 or None, got 0.0"),
         ("regular-gpt", {"biases": "no"}, "biases must be True, False or None, got 'no'"),
         ("regular-gpt", {"missing": "drip"}, "regular-gpt: missing must be .*, got 'drip'. Did you mean 'drop'"),
-        ("transformer", {"position": 3}, "transformer: position must be 'sinusoidal', 'none', .*, got 3. The default is"),
+        (
+            "transformer",
+            {"position": 3},
+            "transformer: position must be 'sinusoidal', 'none', .*, got 3. The default is",
+        ),
     ],
 )
 def test_presets_check_what_their_settings_are(name, options, words):
