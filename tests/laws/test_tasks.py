@@ -361,7 +361,7 @@ def test_unknown_settings_are_refused(case):
     name, params, _ = CASES[case]
     with pytest.raises(UnknownName, match="supervision"):
         tasks.get(name, supervison="last", **{k: v for k, v in params.items() if k != "supervision"})
-    with pytest.raises(Error, match="supervision must be .* got 'prefixes'. Did you mean 'prefix'"):
+    with pytest.raises(Error, match=r"supervision must be .* got 'prefixes'. Did you mean 'prefix'"):
         tasks.get(name, **{**params, "supervision": "prefixes"})
     with pytest.raises(Error, match="batch must be at least 1"):
         build(case).sample(build(case).lengths(1, 9)[0], 0, seeded(0))

@@ -99,7 +99,7 @@ def test_refuses():
     for gamma in (0.0, 0.9995):
         with pytest.raises(Error, match=r"must start above 0 and below 0\.999"):
             layer(gamma=gamma, learn_gamma=True)
-    with pytest.raises(Error, match="does not take these options"):
+    with pytest.raises(Error, match="Unknown setting of mixer"):
         layer(gama=0.9)
     with pytest.raises(Error, match="heads must divide the width, got 4 heads and width 6"):
         mixers.get("chain", width=6, heads=4)

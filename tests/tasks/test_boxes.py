@@ -71,7 +71,7 @@ def test_impossible_sizes_are_refused_with_advice(settings, message):
 
 
 def test_other_refusals():
-    with pytest.raises(Error, match="form must be .* got 'advancd'. Did you mean 'advanced'"):
+    with pytest.raises(Error, match=r"form must be .* got 'advancd'. Did you mean 'advanced'"):
         tasks.get("boxes", form="advancd")
     task = tasks.get("boxes", boxes=2, objects=7)
     for length in (0, -1):

@@ -14,9 +14,10 @@ from .. import tasks
 from ..errors import Error
 from .engines import Engine, InProcess, Processes
 from .experiment import Evaluation, Experiment, ModelSpec, TaskSpec, Training
+from .grid import Settings, plan
 from .records import Run, load
 from .run import Interrupted, Job, Outcome, groups
-from .settings import Settings, lengths, plan
+from .tested_lengths import lengths
 
 __all__ = [
     "Engine", "Evaluation", "Experiment", "InProcess", "Interrupted", "Job", "ModelSpec", "Outcome", "Processes",

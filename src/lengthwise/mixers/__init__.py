@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from ..errors import Error, UnknownName
+from ..errors import UnknownName
+from ..options import schema, take
 from ..positions import Layout, Position
 from .base import KeyValues, Level, Mixer, Traits
 from .block_lrnn import BlockLRNN, BlockState
@@ -45,10 +46,8 @@ def get(name: str, *, width: int, position: Position | None = None, **options) -
         raise UnknownName("mixer", name, MIXERS)
     if position is not None:
         options["position"] = position
-    try:
-        return MIXERS[name](width, **options)
-    except TypeError as error:
-        raise Error(f"mixer {name!r} does not take these options: {error}.") from error
+    given = take(schema(MIXERS[name], without=("width",)), options, f"mixer {name!r}")
+    return MIXERS[name](width, **given)
 
 
 __all__ = [

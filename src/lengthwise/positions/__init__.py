@@ -7,7 +7,8 @@ torch.Size([1, 2, 8])
 
 from __future__ import annotations
 
-from ..errors import Error, UnknownName
+from ..errors import UnknownName
+from ..options import schema, take
 from .base import Position
 from .layout import Layout
 from .learned import Learned
@@ -27,10 +28,8 @@ def get(name: str, *, width: int, heads: int, **options) -> Position:
     """A fresh encoding for a model of this width and number of heads."""
     if name not in POSITIONS:
         raise UnknownName("position", name, POSITIONS)
-    try:
-        return POSITIONS[name](width=width, heads=heads, **options)
-    except TypeError as error:
-        raise Error(f"position {name!r} does not take these options: {error}.") from error
+    given = take(schema(POSITIONS[name], without=("width", "heads")), options, f"position {name!r}")
+    return POSITIONS[name](width=width, heads=heads, **given)
 
 
 __all__ = ["POSITIONS", "Layout", "Learned", "NoPosition", "Position", "Sinusoidal", "TransformerXL", "get"]

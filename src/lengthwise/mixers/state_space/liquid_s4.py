@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from ...errors import Error, UnknownName
-from .base import SpaceState
+from .base import Output, SpaceState
 from .s4 import S4
 from .system import System
 
@@ -37,8 +37,18 @@ class LiquidS4(S4):
 
     name = "liquid-s4"
 
-    def __init__(self, width: int, *, kernel: Literal["pb", "kb", "exact"] = "pb", order: int = 2, **options):
-        super().__init__(width, **options)
+    def __init__(
+        self,
+        width: int,
+        *,
+        state: int = 64,
+        kernel: Literal["pb", "kb", "exact"] = "pb",
+        order: int = 2,
+        step_min: float = 1e-3,
+        step_max: float = 0.1,
+        output: Output = "glu",
+    ):
+        super().__init__(width, state=state, step_min=step_min, step_max=step_max, output=output)
         if kernel not in ("pb", "kb", "exact"):
             raise UnknownName("kernel of liquid-s4", kernel, ("pb", "kb", "exact"))
         if order < 2:

@@ -74,7 +74,9 @@ def block_lrnn(
         "What keeps products of blocks bounded (mixers/transitions.py).",
     ] = None,
     p: Annotated[
-        float, "The norm that bounds a block's columns, at least 1: 1 is the strictest bound, infinity the mildest."
+        float,
+        at_least(1, at_most=float("inf")),
+        "The norm that bounds a block's columns: 1 is the strictest bound, infinity the mildest.",
     ] = 1.2,
     transition: Annotated[Literal["linear", "two-layer"] | None, "The network from a token to its transition."] = None,
     inputs: Annotated[
