@@ -301,7 +301,7 @@ def _fitted(value: Any, kind: Any) -> Any:
         elif values is not None:
             return (tuple if origin is tuple else list)(_fitted(each, parts[0]) for each in values)
     elif inspect.isclass(kind) and kind not in (int, float) and isinstance(value, kind):
-        return value
+        return str(value) if kind is str else value
     raise _Misfit
 
 

@@ -80,7 +80,7 @@ def test_some_of_the_tokens_at_less_cost(missing):
 def test_refuses():
     with pytest.raises(UnknownName, match="Did you mean 'softmax'"):
         mixers.get("soft-max", width=4)
-    with pytest.raises(Error, match="Unknown setting of mixer"):
+    with pytest.raises(Error, match="takes no settings, got heads"):
         mixers.get("lstm", width=4, heads=2)
     with pytest.raises(Error, match="heads must divide the width, got 3 heads and width 4"):
         mixers.get("sliding-dilated", width=4, heads=3)

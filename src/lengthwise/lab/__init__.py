@@ -14,7 +14,7 @@ from .. import tasks
 from ..errors import Error
 from .engines import Engine, InProcess, Processes
 from .experiment import Evaluation, Experiment, ModelSpec, TaskSpec, Training
-from .grid import Settings, plan
+from .grid import Settings, plan, settings_of_part
 from .records import Run, load
 from .run import Interrupted, Job, Outcome, groups
 from .tested_lengths import lengths
@@ -22,6 +22,7 @@ from .tested_lengths import lengths
 __all__ = [
     "Engine", "Evaluation", "Experiment", "InProcess", "Interrupted", "Job", "ModelSpec", "Outcome", "Processes",
     "Progress", "Run", "TaskSpec", "Training", "bench", "chosen_device", "lengths", "load", "load_model", "plan", "run",
+    "settings_of_part",
 ]  # fmt: skip
 
 

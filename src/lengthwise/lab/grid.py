@@ -13,7 +13,7 @@ from torch import nn
 
 from .. import models, tasks
 from ..errors import Error, UnknownName
-from ..options import schema, take, word_of
+from ..options import Schema, schema, take, word_of
 from .curriculum import curriculum
 from .evaluation import one_place
 from .experiment import Evaluation, Experiment, ModelSpec, TaskSpec, Training, training_options
@@ -88,12 +88,12 @@ def plan(
             raise UnknownName("setting", key.split(".")[0], parts)
 
     made = task_of(task, _of_part(given, "task"))
-    trained = take(training_options(), _of_part(given, "training"), "training", "training.")
+    trained = take(settings_of_part("training"), _of_part(given, "training"), "training", "training.")
     training = Training.of(**{"lengths": (1, train_length), **trained})
     possible = made.lengths(*training.curriculum.lengths)
     curriculum(training.curriculum, possible)
     tested = tested_lengths(made, possible, test_lengths)
-    known = schema(Evaluation, without=("lengths",))
+    known = settings_of_part("evaluation")
     evaluation = Evaluation(tested, **take(known, _of_part(given, "evaluation"), "evaluation", "evaluation."))
 
     spec = spec_of(made)
@@ -106,6 +106,11 @@ def plan(
             rated = training.but(lr=float(lr))
             experiments += [Experiment(spec, model, rated, evaluation, seed) for seed in range(seeds)]
     return experiments
+
+
+def settings_of_part(part: str) -> Schema:
+    """What `training.` or `evaluation.` settings there are; test lengths have a keyword of their own."""
+    return training_options() if part == "training" else schema(Evaluation, without=("lengths",))
 
 
 def spec_of(task: tasks.Task) -> TaskSpec:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 
 from ..errors import UnknownName
-from ..options import schema, take
+from ..options import Schema, schema, take
 from ..positions import Layout, Position
 from .base import KeyValues, Level, Mixer, Traits
 from .block_lrnn import BlockLRNN, BlockState
@@ -38,6 +38,13 @@ MIXERS: dict[str, Callable[..., Mixer]] = {
     "lstm": partial(Recurrent, cell="lstm"),
     "gru": partial(Recurrent, cell="gru"),
 }
+
+
+def options(name: str) -> Schema:
+    """The options a mixer takes, by name."""
+    if name not in MIXERS:
+        raise UnknownName("mixer", name, MIXERS)
+    return schema(MIXERS[name], without=("width",))
 
 
 def get(name: str, *, width: int, position: Position | None = None, **options) -> Mixer:
@@ -71,4 +78,5 @@ __all__ = [
     "SpaceState",
     "Traits",
     "get",
+    "options",
 ]

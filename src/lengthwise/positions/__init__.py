@@ -8,7 +8,7 @@ torch.Size([1, 2, 8])
 from __future__ import annotations
 
 from ..errors import UnknownName
-from ..options import schema, take
+from ..options import Schema, schema, take
 from .base import Position
 from .layout import Layout
 from .learned import Learned
@@ -24,12 +24,23 @@ POSITIONS: dict[str, type[Position]] = {
 }
 
 
+FILLED_IN = ("width", "heads")
+"""What the model knows, and no option says."""
+
+
+def options(name: str) -> Schema:
+    """The options a position takes, by name."""
+    if name not in POSITIONS:
+        raise UnknownName("position", name, POSITIONS)
+    return schema(POSITIONS[name], without=FILLED_IN)
+
+
 def get(name: str, *, width: int, heads: int, **options) -> Position:
     """A fresh encoding for a model of this width and number of heads."""
     if name not in POSITIONS:
         raise UnknownName("position", name, POSITIONS)
-    given = take(schema(POSITIONS[name], without=("width", "heads")), options, f"position {name!r}")
+    given = take(schema(POSITIONS[name], without=FILLED_IN), options, f"position {name!r}")
     return POSITIONS[name](width=width, heads=heads, **given)
 
 
-__all__ = ["POSITIONS", "Layout", "Learned", "NoPosition", "Position", "Sinusoidal", "TransformerXL", "get"]
+__all__ = ["POSITIONS", "Layout", "Learned", "NoPosition", "Position", "Sinusoidal", "TransformerXL", "get", "options"]

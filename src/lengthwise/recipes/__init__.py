@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import get_args
 
 from ..errors import UnknownName
+from ..options import Schema, schema
 from . import chacal, demo, lrnn, regulargpt
 from .base import Place, Recipe, Scale, Table, given
 
-__all__ = ["Place", "Recipe", "Scale", "Table", "available", "get"]
+__all__ = ["Place", "Recipe", "Scale", "Table", "available", "get", "options"]
 
 TABLES: dict[tuple[str, str], Table] = {
     ("demo", "parity"): demo.parity,
@@ -39,6 +40,13 @@ TABLES: dict[tuple[str, str], Table] = {
 def available() -> dict[str, str]:
     """Every recipe as "PAPER TABLE", with a line each."""
     return {" ".join(name): (table.__doc__ or "").splitlines()[0] for name, table in TABLES.items()}
+
+
+def options(paper: str, table: str) -> Schema:
+    """The settings a recipe takes, by name."""
+    if (paper, table) not in TABLES:
+        raise UnknownName("recipe", f"{paper} {table}", available())
+    return schema(TABLES[paper, table], keyword_only=True)
 
 
 def get(paper: str, table: str, scale: Scale = "laptop", settings: Sequence[str] = ()) -> Recipe:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from ... import convert
-from ...errors import Error
 from ...lab.language import FineTuned, FineTuning, fine_tune
 from ...models import pretrained
 from ...models.pretrained import Checkpoint
+from ...options import above, at_least
 from ...report import Panel, line_chart, text_table
 from ...text import PackedText, documents, pack_train_and_test, tokenizers
 from ..base import Place, Recipe, Scale
@@ -42,15 +42,15 @@ SETTINGS: dict[Scale, Setting] = {
 def table_3(
     scale: Scale,
     *,
-    checkpoint: str,
-    text: Sequence[str],
-    test: Sequence[str] = (),
-    steps: int | None = None,
-    batch: int | None = None,
-    block: int | None = None,
-    lr: float | None = None,
-    precision: str | None = None,
-    tokens_at_once: int = 4096,
+    checkpoint: Annotated[str, "A folder, or a name on the Hugging Face hub."],
+    text: Annotated[Sequence[str], "A file or folder to train on; repeat it for more."],
+    test: Annotated[Sequence[str], "A file or folder to test on, instead of a share of the text."] = (),
+    steps: Annotated[int | None, at_least(1), "How many steps are trained; None: as the scale says."] = None,
+    batch: Annotated[int | None, at_least(1), "How many blocks a step has; None: as the scale says."] = None,
+    block: Annotated[int | None, at_least(2), "How many tokens a block has; None: as the scale says."] = None,
+    lr: Annotated[float | None, above(0), "The learning rate; None: the published one."] = None,
+    precision: Annotated[Literal["fp32", "bf16"] | None, "The number format; None: the published one."] = None,
+    tokens_at_once: Annotated[int, at_least(1), "How many tokens are in memory at a time."] = 4096,
 ) -> Recipe:
     """Perplexity of a GPT-2 checkpoint and of the same with chain attention: --set checkpoint=… --set text=….
 
@@ -63,8 +63,6 @@ def table_3(
     training = dataclasses.replace(setting.training, **changed)
     # The published warm-up is a fifth of the steps.
     training = dataclasses.replace(training, warmup=training.steps // 5)
-    if tokens_at_once < 1:
-        raise Error(f"tokens_at_once must be at least 1, got {tokens_at_once}.")
     setting = setting._replace(training=training)
 
     def work(place: Place) -> list[Panel]:
