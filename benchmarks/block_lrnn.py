@@ -16,15 +16,14 @@ from rich.table import Table
 from torch import Tensor, nn
 
 from lengthwise import lab, tasks
-from lengthwise.lab.evaluation import evaluate
-from lengthwise.lab.member import Member
-from lengthwise.lab.scoring import logits, loss
-from lengthwise.lab.training import keep_freed_memory, train
+from lengthwise.evaluate import score_strings
+from lengthwise.lab.job import make_trainer
 from lengthwise.mixers import block_lrnn
-from lengthwise.models import LengthwiseForCausalLM, build, presets
+from lengthwise.models import LengthwiseForCausalLM, TokenClassifier, build, presets
 from lengthwise.models.cache import LengthwiseCache
-from lengthwise.models.depth import Fixed
 from lengthwise.ops import block_scan
+from lengthwise.train.scoring import logits, loss
+from lengthwise.train.trainer import keep_freed_memory
 
 from .block_scan import composing
 from .regular_gpt import ratio, seconds
@@ -53,13 +52,14 @@ def composed(
 
 
 @contextmanager
-def plainly(compose: bool) -> Iterator[None]:
+def plainly(net: TokenClassifier, compose: bool) -> Iterator[None]:
     """Without the first layer's tables, and if so asked with the composing scan."""
-    with (
-        patch.object(Fixed, "looks_up", False),
-        patch.object(block_lrnn, "block_scan", composed if compose else block_scan),
-    ):
-        yield
+    net.reuse_equal_tokens(False)
+    try:
+        with patch.object(block_lrnn, "block_scan", composed if compose else block_scan):
+            yield
+    finally:
+        net.reuse_equal_tokens()
 
 
 def steps(variant: str) -> Table:
@@ -69,6 +69,7 @@ def steps(variant: str) -> Table:
     keep_freed_memory()  # as a training does
     torch.manual_seed(0)
     net = build("block-lrnn", vocab_size=len(SUM.vocabulary), num_outputs=SUM.outputs, variant=variant)
+    net.reuse_equal_tokens()  # as a training does
     batch = SUM.sample(LENGTH, BATCH, torch.Generator().manual_seed(0))
     optimiser = torch.optim.Adam(net.parameters(), fused=True)  # as a training does
 
@@ -83,7 +84,7 @@ def steps(variant: str) -> Table:
         optimiser.step()
 
     def other(compose: bool, call: Callable[[], object]) -> object:
-        with plainly(compose):
+        with plainly(net, compose):
             return call()
 
     for what, compose, least in [("no tables, composing scan", True, "8"), ("no tables", False, "")]:
@@ -103,9 +104,10 @@ def race() -> Table:
         found.add_column(column)
     times = []
     for experiment in lab.plan(SUM, ["block-lrnn"], seeds=SEEDS, test_lengths=[500], settings=RACE):
-        member = Member(experiment, torch.device("cpu"))
-        times.append(seconds(partial(train, [member], [None])))
-        right = evaluate(member.classifier, member.task, (500, 10_000), STRINGS, 0, device=member.device).correct
+        trainer = make_trainer([experiment])
+        times.append(seconds(trainer.run))
+        (state,) = trainer.states
+        right = score_strings(state.model, SUM, (500, 10_000), STRINGS, 0, device=state.device).correct
         share = [f"{100 * n / STRINGS:.1f}" for n in right.values()]
         found.add_row(str(experiment.seed), f"{times[-1]:.1f}", *share, "")
     found.add_row("median", f"{median(times):.1f}", "", "", "60")

@@ -12,13 +12,13 @@ import torch
 from rich.table import Table
 
 from lengthwise import lab
-from lengthwise.lab.member import Member
-from lengthwise.lab.training import train
+from lengthwise.lab.job import make_trainer
+from lengthwise.train import Trainer
 
 STEPS, REPEATS = 10, 3
 
 
-def members(model: str, count: int, width: int, device: torch.device) -> list[Member]:
+def planned(model: str, count: int, width: int) -> list[lab.Experiment]:
     settings = {
         "training.steps": STEPS,
         "training.batch": 128,
@@ -26,14 +26,13 @@ def members(model: str, count: int, width: int, device: torch.device) -> list[Me
         "training.validation_samples": 16,
         "model.width": width,
     }
-    experiments = lab.plan("parity", [model], seeds=count, settings=settings)
-    return [Member(experiment, device) for experiment in experiments]
+    return lab.plan("parity", [model], seeds=count, settings=settings)
 
 
-def seconds(groups: list[list[Member]]) -> float:
+def seconds(trainers: list[Trainer]) -> float:
     began = time.perf_counter()
-    for group in groups:
-        train(group, [None] * len(group))
+    for trainer in trainers:
+        trainer.run()
     if torch.cuda.is_available():
         torch.cuda.synchronize()
     return time.perf_counter() - began
@@ -42,11 +41,14 @@ def seconds(groups: list[list[Member]]) -> float:
 def row(model: str, count: int, width: int, device: torch.device) -> tuple[str, ...]:
     ratios, gap = [], 0.0
     for _ in range(REPEATS):
-        together, alone = members(model, count, width, device), members(model, count, width, device)
+        experiments = planned(model, count, width)
+        together = make_trainer(experiments, device)
+        alone = [make_trainer([experiment], device) for experiment in experiments]
         stacked = seconds([together])
-        ratios.append(seconds([[member] for member in alone]) / stacked)
-        for a, b in zip(together, alone, strict=True):
-            gap = max(gap, *(float((x - b.weights()[name]).abs().max()) for name, x in a.weights().items()))
+        ratios.append(seconds(alone) / stacked)
+        for a, trainer in zip(together.states, alone, strict=True):
+            b = trainer.states[0].weights()
+            gap = max(gap, *(float((x - b[name]).abs().max()) for name, x in a.weights().items()))
     return model, str(count), str(width), f"{median(ratios):.2f}", f"{gap:.0e}"
 
 

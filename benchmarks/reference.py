@@ -183,16 +183,16 @@ def trained_on(folder: Path) -> dict[str, Any]:
     (folder / "text.txt").write_text("\n<|endoftext|>\n".join(texts))
     settings = [f"checkpoint={folder / 'gpt2'}", f"text={folder / 'text.txt'}", "steps=6", "batch=4", "block=16"]
     recipe = recipes.get("chacal", "table-3", "smoke", settings)
-    assert recipe.work is not None
-    recipe.work(recipes.Place(folder / "runs"))
-    found = {}
-    for result in sorted((folder / "runs").rglob("perplexity.json")):
-        said = json.loads(result.read_text())
-        with safe_open(result.parent / "model" / "model.safetensors", "pt") as file:
+    trained = {}
+    for done in lab.run(recipe.experiments, folder / "runs", workers=1, device="cpu"):
+        if done.run is None:
+            raise SystemExit(f"{done.experiment.model.name}: {done.error}")
+        with safe_open(done.run.path / "model" / "model.safetensors", "pt") as file:
             weights = digest(file.get_tensor(name) for name in file.keys())  # noqa: SIM118
-        kind = "chain" if "chain" in result.parent.name else "standard"
-        found[kind] = {"before": said["before"], "after": said["after"], "weights": weights}
-    return found
+        before, after = (done.run.result["checkpoints"][which]["perplexity"] for which in ("before", "last"))
+        kind = "chain" if "chain" in done.experiment.model.name else "standard"
+        trained[kind] = {"before": before, "after": after, "weights": weights}
+    return trained
 
 
 def everything(root: Path) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from rich.table import Table
 from torch import Tensor, nn
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from lengthwise import lab
+from lengthwise import lab, tasks
 from lengthwise.models import LengthwiseForCausalLM, presets
 from lengthwise.models.cache import LengthwiseCache
 
@@ -48,11 +48,10 @@ def ratio(slow: Callable[[], object], fast: Callable[[], object], repeats: int =
 
 
 def model(shared: bool = True, **options) -> LengthwiseForCausalLM:
-    """`shared`: compute equal subtrees once, as it does by itself; bits have many."""
+    """`shared`: compute equal subtrees once, as the lab does; bits have many."""
     torch.manual_seed(0)
     net = LengthwiseForCausalLM(presets.regular_gpt(2, 2, **options))
-    if not shared:
-        net.depth.shares = False
+    net.reuse_equal_tokens(shared)
     return net
 
 
@@ -155,15 +154,16 @@ def parity() -> Table:
         found.add_column(column)
     times = []
     for experiment in lab.plan("parity", ["regular-gpt"], seeds=SEEDS, test_lengths="41:500", settings=PARITY):
-        from lengthwise.lab.evaluation import evaluate
-        from lengthwise.lab.member import Member
-        from lengthwise.lab.training import train
+        from lengthwise.evaluate import score_strings
+        from lengthwise.lab.job import make_trainer
 
-        member = Member(experiment, torch.device("cpu"))
-        times.append(seconds(partial(train, [member], [None])))
+        trainer = make_trainer([experiment])
+        times.append(seconds(trainer.run))
+        (state,) = trainer.states
         lengths = tuple(n for n in experiment.evaluation.lengths if n > 40)
         samples = experiment.evaluation.samples
-        right = evaluate(member.classifier, member.task, lengths, samples, 0, device=member.device).correct
+        task = tasks.get("parity")
+        right = score_strings(state.model, task, lengths, samples, 0, device=state.device).correct
         found.add_row(str(experiment.seed), f"{times[-1]:.1f}", f"{100 * min(right.values()) / samples:.1f}", "")
     found.add_row("median", f"{median(times):.1f}", "", "15")
     return found

@@ -1,5 +1,51 @@
-"""One torch thread: small tensors gain nothing from more, and on a busy machine threads wait for one another."""
+"""One torch thread, here and in the processes that tests start: small tensors gain nothing from more, and on a busy
+machine threads wait for one another. Results are bit for bit the same only between processes of as many threads.
 
+LENGTHWISE_TEST_THREADS=2 asks for another number, to see that no test depends on it. No example of a property has a
+deadline, which a busy machine would miss. `quick` makes a short experiment, to be varied by keywords.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
 import torch
+from hypothesis import settings
 
-torch.set_num_threads(1)
+THREADS = os.environ.get("LENGTHWISE_TEST_THREADS", "1")
+os.environ["OMP_NUM_THREADS"] = THREADS
+torch.set_num_threads(int(THREADS))
+
+settings.register_profile("lengthwise", deadline=None)
+settings.load_profile("lengthwise")
+
+TOYS = Path(__file__).parent / "lab" / "toys.py"
+
+
+@pytest.fixture
+def toy():
+    return lambda name: f"{TOYS}:{name}"
+
+
+@pytest.fixture
+def quick():
+    """`quick(model, **settings)`: experiments of a few dozen steps, `training.` settings by keyword."""
+
+    from lengthwise.lab import plan
+
+    def make(
+        model="lstm", *, task="parity", seeds=1, test_lengths="8,16", train_length=8, model_settings=None, **training
+    ):
+        settings = {
+            "training.steps": 30,
+            "training.batch": 16,
+            "training.validate_every": 10,
+            "training.validation_samples": 32,
+            "training.checkpoint_every": 10,
+            "evaluation.samples": 16,
+            **{f"training.{name}": value for name, value in training.items()},
+            **{f"model.{name}": value for name, value in (model_settings or {}).items()},
+        }
+        return plan(task, [model], seeds=seeds, train_length=train_length, test_lengths=test_lengths, settings=settings)
+
+    return make

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
@@ -23,14 +24,17 @@ ROOMS = [
     "convert",
     "tasks",
     "text",
+    "train",
+    "evaluate",
     "lab",
     "insight",
-    "proof",
+    "theory",
+    "verify",
     "report",
     "recipes",
     "cli",
 ]
-FOUNDATION = {"errors", "options", "seeds"}
+FOUNDATION = {"errors", "files", "options", "seeds"}
 MODULES = sorted(SOURCE.rglob("*.py"))
 DOCUMENTS = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")})
 
@@ -79,6 +83,20 @@ def test_a_room_imports_only_from_rooms_before_it(path):
         assert room in ROOMS, f"{room} is no room: add it to docs/architecture.md and to this test"
         assert found & set(ROOMS) <= allowed(room)
         assert found - set(ROOMS) <= FOUNDATION | {"Error", "__version__"}
+
+
+def test_a_verdict_needs_no_more_than_errors():
+    """Who checks a verdict or a certificate must not have to trust the library that made it."""
+    path = SOURCE / "verify" / "verdict.py"
+    assert set(imported(path, path.read_text())) == {"errors"}
+
+
+@pytest.mark.parametrize("room", ["insight", "theory", "verify", "report"])
+def test_no_function_hides_the_file_of_its_name(room):
+    """`room.name` would then be the function here and the module there."""
+    public = importlib.import_module(f"lengthwise.{room}").__all__
+    files = {path.stem for path in (SOURCE / room).glob("*.py")}
+    assert set(public) & files == set()
 
 
 def test_the_rooms_are_those_of_the_document():

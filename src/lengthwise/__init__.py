@@ -19,13 +19,28 @@ _ROOMS = (
     "tasks",
     "lab",
     "insight",
-    "proof",
+    "theory",
+    "verify",
     "recipes",
     "report",
 )
 
 if TYPE_CHECKING:
-    from . import automata, convert, insight, lab, mixers, models, ops, positions, proof, recipes, report, tasks
+    from . import (
+        automata,
+        convert,
+        insight,
+        lab,
+        mixers,
+        models,
+        ops,
+        positions,
+        recipes,
+        report,
+        tasks,
+        theory,
+        verify,
+    )
 
 
 def __getattr__(name: str):
@@ -50,8 +65,9 @@ __all__ = [
     "models",
     "ops",
     "positions",
-    "proof",
     "recipes",
     "report",
     "tasks",
+    "theory",
+    "verify",
 ]

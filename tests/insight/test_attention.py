@@ -10,7 +10,7 @@ import torch
 from lengthwise import insight, models
 from lengthwise.errors import Error, NonFiniteError, ShapeError
 from lengthwise.mixers import Mixer
-from lengthwise.mixers.base import merge_heads, split_heads
+from lengthwise.mixers.attention import merge_heads, split_heads
 from lengthwise.models import LengthwiseConfig, LengthwiseForCausalLM, TokenClassifier
 
 TOKENS = torch.tensor([3, 1, 4, 1, 0, 2, 1, 1, 2])
@@ -57,7 +57,7 @@ def own(classifier, tokens):
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_paths_times_values_are_the_layer_s_output(options):
     classifier = build(**options)
-    found = insight.attention(classifier, TOKENS)
+    found = insight.read_attention(classifier, TOKENS)
     for layer, seen in zip(found, own(classifier, TOKENS), strict=True):
         y = merge_heads((layer.paths @ seen["v"])[None])
         torch.testing.assert_close(y, seen["y"], rtol=1e-10, atol=1e-10)
@@ -66,14 +66,14 @@ def test_paths_times_values_are_the_layer_s_output(options):
 def test_a_dropout_of_training_is_put_aside_and_back():
     classifier = models.build("transformer", vocab_size=5, num_outputs=5, width=8, heads=2, layers=1, dropout=0.5)
     classifier.train()
-    first, second = (insight.attention(classifier, TOKENS)[0].weights for _ in range(2))
+    first, second = (insight.read_attention(classifier, TOKENS)[0].weights for _ in range(2))
     assert torch.equal(first, second)
     assert classifier.training
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_rows(options):
-    for layer in insight.attention(build(**options), TOKENS):
+    for layer in insight.read_attention(build(**options), TOKENS):
         T = len(TOKENS)
         assert layer.weights.shape == layer.paths.shape == (2, T, T)
         torch.testing.assert_close(layer.weights.sum(-1), torch.ones(2, T, dtype=torch.double))
@@ -92,7 +92,7 @@ def test_rows(options):
 
 
 def test_what_each_layer_is():
-    found = insight.attention(build(chain_layers=[1], gamma=0.8), TOKENS)
+    found = insight.read_attention(build(chain_layers=[1], gamma=0.8), TOKENS)
     assert [(layer.name, layer.mixer) for layer in found] == [
         ("layer 0", "softmax"), ("layer 1", "chain"), ("layer 2", "softmax"),
     ]  # fmt: skip
@@ -109,7 +109,7 @@ def test_an_encoder_reads_both_ways():
     chain = {"name": "chain", "heads": 2, "causal": False}
     config = LengthwiseConfig(vocab_size=5, width=8, mixer=chain, depth={"name": "fixed", "layers": 1})
     classifier = TokenClassifier(_Logits(LengthwiseForCausalLM(config).double()), 5, "encoder")
-    (layer,) = insight.attention(classifier, TOKENS)
+    (layer,) = insight.read_attention(classifier, TOKENS)
     assert (layer.weights > 0).all()
     y = merge_heads((layer.paths @ own(classifier, TOKENS)[0]["v"])[None])
     torch.testing.assert_close(y, own(classifier, TOKENS)[0]["y"])
@@ -128,17 +128,17 @@ class _Logits(torch.nn.Module):
 def test_other_layers_are_named(name, words):
     classifier = models.build(name, vocab_size=5, num_outputs=5, width=16)
     with pytest.raises(Error, match=words):
-        insight.attention(classifier, TOKENS)
+        insight.read_attention(classifier, TOKENS)
 
 
 def test_refuses():
     classifier = build()
     with pytest.raises(ShapeError, match=r"one string, \(T,\)"):
-        insight.attention(classifier, TOKENS[None])
+        insight.read_attention(classifier, TOKENS[None])
     with torch.no_grad():
         next(classifier.parameters()).fill_(torch.nan)
     with pytest.raises(NonFiniteError, match="not finite"):
-        insight.attention(classifier, TOKENS)
+        insight.read_attention(classifier, TOKENS)
     strange = TokenClassifier(torch.nn.Embedding(5, 5), 5, "strange")
-    with pytest.raises(Error, match="strange: attention can be looked at"):
-        insight.attention(strange, TOKENS)
+    with pytest.raises(Error, match="strange: attention can be read"):
+        insight.read_attention(strange, TOKENS)

@@ -31,8 +31,8 @@ class Listener:
     def begin(self, experiment):
         self.heard.append(("begin", experiment.hash))
 
-    def advance(self, experiment, step, steps, loss, phase):
-        self.heard.append(("advance", experiment.hash))
+    def advance(self, progress):
+        self.heard.append(("advance", progress.what))
         if self.then:
             self.then()
 
@@ -163,7 +163,7 @@ def test_two_processes_on_the_same_run(tmp_path, quick):
     (experiment,) = quick("regular-gpt")
     script = (
         "import sys, json\nfrom pathlib import Path\nfrom lengthwise.lab import Experiment, Job\n"
-        "from lengthwise.lab.run import run_group\n"
+        "from lengthwise.lab.job import run_group\n"
         "e = Experiment.from_json(json.loads(sys.argv[2]))\n"
         "o = run_group([e], Job(Path(sys.argv[1])))[0]\n"
         "print(json.dumps([o.error, o.run and o.run.result['date']]))\n"

@@ -8,13 +8,11 @@ import torch.nn.functional as F
 
 from lengthwise import Error, lab, report, tasks
 from lengthwise.cli import main
-from lengthwise.lab import Interrupted, plan
-from lengthwise.lab.evaluation import count_right
-from lengthwise.lab.member import Member
-from lengthwise.lab.population import losses
-from lengthwise.lab.run import Job, run_group
-from lengthwise.lab.scoring import loss, right
-from lengthwise.lab.training import Stop
+from lengthwise.lab import plan
+from lengthwise.lab.job import Job, make_trainer, run_group
+from lengthwise.train import Interrupted, Single, Stop
+from lengthwise.train.counting import count_right
+from lengthwise.train.scoring import loss, right
 
 CPU = torch.device("cpu")
 SMALL = {"task.blocks": 3, "task.size": 3, "training.lengths": [6, 9], "training.batch": 16, "training.lr": 1e-2}
@@ -54,14 +52,13 @@ def test_a_string_that_overflows_in_one_entry_is_wrong_in_all():
 
 
 def test_stacked_members_score_as_they_do_alone():
-    both = [Member(e, CPU) for e in experiments("transformer", seeds=2, training__precision="fp64", model__layers=1)]
-    batches = [member.batch() for member in both]
-    values, shares = losses(both, batches)
-    for i, (member, batch) in enumerate(zip(both, batches, strict=True)):
-        value, share = losses([member], [batch])
-        torch.testing.assert_close(values[i], value[0])
-        torch.testing.assert_close(shares[i], share[0])
-    assert 0 < float(shares[0]) < 1
+    trainer = make_trainer(experiments("transformer", seeds=2, training__precision="fp64", model__layers=1))
+    batches = trainer.batches(trainer.states)
+    together = trainer.strategy.backward(trainer.states, batches, trainer.objective)
+    for i, (state, batch) in enumerate(zip(trainer.states, batches, strict=True)):
+        alone = Single(CPU).backward([state], [batch], trainer.objective)
+        torch.testing.assert_close(together[i], alone[0])
+    assert 0 < float(together[0, 1]) < 1
 
 
 def test_it_learns_what_it_can_read_off_and_the_page_shows_it(tmp_path):
@@ -96,11 +93,11 @@ def test_a_stopped_run_ends_as_the_one_that_was_not(tmp_path):
     whole = run_group(chosen, Job(tmp_path / "whole"))[0].run
     stop = Stop()
 
-    def advance(experiment, step, steps, value, phase):
-        stop.asked = step == 27
+    def hear(progress):
+        stop.asked = progress.step == 27
 
     with pytest.raises(Interrupted):
-        run_group(chosen, Job(tmp_path / "stopped", advance=advance, stop=stop))
+        run_group(chosen, Job(tmp_path / "stopped", hear=hear, stop=stop))
     again = run_group(chosen, Job(tmp_path / "stopped"))[0].run
     assert whole
     assert again

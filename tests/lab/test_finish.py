@@ -6,13 +6,14 @@ import pytest
 import torch
 
 from lengthwise import lab, tasks
-from lengthwise.lab import Interrupted
-from lengthwise.lab.member import Member
+from lengthwise.lab.job import Job, make_trainer, run_group
 from lengthwise.lab.records import RunDirectory
-from lengthwise.lab.run import Job, run_group
-from lengthwise.lab.training import Stop, train
+from lengthwise.train import Interrupted, Stop
 
-CPU = torch.device("cpu")
+
+def start(experiment):
+    """The state of an experiment before its first step."""
+    return make_trainer([experiment]).states[0]
 
 
 @pytest.fixture
@@ -25,19 +26,20 @@ def stopped(experiments, root, phase, at):
     """Run until `phase` was heard `at` times (or its step is `at`), and stop there."""
     stop, heard = Stop(), []
 
-    def advance(experiment, step, steps, loss, now):
-        heard.append(now)
-        stop.asked = (step if phase == "train" else heard.count(phase)) >= at and now == phase
+    def hear(progress):
+        heard.append(progress.phase)
+        so_far = progress.step if phase == "train" else heard.count(phase)
+        stop.asked = so_far >= at and progress.phase == phase
 
     with pytest.raises(Interrupted):
-        run_group(experiments, Job(root, advance=advance, stop=stop))
+        run_group(experiments, Job(root, hear=hear, stop=stop))
     return RunDirectory(root, experiments[0]).start()
 
 
 def asked_again(experiments, root):
     """Go on to the end; the run, and what was heard on the way."""
     heard = []
-    job = Job(root, advance=lambda experiment, step, steps, loss, phase: heard.append(phase))
+    job = Job(root, hear=lambda progress: heard.append(progress.phase))
     (outcome,) = run_group(experiments, job)
     assert outcome.run, outcome.traceback
     return outcome.run, heard
@@ -46,6 +48,7 @@ def asked_again(experiments, root):
 def counted(run, which):
     """The right strings of a stored model, counted by hand."""
     task, model = tasks.get("parity"), lab.load_model(run, which)
+    assert not model.reuses_equal_tokens
     found = {}
     for length in run.experiment.evaluation.lengths:
         batch = task.test_set(length, run.experiment.evaluation.samples)
@@ -110,18 +113,10 @@ def test_what_overflowed_outlives_a_stop(tmp_path, bursting, phase):
     whole, _ = asked_again(bursting, tmp_path / "whole")
     lengths = bursting[0].evaluation.lengths
     state = stopped(bursting, tmp_path / "pieces", phase, lengths.index(16) + 1)
-    assert state.meta["overflowed"][phase.split()[1]] == {"16": begin_with_1()}
+    assert state.meta["scores"][phase.split()[1]]["overflowed"] == {"16": begin_with_1()}
     pieces, heard = asked_again(bursting, tmp_path / "pieces")
     assert heard.count(phase) == len(lengths[lengths.index(16) + 1 :]) == 2
     assert pieces.result["checkpoints"] == whole.result["checkpoints"]
-
-
-def test_a_checkpoint_that_counted_no_overflows_goes_on(tmp_path, drifting):
-    state = stopped(drifting, tmp_path, "test last", 2)
-    del state.meta["overflowed"]
-    member = Member(drifting[0], CPU)
-    member.restore(state)
-    assert member.scores == {"last": (state.meta["scores"]["last"], {})}
 
 
 def test_patience_outlives_a_stop(tmp_path, quick, toy):
@@ -136,12 +131,12 @@ def test_the_time_spent_outlives_a_stop(tmp_path, quick):
     experiments = quick()
     stop = Stop()
 
-    def advance(experiment, step, steps, loss, phase):
+    def hear(progress):
         time.sleep(0.1)
-        stop.asked = step >= 15
+        stop.asked = progress.step >= 15
 
     with pytest.raises(Interrupted):
-        run_group(experiments, Job(tmp_path, advance=advance, stop=stop))
+        run_group(experiments, Job(tmp_path, hear=hear, stop=stop))
     run, _ = asked_again(experiments, tmp_path)
     assert run.result["seconds"]["train"] >= 1.5
 
@@ -154,7 +149,7 @@ def test_the_last_step_is_validated(tmp_path, quick):
 @pytest.mark.parametrize("model", ["lstm", "toys:Tiny"])
 def test_seeds_start_from_their_own_weights(quick, toy, model):
     experiments = quick(toy("Tiny") if ":" in model else model, seeds=2)
-    first, second, again = (Member(e, CPU).weights() for e in [*experiments, experiments[0]])
+    first, second, again = (start(e).weights() for e in [*experiments, experiments[0]])
     assert all(torch.equal(first[name], again[name]) for name in first)
     assert not any(torch.equal(first[name], second[name]) for name in first if first[name].ndim > 1)
 
@@ -162,10 +157,11 @@ def test_seeds_start_from_their_own_weights(quick, toy, model):
 def test_noise_is_fresh_at_every_step_and_seed(quick, toy):
     draws = []
     for experiment in quick(toy("Moody"), seeds=2, steps=6):
-        member = Member(experiment, CPU)
-        train([member], [None])
-        assert len(member.classifier.inner.draws) == 6
-        draws += member.classifier.inner.draws
+        trainer = make_trainer([experiment])
+        trainer.run()
+        model = trainer.states[0].core
+        assert len(model.draws) == 6
+        draws += model.draws
     assert len(set(draws)) == 12
 
 
@@ -176,8 +172,8 @@ def test_a_gradient_that_is_not_finite_stops_before_its_step(tmp_path, quick, to
     assert "The gradient is not finite" in outcome.error
     assert "at step 1," in outcome.error
     state = RunDirectory(tmp_path, experiments[0]).start()
-    start = Member(experiments[0], CPU).weights()
-    assert all(torch.equal(state.tensors[f"model.{name}"], tensor) for name, tensor in start.items())
+    before = start(experiments[0]).weights()
+    assert all(torch.equal(state.tensors[f"model.{name}"], tensor) for name, tensor in before.items())
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
@@ -194,12 +190,12 @@ def test_one_failure_in_a_group_is_not_the_others(tmp_path, quick, toy, order):
 
 def test_a_job_shares_the_memory_when_it_validates_and_tests(monkeypatch, tmp_path, quick):
     """What is left of the memory to each of four processes is what every batch is measured by."""
-    from lengthwise.lab import evaluation
+    from lengthwise.train import counting
 
-    sizes, batch_size = [], evaluation.batch_size
-    monkeypatch.setattr(evaluation, "memory_free", lambda device: 1 << 40)
+    sizes, batch_size = [], counting.batch_size
+    monkeypatch.setattr(counting, "memory_free", lambda device: 1 << 40)
     monkeypatch.setattr(
-        evaluation, "batch_size", lambda n, samples, free: sizes.append(free) or batch_size(n, samples, free)
+        counting, "batch_size", lambda n, samples, free: sizes.append(free) or batch_size(n, samples, free)
     )
     (outcome,) = run_group(quick(), Job(tmp_path, share=4))
     assert outcome.run, outcome.error

@@ -8,10 +8,12 @@ import time
 import pytest
 import torch
 
+from lengthwise.cli import main
 from lengthwise.errors import Error, RecordError
-from lengthwise.lab.experiment import Evaluation, Experiment, ModelSpec, TaskSpec, Training
-from lengthwise.lab.files import write_atomically
+from lengthwise.files import canonical, digest, read_json, write_atomically
+from lengthwise.lab.experiment import Evaluation, Experiment, ModelSpec, TaskSpec
 from lengthwise.lab.records import RunDirectory, load, read_run
+from lengthwise.train.settings import Training
 
 EXPERIMENT = Experiment(TaskSpec("parity"), ModelSpec("lstm"), Training(), Evaluation((50,)))
 
@@ -181,8 +183,8 @@ def test_what_this_version_cannot_read_is_one_clear_line(data, line):
 
 def test_the_hash_is_computed_once(monkeypatch):
     calls = []
-    computed = Experiment.to_json
-    monkeypatch.setattr(Experiment, "to_json", lambda self: calls.append(self) or computed(self))
+    computed = Experiment._json
+    monkeypatch.setattr(Experiment, "_json", lambda self, local: calls.append(self) or computed(self, local))
     experiment = Experiment(TaskSpec("parity"), ModelSpec("lstm"), Training(), Evaluation((50,)))
     assert experiment.hash == experiment.hash
     assert experiment.directory.endswith(experiment.hash)
@@ -255,3 +257,38 @@ def test_a_second_process_waits_for_the_first(directory):
     with RunDirectory(directory.path.parent, EXPERIMENT).locked(waiting):
         assert time.monotonic() - told[0] > 0.2
     process.join()
+
+
+def _bench(root):
+    words = "bench parity -m lstm --train-length 4 --test-lengths 8 --set training.steps=2 --set evaluation.samples=4"
+    return main([*words.split(), "--set", "model.width=4", "--out", str(root)])
+
+
+def _one_line(capsys):
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
+    return line
+
+
+def test_a_run_directory_of_before_is_met_with_one_line(tmp_path, capsys):
+    """Its config.json has no schema number, or its result another format."""
+    assert _bench(tmp_path) == 0
+    (path,) = tmp_path.glob("parity-lstm-*")
+    config, result = path / "config.json", path / "result.json"
+    content = read_json(config)
+    config.write_text(json.dumps({"task": {"name": "parity", "params": {}}, "seed": 0}))
+    said = {key: value for key, value in read_json(result).items() if key != "sha256"}
+    said["files"]["config.json"] = digest(config.read_bytes())
+    result.write_text(json.dumps({**said, "sha256": digest(canonical(said))}))
+    for call in (lambda: _bench(tmp_path), lambda: main(["report", str(tmp_path)])):
+        capsys.readouterr()
+        assert call() in (1, RecordError.exit_code)
+        line = _one_line(capsys)
+        assert "Recorded before experiments had a schema number" in line
+        assert "Run it again" in line
+    config.write_text(json.dumps(content))
+    said = {**said, "format": 0, "files": {**said["files"], "config.json": digest(config.read_bytes())}}
+    result.write_text(json.dumps({**said, "sha256": digest(canonical(said))}))
+    for call in (lambda: _bench(tmp_path), lambda: main(["report", str(tmp_path)])):
+        capsys.readouterr()
+        assert call() in (1, RecordError.exit_code)
+        assert "result.json: written in format 0, and this Lengthwise reads 1. Delete" in _one_line(capsys)

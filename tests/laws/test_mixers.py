@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from lengthwise import mixers, positions
 from lengthwise.mixers import Layout, Level
+from lengthwise.positions import Places
 
 D, HEADS = 8, 2
 
@@ -30,7 +31,7 @@ class Layer(nn.Module):
             nn.init.normal_(p, std=0.5)
 
     def forward(self, x: Tensor, layout: Layout, state=None):
-        p = self.position.embed(layout.positions)
+        p = self.position.embed(Places(layout.positions))
         x = x if p is None else x + p
         options = {"level": Level(self.level, pad=self.pad)} if self.mixer.traits.takes_level else {}
         return self.mixer(x, layout=layout, state=state, **options)

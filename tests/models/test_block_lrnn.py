@@ -13,7 +13,6 @@ from lengthwise.mixers import BlockLRNN
 from lengthwise.mixers.transitions import shortened
 from lengthwise.models import LengthwiseConfig, LengthwiseForCausalLM, build, presets
 from lengthwise.models.cache import LengthwiseCache
-from lengthwise.models.depth import Fixed
 
 
 def make(vocab=5, **options):
@@ -120,81 +119,39 @@ def in_pieces(model, tokens):
     ],
     ids=str,
 )
-def test_the_first_layer_asks_once_a_word(form, options, rows, monkeypatch):
+def test_the_first_layer_asks_once_a_word(form, options, rows):
     model, tokens = make(**options), torch.randint(0, 5, (3, 13))
+    model.reuse_equal_tokens()
     found = form(model, tokens)
     layers = model.config.depth["layers"]
     assert rows[0] == 5
     assert all(n == 39 for n in rows[1:layers]) or form is in_pieces
-    with monkeypatch.context() as patch:
-        patch.setattr(Fixed, "looks_up", False)
-        rows.clear()
-        wanted = form(model, tokens)
-        assert 5 not in rows
+    model.reuse_equal_tokens(False)
+    rows.clear()
+    wanted = form(model, tokens)
+    assert 5 not in rows
     torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
     for a, b in zip(gradients(model, found), gradients(model, wanted), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
 
 
-def test_a_hook_before_the_layers_may_change_what_they_read():
+def test_fewer_tokens_than_words_are_not_looked_up(rows):
     model, tokens = make(), torch.randint(0, 5, (3, 13))
-    with model.depth.register_forward_pre_hook(lambda _, args: (args[0].flip(1), *args[1:])):
-        found = model(tokens).logits
-    torch.testing.assert_close(found, model(tokens.flip(1)).logits, rtol=1e-12, atol=1e-12)
+    model.reuse_equal_tokens()
+    model(tokens[:1, :5])
+    assert rows == [5]
 
 
-def clipped(module, inner, outer):
-    """Of every token's gradient the sign alone: what a word's tokens say together would have another."""
-    return tuple(None if g is None else g.sign() for g in inner)
-
-
-@pytest.mark.parametrize("where", ["a network", "the depth", "everywhere"])
-def test_a_hook_on_the_way_back_sees_every_token(where, rows, monkeypatch):
-    model, tokens = make(), torch.randint(0, 5, (3, 13))
-    place = {"a network": model.depth.layers[0].mixer.inputs, "the depth": model.depth}.get(where)
-    add = torch.nn.modules.module.register_module_full_backward_hook
-    with add(clipped) if place is None else place.register_full_backward_hook(clipped):
-        found = gradients(model, model(tokens).logits)
-        assert rows == [39]
-        monkeypatch.setattr(Fixed, "looks_up", False)
-        wanted = gradients(model, model(tokens).logits)
-    for a, b in zip(found, wanted, strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
-
-
-def test_where_tokens_are_not_all_the_first_layer_asks_every_one(rows):
-    tokens = torch.randint(0, 5, (3, 13))
-    make()(tokens[:1, :5])
-    assert rows == [5]  # five tokens, and no fewer words
-    dropping = make(dropout=0.5)
-    dropping(tokens)
-    dropping.train()(tokens)
-    assert rows[1:] == [5, 39]
-    model = make()
-    for module in (model.embedding, model.depth.layers[0].mixer, model.depth.layers[0].mixer.inputs[0]):
-        handle = module.register_forward_hook(lambda *a: None)
-        model(tokens)
-        handle.remove()
-    model(tokens)
-    assert rows[3:] == [39, 39, 39, 5]
-    rows.clear()
-    config = LengthwiseConfig(
-        vocab_size=5, width=8, mixer={"name": "block-lrnn"}, position={"name": "sinusoidal"}, depth={"name": "fixed"}
-    )
-    LengthwiseForCausalLM(config)(tokens)
-    assert set(rows) == {39}
-
-
-def test_a_word_is_asked_once_in_transformer_blocks_too(rows, monkeypatch):
+def test_a_word_is_asked_once_in_transformer_blocks_too(rows):
     tokens = torch.randint(0, 5, (3, 13))
     for norm in ("pre", "post"):
         config = LengthwiseConfig(vocab_size=5, width=8, mixer={"name": "block-lrnn"}, block={"norm": norm})
         model = LengthwiseForCausalLM(config).double()
+        model.reuse_equal_tokens()
         found = model(tokens).logits
         assert rows[0] == 5
-        with monkeypatch.context() as patch:
-            patch.setattr(Fixed, "looks_up", False)
-            torch.testing.assert_close(found, model(tokens).logits, rtol=1e-12, atol=1e-12)
+        model.reuse_equal_tokens(False)
+        torch.testing.assert_close(found, model(tokens).logits, rtol=1e-12, atol=1e-12)
         rows.clear()
 
 
@@ -219,6 +176,7 @@ def test_it_stacks(variant):
 def test_it_compiles_and_runs_under_autocast(rows):
     torch._dynamo.reset()
     model, tokens = make(layers=2).float(), torch.randint(0, 5, (3, 13))
+    model.reuse_equal_tokens()
     wanted = model(tokens).logits
     with torch.autocast("cpu", torch.bfloat16):
         assert (model(tokens).logits - wanted).abs().max() < 0.05 * wanted.abs().max()
@@ -251,7 +209,7 @@ def test_decoding_takes_constant_memory_and_work():
         )
         cache = text.past_key_values
         assert cache.length == n + 2
-        assert cache._layout is None
+        assert cache.tokens is None
         assert cache._top is None
         sizes.append(kept(cache))
         with torch.no_grad(), Elements() as elements:

@@ -176,6 +176,58 @@ def test_a_step_does_not_read_the_whole_mask_again(monkeypatch):
         torch.testing.assert_close(torch.cat([p.logits for p in parts], 1), whole[:, :2])
 
 
+@pytest.mark.parametrize("name", CACHED)
+def test_real_tokens_need_no_mask(name):
+    """The cache knows which tokens before them were padding, after it was cropped too."""
+    model, tokens, mask = make(name), torch.randint(0, 5, (2, 12)), torch.ones(2, 12, dtype=torch.long)
+    mask[1, :3] = 0
+    with torch.no_grad():
+        whole, cache = model(tokens, attention_mask=mask).logits, LengthwiseCache()
+        model(tokens[:, :7], attention_mask=mask[:, :7], past_key_values=cache)
+        if cache.is_croppable:
+            cache.crop(-2)
+        start = cache.get_seq_length()
+        parts = [model(tokens[:, a:b], past_key_values=cache).logits for a, b in ((start, 8), (8, 9), (9, 12))]
+        torch.testing.assert_close(torch.cat(parts, 1), whole[:, start:], rtol=1e-12, atol=1e-12)
+
+
+class Looks(TorchDispatchMode):
+    """Names the operations that look at the data, for which a GPU must be waited for."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        name = func.overloadpacket.__name__
+        if name in ("_local_scalar_dense", "nonzero", "equal", "is_nonzero", "unique_dim", "_unique2", "masked_select"):
+            self.seen.append(name)
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("name", CACHED)
+def test_a_generated_token_looks_at_no_data(name, padded, monkeypatch):
+    """Between two forward passes generate() looks by itself, at whether all rows have ended."""
+    model, tokens, looks = make(name), torch.randint(0, 5, (2, 9)), []
+    forward = type(model).forward
+
+    def watched(self, *args, **kwargs):
+        with Looks() as mode:
+            output = forward(self, *args, **kwargs)
+        looks.append(mode.seen)
+        return output
+
+    monkeypatch.setattr(type(model), "forward", watched)
+    monkeypatch.setattr("lengthwise.ops.chain.inputs._check_gamma", lambda *_: None)  # looks on a CPU alone
+    mask = torch.ones(2, 9, dtype=torch.long)
+    mask[1, : 3 * padded] = 0
+    model.generate(tokens, attention_mask=mask, max_new_tokens=30, do_sample=False)
+    assert len(looks) == 30
+    assert looks[0]  # the prompt's mask is looked at, once
+    assert looks[1:] == [[]] * 29
+
+
 def test_an_assistant_may_draft():
     """Assisted decoding rewinds the cache behind every wrong guess."""
     model, draft = make("regular-gpt"), make("regular-gpt drop")
@@ -248,9 +300,12 @@ def test_refusals():
         model(tokens, past_key_values=DynamicCache())
     with pytest.raises(Error, match="leave sequence_ids out"):
         model(tokens, sequence_ids=tokens, use_cache=True)
-    cache = model(tokens, attention_mask=torch.tensor([[0] + [1] * 5, [1] * 6]), use_cache=True).past_key_values
-    with pytest.raises(Error, match="go on as it began"):
+    cache = model(tokens, attention_mask=torch.tensor([[1] * 5 + [0], [1] * 6]), use_cache=True).past_key_values
+    with pytest.raises(Error, match="go on as it began: a row of the cache ends in padding"):
         model(tokens[:, :1], past_key_values=cache)
+    cache = model(tokens, attention_mask=torch.tensor([[0] + [1] * 5, [1] * 6]), use_cache=True).past_key_values
+    with pytest.raises(ShapeError, match="has 2 rows, got 3"):
+        model(tokens[:1, :1].expand(3, 1), past_key_values=cache)
     with pytest.raises(ShapeError, match=r"the tokens of the cache and these, \[2, 7\]"):
         model(tokens[:, :1], attention_mask=torch.ones(2, 1), past_key_values=cache)
     with pytest.raises(ShapeError, match="has 2 rows, got 3"):

@@ -1,4 +1,7 @@
-"""Chain attention: the fast form against the oracle, values and gradients, and what it must refuse."""
+"""Chain attention: what a call means, blocks, precision, stacks and compiled graphs, and what it must refuse.
+
+That every kernel equals the reference is `tests/laws/test_kernels.py`.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,9 @@ import torch.nn.functional as F
 from lengthwise import Error, ops
 from lengthwise.errors import ShapeError
 from lengthwise.ops import chain_attention, solved_values
+from lengthwise.ops.chain import Call
+from lengthwise.ops.chain.eager import by_torch
 from lengthwise.ops.chain.reference import system, weights
-from lengthwise.ops.chain.torch import fast
 
 LENGTHS = [1, 2, 3, 63, 64, 65, 127, 130, 500]
 GAMMAS = [0.0, 0.5, 0.9, 0.99, "per head"]
@@ -57,20 +61,6 @@ def test_equals_the_reference(T, gamma, exclude):
     compare(found, expected, leaves, 1e-12, 0.95 if gamma == "per head" or not isinstance(gamma, float) else gamma)
 
 
-@pytest.mark.parametrize("gamma", GAMMAS)
-@pytest.mark.parametrize("T", LENGTHS)
-@pytest.mark.parametrize(("kind", "bound"), [(torch.float32, 2e-5), (torch.bfloat16, 2e-2)])
-def test_equals_the_reference_in_lower_precision(T, gamma, kind, bound):
-    q, k, v = inputs(1, T=T, d=16, grad=False, dtype=kind)
-    gamma = rate(gamma)
-    if isinstance(gamma, torch.Tensor):
-        gamma = gamma.detach()
-    expected = chain_attention(q.double(), k.double(), v.double(), gamma, backend="reference")
-    found = chain_attention(q, k, v, gamma)
-    assert found.dtype == kind
-    assert (found.double() - expected).abs().max() < bound
-
-
 @pytest.mark.parametrize("layout", ["columns", "expanded"])
 def test_however_its_inputs_lie(layout):
     """The fused kernel supposes that the numbers of a row lie side by side, and reads other memory where not."""
@@ -89,7 +79,7 @@ def test_any_block_size_gives_the_same(block, exclude):
     q, k, v = inputs(T=37)
     gamma = rate("per head")
     expected = chain_attention(q, k, v, gamma, exclude_diagonal=exclude, backend="reference")
-    found = fast(q, k, v, gamma.view(1, -1, 1, 1), None, None, not exclude, 0.5, v[:, :, :0], block)
+    found = by_torch(Call.of(q, k, v, gamma, exclude_diagonal=exclude), block)
     compare(found, expected, [q, k, v, gamma], 1e-12)
 
 
@@ -159,9 +149,9 @@ def test_packed_is_each_alone(sizes):
 
 def test_rows_packed_differently():
     q, k, v = inputs(T=150)
-    segments = torch.stack([torch.arange(150) // 70, torch.arange(150) // 9])
-    expected = chain_attention(q, k, v, segments=segments, backend="reference")
-    compare(chain_attention(q, k, v, segments=segments), expected, [q, k, v], 1e-12)
+    sequences = torch.stack([torch.arange(150) // 70, torch.arange(150) // 9])
+    expected = chain_attention(q, k, v, sequences=sequences, backend="reference")
+    compare(chain_attention(q, k, v, sequences=sequences), expected, [q, k, v], 1e-12)
 
 
 @pytest.mark.parametrize("pieces", [[1] * 9, [3, 1, 5], [130, 1, 70], [1, 200]])
@@ -182,10 +172,10 @@ def test_pieces_are_the_whole(pieces, exclude, backend):
 
 def test_one_token_after_packed_ones():
     q, k, v = inputs(T=9)
-    segments = torch.tensor([[0] * 5 + [1] * 4, [0] * 8 + [1]])
-    whole = chain_attention(q, k, v, segments=segments)
+    sequences = torch.tensor([[0] * 5 + [1] * 4, [0] * 8 + [1]])
+    whole = chain_attention(q, k, v, sequences=sequences)
     z = solved_values(v, whole, 0.9)
-    last = chain_attention(q[:, :, 8:], k, v[:, :, 8:], segments=segments, solved=z[:, :, :8])
+    last = chain_attention(q[:, :, 8:], k, v[:, :, 8:], sequences=sequences, solved=z[:, :, :8])
     compare(last, whole[:, :, 8:], [], 1e-12)
 
 
@@ -270,9 +260,9 @@ def test_nothing_of_the_size_of_the_square_is_kept():
         ({"bias": torch.zeros(5, 5)}, "broadcastable"),
         ({"key_bias": torch.zeros(7)}, "key_bias"),
         ({"cu_seqlens": torch.tensor([0, 7])}, "B = 2"),
-        ({"segments": torch.zeros(2, 3)}, "segments"),
+        ({"sequences": torch.zeros(2, 3)}, "sequences"),
         ({"solved": torch.zeros(2, 3, 1, 4)}, "solved"),
-        ({"causal": False, "segments": torch.zeros(2, 7)}, "causality"),
+        ({"causal": False, "sequences": torch.zeros(2, 7)}, "causality"),
         ({"backend": "triton"}, "triton"),
     ],
 )

@@ -1,8 +1,9 @@
-"""The op against its oracle, values and gradients, at awkward lengths; what it allocates; and what it refuses."""
+"""Sliding-dilated attention: its two ways at any chunk, what it allocates, stacks and graphs, and what it refuses.
+
+That every kernel equals the reference is `tests/laws/test_kernels.py`.
+"""
 
 from __future__ import annotations
-
-import importlib
 
 import pytest
 import torch
@@ -12,12 +13,12 @@ from torch.func import grad, vmap
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from lengthwise import ops
 from lengthwise.errors import Error, ShapeError, UnknownName
 from lengthwise.ops import sliding_dilated_attention
-from lengthwise.ops.sliding_dilated.blocks import by_blocks
-from lengthwise.ops.sliding_dilated.reference import reference
-from lengthwise.ops.sliding_dilated.taps import by_taps
+from lengthwise.ops.sliding_dilated import Call, eager
+from lengthwise.ops.sliding_dilated.banded import by_banded_blocks
+from lengthwise.ops.sliding_dilated.reference import oracle
+from lengthwise.ops.sliding_dilated.shifted import by_shifted_copies
 
 LENGTHS = [1, 2, 3, 4, 5, 7, 8, 9, 13, 24, 25, 26]
 
@@ -44,35 +45,18 @@ def compare(found, wanted, leaves):
 
 
 @pytest.mark.parametrize("padded", [True, False])
-@pytest.mark.parametrize("C", [2, 3, 5, 8])
-@pytest.mark.parametrize("level", range(5))
-def test_equals_its_reference(C, level, padded):
-    for T in LENGTHS:
-        for past in (0, 1, 6):
-            tensors, pad = draw(T, T + past, C, seed=T, padded=padded, layer=T % 2 == 0)
-            for positions in (None, torch.stack([torch.arange(T) - 2, torch.arange(T) % 4 + past])):
-                found, wanted = (
-                    sliding_dilated_attention(
-                        *tensors, chunk=C, level=level, pad=pad, positions=positions, backend=backend
-                    )
-                    for backend in ("torch", "reference")
-                )
-                compare(found, wanted, [*tensors, *(pad or ())])
-
-
-@pytest.mark.parametrize("padded", [True, False])
 @pytest.mark.parametrize("C", [2, 4, 32, 128])
-@pytest.mark.parametrize("form", [by_taps, by_blocks])
+@pytest.mark.parametrize("form", [by_shifted_copies, by_banded_blocks])
 def test_either_form_fits_any_chunk(form, C, padded):
     shapes = [(1, 0, 1, 1), (2, 0, 1, 1), (37, 0, 1, 1), (37, 5, 3, 1), (131, 0, 8, 1), (3, 90, 2, 1), (5, 1, 6, 1)]
     strided = [(13, 0, 1, C), (1, 200, 1, C), (2, 1, 1, C), (9, 4, 1, 3), (7, 0, 1, C + 3)]
-    both = [(7, 3, 2, 3), (1, 9, 4, 5)] if form is by_taps else []
+    both = [(7, 3, 2, 3), (1, 9, 4, 5)] if form is by_shifted_copies else []
     for T, more, dilation, stride in shapes + strided + both:
         S = (T - 1) * stride + 1 + more
         (q, k, v, r), pad = draw(T, S, C, seed=T, padded=padded, layer=more == 0, H=1)
         m = torch.arange(S - 1 - (T - 1) * stride, S, stride)
         for positions in (None, torch.stack([m - 2, m % 7 + 3])):
-            found, wanted = (run(q, k, v, r, dilation, pad, positions, 0.7, stride) for run in (form, reference))
+            found, wanted = (run(Call(q, k, v, r, dilation, pad, positions, 0.7, stride)) for run in (form, oracle))
             compare(found, wanted, [q, k, v, r, *(pad or ())])
 
 
@@ -92,18 +76,17 @@ def test_a_chunk_longer_than_the_sequence(level):
 @pytest.mark.parametrize("C", [2, 3, 8])
 def test_row_by_row_is_the_same(C, padded, monkeypatch):
     """Large batches go a few rows at a time."""
-    fast = importlib.import_module("lengthwise.ops.sliding_dilated.torch")
     tensors, pad = draw(11, 11, C, B=5, padded=padded)
     whole = lambda p: sliding_dilated_attention(*tensors, chunk=C, level=0, pad=pad, positions=p)  # noqa: E731
     rows = []
     for positions in (None, torch.arange(11) - torch.arange(5)[:, None]):
         wanted = whole(positions)
         with monkeypatch.context() as patch:
-            patch.setattr(fast, "LARGE", 0)
-            patch.setattr(fast, "SLAB", 2 * 2 * 11 * 3)
-            for name in ("by_taps", "by_blocks"):
-                form = getattr(fast, name)
-                patch.setattr(fast, name, lambda q, *a, form=form: (rows.append(len(q)), form(q, *a))[1])
+            patch.setattr(eager, "LARGE", 0)
+            patch.setattr(eager, "SLAB", 2 * 2 * 11 * 3)
+            for name in ("by_shifted_copies", "by_banded_blocks"):
+                form = getattr(eager, name)
+                patch.setattr(eager, name, lambda call, form=form: (rows.append(len(call.q)), form(call))[1])
             found = whole(positions)
         compare(found, wanted, [*tensors, *(pad or ())])
     assert rows == ([2, 2, 1] * 2 if C < 8 else [1] * 10)
@@ -282,26 +265,3 @@ def test_refuses(change, error, words):
     good = {"q": x, "k": x, "v": x, "bias": torch.zeros(2, 2), "chunk": 2, "level": 0}
     with pytest.raises(error, match=words):
         sliding_dilated_attention(**{**good, **change})
-
-
-def test_backend_switch(monkeypatch):
-    """The call's own wish goes before the block's; `auto` always finds something to run."""
-    import lengthwise.ops.sliding_dilated as op
-
-    ran = []
-    for name, run in list(op.IMPLEMENTATIONS.items()):
-        monkeypatch.setitem(op.IMPLEMENTATIONS, name, lambda *a, name=name, run=run: (ran.append(name), run(*a))[1])
-    tensors, pad = draw(3, 3, 2)
-    call = lambda **k: sliding_dilated_attention(*tensors, chunk=2, level=0, pad=pad, **k)  # noqa: E731
-    call()
-    with ops.backend("reference"):
-        call()
-        call(backend="torch")
-        with ops.backend("auto"):
-            call()
-    with pytest.raises(Error, match="cannot run"), ops.backend("triton"):
-        call()
-    call()
-    assert ran == ["torch", "reference", "torch", "torch", "torch"]
-    with pytest.raises(UnknownName), ops.backend("cuda"):
-        pass

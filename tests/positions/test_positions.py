@@ -9,6 +9,8 @@ import torch
 
 from lengthwise import positions
 from lengthwise.errors import Error, UnknownName
+from lengthwise.positions import Layout, Places
+from lengthwise.positions.score import NOTHING
 from lengthwise.positions.sinusoidal import sinusoid
 
 
@@ -16,15 +18,20 @@ def test_none_does_nothing():
     p = positions.get("none", width=4, heads=2)
     q, k = torch.randn(2, 1, 2, 3, 2)
     ids = torch.arange(3)[None]
-    assert p.embed(ids) is None
-    assert p.bias(q, ids, ids) is None
-    assert p.rotate(q, k, ids, ids)[0] is q
+    places, state = p.place(None, Layout(ids))
+    assert list(places) == ["token"]
+    assert places["token"] is ids
+    assert state is None
+    assert p.embed(places) is None
+    assert p.score(q, places, places) is NOTHING
+    assert p.rotate(k, places) is k
+    assert p.rotate_queries(q, places) is q
     assert not list(p.parameters())
 
 
 def test_learned_clamps_at_its_last_row():
     p = positions.get("learned", width=4, heads=1, rows=3)
-    rows = p.embed(torch.tensor([[-5, 0, 1, 2, 3, 10**6]]))[0]
+    rows = p.embed(Places(torch.tensor([[-5, 0, 1, 2, 3, 10**6]])))[0]
     assert torch.equal(rows, p.table.weight[[0, 0, 1, 2, 2, 2]])
 
 
@@ -33,7 +40,7 @@ def test_sinusoidal_is_its_equation_even_far_out():
     for t in (0, 1, 40, 1_000_003):
         angles = [t * 10_000 ** (-2 * i / 6) for i in range(3)]
         wanted = [math.sin(a) for a in angles] + [math.cos(a) for a in angles]
-        assert p.embed(torch.tensor([[t]]))[0, 0].tolist() == pytest.approx(wanted, abs=1e-6)
+        assert p.embed(Places(torch.tensor([[t]])))[0, 0].tolist() == pytest.approx(wanted, abs=1e-6)
 
 
 def test_transformer_xl_is_its_equation():
@@ -43,8 +50,11 @@ def test_transformer_xl_is_its_equation():
         torch.nn.init.normal_(parameter)
     q, k = torch.randn(2, 1, H, T, d, dtype=torch.float64)
     ids = torch.tensor([[0, 1, 2, 0, 1]])
-    turned, same = p.rotate(q, k, ids, ids)
-    logits = turned @ same.mT / math.sqrt(d) + p.bias(q, ids, ids)
+    places = Places(ids)
+    score = p.score(q, places, places)
+    assert score.scale is None
+    turned, same = p.rotate_queries(q, places), p.rotate(k, places)
+    logits = turned @ same.mT / math.sqrt(d) + score.bias.dense()
     for h in range(H):
         for i in range(T):
             for j in range(i + 1):
@@ -60,10 +70,13 @@ def test_ids_on_padding_are_finite(name):
     p = positions.get(name, width=8, heads=2)
     ids = torch.tensor([[-3, -2, -1, 0, 1]])
     q = torch.randn(1, 2, 5, 4)
-    for found in (p.embed(ids), p.bias(q, ids, ids)):
-        assert found is None or found.isfinite().all()
-    assert (p.embed(ids) is not None) == p.at_input
-    assert (p.bias(q, ids, ids) is not None) == p.at_attention
+    places = Places(ids)
+    added, score = p.embed(places), p.score(q, places, places)
+    for values in (added, score.scale, score.bias and score.bias.dense(), p.rotate(q, places)):
+        assert values is None or values.isfinite().all()
+    assert (added is not None) == p.at_input
+    turned = p.rotate(q, places) is not q or p.rotate_queries(q, places) is not q
+    assert (turned or score is not NOTHING) == p.at_attention
 
 
 def test_refuses():

@@ -8,8 +8,7 @@ import pytest
 
 from lengthwise import lab, recipes
 from lengthwise.errors import Error
-from lengthwise.insight import Answers
-from lengthwise.insight.answers import Score
+from lengthwise.insight.boxes import AnswerScores, Score
 from lengthwise.recipes.chacal import boxes_accuracy
 
 LENGTHS = (1, 4, 20)
@@ -76,7 +75,7 @@ def test_the_lab_and_the_answers_agree(runs):
         }
 
 
-ANSWERS = Answers(
+ANSWERS = AnswerScores(
     Score(3, 8), Score(24, 64), {0: Score(20, 20), 1: Score(2, 25), 5: Score(1, 19)}, {1: Score(1, 2), 3: Score(2, 6)}
 )
 
@@ -87,7 +86,7 @@ def test_shares_are_drawn_where_there_are_enough_boxes():
 
 
 def test_layers_needed_stand_beside_the_exact_match():
-    other = Answers(Score(8, 8), Score(64, 64), {}, {1: Score(2, 2), 3: Score(6, 6)})
+    other = AnswerScores(Score(8, 8), Score(64, 64), {}, {1: Score(2, 2), 3: Score(6, 6)})
     lines = boxes_accuracy.by_layers({"a": ANSWERS, "b": other}).text.splitlines()
     assert [" ".join(line.split()) for line in lines] == [
         "layers needed depth of stories a b",

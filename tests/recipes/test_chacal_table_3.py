@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,10 +14,11 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
-from lengthwise import Error, recipes
+from lengthwise import Error, lab, recipes
 from lengthwise.cli import main
-from lengthwise.errors import RecordError, UnknownName
-from lengthwise.lab import Interrupted
+from lengthwise.errors import UnknownName
+from lengthwise.lab.on_text import _packed
+from lengthwise.train import Interrupted
 
 WORDS = ["the", "cat", "and", "dog", "saw", "a", "bird", "in", "tree", "on", "hill", "by", "lake"]
 
@@ -86,10 +88,10 @@ def test_the_table_has_all_rows_and_finished_parts_are_found_again(folder, text,
         assert 1 < rows[name]["measured"] < 60
     assert rows["as it is"]["measured"] != rows["ChaCAL, not trained on"]["measured"]
     assert {row["setting"] for row in found["What is not as published"]} == {"steps", "batch", "block", "lr", "warmup"}
-    assert "finetuning-standard: step 12/12" in err
-    assert "finetuning-chain: step 12/12" in err
+    assert "pretrained seed 0: step 12/12" in err
+    assert "pretrained-chain seed 0: step 12/12" in err
 
-    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("perplexity.json")}
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("result.json")}
     assert len(before) == 2
     assert main(asked) == 0
     out, err = capsys.readouterr()
@@ -98,43 +100,98 @@ def test_the_table_has_all_rows_and_finished_parts_are_found_again(folder, text,
     assert before == {path: path.stat().st_mtime_ns for path in before}
 
 
+def finished(recipe, root):
+    """The recipe's runs, by the name of the model."""
+    outcomes = lab.run(recipe.experiments, root, workers=1)
+    assert all(outcome.run for outcome in outcomes), outcomes
+    return {outcome.experiment.model.name: outcome.run for outcome in outcomes}
+
+
+def rows(recipe, runs):
+    return recipe.panels(list(runs.values()))[0].data["rows"]
+
+
 def test_what_was_trained_loads_again_and_scores_as_reported(folder, text, tmp_path):
     from lengthwise.convert.chained import ChainGPT2LMHeadModel
     from lengthwise.text import documents, pack_train_and_test
 
     asked = [f"checkpoint={folder}", f"text={text}", "steps=6", "lr=1e-2"]
-    recipe = recipes.get("chacal", "table-3", "smoke", asked)
-    recipe.work(recipes.Place(tmp_path / "runs"))
+    runs = finished(recipes.get("chacal", "table-3", "smoke", asked), tmp_path)
     train, test = documents.split(documents.read([text]), 0.1)
     blocks = pack_train_and_test(train, test, AutoTokenizer.from_pretrained(folder), 16, 8).test.long()
-    for kind, expected in (("standard", GPT2LMHeadModel), ("chain", ChainGPT2LMHeadModel)):
-        (path,) = (tmp_path / "runs").glob(f"finetuning-{kind}-*")
-        model = AutoModelForCausalLM.from_pretrained(path / "model")
+    for name, expected in (("pretrained", GPT2LMHeadModel), ("pretrained-chain", ChainGPT2LMHeadModel)):
+        model = AutoModelForCausalLM.from_pretrained(runs[name].path / "model")
         assert type(model) is expected
         # transformers' own loss is the mean over the same tokens.
         loss = model.eval()(input_ids=blocks, labels=blocks).loss.item()
-        reported = json.loads((path / "perplexity.json").read_text())["after"]
+        reported = runs[name].result["checkpoints"]["last"]["perplexity"]
         assert math.exp(loss) == pytest.approx(reported, rel=1e-5)
-        assert AutoTokenizer.from_pretrained(path / "model").eos_token == "<|endoftext|>"
+        assert AutoTokenizer.from_pretrained(runs[name].path / "model").eos_token == "<|endoftext|>"
 
 
-def test_a_run_that_is_stopped_goes_on_as_if_nothing_had_been(folder, text, tmp_path, capsys):
-    recipe = recipes.get("chacal", "table-3", "smoke", [f"checkpoint={folder}", f"text={text}", "steps=9", "lr=1e-2"])
-    heard = []
+class Interrupting:
+    """Presses Ctrl-C at these steps of a run, once each."""
 
-    def advance(name, step, steps, loss):
-        heard.append((name, step))
-        if heard in ([("finetuning-standard", n) for n in range(1, k)] for k in (4, 9)):
+    def __init__(self, *steps):
+        self.steps, self.heard = list(steps), []
+
+    def begin(self, experiment): ...
+
+    def waiting(self, experiment): ...
+
+    def end(self, experiment, outcome): ...
+
+    def advance(self, progress):
+        self.heard.append((progress.what, progress.step))
+        if self.steps and progress.step == self.steps[0]:
+            self.steps.pop(0)
             signal.raise_signal(signal.SIGINT)
 
+
+def test_a_run_that_is_stopped_goes_on_as_if_nothing_had_been(folder, text, tmp_path):
+    recipe = recipes.get("chacal", "table-3", "smoke", [f"checkpoint={folder}", f"text={text}", "steps=9", "lr=1e-2"])
+    listener = Interrupting(3, 8)
     for _ in range(2):
         with pytest.raises(Interrupted, match="all state is kept"):
-            recipe.work(recipes.Place(tmp_path / "stopped", advance=advance))
-    rows = recipe.work(recipes.Place(tmp_path / "stopped", advance=advance))[0].data["rows"]
-    assert heard == [(f"finetuning-{kind}", n) for kind in ("standard", "chain") for n in range(1, 10)]
-    assert rows == recipe.work(recipes.Place(tmp_path / "whole"))[0].data["rows"]
-    logs = [sorted(path.read_text() for path in (tmp_path / w).rglob("metrics.jsonl")) for w in ("stopped", "whole")]
-    assert logs[0] == logs[1]
+            lab.run(recipe.experiments, tmp_path / "stopped", workers=1, progress=listener)
+    for experiment in recipe.experiments:
+        assert (tmp_path / "stopped" / experiment.directory).exists() == (experiment is recipe.experiments[0])
+    lab.run(recipe.experiments, tmp_path / "stopped", workers=1, progress=listener)
+    assert listener.heard == [(e.hash, n) for e in recipe.experiments for n in range(1, 10)]
+    stopped, whole = (finished(recipe, tmp_path / where) for where in ("stopped", "whole"))
+    assert rows(recipe, stopped) == rows(recipe, whole)
+    assert all(stopped[name].metrics == run.metrics for name, run in whole.items())
+
+
+def test_a_changed_text_or_checkpoint_is_refused(folder, text, tmp_path):
+    """An experiment names both by what is in them; its record says where they were."""
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    first, second = recipes.get("chacal", "table-3", "smoke", [f"checkpoint={copy}", f"text={text}"]).experiments
+    elsewhere = shutil.copy(text, tmp_path / "elsewhere.jsonl")
+    moved = recipes.get("chacal", "table-3", "smoke", [f"checkpoint={folder}", f"text={elsewhere}"]).experiments
+    assert [e.hash for e in moved] == [first.hash, second.hash]
+    assert moved[0].to_json() != first.to_json()
+    assert lab.Experiment.from_json(first.to_json()).data.files == (str(text),)
+    text.write_text(text.read_text() + json.dumps({"text": "a new one"}) + "\n")
+    _packed.cache_clear()
+    (outcome,) = lab.run([first], tmp_path / "runs", workers=1)
+    assert "the text changed since the experiment was planned" in outcome.error
+    (copy / "generation_config.json").write_text("{}")
+    (outcome,) = lab.run([first], tmp_path / "runs", workers=1)
+    assert "its files changed since the experiment was planned" in outcome.error
+
+
+def test_a_run_on_text_is_reported_beside_others(folder, text, tmp_path, capsys):
+    recipe = recipes.get("chacal", "table-3", "smoke", [f"checkpoint={folder}", f"text={text}"])
+    runs = finished(recipe, tmp_path / "runs")
+    assert main(["report", str(tmp_path / "runs")]) == 0
+    said = capsys.readouterr().out
+    last = runs["pretrained-chain"].result["checkpoints"]["last"]["perplexity"]
+    assert "pretrained-chain seed 0" in said
+    assert f"{last:.4g}" in said
+    assert main(["report", str(tmp_path / "runs"), "--json", "--html", str(tmp_path / "page.html")]) == 0
+    assert json.loads(capsys.readouterr().out)["panels"][0]["data"][0]["last"] == last
+    assert "pretrained-chain seed 0" in (tmp_path / "page.html").read_text()
 
 
 def test_a_model_that_cannot_be_converted_is_refused_before_anything_is_trained(folder, text, tmp_path):
@@ -145,10 +202,8 @@ def test_a_model_that_cannot_be_converted_is_refused_before_anything_is_trained(
         vocab_size=257, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8
     )
     GPTNeoXForCausalLM(config).save_pretrained(tmp_path / "other")
-    recipe = recipes.get("chacal", "table-3", "smoke", [f"checkpoint={tmp_path / 'other'}", f"text={text}"])
     with pytest.raises(Error, match="to_chain: the model must be a GPT2Model"):
-        recipe.work(recipes.Place(tmp_path / "runs"))
-    assert not (tmp_path / "runs").exists()
+        recipes.get("chacal", "table-3", "smoke", [f"checkpoint={tmp_path / 'other'}", f"text={text}"])
 
 
 @pytest.mark.slow
@@ -162,13 +217,13 @@ def test_a_run_that_is_killed_goes_on_as_if_nothing_had_been(folder, text, tmp_p
         time.sleep(0.01)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    assert not list((tmp_path / "killed").rglob("perplexity.json"))
+    assert not list((tmp_path / "killed").rglob("result.json"))
     for where in ("killed", "whole"):
         assert main([*asked, str(tmp_path / where)]) == 0
     results = {
         where: {
-            path.parent.name: {key: json.loads(path.read_text())[key] for key in ("before", "after", "steps")}
-            for path in (tmp_path / where).rglob("perplexity.json")
+            path.parent.name: {key: json.loads(path.read_text())[key] for key in ("checkpoints", "steps")}
+            for path in (tmp_path / where).rglob("result.json")
         }
         for where in ("killed", "whole")
     }
@@ -180,16 +235,16 @@ def test_a_run_that_is_killed_goes_on_as_if_nothing_had_been(folder, text, tmp_p
 
 
 def test_parts_of_a_batch_add_up_to_the_batch(folder, text, tmp_path):
-    asked = [f"checkpoint={folder}", f"text={text}", "lr=1e-2"]
-    found = []
+    asked = [f"checkpoint={folder}", f"text={text}", "lr=1e-2", "steps=10"]
+    numbers = []
     for tokens in (16, 64):
         recipe = recipes.get("chacal", "table-3", "smoke", [*asked, f"tokens_at_once={tokens}"])
-        table, *_ = recipe.work(recipes.Place(tmp_path / str(tokens)))
-        found.append([row["measured"] for row in table.data["rows"].values()])
+        runs = finished(recipe, tmp_path / str(tokens))
         # Adam and clipping hide a gradient's scale; the loss does not.
-        logs = sorted((tmp_path / str(tokens)).glob("finetuning-*/metrics.jsonl"))
-        found[-1] += [json.loads(line)["loss"] for log in logs for line in log.read_text().splitlines()]
-    assert found[0] == pytest.approx(found[1], rel=1e-5)
+        losses = [row["loss"] for run in runs.values() for row in run.metrics]
+        assert len(losses) == 2
+        numbers.append([row["measured"] for row in rows(recipe, runs).values()] + losses)
+    assert numbers[0] == pytest.approx(numbers[1], rel=1e-5)
 
 
 def test_a_loss_that_is_not_finite_is_named(folder, text, tmp_path, capsys):
@@ -197,15 +252,15 @@ def test_a_loss_that_is_not_finite_is_named(folder, text, tmp_path, capsys):
     assert main(asked) == 1
     err = capsys.readouterr().err
     assert "is not finite" in err
-    assert "Lower lr (now 1e+30)" in err
+    assert "Lower training.lr (now 1e+30)" in err
 
 
 def test_an_edited_result_is_noticed(folder, text, tmp_path, capsys):
     asked = call(folder, text, "--out", str(tmp_path / "runs"))
     assert main(asked) == 0
-    (path,) = (tmp_path / "runs").glob("finetuning-chain-*/perplexity.json")
-    path.write_text(path.read_text().replace('"after": ', '"after": 1'))
-    assert main(asked) == RecordError.exit_code
+    (path,) = (tmp_path / "runs").glob("text-pretrained-chain-*/result.json")
+    path.write_text(path.read_text().replace('"perplexity": ', '"perplexity": 1'))
+    assert main(asked) == 1
     assert "edited since it was written" in capsys.readouterr().err
 
 

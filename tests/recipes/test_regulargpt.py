@@ -11,7 +11,7 @@ import torch
 
 from lengthwise import Error, lab, recipes, tasks
 from lengthwise.cli import main
-from lengthwise.lab.evaluation import evaluate
+from lengthwise.evaluate import score_strings
 from lengthwise.recipes.regulargpt.published import MODELS, TABLE_1, TABLE_2
 from lengthwise.recipes.regulargpt.scales import LAPTOP, PAPER, RULES, SMOKE, settings
 from lengthwise.recipes.regulargpt.shrunk import differences, shrunk
@@ -219,10 +219,10 @@ def test_table_2_varies_the_test_strings(root):
     assert [row.label for row in rows][:2] == ["length 40, P(1) = 0.1", "length 40, P(1) = 0.3"]
     task = tasks.get("parity", probabilities=[0.7, 0.3])
     classifier = lab.load_model(run)
-    right = evaluate(classifier, task, (40,), 40, 0, device=CPU).correct["40"]
+    right = score_strings(classifier, task, (40,), 40, 0, device=CPU).correct["40"]
     assert rows[1].cells["rnn"].scores == (right / 40,)
     lengths = [n for n in run.experiment.evaluation.lengths if n > 40]
-    found = evaluate(classifier, task, tuple(lengths), 40 // len(lengths), 0, device=CPU).correct
+    found = score_strings(classifier, task, tuple(lengths), 40 // len(lengths), 0, device=CPU).correct
     assert rows[6].cells["rnn"].scores == (pytest.approx(sum(found.values()) / 40),)
     assert rows[0].majority == pytest.approx(0.5 + 0.5 * 0.8**40)
 

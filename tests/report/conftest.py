@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lengthwise.lab.experiment import Evaluation, Experiment, ModelSpec, TaskSpec, Training
+from lengthwise.lab.experiment import Evaluation, Experiment, ModelSpec, TaskSpec
+from lengthwise.train.settings import Training
 
 LENGTHS = (*range(1, 41), *range(41, 501, 20), 1000, 2000, 4000)
 

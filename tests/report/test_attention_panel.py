@@ -25,7 +25,7 @@ def build(task, name="chacal", **options):
 
 @pytest.fixture(scope="module")
 def found():
-    return insight.links(build(TASK), TASK, insight.strings(TASK, 4, 3))
+    return insight.find_links(build(TASK), TASK, insight.probe_strings(TASK, 4, 3))
 
 
 def drawn(svg):
@@ -65,7 +65,7 @@ def test_a_panel_of_boxes(found):
 
 def test_the_terminal_names_the_link_that_is_counted(found):
     """The column "true" counts up to the share of the head, over this story alone."""
-    one = insight.links(build(TASK), TASK, insight.strings(TASK, 4, 1))
+    one = insight.find_links(build(TASK), TASK, insight.probe_strings(TASK, 4, 1))
     assert one.truth is not None
     for layer, shares in enumerate(one.truth.shares):
         for head, share in enumerate(shares):
@@ -85,7 +85,7 @@ def test_the_head_that_is_asked_for(found):
 
 def test_a_task_without_a_graph():
     task = tasks.get("parity")
-    seen = insight.links(build(task), task, insight.strings(task, insight.readable(task)))
+    seen = insight.find_links(build(task), task, insight.probe_strings(task, insight.readable_length(task)))
     panel = report.attention(seen)
     layer, head = panel.data["drawn"]
     most = lambda A: float((A - A.diag().diag()).amax(-1).mean())  # noqa: E731

@@ -9,13 +9,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from lengthwise import insight, models, proof, report, tasks
+from lengthwise import insight, models, report, tasks, theory
 
 
 @pytest.fixture(scope="module")
 def found():
     task = tasks.get("cycle-navigation")
-    return insight.clusters(proof.classifier(task), insight.strings(task, 60), task=task)
+    return insight.find_clusters(theory.exact_classifier(task), insight.probe_strings(task, 60), task=task)
 
 
 def test_clusters_are_drawn_and_told(found):
@@ -65,17 +65,19 @@ def test_one_cluster_is_said_to_be_one():
     task = tasks.get("parity")
     torch.manual_seed(0)
     classifier = models.build("transformer", vocab_size=2, num_outputs=2, width=8, heads=2, layers=1)
-    panel = report.clusters(insight.clusters(classifier, insight.strings(task, 50), task=task, most=1))
+    panel = report.clusters(insight.find_clusters(classifier, insight.probe_strings(task, 50), task=task, most=1))
     assert panel.title.endswith("1 cluster")
     assert "1 cluster among 50 outputs; more than 1 were not looked for." in panel.text
     assert "apart" not in panel.text
 
 
 def test_receptive_fields_side_by_side():
-    tokens = insight.strings(tasks.get("parity"), 50, 2)
+    tokens = insight.probe_strings(tasks.get("parity"), 50, 2)
     torch.manual_seed(0)
     fields = {
-        name: insight.receptive_field(models.build(name, vocab_size=2, num_outputs=2, width=8), tokens, task="parity")
+        name: insight.measure_receptive_field(
+            models.build(name, vocab_size=2, num_outputs=2, width=8), tokens, task="parity"
+        )
         for name in ("lstm", "regular-gpt")
     }
     panel = report.receptive_field(fields)

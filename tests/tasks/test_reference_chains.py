@@ -11,8 +11,8 @@ import torch
 
 from lengthwise import Error, tasks
 from lengthwise.errors import LengthError
-from lengthwise.lab.scoring import loss, right
 from lengthwise.tasks.reference_chains import ReferenceChains
+from lengthwise.train.scoring import loss, right
 
 SIZES = [(16, 8), (3, 3), (2, 2), (5, 4)]
 

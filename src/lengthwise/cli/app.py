@@ -27,8 +27,8 @@ from .doctor import doctor
 from .export import export
 from .inspect import inspect
 from .list import list_names
+from .report import report_runs
 from .reproduce import reproduce
-from .show import report_runs
 from .work import INTERRUPTED
 
 app = typer.Typer(

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, cast
 import typer
 
 from . import console
-from .work import _print, page_path
+from .work import page_path, print_panels
 
 
 def inspect(
@@ -44,44 +44,43 @@ def inspect(
 
     clusters: how many clusters the outputs of its blocks fall into, and whether these are the transitions of its task.
     receptive-field: how far back its last answer reaches, by the gradient.
-    attention: which tokens a head of softmax or chain attention links and, of Boxes, whether truly.
+    attention: which tokens a head of softmax or chain attention links and, for Boxes, whether the links are true.
 
     Example: [bold]lengthwise inspect runs/parity-regular-gpt-s0-1a2b clusters --html clusters.html[/bold]
     """
     from .. import insight, lab, models, report, tasks
     from ..errors import Error
 
-    found = lab.load(run)
-    if len(found) > 1:
-        raise Error(
-            f"inspect looks at one run, and {run} holds {len(found)}. Give one of them, such as {found[0].path}."
-        )
+    runs = lab.load(run)
+    if len(runs) > 1:
+        raise Error(f"inspect looks at one run, and {run} holds {len(runs)}. Give one of them, such as {runs[0].path}.")
     if head is not None and view != "attention":
         raise Error(f"--head chooses what attention draws, got view {view}. Leave it out.")
-    chosen = None if head is None else numbered(head)
-    spec = found[0].experiment.task
+    layer_and_head = None if head is None else numbered(head)
+    spec = runs[0].experiment.task
     with console.stdout_kept(as_json):
         task = tasks.get(spec.name, **spec.params)
-        classifier = cast(models.TokenClassifier, lab.load_model(found[0], checkpoint))
+        classifier = cast(models.TokenClassifier, lab.load_model(runs[0], checkpoint))
+        if view == "attention" and length is None:
+            length = insight.readable_length(task)
+        tokens = insight.probe_strings(task, length, strings or (1 if view == "clusters" else 16))
         if view == "clusters":
-            seen = insight.clusters(classifier, insight.strings(task, length, strings or 1), task=task)
+            seen = insight.find_clusters(classifier, tokens, task=task)
             panel = report.clusters(seen)
         elif view == "attention":
-            seen = insight.links(
-                classifier, task, insight.strings(task, length or insight.readable(task), strings or 16)
-            )
-            panel = report.attention(seen, chosen)
+            seen = insight.find_links(classifier, task, tokens)
+            panel = report.attention(seen, layer_and_head)
         else:
-            seen = insight.receptive_field(classifier, insight.strings(task, length, strings or 16), task=task.name)
+            seen = insight.measure_receptive_field(classifier, tokens, task=task.name)
             panel = report.receptive_field(seen)
-    title = f"Inside {found[0].experiment.model.name} on {task.name}"
-    lead = f"The {checkpoint} checkpoint of {found[0].path.name}. Below: how it was trained and tested."
-    page = report.html(found, page_path(html), title=title, description=lead, panels=[panel]) if html else None
+    title = f"Inside {runs[0].experiment.model.name} on {task.name}"
+    lead = f"The {checkpoint} checkpoint of {runs[0].path.name}. Below: how it was trained and tested."
+    page = report.html(runs, page_path(html), title=title, description=lead, panels=[panel]) if html else None
     if as_json:
-        about = {"run": str(found[0].path), "view": view, "checkpoint": checkpoint}
+        about = {"run": str(runs[0].path), "view": view, "checkpoint": checkpoint}
         console.emit({**about, **seen.to_json(), "page": str(page) if page else None})
         return
-    _print([panel])
+    print_panels([panel])
     if page:
         console.out().print(f"\nPage: {page}", markup=False)
 

@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.progress import BarColumn, TaskID, TextColumn
+from rich.progress import Progress as RichProgress
 
 from ..lab.statistics import ranges, score
 from ..report.formatting import duration, percent, short_names
 from . import console
 
 if TYPE_CHECKING:
-    from ..lab import Experiment, Outcome
+    from ..lab import Experiment, Outcome, Progress
 
 TRAINING = "train"
 
@@ -26,10 +27,13 @@ def names(experiments: Sequence[Experiment]) -> dict[str, str]:
 
 
 def verdict(outcome: Outcome) -> str:
-    """`99.3% at 41–481, 52.1% at 1,000`: what a finished run is worth."""
+    """What a finished run is worth: `99.3% at 41–481, 52.1% at 1,000`, or `perplexity 23.8 before, 20.2 after`."""
     if outcome.run is None:
         return "failed, see below"
     e = outcome.experiment
+    if e.on_text:
+        before, last = (outcome.run.result["checkpoints"][which]["perplexity"] for which in ("before", "last"))
+        return f"perplexity {before:.4g} before, {last:.4g} after"
     columns = ranges(e.training.curriculum.lengths, e.evaluation.lengths)
     beyond = [r for r in columns if r.beyond] or columns
     shown = dict.fromkeys([beyond[0], beyond[-1]])
@@ -60,7 +64,8 @@ class Watch:
         self.total, self.ended = len(experiments), 0
         self.names = names(experiments)
         # With several tasks at hand the task belongs to a run's name.
-        self.several = len({e.task.name for e in experiments}) > 1
+        if len({e.data.name for e in experiments}) > 1:
+            self.names = {e.hash: f"{e.data.name} {self.names[e.hash]}" for e in experiments}
         self.paces: dict[str, Pace] = {}
 
     def __enter__(self):
@@ -69,14 +74,18 @@ class Watch:
     def __exit__(self, *_: object) -> None: ...
 
     def name(self, e: Experiment) -> str:
-        return f"{e.task.name} {self.names[e.hash]}" if self.several else self.names[e.hash]
+        return self.names[e.hash]
 
     def begin(self, experiment: Experiment) -> None:
         self.paces[experiment.hash] = Pace()
 
+    def was_finished(self, experiment: Experiment) -> bool:
+        """Whether nothing was left to do: no work on it was heard of."""
+        return experiment.hash not in self.paces
+
     def ending(self, experiment: Experiment, outcome: Outcome) -> str:
         self.ended += 1
-        finished_before = outcome.run is not None and experiment.hash not in self.paces
+        finished_before = outcome.run is not None and self.was_finished(experiment)
         return (
             f"[{self.ended}/{self.total}] {self.name(experiment)}: "
             f"{'found finished, ' if finished_before else ''}{verdict(outcome)}"
@@ -91,43 +100,29 @@ class Lines(Watch):
         self.out = out
         self.said: dict[str, object] = {}
 
-    def advance(self, experiment: Experiment, step: int, steps: int, loss: float, phase: str) -> None:
-        mark = step * 10 // steps if phase == TRAINING else phase
-        first = experiment.hash not in self.said
-        if self.said.get(experiment.hash) == mark:
+    def advance(self, progress: Progress) -> None:
+        run, step, steps, training = progress.what, progress.step, progress.steps, progress.phase == TRAINING
+        mark = step * 10 // steps if training else progress.phase
+        first = run not in self.said
+        if self.said.get(run) == mark:
             return
-        self.said[experiment.hash] = mark
-        pace = self.paces[experiment.hash].say(step, steps) if phase == TRAINING else ""
-        if phase == TRAINING and not (first and step < steps / 10):
-            self._say(experiment, f"step {step}/{steps}, loss {loss:.4g}{', ' + pace if pace else ''}")
-        elif phase == TRAINING:
-            self._say(experiment, f"training, {steps} steps")
+        self.said[run] = mark
+        pace = self.paces[run].say(step, steps) if training else ""
+        if training and not (first and step < steps / 10):
+            self._say(run, f"step {step}/{steps}, loss {progress.loss:.4g}{', ' + pace if pace else ''}")
+        elif training:
+            self._say(run, f"training, {steps} steps")
         else:
-            self._say(experiment, f"{phase} checkpoint, {steps} lengths")
+            self._say(run, f"{progress.phase} checkpoint, {steps} lengths")
 
     def waiting(self, experiment: Experiment) -> None:
-        self._say(experiment, "another process is at work on it; waiting")
+        self._say(experiment.hash, "another process is at work on it; waiting")
 
     def end(self, experiment: Experiment, outcome: Outcome) -> None:
         self.out.print(self.ending(experiment, outcome), markup=False)
 
-    def _say(self, experiment: Experiment, text: str) -> None:
-        self.out.print(f"{self.name(experiment)}: {text}", markup=False)
-
-
-class Steps:
-    """A line at every tenth of a recipe's own work."""
-
-    def __init__(self, out: Console):
-        self.out = out
-        self.paces: dict[str, Pace] = {}
-        self.said: dict[str, int] = {}
-
-    def advance(self, what: str, step: int, steps: int, loss: float) -> None:
-        pace = self.paces.setdefault(what, Pace()).say(step, steps)
-        if self.said.get(what) != step * 10 // steps:
-            self.said[what] = step * 10 // steps
-            self.out.print(f"{what}: step {step}/{steps}, loss {loss:.4g}{', ' + pace if pace else ''}", markup=False)
+    def _say(self, run: str, text: str) -> None:
+        self.out.print(f"{self.names[run]}: {text}", markup=False)
 
 
 class Bars(Watch):
@@ -135,7 +130,7 @@ class Bars(Watch):
 
     def __init__(self, experiments: Sequence[Experiment], out: Console):
         super().__init__(experiments)
-        self.progress = Progress(
+        self.drawn = RichProgress(
             TextColumn("{task.fields[name]}", markup=False),
             BarColumn(bar_width=20),
             TextColumn("{task.fields[at]}", markup=False),
@@ -145,38 +140,37 @@ class Bars(Watch):
         self.bars: dict[str, TaskID] = {}
 
     def __enter__(self):
-        self.progress.start()
+        self.drawn.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.progress.stop()
+        self.drawn.stop()
 
     def begin(self, experiment: Experiment) -> None:
         super().begin(experiment)
-        self._bar(experiment)
+        self._bar(experiment.hash)
 
-    def advance(self, experiment: Experiment, step: int, steps: int, loss: float, phase: str) -> None:
-        if phase == TRAINING:
-            pace = self.paces[experiment.hash].say(step, steps)
-            at = f"{step:,}/{steps:,} loss {loss:.4g}{'  ' + pace if pace else ''}"
+    def advance(self, progress: Progress) -> None:
+        run, step, steps = progress.what, progress.step, progress.steps
+        if progress.phase == TRAINING:
+            pace = self.paces[run].say(step, steps)
+            at = f"{step:,}/{steps:,} loss {progress.loss:.4g}{'  ' + pace if pace else ''}"
         else:
-            at = f"{phase}: {step}/{steps} lengths"
-        self.progress.update(self._bar(experiment), completed=step, total=steps, at=at)
+            at = f"{progress.phase}: {step}/{steps} lengths"
+        self.drawn.update(self._bar(run), completed=step, total=steps, at=at)
 
     def waiting(self, experiment: Experiment) -> None:
-        self.progress.update(self._bar(experiment), at="another process is at work on it; waiting")
+        self.drawn.update(self._bar(experiment.hash), at="another process is at work on it; waiting")
 
     def end(self, experiment: Experiment, outcome: Outcome) -> None:
         if experiment.hash in self.bars:
-            self.progress.remove_task(self.bars.pop(experiment.hash))
-        self.progress.console.print(self.ending(experiment, outcome), markup=False)
+            self.drawn.remove_task(self.bars.pop(experiment.hash))
+        self.drawn.console.print(self.ending(experiment, outcome), markup=False)
 
-    def _bar(self, experiment: Experiment) -> TaskID:
-        if experiment.hash not in self.bars:
-            self.bars[experiment.hash] = self.progress.add_task(
-                "", total=None, name=self.name(experiment), at="starting"
-            )
-        return self.bars[experiment.hash]
+    def _bar(self, run: str) -> TaskID:
+        if run not in self.bars:
+            self.bars[run] = self.drawn.add_task("", total=None, name=self.names[run], at="starting")
+        return self.bars[run]
 
 
 def watch(experiments: Sequence[Experiment]) -> Lines | Bars:

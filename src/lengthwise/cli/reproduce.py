@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from . import console
 from .work import Device, Out, Page, Workers, carry_out
-
-if TYPE_CHECKING:
-    from ..lab.records import Run
-    from ..report import Panel
 
 
 def reproduce(
@@ -40,19 +36,10 @@ def reproduce(
 
     Example: [bold]lengthwise reproduce demo parity --scale smoke[/bold]
     """
-    from .. import lab, recipes
-    from .progress import Steps
+    from .. import recipes
 
     recipe = recipes.get(paper, table, scale, settings or [])
     recipe = recipe.only(only) if only else recipe
-    panels, work = recipe.panels, recipe.work
-    if work:
-        place = recipes.Place(out, lab.chosen_device(device), Steps(console.err()).advance)
-
-        def worked(runs: list[Run]) -> list[Panel]:
-            return work(place)
-
-        panels = worked
     carry_out(
         recipe.experiments,
         out=out,
@@ -62,5 +49,5 @@ def reproduce(
         as_json=as_json,
         title=recipe.title,
         description=recipe.description,
-        panels=panels,
+        panels=recipe.panels,
     )

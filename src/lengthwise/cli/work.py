@@ -56,26 +56,29 @@ def carry_out(
         raise typer.Exit(INTERRUPTED) from None
 
     runs = [outcome.run for outcome in outcomes if outcome.run]
+    # What text is worth is for the recipe's panels to say.
+    on_strings = [run for run in runs if not run.experiment.on_text]
     failed = [outcome for outcome in outcomes if outcome.run is None]
-    if runs and not as_json:
-        console.out().print(report.table(runs))
+    if on_strings and not as_json:
+        console.out().print(report.table(on_strings))
     page, made = None, []
     try:
         if panels and (runs or not experiments):
             with console.stdout_kept(as_json):
                 made = panels(runs)
         if not as_json:
-            _print(made)
-        if runs or made:
+            print_panels(made)
+        if on_strings or made:
             where = page_path(html) if html else out / "index.html"
-            page = report.html(runs, where, title=title, description=description, panels=made)
+            page = report.html(on_strings, where, title=title, description=description, panels=made)
     finally:
         # Whatever becomes of panels and page, what was computed and what failed is told.
         if as_json:
             failures = [{"run": called[o.experiment.hash], "error": o.error, "log": str(o.log)} for o in failed]
-            data = report.data(runs, made) if runs or made else {"tasks": [], "panels": []}
+            data = report.data(on_strings, made) if on_strings or made else {"tasks": [], "panels": []}
             console.emit({**data, "failures": failures, "page": str(page) if page else None})
-        _warn(runs, watching.name)
+        _warn(on_strings, watching.name)
+        _tell_other_code([run for run in runs if watching.was_finished(run.experiment)], watching.name)
         _tell(failed, called)
     if page and not as_json:
         console.out().print((f"Records: {out}\n" if runs else "") + f"Page:    {page}", markup=False)
@@ -88,7 +91,7 @@ def page_path(path: Path) -> Path:
     return path / "index.html" if path.is_dir() else path
 
 
-def _print(panels: Sequence[Panel]) -> None:
+def print_panels(panels: Sequence[Panel]) -> None:
     out = console.out()
     for panel in panels:
         out.print(f"\n[bold]{escape(panel.title)}[/bold]")
@@ -106,6 +109,20 @@ def _warn(runs: Sequence[Run], name: Callable[[Experiment], str]) -> None:
         if where:
             said = f"logits overflow and count as wrong, {'; '.join(where)}"
             print(f"warning: {name(run.experiment)}: {said}", file=sys.stderr)
+
+
+def _tell_other_code(runs: Sequence[Run], name: Callable[[Experiment], str]) -> None:
+    """One line about the runs that were found finished and that other code had made."""
+    from ..lab.provenance import made_by_other_code
+
+    other = [run for run in runs if made_by_other_code(run.result.get("code"))]
+    if other:
+        which = ", ".join(name(run.experiment) for run in other[:3]) + (", …" if len(other) > 3 else "")
+        print(
+            f"note: {len(other)} of {len(runs)} runs found finished were made by other code (another version or "
+            f"commit, or a changed tree): {which}. To run them again, delete them or choose another --out.",
+            file=sys.stderr,
+        )
 
 
 def _tell(failed: Sequence[Outcome], called: dict[str, str]) -> None:

@@ -21,7 +21,7 @@ from transformers.cache_utils import DynamicLayer
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
 from ..errors import Error
-from ..mixers.base import merge_heads
+from ..mixers.attention import merge_heads
 from ..mixers.chain import Gamma, check_paths, summed
 from ..ops.chain import HIDDEN, chain_attention, solved_values
 

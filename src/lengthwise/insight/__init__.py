@@ -1,35 +1,34 @@
 """Look inside a model: the clusters its outputs fall into, how far back its answers reach, which tokens its heads link.
 
 run = lab.load("runs/parity-regular-gpt-s0-…")[0]
-task = tasks.get(run.experiment.task.name, **run.experiment.task.params)
-found = insight.clusters(lab.load_model(run), insight.strings(task), task=task)
-found.count, found.truth.agreement
+task = tasks.get(run.experiment.data.name, **run.experiment.data.params)
+clusters = insight.find_clusters(lab.load_model(run), insight.probe_strings(task), task=task)
+clusters.count, clusters.truth.agreement
 
-Both work for any model: they listen to its blocks and to its embedding while it runs. `attention` is for models whose
-layers are softmax or chain attention.
+`find_clusters` and `measure_receptive_field` work for any model: they listen to its blocks and to its embedding while
+it runs. `read_attention` and `find_links` are for models whose layers are softmax or chain attention. `boxes` is about
+stories, whose answers and graphs are known.
 """
 
-from .answers import Answers, answered, answers
-from .attention import Attention, attention
-from .clusters import Clusters, clusters
-from .field import ReceptiveField, receptive_field
-from .links import Links, links
-from .strings import readable, strings
-from .truth import Truth
+from . import boxes
+from .attention import Attention, read_attention
+from .clusters import Clusters, find_clusters
+from .links import Links, find_links
+from .machine_truth import MachineTruth
+from .probes import probe_strings, readable_length
+from .receptive_field import ReceptiveField, measure_receptive_field
 
 __all__ = [
-    "Answers",
     "Attention",
     "Clusters",
     "Links",
+    "MachineTruth",
     "ReceptiveField",
-    "Truth",
-    "answered",
-    "answers",
-    "attention",
-    "clusters",
-    "links",
-    "readable",
-    "receptive_field",
-    "strings",
+    "boxes",
+    "find_clusters",
+    "find_links",
+    "measure_receptive_field",
+    "probe_strings",
+    "read_attention",
+    "readable_length",
 ]

@@ -3,8 +3,8 @@
     A = softmax(q_t · k_s / sqrt(d) + bias_ts)
     Y = M V,    M = (1-γ) (I - γÃ)^-1 A     (chain; with paths "sum" without the factor; softmax: M = A)
 
-A says which tokens a token links to, M what reaches it over links of links. Both are computed again from what each
-mixer was given while the model ran, by the mixer's own maps, so the model runs as it always does.
+A says which tokens a token links to, M what reaches it over links of links. Both are computed a second time, from what
+each mixer was given while the model ran and by the mixer's own maps, so the model runs as it always does.
 
 Shapes: T tokens, H heads.
 """
@@ -19,14 +19,15 @@ from torch import Tensor
 
 from ..errors import Error, NonFiniteError, ShapeError
 from ..mixers import Chain, Layout, Mixer, Softmax
-from ..mixers.base import split_heads
+from ..mixers.attention import own_position, queries_keys_values, rotated, scored
 from ..mixers.softmax import visible
 from ..models import TokenClassifier
 from ..ops.chain.reference import system
-from .still import still
+from ..positions import Placed
+from .listening import listening
 
 STRONGEST = 3
-"""Links a token and head that are kept in JSON."""
+"""So many links of a token and head are kept in JSON."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Attention:
         return len(self.weights)
 
     def to_json(self) -> dict[str, Any]:
-        """Of every token the strongest links in every head, as [token, weight], instead of the T² weights."""
+        """For every token and head the strongest links, as [token, weight], in place of the T² weights."""
         top = self.weights.topk(min(STRONGEST, self.weights.shape[-1]), -1)
         links = [
             [
@@ -60,48 +61,44 @@ class Attention:
         return {"name": self.name, "mixer": self.mixer, "gamma": self.gamma, "strongest": links}
 
 
-def attention(classifier: TokenClassifier, tokens: Tensor) -> tuple[Attention, ...]:
+def read_attention(classifier: TokenClassifier, tokens: Tensor) -> tuple[Attention, ...]:
     """Every layer's weights while `classifier` reads one string, `tokens` (T,); its layers must be softmax or chain.
 
     >>> from lengthwise import models
     >>> classifier = models.build("chacal", vocab_size=5, num_outputs=5, width=8, heads=2)
-    >>> layers = attention(classifier, torch.tensor([3, 1, 4]))
+    >>> layers = read_attention(classifier, torch.tensor([3, 1, 4]))
     >>> [(layer.name, layer.mixer, tuple(layer.weights.shape)) for layer in layers]
     [('layer 0', 'softmax', (2, 3, 3)), ('layer 1', 'chain', (2, 3, 3))]
     """
     if tokens.dim() != 1 or not tokens.numel():
-        raise ShapeError(f"attention: tokens must be one string, (T,) with T >= 1, got {list(tokens.shape)}.")
-    found: list[Attention] = []
+        raise ShapeError(f"read_attention: tokens must be one string, (T,) with T >= 1, got {list(tokens.shape)}.")
+    layers: list[Attention] = []
 
-    def look(mixer: Mixer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        found.append(_layer(f"layer {len(found)}", mixer, args[0], kwargs["layout"]))
+    def note(mixer: Mixer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        layers.append(_layer(f"layer {len(layers)}", mixer, args[0], kwargs["layout"], kwargs.get("placed")))
 
-    hooks = [m.register_forward_pre_hook(look, with_kwargs=True) for m in _mixers(classifier)]
-    try:
-        with still(classifier), torch.no_grad():
-            classifier(tokens[None])
-    finally:
-        for hook in hooks:
-            hook.remove()
-    if not all(torch.isfinite(layer.paths).all() for layer in found):
+    hooks = [m.register_forward_pre_hook(note, with_kwargs=True) for m in _mixers(classifier)]
+    with listening(classifier, hooks), torch.no_grad():
+        classifier(tokens[None])
+    if not all(torch.isfinite(layer.paths).all() for layer in layers):
         raise NonFiniteError(f"{classifier.name}: its attention weights are not finite. Did its training diverge?")
-    return tuple(found)
+    return tuple(layers)
 
 
 def _mixers(classifier: TokenClassifier) -> list[Mixer]:
-    every = [m for m in classifier.modules() if isinstance(m, Mixer)]
-    strange = next((type(m).__name__ for m in every if not isinstance(m, (Softmax, Chain))), None)
-    if strange or not every:
+    mixers = [m for m in classifier.modules() if isinstance(m, Mixer)]
+    foreign = next((type(m).__name__ for m in mixers if not isinstance(m, (Softmax, Chain))), None)
+    if foreign or not mixers:
         raise Error(
-            f"{classifier.name}: attention can be looked at where all layers are softmax or chain attention of this "
-            f"library, got {strange or 'no such layer'}. Use a model such as transformer or chacal."
+            f"{classifier.name}: attention can be read where all layers are softmax or chain attention of this "
+            f"library, got {foreign or 'no such layer'}. Use a model such as transformer or chacal."
         )
-    return every
+    return mixers
 
 
-def _layer(name: str, mixer: Mixer, x: Tensor, layout: Layout) -> Attention:
+def _layer(name: str, mixer: Mixer, x: Tensor, layout: Layout, placed: Placed | None) -> Attention:
     assert isinstance(mixer, (Softmax, Chain))
-    A = _weights(mixer, x, layout)
+    A = _weights(mixer, x, layout, placed)
     if isinstance(mixer, Softmax):
         return Attention(name, "softmax", None, A[0], A[0])
     gamma = torch.as_tensor(mixer.gamma(x), dtype=A.dtype).expand(mixer.heads)
@@ -113,16 +110,17 @@ def _layer(name: str, mixer: Mixer, x: Tensor, layout: Layout) -> Attention:
     return Attention(name, "chain", tuple(gamma.tolist()), A[0], M[0])
 
 
-def _weights(mixer: Softmax | Chain, x: Tensor, layout: Layout) -> Tensor:
+def _weights(mixer: Softmax | Chain, x: Tensor, layout: Layout, placed: Placed | None) -> Tensor:
     """(1, H, T, T) A in double precision, of the mixer's own queries and keys."""
-    q, k, _ = (split_heads(part, mixer.heads) for part in mixer.qkv(x).chunk(3, -1))
-    bias = None
-    if mixer.position is not None:
-        bias = mixer.position.bias(q, layout.positions, layout.positions)
-        q, k = mixer.position.rotate(q, k, layout.positions, layout.positions)
+    q, k, _ = queries_keys_values(mixer.qkv(x), mixer.heads)
+    acting = placed if mixer.position is None else own_position(mixer.position, placed, layout)
+    bare, bias = q, None
+    if acting is not None:
+        q, k = rotated(q, k, acting)
+        q, bias = scored(q, bare, acting, acting.places)
     logits = q.double() @ k.double().mT * q.shape[-1] ** -0.5
     if bias is not None:
-        logits = logits + bias
+        logits = logits + bias.dense()
     if getattr(mixer, "causal", True):
         logits = logits.masked_fill(~visible(layout, layout), -torch.inf)
     return logits.softmax(-1)

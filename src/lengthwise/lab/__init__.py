@@ -12,26 +12,28 @@ from torch import nn
 
 from .. import tasks
 from ..errors import Error
+from ..train import Interrupted, Progress, Training
 from .engines import Engine, InProcess, Processes
-from .experiment import Evaluation, Experiment, ModelSpec, TaskSpec, Training
+from .experiment import Evaluation, Experiment, ModelSpec, TaskSpec, TextSpec
 from .grid import Settings, plan, settings_of_part
+from .job import Job, Outcome, groups
+from .on_text import plan_text
 from .records import Run, load
-from .run import Interrupted, Job, Outcome, groups
 from .tested_lengths import lengths
 
 __all__ = [
-    "Engine", "Evaluation", "Experiment", "InProcess", "Interrupted", "Job", "ModelSpec", "Outcome", "Processes",
-    "Progress", "Run", "TaskSpec", "Training", "bench", "chosen_device", "lengths", "load", "load_model", "plan", "run",
-    "settings_of_part",
+    "Engine", "Evaluation", "Experiment", "InProcess", "Interrupted", "Job", "Listener", "ModelSpec", "Outcome",
+    "Processes", "Progress", "Run", "TaskSpec", "TextSpec", "Training", "bench", "chosen_device", "lengths", "load",
+    "load_model", "plan", "plan_text", "run", "settings_of_part",
 ]  # fmt: skip
 
 
-class Progress(Protocol):
+class Listener(Protocol):
     """Hears how the runs go; always called in the process that called `run`."""
 
     def begin(self, experiment: Experiment) -> None: ...
 
-    def advance(self, experiment: Experiment, step: int, steps: int, loss: float, phase: str) -> None: ...
+    def advance(self, progress: Progress) -> None: ...
 
     def waiting(self, experiment: Experiment) -> None: ...
 
@@ -54,10 +56,10 @@ def run(
     workers: int | None = None,
     device: str = "auto",
     command: str = "",
-    progress: Progress | None = None,
+    progress: Listener | None = None,
     engine: Engine | None = None,
 ) -> list[Outcome]:
-    """Run what is not finished yet and return every outcome, in the order given.
+    """Run what is not finished yet and return every outcome, in the order given; `progress` hears how they go.
 
     `workers`: processes at a time; None: one a core, but in this process where there is one run or a GPU.
     """
@@ -67,28 +69,29 @@ def run(
     if engine is None:
         count = workers or (1 if device.startswith("cuda") else min(os.cpu_count() or 1, len(todo)))
         engine = InProcess() if count == 1 else Processes(count)
+    by_hash = {experiment.hash: experiment for experiment in experiments}
     begun: set[str] = set()
     told: set[str] = set()
 
-    def advance(experiment: Experiment, step: int, steps: int, loss: float, phase: str) -> None:
+    def hear(step: Progress) -> None:
         if progress:
-            if experiment.hash not in begun:
-                begun.add(experiment.hash)
-                progress.begin(experiment)
-            progress.advance(experiment, step, steps, loss, phase)
+            if step.what not in begun:
+                begun.add(step.what)
+                progress.begin(by_hash[step.what])
+            progress.advance(step)
 
     def waiting(experiment: Experiment) -> None:
         if progress and experiment.hash not in told:
             told.add(experiment.hash)
             progress.waiting(experiment)
 
-    job = Job(Path(root), device=device, command=command, advance=advance, waiting=waiting)
-    found: dict[str, Outcome] = {}
+    job = Job(Path(root), device=device, command=command, hear=hear, waiting=waiting)
+    outcomes: dict[str, Outcome] = {}
     for outcome in engine.run(todo, job):
-        found[outcome.experiment.hash] = outcome
+        outcomes[outcome.experiment.hash] = outcome
         if progress:
             progress.end(outcome.experiment, outcome)
-    return [found[experiment.hash] for experiment in experiments]
+    return [outcomes[experiment.hash] for experiment in experiments]
 
 
 def bench(
@@ -102,7 +105,7 @@ def bench(
     root: Path | str = "runs",
     workers: int | None = 1,
     device: str = "auto",
-    progress: Progress | None = None,
+    progress: Listener | None = None,
 ) -> list[Run]:
     """Train every model on short strings of `task`, test it on long ones, and return the runs.
 
@@ -120,7 +123,8 @@ def bench(
 
 def load_model(run: Run, which: str = "last") -> nn.Module:
     """The trained model of a run, on the CPU and ready to be asked: `which` is "last" or "best"."""
-    from .member import build, load_weights
+    from ..train.state import load_weights
+    from .on_strings import build
 
     if which not in ("last", "best"):
         raise Error(f"which is 'last' or 'best', got {which!r}.")

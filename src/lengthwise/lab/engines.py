@@ -18,10 +18,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
+from ..train import Interrupted, Progress, Stop
 from .experiment import Experiment
+from .job import Job, Outcome, failure, run_group
 from .records import RunDirectory, read_run
-from .run import Interrupted, Job, Outcome, failure, run_group
-from .training import Stop
 
 Groups = Sequence[Sequence[Experiment]]
 
@@ -69,7 +69,7 @@ class Processes:
         waiting = list(groups)[::-1]
         active: dict[Any, tuple[Any, Sequence[Experiment]]] = {}
         interrupted = False
-        quiet = replace(job, advance=None, waiting=None, stop=Stop(), share=self.workers)
+        quiet = replace(job, hear=None, waiting=None, stop=Stop(), share=self.workers)
         with interruptible(job.stop):
             try:
                 while active or (waiting and not job.stop.asked):
@@ -97,8 +97,8 @@ class Processes:
                             if not interrupted:
                                 yield from _died(group, process.exitcode, job)
                             continue
-                        if kind == "advance" and job.advance:
-                            job.advance(*content)
+                        if kind == "progress" and job.hear:
+                            job.hear(content)
                         elif kind == "waiting" and job.waiting:
                             job.waiting(content)
                         elif kind == "outcomes":
@@ -141,7 +141,7 @@ def _died(group: Sequence[Experiment], code: int | None, job: Job) -> Iterator[O
             yield failure(directory, error)
 
 
-ADVANCE_EVERY = 0.1
+TELL_EVERY = 0.1
 """Seconds between two reports of a worker, so that the pipe is not the work."""
 
 
@@ -160,13 +160,13 @@ def _work(group: list[Experiment], job: Job, pipe: Any) -> None:
         except (EOFError, OSError):
             job.stop.asked = True
 
-    def advance(experiment: Experiment, step: int, steps: int, loss: float, phase: str) -> None:
+    def hear(progress: Progress) -> None:
         now = time.monotonic()
-        if step == steps or now - sent.get(experiment.hash, 0.0) > ADVANCE_EVERY:
-            sent[experiment.hash] = now
-            tell("advance", (experiment, step, steps, loss, phase))
+        if progress.step == progress.steps or now - sent.get(progress.what, 0.0) > TELL_EVERY:
+            sent[progress.what] = now
+            tell("progress", progress)
 
-    job = replace(job, advance=advance, waiting=lambda experiment: tell("waiting", experiment))
+    job = replace(job, hear=hear, waiting=lambda experiment: tell("waiting", experiment))
     try:
         tell("outcomes", run_group(group, job))
     except Interrupted:

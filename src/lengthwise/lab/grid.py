@@ -14,10 +14,11 @@ from torch import nn
 from .. import models, tasks
 from ..errors import Error, UnknownName
 from ..options import Schema, schema, take, word_of
-from .curriculum import curriculum
-from .evaluation import one_place
-from .experiment import Evaluation, Experiment, ModelSpec, TaskSpec, Training, training_options
-from .member import untouched_random, weights
+from ..train.counting import one_place
+from ..train.curriculum import make_curriculum
+from ..train.settings import Training, training_options
+from ..train.state import untouched_random, weights
+from .experiment import Evaluation, Experiment, ModelSpec, TaskSpec
 from .tested_lengths import tested_lengths
 
 Settings = Sequence[str] | Mapping[str, Any]
@@ -91,7 +92,7 @@ def plan(
     trained = take(settings_of_part("training"), _of_part(given, "training"), "training", "training.")
     training = Training.of(**{"lengths": (1, train_length), **trained})
     possible = made.lengths(*training.curriculum.lengths)
-    curriculum(training.curriculum, possible)
+    make_curriculum(training.curriculum, possible)
     tested = tested_lengths(made, possible, test_lengths)
     known = settings_of_part("evaluation")
     evaluation = Evaluation(tested, **take(known, _of_part(given, "evaluation"), "evaluation", "evaluation."))

@@ -1,177 +1,22 @@
-"""Records: one directory a run, which survives a kill at any moment and notices any edit.
+"""Records: one directory a run, named by its experiment's hash, whose config.json must hash to that name.
 
-```
-parity-lstm-s0-1a2b…/     named by the experiment's hash
-  config.json             the experiment; must hash to the directory's name
-  metrics.jsonl           append-only: a line per logged step and per validation
-  state/STEP-SERIAL-DIGEST.safetensors   all that is needed to go on, named by the digest of its own bytes
-  model.safetensors       the last weights      \\  written when the run ends
-  best.safetensors        the best-validation weights   }  their digests stand in result.json,
-  result.json             scores, versions, digests    /   whose own digest is its last field
-  error.txt               the traceback of the last failure, if the run failed
-  lock                    held by the process at work
-```
-
-Every file but metrics and error.txt is written beside its place and renamed into it, so a reader sees the old or the
-new, never half. The metrics are cut back on resuming to where they stood at the checkpoint. Only safetensors and JSON
-are read.
+`train/directory.py` says which files it holds. The weights of a run on strings are `model.safetensors` (the last) and
+`best.safetensors` (of the best validation); a run on text has a folder `model/` that transformers loads.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
-import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from filelock import FileLock, Timeout
-
 from ..errors import Error, RecordError
+from ..files import Tensors, read_json, read_tensors
+from ..train.directory import Directory, read_result
 from .experiment import Experiment
-from .files import Tensors, canonical, digest, naming, pack, read_json, read_tensors, settle, write_atomically
 
-
-class State(NamedTuple):
-    """What a checkpoint holds: named tensors, and the JSON-like rest."""
-
-    tensors: Tensors
-    meta: dict[str, Any]
-
-
-class Directory:
-    """The directory of one piece of work, described by `config`; created on first use."""
-
-    result = "result.json"
-    """The file that says the work is finished."""
-
-    def __init__(self, path: Path, config: dict[str, Any]):
-        self.path, self.config = path, config
-        self._metrics = hashlib.sha256()
-        self._metrics_bytes = 0
-
-    @contextmanager
-    def locked(self, waiting: Callable[[], None] | None = None) -> Iterator[None]:
-        """Hold the directory; while another process does, call `waiting` (which may raise to give up) and wait."""
-        with naming(self.path):
-            self.path.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(self.path / "lock")
-            while not lock.is_locked:
-                try:
-                    lock.acquire(timeout=0.2)
-                except Timeout:
-                    if waiting:
-                        waiting()
-        try:
-            yield
-        finally:
-            lock.release()
-
-    def start(self) -> State | None:
-        """Make the directory ready to be written; the state to go on from, or None to begin. Call it when locked."""
-        with naming(self.path):
-            (self.path / "state").mkdir(exist_ok=True)
-            for left in [*self.path.glob(".*.tmp"), *(self.path / "state").glob(".*.tmp")]:
-                left.unlink(missing_ok=True)
-        config = self.path / "config.json"
-        if config.exists():
-            self.check_config()
-        else:
-            write_atomically(config, json.dumps(self.config, indent=2).encode())
-        state = self._load_state()
-        self._cut_metrics(state.meta["metrics"] if state else {"bytes": 0, "sha256": digest(b"")})
-        return state
-
-    def check_config(self) -> None:
-        """Raise unless the config there is this work's."""
-        if read_json(self.path / "config.json") != self.config:
-            raise RecordError(f"{self.path / 'config.json'}: edited since it was written. Delete {self.path}.")
-
-    def finished(self) -> bool:
-        return (self.path / self.result).exists()
-
-    def log(self, row: dict[str, Any]) -> None:
-        """Append one line to the metrics."""
-        line = json.dumps(row).encode() + b"\n"
-        with naming(self.path / "metrics.jsonl"), open(self.path / "metrics.jsonl", "ab") as file:
-            file.write(line)
-        self._metrics.update(line)
-        self._metrics_bytes += len(line)
-
-    def save_state(self, tensors: Tensors, meta: dict[str, Any]) -> None:
-        """Replace the checkpoint; the old one goes only when the new one is in place."""
-        mark = {"bytes": self._metrics_bytes, "sha256": self._metrics.hexdigest()}
-        content = pack(tensors, metadata={"meta": json.dumps({**meta, "metrics": mark})})
-        old = sorted((self.path / "state").glob("*.safetensors"))
-        # While a run is tested its step stands still: the serial says which checkpoint is the newer.
-        serial = int(old[-1].name.split("-")[1]) + 1 if old else 0
-        new = self.path / "state" / f"{meta['step']:09d}-{serial:04d}-{digest(content)[:16]}.safetensors"
-        with naming(self.path / "metrics.jsonl"):
-            settle(self.path / "metrics.jsonl")
-        write_atomically(new, content)
-        with naming(self.path / "state"):
-            for path in old:
-                if path != new:
-                    path.unlink(missing_ok=True)
-
-    def finish(self, models: dict[str, Tensors], result: dict[str, Any]) -> None:
-        """Write the weights and, last of all, the result; then the checkpoint is no longer needed."""
-        for name, tensors in models.items():
-            write_atomically(self.path / f"{name}.safetensors", pack(tensors))
-        with naming(self.path):
-            files = ["config.json", "metrics.jsonl", *(f"{name}.safetensors" for name in models)]
-            digests = {name: digest((self.path / name).read_bytes()) for name in files}
-        content = {**result, "files": digests}
-        write_atomically(
-            self.path / self.result, json.dumps({**content, "sha256": digest(canonical(content))}, indent=2).encode()
-        )
-        self.tidy()
-
-    def tidy(self) -> None:
-        """Remove what a finished run needs no longer."""
-        shutil.rmtree(self.path / "state", ignore_errors=True)
-        with naming(self.path):
-            (self.path / "error.txt").unlink(missing_ok=True)
-
-    def record_error(self, text: str) -> Path | None:
-        """Keep a failure's traceback; None where even that cannot be written."""
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            (self.path / "error.txt").write_text(text)
-            return self.path / "error.txt"
-        except OSError:
-            return None
-
-    def _load_state(self) -> State | None:
-        found = sorted((self.path / "state").glob("*.safetensors"))
-        if not found:
-            return None
-        path = found[-1]
-        with naming(path):
-            content = path.read_bytes()
-        if digest(content)[:16] != path.stem.split("-")[-1]:
-            raise RecordError(
-                f"{path}: truncated or edited since it was written. "
-                "Delete it: the run goes on from an older one, or starts anew."
-            )
-        tensors, metadata = read_tensors(path)
-        return State(tensors, json.loads(metadata["meta"]))
-
-    def _cut_metrics(self, mark: dict[str, Any]) -> None:
-        path = self.path / "metrics.jsonl"
-        with naming(path):
-            path.touch()
-            kept = path.read_bytes()[: mark["bytes"]]
-            if len(kept) != mark["bytes"] or digest(kept) != mark["sha256"]:
-                raise RecordError(
-                    f"{path}: truncated or edited since the checkpoint was written. "
-                    f"Delete {self.path} to run it again from its beginning."
-                )
-            os.truncate(path, mark["bytes"])
-        self._metrics, self._metrics_bytes = hashlib.sha256(kept), len(kept)
+FORMAT = 1
+"""What the fields of result.json mean."""
 
 
 class RunDirectory(Directory):
@@ -219,23 +64,13 @@ def read_run(path: Path) -> Run:
     """A finished run, every file checked against its digest."""
     path = Path(path)
     content = read_result(path)
+    if content.get("format") != FORMAT:
+        raise RecordError(
+            f"{path / 'result.json'}: written in format {content.get('format')}, and this Lengthwise reads {FORMAT}. "
+            f"Delete {path} to run it again."
+        )
     metrics = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
     return Run(path, read_config(path), content, metrics)
-
-
-def read_result(path: Path, name: str = Directory.result) -> dict[str, Any]:
-    """The result of the work in `path`, all that it names checked against its digest."""
-    result = read_json(path / name)
-    content = {key: value for key, value in result.items() if key != "sha256"} if isinstance(result, dict) else {}
-    if not content or digest(canonical(content)) != result.get("sha256"):
-        raise RecordError(f"{path / name}: edited since it was written. Delete {path} to run it again.")
-    for name, expected in content["files"].items():
-        with naming(path / name):
-            if digest((path / name).read_bytes()) != expected:
-                raise RecordError(
-                    f"{path / name}: truncated or edited since the run ended. Delete {path} to run it again."
-                )
-    return content
 
 
 def load(paths: list[Path] | list[str] | Path | str) -> list[Run]:

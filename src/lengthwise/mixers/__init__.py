@@ -16,7 +16,8 @@ from functools import partial
 from ..errors import UnknownName
 from ..options import Schema, schema, take
 from ..positions import Layout, Position
-from .base import KeyValues, Level, Mixer, Traits
+from .attention import KeyValues
+from .base import Level, Mixer, Traits
 from .block_lrnn import BlockLRNN, BlockState
 from .chain import Chain
 from .recurrent import Recurrent, RecurrentState
@@ -48,7 +49,7 @@ def options(name: str) -> Schema:
 
 
 def get(name: str, *, width: int, position: Position | None = None, **options) -> Mixer:
-    """A fresh mixer of this width; `position` is for those that compare queries with keys."""
+    """A fresh mixer of this width; `position`: an encoding of its own, for one that compares queries with keys."""
     if name not in MIXERS:
         raise UnknownName("mixer", name, MIXERS)
     if position is not None:

@@ -8,18 +8,16 @@ and gradients:
 
     whole = in pieces = token by token = packed = left-padded
 
-Shapes: B batch, T tokens, S keys, H heads, d head width, D model width.
+Shapes: B batch, T tokens, D model width.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
-import torch
 from torch import Tensor, nn
 
-from ..errors import Error, ShapeError
 from ..positions import Layout
 
 
@@ -33,8 +31,10 @@ class Traits:
     """At level l it reads only positions congruent modulo C^l and is, on those alone, itself at level 0."""
     looks_up: bool = False
     """`x` may be a (V,D) table with an `index` (B,T) of its rows, for tokens of which many are equal."""
+    keeps_keys: bool = False
+    """Its state is the keys and values of all tokens, so that their layout must be kept too."""
     takes_position: bool = False
-    """It compares queries with keys, and lets a position encoding take part (`position`)."""
+    """It compares queries with keys, and is called with `placed`, where a model has placed its tokens for that."""
     takes_level: bool = False
     """It is called with `level`, what an adaptive depth has to say (`Level`)."""
     shares_pad: bool = False
@@ -87,41 +87,3 @@ def from_end(T: int, stride: int) -> slice:
     [0, 3, 6]
     """
     return slice((T - 1) % stride, None, stride)
-
-
-class KeyValues(NamedTuple):
-    """The state of an attention mixer: every key and value so far, and their layout."""
-
-    k: Tensor
-    """(B,H,S,d), as `Position.rotate` left them."""
-    v: Tensor
-    layout: Layout
-
-    def then(self, k: Tensor, v: Tensor, layout: Layout) -> KeyValues:
-        return self.with_keys(k, layout).with_values(v)
-
-    def with_keys(self, k: Tensor, layout: Layout) -> KeyValues:
-        """Further keys, where the values come of reading them: until `with_values` there are fewer of those."""
-        if self.k.shape[0] != k.shape[0]:
-            raise ShapeError(f"state: batch must be that of the tokens, {k.shape[0]}, got {self.k.shape[0]}.")
-        return KeyValues(torch.cat([self.k, k], 2), self.v, self.layout.then(layout))
-
-    def with_values(self, v: Tensor) -> KeyValues:
-        return self._replace(v=torch.cat([self.v, v], 2))
-
-
-def check_heads(name: str, width: int, heads: int) -> int:
-    """The width of one head."""
-    if heads < 1 or width % heads:
-        raise Error(f"{name}: heads must divide the width, got {heads} heads and width {width}.")
-    return width // heads
-
-
-def split_heads(x: Tensor, heads: int) -> Tensor:
-    """(B,T,D) -> (B,H,T,d)."""
-    return x.unflatten(-1, (heads, -1)).transpose(1, 2)
-
-
-def merge_heads(x: Tensor) -> Tensor:
-    """(B,H,T,d) -> (B,T,D)."""
-    return x.transpose(1, 2).flatten(-2)

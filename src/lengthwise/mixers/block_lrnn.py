@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import Error, ShapeError, UnknownName
-from ..ops.block_scan import block_scan
+from ..ops import block_scan
 from ..options import at_least
 from ..positions import Layout
 from .base import Mixer, Traits
@@ -27,6 +27,7 @@ from .transitions import Kind, Normalisation, bounded, network
 
 
 class BlockState(NamedTuple):
+    croppable = False
     x: Tensor
     """(B,h,b)"""
 

@@ -19,8 +19,9 @@ from torch import Tensor, nn
 
 from ..errors import Error, UnknownName
 from ..ops.chain import HIDDEN, chain_attention, solved_values
-from ..positions import Layout, Position
-from .base import KeyValues, Mixer, Traits, check_heads, merge_heads, split_heads
+from ..positions import KeyBias, Layout, Placed, Position
+from .attention import KeyValues, check_heads, merge_heads, own_position, queries_keys_values, rotated, scored
+from .base import Mixer, Traits
 
 HIGHEST = 0.999
 """No learned γ passes it, so that no rounding makes it 1, where paths no longer fade."""
@@ -79,7 +80,7 @@ class Chain(Mixer):
     `gamma`: one number, or one a head: heads that start near 0 learn what softmax attention does, as fast.
     """
 
-    traits = Traits(takes_position=True)
+    traits = Traits(keeps_keys=True, takes_position=True)
 
     def __init__(
         self,
@@ -104,26 +105,34 @@ class Chain(Mixer):
         self.position = position
         self.traits = replace(self.traits, heads=heads)
 
-    def forward(self, x: Tensor, *, layout: Layout, state: KeyValues | None = None) -> tuple[Tensor, KeyValues | None]:
+    def forward(
+        self, x: Tensor, *, layout: Layout, state: KeyValues | None = None, placed: Placed | None = None
+    ) -> tuple[Tensor, KeyValues | None]:
         """The state's `v` is z; without causality there is none."""
         self._check(x, layout, state)
-        q, k, v = (split_heads(part, self.heads) for part in self.qkv(x).chunk(3, -1))
-        bare = q
-        if self.position is not None:
-            q, k = self.position.rotate(q, k, layout.positions, layout.positions)
+        q, k, v = queries_keys_values(self.qkv(x), self.heads)
+        acting = placed if self.position is None else own_position(self.position, placed, layout)
+        bare, places, bias = q, None, None
+        if acting is not None:
+            q, k = rotated(q, k, acting)
             # Under autocast what a position turns may come out wider than the values.
-            q, k = q.to(v.dtype), k.to(v.dtype)
-        seen = KeyValues(k, v[:, :, :0], layout) if state is None else state.with_keys(k, layout)
+            q, k, places = q.to(v.dtype), k.to(v.dtype), acting.places
+        seen = KeyValues(k, v[:, :, :0], layout, places) if state is None else state.with_keys(k, layout, places)
         keys, gamma = seen.layout, self.gamma(q)
+        if acting is not None:
+            q, bias = scored(q, bare, acting, seen.places)
+        key_bias = None if keys.real is None else torch.where(keys.real, 0.0, HIDDEN)[:, None]
+        if isinstance(bias, KeyBias):
+            key_bias, bias = bias.values if key_bias is None else key_bias + bias.values, None
         y = chain_attention(
             q,
             seen.k,
             v,
             gamma,
             exclude_diagonal=self.exclude_diagonal,
-            bias=None if self.position is None else self.position.bias(bare, layout.positions, keys.positions),
-            key_bias=None if keys.real is None else torch.where(keys.real, 0.0, HIDDEN)[:, None],
-            segments=keys.sequences,
+            bias=None if bias is None else bias.dense(),
+            key_bias=key_bias,
+            sequences=keys.sequences,
             solved=seen.v,
             causal=self.causal,
         )

@@ -1,19 +1,20 @@
-"""What a decoding cache keeps: tensors and keys that grow in place, at the cost of what is new.
+"""What a model's cache keeps of its attention layers: keys and values that grow in place, at the cost of what is new.
 
-They change in place, so they belong to whoever keeps the cache; the states which mixers hand out never change.
+The layout and the places of the tokens are the same for all layers, so they are kept once (`GrowingTokens`), and the
+keys and values of every layer refer to them.
+
+These change in place, so they belong to whoever keeps the cache; the states which mixers hand out never change.
 
 Shapes: B batch, H heads, S tokens so far, d head width.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor
 
-from ..positions import Layout
-from .base import KeyValues
+from ..positions import Layout, Places
+from .attention import KeyValues
 
 
 class Growing:
@@ -28,7 +29,8 @@ class Growing:
     def value(self) -> Tensor:
         return self.buffer.narrow(self.dim, 0, self.length)
 
-    def append(self, x: Tensor) -> None:
+    def append(self, x: Tensor) -> Tensor:
+        """The value with x at its end."""
         end = self.length + x.shape[self.dim]
         if torch.is_grad_enabled():
             # Written into in place, a tensor would be wrong for the backward pass of an earlier step.
@@ -43,6 +45,7 @@ class Growing:
                 self.buffer, self.room = larger, 2 * end
             self.buffer.narrow(self.dim, self.length, x.shape[self.dim]).copy_(x)
         self.length = end
+        return self.buffer.narrow(self.dim, 0, end)
 
     def select(self, rows: Tensor) -> Growing:
         """These rows, in this order."""
@@ -52,68 +55,69 @@ class Growing:
         self.length = min(self.length, length)
 
 
-class GrowingLayout:
-    """`Layout` of the tokens so far, one sequence a row."""
+class GrowingTokens:
+    """`Layout` and `Places` of the tokens so far, one sequence a row."""
 
-    def __init__(self, first: Layout):
-        self.first, self.positions = first, Growing(first.positions)
-        self.real = None if first.real is None else Growing(first.real)
+    def __init__(self, layout: Layout, places: Places | None):
+        self.layout, self.places = layout, places
+        self._positions = Growing(layout.positions)
+        self._real = None if layout.real is None else Growing(layout.real)
+        self._ids = {name: Growing(ids) for name, ids in (places or {}).items()}
 
-    @property
-    def value(self) -> Layout:
-        real = None if self.real is None else self.real.value
-        return replace(self.first, positions=self.positions.value, real=real)
+    def append(self, layout: Layout, places: Places | None) -> None:
+        if layout.real is not None and self._real is None:
+            self._real = Growing(self.layout.real_tokens())
+        real = None if self._real is None else self._real.append(layout.real_tokens())
+        self.layout = Layout(self._positions.append(layout.positions), real=real)
+        if places is not None:
+            self.places = Places(**{name: ids.append(places[name]) for name, ids in self._ids.items()})
 
-    def append(self, new: Layout) -> None:
-        if new.real is not None and self.real is None:
-            self.real = Growing(torch.ones_like(self.positions.value, dtype=torch.bool))
-        if self.real is not None:
-            self.real.append(torch.ones_like(new.positions, dtype=torch.bool) if new.real is None else new.real)
-        self.positions.append(new.positions)
-
-    def select(self, rows: Tensor) -> GrowingLayout:
-        return GrowingLayout(self.value.pick_rows(rows))
+    def select(self, rows: Tensor) -> None:
+        """Keep these rows, in this order; all layers that refer to these tokens follow."""
+        self._positions = self._positions.select(rows)
+        self._real = None if self._real is None else self._real.select(rows)
+        self._ids = {name: ids.select(rows) for name, ids in self._ids.items()}
+        self._read()
 
     def crop(self, length: int) -> None:
-        self.positions.crop(length)
-        if self.real is not None:
-            self.real.crop(length)
+        for part in (self._positions, self._real, *self._ids.values()):
+            if part is not None:
+                part.crop(length)
+        self._read()
+
+    def _read(self) -> None:
+        """The values, once for all layers that ask."""
+        self.layout = Layout(self._positions.value, real=None if self._real is None else self._real.value)
+        self.places = Places(**{name: ids.value for name, ids in self._ids.items()}) if self._ids else None
 
 
 class GrowingKeyValues:
-    """`KeyValues` that grow in place."""
+    """`KeyValues` that grow in place; their `tokens` are the cache's, which has noted the new ones already."""
 
-    def __init__(self, first: KeyValues):
-        self._k, self._v, self._layout = Growing(first.k, 2), Growing(first.v, 2), GrowingLayout(first.layout)
+    croppable = True
 
-    @property
-    def k(self) -> Tensor:
-        return self._k.value
+    def __init__(self, first: KeyValues, tokens: GrowingTokens):
+        self.k, self.v, self.layout, self.places = first
+        self._k, self._v, self._tokens = Growing(first.k, 2), Growing(first.v, 2), tokens
 
-    @property
-    def v(self) -> Tensor:
-        return self._v.value
+    def then(self, k: Tensor, v: Tensor, layout: Layout, places: Places | None = None) -> GrowingKeyValues:
+        self.v = self._v.append(v)
+        return self.with_keys(k, layout, places)
 
-    @property
-    def layout(self) -> Layout:
-        return self._layout.value
-
-    def then(self, k: Tensor, v: Tensor, layout: Layout) -> GrowingKeyValues:
-        return self.with_keys(k, layout).with_values(v)
-
-    def with_keys(self, k: Tensor, layout: Layout) -> GrowingKeyValues:
-        self._k.append(k)
-        self._layout.append(layout)
+    def with_keys(self, k: Tensor, layout: Layout, places: Places | None = None) -> GrowingKeyValues:
+        self.k = self._k.append(k)
+        self.layout, self.places = self._tokens.layout, self._tokens.places
         return self
 
     def with_values(self, v: Tensor) -> GrowingKeyValues:
-        self._v.append(v)
+        self.v = self._v.append(v)
         return self
 
     def select(self, rows: Tensor) -> GrowingKeyValues:
         k, v = self._k.select(rows).value, self._v.select(rows).value
-        return GrowingKeyValues(KeyValues(k, v, self._layout.select(rows).value))
+        return GrowingKeyValues(KeyValues(k, v, self.layout, self.places), self._tokens)
 
     def crop(self, length: int) -> None:
-        for part in (self._k, self._v, self._layout):
-            part.crop(length)
+        self._k.crop(length)
+        self._v.crop(length)
+        self.k, self.v = self._k.value, self._v.value

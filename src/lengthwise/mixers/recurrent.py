@@ -23,6 +23,7 @@ CELLS = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
 
 
 class RecurrentState(NamedTuple):
+    croppable = False
     hidden: tuple[Tensor, ...]
     """(1,B,D) each: h, and for the LSTM c."""
     sequence: Tensor | None

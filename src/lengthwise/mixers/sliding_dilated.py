@@ -21,11 +21,12 @@ from torch import Tensor, nn
 from ..errors import Error
 from ..ops import sliding_dilated_attention
 from ..positions import Layout
-from .base import FIRST, KeyValues, Level, Mixer, Traits, check_heads, from_end, merge_heads, split_heads
+from .attention import KeyValues, check_heads, merge_heads, queries_keys_values, split_heads
+from .base import FIRST, Level, Mixer, Traits, from_end
 
 
 class SlidingDilated(Mixer):
-    traits = Traits(dilates=True, takes_level=True)
+    traits = Traits(dilates=True, keeps_keys=True, takes_level=True)
 
     def __init__(
         self,
@@ -54,16 +55,21 @@ class SlidingDilated(Mixer):
     def forward(
         self, x: Tensor, *, layout: Layout, state: KeyValues | None = None, level: Level = FIRST
     ) -> tuple[Tensor, KeyValues]:
-        q, k, v = (split_heads(part, self.heads) for part in self.qkv(x).chunk(3, -1))
+        q, k, v = queries_keys_values(self.qkv(x), self.heads)
         seen = KeyValues(k, v, layout) if state is None else state.then(k, v, layout)
         return self._read(q, seen, layout, level), seen
 
     def at(self, x: Tensor, *, layout: Layout, stride: int, level: Level = FIRST) -> Tensor:
         kept = from_end(x.shape[1], stride)
-        D = x.shape[-1]
-        weight, bias = self.qkv.weight, self.qkv.bias
-        q = F.linear(x[:, kept], weight[:D], None if bias is None else bias[:D])
-        k, v = F.linear(x, weight[D:], None if bias is None else bias[D:]).chunk(2, -1)
+        if type(self.qkv) is nn.Linear:
+            D = x.shape[-1]
+            weight, bias = self.qkv.weight, self.qkv.bias
+            q = F.linear(x[:, kept], weight[:D], None if bias is None else bias[:D])
+            k, v = F.linear(x, weight[D:], None if bias is None else bias[D:]).chunk(2, -1)
+        else:
+            # An adapter in its place does more than multiply by its weight.
+            q, k, v = self.qkv(x).chunk(3, -1)
+            q = q[:, kept]
         q, k, v = (split_heads(part, self.heads) for part in (q, k, v))
         return self._read(q, KeyValues(k, v, layout), layout.pick(kept), level, stride)
 

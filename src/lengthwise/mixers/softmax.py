@@ -2,7 +2,8 @@
 
     y_t = sum_{s <= t} softmax_s(q_t · k_s / sqrt(d) + bias_ts) v_s
 
-No mask is built unless something asks for one: padding, packing, a position's bias, or several tokens after a state.
+No mask is built unless something asks for one: padding, packing, a position's bias, or several tokens after a state. A
+bias by key alone needs none either: q · k + b_s is the product of (q, 1) and (k, b_s).
 
 Shapes: B batch, T tokens, S keys, H heads, d head width, D model width.
 """
@@ -15,14 +16,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..positions import Layout, Position
-from .base import KeyValues, Mixer, Traits, check_heads, merge_heads, split_heads
+from ..positions import Bias, KeyBias, Layout, Placed, Position
+from .attention import KeyValues, check_heads, merge_heads, own_position, queries_keys_values, rotated, scored
+from .base import Mixer, Traits
 
 
 class Softmax(Mixer):
     """`biases` on the query, key, value and output maps; `dropout` on the attention weights while training."""
 
-    traits = Traits(takes_position=True)
+    traits = Traits(keeps_keys=True, takes_position=True)
 
     def __init__(
         self,
@@ -41,29 +43,47 @@ class Softmax(Mixer):
         self.position = position
         self.traits = replace(self.traits, heads=heads)
 
-    def forward(self, x: Tensor, *, layout: Layout, state: KeyValues | None = None) -> tuple[Tensor, KeyValues]:
-        q, k, v = (split_heads(part, self.heads) for part in self.qkv(x).chunk(3, -1))
-        bare = q
-        if self.position is not None:
-            q, k = self.position.rotate(q, k, layout.positions, layout.positions)
-        seen = KeyValues(k, v, layout) if state is None else state.then(k, v, layout)
-        bias = None if self.position is None else self.position.bias(bare, layout.positions, seen.layout.positions)
+    def forward(
+        self, x: Tensor, *, layout: Layout, state: KeyValues | None = None, placed: Placed | None = None
+    ) -> tuple[Tensor, KeyValues]:
+        q, k, v = queries_keys_values(self.qkv(x), self.heads)
+        acting = placed if self.position is None else own_position(self.position, placed, layout)
+        bare, places, bias = q, None, None
+        if acting is not None:
+            q, k = rotated(q, k, acting)
+            places = acting.places
+        seen = KeyValues(k, v, layout, places) if state is None else state.then(k, v, layout, places)
+        if acting is not None:
+            q, bias = scored(q, bare, acting, seen.places)
         dropout = self.dropout if self.training else 0.0
         y = attend(q, seen.k, seen.v, layout, seen.layout, bias, dropout)
         return self.out(merge_heads(y)), seen
 
 
 def attend(
-    q: Tensor, k: Tensor, v: Tensor, layout: Layout, keys: Layout, bias: Tensor | None = None, dropout: float = 0.0
+    q: Tensor, k: Tensor, v: Tensor, layout: Layout, keys: Layout, bias: Bias | None = None, dropout: float = 0.0
 ) -> Tensor:
     """Causal attention of the last T of S tokens, each to its own sequence's real tokens."""
-    T, S = q.shape[2], k.shape[2]
-    if bias is None and keys.plain and (T == S or T == 1):
-        return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=T == S)
+    T, S, d = q.shape[2], k.shape[2], q.shape[3]
+    if keys.plain and (T == S or T == 1):
+        # Causality alone says what may be read.
+        if bias is None:
+            return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=T == S)
+        if T == 1:
+            return F.scaled_dot_product_attention(q, k, v, attn_mask=bias.dense().to(q.dtype), dropout_p=dropout)
+        if isinstance(bias, KeyBias):
+            q, k, v = _with_key_bias(q, k, v, bias)
+            return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=True, scale=d**-0.5)[..., :d]
     mask = visible(layout, keys)
     if bias is not None:
-        mask = bias.to(q.dtype).masked_fill(~mask, -torch.inf)
+        mask = bias.dense().to(q.dtype).masked_fill(~mask, -torch.inf)
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
+
+
+def _with_key_bias(q: Tensor, k: Tensor, v: Tensor, bias: KeyBias) -> tuple[Tensor, Tensor, Tensor]:
+    """One more column for each: (q, 1), (k, b sqrt(d)) and, for the fused kernels want one width, (v, 0)."""
+    column = (bias.values * q.shape[-1] ** 0.5).to(k.dtype)[..., None].expand(*k.shape[:-1], 1)
+    return torch.cat([q, torch.ones_like(q[..., :1])], -1), torch.cat([k, column], -1), F.pad(v, (0, 1))
 
 
 def visible(layout: Layout, keys: Layout) -> Tensor:

@@ -10,7 +10,6 @@ Shapes: B batch, T tokens, S tokens so far, D model width.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -19,27 +18,8 @@ from transformers.cache_utils import Cache
 
 from ..errors import Error, ShapeError
 from ..mixers import KeyValues, Layout
-from ..mixers.growing import Growing, GrowingKeyValues, GrowingLayout
-
-
-@dataclass
-class Memory:
-    """One mixer's place in a cache."""
-
-    cache: LengthwiseCache
-    key: tuple[int, int]
-
-    @property
-    def state(self) -> Any:
-        return self.cache.states.get(self.key)
-
-    @state.setter
-    def state(self, state: Any) -> None:
-        if state is None:
-            raise Error(
-                "A mixer of this model keeps no state, for its tokens read those after them. Use use_cache=False."
-            )
-        self.cache.states[self.key] = GrowingKeyValues(state) if isinstance(state, KeyValues) else state
+from ..mixers.growing import Growing, GrowingKeyValues, GrowingTokens
+from ..positions import Placed
 
 
 class LengthwiseCache(Cache):
@@ -60,17 +40,36 @@ class LengthwiseCache(Cache):
         self._rows, self._device = -1, torch.device("cpu")
         self._end: Tensor | None = None
         """(B,1): where the last tokens stand, if all of them are real."""
-        self._layout: GrowingLayout | None = None
+        self.tokens: GrowingTokens | None = None
+        """The layout and the places of all tokens so far, where anything reads them again: once for all layers."""
+        self.place_state: Any = None
+        """What the model's position encoding goes on from."""
         self._top: Growing | None = None
 
-    def at(self, level: int, layer: int) -> Memory:
-        return Memory(self, (level, layer))
+    def keep(self, place: tuple[int, int], state: Any) -> None:
+        """The state of the mixer at this (group, layer)."""
+        if state is None:
+            raise Error(
+                "A mixer of this model keeps no state, for its tokens read those after them. Use use_cache=False."
+            )
+        if isinstance(state, KeyValues):
+            assert self.tokens is not None
+            state = GrowingKeyValues(state, self.tokens)
+        self.states[place] = state
 
     @property
     def layout(self) -> Layout:
         """Of all tokens so far, where they were kept."""
-        assert self._layout is not None
-        return self._layout.value
+        assert self.tokens is not None
+        return self.tokens.layout
+
+    def placed(self, new: Placed | None) -> Placed | None:
+        """As the `new` tokens were placed, all tokens so far."""
+        if new is None:
+            return None
+        assert self.tokens is not None
+        assert self.tokens.places is not None
+        return Placed(new.position, self.tokens.places)
 
     @property
     def top(self) -> Tensor:
@@ -78,29 +77,45 @@ class LengthwiseCache(Cache):
         assert self._top is not None
         return self._top.value
 
-    def follow(self, mask: Tensor) -> Layout | None:
-        """Where the tokens stand of which this is the end (B,T) of the mask, where that alone says so."""
-        if self._end is None or len(mask) != self._rows or not bool(mask.all()):
-            return None
-        return Layout(self._end + torch.arange(1, mask.shape[1] + 1, device=mask.device))
+    @property
+    def continues(self) -> bool:
+        """Whether real tokens can follow these: every row ends in a real one, or there are none yet."""
+        return not self.padded or self._end is not None
 
-    def extend(self, new: Layout, keep: bool) -> None:
-        """Note the next tokens, before they pass any group; `keep` where they stand, or how many they are alone."""
+    def following(self, tokens: Tensor) -> Layout:
+        """The layout of further tokens (B,T), all of them real, without a look at the data."""
+        if not self.padded:
+            return Layout.of(tokens, self.length)
+        if self._end is None:
+            raise Error(
+                "attention_mask must go on as it began: a row of the cache ends in padding, so give the mask for the "
+                "tokens of the cache and the new ones."
+            )
+        if len(tokens) != self._rows:
+            raise self._other_rows(len(tokens))
+        return Layout(self._end + torch.arange(1, tokens.shape[1] + 1, device=tokens.device))
+
+    def extend(self, new: Layout, placed: Placed | None, keep: bool) -> None:
+        """Note the next tokens, before they pass any group: their layout and places (`keep`), or only their number."""
         if new.sequences is not None:
             raise Error("A cache continues one sequence a row: leave sequence_ids out, or use_cache=False.")
         rows, count = new.positions.shape
         if self.length and rows != self._rows:
-            raise ShapeError(f"past_key_values: has {self._rows} rows, got {rows} of tokens.")
+            raise self._other_rows(rows)
         self._rows, self._device = rows, new.positions.device
         self.length, self.padded = self.length + count, self.padded or new.real is not None
         whole = new.real is None or (not torch.compiler.is_compiling() and bool(new.real[:, -1].all()))
         self._end = new.positions[:, -1:] if whole else None
         if not keep:
             return
-        if self._layout is None:
-            self._layout = GrowingLayout(new)
+        places = None if placed is None else placed.places
+        if self.tokens is None:
+            self.tokens = GrowingTokens(new, places)
         else:
-            self._layout.append(new)
+            self.tokens.append(new, places)
+
+    def _other_rows(self, rows: int) -> ShapeError:
+        return ShapeError(f"past_key_values: has {self._rows} rows, got {rows} of tokens.")
 
     def close(self, x: Tensor, levels: int) -> None:
         """Note what the highest group made of the new tokens or, where groups were opened, of all."""
@@ -109,6 +124,10 @@ class LengthwiseCache(Cache):
         else:
             self._top.append(x)
         self.levels = levels
+
+    def _every_state(self) -> list[Any]:
+        """The mixers' and the position encoding's: each has `select(rows)` and, if `croppable`, `crop(length)`."""
+        return [*self.states.values(), *([] if self.place_state is None else [self.place_state])]
 
     # What generate() asks of a cache.
 
@@ -127,7 +146,7 @@ class LengthwiseCache(Cache):
 
     @property
     def is_croppable(self) -> bool:
-        return all(hasattr(state, "crop") for state in self.states.values())
+        return all(state.croppable for state in self._every_state())
 
     @property
     def batch_size(self) -> int:
@@ -139,7 +158,9 @@ class LengthwiseCache(Cache):
             return
         self._rows, indices = len(indices), indices.to(self._device)
         self._end = None if self._end is None else self._end[indices]
-        self._layout = None if self._layout is None else self._layout.select(indices)
+        if self.tokens is not None:
+            self.tokens.select(indices)
+        self.place_state = None if self.place_state is None else self.place_state.select(indices)
         self._top = None if self._top is None else self._top.select(indices)
         self.states = {key: state.select(indices) for key, state in self.states.items()}
 
@@ -160,7 +181,8 @@ class LengthwiseCache(Cache):
             return
         if not self.is_croppable:
             raise Error("A recurrent state cannot be taken back. Decode without an assistant, or use_cache=False.")
-        self.length, self._end = n, None
-        for part in (self._layout, self._top, *self.states.values()):
+        self._end = None if self._end is None else self._end - (self.length - n)
+        self.length = n
+        for part in (self.tokens, self._top, *self._every_state()):
             if part is not None:
                 part.crop(n)

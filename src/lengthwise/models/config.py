@@ -114,5 +114,11 @@ class LengthwiseConfig(PreTrainedConfig):
         return [Block.of(options) for options in given]
 
     @property
+    def heads(self) -> int:
+        """Those of the first mixer that says how many it has; 1 if none does."""
+        specs = self.mixer if isinstance(self.mixer, list) else [self.mixer or {}]
+        return next((spec["heads"] for spec in specs if "heads" in spec), 1)
+
+    @property
     def outputs(self) -> int:
         return self.vocab_size if self.num_outputs is None else self.num_outputs

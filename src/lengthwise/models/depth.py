@@ -34,10 +34,10 @@ from torch import Tensor, nn
 from ..errors import Error
 from ..mixers import Layout, Level
 from ..mixers.base import FIRST, from_end
-from . import sharing
+from ..positions import Placed
 from .cache import LengthwiseCache
+from .equal_tokens import EqualTokens, grouped, leaves
 from .padded_rows import align_right, last_real, sequence_lengths
-from .words import Words, hooked
 
 By = Literal["sequence", "position"]
 PIECE = 2**15
@@ -59,6 +59,7 @@ def groups(length: int, chunk: int) -> int:
 class Fixed(nn.Module):
     """Every layer once, in turn."""
 
+    shares_subtrees = False
     uncached = None
     """Why nothing can be kept between the steps of decoding; None where it can."""
     pad_tokens = False
@@ -67,11 +68,9 @@ class Fixed(nn.Module):
     def __init__(self, layers: Sequence[nn.Module]):
         super().__init__()
         self.layers = nn.ModuleList(layers)
-
-    @property
-    def looks_up(self) -> bool:
-        """Whether it would use a table of the words."""
-        return self.layers[0].mixer.traits.looks_up and not hooked(self.layers[0])
+        self.keeps_keys = any(layer.mixer.traits.keeps_keys for layer in layers)
+        self.looks_up = layers[0].mixer.traits.looks_up
+        """Whether a table of the vocabulary can stand for equal tokens (equal_tokens.py)."""
 
     def forward(
         self,
@@ -80,13 +79,18 @@ class Fixed(nn.Module):
         level: Level = FIRST,
         last: bool = False,
         cache: LengthwiseCache | None = None,
-        words: Words | None = None,
+        equal: EqualTokens | None = None,
+        placed: Placed | None = None,
     ) -> Tensor:
-        """`words`: given where `x` is a function of the tokens alone, so that equal ones can be computed once."""
+        """`equal`: given when equal tokens are to be computed once (equal_tokens.py)."""
         if cache is not None:
-            cache.extend(layout, keep=False)
-        x = _pass(self.layers, x, layout, level, cache, words)
-        return last_real(x, layout) if last else x
+            cache.extend(layout, placed, keep=self.keeps_keys)
+        for k, layer in enumerate(self.layers):
+            x = layer(x, layout, level, cache=cache, place=(0, k), equal=equal, placed=placed)
+            equal = None
+        if not last:
+            return x
+        return x[:, -1:] if layout.real is None else last_real(x, layout)
 
 
 class Adaptive(nn.Module):
@@ -108,7 +112,7 @@ class Adaptive(nn.Module):
             raise Error("adaptive depth: pad_tokens is for sliding-dilated mixers alone. Leave it out.")
         self.uncached = _uncached(by, pad_tokens)
         # With more layers a node reads past its own children, and pads that are tokens differ by what follows them.
-        self.shares = self.shortens and len(layers) == 1 and not pad_tokens
+        self.shares_subtrees = self.shortens and len(layers) == 1 and not pad_tokens
 
     def forward(
         self,
@@ -117,13 +121,14 @@ class Adaptive(nn.Module):
         level: Level = FIRST,
         last: bool = False,
         cache: LengthwiseCache | None = None,
-        words: Words | None = None,
+        equal: EqualTokens | None = None,
+        placed: Placed | None = None,
     ) -> Tensor:
-        """`words`: as in `Fixed`; here their tokens alone are used."""
+        """`equal`: as in `Fixed`; here the short way to the last position uses it."""
         if cache is not None:
-            return self._go_on(x, layout, level, last, cache)
+            return self._go_on(x, layout, level, last, cache, placed)
         if self.shortens and (last or (self.pad_tokens and x.shape[1] == 1)):
-            return self._last(x, layout, level, None if words is None else words.tokens)
+            return self._last(x, layout, level, None if equal is None else equal.ids)
         if self.pad_tokens:
             raise Error(
                 f"adaptive depth: with pad_tokens (the official reading of padding) only the last position has an "
@@ -133,7 +138,9 @@ class Adaptive(nn.Module):
         depth = groups(x.shape[1], self.chunk)
         n = self._lengths(layout)
         for number in range(depth):
-            x = _pass(self.layers, x, layout, level.at(number))
+            told = level.at(number)
+            for layer in self.layers:
+                x = layer(x, layout, told, placed=placed)
             answer = self._deeper(answer, x, n, number)
         return last_real(answer, layout) if last else answer
 
@@ -156,13 +163,13 @@ class Adaptive(nn.Module):
             x, layout = align_right(x, layout)
             n = layout.positions[:, -1:] + 1
         nodes = None
-        if tokens is not None and self.shares and layout.sequences is None and sharing.possible(x, self.layers[0]):
-            nodes = sharing.leaves(x, tokens, layout)
+        if tokens is not None and layout.sequences is None:
+            nodes = leaves(x, tokens, layout)
         answer = x[:, -1:]
         number = 0
         while number < depth:
             # Tokens that stand C^l apart are next to each other by now, and the layers are themselves at level 0.
-            above = nodes and sharing.grouped(nodes, C, self.layers[0], level)
+            above = nodes and grouped(nodes, C, self.layers[0], level)
             if above:
                 nodes, deeper, up = above, above.last, 1
             else:
@@ -206,23 +213,30 @@ class Adaptive(nn.Module):
         layout = layout.pick(kept)
         return x, replace(layout, positions=layout.positions.div(C, rounding_mode="floor"))
 
-    def _go_on(self, x: Tensor, layout: Layout, level: Level, last: bool, cache: LengthwiseCache) -> Tensor:
+    def _go_on(
+        self, x: Tensor, layout: Layout, level: Level, last: bool, cache: LengthwiseCache, placed: Placed | None
+    ) -> Tensor:
         """These tokens after those of the cache. When a group opens, all tokens so far pass it first."""
         if self.uncached:
             raise Error(self.uncached)
         T = x.shape[1]
         n = layout.positions + 1
         reach = cache.length + T if layout.plain else int(n.max())
-        cache.extend(layout, keep=True)
+        cache.extend(layout, placed, keep=True)
         depth, opened = max(groups(reach, self.chunk), cache.levels), cache.levels
         answer = x
         for number in range(depth):
             if number == opened and number > 0:
                 x, layout = torch.cat([cache.top, x], 1), cache.layout
-            x = _pass(self.layers, x, layout, level.at(number), cache)
+                placed = cache.placed(placed)
+            told = level.at(number)
+            for k, layer in enumerate(self.layers):
+                x = layer(x, layout, told, cache=cache, place=(number, k), placed=placed)
             answer = self._deeper(answer, x[:, -T:], n, number)
         cache.close(x, depth)
-        return last_real(answer, layout.pick(slice(-T, None))) if last else answer
+        if not last:
+            return answer
+        return answer[:, -1:] if layout.real is None else last_real(answer, layout.pick(slice(-T, None)))
 
 
 def _uncached(by: By, pad_tokens: bool) -> str | None:
@@ -237,21 +251,6 @@ def _uncached(by: By, pad_tokens: bool) -> str | None:
             "which changes all that came before. Use depth by position, or use_cache=False."
         )
     return None
-
-
-def _pass(
-    layers: nn.ModuleList,
-    x: Tensor,
-    layout: Layout,
-    level: Level,
-    cache: LengthwiseCache | None = None,
-    words: Words | None = None,
-) -> Tensor:
-    """Through the layers of one group; `words` are what the first of them reads."""
-    for k, layer in enumerate(layers):
-        memory = None if cache is None else cache.at(level.number, k)
-        x = layer(x, layout, level, memory=memory, words=words if k == 0 else None)
-    return x
 
 
 def _pad_to_chunks(x: Tensor, layout: Layout, pad: Tensor | None, C: int) -> tuple[Tensor, Layout]:

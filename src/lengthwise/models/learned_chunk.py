@@ -23,9 +23,10 @@ from torch import Tensor, nn
 from ..errors import Error
 from ..mixers import Layout, Level
 from ..mixers.base import FIRST
+from ..positions import Placed
 from .cache import LengthwiseCache
 from .depth import Adaptive, By
-from .words import Words
+from .equal_tokens import EqualTokens
 
 HASTE = 10
 
@@ -45,6 +46,7 @@ class LearnedChunk(nn.Module):
         self.choice = nn.Parameter(torch.zeros(len(chunks)))
         # A tuple, and so no part of the module tree: the layers are counted once.
         self.trees = tuple(Adaptive(layers, chunk, by) for chunk in chunks)
+        self.shares_subtrees = self.trees[0].shares_subtrees
 
     @property
     def probabilities(self) -> dict[int, float]:
@@ -64,17 +66,27 @@ class LearnedChunk(nn.Module):
         level: Level = FIRST,
         last: bool = False,
         cache: LengthwiseCache | None = None,
-        words: Words | None = None,
+        equal: EqualTokens | None = None,
+        placed: Placed | None = None,
     ) -> Tensor:
         """(B,T,D), or in training (N,B,T,D), for the head to be applied to each."""
         if cache is not None:
             raise Error(self.uncached)
         if not self.training:
-            return self._tree(self.trees[int(self.choice.argmax())], x, layout, level, last, words)
-        return torch.stack([self._tree(tree, x, layout, level, last, words) for tree in self.trees])
+            return self._tree(self.trees[int(self.choice.argmax())], x, layout, level, last, equal, placed)
+        return torch.stack([self._tree(tree, x, layout, level, last, equal, placed) for tree in self.trees])
 
-    def _tree(self, tree: Adaptive, x: Tensor, layout: Layout, level: Level, last: bool, words: Words | None) -> Tensor:
-        return tree(x, layout, replace(level, chunk=tree.chunk), last, words=words)
+    def _tree(
+        self,
+        tree: Adaptive,
+        x: Tensor,
+        layout: Layout,
+        level: Level,
+        last: bool,
+        equal: EqualTokens | None,
+        placed: Placed | None,
+    ) -> Tensor:
+        return tree(x, layout, replace(level, chunk=tree.chunk), last, equal=equal, placed=placed)
 
     def mix(self, logits: Tensor) -> Tensor:
         """(N,B,T,S) logits of all trees to the (B,T,S) logarithm of their mixture."""

@@ -20,12 +20,13 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 from .. import mixers, positions
 from ..errors import Error, ShapeError, UnknownName
 from ..mixers import Layout, Level
+from ..positions import Placed
 from .cache import LengthwiseCache
 from .config import LengthwiseConfig
 from .depth import Adaptive, Fixed
-from .layers import LAYERS
+from .equal_tokens import EqualTokens, draws, refusal
+from .layers import Layer
 from .learned_chunk import LearnedChunk
-from .words import Words, hooked
 
 
 class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
@@ -34,12 +35,17 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
     main_input_name = "input_ids"
     _input_embed_layer = "embedding"
     _tied_weights_keys = {"head.weight": "embedding.weight"}  # noqa: RUF012
+    reuses_equal_tokens = False
+    """Whether what equal tokens share is computed once: set by `reuse_equal_tokens`."""
 
     def __init__(self, config: LengthwiseConfig):
         super().__init__(config)
         width = config.width
         self.embedding = nn.Embedding(config.vocab_size, width)
-        self.position = _input_position(config)
+        position = _position(config, heads=config.heads)
+        self.position = positions.NoPosition(config.width, 1) if position.in_each_layer else position
+        # It names the ids without weights; in a tuple, and so no part of the module tree.
+        self._placer = (position,)
         self.depth = _depth(config)
         shared = any(m.traits.shares_pad for m in self.mixers()) or self.depth.pad_tokens
         self.pad = nn.Parameter(torch.empty(width)) if shared else None
@@ -52,6 +58,26 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
 
     def mixers(self) -> list[mixers.Mixer]:
         return [m for m in self.modules() if isinstance(m, mixers.Mixer)]
+
+    def reuse_refusal(self, *, stacked: bool = False) -> str | None:
+        """Why `reuse_equal_tokens` would be refused now; None where it would not. `stacked`: for torch.func.vmap."""
+        return refusal(self, stacked)
+
+    def reuse_equal_tokens(self, on: bool = True, *, stacked: bool = False) -> None:
+        """Compute what equal tokens share once, from now on, or compute every token (`on=False`, the default state).
+
+        Logits and gradients are the same and take less time. Switch it off before you register hooks or shard the
+        model: they would meet every different token once. `train()` switches it off where dropout begins to draw.
+        """
+        if on and (reason := refusal(self, stacked)):
+            raise Error(f"reuse_equal_tokens: {reason}.")
+        self.reuses_equal_tokens = on
+
+    def train(self, mode: bool = True) -> LengthwiseForCausalLM:
+        super().train(mode)
+        if self.reuses_equal_tokens and draws(self):
+            self.reuses_equal_tokens = False
+        return self
 
     def get_output_embeddings(self) -> nn.Linear | None:
         """The head, where it answers in words: a head of `num_outputs` stays as wide when the vocabulary grows."""
@@ -93,7 +119,8 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
     ) -> CausalLMOutputWithPast | tuple:
         """`attention_mask` (B,T): 1 on real tokens, padding left or right; every row gets its unpadded logits.
 
-        `past_key_values`: the tokens follow those it holds, and are added to it; `attention_mask` then covers both.
+        `past_key_values`: the tokens follow those it holds, and are added to it. `attention_mask` then covers both, or
+        is left out where all new tokens are real, which spares a look at it.
         `use_cache`: begin one, and return it. Without either nothing is kept.
         `sequence_ids` (B,T): numbers that change where a packed row's next sequence begins.
         `labels` (B,T): shifted here, as everywhere in transformers; -100 is not scored.
@@ -102,18 +129,34 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
         """
         if input_ids.dim() != 2 or input_ids.shape[1] == 0:
             raise ShapeError(f"input_ids must be (B,T) with T >= 1, got {list(input_ids.shape)}.")
+        if past_key_values is not None and not isinstance(past_key_values, LengthwiseCache):
+            kind = type(past_key_values).__name__
+            raise Error(f"past_key_values must be a LengthwiseCache, got {kind}. Leave it out to begin one.")
         if labels is not None and not (isinstance(logits_to_keep, int) and logits_to_keep == 0):
             raise Error("labels need the logits of every position: leave logits_to_keep at 0.")
-        cache = _cache(past_key_values, use_cache)
-        layout = _layout(input_ids, attention_mask, sequence_ids, cache)
+        cache = LengthwiseCache() if past_key_values is None and use_cache else past_key_values
+        if attention_mask is None and sequence_ids is None:
+            layout = Layout.of(input_ids) if cache is None else cache.following(input_ids)
+        else:
+            layout = _layout(input_ids, attention_mask, sequence_ids, cache)
+        placer = self._placer[0]
+        if cache is None:
+            places, _ = placer.place(input_ids, layout)
+        else:
+            places, cache.place_state = placer.place(input_ids, layout, cache.place_state)
+        placed = Placed(None if placer.in_each_layer else placer, places) if placer.at_attention else None
+
+        x = self.embedding(input_ids)
+        if self.config.embedding_scale != 1:
+            x = x * self.config.embedding_scale
+        if placer.at_input:
+            p = self.position.embed(places)
+            assert p is not None
+            x = x + p.to(x.dtype)
+        x = F.dropout(x, self.config.dropout, self.training)
+        equal = self._equal_tokens(input_ids) if self.reuses_equal_tokens else None
         last = isinstance(logits_to_keep, int) and logits_to_keep == 1
-        x = self._read(input_ids, layout)
-        drawn = self.training and self.config.dropout
-        # A table goes around what a hook at the door of the depth sees, or has changed, of x or of its gradient.
-        watched = hooked(self.embedding) or self.depth._forward_pre_hooks or self.depth._backward_hooks
-        alone = not self.position.at_input and not drawn and not watched
-        words = Words(input_ids, self._table(input_ids)) if alone else None
-        x = self.depth(x, layout, Level(pad=self.pad), last, cache, words)
+        x = self.depth(x, layout, Level(pad=self.pad), last, cache, equal, placed)
         if not last:
             x = x[..., -logits_to_keep:, :] if isinstance(logits_to_keep, int) else x[..., logits_to_keep, :]
         x = self.norm(x)
@@ -125,22 +168,15 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
             return tuple(part for part in (loss, logits, cache) if part is not None)
         return CausalLMOutputWithPast(loss=loss, logits=logits, past_key_values=cache)
 
-    def _read(self, input_ids: Tensor, layout: Layout) -> Tensor:
-        x = self._scaled(self.embedding(input_ids))
-        p = self.position.embed(layout.positions)
-        x = x if p is None else x + p.to(x.dtype)
-        return F.dropout(x, self.config.dropout, self.training)
-
-    def _table(self, input_ids: Tensor) -> Tensor | None:
-        """(V,D): every word as `_read` gives it without positions, where that is less work than the tokens are."""
+    def _equal_tokens(self, input_ids: Tensor) -> EqualTokens | None:
+        if not self.depth.looks_up:
+            return EqualTokens(input_ids, None)
         V = self.config.vocab_size
-        if not self.depth.looks_up or input_ids.numel() <= V:
-            return None
-        return self._scaled(self.embedding(torch.arange(V, device=input_ids.device)))
-
-    def _scaled(self, x: Tensor) -> Tensor:
+        if input_ids.numel() <= V:
+            return None  # the table would be more work than the tokens are
+        table = self.embedding(torch.arange(V, device=input_ids.device))
         scale = self.config.embedding_scale
-        return x if scale == 1 else x * scale
+        return EqualTokens(input_ids, table if scale == 1 else table * scale)
 
     def _loss(self, logits: Tensor, labels: Tensor, layout: Layout) -> Tensor:
         targets = labels[:, 1:]
@@ -165,6 +201,7 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
         past_key_values: LengthwiseCache | None = None,
         next_sequence_length: int | None = None,
         logits_to_keep: int | None = None,
+        is_first_iteration: bool | None = False,
         **unused: Any,
     ) -> dict[str, Any]:
         """The tokens which the cache does not hold yet; without one, all of them. `unused`: what other models ask."""
@@ -173,22 +210,14 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
             if new is None and attention_mask is not None:
                 new = attention_mask.shape[1] - past_key_values.get_seq_length()
             input_ids = input_ids if new is None else input_ids[:, -new:]
+            if past_key_values.length and not is_first_iteration:
+                attention_mask = None  # what generate() has appended is real, and the cache knows the prompt's padding
         return {
             "input_ids": input_ids,
             "attention_mask": attention_mask,
             "past_key_values": past_key_values,
             "logits_to_keep": 1 if logits_to_keep is None else logits_to_keep,
         }
-
-
-def _cache(given: Any, use: bool | None) -> LengthwiseCache | None:
-    if given is None:
-        return LengthwiseCache() if use else None
-    if not isinstance(given, LengthwiseCache):
-        raise Error(
-            f"past_key_values must be a LengthwiseCache, got {type(given).__name__}. Leave it out to begin one."
-        )
-    return given
 
 
 def _layout(input_ids: Tensor, mask: Tensor | None, sequences: Tensor | None, cache: LengthwiseCache | None) -> Layout:
@@ -198,23 +227,13 @@ def _layout(input_ids: Tensor, mask: Tensor | None, sequences: Tensor | None, ca
         if given is not None and given.shape != (B, length):
             what = "as the tokens of the cache and these" if length > T else "as input_ids"
             raise ShapeError(f"{name} must be shaped {what}, {[B, length]}, got {list(given.shape)}.")
-    if mask is not None and sequences is None and cache is not None and past:
-        # One step of decoding need not read the whole mask again.
-        layout = cache.follow(mask[:, past:])
-        if layout is not None:
-            return layout
-    if mask is not None and cache is not None and bool(mask.all()):
-        mask = None  # as generate() says it of whole rows, which have a faster way
-    if cache is not None and cache.padded and mask is None:
-        raise Error("attention_mask must go on as it began: give it for the tokens of the cache and the new ones.")
     if sequences is not None:
         return Layout.from_sequences(sequences, None if mask is None else mask.bool())
-    return Layout.of(input_ids, past) if mask is None else Layout.from_mask(mask, T)
-
-
-def _input_position(config: LengthwiseConfig) -> positions.Position:
-    position = _position(config, heads=1)
-    return position if position.at_input else positions.NoPosition(config.width, 1)
+    assert mask is not None
+    # Whole rows have a faster way, and a cache that goes on knows all but the new columns.
+    if cache is not None and cache.continues and bool(mask[:, past:].all()):
+        return cache.following(input_ids)
+    return Layout.from_mask(mask, T)
 
 
 def _position(config: LengthwiseConfig, heads: int) -> positions.Position:
@@ -269,7 +288,7 @@ def _layers(config: LengthwiseConfig, count: int) -> list[nn.Module]:
         if len(given) != count:
             raise Error(f"{name} lists {len(given)} for {count} layers; list one for each, or give one for all.")
     return [
-        LAYERS[block.kind](config.width, _mixer(config, {**spec}), block, config.dropout)
+        Layer(config.width, _mixer(config, {**spec}), block, config.dropout)
         for spec, block in zip(specs, blocks, strict=True)
     ]
 
@@ -277,11 +296,18 @@ def _layers(config: LengthwiseConfig, count: int) -> list[nn.Module]:
 def _mixer(config: LengthwiseConfig, spec: dict[str, Any]) -> mixers.Mixer:
     name = _name("mixer", spec)
     mixer = mixers.get(name, width=config.width, **spec)
+    # Built for every layer even if the model's one serves all: what it draws is a part of what a seed means.
     position = _position(config, mixer.traits.heads)
     if position.at_attention:
         if not mixer.traits.takes_position:
             raise Error(f"position {config.position} acts on attention, and mixer {name!r} takes no positions.")
-        mixer.position = position
+        if position.in_each_layer:
+            mixer.position = position
+        elif mixer.traits.heads != config.heads:
+            raise Error(
+                f"position {config.position} is shared by the layers, so all must have as many heads, and say how "
+                f"many: got {config.heads} and, of mixer {name!r}, {mixer.traits.heads}."
+            )
     return mixer
 
 

@@ -5,6 +5,8 @@ Shapes: B batch, T tokens, S outputs.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 
 import torch
@@ -56,6 +58,19 @@ class TokenClassifier(nn.Module):
         """All the model has to say, at every position or, if it knows a shorter way, at the last alone."""
         return self.inner(tokens)
 
+    @property
+    def reuses_equal_tokens(self) -> bool:
+        return False
+
+    def reuse_refusal(self, *, stacked: bool = False) -> str | None:
+        """Why `reuse_equal_tokens` would be refused now; None where it would not. `stacked`: for torch.func.vmap."""
+        return "a model from outside this library computes every token"
+
+    def reuse_equal_tokens(self, on: bool = True, *, stacked: bool = False) -> None:
+        """Compute what equal tokens share once: see `LengthwiseForCausalLM.reuse_equal_tokens`."""
+        if on:
+            raise Error(f"{self.name}: reuse_equal_tokens: {self.reuse_refusal(stacked=stacked)}.")
+
     @cached_property
     def stackable(self) -> bool:
         """Whether torch.func.vmap can run it over stacked parameters: found out by trying."""
@@ -75,9 +90,38 @@ class PresetClassifier(TokenClassifier):
         assert logits is not None
         return logits
 
+    @property
+    def reuses_equal_tokens(self) -> bool:
+        return self.inner.reuses_equal_tokens
+
+    def reuse_refusal(self, *, stacked: bool = False) -> str | None:
+        return self.inner.reuse_refusal(stacked=stacked)
+
+    def reuse_equal_tokens(self, on: bool = True, *, stacked: bool = False) -> None:
+        self.inner.reuse_equal_tokens(on, stacked=stacked)
+
     @cached_property
     def stackable(self) -> bool:
         return all(mixer.traits.stackable for mixer in self.inner.mixers())
+
+
+@contextmanager
+def equal_tokens(classifier: nn.Module, *, reused: bool) -> Iterator[None]:
+    """Within the block equal tokens are computed once where that is not refused (`reused`), or every one is.
+
+    Afterwards the switch stands where it stood. A module that is no `TokenClassifier` has no such switch.
+    """
+    if not isinstance(classifier, TokenClassifier):
+        yield
+        return
+    before = classifier.reuses_equal_tokens
+    if reused != before and not (reused and classifier.reuse_refusal()):
+        classifier.reuse_equal_tokens(reused)
+    try:
+        yield
+    finally:
+        if classifier.reuses_equal_tokens != before and not (before and classifier.reuse_refusal()):
+            classifier.reuse_equal_tokens(before)
 
 
 def _stacks(classifier: TokenClassifier) -> bool:

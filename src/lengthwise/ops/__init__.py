@@ -1,13 +1,22 @@
-"""The numerics under the mixers. Every op is a folder: `reference.py` is the oracle, `torch.py` the fast form."""
+"""The numerics under the mixers. Every op is a folder: `call.py` its arguments, `reference.py` the oracle, and beside
+it the other kernels, named by algorithm. `kernels.py` chooses among them.
+"""
 
-from .backend import BACKENDS, backend
-from .block_scan import block_scan
+from . import block_diagonal, chain, diagonal, sliding_dilated
+from .block_diagonal import block_scan
 from .chain import chain_attention, solved_values
-from .diagonal_scan import diagonal_scan
+from .diagonal import diagonal_scan
+from .kernels import BACKENDS, Kernel, Op, backend
 from .sliding_dilated import sliding_dilated_attention
+
+OPS = {op.name: op for op in (sliding_dilated.OP, chain.OP, block_diagonal.OP, diagonal.OP)}
+"""Every op with its kernels, by name."""
 
 __all__ = [
     "BACKENDS",
+    "OPS",
+    "Kernel",
+    "Op",
     "backend",
     "block_scan",
     "chain_attention",

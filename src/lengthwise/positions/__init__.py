@@ -1,7 +1,7 @@
-"""Where a token is: one encoding per file, found by name.
+"""Where a token is, and what that does to attention: one encoding per file, found by name.
 
 >>> import torch
->>> get("learned", width=8, heads=2, rows=16).embed(torch.tensor([[0, 99]])).shape
+>>> get("learned", width=8, heads=2, rows=16).embed(Places(torch.tensor([[0, 99]]))).shape
 torch.Size([1, 2, 8])
 """
 
@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from ..errors import UnknownName
 from ..options import Schema, schema, take
-from .base import Position
+from .base import Placed, Places, Position
 from .layout import Layout
 from .learned import Learned
 from .none import NoPosition
+from .score import Bias, DenseBias, DistanceBias, KeyBias, Score
 from .sinusoidal import Sinusoidal
 from .transformer_xl import TransformerXL
 
@@ -43,4 +44,21 @@ def get(name: str, *, width: int, heads: int, **options) -> Position:
     return POSITIONS[name](width=width, heads=heads, **given)
 
 
-__all__ = ["POSITIONS", "Layout", "Learned", "NoPosition", "Position", "Sinusoidal", "TransformerXL", "get", "options"]
+__all__ = [
+    "POSITIONS",
+    "Bias",
+    "DenseBias",
+    "DistanceBias",
+    "KeyBias",
+    "Layout",
+    "Learned",
+    "NoPosition",
+    "Placed",
+    "Places",
+    "Position",
+    "Score",
+    "Sinusoidal",
+    "TransformerXL",
+    "get",
+    "options",
+]

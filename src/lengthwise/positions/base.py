@@ -1,32 +1,103 @@
-"""What a position encoding may do: add to the input, turn queries and keys, or bias the logits. Every hook is optional.
+"""What a position encoding may do: name the ids of the tokens, then add to the input, turn queries and keys, or score.
+
+    places, state = position.place(tokens, layout, state)       once per forward, for all layers
+    x             + position.embed(places)
+    q, k          = position.rotate_queries(q, places), position.rotate(k, places)
+    logits        = scale (q · k) / sqrt(d) + bias               scale, bias = position.score(q, places, keys' places)
 
 Shapes: B batch, T queries, S keys, H heads, d head width, D model width.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
 from torch import Tensor, nn
+
+from .layout import Layout
+from .score import NOTHING, Score
+
+
+class Places(Mapping[str, Tensor]):
+    """The ids of the tokens, by name: "token" and whatever else an encoding places by. Every id is (B,T) integers.
+
+    >>> places = Places(token=torch.tensor([[0, 1, 2]]), sentence=torch.tensor([[0, 0, 1]]))
+    >>> {name: ids.tolist() for name, ids in places.pick(slice(1, None)).items()}
+    {'token': [[1, 2]], 'sentence': [[0, 1]]}
+    """
+
+    def __init__(self, token: Tensor, **others: Tensor):
+        self._ids = {"token": token, **others}
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._ids[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._ids)
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def pick(self, columns: Tensor | slice) -> Places:
+        """The places of some of the tokens."""
+        return self._each(lambda name, ids: ids[:, columns])
+
+    def then(self, new: Places) -> Places:
+        """The places of these tokens and the `new` ones after them."""
+        return self._each(lambda name, ids: torch.cat([ids, new[name]], 1))
+
+    def _each(self, change: Callable[[str, Tensor], Tensor]) -> Places:
+        return Places(**{name: change(name, ids) for name, ids in self._ids.items()})
 
 
 class Position(nn.Module):
-    """A position encoding; this one does nothing, and subclasses override the hooks they need.
+    """A position encoding. This one does nothing; subclasses override what they need, and declare it.
 
-    Ids are integers (B, T), from 0 inside each sequence, negative on left padding, where the result is never read but
-    must be finite. A class whose `embed` acts has `at_input`, and the model holds one; a class that acts on attention
-    has `at_attention`, and every layer holds its own.
+    Ids count from 0 inside each sequence and are negative on left padding, where a result is never read but must be
+    finite. A model holds one encoding, which all its layers share, unless it has weights of its own `in_each_layer`:
+    then every layer holds one, and the tokens are still placed once.
     """
 
     at_input = False
+    """Whether `embed` acts."""
     at_attention = False
+    """Whether `rotate`, `rotate_queries` or `score` act."""
+    in_each_layer = False
+    """Whether every layer has weights of its own for what acts on attention."""
 
-    def embed(self, ids: Tensor) -> Tensor | None:
+    def place(self, tokens: Tensor | None, layout: Layout, state: Any = None) -> tuple[Places, Any]:
+        """The ids of these tokens, and a state from which to place the next ones; it uses no weights.
+
+        `tokens` (B,T) is None where a mixer is used without a model; an encoding that reads them raises an Error then.
+        `state` is None before the first token. One that is not None has `select(rows)` and says by `croppable` whether
+        it has `crop(length)`, as a mixer's state does; the cache of a model keeps it.
+        """
+        return Places(token=layout.positions), None
+
+    def embed(self, places: Places) -> Tensor | None:
         """(B,T,D) to add to the token embeddings."""
         return None
 
-    def rotate(self, q: Tensor, k: Tensor, q_ids: Tensor, k_ids: Tensor) -> tuple[Tensor, Tensor]:
-        """Queries (B,H,T,d) and keys (B,H,S,d) as attention is to compare them."""
-        return q, k
+    def rotate(self, x: Tensor, places: Places) -> Tensor:
+        """Queries or keys (B,H,T,d) as attention is to compare them, before they are scaled; both are turned alike."""
+        return x
 
-    def bias(self, q: Tensor, q_ids: Tensor, k_ids: Tensor) -> Tensor | None:
-        """(B,H,T,S) to add to the scaled logits; `q` is the query before `rotate`."""
-        return None
+    def rotate_queries(self, q: Tensor, places: Places) -> Tensor:
+        """Queries, for an encoding that treats them unlike keys: Transformer-XL adds a vector to them alone."""
+        return self.rotate(q, places)
+
+    def score(self, q: Tensor, queries: Places, keys: Places) -> Score:
+        """What is done to the logits; `q` (B,H,T,d) are the queries before `rotate_queries`."""
+        return NOTHING
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """What a model tells the mixers that compare queries with keys: which encoding it has, and where it placed them."""
+
+    position: Position | None
+    """None where each layer has its own."""
+    places: Places

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from ..errors import Error
-from .base import Position
+from .base import Places, Position
 
 
 class Learned(Position):
@@ -17,5 +17,5 @@ class Learned(Position):
             raise Error(f"Learned positions: rows must be at least 1, got {rows}.")
         self.table = nn.Embedding(rows, width)
 
-    def embed(self, ids: Tensor) -> Tensor:
-        return self.table(ids.clamp(0, self.table.num_embeddings - 1))
+    def embed(self, places: Places) -> Tensor:
+        return self.table(places["token"].clamp(0, self.table.num_embeddings - 1))

@@ -6,7 +6,7 @@ from .base import Position
 
 
 class NoPosition(Position):
-    """`positions.get("none", width=…, heads=…)`: every hook does nothing."""
+    """`positions.get("none", width=…, heads=…)`: it does nothing anywhere."""
 
     def __init__(self, width: int, heads: int):
         super().__init__()

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ..errors import Error
-from .base import Position
+from .base import Places, Position
 
 
 def sinusoid(ids: Tensor, width: int, base: float = 10_000.0) -> Tensor:
@@ -26,5 +26,5 @@ class Sinusoidal(Position):
             raise Error(f"Sinusoidal positions: width must be even (sines and cosines come in pairs), got {width}.")
         self.width, self.base = width, base
 
-    def embed(self, ids: Tensor) -> Tensor:
-        return sinusoid(ids, self.width, self.base)
+    def embed(self, places: Places) -> Tensor:
+        return sinusoid(places["token"], self.width, self.base)

@@ -2,7 +2,7 @@
 
     [(q_i + u) · k_j + (q_i + v) · R_{i-j}] / sqrt(d),        R_n = W sinusoid(n)
 
-The first product is `rotate` (it adds u to the query); the second is `bias`, and needs the query without u.
+The first product comes of `rotate_queries`, which adds u; the second is the bias, and needs the query without u.
 R has one row per distance, so (q + v) · R is (B,H,T,S) and each query then picks its own distances out of it:
 nothing of size T·T·d is ever built.
 """
@@ -12,12 +12,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from .base import Position
+from .base import Places, Position
+from .score import DenseBias, Score, distances
 from .sinusoidal import sinusoid
 
 
 class TransformerXL(Position):
     at_attention = True
+    in_each_layer = True
 
     def __init__(self, width: int, heads: int, *, base: float = 10_000.0):
         super().__init__()
@@ -26,14 +28,15 @@ class TransformerXL(Position):
         self.v = nn.Parameter(torch.zeros(heads, width // heads))
         self.relative = nn.Linear(width, width, bias=False)
 
-    def rotate(self, q: Tensor, k: Tensor, q_ids: Tensor, k_ids: Tensor) -> tuple[Tensor, Tensor]:
-        return q + self.u[:, None], k
+    def rotate_queries(self, q: Tensor, places: Places) -> Tensor:
+        return q + self.u[:, None]
 
-    def bias(self, q: Tensor, q_ids: Tensor, k_ids: Tensor) -> Tensor:
-        S = k_ids.shape[1]
+    def score(self, q: Tensor, queries: Places, keys: Places) -> Score:
+        S = keys["token"].shape[1]
         # Inside one sequence of at most S tokens no distance reaches S; across sequences the logit is masked anyway.
-        n = (q_ids[:, :, None] - k_ids[:, None, :]).clamp(0, S - 1)
-        distances = sinusoid(torch.arange(S, device=q.device), self.width, self.base)
-        R = self.relative(distances.to(self.relative.weight.dtype)).view(S, self.heads, -1).transpose(0, 1)
+        n = distances(queries["token"], keys["token"], S)
+        sinusoids = sinusoid(torch.arange(S, device=q.device), self.width, self.base)
+        R = self.relative(sinusoids.to(self.relative.weight.dtype)).view(S, self.heads, -1).transpose(0, 1)
         every = (q + self.v[:, None]).to(R.dtype) @ R.mT
-        return every.gather(-1, n[:, None].expand(-1, self.heads, -1, -1)) * q.shape[-1] ** -0.5
+        bias = every.gather(-1, n[:, None].expand(-1, self.heads, -1, -1)) * q.shape[-1] ** -0.5
+        return Score(bias=DenseBias(bias))

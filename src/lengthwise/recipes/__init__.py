@@ -8,9 +8,9 @@ from typing import get_args
 from ..errors import UnknownName
 from ..options import Schema, schema
 from . import chacal, demo, lrnn, regulargpt
-from .base import Place, Recipe, Scale, Table, given
+from .base import Recipe, Scale, Table, given
 
-__all__ = ["Place", "Recipe", "Scale", "Table", "available", "get", "options"]
+__all__ = ["Recipe", "Scale", "Table", "available", "get", "options"]
 
 TABLES: dict[tuple[str, str], Table] = {
     ("demo", "parity"): demo.parity,

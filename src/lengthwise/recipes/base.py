@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from ..errors import Error, UnknownName
 from ..lab import Experiment, Run
@@ -15,15 +14,6 @@ from ..report import Panel
 
 Scale = Literal["smoke", "laptop", "paper"]
 """smoke: seconds, in the tests; laptop: minutes to an hour on two cores; paper: the published setting."""
-
-
-class Place(NamedTuple):
-    """Where and on what a recipe's own work is done, and who hears of its steps."""
-
-    root: Path
-    device: str = "cpu"
-    advance: Callable[[str, int, int, float], None] | None = None
-    """Hears (what, step, steps, loss)."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +25,6 @@ class Recipe:
     """May be empty: a recipe can be a measurement alone."""
     panels: Callable[[list[Run]], list[Panel]] | None = None
     """What is drawn, measured or compared beside the runs, once those of `experiments` are finished."""
-    work: Callable[[Place], list[Panel]] | None = None
-    """What is done instead where the lab's experiments do not fit: it keeps records of its own under the root."""
 
     def only(self, tasks: Sequence[str]) -> Recipe:
         """The part of the table that is about these tasks."""

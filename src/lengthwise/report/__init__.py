@@ -8,15 +8,17 @@ report.html(runs, "index.html")
 A `Panel` is a finding beside the runs: a chart, a table, or a look inside a model.
 """
 
-from .attention_panel import attention
+from .attention_panel import links_panel as attention
 from .charts import line_chart, scatter_plot
 from .export import as_data as data
 from .export import write_csv as csv
 from .html_page import write_html as html
-from .insight_panels import clusters, receptive_field
+from .insight_panels import clusters_panel as clusters
+from .insight_panels import receptive_field_panel as receptive_field
 from .panel import Panel
 from .table_panels import heat_map, text_table
 from .terminal_table import table
+from .text_runs import perplexities
 
 __all__ = [
     "Panel",
@@ -27,6 +29,7 @@ __all__ = [
     "heat_map",
     "html",
     "line_chart",
+    "perplexities",
     "receptive_field",
     "scatter_plot",
     "table",

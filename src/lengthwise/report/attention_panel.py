@@ -13,93 +13,93 @@ from .panel import Panel
 from .table_panels import heat_map
 
 
-def attention(found: Links, head: tuple[int, int] | None = None) -> Panel:
+def links_panel(links: Links, head: tuple[int, int] | None = None) -> Panel:
     """`head`: layer and head to draw, from 0; None: the one whose links are most often true, or most pointed."""
-    layer, number = _chosen(found, head)
-    seen = found.layers[layer]
+    layer, number = _chosen(links, head)
+    seen = links.layers[layer]
     A = seen.weights[number]
-    links = {(t, j): float(A[t, j]) for t in range(len(A)) for j in range(len(A)) if A[t, j] > 0}
-    truth, right, asked = _true(found)
+    weights = {(t, j): float(A[t, j]) for t in range(len(A)) for j in range(len(A)) if A[t, j] > 0}
+    truth, right, asked = _true(links)
     name = f"{seen.name}, head {number}"
-    said = _finding(found, layer, number)
-    drawing = arc_diagram(f"{found.model}: {name}", said, found.words, links, truth, right=right, asked=asked)
+    said = _finding(links, layer, number)
+    drawing = arc_diagram(f"{links.model}: {name}", said, links.words, weights, truth, right=right, asked=asked)
     keys = [("s0", "true link"), ("s1", "other link of a box"), ("muted", "another word's link")]
-    table = _table(found)
-    text = link_table(found.words, links, truth, right=right, asked=asked)
+    table = _table(links)
+    text = link_table(links.words, weights, truth, right=right, asked=asked)
     return Panel(
-        title=f"{found.model} on {found.task}: what {name} links",
-        caption=_caption(found, seen, number),
+        title=f"{links.model} on {links.task}: what {name} links",
+        caption=_caption(links, seen, number),
         body=f'<p class="finding">{escape(said)}</p>\n'
-        + with_legend(drawing, keys if found.truth else [("muted", "link")])
+        + with_legend(drawing, keys if links.truth else [("muted", "link")])
         + (f"\n{table.body}" if table else ""),
         text=f"{said}\n\n{text}" + (f"\n\n{table.title}\n{table.text}" if table else ""),
-        data={**found.to_json(), "drawn": [layer, number]},
+        data={**links.to_json(), "drawn": [layer, number]},
     )
 
 
-def _chosen(found: Links, head: tuple[int, int] | None) -> tuple[int, int]:
+def _chosen(links: Links, head: tuple[int, int] | None) -> tuple[int, int]:
     if head is None:
-        return found.truth.best if found.truth else _pointed(found)
+        return links.truth.best if links.truth else _pointed(links)
     layer, number = head
-    if not (0 <= layer < len(found.layers) and 0 <= number < found.layers[layer].heads):
-        counts = ", ".join(f"{seen.name} has {seen.heads}" for seen in found.layers)
+    if not (0 <= layer < len(links.layers) and 0 <= number < links.layers[layer].heads):
+        counts = ", ".join(f"{seen.name} has {seen.heads}" for seen in links.layers)
         raise Error(f"attention: there is no head {number} in layer {layer}: {counts}, both counted from 0.")
     return layer, number
 
 
-def _pointed(found: Links) -> tuple[int, int]:
+def _pointed(links: Links) -> tuple[int, int]:
     """Layer and head whose words read one other word the most, on average."""
 
     def most(at: tuple[int, int]) -> float:
-        A = found.layers[at[0]].weights[at[1]]
+        A = links.layers[at[0]].weights[at[1]]
         return float((A - A.diag().diag()).amax(-1).mean())
 
-    return max(((i, j) for i, seen in enumerate(found.layers) for j in range(seen.heads)), key=most)
+    return max(((i, j) for i, seen in enumerate(links.layers) for j in range(seen.heads)), key=most)
 
 
-def _true(found: Links) -> tuple[set[Pair], set[Pair], dict[int, int]]:
+def _true(links: Links) -> tuple[set[Pair], set[Pair], dict[int, int]]:
     """Arcs of the true graph; all links that count as true; the words that have some, and where their phrases start."""
-    mentions = found.truth.mentions if found.truth else ()
+    mentions = links.truth.mentions if links.truth else ()
     truth = {(m.token, s.token) for m in mentions for s in m.sources}
     right = {(m.token, j) for m in mentions for s in m.sources for j in range(s.start, s.end)}
     return truth, right, {m.token: m.start for m in mentions}
 
 
-def _finding(found: Links, layer: int, number: int) -> str:
-    seen = found.layers[layer]
+def _finding(links: Links, layer: int, number: int) -> str:
+    seen = links.layers[layer]
     what = f"chain attention, γ = {seen.gamma[number]:.2g}" if seen.gamma else "softmax attention"
     start = f"{seen.name.capitalize()}, head {number} ({what})"
-    if found.truth is None:
+    if links.truth is None:
         return f"{start}: each word and what it reads."
-    share, chance = found.truth.shares[layer][number], found.truth.chance
+    share, chance = links.truth.shares[layer][number], links.truth.chance
     return (
         f"{start}: the strongest link of {percent(share)}% of the mentions of a box goes to a phrase on which the "
         f"mention depends; by chance {percent(chance)}% would."
     )
 
 
-def _caption(found: Links, seen: Attention, number: int) -> str:
+def _caption(links: Links, seen: Attention, number: int) -> str:
     text = f"Arcs lead from a word to the earlier words it reads, the stronger the more; below {100 * SHOWN:.0f}% "
     text += "none is drawn."
     if seen.gamma:
         text += " The layer sums over chains of these links, so a state may come from far without a link of its own."
-    if found.truth is not None:
+    if links.truth is not None:
         text += (
-            f" Counted: {found.truth.counted} mentions in {found.strings} "
-            f"stor{'ies' if found.strings > 1 else 'y'}, of each the strongest link to an earlier phrase; true where "
+            f" Counted: {links.truth.counted} mentions in {links.strings} "
+            f"stor{'ies' if links.strings > 1 else 'y'}, of each the strongest link to an earlier phrase; true where "
             "that phrase made a state on which the mentioned box's depends. By chance: a link to any earlier word "
             "alike. Left: the true graph of this story."
         )
     return text
 
 
-def _table(found: Links) -> Panel | None:
+def _table(links: Links) -> Panel | None:
     """The shares of all heads."""
-    if found.truth is None:
+    if links.truth is None:
         return None
-    most = max(map(len, found.truth.shares))
-    rows = [f"{seen.name} ({seen.mixer})" for seen in found.layers]
-    values = [[*heads, *[None] * (most - len(heads))] for heads in found.truth.shares]
+    most = max(map(len, links.truth.shares))
+    rows = [f"{seen.name} ({seen.mixer})" for seen in links.layers]
+    values = [[*heads, *[None] * (most - len(heads))] for heads in links.truth.shares]
     columns = [f"head {i}" for i in range(most)]
     return heat_map(
         "True links of every head", "", rows, columns, values, corner="share in %", low=0, high=1, percent=True

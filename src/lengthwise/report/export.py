@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..lab.records import naming, write_atomically
+from ..files import naming, write_atomically
 from ..lab.statistics import CHECKPOINTS, Range, overflowed, summary, wilson
 from .panel import Panel
 from .sections import Section, SeedGroup, group_runs

@@ -15,34 +15,36 @@ from .table_panels import heat_map
 EVEN = "all tokens alike"
 
 
-def clusters(found: Clusters) -> Panel:
+def clusters_panel(clusters: Clusters) -> Panel:
     """The outputs in the plane of their first two principal axes, and how many of each depth stand in each cluster."""
-    names = _names(found)
+    names = _names(clusters)
     dots: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
-    for point, member in zip(found.points, found.members, strict=True):
+    for point, member in zip(clusters.points, clusters.members, strict=True):
         dots[names[member]].append(point)
     first, second = (f"{which} principal axis" for which in ("first", "second"))
-    chart = scatter_plot(f"{_who(found)}: clusters", "", first, second, dots)
-    rows = {"all depths": found.sizes}
-    rows |= {d.name + (f", {min(d.reach, found.length)} tokens" if d.reach else ""): d.sizes for d in found.depths}
+    chart = scatter_plot(f"{_who(clusters)}: clusters", "", first, second, dots)
+    rows = {"all depths": clusters.sizes}
+    rows |= {
+        d.name + (f", {min(d.reach, clusters.length)} tokens" if d.reach else ""): d.sizes for d in clusters.depths
+    }
     shares = [[size / sum(sizes) for size in sizes] for sizes in rows.values()]
     table = heat_map(
         "Outputs of each depth by cluster", "", list(rows), names, shares, corner="share in %", low=0, percent=True
     )
-    finding = _finding(found)
-    noun = "cluster" if found.count == 1 else "clusters"
+    finding = _finding(clusters)
+    noun = "cluster" if clusters.count == 1 else "clusters"
     return Panel(
-        title=f"{_who(found)}: {found.count} {noun}",
-        caption=_caption(found),
+        title=f"{_who(clusters)}: {clusters.count} {noun}",
+        caption=_caption(clusters),
         body=f'<p class="finding">{escape(finding)}</p>\n{chart.body}\n{table.body}',
         text=f"{finding}\n\n{table.text}",
-        data=found.to_json(),
+        data=clusters.to_json(),
     )
 
 
-def receptive_field(found: ReceptiveField | Mapping[str, ReceptiveField]) -> Panel:
+def receptive_field_panel(field: ReceptiveField | Mapping[str, ReceptiveField]) -> Panel:
     """The cumulative gradient, newest token first, of one model or of several by name."""
-    fields = {found.model: found} if isinstance(found, ReceptiveField) else dict(found)
+    fields = {field.model: field} if isinstance(field, ReceptiveField) else dict(field)
     length = max(field.length for field in fields.values())
     curves = {name: (range(1, field.length + 1), field.cumulative) for name, field in fields.items()}
     chart = line_chart(
@@ -70,44 +72,45 @@ def receptive_field(found: ReceptiveField | Mapping[str, ReceptiveField]) -> Pan
     )
 
 
-def _who(found: Clusters) -> str:
-    return found.model + (f" on {found.task}" if found.task else "")
+def _who(clusters: Clusters) -> str:
+    return clusters.model + (f" on {clusters.task}" if clusters.task else "")
 
 
-def _names(found: Clusters) -> list[str]:
+def _names(clusters: Clusters) -> list[str]:
     """What to call each cluster: by its truth where there is one, and by its number where others have the same."""
-    if found.truth is None or found.count == 1:
-        return [f"cluster {i + 1}" for i in range(found.count)]
-    acts = "as " if found.truth.about == "transition" else ""
-    names = [f"{acts}{name}" for name in found.truth.names]
+    if clusters.truth is None or clusters.count == 1:
+        return [f"cluster {i + 1}" for i in range(clusters.count)]
+    acts = "as " if clusters.truth.about == "transition" else ""
+    names = [f"{acts}{name}" for name in clusters.truth.names]
     return names if len(set(names)) == len(names) else [f"{i + 1}: {name}" for i, name in enumerate(names)]
 
 
-def _finding(found: Clusters) -> str:
-    text = f"{found.count} cluster{'s' * (found.count > 1)} among {sum(found.sizes):,} outputs"
-    text += f" of {len(found.depths)} depths" if len(found.depths) > 1 else ""
-    if found.distance is not None:
-        apart = found.distance / found.radius if found.radius else math.inf
+def _finding(clusters: Clusters) -> str:
+    text = f"{clusters.count} cluster{'s' * (clusters.count > 1)} among {sum(clusters.sizes):,} outputs"
+    text += f" of {len(clusters.depths)} depths" if len(clusters.depths) > 1 else ""
+    if clusters.distance is not None:
+        apart = clusters.distance / clusters.radius if clusters.radius else math.inf
         text += f"; the closest two centres are {apart:.1f} times the widest's radius apart"
-    text += "." if found.count < found.most else f"; more than {found.most} were not looked for."
-    if found.truth is None:
+    text += "." if clusters.count < clusters.most else f"; more than {clusters.most} were not looked for."
+    if clusters.truth is None:
         return text
-    about = "true transition of the tokens they see" if found.truth.about == "transition" else "true state"
+    about = "true transition of the tokens they see" if clusters.truth.about == "transition" else "true state"
     return (
-        f"{text} {percent(found.truth.agreement)}% of the outputs agree with the {about} ({found.truth.kinds} kinds; "
-        f"one cluster would have {percent(found.truth.chance)}%)."
+        f"{text} {percent(clusters.truth.agreement)}% of the outputs agree with the {about} "
+        f"({clusters.truth.kinds} kinds; "
+        f"one cluster would have {percent(clusters.truth.chance)}%)."
     )
 
 
-def _caption(found: Clusters) -> str:
-    strings = f"{found.strings} string{'s' * (found.strings > 1)} of {found.length:,} tokens"
-    shown = f" ({len(found.points):,} of them drawn)" if len(found.points) < sum(found.sizes) else ""
+def _caption(clusters: Clusters) -> str:
+    strings = f"{clusters.strings} string{'s' * (clusters.strings > 1)} of {clusters.length:,} tokens"
+    shown = f" ({len(clusters.points):,} of them drawn)" if len(clusters.points) < sum(clusters.sizes) else ""
     text = f"A dot for each output of a block at each position of {strings}, over all depths{shown}, along the two "
-    text += f"principal axes, which hold {percent(sum(found.explained))}% of the variance. "
+    text += f"principal axes, which hold {percent(sum(clusters.explained))}% of the variance. "
     text += "Colour: the cluster, found without looking at the task."
-    if found.truth is not None and found.count > 1:
+    if clusters.truth is not None and clusters.count > 1:
         text += " Name: what most of its outputs stand for" + (
-            ", as a shortest word that acts so." if found.truth.about == "transition" else "."
+            ", as a shortest word that acts so." if clusters.truth.about == "transition" else "."
         )
     return text
 

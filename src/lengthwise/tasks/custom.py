@@ -21,9 +21,10 @@ class Regex(FormalLanguage):
     >>> from lengthwise import tasks
     >>> task = tasks.get("regex", pattern="(ab|ba)*", protocol="next")
     >>> tokens = torch.tensor([[0, 1, 1, 0]])
-    >>> task.write(tokens[0]), task.answer(tokens).int().tolist()
-    ('abba',
-     [[[0, 1], [1, 1], [1, 0], [1, 1]]])
+    >>> tokens, task.answer(tokens).int().mT  # may a come next, may b?
+    (tensor([[0, 1, 1, 0]]),
+     tensor([[[0, 1, 1, 1],
+              [1, 1, 0, 1]]], dtype=torch.int32))
     """
 
     def __init__(

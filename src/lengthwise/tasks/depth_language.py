@@ -26,8 +26,9 @@ class DepthLanguage(FormalLanguage):
     >>> from lengthwise import tasks
     >>> task = tasks.get("d-2", supervision="prefix")
     >>> tokens = torch.tensor([[0, 0, 1, 1, 0, 1, 1, 0]])
-    >>> task.write(tokens[0]), task.answer(tokens)
+    >>> task.write(tokens[0]), tokens, task.answer(tokens)
     ('aabbabba',
+     tensor([[0, 0, 1, 1, 0, 1, 1, 0]]),
      tensor([[0, 0, 0, 1, 0, 1, 0, 0]]))
     >>> tasks.get("d-2").baseline(40), tasks.get("d-2").baseline(41)
     (0.5, 1.0)

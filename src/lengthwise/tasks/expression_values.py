@@ -1,4 +1,4 @@
-"""What an arithmetic expression is worth, modulo m, after every token: evaluators, and the machine where one exists.
+"""The value of an arithmetic expression, modulo m, after every token; and the machine of those without brackets.
 
 An expression is read with two numbers: s, the sum of the finished terms, and p, the signed product of the unfinished
 one. Every token is then one linear step, s <- s + flush p and p <- factor p + sign:
@@ -21,7 +21,7 @@ from ..automata import Semiautomaton
 
 
 def linear_steps(tokens: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """factor, sign and flush of every token; brackets have those of an operand 0, which `evaluate_nested` replaces."""
+    """factor, sign and flush of every token. Brackets have those of an operand 0, which `evaluate_nested` replaces."""
     factor = np.array([*range(m), 0, 0, 1, 0, 0])
     sign = np.array([0] * m + [1, -1, 0, 0, 0])
     flush = np.abs(sign)

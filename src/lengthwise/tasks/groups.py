@@ -41,14 +41,14 @@ def group_elements(name: str) -> np.ndarray:
 
 
 def element_names(name: str, elements: np.ndarray) -> list[str]:
-    """Rotations by how far they turn, other permutations in one-line notation."""
+    """The name of each element: how far a rotation turns, or the one-line notation of another permutation."""
     if name.startswith("Z"):
         return [str(g) for g in range(len(elements))]
     return ["".join(map(str, element)) for element in elements]
 
 
 def element_numbers(elements: np.ndarray, permutation: np.ndarray) -> np.ndarray:
-    """(...,) the numbers of permutations (..., n); -1 for one that is not in the group."""
+    """(...,) the element number of each permutation (..., n); -1 for a permutation outside the group."""
     base = elements.shape[1] ** np.arange(elements.shape[1] - 1, -1, -1, dtype=np.int64)
     if elements.shape[1] > 8:  # rotations: the image of point 0 tells them apart, and n^n is too large a number
         return permutation[..., 0]
@@ -57,13 +57,13 @@ def element_numbers(elements: np.ndarray, permutation: np.ndarray) -> np.ndarray
     return number[permutation @ base]
 
 
-def chosen_generators(group: str, elements: np.ndarray, chosen: Sequence[Sequence[int]]) -> np.ndarray:
-    """The numbers of the given permutations."""
+def generator_numbers(group: str, elements: np.ndarray, generators: Sequence[Sequence[int]]) -> np.ndarray:
+    """The element numbers of the generators, which must be different elements of the group."""
     known = {tuple(element): g for g, element in enumerate(elements.tolist())}
-    numbers = [known.get(tuple(permutation), -1) for permutation in chosen]
+    numbers = [known.get(tuple(permutation), -1) for permutation in generators]
     if not numbers or -1 in numbers or len(set(numbers)) < len(numbers):
         raise Error(
             f'word-problem: generators must be "all" or different permutations in {group}, such as '
-            f"{elements[-1].tolist()}, got {list(chosen)}."
+            f"{elements[-1].tolist()}, got {list(generators)}."
         )
     return np.array(numbers)

@@ -25,8 +25,9 @@ class ModularArithmetic(Task):
     >>> from lengthwise import tasks
     >>> task = tasks.get("modular-arithmetic", supervision="prefix")
     >>> tokens = torch.tensor([[1, 5, 2, 6, 4, 7, 3]])
-    >>> task.write(tokens[0]), task.answer(tokens), task.asked(tokens).int()
+    >>> task.write(tokens[0]), tokens, task.answer(tokens), task.asked(tokens).int()
     ('1+2-4*3',
+     tensor([[1, 5, 2, 6, 4, 7, 3]]),
      tensor([[1, 0, 3, 0, 4, 0, 1]]),
      tensor([[1, 0, 1, 0, 1, 0, 1]], dtype=torch.int32))
     """

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ..automata import Semiautomaton
 from .base import SupervisionOption
-from .groups import chosen_generators, element_names, element_numbers, group_elements
+from .groups import element_names, element_numbers, generator_numbers, group_elements
 from .independent_symbols import IndependentSymbols, ProbabilitiesOption
 
 
@@ -47,7 +47,7 @@ class WordProblem(IndependentSymbols):
         if isinstance(generators, str):
             letters = np.arange(len(elements))
         else:
-            letters = chosen_generators(group, elements, generators)
+            letters = generator_numbers(group, elements, generators)
             generators = elements[letters].tolist()
         self.elements = tuple(names)
         self.permutations = elements

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from lengthwise import lab, recipes, tasks
-from lengthwise.lab.evaluation import evaluate
+from lengthwise.evaluate import score_strings
 from lengthwise.recipes.lrnn import sums
 from lengthwise.recipes.lrnn.ablation import parts
 from lengthwise.recipes.lrnn.growth import grown, untrained
@@ -69,7 +69,7 @@ def test_the_ablation_at_the_scale_of_seconds(root):
         run = next(run for run in runs if run.experiment.hash in hashes("smoke", change))
         found = rows[key]["accuracy"]
         assert found["40"]["mean"] == run.result["checkpoints"]["last"]["correct"]["40"] / 8
-        assert found["60"]["right"] == [evaluate(lab.load_model(run), TASK, (60,), 4, 0, device=CPU).correct["60"]]
+        assert found["60"]["right"] == [score_strings(lab.load_model(run), TASK, (60,), 4, 0, device=CPU).correct["60"]]
         assert found["60"]["overflowed"] == 0
         assert rows[key]["parameters"] == run.result["parameters"]
     json.dumps(table.data, allow_nan=False)

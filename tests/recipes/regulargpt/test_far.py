@@ -8,9 +8,9 @@ from importlib import import_module
 import pytest
 import torch
 
-from lengthwise import lab, proof, recipes, tasks
+from lengthwise import lab, recipes, tasks, theory
 from lengthwise.cli import main
-from lengthwise.lab.evaluation import evaluate
+from lengthwise.evaluate import score_strings
 from lengthwise.lab.statistics import wilson
 from lengthwise.recipes.regulargpt.far import ASKED, Asked, Point, _farthest, measured
 from lengthwise.recipes.regulargpt.table_1 import cell
@@ -46,7 +46,7 @@ def test_the_lengths_asked():
 
 
 def test_a_right_model_is_asked_to_the_end(run, monkeypatch):
-    monkeypatch.setattr(MODULE, "load_model", lambda run: proof.classifier("parity"))
+    monkeypatch.setattr(MODULE, "load_model", lambda run: theory.exact_classifier("parity"))
     points = measured(Asked((50, 2_000, 3_000), 16, 4, 8_000, 100), [run, run])
     assert [(p.length, p.strings, p.right) for p in points] == [
         (50, 16, (16, 16)), (2_000, 4, (4, 4)), (3_000, 4, (4, 4))
@@ -58,12 +58,12 @@ def test_a_right_model_is_asked_to_the_end(run, monkeypatch):
 def test_a_model_that_guesses_is_not_asked_on(run):
     asked = Asked((45, 60, 300), 12, 4, 10_000, 100)
     (only,) = measured(asked, [run])
-    right = evaluate(lab.load_model(run), tasks.get("parity"), (45,), 12, 0, device=CPU).correct
+    right = score_strings(lab.load_model(run), tasks.get("parity"), (45,), 12, 0, device=CPU).correct
     assert (only.length, only.right, only.overflowed) == (45, (right["45"],), 0)
 
 
 def test_a_model_of_quadratic_memory_is_asked_less(run, monkeypatch):
-    monkeypatch.setattr(MODULE, "load_model", lambda run: proof.classifier("parity"))
+    monkeypatch.setattr(MODULE, "load_model", lambda run: theory.exact_classifier("parity"))
     monkeypatch.setattr(MODULE, "_quadratic", lambda run: True)
     points = measured(Asked((50, 100, 150), 8, 4, 1_000, 100), [run])
     assert [(p.length, p.strings) for p in points] == [(50, 4), (100, 4)]

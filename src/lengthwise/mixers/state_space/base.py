@@ -30,6 +30,7 @@ Output = Literal["glu", "linear", "none"]
 
 
 class SpaceState(NamedTuple):
+    croppable = False
     x: Tensor
     """(B,D,n) or (B,n)"""
     recent: Tensor | None = None

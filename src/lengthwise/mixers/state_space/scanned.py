@@ -12,7 +12,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ...ops.diagonal_scan import diagonal_scan
+from ...ops import diagonal_scan
 from ...positions import Layout
 from .base import SpaceState, StateSpace
 

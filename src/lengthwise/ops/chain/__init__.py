@@ -16,12 +16,13 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from ..backend import choose
-from .inputs import HIDDEN, OP, check, in_single, numbered, rates
-from .reference import reference, whole
-from .torch import fast
+from ..checks import without_autocast
+from ..kernels import Kernel, Op
+from .call import HIDDEN, NAME, Call, rates
+from .eager import by_torch
+from .reference import oracle
 
-IMPLEMENTATIONS = {"reference": reference, "torch": fast}
+OP: Op[Call] = Op(NAME, [Kernel("torch", by_torch, priority=1), Kernel("reference", oracle)])
 
 
 def chain_attention(
@@ -35,7 +36,7 @@ def chain_attention(
     key_bias: Tensor | None = None,
     scale: float | None = None,
     cu_seqlens: Tensor | None = None,
-    segments: Tensor | None = None,
+    sequences: Tensor | None = None,
     solved: Tensor | None = None,
     causal: bool = True,
     backend: str = "auto",
@@ -46,8 +47,8 @@ def chain_attention(
     exclude_diagonal: leave each token's attention to itself out of the paths (the paper's practice; A keeps it).
     bias: added to the logits, broadcastable to (B,H,T,S). key_bias: the same for all queries, (H,S) or (B,H,S).
     For keys that nobody may read use HIDDEN, not -inf: a row of padding stays finite.
-    cu_seqlens: [0, n1, n1+n2, …, T]: one row (B = 1) of sequences end to end, none of which reads another; segments:
-    (B,S), the same for any batch: the number of the sequence each key belongs to.
+    cu_seqlens: [0, n1, n1+n2, …, T]: one row (B = 1) of sequences end to end, none of which reads another.
+    sequences: the same for any batch, (B,S): the number of the sequence each key belongs to.
     solved: (B,H,S-T,d) the z of the first S-T keys, to go on from; see `solved_values`.
     causal: False for encoders, where every row reads every key: a general solve of the whole T×T matrix.
 
@@ -57,31 +58,18 @@ def chain_attention(
     >>> chain_attention(same, same, v, 0.5).flatten().tolist()  # (1-γ) 4; then 1/2 z_0 = 1/2 (2 + 1); …
     [2.0, 1.5, 1.25]
     """
-    check(q, k, v, gamma, bias, key_bias, cu_seqlens, segments, solved, causal)
-    kind, factor = q.dtype, q.shape[-1] ** -0.5 if scale is None else scale
-    if key_bias is not None:
-        keyed = key_bias.unsqueeze(-2)
-        bias = keyed if bias is None else bias + keyed
-    if bias is not None:
-        bias = bias.reshape((1,) * (4 - bias.dim()) + bias.shape)
-    if cu_seqlens is not None:
-        segments = numbered(cu_seqlens, q)
-    if solved is None:
-        solved = v[:, :, :0]
-    with in_single(q):
-        weight = rates(gamma, q)
-        q, k, v, solved = (x.to(weight.dtype) for x in (q, k, v, solved))
-        bias = None if bias is None else bias.to(weight.dtype)
-        if not causal:
-            return whole(q, k, v, weight, bias, not exclude_diagonal, factor).to(kind)
-        run = choose(backend, OP, IMPLEMENTATIONS)
-        return run(q, k, v, weight, bias, segments, not exclude_diagonal, factor, solved).to(kind)
+    with without_autocast(q):
+        call = Call.of(
+            q, k, v, gamma, exclude_diagonal=exclude_diagonal, bias=bias, key_bias=key_bias, scale=scale,
+            cu_seqlens=cu_seqlens, sequences=sequences, solved=solved, causal=causal,
+        )  # fmt: skip
+        return OP.run(call, backend).to(q.dtype)
 
 
 def solved_values(v: Tensor, y: Tensor, gamma: float | Tensor) -> Tensor:
     """z = (1-γ) v + γ y (B,H,T,d): what later tokens read of these, which are solved."""
-    weight = rates(gamma, v)
-    return v.to(weight.dtype).lerp(y.to(weight.dtype), weight).to(v.dtype)
+    rate = rates(gamma, v)
+    return v.to(rate.dtype).lerp(y.to(rate.dtype), rate).to(v.dtype)
 
 
-__all__ = ["HIDDEN", "chain_attention", "solved_values"]
+__all__ = ["HIDDEN", "OP", "Call", "chain_attention", "solved_values"]

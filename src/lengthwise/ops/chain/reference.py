@@ -5,32 +5,27 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from .call import Call
 
-def reference(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    gamma: Tensor,
-    bias: Tensor | None,
-    segments: Tensor | None,
-    diagonal: bool,
-    scale: float,
-    solved: Tensor,
-) -> Tensor:
+
+def oracle(call: Call) -> Tensor:
     """Y = (1-γ) B^-1 A V with B = I - γ(A - diag A), or with `diagonal` B = I - γA; the rows before are solved."""
+    if not call.causal:
+        return encoder(call)
+    q, k, v, gamma, sequences = call.q, call.k, call.v, call.gamma, call.sequences
     T, S = q.shape[2], k.shape[2]
     hidden = torch.ones(T, S, dtype=torch.bool, device=q.device).triu(S - T + 1)
-    if segments is not None:
-        hidden = hidden | (segments[:, None, S - T :, None] != segments[:, None, None, :])
-    old, A = weights(q, k, bias, scale, hidden).split([S - T, T], -1)
-    C = (1 - gamma) * (A @ v) + old @ solved
-    return torch.linalg.solve_triangular(system(A, gamma, diagonal), C, upper=False)
+    if sequences is not None:
+        hidden = hidden | (sequences[:, None, S - T :, None] != sequences[:, None, None, :])
+    old, A = weights(q, k, call.bias, call.scale, hidden).split([S - T, T], -1)
+    C = (1 - gamma) * (A @ v) + old @ call.solved
+    return torch.linalg.solve_triangular(system(A, gamma, call.diagonal), C, upper=False)
 
 
-def whole(q: Tensor, k: Tensor, v: Tensor, gamma: Tensor, bias: Tensor | None, diagonal: bool, scale: float) -> Tensor:
-    """The same, every row reading every key, as an encoder does: a general solve."""
-    A = weights(q, k, bias, scale)
-    return torch.linalg.solve(system(A, gamma, diagonal), (1 - gamma) * (A @ v))
+def encoder(call: Call) -> Tensor:
+    """The same where every row reads every key, as in an encoder: a general solve."""
+    A = weights(call.q, call.k, call.bias, call.scale)
+    return torch.linalg.solve(system(A, call.gamma, call.diagonal), (1 - call.gamma) * (A @ call.v))
 
 
 def weights(q: Tensor, k: Tensor, bias: Tensor | None, scale: float, hidden: Tensor | None = None) -> Tensor:

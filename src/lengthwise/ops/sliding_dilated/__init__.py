@@ -13,13 +13,12 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from ...errors import Error, ShapeError
-from ..backend import choose
-from .reference import reference
-from .torch import fast
+from ..kernels import Kernel, Op
+from .call import NAME, Call
+from .eager import by_torch
+from .reference import oracle
 
-OP = "sliding_dilated_attention"
-IMPLEMENTATIONS = {"reference": reference, "torch": fast}
+OP: Op[Call] = Op(NAME, [Kernel("torch", by_torch, priority=1), Kernel("reference", oracle)])
 
 
 def sliding_dilated_attention(
@@ -49,38 +48,8 @@ def sliding_dilated_attention(
     >>> sliding_dilated_attention(zero, zero, x, torch.zeros(1, 2), chunk=2, level=1).flatten().tolist()
     [0.0, 1.0, 1.0, 2.0, 3.0]
     """
-    _check(q, k, v, bias, chunk, level, pad, positions, stride)
-    run = choose(backend, OP, IMPLEMENTATIONS)
-    # Beyond the first key every tap is missing alike; the cap keeps C^l a machine integer at any level.
-    dilation = min(chunk**level, k.shape[2])
-    return run(q, k, v, bias, dilation, pad, positions, q.shape[-1] ** -0.5 if scale is None else scale, stride)
+    call = Call.of(q, k, v, bias, chunk=chunk, level=level, pad=pad, positions=positions, scale=scale, stride=stride)
+    return OP.run(call, backend)
 
 
-def _check(q, k, v, bias, chunk, level, pad, positions, stride) -> None:
-    if chunk < 2:
-        raise Error(f"{OP}: chunk must be at least 2, got {chunk}.")
-    if level < 0:
-        raise Error(f"{OP}: level must be at least 0, got {level}.")
-    if stride < 1:
-        raise Error(f"{OP}: stride must be at least 1, got {stride}.")
-    if q.dim() != 4 or k.shape != v.shape or k.dim() != 4:
-        raise ShapeError(
-            f"{OP}: q is (B,H,T,d) and k, v are (B,H,S,d), got {list(q.shape)}, {list(k.shape)}, {list(v.shape)}."
-        )
-    B, H, T, d = q.shape
-    if T == 0:
-        raise ShapeError(f"{OP}: there must be at least one query, got T = 0.")
-    if k.shape != (B, H, k.shape[2], d) or k.shape[2] <= (T - 1) * stride:
-        raise ShapeError(
-            f"{OP}: keys must be (B,H,S,d) = {[B, H, 'S', d]} with S > (T - 1) * stride = {(T - 1) * stride} (every "
-            f"query is one of the keys), got {list(k.shape)}."
-        )
-    if bias.shape != (H, chunk):
-        raise ShapeError(f"{OP}: bias must be (H, chunk) = {[H, chunk]}, got {list(bias.shape)}.")
-    if pad is not None and any(p.shape != (H, d) for p in pad):
-        raise ShapeError(f"{OP}: pad must be two (H,d) = {[H, d]}, got {[list(p.shape) for p in pad]}.")
-    if positions is not None and positions.shape != (B, T):
-        raise ShapeError(f"{OP}: positions must be (B,T) = {[B, T]}, got {list(positions.shape)}.")
-
-
-__all__ = ["sliding_dilated_attention"]
+__all__ = ["OP", "Call", "sliding_dilated_attention"]

@@ -8,7 +8,7 @@ from ... import insight, tasks
 from ...lab import Run, load_model
 from ...models import TokenClassifier
 from ...report import Panel
-from ...report.attention_panel import attention as drawn
+from ...report import attention as drawn
 from ..base import Recipe, Scale
 from .boxes import boxes
 
@@ -27,7 +27,7 @@ def attention(scale: Scale) -> Recipe:
         spec = run.experiment.task
         task = tasks.get(spec.name, **spec.params)
         classifier = cast(TokenClassifier, load_model(run))
-        found = insight.links(classifier, task, insight.strings(task, OPERATIONS[scale], STORIES[scale]))
+        found = insight.find_links(classifier, task, insight.probe_strings(task, OPERATIONS[scale], STORIES[scale]))
         assert found.truth is not None
         chain = len(found.layers) - 1
         best = max(range(found.layers[chain].heads), key=found.truth.shares[chain].__getitem__)

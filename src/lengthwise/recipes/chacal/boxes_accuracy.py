@@ -12,7 +12,7 @@ import torch
 
 from ... import tasks
 from ...errors import Error
-from ...insight.answers import Answers, Score, answered, together
+from ...insight.boxes import AnswerScores, Score, add_scores, score_answers
 from ...lab import Run, load_model
 from ...models import TokenClassifier
 from ...report import Panel, line_chart, text_table
@@ -22,10 +22,10 @@ from ...tasks.boxes import Boxes
 FEWEST = 20
 """Boxes that must have been touched so often for their share to be drawn."""
 
-ByLength = Mapping[int, Answers]
+ByLength = Mapping[int, AnswerScores]
 
 
-def measured(runs: Sequence[Run], lengths: Sequence[int], strings: int) -> dict[int, Answers]:
+def measured(runs: Sequence[Run], lengths: Sequence[int], strings: int) -> dict[int, AnswerScores]:
     """Answers to `strings` test stories of each number of operations, those of all seeds together."""
     spec = runs[0].experiment.task
     task = tasks.get(spec.name, **spec.params)
@@ -33,12 +33,12 @@ def measured(runs: Sequence[Run], lengths: Sequence[int], strings: int) -> dict[
         raise Error(f"boxes accuracy: the runs must be of Boxes, got {spec.name}.")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     classifiers = [cast(TokenClassifier, load_model(run).to(device)) for run in runs]
-    return {n: together(answered(classifier, task, n, strings) for classifier in classifiers) for n in lengths}
+    return {n: add_scores(score_answers(classifier, task, n, strings) for classifier in classifiers) for n in lengths}
 
 
 def panels(found: Mapping[str, ByLength], about: str = "") -> list[Panel]:
     """All there is to say of these models; `about` goes into every title."""
-    whole = {label: together(by_length.values()) for label, by_length in found.items()}
+    whole = {label: add_scores(by_length.values()) for label, by_length in found.items()}
     several = any(len(by_length) > 1 for by_length in found.values())
     return [*([by_operations(found, about), by_operations(found, about, True)] if several else []),
             by_touched(whole, about), by_layers(whole, about)]  # fmt: skip
@@ -49,7 +49,7 @@ def by_operations(found: Mapping[str, ByLength], about: str = "", boxes: bool = 
     what = "single boxes" if boxes else "exact match"
     strings = next(iter(next(iter(found.values())).values())).exact.asked
 
-    def share(answers: Answers) -> float:
+    def share(answers: AnswerScores) -> float:
         return (answers.boxes if boxes else answers.exact).share
 
     said = "boxes whose contents are right, in whatever order" if boxes else "answers that are right, word by word"
@@ -64,7 +64,7 @@ def by_operations(found: Mapping[str, ByLength], about: str = "", boxes: bool = 
     )
 
 
-def by_touched(found: Mapping[str, Answers], about: str = "") -> Panel:
+def by_touched(found: Mapping[str, AnswerScores], about: str = "") -> Panel:
     """Single boxes that are right, against how many operations touched them."""
     series = {}
     for label, answers in found.items():
@@ -81,7 +81,7 @@ def by_touched(found: Mapping[str, Answers], about: str = "") -> Panel:
     )
 
 
-def by_layers(found: Mapping[str, Answers], about: str = "") -> Panel:
+def by_layers(found: Mapping[str, AnswerScores], about: str = "") -> Panel:
     """Whole answers that are right, by the layers that Theorem 1 asks for."""
     layers = sorted({n for answers in found.values() for n in answers.layers})
     first = next(iter(found.values()))

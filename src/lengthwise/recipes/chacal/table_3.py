@@ -2,40 +2,50 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
-from functools import partial
 from typing import Annotated, Literal, NamedTuple
 
-from ... import convert
-from ...lab.language import FineTuned, FineTuning, fine_tune
-from ...models import pretrained
-from ...models.pretrained import Checkpoint
+from ...lab import Run, Training, plan_text
 from ...options import above, at_least
 from ...report import Panel, line_chart, text_table
-from ...text import PackedText, documents, pack_train_and_test, tokenizers
-from ..base import Place, Recipe, Scale
+from ..base import Recipe, Scale
 
 GAMMA = 0.9
 CHAIN = {"name": "chain", "gamma": GAMMA}
 """Chain attention in every layer."""
 PUBLISHED = {"as it is": 23.78, "trained on": 20.15, "ChaCAL, trained on": 21.46}
 """GPT-2 (124M) on a subset of OpenWebText, one run each."""
-PAPER = FineTuning()
+PAPER = Training.of(
+    steps=10_000,
+    batch=256,
+    optimizer="adamw",
+    lr=5e-5,
+    betas=(0.9, 0.98),
+    weight_decay=0.1,
+    warmup=2_000,
+    schedule="constant",
+    fused=False,
+    checkpoint_every=100,
+)
+"""As published, but for what the paper leaves open: block, clip, schedule after the warm-up, precision."""
+PAPER_BLOCK = 512
+"""Tokens. With it the published steps read the published text slightly more than twice, as the paper says."""
+TOLD = ("steps", "batch", "block", "lr", "betas", "weight_decay", "warmup", "clip", "precision")
+"""The settings in which a run is compared with the paper's."""
 
 
 class Setting(NamedTuple):
-    training: FineTuning
+    training: Training
+    block: int
     held_out: float
     """The share of documents that is tested on; published: 1,100 of 551,100."""
     test_blocks: int | None
-    checkpoint_every: int
 
 
 SETTINGS: dict[Scale, Setting] = {
-    "smoke": Setting(dataclasses.replace(PAPER, steps=4, batch=4, block=16), 0.1, 8, 2),
-    "laptop": Setting(dataclasses.replace(PAPER, steps=100, batch=8, block=128), 0.05, 64, 20),
-    "paper": Setting(PAPER, 0.002, None, 100),
+    "smoke": Setting(PAPER.but(steps=4, batch=4, warmup=0, checkpoint_every=2), 16, 0.1, 8),
+    "laptop": Setting(PAPER.but(steps=100, batch=8, warmup=0, checkpoint_every=20), 128, 0.05, 64),
+    "paper": Setting(PAPER, PAPER_BLOCK, 0.002, None),
 }
 
 
@@ -51,37 +61,32 @@ def table_3(
     lr: Annotated[float | None, above(0), "The learning rate; None: the published one."] = None,
     precision: Annotated[Literal["fp32", "bf16"] | None, "The number format; None: the published one."] = None,
     tokens_at_once: Annotated[int, at_least(1), "How many tokens are in memory at a time."] = 4096,
+    threads: Annotated[int, at_least(1), "Threads of torch, for each of the two runs."] = 1,
 ) -> Recipe:
     """Perplexity of a GPT-2 checkpoint and of the same with chain attention: --set checkpoint=… --set text=….
 
     `checkpoint`: a folder, or a name on the Hugging Face hub. `text`: files or folders. `test`: those to test on, where
-    not a share of the text is to be held out. The rest: in place of the scale's own.
+    not a share of the text is to be held out. `threads`: of torch, for each of the two runs.
+    The rest: in place of the scale's own.
     """
     setting = SETTINGS[scale]
-    asked = {"steps": steps, "batch": batch, "block": block, "lr": lr, "precision": precision}
+    asked = {"steps": steps, "batch": batch, "lr": lr, "precision": precision, "threads": threads}
     changed = {name: value for name, value in asked.items() if value is not None}
-    training = dataclasses.replace(setting.training, **changed)
     # The published warm-up is a fifth of the steps.
-    training = dataclasses.replace(training, warmup=training.steps // 5)
-    setting = setting._replace(training=training)
-
-    def work(place: Place) -> list[Panel]:
-        found = pretrained.find(checkpoint)
-        convert.load(found, [CHAIN])  # One that cannot be converted is refused before anything is trained.
-        texts = _texts(found, setting, text, test)
-        tune = partial(
-            fine_tune,
-            found,
-            texts,
-            training,
-            root=place.root,
-            device=place.device,
-            checkpoint_every=setting.checkpoint_every,
-            tokens_at_once=tokens_at_once,
-            advance=place.advance,
-        )
-        return panels(found, texts, setting, tune(), tune(conversions=[CHAIN]))
-
+    warmup = changed.get("steps", setting.training.steps) // 5
+    training = setting.training.but(**changed, warmup=max(0, warmup))
+    setting = setting._replace(training=training, block=setting.block if block is None else block)
+    experiments = plan_text(
+        checkpoint,
+        text,
+        test=test,
+        held_out=setting.held_out,
+        conversions=[[], [CHAIN]],
+        block=setting.block,
+        test_blocks=setting.test_blocks,
+        training=setting.training,
+        tokens_at_once=tokens_at_once,
+    )
     return Recipe(
         title="ChaCAL, Table 3: a pre-trained GPT-2 on natural text",
         description=(
@@ -90,29 +95,22 @@ def table_3(
             "weights were learned with another attention. The published numbers are GPT-2's (124M parameters) on "
             "OpenWebText; those measured here are of the checkpoint and the text that were given."
         ),
-        experiments=[],
-        work=work,
+        experiments=experiments,
+        panels=lambda runs: panels(checkpoint, setting, runs),
     )
 
 
-def _texts(checkpoint: Checkpoint, setting: Setting, text: Sequence[str], test: Sequence[str]) -> PackedText:
-    tokenizer, block = tokenizers.load(checkpoint.folder, checkpoint.name), setting.training.block
-    checkpoint.check(tokenizer, block)
-    train, held = documents.read(text), documents.read(test) if test else []
-    if not held:
-        train, held = documents.split(train, setting.held_out)
-    return pack_train_and_test(train, held, tokenizer, block, setting.test_blocks)
-
-
-def panels(
-    checkpoint: Checkpoint, texts: PackedText, setting: Setting, standard: FineTuned, chain: FineTuned
-) -> list[Panel]:
-    """The table, the curves, and what is not as published."""
+def panels(checkpoint: str, setting: Setting, runs: Sequence[Run]) -> list[Panel]:
+    """The table, the curves, and what is not as published; nothing while one of the two runs is missing."""
+    by_conversion = {bool(run.experiment.model.options): run for run in runs}
+    if len(by_conversion) < 2:
+        return []
+    standard, chain = by_conversion[False], by_conversion[True]
     measured = {
-        "as it is": standard.result["before"],
-        "trained on": standard.result["after"],
-        "ChaCAL, not trained on": chain.result["before"],
-        "ChaCAL, trained on": chain.result["after"],
+        "as it is": _perplexity(standard, "before"),
+        "trained on": _perplexity(standard, "last"),
+        "ChaCAL, not trained on": _perplexity(chain, "before"),
+        "ChaCAL, trained on": _perplexity(chain, "last"),
     }
     data = {
         name: {
@@ -124,18 +122,18 @@ def panels(
         for name, value in measured.items()
     }
     rows = [[name, *(_said(number) for number in row.values())] for name, row in data.items()]
-    result = standard.result
+    result, model, text = standard.result, standard.experiment.model, standard.experiment.data
     counts = " and ".join(f"{result['documents'][side]:,} to {side} on" for side in ("train", "test"))
     table = text_table(
         "Perplexity on held-out text",
-        f"Of the checkpoint {checkpoint.name} ({result['parameters']:,} parameters, digest {checkpoint.digest[:12]}), "
+        f"Of the checkpoint {checkpoint} ({result['parameters']:,} parameters, digest {str(model.source)[:12]}), "
         f"on {result['test_tokens']:,} tokens of documents held out whole: {counts}. Training read its text "
         f"{result['epochs']:.3g} times. The published numbers are of OpenAI's GPT-2 on OpenWebText. Unless these are "
         "what was given, compare the ratios (× the model trained on as it is), not the numbers. "
         f"γ = {GAMMA} in every layer. The trained models: {standard.path / 'model'} and {chain.path / 'model'}.",
         ["", "published", "measured", "× published", "× measured"],
         rows,
-        {"rows": data, "checkpoint": checkpoint.digest, "text": texts.digests},
+        {"rows": data, "checkpoint": model.source, "text": getattr(text, "digests", {})},
     )
     curves = line_chart(
         "Loss on the training text",
@@ -143,18 +141,22 @@ def panels(
         "step",
         "loss",
         {
-            name: ([row["step"] for row in one.metrics], [row["loss"] for row in one.metrics])
-            for name, one in (("as it is", standard), ("ChaCAL", chain))
+            name: ([row["step"] for row in run.metrics], [row["loss"] for row in run.metrics])
+            for name, run in (("as it is", standard), ("ChaCAL", chain))
         },
     )
-    return [table, curves, *_shrunk(setting.training)]
+    return [table, curves, *_differences(setting)]
 
 
-def _shrunk(training: FineTuning) -> list[Panel]:
+def _perplexity(run: Run, checkpoint: str) -> float:
+    return run.result["checkpoints"][checkpoint]["perplexity"]
+
+
+def _differences(setting: Setting) -> list[Panel]:
     """What differs from the published settings, or nothing."""
-    differing = [
-        (field.name, getattr(PAPER, field.name), getattr(training, field.name)) for field in dataclasses.fields(PAPER)
-    ]
+    published = {**PAPER.settings(), "block": PAPER_BLOCK}
+    used = {**setting.training.settings(), "block": setting.block}
+    differing = [(name, published[name], used[name]) for name in TOLD]
     rows = [[name, _plain(paper), _plain(here)] for name, paper, here in differing if paper != here]
     if not rows:
         return []

@@ -19,9 +19,9 @@ from torch import Tensor, nn
 
 from ... import tasks
 from ...lab.experiment import Experiment
-from ...lab.member import build
+from ...lab.on_strings import build
 from ...mixers.block_lrnn import BlockLRNN
-from ...ops.block_scan import block_scan
+from ...ops import block_scan
 from ...seeds import generator
 
 STRINGS, PROJECTIONS = 2, 8

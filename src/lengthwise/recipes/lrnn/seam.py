@@ -16,6 +16,7 @@ from torch import nn
 from ... import tasks
 from ...lab import Experiment, Run, load_model, plan
 from ...lab.statistics import Summary, overflowed, summary
+from ...models.token_classifier import equal_tokens
 from ...report import Panel, line_chart, text_table
 from ...report.formatting import count, duration, percent
 from ...report.overflow import overflow_note, overflow_of_runs
@@ -115,7 +116,8 @@ def timed(
 
     @torch.no_grad()
     def ask(classifier: nn.Module, strings: int) -> None:
-        classifier(text[:strings], last=True)
+        with equal_tokens(classifier, reused=True):
+            classifier(text[:strings], last=True)
 
     found: dict[str, dict[str, float]] = {label: {} for label in classifiers}
     ready = {label: classifier.to(device) for label, classifier in classifiers.items()}

@@ -122,8 +122,7 @@ def networks(setting: Setting, T: int, device: torch.device) -> dict[str, nn.Mod
     """The networks that are asked at this length; those of RegularGPT have the same weights."""
     torch.manual_seed(0)
     sparse = LengthwiseForCausalLM(presets.regular_gpt(2, width=setting.width, chunk=CHUNK, missing="drop"))
-    # Every node is to be computed, as §3.4 counts them, though over bits many are the same.
-    sparse.depth.shares = False  # pyright: ignore[reportArgumentType]
+    # Every node is computed, as §3.4 counts them, though over bits many are the same: nobody calls reuse_equal_tokens.
     dense = deepcopy(sparse)
     for layer in dense.depth.layers:
         layer.mixer = Masked(layer.mixer)  # pyright: ignore[reportArgumentType, reportAttributeAccessIssue]

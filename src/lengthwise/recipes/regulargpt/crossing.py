@@ -25,7 +25,7 @@ from ...mixers.sliding_dilated import SlidingDilated
 from ...mixers.softmax import Softmax
 from ...models.config import Block
 from ...models.depth import groups
-from ...models.layers import TransformerLayer
+from ...models.layers import Layer
 from ...ops import sliding_dilated_attention
 from ...report import Panel, text_table
 from .masked import attention
@@ -93,7 +93,7 @@ def measured(D: int, heads: int, repeats: int) -> dict[str, float]:
     x = torch.randn(1, T, D, generator=draw).to(device)
     layout = Layout.of(x)
     small, full = (
-        TransformerLayer(D, mixer, Block(norm="post"), 0.0).to(device)
+        Layer(D, mixer, Block(norm="post"), 0.0).to(device)
         for mixer in (SlidingDilated(D, heads=heads, chunk=C, missing="drop"), Softmax(D, heads=heads))
     )
     layers: dict[str, Callable[[], Tensor]] = {

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from ... import tasks
+from ...evaluate import score_strings
 from ...lab import Experiment, Run, load_model
-from ...lab.evaluation import evaluate
 from ...lab.statistics import wilson
 from ...report import Panel, line_chart, text_table
 from ...report.comparison import best_rate
@@ -67,7 +67,9 @@ class Point(NamedTuple):
     def of(
         cls, classifiers: Sequence[nn.Module], task: tasks.Task, length: int, strings: int, device: torch.device
     ) -> Point:
-        tested = [evaluate(classifier, task, (length,), strings, seed=0, device=device) for classifier in classifiers]
+        tested = [
+            score_strings(classifier, task, (length,), strings, seed=0, device=device) for classifier in classifiers
+        ]
         right = tuple(of.correct[str(length)] for of in tested)
         return cls(length, strings, right, sum(sum(of.overflowed.values()) for of in tested))
 

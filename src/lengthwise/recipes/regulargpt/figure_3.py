@@ -46,7 +46,7 @@ def figure_3(scale: Scale) -> Recipe:
 def looked_at(run: Run, length: int) -> Clusters:
     """The clusters of one run's outputs on the task's first test string of this length."""
     task = tasks.get(run.experiment.task.name, **run.experiment.task.params)
-    return insight.clusters(cast(TokenClassifier, load_model(run)), insight.strings(task, length), task=task)
+    return insight.find_clusters(cast(TokenClassifier, load_model(run)), insight.probe_strings(task, length), task=task)
 
 
 def _drawn(task: str, found: Clusters, run: Run) -> Panel:

@@ -50,8 +50,8 @@ def figure_4(scale: Scale) -> Recipe:
 def looked_at(run: Run, length: int, count: int) -> ReceptiveField:
     """The receptive field of one run, averaged over the first test strings of its task."""
     task = tasks.get(run.experiment.task.name, **run.experiment.task.params)
-    return insight.receptive_field(
-        cast(TokenClassifier, load_model(run)), insight.strings(task, length, count), task=task.name
+    return insight.measure_receptive_field(
+        cast(TokenClassifier, load_model(run)), insight.probe_strings(task, length, count), task=task.name
     )
 
 

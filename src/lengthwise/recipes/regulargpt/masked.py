@@ -15,7 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ...mixers import Layout, Level, Mixer
-from ...mixers.base import FIRST, Traits, merge_heads, split_heads
+from ...mixers.attention import merge_heads, split_heads
+from ...mixers.base import FIRST, Traits
 from ...mixers.sliding_dilated import SlidingDilated
 
 

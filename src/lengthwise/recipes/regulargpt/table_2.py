@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import torch
 
 from ... import tasks
+from ...evaluate import score_strings
 from ...lab import Run, load_model
-from ...lab.evaluation import evaluate
 from ...report import Panel
 from ...report.comparison import Cell, Published, Row, best_rate, comparison
 from ...report.overflow import overflow_text
@@ -59,7 +59,7 @@ def varied(runs: dict[str, Sequence[Run]], strings: int) -> list[Row]:
                 tested = runs[name][0].experiment.evaluation.lengths
                 lengths = (40,) if setting == "length 40" else tuple(n for n in tested if n > 40)
                 each = max(1, strings // len(lengths))
-                answered = [evaluate(model, task, lengths, each, seed=0, device=device) for model in members]
+                answered = [score_strings(model, task, lengths, each, seed=0, device=device) for model in members]
                 scores = [statistics.fmean(right / each for right in found.correct.values()) for found in answered]
                 majority = statistics.fmean(map(task.baseline, lengths))
                 bad = {n: sum(found.overflowed.get(str(n), 0) for found in answered) for n in lengths}

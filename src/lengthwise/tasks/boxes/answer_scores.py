@@ -17,7 +17,7 @@ from .rules import box_and_items
 from .story import Story
 
 
-class AnswerScores(NamedTuple):
+class StoryScores(NamedTuple):
     exact: Tensor
     """(B,) booleans: the answer is the right one, word by word."""
     right: Tensor
@@ -51,10 +51,10 @@ def contents_by_box(answer: str, query: str | None = None) -> dict[str, tuple[st
     return contents
 
 
-def score_answers(stories: Iterable[Story], answers: Iterable[str], boxes: str) -> AnswerScores:
+def score_answers(stories: Iterable[Story], answers: Iterable[str], boxes: str) -> StoryScores:
     """Answers as text, compared with stories after their last operation; `boxes` names the N boxes."""
     rows = [score_answer(story, answer, boxes) for story, answer in zip(stories, answers, strict=True)]
-    return AnswerScores(*map(torch.tensor, zip(*rows, strict=True)))
+    return StoryScores(*map(torch.tensor, zip(*rows, strict=True)))
 
 
 def score_answer(story: Story, answer: str, boxes: str) -> tuple[bool, list[bool], list[bool], list[int], int]:

@@ -21,7 +21,7 @@ class Form:
     boxes: int
     """The published number of boxes."""
     contents: Literal["never", "whole", "always"]
-    """When a move says "the contents of": "never", when the "whole" box moves, or "always", as all moves are such."""
+    """When a move says "the contents of": "never", when the "whole" box moves, or "always" (no other moves exist)."""
     half: bool
     """Exactly half of the boxes are occupied at all times, each by one object at first, and only they are described."""
     query: bool

@@ -73,7 +73,7 @@ class StorySampler:
         self.ladder = (ladder + np.arange(len(ladder))[:, None]).ravel()
         """(3 (M+1) (M+1),) in row (operation, n): row number + P(at most j objects are taken of n)."""
         self.least = np.array([0, int(form.half), 0 if form.half else -1])
-        """The box of a move, remove or put holds more objects than this."""
+        """The box that a move, remove or put names first must hold more objects than this."""
 
     def __call__(self, length: int, batch: int, rng: np.random.Generator, side: Side = None) -> Phrases:
         """The phrases of `batch` stories of `length` operations."""
@@ -120,12 +120,12 @@ class StorySampler:
         return rng.permuted(np.tile(np.arange(self.boxes), (batch, 1)), axis=1)
 
     def sizes(self, where: np.ndarray) -> np.ndarray:
-        """(B, N + 1) how many objects each place has."""
+        """(B, N + 1) the number of objects in each place."""
         B, places = len(where), self.boxes + 1
         return np.bincount((where + places * np.arange(B)[:, None]).ravel(), minlength=B * places).reshape(B, places)
 
     def described(self, where: np.ndarray) -> np.ndarray:
-        """The boxes that are named, sorted: (B, N), or (B, N/2) the occupied ones."""
+        """The boxes that an answer names, sorted: all (B, N), or in the advanced form the occupied ones (B, N/2)."""
         if not self.form.half:
             return np.tile(np.arange(self.boxes), (len(where), 1))
         empty = self.sizes(where)[:, : self.boxes] == 0
@@ -153,7 +153,7 @@ class StorySampler:
             told.say(np.where(unnamed, MOVE_ALL, np.array([MOVE, REMOVE, PUT])[verb]), a, b, moved, ends=True)
 
     def verb(self, size: np.ndarray, u: np.ndarray) -> np.ndarray:
-        """(B,) 0 move, 1 remove, 2 put: by the share of its boxes that each finds valid."""
+        """(B,) 0 move, 1 remove, 2 put, each weighted by the share of boxes that are valid for it."""
         N = self.boxes
         if self.form.half:
             move = (N // 2) ** 2 / (N * (N - 1))  # ordered pairs of different boxes: occupied, then empty
@@ -180,12 +180,12 @@ class PhraseList:
         self.ends: list[bool] = []
 
     def say(self, template: np.ndarray, a: np.ndarray, b: np.ndarray, named: np.ndarray, ends: bool) -> None:
-        """One phrase a row; `named` (B, M) says which objects it lists."""
+        """Add one phrase to every row; `named` (B, M) is true of the objects it lists."""
         self.told.append((template, a, b, named.sum(1), np.flatnonzero(named) % self.objects))
         self.ends.append(ends)
 
     def clauses(self, where: np.ndarray, boxes: np.ndarray, templates: tuple[int, int, int]) -> None:
-        """A sentence on the contents of `boxes` (B, any); templates for none, one and more objects."""
+        """Add a sentence on the contents of `boxes` (B, any). The templates are for no, one and several objects."""
         for s, box in enumerate(boxes.T):
             inside = where == box[:, None]
             template = np.array(templates)[np.minimum(inside.sum(1), 2)]

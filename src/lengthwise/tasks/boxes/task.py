@@ -18,7 +18,7 @@ from ...errors import Error
 from ...options import at_least
 from ...seeds import generator as seeded
 from ..base import TEST_BLOCK, Batch, Task
-from .answer_scores import AnswerScores, score_answers
+from .answer_scores import StoryScores, score_answers
 from .baseline import constant_answer_share
 from .forms import FormName, checked_sizes
 from .held_out import is_held_out, signatures_of_places, signatures_of_tokens
@@ -130,7 +130,7 @@ class Boxes(Task):
         first = (~asked).int().argsort(dim=1, stable=True)[:, : int(asked.sum(1).max())]
         return predicted.masked_fill(~asked, PAD).gather(1, first)
 
-    def score_answers(self, tokens: Tensor, answers: Tensor) -> AnswerScores:
+    def score_answers(self, tokens: Tensor, answers: Tensor) -> StoryScores:
         """Answers (B, any number of tokens) to the prompts of `tokens`; what follows an answer's full stop is ignored.
 
         >>> from lengthwise import tasks

@@ -1,0 +1,227 @@
+"""From an experiment to a finished run: lock, resume, train, evaluate, record."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from .. import __version__
+from ..errors import Error
+from ..files import Tensors
+from ..train import Data, Directory, Interrupted, Objective, Progress, Single, Stacked, Stop, Trainer, TrainState
+from ..train.state import untouched_random
+from .experiment import Experiment, TextSpec
+from .on_strings import OnStrings
+from .on_text import OnText
+from .provenance import code_version
+from .records import FORMAT, Run, RunDirectory, read_run
+
+SAVE_SCORES_EVERY = 20.0
+"""Seconds between checkpoints during evaluation."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of an experiment: a run, or an error in one line with its traceback."""
+
+    experiment: Experiment
+    run: Run | None = None
+    error: str | None = None
+    traceback: str | None = None
+    exit_code: int = 0
+    log: Path | None = None
+    """Where the traceback is recorded."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a worker needs besides the experiments: where to write and what to run on."""
+
+    root: Path
+    device: str = "cpu"
+    share: int = 1
+    """Processes that share this machine's memory."""
+    command: str = ""
+    hear: Callable[[Progress], None] | None = None
+    stop: Stop = field(default_factory=Stop)
+    waiting: Callable[[Experiment], None] | None = None
+    """Hears that another process holds the experiment's directory."""
+
+
+def machine(device: str) -> dict[str, Any]:
+    """What the result was computed with."""
+    import transformers
+
+    return {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "lengthwise": __version__,
+        "platform": platform.platform(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "device": torch.cuda.get_device_name(device) if device.startswith("cuda") else device,
+    }
+
+
+def run_group(experiments: Sequence[Experiment], job: Job) -> list[Outcome]:
+    """Run experiments that can go together (or one alone); failures become outcomes, `Interrupted` passes through."""
+    directories = [RunDirectory(job.root, experiment) for experiment in experiments]
+    try:
+        with ExitStack() as stack:
+            # In the order of their names, so that two processes cannot each hold what the other waits for.
+            for directory in sorted(directories, key=lambda d: d.path):
+                stack.enter_context(directory.locked(lambda d=directory: _wait(d, job)))
+            for directory in (d for d in directories if d.finished()):
+                directory.tidy()
+            todo = [d for d in directories if not d.finished()]
+            if todo:
+                with using_threads(experiments[0].training.threads):
+                    _run(todo, job)
+        return [Outcome(d.experiment, read_run(d.path)) for d in directories]
+    except Interrupted:
+        raise
+    except Exception as error:
+        if len(experiments) > 1:
+            # One member's failure is not the others': each goes on alone from its own checkpoint.
+            return [outcome for experiment in experiments for outcome in run_group([experiment], job)]
+        return [failure(directories[0], error)]
+
+
+@contextmanager
+def using_threads(count: int) -> Iterator[None]:
+    """A block in which torch has so many threads: sums over more are rounded in another order."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _wait(directory: RunDirectory, job: Job) -> None:
+    """Called again and again while another process holds the directory."""
+    if job.waiting:
+        job.waiting(directory.experiment)
+    job.stop.check()
+
+
+def failure(directory: RunDirectory, error: Exception) -> Outcome:
+    """The outcome of a failed run; the traceback is kept in its directory."""
+    text = "".join(traceback.format_exception(error))
+    log = directory.record_error(text)
+    known = isinstance(error, Error)
+    said = next((line for line in str(error).splitlines() if line.strip()), "no message")
+    line = str(error) if known else f"{type(error).__name__}: {said}"
+    return Outcome(directory.experiment, None, line, text, error.exit_code if known else 1, log)
+
+
+class Kind(Protocol):
+    """What the kind of an experiment's data decides."""
+
+    @property
+    def data(self) -> Data: ...
+
+    @property
+    def objective(self) -> Objective: ...
+
+    def state(self, experiment: Experiment, directory: Directory | None = None) -> TrainState: ...
+
+    def test_before(self, experiment: Experiment, state: TrainState, check: Callable[[], None]) -> None: ...
+
+    def test_after(
+        self,
+        experiment: Experiment,
+        state: TrainState,
+        hear: Callable[[Progress], None],
+        keep: Callable[[Tensors], None],
+    ) -> tuple[dict[str, Tensors], dict[str, Any]]: ...
+
+
+def kind_of(experiment: Experiment, device: torch.device, share: int = 1) -> Kind:
+    """Strings of a task or text, read and built for this experiment and those that differ in seed and rate alone."""
+    return (OnText if isinstance(experiment.data, TextSpec) else OnStrings)(experiment, device, share)
+
+
+def make_trainer(experiments: Sequence[Experiment], device: torch.device | str = "cpu") -> Trainer:
+    """The trainer of one experiment, or of several that can be stacked, at their first step; it keeps no records."""
+    device = torch.device(device)
+    kind = kind_of(experiments[0], device)
+    states = [kind.state(experiment) for experiment in experiments]
+    return Trainer(states, kind.data, kind.objective, Single(device) if len(states) == 1 else Stacked(device))
+
+
+def _run(directories: list[RunDirectory], job: Job) -> None:
+    device = torch.device(job.device)
+    kind = kind_of(directories[0].experiment, device, job.share)
+    single, stacked = Single(device), Stacked(device)
+    states = []
+    for directory in directories:
+        saved = directory.start()
+        state = kind.state(directory.experiment, directory)
+        if saved:
+            single.load(state, saved)
+        states.append(state)
+    together = len(states) > 1 and stacked.takes(states[0], kind.data, kind.objective)
+    experiments = {state.name: directory.experiment for state, directory in zip(states, directories, strict=True)}
+    for group in [states] if together else [[state] for state in states]:
+        for state in group:
+            with untouched_random(device):
+                kind.test_before(experiments[state.name], state, job.stop.check)
+        strategy = stacked if together else single
+        Trainer(group, kind.data, kind.objective, strategy, hear=job.hear, stop=job.stop).run()
+        for state in group:
+            _finish(kind, experiments[state.name], state, strategy, job)
+
+
+def _finish(kind: Kind, experiment: Experiment, state: TrainState, strategy: Single, job: Job) -> None:
+    """Test the weights, then write the run's result."""
+    directory = state.directory
+    assert directory is not None
+    saved_at = time.perf_counter()
+
+    def keep(last: Tensors) -> None:
+        nonlocal saved_at
+        if job.stop.asked or time.perf_counter() - saved_at > SAVE_SCORES_EVERY:
+            tensors, meta = strategy.save(state)
+            directory.save_state({**tensors, **{f"model.{k}": v for k, v in last.items()}}, meta)
+            saved_at = time.perf_counter()
+        job.stop.check()
+
+    with untouched_random(strategy.device):
+        weights, said = kind.test_after(experiment, state, job.hear or (lambda progress: None), keep)
+    result = {
+        "format": FORMAT,
+        "hash": experiment.hash,
+        "steps": state.step,
+        "stopped": "steps" if state.step >= state.training.steps else "patience",
+        "parameters": sum(p.numel() for p in state.parameters.values()),
+        "seconds": {"train": round(state.train_seconds, 3), "evaluate": round(state.test_seconds, 3)},
+        **said,
+        "code": code_version(),
+        "machine": machine(job.device),
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "command": job.command,
+    }
+    directory.finish(weights, result)
+
+
+def groups(experiments: Sequence[Experiment], device: str) -> list[list[Experiment]]:
+    """Which experiments go together: on a GPU those that differ in seed and learning rate alone, elsewhere none."""
+    alike_by_hash: dict[str, list[Experiment]] = {}
+    for experiment in experiments:
+        alike = experiment
+        if device.startswith("cuda") and experiment.training.curriculum.kind != "growing":
+            alike = replace(experiment, seed=0, training=experiment.training.but(lr=1.0))
+        alike_by_hash.setdefault(alike.hash, []).append(experiment)
+    return list(alike_by_hash.values())

@@ -1,0 +1,38 @@
+"""Which code made a record: the version, and the commit where the library runs from a git checkout."""
+
+from __future__ import annotations
+
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from .. import __version__
+
+
+@cache
+def code_version() -> dict[str, Any]:
+    """`commit` is None where the library is installed; `clean` says whether its files were as committed."""
+    package = Path(__file__).parent.parent
+    # A package installed into a folder of somebody else's repository is none of its files.
+    tracked = _git(package, "ls-files", "--error-unmatch", "__init__.py")
+    commit = _git(package, "rev-parse", "HEAD") if tracked else None
+    changes = _git(package, "status", "--porcelain", "--", ".") if commit else None
+    return {"version": __version__, "commit": commit, "clean": changes == "" if changes is not None else None}
+
+
+def _git(folder: Path, *words: str) -> str | None:
+    """What git says in one line or more; None where there is no git or it refuses."""
+    try:
+        done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def made_by_other_code(recorded: dict[str, Any] | None) -> bool:
+    """Whether what a record says of its code is not surely the code that runs here."""
+    here = code_version()
+    if recorded is None or recorded["version"] != here["version"]:
+        return True
+    return recorded["commit"] != here["commit"] or recorded["clean"] is False

@@ -1,0 +1,96 @@
+"""What attention mixers share: heads, the keys and values they go on from, and the part of a position encoding.
+
+Shapes: B batch, T queries, S keys, H heads, d head width, D model width.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..errors import Error, ShapeError
+from ..positions import Bias, Layout, Placed, Places, Position
+
+
+class KeyValues(NamedTuple):
+    """The state of an attention mixer: every key and value so far, and what is known of their tokens."""
+
+    k: Tensor
+    """(B,H,S,d), as `Position.rotate` left them."""
+    v: Tensor
+    layout: Layout
+    places: Places | None = None
+    """None where no position encoding acts on the attention."""
+
+    def then(self, k: Tensor, v: Tensor, layout: Layout, places: Places | None = None) -> KeyValues:
+        return self.with_keys(k, layout, places).with_values(v)
+
+    def with_keys(self, k: Tensor, layout: Layout, places: Places | None = None) -> KeyValues:
+        """Further keys, where the values come of reading them: until `with_values` there are fewer of those."""
+        if self.k.shape[0] != k.shape[0]:
+            raise ShapeError(f"state: batch must be that of the tokens, {k.shape[0]}, got {self.k.shape[0]}.")
+        joined = None if self.places is None or places is None else self.places.then(places)
+        return KeyValues(torch.cat([self.k, k], 2), self.v, self.layout.then(layout), joined)
+
+    def with_values(self, v: Tensor) -> KeyValues:
+        return self._replace(v=torch.cat([self.v, v], 2))
+
+
+def own_position(own: Position, placed: Placed | None, layout: Layout) -> Placed:
+    """The encoding of a layer that has its own, with the places of the tokens.
+
+    A layer that is used by itself places the tokens by their layout alone.
+    """
+    if placed is not None:
+        return Placed(own, placed.places)
+    places, state = own.place(None, layout)
+    if state is not None:
+        raise Error(
+            f"{type(own).__name__} goes on from a state, which a model's cache keeps and a mixer does not: call the "
+            "mixer with placed=Placed(None, places)."
+        )
+    return Placed(own, places)
+
+
+def rotated(q: Tensor, k: Tensor, acting: Placed) -> tuple[Tensor, Tensor]:
+    """Queries and keys as they are to be compared."""
+    if acting.position is None:
+        return q, k
+    return acting.position.rotate_queries(q, acting.places), acting.position.rotate(k, acting.places)
+
+
+def scored(q: Tensor, bare: Tensor, acting: Placed, keys: Places | None) -> tuple[Tensor, Bias | None]:
+    """The queries times their scale, and the bias of the logits; `bare` are the queries before they were rotated."""
+    if acting.position is None or keys is None:
+        return q, None
+    score = acting.position.score(bare, acting.places, keys)
+    if score.scale is not None:
+        q = q * score.scale[:, None, :, None].to(q.dtype)
+    return q, score.bias
+
+
+def check_heads(name: str, width: int, heads: int) -> int:
+    """The width of one head."""
+    if heads < 1 or width % heads:
+        raise Error(f"{name}: heads must divide the width, got {heads} heads and width {width}.")
+    return width // heads
+
+
+def split_heads(x: Tensor, heads: int) -> Tensor:
+    """(B,T,D) -> (B,H,T,d)."""
+    return x.unflatten(-1, (heads, -1)).transpose(1, 2)
+
+
+def queries_keys_values(x: Tensor, heads: int) -> tuple[Tensor, Tensor, Tensor]:
+    """(B,T,3D) -> three of (B,H,T,d)."""
+    B, T, _ = x.shape
+    q, k, v = x.chunk(3, -1)
+    shape = (B, T, heads, -1)
+    return q.view(shape).transpose(1, 2), k.view(shape).transpose(1, 2), v.view(shape).transpose(1, 2)
+
+
+def merge_heads(x: Tensor) -> Tensor:
+    """(B,H,T,d) -> (B,T,D)."""
+    return x.transpose(1, 2).flatten(-2)

@@ -1,0 +1,147 @@
+"""A call of chain attention: its arguments, checked and brought into one form.
+
+Shapes: B batch, H heads, T queries, S keys, d head width.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ...errors import Error, ShapeError
+from ..checks import are_edges, readable
+
+NAME = "chain_attention"
+HIDDEN = -1e9
+"""Added to the logit of a key that may not be read: finite, so that a row which may read none stays finite."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """All floating point tensors are in single precision or better."""
+
+    q: Tensor
+    """(B,H,T,d)"""
+    k: Tensor
+    """(B,H,S,d)"""
+    v: Tensor
+    """(B,H,T,d)"""
+    gamma: Tensor
+    """(1,1,1,1) or (1,H,1,1)"""
+    bias: Tensor | None
+    """Four dimensions, broadcastable to (B,H,T,S)."""
+    sequences: Tensor | None
+    """(B,S) or (1,S): the number of the sequence each key belongs to; None: one sequence a row."""
+    diagonal: bool
+    """Whether the paths keep each token's attention to itself."""
+    scale: float
+    solved: Tensor
+    """(B,H,S-T,d): z of the keys before the queries."""
+    causal: bool
+
+    @classmethod
+    def of(
+        cls,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        gamma: float | Tensor = 0.9,
+        *,
+        exclude_diagonal: bool = True,
+        bias: Tensor | None = None,
+        key_bias: Tensor | None = None,
+        scale: float | None = None,
+        cu_seqlens: Tensor | None = None,
+        sequences: Tensor | None = None,
+        solved: Tensor | None = None,
+        causal: bool = True,
+    ) -> Call:
+        """The call that `chain_attention` makes of its arguments."""
+        _check(q, k, v, gamma, bias, key_bias, cu_seqlens, sequences, solved, causal)
+        if key_bias is not None:
+            for_keys = key_bias.unsqueeze(-2)
+            bias = for_keys if bias is None else bias + for_keys
+        if bias is not None:
+            bias = bias.reshape((1,) * (4 - bias.dim()) + bias.shape)
+        if cu_seqlens is not None:
+            sequences = _numbered(cu_seqlens, q)
+        if solved is None:
+            solved = v[:, :, :0]
+        rate, factor = rates(gamma, q), q.shape[-1] ** -0.5 if scale is None else scale
+        q, k, v, solved = (x.to(rate.dtype) for x in (q, k, v, solved))
+        bias = None if bias is None else bias.to(rate.dtype)
+        return cls(q, k, v, rate, bias, sequences, not exclude_diagonal, factor, solved, causal)
+
+
+def rates(gamma: float | Tensor, like: Tensor) -> Tensor:
+    """γ as (1,1,1,1) or (1,H,1,1), in single precision or better: rounded to bfloat16, 0.999 would be 1."""
+    dtype = torch.promote_types(like.dtype, torch.float32)
+    return torch.as_tensor(gamma, dtype=dtype, device=like.device).reshape(1, -1, 1, 1)
+
+
+def _numbered(cu_seqlens: Tensor, like: Tensor) -> Tensor:
+    """(1,T): the number of the sequence each token belongs to."""
+    numbers = torch.arange(len(cu_seqlens) - 1, device=like.device)
+    return torch.repeat_interleave(numbers, cu_seqlens.diff().to(like.device))[None]
+
+
+def _check(q, k, v, gamma, bias, key_bias, cu_seqlens, sequences, solved, causal) -> None:
+    if q.dim() != 4 or k.dim() != 4 or v.dim() != 4:
+        raise ShapeError(
+            f"{NAME}: q and v are (B,H,T,d) and k (B,H,S,d), got {list(q.shape)}, {list(v.shape)}, {list(k.shape)}."
+        )
+    B, H, T, d = q.shape
+    S = k.shape[2]
+    if T == 0:
+        raise ShapeError(f"{NAME}: there must be at least one query, got T = 0.")
+    if k.shape != (B, H, S, d) or v.shape[:3] != (B, H, T) or S < T:
+        raise ShapeError(
+            f"{NAME}: with q {[B, H, T, d]}, k must be {[B, H, 'S', d]} with S >= {T} (every query is one of the keys) "
+            f"and v {[B, H, T, 'd']}, got {list(k.shape)} and {list(v.shape)}."
+        )
+    if not all(x.is_floating_point() for x in (q, k, v)):
+        raise Error(f"{NAME}: q, k and v must be floating point, got {q.dtype}, {k.dtype} and {v.dtype}.")
+    past = 0 if solved is None else solved.shape[2]
+    if past != S - T:
+        raise ShapeError(
+            f"{NAME}: {S} keys of {T} queries need the solved values of the first {S - T}, got those of {past}. "
+            "Pass solved (B,H,S-T,d)."
+        )
+    _check_gamma(gamma, H)
+    if bias is not None and not _spreads(bias.shape, (B, H, T, S)):
+        raise ShapeError(f"{NAME}: bias must be broadcastable to (B,H,T,S) = {[B, H, T, S]}, got {list(bias.shape)}.")
+    if key_bias is not None and key_bias.shape not in ((H, S), (B, H, S), (B, 1, S)):
+        raise ShapeError(f"{NAME}: key_bias must be (H,S) = {[H, S]} or (B,H,S), got {list(key_bias.shape)}.")
+    if sequences is not None and (sequences.shape != (B, S) or cu_seqlens is not None):
+        raise ShapeError(f"{NAME}: sequences must be (B,S) = {[B, S]} and come without cu_seqlens.")
+    if cu_seqlens is not None and (B != 1 or S != T or not are_edges(cu_seqlens, T)):
+        raise ShapeError(
+            f"{NAME}: cu_seqlens is [0, …, T], never falling, of one row, B = 1, without solved values, got B = {B}, "
+            f"T = {T} and {cu_seqlens.tolist()}."
+        )
+    if not causal and (S != T or sequences is not None or cu_seqlens is not None):
+        raise Error(
+            f"{NAME}: without causality there is no going on from solved values, and no packing: pad the sequences, "
+            "and hide the padding by key_bias."
+        )
+
+
+def _check_gamma(gamma, heads: int) -> None:
+    if isinstance(gamma, Tensor):
+        if gamma.numel() not in (1, heads) or gamma.dim() > 1:
+            raise ShapeError(f"{NAME}: gamma is a number or one a head, (H,) = [{heads}], got {list(gamma.shape)}.")
+        if not readable(gamma) or bool(((gamma >= 0) & (gamma < 1)).all()):
+            return
+    elif isinstance(gamma, int | float) and 0 <= gamma < 1:
+        return
+    raise Error(
+        f"{NAME}: gamma must be at least 0 and below 1, got {gamma}: at 1 the paths' weights no longer sum to a finite "
+        "number. The paper's is 0.9."
+    )
+
+
+def _spreads(shape, wanted: tuple[int, ...]) -> bool:
+    """Whether this shape broadcasts to the one wanted."""
+    return len(shape) <= 4 and all(n in (1, m) for n, m in zip(reversed(shape), reversed(wanted), strict=False))

@@ -1,0 +1,99 @@
+"""A call of sliding-dilated attention: its arguments, checked and brought into one form, and what stands before the
+first token: the pad, or zeros that a mask will hide.
+
+Shapes: as in the package.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ...errors import Error, ShapeError
+
+NAME = "sliding_dilated_attention"
+
+
+@dataclass(frozen=True)
+class Call:
+    q: Tensor
+    """(B,H,T,d)"""
+    k: Tensor
+    """(B,H,S,d), and v alike."""
+    v: Tensor
+    bias: Tensor
+    """(H,C)"""
+    dilation: int
+    """D = C^l, the distance between two taps."""
+    pad: tuple[Tensor, Tensor] | None
+    """The key and the value that stand in for a missing tap, (H,d) each."""
+    positions: Tensor | None
+    """(B,T): how many tokens of its own sequence stand before each query; None: all the keys before it."""
+    scale: float
+    stride: int
+    """The queries are every stride-th of the keys, counted from the end."""
+
+    @classmethod
+    def of(
+        cls,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        bias: Tensor,
+        *,
+        chunk: int,
+        level: int,
+        pad: tuple[Tensor, Tensor] | None = None,
+        positions: Tensor | None = None,
+        scale: float | None = None,
+        stride: int = 1,
+    ) -> Call:
+        """The call that `sliding_dilated_attention` makes of its arguments."""
+        _check(q, k, v, bias, chunk, level, pad, positions, stride)
+        # Beyond the first key every tap is missing alike; the cap keeps C^l a machine integer at any level.
+        dilation = min(chunk**level, k.shape[2])
+        return cls(q, k, v, bias, dilation, pad, positions, q.shape[-1] ** -0.5 if scale is None else scale, stride)
+
+    def reach(self) -> Tensor:
+        """(B or 1, T): how many tokens of its own sequence each query can look back on; padding on none."""
+        T, S = self.q.shape[2], self.k.shape[2]
+        columns = torch.arange(S - 1 - (T - 1) * self.stride, S, self.stride, device=self.q.device)[None]
+        return columns if self.positions is None else torch.minimum(columns, self.positions).clamp(min=0)
+
+
+def on_left(x: Tensor, count: int, fill: Tensor | None, axis: int = 2) -> Tensor:
+    """x (B,H,T,d), or (B,T,H,d) with axis 1, and before its first token `count` more: `fill` (H,d), or zeros."""
+    if count == 0:
+        return x
+    shape = [*x.shape[:axis], count, *x.shape[axis + 1 :]]
+    fill = x.new_zeros(()) if fill is None else fill.to(x.dtype).unsqueeze(axis - 1)
+    return torch.cat([fill.expand(shape), x], axis)
+
+
+def _check(q, k, v, bias, chunk, level, pad, positions, stride) -> None:
+    if chunk < 2:
+        raise Error(f"{NAME}: chunk must be at least 2, got {chunk}.")
+    if level < 0:
+        raise Error(f"{NAME}: level must be at least 0, got {level}.")
+    if stride < 1:
+        raise Error(f"{NAME}: stride must be at least 1, got {stride}.")
+    if q.dim() != 4 or k.shape != v.shape or k.dim() != 4:
+        raise ShapeError(
+            f"{NAME}: q is (B,H,T,d) and k, v are (B,H,S,d), got {list(q.shape)}, {list(k.shape)}, {list(v.shape)}."
+        )
+    B, H, T, d = q.shape
+    if T == 0:
+        raise ShapeError(f"{NAME}: there must be at least one query, got T = 0.")
+    if k.shape != (B, H, k.shape[2], d) or k.shape[2] <= (T - 1) * stride:
+        raise ShapeError(
+            f"{NAME}: keys must be (B,H,S,d) = {[B, H, 'S', d]} with S > (T - 1) * stride = {(T - 1) * stride} (every "
+            f"query is one of the keys), got {list(k.shape)}."
+        )
+    if bias.shape != (H, chunk):
+        raise ShapeError(f"{NAME}: bias must be (H, chunk) = {[H, chunk]}, got {list(bias.shape)}.")
+    if pad is not None and any(p.shape != (H, d) for p in pad):
+        raise ShapeError(f"{NAME}: pad must be two (H,d) = {[H, d]}, got {[list(p.shape) for p in pad]}.")
+    if positions is not None and positions.shape != (B, T):
+        raise ShapeError(f"{NAME}: positions must be (B,T) = {[B, T]}, got {list(positions.shape)}.")

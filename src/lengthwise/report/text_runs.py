@@ -1,0 +1,39 @@
+"""What runs on text are worth: the perplexity of held-out text before training and after it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from .panel import Panel
+from .table_panels import text_table
+
+if TYPE_CHECKING:
+    from ..lab import Run
+
+
+def perplexities(runs: Sequence[Run]) -> Panel:
+    """One row a run."""
+    data = [
+        {
+            "model": run.experiment.model.name,
+            "text": run.experiment.data.name,
+            "seed": run.experiment.seed,
+            "steps": run.result["steps"],
+            **{which: run.result["checkpoints"][which]["perplexity"] for which in ("before", "last")},
+            "path": str(run.path),
+        }
+        for run in runs
+    ]
+    rows = [
+        [
+            f"{row['model']} seed {row['seed']}",
+            row["text"],
+            f"{row['steps']:,}",
+            f"{row['before']:.4g}",
+            f"{row['last']:.4g}",
+        ]
+        for row in data
+    ]
+    caption = "Of held-out text: the checkpoint as it was, and after its training."
+    return text_table("Perplexity", caption, ["", "text", "steps", "before", "after"], rows, data)

@@ -1,0 +1,14 @@
+"""One trainer: `Trainer(state, data, objective, strategy).run()` trains strings and text, one model or a population."""
+
+from .data import Data, TaskStrings, TextBlocks
+from .directory import Directory, SavedState
+from .objectives import NextToken, Objective, StringObjective
+from .settings import Training
+from .state import TrainState
+from .strategies import Single, Stacked
+from .trainer import Interrupted, Progress, Stop, Trainer
+
+__all__ = [
+    "Data", "Directory", "Interrupted", "NextToken", "Objective", "Progress", "SavedState", "Single", "Stacked",
+    "Stop", "StringObjective", "TaskStrings", "TextBlocks", "TrainState", "Trainer", "Training",
+]  # fmt: skip

@@ -1,0 +1,116 @@
+"""Count the strings of a batch that a model gets right, in pieces that fit the memory at hand.
+
+A string whose logits are not finite is answered wrong, and counted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import NonFiniteError
+from ..models.token_classifier import equal_tokens
+from ..tasks.base import Batch, Task
+from .scoring import asked, logits, loss, narrow, right
+
+TOKENS = 1 << 16
+HEADS = 8
+"""Assumed where a model may hold T×T logits; generous for the small models this lab trains."""
+
+
+class Counted(NamedTuple):
+    """What became of a batch of strings of one length."""
+
+    right: float
+    """Whole, unless a string can be right in part (scoring "mean")."""
+    loss: float
+    """The mean at the places the strings are judged by; NaN or infinite where logits are."""
+    overflowed: int
+    """Strings of which a logit is not finite: none of them is right."""
+
+
+def memory_free(device: torch.device) -> int:
+    """Bytes this process may use: the GPU's free memory, or its share of the machine's."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    try:
+        with open("/proc/meminfo") as file:
+            kib = next(int(line.split()[1]) for line in file if line.startswith("MemAvailable"))
+        return kib * 1024
+    except (OSError, StopIteration):
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+
+
+def batch_size(length: int, samples: int, free: int) -> int:
+    """Strings a batch: at most `TOKENS` tokens, and three T×T float matrices a head within half of the `free` bytes."""
+    quadratic = 3 * HEADS * 4 * length * length
+    return max(1, min(samples, TOKENS // length, free // 2 // quadratic))
+
+
+def precision(name: str, device: torch.device) -> contextlib.AbstractContextManager:
+    """Autocast for bf16; weights stay in fp32."""
+    return torch.autocast(device.type, torch.bfloat16) if name == "bf16" else contextlib.nullcontext()
+
+
+def one_place(task: Task, batch: Batch) -> bool:
+    """Whether the score needs the last position's logits alone."""
+    return task.scoring == "last" and bool(batch.mask[:, -1].all())
+
+
+def _answers(classifier: nn.Module, task: Task, batch: Batch, last: bool) -> Tensor:
+    """The logits; NaN for a string which the model refuses to go on with, for numbers inside it are not finite."""
+    try:
+        return logits(classifier, batch, last)
+    except NonFiniteError:
+        count, length = batch.tokens.shape
+        if count == 1:
+            return torch.full((1, 1 if last else length, task.logits), torch.nan, device=batch.tokens.device)
+        # It refuses a batch for one of its strings.
+        return torch.cat(
+            [_answers(classifier, task, Batch(*(a[i : i + 1] for a in batch)), last) for i in range(count)]
+        )
+
+
+@torch.no_grad()
+def count_right(
+    classifier: nn.Module,
+    task: Task,
+    batch: Batch,
+    *,
+    device: torch.device,
+    autocast: str = "fp32",
+    share: int = 1,
+    strict: bool = False,
+) -> Counted:
+    """How many strings of `batch` are right, their loss, and how many overflowed.
+
+    `share` processes share the machine's memory. strict: what a model itself refuses stays an error.
+    """
+    last = one_place(task, batch)
+    total, length = batch.tokens.shape
+    size = batch_size(length, total, memory_free(device) // share)
+    correct, overflowed, losses, weights, at = 0, 0, 0.0, 0, 0
+    while at < total:
+        piece = Batch(*(a[at : at + size].to(device) for a in batch))
+        try:
+            with precision(autocast, device), equal_tokens(classifier, reused=True):
+                found = logits(classifier, piece, last) if strict else _answers(classifier, task, piece, last)
+        except RuntimeError as error:
+            # On the CPU running out is a RuntimeError like any other.
+            if size == 1 or not (isinstance(error, torch.OutOfMemoryError) or "allocate memory" in str(error)):
+                raise
+            size = max(1, size // 2)
+            continue
+        judged, bad = narrow(piece, last), ~torch.isfinite(found).flatten(1).all(1)
+        # Not by the greatest logit: NaN is greater than all, and may stand at the right answer.
+        correct += right(found, judged, task).masked_fill(bad, 0).sum().item()
+        overflowed += int(bad.sum())
+        # Strings may be asked unequally much: a mean over all that is asked does not depend on the pieces.
+        weight = int(asked(judged, task).sum())
+        losses, weights = losses + float(loss(found, judged, task)) * weight, weights + weight
+        at += len(piece.tokens)
+    return Counted(correct, losses / weights, overflowed)

@@ -1,0 +1,60 @@
+"""Where the batches of a training come from; a batch is a function of (seed, step, length) alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from ..seeds import generator
+from ..tasks.base import Batch, Task
+from ..text import PackedText, packing
+from .settings import Training
+
+VALIDATION_LENGTHS = 16
+
+
+class Data(Protocol):
+    lengths: list[int]
+    """The possible lengths of a batch."""
+
+    def batch(self, seed: int, step: int, length: int) -> Any:
+        """The training batch of a step, on the CPU."""
+        ...
+
+    def validation(self, seed: int) -> Sequence[Any]:
+        """The batches to validate on; none where there is no text apart from training and test."""
+        ...
+
+
+class TaskStrings:
+    """Strings drawn from a task."""
+
+    def __init__(self, task: Task, training: Training):
+        self.task, self.training = task, training
+        self.lengths = task.lengths(*training.curriculum.lengths)
+
+    def batch(self, seed: int, step: int, length: int) -> Batch:
+        return self.task.sample(length, self.training.batch, generator("train", seed, step))
+
+    def validation(self, seed: int) -> list[Batch]:
+        """Lengths spread over the training range, seeded apart from training and test."""
+        stride = max(1, len(self.lengths) // VALIDATION_LENGTHS)
+        lengths = self.lengths[::-1][::stride][:VALIDATION_LENGTHS]
+        each = max(1, self.training.checkpointing.validation_samples // len(lengths))
+        return [self.task.sample(n, each, generator("validation", seed, n)) for n in lengths]
+
+
+class TextBlocks:
+    """Blocks of a packed text, every one once an epoch."""
+
+    def __init__(self, text: PackedText, training: Training):
+        self.text, self.training = text, training
+        self.lengths = [text.train.shape[1]]
+
+    def batch(self, seed: int, step: int, length: int) -> Tensor:
+        return packing.batch(self.text.train, step, self.training.batch, seed)
+
+    def validation(self, seed: int) -> list[Tensor]:
+        return []

@@ -1,0 +1,146 @@
+"""What a training step makes small: the loss of a task's strings, or of every next token of a text.
+
+An objective reads a batch in parts, each of which the memory holds; their losses add up to the batch's, and so do
+their gradients. It also measures the validation batches, by which the best weights are chosen.
+
+Shapes: B strings or blocks, T tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..errors import NonFiniteError
+from ..models import TokenClassifier
+from ..tasks.base import Batch, Task
+from ..text import packing
+from .counting import count_right, one_place
+from .scoring import logits, loss, narrow, right
+from .state import TrainState
+
+Tensors = tuple[Tensor, ...]
+Measure = Callable[..., tuple[Tensor, Tensor]]
+"""From (forward, *tensors of a part) to its loss and the share that is right, both of no dimension.
+
+`forward` calls the model, with its parameters or with others. Nothing in it depends on the data's values, so that it
+can be mapped over a population.
+"""
+
+
+class Objective(Protocol):
+    def prepare(self, state: TrainState, stacked: bool) -> None:
+        """Set the model up for training, in which it is already."""
+        ...
+
+    def parts(self, batch: Any) -> Sequence[Tensors]:
+        """The batch in parts; a part is a tuple of tensors on the CPU."""
+        ...
+
+    def align(self, batches: Sequence[Any]) -> Sequence[Tensors]:
+        """The batches of a population, padded to one shape."""
+        ...
+
+    def measure(self, batches: Sequence[Any]) -> Measure:
+        """How a part of these batches is measured."""
+        ...
+
+    def validate(self, state: TrainState, batches: Sequence[Any]) -> tuple[float, float]:
+        """Accuracy and mean loss."""
+        ...
+
+
+class StringObjective:
+    """The answers that a task asks of each string."""
+
+    def __init__(self, task: Task, share: int = 1):
+        self.task = task
+        self.share = share
+        """How many processes share the machine's memory."""
+
+    def prepare(self, state: TrainState, stacked: bool) -> None:
+        """Compute equal tokens once, where the model can."""
+        if isinstance(state.model, TokenClassifier) and state.model.reuse_refusal(stacked=stacked) is None:
+            state.model.reuse_equal_tokens(stacked=stacked)
+
+    def parts(self, batch: Batch) -> Sequence[Tensors]:
+        return (batch,)
+
+    def align(self, batches: Sequence[Batch]) -> Sequence[Tensors]:
+        return self.task.align(batches)
+
+    def measure(self, batches: Sequence[Batch]) -> Measure:
+        task = self.task
+        last = all(one_place(task, batch) and task.supervision == "last" for batch in batches)
+
+        def measure(forward: Callable[..., Tensor], *tensors: Tensor) -> tuple[Tensor, Tensor]:
+            batch = Batch(*tensors)
+            answers, questions = logits(forward, batch, last), narrow(batch, last)
+            score = right(answers, questions, task).to(answers.dtype).mean()
+            return loss(answers, questions, task), score
+
+        return measure
+
+    def validate(self, state: TrainState, batches: Sequence[Batch]) -> tuple[float, float]:
+        state.model.eval()
+        correct, total, weighted = 0, 0, 0.0
+        for batch in batches:
+            strings, length = batch.tokens.shape
+            counted = count_right(
+                state.model,
+                self.task,
+                batch,
+                device=state.device,
+                autocast=state.training.precision,
+                share=self.share,
+                strict=True,
+            )
+            # In a test such strings are wrong; here they would choose the best checkpoint by a loss that is none.
+            if counted.overflowed:
+                raise NonFiniteError(
+                    f"The model's logits are not finite at length {length} of {self.task.name}. "
+                    "Its weights or activations overflowed: lower training.lr."
+                )
+            correct, total = correct + counted.right, total + strings
+            weighted += counted.loss * strings
+        state.model.train()
+        return correct / total, weighted / total
+
+
+class NextToken:
+    """Every token of a block but the first, given those before it, by a causal language model of Hugging Face's."""
+
+    def __init__(self, tokens_at_once: int = 4096):
+        self.tokens_at_once = tokens_at_once
+        """About how many tokens of a batch are read in one part."""
+
+    def prepare(self, state: TrainState, stacked: bool) -> None:
+        """A model from outside is trained as it is."""
+
+    def parts(self, batch: Tensor) -> Sequence[Tensors]:
+        return [(part,) for part in packing.parts(batch, self.tokens_at_once)]
+
+    def align(self, batches: Sequence[Tensor]) -> Sequence[Tensors]:
+        return [(batch,) for batch in batches]
+
+    def measure(self, batches: Sequence[Tensor]) -> Measure:
+        predicted = batches[0][:, 1:].numel()
+
+        def measure(forward: Callable[..., Any], blocks: Tensor) -> tuple[Tensor, Tensor]:
+            logits = forward(input_ids=blocks, use_cache=False).logits
+            share = negative_log_likelihood(logits, blocks) / predicted
+            # No text is right or wrong: nothing is learned from its accuracy.
+            return share, share.detach().new_zeros(())
+
+        return measure
+
+    def validate(self, state: TrainState, batches: Sequence[Tensor]) -> tuple[float, float]:
+        raise NotImplementedError("Text has no part to validate on.")
+
+
+def negative_log_likelihood(logits: Tensor, blocks: Tensor) -> Tensor:
+    """-log p of blocks (B, T), summed over all tokens but each block's first."""
+    return F.cross_entropy(logits[:, :-1].flatten(0, 1).float(), blocks[:, 1:].flatten(), reduction="sum")

@@ -1,0 +1,185 @@
+"""One model in training: its weights, optimiser, step, curriculum and best so far.
+
+Batches, dropout and initial weights are seeded by (seed, step), so this is all that a checkpoint needs to hold.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..errors import Error, RecordError
+from ..files import Tensors
+from .curriculum import make_curriculum
+from .directory import Directory, SavedState
+from .settings import Optimizer, Training
+
+
+def untouched_random(device: torch.device) -> AbstractContextManager:
+    """A block after which the caller's random state, here and on `device`, is what it was."""
+    return torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
+
+
+def weights(module: nn.Module) -> Tensors:
+    """Parameters and persistent buffers, each tensor once (tied ones under their first name)."""
+    kept = module.state_dict()
+    if extra := [name for name in kept if name.endswith("_extra_state")]:
+        raise Error(f"The model keeps {extra[0]}, which a record cannot hold. Keep it in buffers, which are tensors.")
+    named = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    return {name: tensor.detach() for name, tensor in named.items() if name in kept}
+
+
+def load_weights(module: nn.Module, tensors: Tensors) -> None:
+    """Copy `tensors`, as made by `weights`, into `module`, whose shapes must be the same."""
+    own = weights(module)
+    if own.keys() != tensors.keys() or any(own[k].shape != tensors[k].shape for k in own):
+        odd = sorted(own.keys() ^ tensors.keys()) or [k for k in own if own[k].shape != tensors[k].shape]
+        raise RecordError(
+            f"The stored weights are of another model: they differ in {', '.join(odd[:3])}. "
+            "Was the model's code changed since? Delete the run to train it again."
+        )
+    with torch.no_grad():
+        for name, tensor in own.items():
+            tensor.copy_(tensors[name])
+
+
+class TrainState:
+    """`name` is what progress calls it; `lengths` are the possible ones of its batches."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        training: Training,
+        lengths: list[int],
+        *,
+        seed: int = 0,
+        name: str = "",
+        core: nn.Module | None = None,
+        device: torch.device | None = None,
+        directory: Directory | None = None,
+    ):
+        self.model, self.training, self.seed, self.name = model, training, seed, name
+        self.core = core or model
+        """The part of the model whose weights are recorded."""
+        self.device = device or torch.device("cpu")
+        self.directory = directory
+        """Where it is logged and kept; None: nowhere."""
+        self.parameters: Tensors = dict(model.named_parameters())
+        self.buffers: Tensors = dict(model.named_buffers())
+        self.optimizer = make_optimizer(self.parameters, training.optimizer)
+        self.curriculum = make_curriculum(training.curriculum, lengths)
+        self.step = 0
+        self.best: dict[str, Any] = {"accuracy": -1.0, "loss": math.inf, "step": 0}
+        self.best_weights: Tensors = {}
+        self.validations_since_best = 0
+        self.train_seconds = self.test_seconds = 0.0
+        self.scores: dict[str, Any] = {}
+        """JSON-like test scores by checkpoint, kept with the rest so that a kill loses none."""
+
+    @property
+    def done(self) -> bool:
+        patience = self.training.checkpointing.patience
+        impatient = patience is not None and self.validations_since_best >= patience
+        return self.step >= self.training.steps or impatient
+
+    def update(self) -> None:
+        """One optimiser step."""
+        rate = learning_rate(self.training.optimizer, self.step, self.training.steps)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        self.step += 1
+
+    def note_validation(self, accuracy: float, loss: float) -> bool:
+        """Keep the weights if they are the best so far (accuracy first, then loss); whether they are."""
+        better = (accuracy, -loss) > (self.best["accuracy"], -self.best["loss"])
+        if better:
+            self.best = {"accuracy": accuracy, "loss": loss, "step": self.step}
+            self.best_weights = {name: tensor.clone() for name, tensor in self.weights().items()}
+        self.validations_since_best = 0 if better else self.validations_since_best + 1
+        return better
+
+    def has_nan(self) -> bool:
+        """Whether a weight or statistic is NaN. Infinity is no fault, for masks are made of it."""
+        return any(bool(torch.isnan(tensor).any()) for tensor in self.weights().values())
+
+    def weights(self) -> Tensors:
+        return weights(self.core)
+
+    def saved(self) -> SavedState:
+        """All that is needed to go on."""
+        tensors = {f"model.{name}": tensor for name, tensor in self.weights().items()}
+        tensors |= {f"best.{name}": tensor for name, tensor in self.best_weights.items()}
+        for name, parameter in self.parameters.items():
+            for key, value in self.optimizer.state.get(parameter, {}).items():
+                tensors[f"optimizer.{key}.{name}"] = value.detach()
+        meta = {
+            "step": self.step,
+            "best": self.best,
+            "validations_since_best": self.validations_since_best,
+            "seconds": [self.train_seconds, self.test_seconds],
+            "curriculum": self.curriculum.state(),
+            "scores": self.scores,
+        }
+        return SavedState(tensors, meta)
+
+    def restore(self, saved: SavedState) -> None:
+        """The inverse of `saved`."""
+        groups: dict[str, Tensors] = {"model": {}, "best": {}, "optimizer": {}}
+        for name, tensor in saved.tensors.items():
+            group, rest = name.split(".", 1)
+            groups[group][rest] = tensor
+        load_weights(self.core, groups["model"])
+        self.best_weights = {name: tensor.to(self.device) for name, tensor in groups["best"].items()}
+        averages: dict[str, Tensors] = {}
+        for name, tensor in groups["optimizer"].items():
+            key, parameter = name.split(".", 1)
+            averages.setdefault(parameter, {})[key] = tensor
+        for name, kept in averages.items():
+            parameter = self.parameters[name]
+            self.optimizer.state[parameter] = {
+                # Fused, Adam goes through memory as it lies: its averages must lie as the weight does.
+                key: torch.empty_like(parameter).copy_(value) if key != "step" else self._step_count(value)
+                for key, value in kept.items()
+            }
+        meta = saved.meta
+        self.step, self.best, self.scores = meta["step"], meta["best"], meta["scores"]
+        self.validations_since_best = meta["validations_since_best"]
+        self.train_seconds, self.test_seconds = meta["seconds"]
+        self.curriculum.restore(meta["curriculum"])
+
+    def _step_count(self, count: torch.Tensor) -> torch.Tensor:
+        """Fused, Adam counts its steps on the weights' device, else on the CPU."""
+        return count.to(self.device) if self.optimizer.defaults["fused"] else count
+
+
+def learning_rate(optimizer: Optimizer, step: int, steps: int) -> float:
+    """The rate of the step after `step` steps: linear warm-up, then constant or a cosine to zero."""
+    if step < optimizer.warmup:
+        return optimizer.lr * (step + 1) / optimizer.warmup
+    if optimizer.schedule == "cosine":
+        return optimizer.lr * 0.5 * (1 + math.cos(math.pi * (step - optimizer.warmup) / (steps - optimizer.warmup)))
+    return optimizer.lr
+
+
+def make_optimizer(parameters: Tensors, settings: Optimizer) -> torch.optim.Optimizer:
+    kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[settings.kind]
+    return kind(
+        parameters.values(),
+        lr=settings.lr,
+        betas=settings.betas,
+        eps=settings.eps,
+        weight_decay=settings.weight_decay,
+        fused=settings.fused and all(map(_dense, parameters.values())),
+    )
+
+
+def _dense(x: torch.Tensor) -> bool:
+    """Whether a weight has its stretch of memory to itself, which is what the fused Adam goes through."""
+    extent = 1 + sum((n - 1) * stride for n, stride in zip(x.shape, x.stride(), strict=True))
+    return x.is_floating_point() and extent == x.numel()

@@ -1,0 +1,109 @@
+"""How a step is computed: one model on one device, or a population in one forward pass.
+
+A strategy owns the device, the backward pass, clipping, and what a checkpoint saves and loads: the four things that
+would differ where a model is spread over several devices.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from .counting import precision
+from .data import Data
+from .directory import SavedState
+from .objectives import Objective
+from .state import TrainState, untouched_random
+
+
+class Single:
+    """One model on one device."""
+
+    def __init__(self, device: torch.device | str = "cpu"):
+        self.device = torch.device(device)
+
+    def backward(self, states: Sequence[TrainState], batches: Sequence[Any], objective: Objective) -> Tensor:
+        """(M, 2) the loss and the share right of every state; adds to the gradients of its parameters."""
+        (state,), (batch,) = states, batches
+        measure, forward = objective.measure(batches), self._forward(state, state.model)
+        measured = []
+        for part in objective.parts(batch):
+            loss, score = measure(forward, *(tensor.to(self.device) for tensor in part))
+            loss.backward()
+            measured.append(torch.stack([loss.detach(), score]))
+        return reduce(torch.add, measured)[None]
+
+    def clip(self, state: TrainState) -> Tensor:
+        """The gradient's norm; the gradient is clipped to `training.clip` on the way."""
+        limit = state.training.optimizer.clip
+        return nn.utils.clip_grad_norm_(state.parameters.values(), torch.inf if limit is None else limit)
+
+    def save(self, state: TrainState) -> SavedState:
+        """What a checkpoint holds."""
+        return state.saved()
+
+    def load(self, state: TrainState, saved: SavedState) -> None:
+        """Go on from a checkpoint."""
+        state.restore(saved)
+
+    def _forward(self, state: TrainState, call: Callable[..., Any]) -> Callable[..., Any]:
+        def forward(*arguments: Any, **options: Any) -> Any:
+            with precision(state.training.precision, self.device):
+                return call(*arguments, **options)
+
+        return forward
+
+
+class Stacked(Single):
+    """Many models, one forward: parameters stacked, the model mapped over them with `torch.func`.
+
+    Each state keeps its own parameters, optimiser and batches; only the forward and backward pass are shared:
+    `Σ_m loss(θ_m, batch_m)` has the gradients of the models side by side, since θ_m enters the m-th term alone.
+    So a model ends where it would have ended alone, to rounding.
+    """
+
+    def backward(self, states: Sequence[TrainState], batches: Sequence[Any], objective: Objective) -> Tensor:
+        if len(states) == 1:
+            return super().backward(states, batches, objective)
+        losses, scores = self.measure(states, batches, objective)
+        losses.sum().backward()
+        return torch.stack([losses.detach(), scores], 1)
+
+    def measure(
+        self, states: Sequence[TrainState], batches: Sequence[Any], objective: Objective
+    ) -> tuple[Tensor, Tensor]:
+        """(M,) losses, differentiable to every state's own parameters, and (M,) shares right."""
+        first, measure = states[0], objective.measure(batches)
+        parameters = {name: torch.stack([s.parameters[name] for s in states]) for name in first.parameters}
+        buffers = {name: torch.stack([s.buffers[name] for s in states]) for name in first.buffers}
+
+        def one(parameters: dict[str, Tensor], buffers: dict[str, Tensor], *part: Tensor) -> tuple[Tensor, Tensor]:
+            def call(*arguments: Any, **options: Any) -> Any:
+                return functional_call(first.model, (parameters, buffers), arguments, options)
+
+            return measure(self._forward(first, call), *part)
+
+        alike = objective.align(batches)
+        stacked = [torch.stack(parts).to(self.device) for parts in zip(*alike, strict=True)]
+        with warnings.catch_warnings():
+            # torch maps its fused attention by a loop on the CPU and says so; nothing can be done about it here.
+            warnings.filterwarnings("ignore", "There is a performance drop", UserWarning)
+            return vmap(one, randomness="error")(parameters, buffers, *stacked)
+
+    def takes(self, state: TrainState, data: Data, objective: Objective) -> bool:
+        """Whether the model can be mapped: it has a batching rule for all it does and draws no random numbers."""
+        if not getattr(state.model, "stackable", False):
+            return False
+        batch = data.batch(state.seed, state.step, state.curriculum.length(state.step))
+        try:
+            with untouched_random(self.device):
+                self.measure([state, state], [batch] * 2, objective)
+        except (RuntimeError, ValueError, NotImplementedError):
+            return False
+        return True

@@ -1,0 +1,241 @@
+"""The law of positions, inside a model: whole = in pieces = token by token = packed = left-padded, and generate().
+
+It runs over every registered encoding, and over two that hold the seam open for what is to come: one whose ids depend
+on the tokens, and one that scales the logits by the length. A new encoding joins by being registered.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from lengthwise import positions
+from lengthwise.errors import Error
+from lengthwise.models import LengthwiseConfig, LengthwiseForCausalLM
+from lengthwise.models.cache import LengthwiseCache
+from lengthwise.positions import DistanceBias, KeyBias, Layout, Places, Position, Score
+
+V, MARK = 6, 0
+
+
+class Count(NamedTuple):
+    croppable = False
+    next: Tensor
+    """(B,) the count of the next token, if it goes on with the sequence."""
+
+    def select(self, rows: Tensor) -> Count:
+        return Count(self.next[rows])
+
+
+class Restart(Position):
+    """Counts anew after every MARK: embeds the count, turns queries and keys by it, and scores by distance."""
+
+    at_input = at_attention = True
+
+    def __init__(self, width: int, heads: int):
+        super().__init__()
+        self.table, self.by_distance = nn.Embedding(8, width), nn.Parameter(torch.randn(heads, 5))
+
+    def place(self, tokens: Tensor | None, layout: Layout, state: Count | None = None) -> tuple[Places, Count]:
+        if tokens is None:
+            raise Error("restart: the ids depend on the tokens, so a model must place them.")
+        columns = torch.arange(tokens.shape[1]).expand_as(tokens)
+        begins = layout.positions == 0
+        begins[:, 1:] |= tokens[:, :-1] == MARK
+        start = torch.zeros_like(columns[:, 0]) if state is None else -state.next
+        start = torch.maximum(torch.where(begins, columns, -(10**6)).cummax(1).values, start[:, None])
+        count = columns - start
+        return Places(layout.positions, count=count), Count(torch.where(tokens[:, -1] == MARK, 0, count[:, -1] + 1))
+
+    def embed(self, places: Places) -> Tensor:
+        return self.table(places["count"].clamp(0, 7))
+
+    def rotate(self, x: Tensor, places: Places) -> Tensor:
+        angle = places["count"][:, None, :, None].to(x.dtype)
+        a, b = x.chunk(2, -1)
+        return torch.cat([a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()], -1)
+
+    def score(self, q: Tensor, queries: Places, keys: Places) -> Score:
+        return Score(bias=DistanceBias(self.by_distance, queries["token"], keys["token"]))
+
+
+class LogLength(Position):
+    """Scales the logits by log(2 + t), and favours late keys by a learned slope for each head."""
+
+    at_attention = True
+
+    def __init__(self, width: int, heads: int):
+        super().__init__()
+        self.slope = nn.Parameter(torch.randn(heads))
+
+    def score(self, q: Tensor, queries: Places, keys: Places) -> Score:
+        scale = (2 + queries["token"].clamp(min=0)).to(q.dtype).log()
+        return Score(scale, KeyBias(self.slope[:, None] * keys["token"].to(q.dtype)[:, None]))
+
+
+class TwoSlopes(LogLength):
+    """`LogLength` with a slope of its own in each layer."""
+
+    in_each_layer = True
+
+
+ONLY_HERE = {"restart": Restart, "log-length": LogLength, "log-length in each layer": TwoSlopes}
+MIXERS = {
+    "fixed": {"mixer": [{"name": "softmax", "heads": 2}, {"name": "chain", "heads": 2, "gamma": 0.5}]},
+    "adaptive": {"mixer": {"name": "softmax", "heads": 2}, "depth": {"name": "adaptive", "by": "position"}},
+}
+LENGTHS = [[1], [3, 5, 2], [11, 1, 14]]
+
+
+@pytest.fixture(autouse=True)
+def _registered(monkeypatch):
+    for name, kind in ONLY_HERE.items():
+        monkeypatch.setitem(positions.POSITIONS, name, kind)
+
+
+def make(name, kind="fixed"):
+    torch.manual_seed(0)
+    depth = {"depth": {"name": "fixed", "layers": 2}} if kind == "fixed" else {}
+    config = LengthwiseConfig(vocab_size=V, width=8, position={"name": name}, **depth, **MIXERS[kind])
+    model = LengthwiseForCausalLM(config).double().eval()
+    for p in model.parameters():
+        nn.init.normal_(p, std=0.5)
+    return model
+
+
+def whole(model, xs):
+    return [model(x[None]).logits[0] for x in xs]
+
+
+def go_on(model, tokens, cuts, mask=None):
+    cache, parts = LengthwiseCache(), []
+    for start, end in zip([0, *cuts], [*cuts, tokens.shape[1]], strict=True):
+        seen = None if mask is None else mask[:, :end]
+        parts.append(model(tokens[:, start:end], attention_mask=seen, past_key_values=cache).logits)
+    return torch.cat(parts, 1)
+
+
+def in_pieces(model, xs):
+    return [go_on(model, x[None], sorted({len(x) // 3, len(x) // 2} - {0}))[0] for x in xs]
+
+
+def token_by_token(model, xs):
+    return [go_on(model, x[None], range(1, len(x)))[0] for x in xs]
+
+
+def packed(model, xs):
+    ids = torch.cat([torch.full((len(x),), i) for i, x in enumerate(xs)])[None]
+    return list(model(torch.cat(xs)[None], sequence_ids=ids).logits[0].split([len(x) for x in xs]))
+
+
+def left_padded(model, xs, cuts=()):
+    T = max(map(len, xs)) + 2
+    mask = torch.stack([(torch.arange(T) >= T - len(x)).long() for x in xs])
+    rows = torch.stack([torch.cat([torch.full((T - len(x),), MARK), x]) for x in xs])
+    logits = go_on(model, rows, [c for c in cuts if c < T], mask)
+    assert logits.isfinite().all()
+    return [row[T - len(x) :] for row, x in zip(logits, xs, strict=True)]
+
+
+def left_padded_in_pieces(model, xs):
+    return left_padded(model, xs, cuts=(1, 3, 4, 9, 10))
+
+
+@pytest.mark.parametrize("kind", MIXERS)
+@pytest.mark.parametrize("name", [*positions.POSITIONS, *ONLY_HERE])
+def test_law(name, kind):
+    model = make(name, kind)
+    for lengths in LENGTHS:
+        xs = [torch.randint(V, (n,)) for n in lengths]
+        weights = [torch.randn(n, V, dtype=torch.float64) for n in lengths]
+
+        def gradients(outputs, weights=weights):
+            loss = sum((y * w).sum() for y, w in zip(outputs, weights, strict=True))
+            return torch.autograd.grad(loss, list(model.parameters()), allow_unused=True, materialize_grads=True)
+
+        expected = whole(model, xs)
+        slopes = gradients(expected)
+        for form in (in_pieces, token_by_token, packed, left_padded, left_padded_in_pieces):
+            outputs = form(model, xs)
+            report = lambda text, form=form, lengths=lengths: f"{form.__name__}, lengths {lengths}: {text}"  # noqa: E731
+            torch.testing.assert_close(outputs, expected, rtol=1e-10, atol=1e-10, msg=report)
+            torch.testing.assert_close(gradients(outputs), slopes, rtol=1e-8, atol=1e-8, msg=report)
+
+
+@pytest.mark.parametrize("kind", MIXERS)
+@pytest.mark.parametrize("name", [*positions.POSITIONS, *ONLY_HERE])
+def test_generate(name, kind):
+    """Greedily and with beams, from rows of which one is padded: with a cache what there is without."""
+    model = make(name, kind)
+    tokens, mask = torch.randint(V, (2, 7)), torch.ones(2, 7, dtype=torch.long)
+    mask[1, :3] = 0
+    for beams in (1, 3):
+        options = {"max_new_tokens": 12, "do_sample": False, "num_beams": beams, "pad_token_id": 0, "eos_token_id": V}
+        cached, plain = (model.generate(tokens, attention_mask=mask, use_cache=use, **options) for use in (True, False))
+        assert torch.equal(cached, plain)
+        alone = model.generate(tokens[1:, 3:], attention_mask=mask[1:, 3:], **options)
+        assert torch.equal(cached[1:, 3:], alone)
+
+
+def test_ids_depend_on_the_tokens():
+    """What stands before a MARK changes no count after it; another MARK changes them."""
+    tokens = torch.tensor([[3, 2, MARK, 1, 4, 5, MARK, MARK, 1]])
+    places, state = Restart(8, 2).place(tokens, Layout.of(tokens))
+    assert places["count"].tolist() == [[0, 1, 2, 0, 1, 2, 3, 0, 0]]
+    assert places["token"].tolist() == [list(range(9))]
+    assert state.next.tolist() == [1]
+
+
+@pytest.mark.parametrize("name", ["transformer-xl", "restart", "log-length"])
+def test_tokens_are_placed_once_for_all_layers(name, monkeypatch):
+    calls = []
+    kind = positions.POSITIONS[name]
+    place = kind.place
+    monkeypatch.setattr(kind, "place", lambda self, *given: (calls.append(self), place(self, *given))[1])
+    model, tokens = make(name), torch.randint(V, (2, 6))
+    cache = LengthwiseCache()
+    with torch.no_grad():
+        model(tokens, past_key_values=cache)
+        model(tokens[:, :1], past_key_values=cache)
+    assert len(calls) == 2
+    first, second = (cache.states[0, layer] for layer in range(2))
+    assert first.layout is second.layout
+    assert first.places is second.places is cache.tokens.places
+    assert first.places["token"].shape == (2, 7)
+    own = [mixer.position is not None for mixer in model.mixers()]
+    assert own == [kind.in_each_layer] * 2
+
+
+def test_a_shared_encoding_needs_one_number_of_heads():
+    mixers = [{"name": "softmax", "heads": 2}, {"name": "softmax", "heads": 4}]
+    config = LengthwiseConfig(
+        vocab_size=V, width=8, position={"name": "log-length"}, mixer=mixers, depth={"name": "fixed", "layers": 2}
+    )
+    with pytest.raises(Error, match=r"as many heads.* got 2 and, of mixer 'softmax', 4"):
+        LengthwiseForCausalLM(config)
+
+
+def test_what_cannot_be_taken_back_is_not():
+    model, tokens = make("restart"), torch.randint(V, (1, 6))
+    cache = model(tokens, use_cache=True).past_key_values
+    assert not cache.is_croppable
+    with pytest.raises(Error, match="cannot be taken back"):
+        cache.crop(-1)
+    cache = make("log-length")(tokens, use_cache=True).past_key_values
+    assert cache.is_croppable
+
+
+@pytest.mark.parametrize("name", ["restart", "log-length"])
+def test_compiles_and_maps(name):
+    """One graph, and torch.func.vmap over stacked parameters, as populations are trained."""
+    torch._dynamo.reset()
+    model, tokens = make(name).float(), torch.randint(V, (2, 6))
+    expected = model(tokens).logits
+    run = torch.compile(lambda x: model(x).logits, backend="aot_eager", fullgraph=True)
+    torch.testing.assert_close(run(tokens), expected)
+    stacked = {name: torch.stack([p.detach(), p.detach() * 0.5]) for name, p in model.named_parameters()}
+    mapped = torch.func.vmap(lambda given: torch.func.functional_call(model, given, (tokens,)).logits)(stacked)
+    torch.testing.assert_close(mapped[0], expected, rtol=1e-4, atol=1e-4)
