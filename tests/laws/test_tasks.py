@@ -361,7 +361,52 @@ def test_unknown_settings_are_refused(case):
     name, params, _ = CASES[case]
     with pytest.raises(UnknownName, match="supervision"):
         tasks.get(name, supervison="last", **{k: v for k, v in params.items() if k != "supervision"})
-    with pytest.raises(UnknownName, match="prefix"):
+    with pytest.raises(Error, match=r"supervision must be .* got 'prefixes'. Did you mean 'prefix'"):
         tasks.get(name, **{**params, "supervision": "prefixes"})
     with pytest.raises(Error, match="batch must be at least 1"):
         build(case).sample(build(case).lengths(1, 9)[0], 0, seeded(0))
+
+
+MEMBERSHIP = {"protocol": "membership", "negatives": "mixed", "supervision": "last", "probabilities": None}
+FREE = {"supervision": "last", "probabilities": None}
+PARAMS = {
+    "parity": FREE,
+    "even-pairs": {"symbols": 2, **FREE},
+    "cycle-navigation": {"size": 5, **FREE},
+    "modular-sum": {"modulus": 5, **FREE},
+    "modular-arithmetic": {"modulus": 5, "brackets": False, "leading_plus": False, "supervision": "last"},
+    "word-problem": {"group": "S5", "generators": "all", **FREE},
+    "reference-chains": {"blocks": 16, "size": 8},
+    "boxes": {"form": "default", "boxes": 7, "objects": 100},
+    "regex": {"pattern": "(ab)*", "alphabet": "ab", **MEMBERSHIP},
+    "machine": {"delta": [[0]], "start": 0, "accepting": None, "symbols": ["0"], "protocol": "states", **FREE},
+    **{f"d-{n}": {"positives": "nesting", **MEMBERSHIP} for n in (2, 3, 4, 12)},
+    **{f"tomita-{n}": MEMBERSHIP for n in range(1, 8)},
+}
+NEEDED = {"regex": {"pattern": "(ab)*"}, "machine": {"delta": [[0]]}}
+
+
+@pytest.mark.parametrize("name", tasks.available())
+def test_params_at_their_defaults_are_frozen(name):
+    params = tasks.get(name, **NEEDED.get(name, {})).params
+    assert json.dumps(params) == json.dumps(PARAMS.get(name, params)), (
+        f"{name}: test strings are seeded by `params`, so these must never change. A new parameter at its default must "
+        "be left out of `params`."
+    )
+    assert name in PARAMS, f"{name} is new: write its params at their defaults into PARAMS, where they stay for ever."
+
+
+@every()
+def test_parameters_at_their_defaults_need_not_be_given(case):
+    """An experiment's record holds the others alone, and must rebuild the very task."""
+    task = build(case)
+    known = tasks.options(task.name)
+    given = {key: value for key, value in task.params.items() if known[key].default != value}
+    assert tasks.get(task.name, **given).params == task.params
+
+
+@pytest.mark.parametrize("name", tasks.available())
+def test_every_option_of_a_task_has_a_line(name):
+    for option in tasks.options(name).values():
+        assert option.line.endswith((".", "?", "…")), option.name
+        assert len(option.line) > 15

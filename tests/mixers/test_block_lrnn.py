@@ -237,7 +237,7 @@ def test_shapes_of_the_state():
         ({"block": 3, "inputs": "lin"}, r"inputs of block-lrnn 'lin'"),
         ({"block": 3, "inputs": "none", "learned_initial": False}, r"every state is 0\. Use learned_initial=True"),
         ({"block": 3, "readout": "lin"}, r"readout of block-lrnn 'lin'"),
-        ({"blok": 3}, r"does not take these options"),
+        ({"blok": 3}, r"Unknown setting of mixer"),
     ],
 )
 def test_refusals(options, said):

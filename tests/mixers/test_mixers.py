@@ -81,7 +81,7 @@ def test_some_of_the_tokens_at_less_cost(missing):
 def test_refuses():
     with pytest.raises(UnknownName, match="Did you mean 'softmax'"):
         made.mixer("soft-max", width=4)
-    with pytest.raises(Error, match="does not take these options"):
+    with pytest.raises(Error, match="takes no settings, got heads"):
         made.mixer("lstm", width=4, heads=2)
     with pytest.raises(Error, match="heads must divide the width, got 3 heads and width 4"):
         made.mixer("sliding-dilated", width=4, heads=3)

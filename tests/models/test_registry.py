@@ -57,8 +57,12 @@ def test_presets(name):
     assert len(models.available()[name]) > 10
 
 
+def defaults(name):
+    return {option.name: option.default for option in models.options(name).values()}
+
+
 def test_presets_take_their_settings_and_no_others():
-    assert models.options("regular-gpt")["chunk"] == 2
+    assert models.options("regular-gpt")["chunk"].default == 2
     classifier = models.build("regular-gpt", vocab_size=2, num_outputs=2, width=16, heads=2, chunk=5)
     assert classifier.inner.config.depth["chunk"] == 5
     with pytest.raises(UnknownName, match="Did you mean 'layers'"):
@@ -72,17 +76,21 @@ def test_presets_take_their_settings_and_no_others():
 @pytest.mark.parametrize(
     ("name", "options", "words"),
     [
-        ("lstm", {"width": "abc"}, "lstm: width must be a whole number, got 'abc'. The default is 64."),
-        ("lstm", {"layers": 1.5}, "layers must be a whole number, got 1.5"),
-        ("lstm", {"layers": True}, "layers must be a whole number, got True"),
-        ("gru", {"width": None}, "width must be a whole number, got None"),
-        ("rnn", {"dropout": "0.1"}, "dropout must be a number, got '0.1'"),
-        ("rnn", {"dropout": False}, "dropout must be a number, got False"),
-        ("rnn", {"dropout": 1.5}, "dropout is a probability, from 0 to below 1, got 1.5"),
-        ("regular-gpt", {"embedding_scale": 0.0}, "embedding_scale must be a finite number above 0, got 0.0"),
-        ("regular-gpt", {"biases": "no"}, "biases must be True or False, got 'no'"),
-        ("regular-gpt", {"missing": "drip"}, "Unknown missing of model 'regular-gpt' 'drip'. Did you mean 'drop'"),
-        ("transformer", {"position": 3}, "Unknown position of model 'transformer' '3'. Known: learned, none"),
+        ("lstm", {"width": "abc"}, "lstm: width must be a whole number at least 1, got 'abc'. The default is 64."),
+        ("lstm", {"layers": 1.5}, "layers must be a whole number at least 1, got 1.5"),
+        ("lstm", {"layers": True}, "layers must be a whole number at least 1, got True"),
+        ("gru", {"width": None}, "width must be a whole number at least 1, got None"),
+        ("rnn", {"dropout": "0.1"}, "dropout must be a number at least 0 and below 1, got '0.1'"),
+        ("rnn", {"dropout": False}, "dropout must be a number at least 0 and below 1, got False"),
+        ("rnn", {"dropout": 1.5}, "rnn: dropout must be a number at least 0 and below 1, got 1.5. The default is 0.0."),
+        ("regular-gpt", {"embedding_scale": 0.0}, "embedding_scale must be a number above 0 or None, got 0.0"),
+        ("regular-gpt", {"biases": "no"}, "biases must be True, False or None, got 'no'"),
+        ("regular-gpt", {"missing": "drip"}, "regular-gpt: missing must be .*, got 'drip'. Did you mean 'drop'"),
+        (
+            "transformer",
+            {"position": 3},
+            "transformer: position must be 'sinusoidal', 'none', .*, got 3. The default is",
+        ),
     ],
 )
 def test_presets_check_what_their_settings_are(name, options, words):
@@ -92,7 +100,7 @@ def test_presets_check_what_their_settings_are(name, options, words):
 
 def test_every_setting_of_every_preset_may_be_set_to_its_default():
     for name in models.available():
-        models.build(name, vocab_size=2, num_outputs=2, settings=models.options(name))
+        models.build(name, vocab_size=2, num_outputs=2, settings=defaults(name))
     models.build("lstm", vocab_size=2, num_outputs=2, dropout=0)
 
 
@@ -125,7 +133,7 @@ def test_hugging_face(name, config):
 
 def test_hugging_face_options_override_the_config(config, tmp_path):
     path = config("gpt2")
-    assert models.options(path)["n_layer"] == 2
+    assert models.options(path)["n_layer"].default == 2
     classifier = models.build(path, vocab_size=2, num_outputs=2, n_layer=1, hidden_size=8)
     assert (classifier.inner.config.n_layer, classifier.inner.config.n_embd) == (1, 8)
     with pytest.raises(UnknownName, match="Did you mean 'n_layer'"):
@@ -219,14 +227,14 @@ def mine(tmp_path, monkeypatch):
 
 def test_a_class_of_your_own(mine):
     for name in (f"{mine}:Mine", "mine:Mine"):
-        assert models.options(name) == {"width": 6, "bias": True}
+        assert defaults(name) == {"width": 6, "bias": True}
         classifier = models.build(name, vocab_size=2, num_outputs=4, width=3)
         assert classifier.inner.embed.weight.shape == (4, 3)
         tokens = torch.randint(0, 2, (2, 5))
         assert classifier(tokens).shape == (2, 5, 4)
         assert torch.equal(classifier(tokens, last=True), classifier(tokens)[:, -1:])
         assert classifier.stackable
-    assert models.options(f"{mine}:Needs") == {"size": "required"}
+    assert models.options(f"{mine}:Needs")["size"].required
     assert not models.build(f"{mine}:Counts", vocab_size=2, num_outputs=2).stackable
     wide = models.build(f"{mine}:Mine", vocab_size=9, num_outputs=2)
     assert wide(torch.tensor([[8]])).shape == (1, 1, 2)
@@ -248,7 +256,7 @@ def test_its_digest_follows_the_file(mine):
         ("mine:not_a_class", {}, Error, "must be a class"),
         ("mine:Mine", {"widht": 3}, UnknownName, "Did you mean 'width'"),
         ("mine:Mine", {"width": "many"}, Error, "could not be built"),
-        ("mine:Needs", {}, Error, "'?size'? has no default"),
+        ("mine:Needs", {}, Error, "mine:Needs needs size. Add size=…"),
         ("mine:Raises", {}, Error, "out of cheese"),
     ],
 )

@@ -118,6 +118,6 @@ def test_tasks_from_machines():
     assert tasks.from_machine(counter.with_accepting([0]), protocol="states").outputs == 3
     with pytest.raises(Error, match="no accepting states"):
         tasks.from_machine(counter, protocol="next")
-    with pytest.raises(Error, match="'delta' must be given"):
+    with pytest.raises(Error, match=r"machine needs delta. Add delta=…"):
         tasks.get("machine")
     assert tasks.from_regex("a*", alphabet="ab").vocabulary == ("a", "b")

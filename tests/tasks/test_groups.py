@@ -37,7 +37,7 @@ def test_generators_generate():
         ({"group": "Q8"}, "must be Zn, Sn or An"),
         ({"group": "S7"}, r"2\.\.6, got S7"),
         ({"group": "Z1"}, "got Z1"),
-        ({"generators": "some"}, "Unknown choice of generators"),
+        ({"generators": "some"}, "generators must be 'all' or a list of lists of whole numbers, got 'some'"),
         ({"group": "A5", "generators": [[1, 0, 2, 3, 4]]}, "permutations in A5"),
         ({"generators": []}, "permutations in S5"),
     ],

@@ -30,7 +30,7 @@ def test_log_uniform_is_a_function_of_the_step_alone():
 
 
 def test_an_unknown_curriculum_is_refused():
-    with pytest.raises(Error, match="is one of uniform, log-uniform, growing, got 'steep'"):
+    with pytest.raises(Error, match="must be 'uniform', 'log-uniform' or 'growing', got 'steep'"):
         Training.of(curriculum="steep")
 
 

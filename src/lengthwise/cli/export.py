@@ -27,7 +27,7 @@ def export(
     """
     from .. import lab, tasks
     from ..errors import Error
-    from ..lab.settings import parse
+    from ..lab.grid import parse
 
     given = parse(settings or [])
     if foreign := [key for key in given if not key.startswith("task.")]:

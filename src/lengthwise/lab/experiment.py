@@ -21,9 +21,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_origin, get_type_hints
 
 from ..errors import Error
+from ..options import at_least, check_fields
 from ..train.settings import Training
 
 SCHEMA = 1
@@ -77,27 +78,26 @@ class Objective:
     """How the data is asked: whole strings as their task scores them, or every next token."""
 
     kind: Literal["strings", "next-token"] = "strings"
-    tokens_at_once: int = 4096
-    """next-token: a batch is read in parts of about so many tokens, whose gradients are summed."""
+    tokens_at_once: Annotated[
+        int, at_least(1), "Next token: a batch is read in parts of about so many tokens, whose gradients are summed."
+    ] = 4096
 
     def __post_init__(self):
-        if self.tokens_at_once < 1:
-            raise Error(f"objective.tokens_at_once must be at least 1, got {self.tokens_at_once}.")
+        check_fields(self, "objective.{}".format)
 
 
 @dataclass(frozen=True)
 class Evaluation:
     """Where to test: `samples` strings of every length, a function of (task, length, seed) alone."""
 
-    lengths: tuple[int, ...] = ()
-    samples: int = 512
-    seed: int = 0
+    lengths: Annotated[tuple[int, ...], at_least(1), "The lengths that are tested."] = ()
+    samples: Annotated[int, at_least(1), "How many strings of every length are tested."] = 512
+    seed: Annotated[int, "Another seed tests other strings."] = 0
 
     def __post_init__(self):
+        check_fields(self, "evaluation.{}".format)
         if not self.lengths:
             raise Error("evaluation.lengths is empty: name at least one test length.")
-        if self.samples < 1:
-            raise Error(f"evaluation.samples must be at least 1, got {self.samples}.")
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from inspect import signature
 
-from ..errors import Error, UnknownName
+from ..errors import UnknownName
+from ..options import Schema, schema, take
 from ..positions import Layout, Position
 from .attention import KeyValues
 from .base import Level, Mixer, Traits
@@ -41,18 +41,21 @@ MIXERS: dict[str, Callable[..., Mixer]] = {
 }
 
 
+def options(name: str) -> Schema:
+    """The options a mixer takes, by name."""
+    if name not in MIXERS:
+        raise UnknownName("mixer", name, MIXERS)
+    return schema(MIXERS[name], without=("width",))
+
+
 def get(name: str, *, width: int, position: Position | None = None, **options) -> Mixer:
     """A fresh mixer of this width; `position`: an encoding of its own, for one that compares queries with keys."""
     if name not in MIXERS:
         raise UnknownName("mixer", name, MIXERS)
     if position is not None:
         options["position"] = position
-    kind = MIXERS[name]
-    try:
-        signature(kind).bind(width, **options)
-    except TypeError as error:
-        raise Error(f"mixer {name!r} does not take these options: {error}.") from error
-    return kind(width, **options)
+    given = take(schema(MIXERS[name], without=("width",)), options, f"mixer {name!r}")
+    return MIXERS[name](width, **given)
 
 
 __all__ = [
@@ -76,4 +79,5 @@ __all__ = [
     "SpaceState",
     "Traits",
     "get",
+    "options",
 ]

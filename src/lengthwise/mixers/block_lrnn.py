@@ -13,13 +13,14 @@ Shapes: B batch, T tokens, V rows of a table, h blocks, b width of a block, D mo
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from ..errors import Error, ShapeError, UnknownName
 from ..ops import block_scan
+from ..options import at_least
 from ..positions import Layout
 from .base import Mixer, Traits
 from .transitions import Kind, Normalisation, bounded, network
@@ -55,7 +56,7 @@ class BlockLRNN(Mixer):
         transition: Kind,
         inputs: Kind | Literal["none"],
         normalisation: Normalisation,
-        p: float,
+        p: Annotated[float, at_least(1, at_most=float("inf")), "The norm that bounds a block's columns."],
         learned_initial: bool,
         readout: Literal["linear", "identity"],
     ):

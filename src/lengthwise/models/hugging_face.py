@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 from transformers import CONFIG_MAPPING, AutoModelForCausalLM, PreTrainedConfig
 
-from ..errors import Error, ShapeError, UnknownName
+from ..errors import Error, ShapeError
+from ..options import Option, Schema, take
 from .token_classifier import TokenClassifier
 
 
@@ -31,8 +32,8 @@ class HuggingFaceClassifier(TokenClassifier):
         return self.inner(tokens, **self.settings, **keep).logits
 
 
-def build(name: str, path: str, vocab_size: int, num_outputs: int, options: dict[str, Any]) -> TokenClassifier:
-    config = _config(path, options)
+def build(name: str, path: str, vocab_size: int, num_outputs: int, given: dict[str, Any]) -> TokenClassifier:
+    config = _config(path, take(options(path), given, name))
     need, have = max(vocab_size, num_outputs), getattr(config, "vocab_size", None)
     if not isinstance(have, int) or have < need:
         raise ShapeError(
@@ -47,8 +48,12 @@ def build(name: str, path: str, vocab_size: int, num_outputs: int, options: dict
     return HuggingFaceClassifier(inner, num_outputs, name)
 
 
-def options(path: str) -> dict[str, Any]:
-    return _config(path, {}).to_dict()
+def options(path: str) -> Schema:
+    """The fields of the config, whose own class checks their values, by all names they go by."""
+    config = _config(path, {})
+    fields = config.to_dict()
+    aliases = {alias: fields.get(name) for alias, name in getattr(config, "attribute_map", {}).items()}
+    return {name: Option(name, Any, default) for name, default in {**aliases, **fields}.items()}
 
 
 def source(path: str) -> str:
@@ -77,12 +82,7 @@ def _config(path: str, options: dict[str, Any]) -> PreTrainedConfig:
     data = _read(path)
     kind = CONFIG_MAPPING[data["model_type"]]
     try:
-        known, aliases = kind.from_dict(data).to_dict(), getattr(kind, "attribute_map", {})
-        for option in options:
-            if option not in known and option not in aliases:
-                raise UnknownName(f"setting of model 'hf:{path}'", option, [*known, *aliases])
+        aliases = getattr(kind, "attribute_map", {})
         return kind.from_dict({**data, **{aliases.get(k, k): v for k, v in options.items()}})
-    except Error:
-        raise
     except Exception as error:
         raise Error(f"hf:{path}: not a valid {data['model_type']} config: {error}") from error

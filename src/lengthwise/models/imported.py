@@ -18,36 +18,29 @@ from typing import Any
 
 from torch import nn
 
-from ..errors import Error, UnknownName
+from ..errors import Error
+from ..options import Option, Schema, take
 from .token_classifier import TokenClassifier
 
-REQUIRED = "required"
 
-
-def build(name: str, vocab_size: int, num_outputs: int, options: dict[str, Any]) -> TokenClassifier:
+def build(name: str, vocab_size: int, num_outputs: int, given: dict[str, Any]) -> TokenClassifier:
     kind = _load(name)
-    known = settings(name)
-    for option in options:
-        if option not in known:
-            raise UnknownName(f"setting of model {name!r}", option, known)
-    if missing := [k for k, default in known.items() if default == REQUIRED and k not in options]:
-        raise Error(f"{name}: {missing[0]} has no default. Use --set model.{missing[0]}=….")
+    given = take(options(name), given, name)
     if "vocab_size" in inspect.signature(kind).parameters:
-        options = {"vocab_size": max(vocab_size, num_outputs), **options}
+        given = {"vocab_size": max(vocab_size, num_outputs), **given}
     try:
-        inner = kind(**options)
+        inner = kind(**given)
     except Exception as error:
-        raise Error(f"{name}: could not be built with {options or 'no options'}: {error}") from error
+        raise Error(f"{name}: could not be built with {given or 'no options'}: {error}") from error
     return TokenClassifier(inner, num_outputs, name)
 
 
-def settings(name: str) -> dict[str, Any]:
-    """What `__init__` takes besides the vocabulary, with defaults."""
-    return {
-        p.name: REQUIRED if p.default is p.empty else p.default
-        for p in inspect.signature(_load(name)).parameters.values()
-        if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and p.name != "vocab_size"
-    }
+def options(name: str) -> Schema:
+    """What `__init__` takes besides the vocabulary. Its values are the class's own affair, and are not checked."""
+    kind = _load(name)
+    parameters = inspect.signature(kind).parameters.values()
+    takes = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and p.name != "vocab_size"]
+    return {p.name: Option(p.name, Any, p.default) for p in takes}
 
 
 def source(name: str) -> str:

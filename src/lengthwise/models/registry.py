@@ -7,12 +7,11 @@ build("my_package.models:Mine", vocab_size=2, num_outputs=2)      or "path/to/fi
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
-from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
 from ..errors import Error, UnknownName
+from ..options import Schema, schema, take
 from . import hugging_face, imported
 from .modelling import LengthwiseForCausalLM
 from .presets import PRESETS
@@ -39,26 +38,20 @@ def build(
         return hugging_face.build(name, name.removeprefix(HF), vocab_size, num_outputs, options)
     if ":" in name:
         return imported.build(name, vocab_size, num_outputs, options)
-    known = _settings(name)
-    for option in options:
-        if option not in known:
-            raise UnknownName(f"setting of model {name!r}", option, known)
-    hints = get_type_hints(PRESETS[name])
-    for option, value in options.items():
-        _check(name, option, value, hints[option], known[option])
-    config = PRESETS[name](vocab_size, num_outputs, **options)
+    given = take(_preset_options(name), options, name)
+    config = PRESETS[name](vocab_size, num_outputs, **given)
     return PresetClassifier(LengthwiseForCausalLM(config), num_outputs, name)
 
 
-def options(name: str) -> dict[str, Any]:
-    """The settings a model takes, with their defaults ("required" where there is none).
+def options(name: str) -> Schema:
+    """The options a model takes, by name.
 
-    >>> options("lstm")
+    >>> {name: option.default for name, option in options("lstm").items()}
     {'width': 64, 'layers': 1, 'dropout': 0.0}
     """
     if name.startswith(HF):
         return hugging_face.options(name.removeprefix(HF))
-    return imported.settings(name) if ":" in name else _settings(name)
+    return imported.options(name) if ":" in name else _preset_options(name)
 
 
 def available() -> dict[str, str]:
@@ -72,45 +65,11 @@ def source(name: str) -> str | None:
         return hugging_face.source(name.removeprefix(HF))
     if ":" in name:
         return imported.source(name)
-    _settings(name)
+    _preset_options(name)
     return None
 
 
-WORDS: dict[Any, str] = {
-    bool: "True or False",
-    int: "a whole number",
-    float: "a number",
-    list[int]: "a list of whole numbers",
-    list[float]: "a list of numbers",
-}
-"""What an option of a preset may be, besides one of a `Literal`'s words."""
-
-
-def _check(name: str, option: str, value: Any, hint: Any, default: Any) -> None:
-    """Raise unless the value is what the preset says it takes."""
-    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    if any(_fits(value, kind) for kind in kinds):
-        return
-    choices = [word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
-    words = [WORDS[kind] for kind in kinds if kind in WORDS]
-    if choices and (isinstance(value, str) or not words):
-        raise UnknownName(f"{option} of model {name!r}", str(value), choices)
-    expected = " or ".join([*map(repr, choices), *words])
-    raise Error(f"{name}: {option} must be {expected}, got {value!r}. The default is {default!r}.")
-
-
-def _fits(value: Any, kind: Any) -> bool:
-    if get_origin(kind) is Literal:
-        return value in get_args(kind)
-    if get_origin(kind) is list:
-        return isinstance(value, (list, tuple)) and all(_fits(part, get_args(kind)[0]) for part in value)
-    if isinstance(value, bool):
-        return kind is bool
-    return isinstance(value, (int, float) if kind is float else kind)
-
-
-def _settings(name: str) -> dict[str, Any]:
+def _preset_options(name: str) -> Schema:
     if name not in PRESETS:
         raise UnknownName("model", name, PRESETS)
-    parameters = inspect.signature(PRESETS[name]).parameters.values()
-    return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+    return schema(PRESETS[name], keyword_only=True)

@@ -7,9 +7,8 @@ torch.Size([1, 2, 8])
 
 from __future__ import annotations
 
-from inspect import signature
-
-from ..errors import Error, UnknownName
+from ..errors import UnknownName
+from ..options import Schema, schema, take
 from .base import Placed, Places, Position
 from .layout import Layout
 from .learned import Learned
@@ -26,16 +25,23 @@ POSITIONS: dict[str, type[Position]] = {
 }
 
 
+FILLED_IN = ("width", "heads")
+"""What the model knows, and no option says."""
+
+
+def options(name: str) -> Schema:
+    """The options a position takes, by name."""
+    if name not in POSITIONS:
+        raise UnknownName("position", name, POSITIONS)
+    return schema(POSITIONS[name], without=FILLED_IN)
+
+
 def get(name: str, *, width: int, heads: int, **options) -> Position:
     """A fresh encoding for a model of this width and number of heads."""
     if name not in POSITIONS:
         raise UnknownName("position", name, POSITIONS)
-    kind = POSITIONS[name]
-    try:
-        signature(kind).bind(width=width, heads=heads, **options)
-    except TypeError as error:
-        raise Error(f"position {name!r} does not take these options: {error}.") from error
-    return kind(width=width, heads=heads, **options)
+    given = take(schema(POSITIONS[name], without=FILLED_IN), options, f"position {name!r}")
+    return POSITIONS[name](width=width, heads=heads, **given)
 
 
 __all__ = [
@@ -54,4 +60,5 @@ __all__ = [
     "Sinusoidal",
     "TransformerXL",
     "get",
+    "options",
 ]

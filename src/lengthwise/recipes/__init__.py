@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import get_args
 
 from ..errors import UnknownName
+from ..options import Schema, schema
 from . import demo
 from .base import Recipe, Scale, Table, given
 from .papers import chacal, lrnn, regulargpt
@@ -21,7 +22,7 @@ from .studies.boxes import linked_words, longer_stories
 from .studies.chunk_sizes import accuracy as chunk_sizes
 from .studies.linear_rnn import ablation, stability
 
-__all__ = ["Recipe", "Scale", "Table", "available", "get"]
+__all__ = ["Recipe", "Scale", "Table", "available", "get", "options"]
 
 TABLES: dict[tuple[str, str], Table] = {
     ("demo", "parity"): demo.recipe,
@@ -51,6 +52,13 @@ TABLES: dict[tuple[str, str], Table] = {
 def available() -> dict[str, str]:
     """Every recipe as "PAPER TABLE", with a line each."""
     return {" ".join(name): (table.__doc__ or "").splitlines()[0] for name, table in TABLES.items()}
+
+
+def options(paper: str, table: str) -> Schema:
+    """The settings a recipe takes, by name."""
+    if (paper, table) not in TABLES:
+        raise UnknownName("recipe", f"{paper} {table}", available())
+    return schema(TABLES[paper, table], keyword_only=True)
 
 
 def get(paper: str, table: str, scale: Scale = "laptop", settings: Sequence[str] = ()) -> Recipe:

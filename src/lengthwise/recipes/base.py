@@ -3,14 +3,13 @@ panels that say what came out."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import NoneType
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-from ..errors import Error, UnknownName
+from ..errors import Error
 from ..lab import Experiment, Run
+from ..options import Word, schema, take, word_of
 from ..report import Panel
 from .common.grid import Grid
 
@@ -59,32 +58,14 @@ def given(name: str, table: Table, settings: Sequence[str]) -> dict[str, Any]:
     >>> given("chacal table-3", table, ["lr=1e-4", "text=a.txt", "text=b.txt"])
     {'lr': 0.0001, 'text': ['a.txt', 'b.txt']}
     """
-    parameters = inspect.signature(table, eval_str=True).parameters.values()
-    takes = {p.name: p for p in parameters if p.kind is p.KEYWORD_ONLY}
-    words: dict[str, list[str]] = {}
+    known = schema(table, keyword_only=True)
+    words: dict[str, list[Word]] = {}
     for setting in settings:
-        key, equals, word = setting.partition("=")
-        if not takes:
+        if not known:
             raise Error(f"{name} takes no settings, got {setting!r}. Leave --set out.")
-        if not (equals and word):
-            raise Error(f"A setting of {name} is NAME=VALUE, got {setting!r}. It takes: {', '.join(takes)}.")
-        if key not in takes:
-            raise UnknownName(f"setting of {name}", key, takes)
+        key, word = word_of(setting, f"{next(iter(known))}=…")
         words.setdefault(key, []).append(word)
-    if missing := [key for key, p in takes.items() if p.default is p.empty and key not in words]:
-        raise Error(f"{name} needs {' and '.join(missing)}. Add {' '.join(f'--set {key}=…' for key in missing)}.")
-    return {key: _typed(f"{name}: {key}", each, takes[key].annotation) for key, each in words.items()}
-
-
-def _typed(name: str, words: list[str], hint: Any) -> Any:
-    """The words as a sequence, or the one word as a text or number, as `hint` says."""
-    if hint == Sequence[str]:
-        return words
-    if len(words) > 1:
-        raise Error(f"{name} is one value, got {' and '.join(words)}. Give it once.")
-    kind = next((kind for kind in get_args(hint) if kind is not NoneType), hint)
-    try:
-        return kind(words[0])
-    except ValueError:
-        whole = "a whole number" if kind is int else "a number"
-        raise Error(f"{name} is {whole}, got {words[0]!r}.") from None
+    for key, each in words.items():
+        if len(each) > 1 and key in known and Sequence[str] not in known[key].kinds:
+            raise Error(f"{name}: {key} is one value, got {' and '.join(each)}. Give it once.")
+    return take(known, {key: each if len(each) > 1 else each[0] for key, each in words.items()}, name, "")

@@ -95,7 +95,7 @@ def group_runs(runs: Iterable[Run]) -> list[Section]:
 def task_name(task: TaskSpec) -> str:
     """`modular-sum (modulus=3)`: the name, and the parameters that are not the task's own defaults."""
     try:
-        usual = options(task.name)
+        usual = {option.name: option.default for option in options(task.name).values()}
     except Error:  # a task of one's own
         usual = {}
     params = ", ".join(f"{k}={_short(v)}" for k, v in task.params.items() if usual.get(k, ...) != v)

@@ -9,22 +9,23 @@ Shapes: B batch, T tokens, S outputs, E questions at a position.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from numbers import Real
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from ..automata import Semiautomaton
-from ..errors import Error, LengthError, UnknownName
+from ..errors import Error, LengthError
 from ..seeds import generator
 
 TEST_BLOCK = 64
 FRUITLESS = 100
 """After so many draws in a row without a string of the wanted side (training, test) the split is called impossible."""
-SUPERVISION = ("last", "prefix")
-"""Whether a string has a question at its last position, or after every prefix."""
+Supervision = Literal["last", "prefix"]
+SupervisionOption = Annotated[
+    Supervision, "Whether a string has a question at its last position, or after every prefix."
+]
 
 Scoring = Literal["last", "every", "mean"]
 
@@ -56,7 +57,7 @@ class Task:
     """How many questions a position has, each with `outputs` classes (kind "class"). The E*S logits of a position are
     those of its first question, then those of its second, and so on."""
     kind: Literal["class", "set"] = "class"
-    supervision: Literal["last", "prefix"] = "last"
+    supervision: Supervision = "last"
     scoring: Scoring = "last"
     """What a string scores. "last": 1 if its last question is answered right. "every": 1 if all its questions are.
     "mean": the share of its questions that are."""
@@ -184,27 +185,3 @@ class Task:
         """One string as text. Spaces stand between symbols only where some symbol is longer than one character."""
         symbols = [self.vocabulary[int(t)] for t in tokens if int(t) != self.padding]
         return ("" if max(map(len, self.vocabulary)) == 1 else " ").join(symbols)
-
-
-def choice(kind: str, value: str, known: Sequence[str]) -> str:
-    """`value` if it is one of `known`, else `UnknownName`."""
-    if value not in known:
-        raise UnknownName(kind, str(value), known)
-    return value
-
-
-def whole_number(task: str, setting: str, value: int, low: int, high: int | None = None) -> int:
-    """`value` as an int in low..high, else an error naming task and setting."""
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    # The remainder of infinity and of NaN is NaN.
-    if not number or value % 1 != 0 or value < low or (high is not None and value > high):
-        bounds = f"at least {low}" if high is None else f"in {low}..{high}"
-        raise Error(f"{task}: {setting} must be a whole number {bounds}, got {value!r}.")
-    return int(value)
-
-
-def truth(task: str, setting: str, value: bool) -> bool:
-    """`value` if it is True or False, else an error naming task and setting: bool("no") is True."""
-    if not isinstance(value, bool):
-        raise Error(f"{task}: {setting} must be True or False, got {value!r}.")
-    return value

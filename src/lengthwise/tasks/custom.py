@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
 
 from ..automata import Semiautomaton, from_regex
-from .base import Task
-from .formal_language import FormalLanguage
-from .independent_symbols import IndependentSymbols
+from ..options import at_least
+from .base import Supervision, SupervisionOption, Task
+from .formal_language import EndOption, FormalLanguage, NegativesOption, ProtocolOption
+from .independent_symbols import IndependentSymbols, ProbabilitiesOption
 
 
 class Regex(FormalLanguage):
@@ -27,13 +29,13 @@ class Regex(FormalLanguage):
 
     def __init__(
         self,
-        pattern: str,
-        alphabet: str | None = None,
-        protocol: str = "membership",
-        negatives: str = "mixed",
-        supervision: str = "last",
-        probabilities: Sequence[float] | None = None,
-        end: bool = False,
+        pattern: Annotated[str, "The regular expression, over single characters."],
+        alphabet: Annotated[str | None, "All symbols, in their order; None: those in the pattern."] = None,
+        protocol: ProtocolOption = "membership",
+        negatives: NegativesOption = "mixed",
+        supervision: SupervisionOption = "last",
+        probabilities: ProbabilitiesOption = None,
+        end: EndOption = False,
     ):
         machine = from_regex(pattern, alphabet)
         params = {"pattern": pattern, "alphabet": "".join(machine.symbols)}
@@ -52,7 +54,9 @@ class MachineStates(IndependentSymbols):
      tensor([[0, 1, 1, 0, 1]]))
     """
 
-    def __init__(self, machine: Semiautomaton, supervision: str = "last", probabilities: Sequence[float] | None = None):
+    def __init__(
+        self, machine: Semiautomaton, supervision: Supervision = "last", probabilities: Sequence[float] | None = None
+    ):
         self.setup("machine", machine, torch.arange(machine.num_states), supervision, probabilities)
         self.params = {**machine.to_json(), "protocol": "states", **self.params}
 
@@ -61,15 +65,18 @@ class MachineStates(IndependentSymbols):
 
 
 def machine_task(
-    delta: Sequence[Sequence[int]],
-    start: int = 0,
-    accepting: Sequence[int] | None = None,
-    symbols: Sequence[str] | None = None,
-    protocol: str | None = None,
-    negatives: str = "mixed",
-    supervision: str = "last",
-    probabilities: Sequence[float] | None = None,
-    end: bool = False,
+    delta: Annotated[Sequence[Sequence[int]], "The table: a row for each state, with the next state for each symbol."],
+    start: Annotated[int, at_least(0), "The state before the first symbol."] = 0,
+    accepting: Annotated[Sequence[int] | None, "The accepting states; None: the machine has no language."] = None,
+    symbols: Annotated[Sequence[str] | None, "How each symbol is written; None: 0, 1, …"] = None,
+    protocol: Annotated[
+        Literal["states", "membership", "next"] | None,
+        "The question; None: membership where there are accepting states, else the state.",
+    ] = None,
+    negatives: NegativesOption = "mixed",
+    supervision: SupervisionOption = "last",
+    probabilities: ProbabilitiesOption = None,
+    end: EndOption = False,
 ) -> Task:
     """The task of the machine with this table.
 

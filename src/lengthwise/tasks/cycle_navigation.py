@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
 from ..automata import Semiautomaton
-from .base import whole_number
-from .independent_symbols import IndependentSymbols
+from ..options import at_least
+from .base import SupervisionOption
+from .independent_symbols import IndependentSymbols, ProbabilitiesOption
 
 
 class CycleNavigation(IndependentSymbols):
@@ -23,8 +24,13 @@ class CycleNavigation(IndependentSymbols):
      tensor([[0, 1, 1, 0, 1, 2]]))
     """
 
-    def __init__(self, size: int = 5, supervision: str = "last", probabilities: Sequence[float] | None = None):
-        self.size = whole_number("cycle-navigation", "size", size, 2)
+    def __init__(
+        self,
+        size: Annotated[int, at_least(2), "How many places the ring has."] = 5,
+        supervision: SupervisionOption = "last",
+        probabilities: ProbabilitiesOption = None,
+    ):
+        self.size = size
         place = torch.arange(self.size)
         machine = Semiautomaton(torch.stack([place, (place + 1) % size, (place - 1) % size], 1))
         self.setup("cycle-navigation", machine, place, supervision, probabilities)

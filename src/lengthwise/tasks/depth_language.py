@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Annotated, Literal
 
 import numpy as np
 
 from ..automata import Semiautomaton
 from ..errors import Error
-from .base import choice, whole_number
-from .formal_language import FormalLanguage, WordSource
+from ..options import at_least
+from .base import SupervisionOption
+from .formal_language import EndOption, FormalLanguage, NegativesOption, ProtocolOption, WordSource
+from .independent_symbols import ProbabilitiesOption
 from .nested_words import NestedWords
 
 
@@ -36,16 +38,18 @@ class DepthLanguage(FormalLanguage):
 
     def __init__(
         self,
-        depth: int,
-        positives: str = "nesting",
-        protocol: str = "membership",
-        negatives: str = "mixed",
-        supervision: str = "last",
-        probabilities: Sequence[float] | None = None,
-        end: bool = False,
+        depth: Annotated[int, at_least(1), "How deep brackets may be nested."],
+        positives: Annotated[
+            Literal["nesting", "uniform"], "The accepted words: grown by nesting blocks, or any of their length."
+        ] = "nesting",
+        protocol: ProtocolOption = "membership",
+        negatives: NegativesOption = "mixed",
+        supervision: SupervisionOption = "last",
+        probabilities: ProbabilitiesOption = None,
+        end: EndOption = False,
     ):
-        self.depth = whole_number("d-N", "N", depth, 1)
-        self.growth = choice("positives", positives, ("nesting", "uniform"))
+        self.depth = depth
+        self.growth = positives
         params = {"positives": positives}
         name = f"d-{depth}"
         super().__init__(name, depth_machine(depth), params, protocol, negatives, supervision, probabilities, end)

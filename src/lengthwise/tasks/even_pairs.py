@@ -5,14 +5,15 @@ With two symbols this is whether 01 and 10 together occur an even number of time
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
 from ..automata import Semiautomaton
-from .base import whole_number
-from .independent_symbols import IndependentSymbols
+from ..options import at_least
+from .base import SupervisionOption
+from .independent_symbols import IndependentSymbols, ProbabilitiesOption
 
 
 class EvenPairs(IndependentSymbols):
@@ -26,8 +27,13 @@ class EvenPairs(IndependentSymbols):
      tensor([[1, 0, 1, 0, 1]]))
     """
 
-    def __init__(self, symbols: int = 2, supervision: str = "last", probabilities: Sequence[float] | None = None):
-        S = self.symbols = whole_number("even-pairs", "symbols", symbols, 2)
+    def __init__(
+        self,
+        symbols: Annotated[int, at_least(2), "How many different symbols there are."] = 2,
+        supervision: SupervisionOption = "last",
+        probabilities: ProbabilitiesOption = None,
+    ):
+        S = self.symbols = symbols
         # State 0 has seen nothing; state 1 + 2f + e began with f and stands on an equal symbol iff e = 1.
         first, now = torch.arange(S)[:, None], torch.arange(S)
         after = 1 + 2 * first + (first == now).long()

@@ -10,9 +10,8 @@ Shapes: B batch, T tokens, Q states, S symbols.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Annotated, Any, Literal, Protocol
 
 import numpy as np
 import torch
@@ -20,10 +19,18 @@ from torch import Tensor
 
 from ..automata import NearMisses, Semiautomaton, WordSampler, live_states
 from ..errors import Error
-from .base import SUPERVISION, Task, choice, truth
-from .independent_symbols import symbol_weights
+from .base import SupervisionOption, Task
+from .independent_symbols import ProbabilitiesOption, symbol_weights
 
-NEGATIVES = ("uniform", "near-miss", "mixed")
+ProtocolOption = Annotated[
+    Literal["membership", "next"],
+    "The question: is the word in the language, or which symbols may come next after every prefix of one that is?",
+]
+NegativesOption = Annotated[
+    Literal["uniform", "near-miss", "mixed"],
+    "The rejected words: any of their length, those one edit away from the language, or half of each.",
+]
+EndOption = Annotated[bool, "For next symbols: add the question whether the word may end here."]
 
 
 class WordSource(Protocol):
@@ -56,24 +63,22 @@ class FormalLanguage(Task):
         name: str,
         machine: Semiautomaton,
         params: dict[str, Any],
-        protocol: str = "membership",
-        negatives: str = "mixed",
-        supervision: str = "last",
-        probabilities: Sequence[float] | None = None,
-        end: bool = False,
+        protocol: ProtocolOption = "membership",
+        negatives: NegativesOption = "mixed",
+        supervision: SupervisionOption = "last",
+        probabilities: ProbabilitiesOption = None,
+        end: EndOption = False,
     ):
         self.name = name
         self.vocabulary = machine.symbols
-        self.protocol = choice("protocol", protocol, ("membership", "next"))
+        self.protocol = protocol
         member = protocol == "membership"
-        truth(name, "end", end)
         if not member and negatives != "mixed":
             raise Error(f'{name}: protocol "next" has accepted words only: leave negatives out.')
         if member and end:
             raise Error(f'{name}: end=True adds a bit to the sets of protocol "next"; leave it out for "membership".')
-        self.negatives = choice("negatives", negatives, NEGATIVES)
-        supervision = choice("supervision", supervision, SUPERVISION) if member else "prefix"
-        self.supervision = supervision  # pyright: ignore[reportAttributeAccessIssue]
+        self.negatives = negatives
+        self.supervision = supervision if member else "prefix"
         self.kind = "class" if member else "set"
         self.scoring = "last" if member else "every"
         self.weights = None if probabilities is None else symbol_weights(name, self.vocabulary, probabilities)

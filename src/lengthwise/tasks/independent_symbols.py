@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import repeat
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -14,7 +15,11 @@ from torch import Tensor
 
 from ..automata import Semiautomaton
 from ..errors import Error
-from .base import SUPERVISION, Task, choice
+from .base import Supervision, Task
+
+ProbabilitiesOption = Annotated[
+    Sequence[float] | None, "How probable each symbol is, in the order of the vocabulary; None: equally."
+]
 
 
 class IndependentSymbols(Task):
@@ -33,7 +38,7 @@ class IndependentSymbols(Task):
         name: str,
         machine: Semiautomaton,
         readout: Tensor,
-        supervision: str,
+        supervision: Supervision,
         probabilities: Sequence[float] | None,
     ) -> None:
         self.name = name
@@ -41,7 +46,7 @@ class IndependentSymbols(Task):
         self.machine = machine  # pyright: ignore[reportIncompatibleVariableOverride]
         self.readout = readout  # pyright: ignore[reportIncompatibleVariableOverride]
         self.outputs = int(readout.max()) + 1
-        self.supervision = choice("supervision", supervision, SUPERVISION)  # pyright: ignore[reportAttributeAccessIssue]
+        self.supervision = supervision
         self.uniform = probabilities is None
         self.weights = symbol_weights(name, self.vocabulary, probabilities)
         self.params = {"supervision": supervision, "probabilities": None if self.uniform else self.weights.tolist()}

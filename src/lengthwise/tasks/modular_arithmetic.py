@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import cycle, islice
+from typing import Annotated
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from .base import SUPERVISION, Task, choice, truth, whole_number
+from ..options import at_least
+from .base import SupervisionOption, Task
 from .bracketed_expressions import BracketedExpressions
 from .expression_values import evaluate_flat, evaluate_nested, flat_machine
 
@@ -30,12 +32,18 @@ class ModularArithmetic(Task):
      tensor([[1, 0, 1, 0, 1, 0, 1]], dtype=torch.int32))
     """
 
-    def __init__(self, modulus: int = 5, brackets: bool = False, leading_plus: bool = False, supervision: str = "last"):
+    def __init__(
+        self,
+        modulus: Annotated[int, at_least(2, at_most=100), "How many digits there are; values are taken modulo it."] = 5,
+        brackets: Annotated[bool, "Whether expressions have brackets, which only a stack can follow."] = False,
+        leading_plus: Annotated[bool, "Whether a + comes first, so that lengths are even."] = False,
+        supervision: SupervisionOption = "last",
+    ):
         self.name = "modular-arithmetic"
-        m = self.outputs = self.modulus = whole_number(self.name, "modulus", modulus, 2, 100)
-        self.supervision = choice("supervision", supervision, SUPERVISION)  # pyright: ignore[reportAttributeAccessIssue]
-        self.leading_plus = truth(self.name, "leading_plus", leading_plus)
-        self.brackets = BracketedExpressions(m, 3) if truth(self.name, "brackets", brackets) else None
+        m = self.outputs = self.modulus = modulus
+        self.supervision = supervision
+        self.leading_plus = leading_plus
+        self.brackets = BracketedExpressions(m, 3) if brackets else None
         self.vocabulary = (*(str(d) for d in range(m)), *"+-*", *("()" if brackets else ""))
         self.flat = None if brackets else flat_machine(m, self.leading_plus)
         if self.flat:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
 from ..automata import Semiautomaton
-from .base import whole_number
-from .independent_symbols import IndependentSymbols
+from ..options import at_least
+from .base import SupervisionOption
+from .independent_symbols import IndependentSymbols, ProbabilitiesOption
 
 
 class ModularSum(IndependentSymbols):
@@ -23,8 +24,13 @@ class ModularSum(IndependentSymbols):
      tensor([[3, 2, 2, 3, 0]]))
     """
 
-    def __init__(self, modulus: int = 5, supervision: str = "last", probabilities: Sequence[float] | None = None):
-        M = self.modulus = whole_number("modular-sum", "modulus", modulus, 2)
+    def __init__(
+        self,
+        modulus: Annotated[int, at_least(2), "How many digits there are, and what their sum is taken modulo."] = 5,
+        supervision: SupervisionOption = "last",
+        probabilities: ProbabilitiesOption = None,
+    ):
+        M = self.modulus = modulus
         digit = torch.arange(M)
         self.setup("modular-sum", Semiautomaton((digit[:, None] + digit) % M), digit, supervision, probabilities)
         self.params = {"modulus": M, **self.params}

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
 from ..automata import Semiautomaton
-from .independent_symbols import IndependentSymbols
+from .base import SupervisionOption
+from .independent_symbols import IndependentSymbols, ProbabilitiesOption
 
 
 class Parity(IndependentSymbols):
@@ -22,7 +21,7 @@ class Parity(IndependentSymbols):
      tensor([[0, 1, 0, 0, 1, 0, 1]]))
     """
 
-    def __init__(self, supervision: str = "last", probabilities: Sequence[float] | None = None):
+    def __init__(self, supervision: SupervisionOption = "last", probabilities: ProbabilitiesOption = None):
         machine = Semiautomaton([[0, 1], [1, 0]], accepting={1})
         self.setup("parity", machine, torch.arange(2), supervision, probabilities)
 

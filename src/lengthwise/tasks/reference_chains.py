@@ -14,11 +14,14 @@ Shapes: B batch, T tokens, k size of a block, E questions (the number of blocks)
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import torch
 from torch import Tensor
 
 from ..errors import Error
-from .base import Task, whole_number
+from ..options import at_least
+from .base import Task
 
 NAME = "reference-chains"
 PRIME, ROOT = 11, 2
@@ -42,10 +45,14 @@ class ReferenceChains(Task):
     supervision = "prefix"
     scoring = "mean"
 
-    def __init__(self, blocks: int = 16, size: int = 8):
+    def __init__(
+        self,
+        blocks: Annotated[int, at_least(2), "How many blocks the longest string has."] = 16,
+        size: Annotated[int, at_least(2), "How many tokens a block has."] = 8,
+    ):
         self.name = NAME
-        self.blocks = self.questions = whole_number(NAME, "blocks", blocks, 2)
-        self.size = self.outputs = whole_number(NAME, "size", size, 2)
+        self.blocks = self.questions = blocks
+        self.size = self.outputs = size
         # The published vocabulary: a number is a value in block 0, and the index of a token in the blocks after it.
         self.vocabulary = tuple(str(i) for i in range(self.blocks * self.size))
         self.params = {"blocks": self.blocks, "size": self.size}

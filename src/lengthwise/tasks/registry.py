@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable
 from typing import Any
 
 from ..automata import Semiautomaton
-from ..errors import Error, UnknownName
+from ..errors import UnknownName
+from ..options import Schema, schema, take
 from . import tomita
 from .base import Task
 from .boxes import Boxes
@@ -55,32 +55,27 @@ def find(name: str) -> tuple[Builder, dict[str, Any]]:
         return Regex, {"pattern": name.removeprefix("regex:")}
     if numbered := re.fullmatch(r"(d|tomita)-(\d+)", name):
         build = NUMBERED[numbered[1]]
-        return build, {next(iter(inspect.signature(build).parameters)): int(numbered[2])}
+        return build, {next(iter(schema(build))): int(numbered[2])}
     if name not in FAMILIES:
         raise UnknownName("task", name, available())
     return FAMILIES[name][0], {}
 
 
-def options(name: str) -> dict[str, Any]:
-    """The settings which `get(name, …)` takes, with their defaults (`inspect.Parameter.empty`: must be given).
+def options(name: str) -> Schema:
+    """The options that `get(name, …)` takes, by name.
 
-    >>> options("modular-sum")
+    >>> {name: option.default for name, option in options("modular-sum").items()}
     {'modulus': 5, 'supervision': 'last', 'probabilities': None}
     """
     build, fixed = find(name)
-    return {key: p.default for key, p in inspect.signature(build).parameters.items() if key not in fixed}
+    return schema(build, without=tuple(fixed))
 
 
 def get(name: str, **params: Any) -> Task:
     """The task of this name. Unknown names and settings are errors that suggest the nearest known one."""
     build, fixed = find(name)
-    known = options(name)
-    for key in params:
-        if key not in known:
-            raise UnknownName(f"setting of {name}", key, known)
-    if missing := [key for key, default in known.items() if default is inspect.Parameter.empty and key not in params]:
-        raise Error(f"{name}: the setting {missing[0]!r} must be given.")
-    return build(**fixed, **params)
+    given = take(options(name), params, name)
+    return build(**{key: schema(build)[key].read(value, f"{name}: {key}") for key, value in fixed.items()}, **given)
 
 
 def from_regex(pattern: str, alphabet: str | None = None, **params: Any) -> Task:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Annotated
 
 from ..automata import Semiautomaton
-from .base import whole_number
-from .formal_language import FormalLanguage
+from ..options import at_least
+from .base import SupervisionOption
+from .formal_language import EndOption, FormalLanguage, NegativesOption, ProtocolOption
+from .independent_symbols import ProbabilitiesOption
 
 MACHINES = {
     1: ("1*", [[1, 0], [1, 1]], {0}),
@@ -39,14 +41,13 @@ class Tomita(FormalLanguage):
 
     def __init__(
         self,
-        number: int,
-        protocol: str = "membership",
-        negatives: str = "mixed",
-        supervision: str = "last",
-        probabilities: Sequence[float] | None = None,
-        end: bool = False,
+        number: Annotated[int, at_least(1, at_most=7), "Which of the seven languages."],
+        protocol: ProtocolOption = "membership",
+        negatives: NegativesOption = "mixed",
+        supervision: SupervisionOption = "last",
+        probabilities: ProbabilitiesOption = None,
+        end: EndOption = False,
     ):
-        number = whole_number("tomita-N", "N", number, 1, 7)
         _, table, accepting = MACHINES[number]
         machine = Semiautomaton(table, accepting=accepting)
         super().__init__(f"tomita-{number}", machine, {}, protocol, negatives, supervision, probabilities, end)

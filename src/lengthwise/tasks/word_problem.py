@@ -6,15 +6,16 @@ The product is read from left to right: its permutation applies g_1 first.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ..automata import Semiautomaton
-from .base import choice
+from .base import SupervisionOption
 from .groups import element_names, element_numbers, generator_numbers, group_elements
-from .independent_symbols import IndependentSymbols
+from .independent_symbols import IndependentSymbols, ProbabilitiesOption
 
 
 class WordProblem(IndependentSymbols):
@@ -34,15 +35,16 @@ class WordProblem(IndependentSymbols):
 
     def __init__(
         self,
-        group: str = "S5",
-        generators: str | Sequence[Sequence[int]] = "all",
-        supervision: str = "last",
-        probabilities: Sequence[float] | None = None,
+        group: Annotated[str, "The group: Zn, Sn or An, such as Z5, S5, A5."] = "S5",
+        generators: Annotated[
+            Literal["all"] | Sequence[Sequence[int]], "The elements that words are made of: all, or some permutations."
+        ] = "all",
+        supervision: SupervisionOption = "last",
+        probabilities: ProbabilitiesOption = None,
     ):
         elements = group_elements(group)
         names = element_names(group, elements)
         if isinstance(generators, str):
-            choice("choice of generators", generators, ["all"])
             letters = np.arange(len(elements))
         else:
             letters = generator_numbers(group, elements, generators)

@@ -6,114 +6,100 @@ Everything is JSON-like and frozen. Whoever changes a default must raise `SCHEMA
 from __future__ import annotations
 
 import dataclasses
-import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Annotated, Any, Literal
 
-from ..errors import Error
-
-
-def _at_least_one(part: Any, *names: str) -> None:
-    for name in names:
-        if (n := getattr(part, name)) is not None and n < 1:
-            raise Error(f"training.{name} must be at least 1, got {n}.")
+from ..errors import Error, UnknownName
+from ..options import Schema, above, at_least, check_fields, schema
 
 
-def _one_of(part: Any, name: str, called: str = "") -> None:
-    allowed = get_args(get_type_hints(type(part))[name])
-    if (choice := getattr(part, name)) not in allowed:
-        raise Error(f"{called or f'training.{name}'} is one of {', '.join(allowed)}, got {choice!r}.")
+def _named(part: str = "") -> Callable[[str], str]:
+    """How errors call a field: the kind of a part goes by the part's own name."""
+    return lambda field: f"training.{part if field == 'kind' else field}"
 
 
 @dataclass(frozen=True)
 class Curriculum:
     """Which lengths are trained, in which order; possible ones in `lengths[0]..lengths[1]`."""
 
-    kind: Literal["uniform", "log-uniform", "growing"] = "uniform"
-    lengths: tuple[int, int] = (1, 40)
-    grow_from: int = 4
-    """growing: the longest length at first, raised by one possible length when `grow_at` of the longest is right."""
-    grow_at: float = 0.985
-    shrink_at: float = 0.0
-    """growing: the longest length falls by one when less than this share is right at it; 0: never."""
+    kind: Annotated[Literal["uniform", "log-uniform", "growing"], "The order in which lengths are trained."] = "uniform"
+    lengths: Annotated[tuple[int, int], at_least(1), "The shortest and the longest training string."] = (1, 40)
+    grow_from: Annotated[int, at_least(1), "Growing: the longest length at first."] = 4
+    grow_at: Annotated[
+        float, above(0, at_most=1), "Growing: the longest length rises when this share of its strings is right."
+    ] = 0.985
+    shrink_at: Annotated[
+        float, at_least(0), "Growing: the longest length falls when less than this share is right at it; 0: never."
+    ] = 0.0
 
     def __post_init__(self):
+        check_fields(self, _named("curriculum"))
         low, high = self.lengths
-        if not 1 <= low <= high:
+        if low > high:
             raise Error(f"training.lengths must be LOW,HIGH with 1 <= LOW <= HIGH, got {low},{high}.")
-        _at_least_one(self, "grow_from")
-        if not 0 < self.grow_at <= 1:
-            raise Error(f"training.grow_at must be above 0 and at most 1, got {self.grow_at}.")
-        if not 0 <= self.shrink_at < self.grow_at:
+        if self.shrink_at >= self.grow_at:
             raise Error(
                 f"training.shrink_at must be at least 0 and below training.grow_at ({self.grow_at}), "
                 f"got {self.shrink_at}."
             )
-        _one_of(self, "kind", "training.curriculum")
 
 
 @dataclass(frozen=True)
 class Optimizer:
     """How weights follow gradients."""
 
-    kind: Literal["adam", "adamw"] = "adam"
-    lr: float = 1e-3
-    betas: tuple[float, float] = (0.9, 0.999)
-    eps: float = 1e-8
-    """Below gradients of this size steps are shorter than `lr`: of a model that is right they are noise."""
-    weight_decay: float = 0.0
-    clip: float | None = 1.0
-    """The largest norm of the gradient; None: any."""
-    schedule: Literal["constant", "cosine"] = "cosine"
-    warmup: int = 0
-    """Steps in which the rate rises to `lr`."""
-    fused: bool = True
-    """Update in one pass over memory. Torch's plain loop is slower and rounds otherwise."""
+    kind: Annotated[Literal["adam", "adamw"], "The rule that turns gradients into steps."] = "adam"
+    lr: Annotated[float, above(0), "The learning rate."] = 1e-3
+    betas: Annotated[
+        tuple[float, float], at_least(0, below=1), "How slowly the averages of gradients and of their squares move."
+    ] = (0.9, 0.999)
+    eps: Annotated[
+        float,
+        above(0),
+        "Gradients below this size take steps shorter than lr: once a model is right they are noise.",
+    ] = 1e-8
+    weight_decay: Annotated[float, at_least(0), "How fast weights shrink."] = 0.0
+    clip: Annotated[float | None, above(0), "The largest norm of the gradient; None: any."] = 1.0
+    schedule: Annotated[Literal["constant", "cosine"], "How the learning rate goes on after the warm-up."] = "cosine"
+    warmup: Annotated[int, at_least(0), "Steps in which the learning rate rises to lr."] = 0
+    fused: Annotated[bool, "Update in one pass over memory; torch's plain loop is slower and rounds otherwise."] = True
 
     def __post_init__(self):
-        for name in ("lr", "clip", "eps"):
-            if (x := getattr(self, name)) is not None and not (x > 0 and math.isfinite(x)):
-                raise Error(f"training.{name} must be above 0, got {x}.")
-        if not (self.weight_decay >= 0 and math.isfinite(self.weight_decay)):
-            raise Error(f"training.weight_decay must be at least 0, got {self.weight_decay}.")
-        if not all(0 <= beta < 1 for beta in self.betas):
-            raise Error(f"training.betas must be two numbers in [0, 1), got {self.betas[0]},{self.betas[1]}.")
-        _one_of(self, "kind", "training.optimizer")
-        _one_of(self, "schedule")
+        check_fields(self, _named("optimizer"))
 
 
 @dataclass(frozen=True)
 class Checkpointing:
     """When training is looked at, and what is kept of it."""
 
-    validate_every: int = 100
-    validation_samples: int = 512
-    patience: int | None = None
-    """Stop after this many validations without improvement; None: never."""
-    checkpoint_every: int = 200
+    validate_every: Annotated[int, at_least(1), "Steps from one validation to the next."] = 100
+    validation_samples: Annotated[int, at_least(1), "How many strings a validation has."] = 512
+    patience: Annotated[
+        int | None, at_least(1), "Stop after this many validations without improvement; None: never."
+    ] = None
+    checkpoint_every: Annotated[int, at_least(1), "Steps from one checkpoint to the next."] = 200
 
     def __post_init__(self):
-        _at_least_one(self, "validate_every", "validation_samples", "patience", "checkpoint_every")
+        check_fields(self, _named())
 
 
 @dataclass(frozen=True)
 class Training:
     """How to train. `Training.of(lr=1e-4, steps=500)` takes the fields of its parts by their own names."""
 
-    steps: int = 1000
-    batch: int = 128
-    precision: Literal["fp32", "bf16", "fp64"] = "fp32"
-    threads: int = 1
-    """Of torch, on a CPU. Sums are rounded in another order with another number, so it is part of the experiment."""
+    steps: Annotated[int, at_least(1), "How many steps are trained at most."] = 1000
+    batch: Annotated[int, at_least(1), "How many strings a step has."] = 128
+    precision: Annotated[Literal["fp32", "bf16", "fp64"], "The number format of the calculation."] = "fp32"
+    threads: Annotated[int, at_least(1), "Threads of torch on a CPU; another number rounds sums in another order."] = 1
     curriculum: Curriculum = Curriculum()
     optimizer: Optimizer = Optimizer()
     checkpointing: Checkpointing = Checkpointing()
 
     def __post_init__(self):
-        _at_least_one(self, "steps", "batch", "threads")
-        if not 0 <= self.optimizer.warmup <= self.steps:
+        check_fields(self, _named())
+        if self.optimizer.warmup > self.steps:
             raise Error(f"training.warmup must be in 0..{self.steps} (training.steps), got {self.optimizer.warmup}.")
-        _one_of(self, "precision")
 
     @classmethod
     def of(cls, **settings: Any) -> Training:
@@ -129,6 +115,8 @@ class Training:
         places = setting_places()
         changed: dict[str, dict[str, Any]] = {}
         for name, value in settings.items():
+            if name not in places:
+                raise UnknownName("setting of training", name, places)
             part, key = places[name]
             changed.setdefault(part, {})[key] = value
         parts = {part: dataclasses.replace(getattr(self, part), **new) for part, new in changed.items() if part}
@@ -153,3 +141,12 @@ def setting_places() -> dict[str, tuple[str, str]]:
         for inner in dataclasses.fields(own.default):
             places[own.name if inner.name == "kind" else inner.name] = (own.name, inner.name)
     return places
+
+
+def training_options() -> Schema:
+    """The settings of a training, flat: those that `Training.of` takes."""
+    options = {}
+    for name, (part, key) in setting_places().items():
+        kind = type(getattr(Training(), part)) if part else Training
+        options[name] = dataclasses.replace(schema(kind)[key], name=name)
+    return options

@@ -7,11 +7,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from ...errors import Error, UnknownName
+from ...options import above, at_least
 from ..config import LengthwiseConfig
+from .shared_options import (
+    Activation,
+    Dropout,
+    Expansion,
+    Heads,
+    InitializerRange,
+    Layers,
+    MaxLength,
+    Norm,
+    Tied,
+    Width,
+)
 
+PositionName = Literal["sinusoidal", "none", "learned", "transformer-xl"]
 Variant = Literal["lengthwise", "paper", "official"]
 VARIANTS: dict[str, dict[str, Any]] = {
     "lengthwise": {"missing": "learned-pad", "norm": "post", "activation": "gelu", "biases": False},
@@ -24,21 +38,29 @@ def regular_gpt(
     vocab_size: int,
     num_outputs: int | None = None,
     *,
-    width: int = 64,
-    heads: int = 8,
-    chunk: int = 2,
-    largest_chunk: int | None = None,
-    thickness: int = 1,
-    depth: Literal["sequence", "position"] = "sequence",
-    variant: Variant = "lengthwise",
-    missing: Literal["learned-pad", "drop", "official"] | None = None,
-    norm: Literal["pre", "post"] | None = None,
-    activation: Literal["gelu", "relu"] | None = None,
-    biases: bool | None = None,
-    embedding_scale: float | None = None,
-    expansion: int = 4,
-    dropout: float = 0.0,
-    tie_word_embeddings: bool = False,
+    width: Width = 64,
+    heads: Heads = 8,
+    chunk: Annotated[int, at_least(2), "How many tokens attention combines into one, group after group."] = 2,
+    largest_chunk: Annotated[int | None, "Let training choose the chunk, from `chunk` to this one."] = None,
+    thickness: Annotated[int, at_least(1), "How many layers a group has."] = 1,
+    depth: Annotated[
+        Literal["sequence", "position"],
+        "What decides how many groups run: the sequence's length (the paper) or the position (causal, with a cache).",
+    ] = "sequence",
+    variant: Annotated[Variant, "Whose network it is; settles the options that are None."] = "lengthwise",
+    missing: Annotated[
+        Literal["learned-pad", "drop", "official"] | None,
+        "What stands before the first token: a learned vector, nothing, or the released code's pad tokens.",
+    ] = None,
+    norm: Annotated[Norm | None, "Whether a sublayer is normalised before it or after its sum."] = None,
+    activation: Annotated[Activation | None, "The nonlinearity of the feed-forward networks."] = None,
+    biases: Annotated[bool | None, "Whether the maps of the attention have biases."] = None,
+    embedding_scale: Annotated[
+        float | None, above(0), "What embeddings are multiplied by; None: 1, or sqrt(width) where that is needed."
+    ] = None,
+    expansion: Expansion = 4,
+    dropout: Dropout = 0.0,
+    tie_word_embeddings: Tied = False,
 ) -> LengthwiseConfig:
     """RegularGPT: shared layers of sliding-dilated attention, as many groups as the length asks for.
 
@@ -48,8 +70,7 @@ def regular_gpt(
     holds at depths never seen in training: after 500 steps of PARITY at lengths 1 to 40, pre-norm is right on 80 to
     95% of strings of 41 to 500, post-norm on all.
 
-    `largest_chunk`: let training choose the chunk, from `chunk` to this one (models/learned_chunk.py).
-    `depth`: by "sequence" (the paper) or by "position" (causal outputs, a cache when decoding): see models/depth.py.
+    How training chooses a chunk: models/learned_chunk.py. What depth by position means: models/depth.py.
     """
     if variant not in VARIANTS:
         raise UnknownName("variant of regular-gpt", variant, VARIANTS)
@@ -96,22 +117,19 @@ def transformer(
     vocab_size: int,
     num_outputs: int | None = None,
     *,
-    width: int = 64,
-    heads: int = 8,
-    layers: int = 5,
-    position: Literal["sinusoidal", "none", "learned", "transformer-xl"] = "sinusoidal",
-    max_length: int = 512,
-    norm: Literal["pre", "post"] = "pre",
-    activation: Literal["gelu", "relu"] = "gelu",
-    expansion: int = 4,
-    dropout: float = 0.0,
-    initializer_range: float | None = None,
-    tie_word_embeddings: bool = False,
+    width: Width = 64,
+    heads: Heads = 8,
+    layers: Layers = 5,
+    position: Annotated[PositionName, "How tokens know where they are."] = "sinusoidal",
+    max_length: MaxLength = 512,
+    norm: Norm = "pre",
+    activation: Activation = "gelu",
+    expansion: Expansion = 4,
+    dropout: Dropout = 0.0,
+    initializer_range: InitializerRange = None,
+    tie_word_embeddings: Tied = False,
 ) -> LengthwiseConfig:
-    """A GPT-2-like Transformer with the positions of your choice.
-
-    `max_length`: how many positions have a vector of their own, where they are learned; all beyond share the last.
-    """
+    """A GPT-2-like Transformer with the positions of your choice."""
     return LengthwiseConfig(
         vocab_size=vocab_size,
         num_outputs=num_outputs,
@@ -133,27 +151,33 @@ def chacal(
     vocab_size: int,
     num_outputs: int | None = None,
     *,
-    width: int = 64,
-    heads: int = 8,
-    layers: int = 2,
-    chain_layers: Literal["last", "all"] | list[int] = "last",
-    gamma: float | list[float] = 0.9,
-    learn_gamma: bool = False,
-    exclude_diagonal: bool = True,
-    paths: Literal["mean", "sum"] = "mean",
-    position: Literal["learned", "sinusoidal", "none", "transformer-xl"] = "learned",
-    max_length: int = 512,
-    norm: Literal["pre", "post"] = "pre",
-    activation: Literal["gelu", "relu"] = "gelu",
-    expansion: int = 4,
-    dropout: float = 0.0,
-    initializer_range: float | None = 0.02,
-    tie_word_embeddings: bool = False,
+    width: Width = 64,
+    heads: Heads = 8,
+    layers: Layers = 2,
+    chain_layers: Annotated[
+        Literal["last", "all"] | list[int],
+        "Which layers have chain attention; numbers count from 0, negative ones from the last.",
+    ] = "last",
+    gamma: Annotated[
+        float | list[float], "How much a reference passes on, at least 0 and below 1; a number, or one for each head."
+    ] = 0.9,
+    learn_gamma: Annotated[bool, "Whether gamma is trained, from where it starts."] = False,
+    exclude_diagonal: Annotated[bool, "Whether no token may refer to itself."] = True,
+    paths: Annotated[
+        Literal["mean", "sum"], "How paths of all lengths are joined: their mean (the paper), or their sum."
+    ] = "mean",
+    position: Annotated[PositionName, "How tokens know where they are."] = "learned",
+    max_length: MaxLength = 512,
+    norm: Norm = "pre",
+    activation: Activation = "gelu",
+    expansion: Expansion = 4,
+    dropout: Dropout = 0.0,
+    initializer_range: InitializerRange = 0.02,
+    tie_word_embeddings: Tied = False,
 ) -> LengthwiseConfig:
     """ChaCAL: a GPT-2-like Transformer some of whose layers follow whole chains of references at once.
 
-    `chain_layers`: which have chain attention: the "last", as in the paper, "all", or a list counted from 0 (negative
-    ones from the last). `paths`: the "mean" of the paper, or the "sum", which learns faster (see the mixer). All
+    Only the last layer does so in the paper, with the mean of the paths; their sum learns faster (see the mixer). All
     else is `transformer(position="learned", initializer_range=0.02)`, its baseline, with as many parameters: weights
     begin small as in GPT-2, for with embeddings of unit variance references take three times the steps to be found.
     """
@@ -208,7 +232,7 @@ def layer_numbers(what: str, choice: str | Sequence[int], layers: int) -> list[i
 
 
 def transformer_xl(
-    vocab_size: int, num_outputs: int | None = None, *, width: int = 64, heads: int = 8, layers: int = 5
+    vocab_size: int, num_outputs: int | None = None, *, width: Width = 64, heads: Heads = 8, layers: Layers = 5
 ) -> LengthwiseConfig:
     """A Transformer with Transformer-XL's relative positions, RegularGPT's baseline."""
     return transformer(vocab_size, num_outputs, width=width, heads=heads, layers=layers, position="transformer-xl")

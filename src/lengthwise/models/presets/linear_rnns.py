@@ -6,10 +6,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from ...errors import UnknownName
+from ...options import at_least
 from ..config import LengthwiseConfig
+from .shared_options import Dropout, Layers, Width
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "lengthwise": {
@@ -55,26 +57,43 @@ def block_lrnn(
     vocab_size: int,
     num_outputs: int | None = None,
     *,
-    width: int = 64,
-    layers: int = 1,
-    blocks: int | None = None,
-    block: int | None = None,
-    variant: Literal["lengthwise", "paper", "official", "automaton"] = "lengthwise",
-    normalisation: Literal["paper", "official", "orthogonal", "one-hot", "none"] | None = None,
-    p: float = 1.2,
-    transition: Literal["linear", "two-layer"] | None = None,
-    inputs: Literal["linear", "two-layer", "none"] | None = None,
-    learned_initial: bool | None = None,
-    readout: Literal["linear", "identity"] | None = None,
-    residual: Literal["all", "inner", "bare"] | None = None,
-    head: Literal["linear", "two-layer"] | None = None,
-    dropout: float = 0.0,
+    width: Width = 64,
+    layers: Layers = 1,
+    blocks: Annotated[
+        int | None, at_least(1), "How many blocks a transition has; None: as many as fill the width."
+    ] = None,
+    block: Annotated[
+        int | None, at_least(1), "How wide a block is; None: 8, or what the number of blocks leaves."
+    ] = None,
+    variant: Annotated[
+        Literal["lengthwise", "paper", "official", "automaton"],
+        "Whose network it is; settles the options that are None.",
+    ] = "lengthwise",
+    normalisation: Annotated[
+        Literal["paper", "official", "orthogonal", "one-hot", "none"] | None,
+        "What keeps products of blocks bounded (mixers/transitions.py).",
+    ] = None,
+    p: Annotated[
+        float,
+        at_least(1, at_most=float("inf")),
+        "The norm that bounds a block's columns: 1 is the strictest bound, infinity the mildest.",
+    ] = 1.2,
+    transition: Annotated[Literal["linear", "two-layer"] | None, "The network from a token to its transition."] = None,
+    inputs: Annotated[
+        Literal["linear", "two-layer", "none"] | None, "The network from a token to what it adds to the state."
+    ] = None,
+    learned_initial: Annotated[bool | None, "Whether the first state is learned; otherwise it is 0."] = None,
+    readout: Annotated[
+        Literal["linear", "identity"] | None, "What the layer gives out: a map of the state, or the state itself."
+    ] = None,
+    residual: Annotated[
+        Literal["all", "inner", "bare"] | None,
+        "Which layers are x + mixer(norm(x)): all, all but the last, or none, and then without a norm.",
+    ] = None,
+    head: Annotated[Literal["linear", "two-layer"] | None, "What stands between the last layer and the logits."] = None,
+    dropout: Dropout = 0.0,
 ) -> LengthwiseConfig:
     """Block-diagonal input-dependent linear RNN: a linear recurrence whose transitions the tokens choose.
-
-    `blocks` and `block`: how many blocks and how wide; 8 wide unless said (mixers/block_lrnn.py).
-    `residual`: pre-norm layers x + mixer(norm(x)), "all" of them, or all but the last ("inner"); "bare": the mixer
-    alone, without a norm.
 
     `variant` settles what is None. "paper" is eq. 1, 5 and 6 and nothing else: x_0 = 0, B u_t, every map linear.
     "official" is the network of the released code: two-layer networks with ReLU, normalised columns scaled up too, a

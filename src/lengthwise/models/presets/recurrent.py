@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from ..config import LengthwiseConfig
+from .shared_options import Dropout, Layers, Width
 
 
 def _recurrent(cell: str, vocab_size: int, num_outputs: int | None, width: int, layers: int, dropout: float):
@@ -23,21 +24,21 @@ def _recurrent(cell: str, vocab_size: int, num_outputs: int | None, width: int, 
 
 
 def rnn(
-    vocab_size: int, num_outputs: int | None = None, *, width: int = 64, layers: int = 1, dropout: float = 0.0
+    vocab_size: int, num_outputs: int | None = None, *, width: Width = 64, layers: Layers = 1, dropout: Dropout = 0.0
 ) -> LengthwiseConfig:
     """A recurrent network with tanh."""
     return _recurrent("rnn", vocab_size, num_outputs, width, layers, dropout)
 
 
 def lstm(
-    vocab_size: int, num_outputs: int | None = None, *, width: int = 64, layers: int = 1, dropout: float = 0.0
+    vocab_size: int, num_outputs: int | None = None, *, width: Width = 64, layers: Layers = 1, dropout: Dropout = 0.0
 ) -> LengthwiseConfig:
     """A long short-term memory."""
     return _recurrent("lstm", vocab_size, num_outputs, width, layers, dropout)
 
 
 def gru(
-    vocab_size: int, num_outputs: int | None = None, *, width: int = 64, layers: int = 1, dropout: float = 0.0
+    vocab_size: int, num_outputs: int | None = None, *, width: Width = 64, layers: Layers = 1, dropout: Dropout = 0.0
 ) -> LengthwiseConfig:
     """A gated recurrent unit."""
     return _recurrent("gru", vocab_size, num_outputs, width, layers, dropout)

@@ -6,16 +6,18 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ...errors import Error
-from ..base import choice, whole_number
-from .vocabulary import LETTERS, OBJECTS
+from .vocabulary import OBJECTS
 
 AT_FIRST = 3
 """The most objects a box holds at first, where counts are drawn."""
 
 
+FormName = Literal["default", "advanced", "original"]
+
+
 @dataclass(frozen=True)
 class Form:
-    name: str
+    name: FormName
     boxes: int
     """The published number of boxes."""
     contents: Literal["never", "whole", "always"]
@@ -36,11 +38,10 @@ FORMS = {
 }
 
 
-def checked_sizes(task: str, form: str, boxes: int | None, objects: int) -> tuple[Form, int, int]:
+def checked_sizes(task: str, form: FormName, boxes: int | None, objects: int) -> tuple[Form, int, int]:
     """The form and its sizes, or an error: there must be a possible operation whatever happened before."""
-    rules = FORMS[choice("form", form, tuple(FORMS))]
-    boxes = whole_number(task, "boxes", rules.boxes if boxes is None else boxes, 1, len(LETTERS))
-    objects = whole_number(task, "objects", objects, 1)
+    rules = FORMS[form]
+    boxes = rules.boxes if boxes is None else boxes
     if boxes < 2:
         raise Error(f"{task}: boxes must be at least 2 (with one box nothing can move), got {boxes}. Use 2 or more.")
     if objects > len(OBJECTS):

@@ -9,8 +9,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ...errors import Error
-from ..base import choice
+from ...errors import Error, UnknownName
 from .forms import FORMS
 from .vocabulary import LETTERS
 
@@ -124,8 +123,8 @@ def read(prompt: str, form: str | None = None) -> Story:
 
     A question at the end means "original", an operation on a box that was not described means "advanced".
     """
-    if form is not None:
-        choice("form", form, tuple(FORMS))
+    if form is not None and form not in FORMS:
+        raise UnknownName("form", form, FORMS)
     text = prompt.strip()
     query = None
     if question := QUESTION.search(text):

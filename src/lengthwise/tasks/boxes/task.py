@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -14,11 +15,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ...errors import Error
+from ...options import at_least
 from ...seeds import generator as seeded
 from ..base import TEST_BLOCK, Batch, Task
 from .answer_scores import StoryScores, score_answers
 from .baseline import constant_answer_share
-from .forms import checked_sizes
+from .forms import FormName, checked_sizes
 from .held_out import is_held_out, signatures_of_places, signatures_of_tokens
 from .phrases import write_tokens
 from .story import Story, solve
@@ -43,7 +45,16 @@ class Boxes(Task):
     'Box A contains the chain, Box B contains the ball and the chalk.'
     """
 
-    def __init__(self, form: str = "default", boxes: int | None = None, objects: int = 100):
+    def __init__(
+        self,
+        form: Annotated[FormName, "Which description, operations and question the stories have."] = "default",
+        boxes: Annotated[
+            int | None,
+            at_least(1, at_most=len(LETTERS)),
+            "How many boxes there are, at least 2; None: as many as the form was published with.",
+        ] = None,
+        objects: Annotated[int, at_least(1), "How many different objects there are."] = 100,
+    ):
         self.name = "boxes"
         self.form, self.boxes, self.objects = checked_sizes(self.name, form, boxes, objects)
         self.params = {"form": form, "boxes": self.boxes, "objects": self.objects}

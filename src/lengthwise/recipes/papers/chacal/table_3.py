@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from ....lab import Experiment, Run, Training, plan_text
+from ....options import above, at_least
 from ....report import Panel, line_chart, text_table
 from ...base import Recipe, Scale
 from ...common.grid import Cell, Grid
@@ -52,16 +53,16 @@ SETTINGS: dict[Scale, Setting] = {
 def recipe(
     scale: Scale,
     *,
-    checkpoint: str,
-    text: Sequence[str],
-    test: Sequence[str] = (),
-    steps: int | None = None,
-    batch: int | None = None,
-    block: int | None = None,
-    lr: float | None = None,
-    precision: str | None = None,
-    tokens_at_once: int = 4096,
-    threads: int = 1,
+    checkpoint: Annotated[str, "A folder, or a name on the Hugging Face hub."],
+    text: Annotated[Sequence[str], "A file or folder to train on; repeat it for more."],
+    test: Annotated[Sequence[str], "A file or folder to test on, instead of a share of the text."] = (),
+    steps: Annotated[int | None, at_least(1), "How many steps are trained; None: as the scale says."] = None,
+    batch: Annotated[int | None, at_least(1), "How many blocks a step has; None: as the scale says."] = None,
+    block: Annotated[int | None, at_least(2), "How many tokens a block has; None: as the scale says."] = None,
+    lr: Annotated[float | None, above(0), "The learning rate; None: the published one."] = None,
+    precision: Annotated[Literal["fp32", "bf16"] | None, "The number format; None: the published one."] = None,
+    tokens_at_once: Annotated[int, at_least(1), "How many tokens are in memory at a time."] = 4096,
+    threads: Annotated[int, at_least(1), "Threads of torch, for each of the two runs."] = 1,
 ) -> Recipe:
     """Perplexity of a GPT-2 checkpoint and of the same with chain attention: --set checkpoint=… --set text=….
 

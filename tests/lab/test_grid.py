@@ -4,8 +4,8 @@ import pytest
 
 from lengthwise import lab, tasks
 from lengthwise.errors import Error, LengthError, ShapeError, UnknownName
-from lengthwise.lab import plan
-from lengthwise.lab.settings import lengths, value
+from lengthwise.lab import lengths, plan
+from lengthwise.options import value_of as value
 
 
 def test_lengths():
@@ -79,8 +79,8 @@ def test_a_task_by_name_or_made():
         ({"settings": ["training.steps=1.5"]}, Error, "whole number"),
         ({"settings": ["training.steps=0"]}, Error, "at least 1"),
         ({"settings": ["training.lr=-1"]}, Error, "above 0"),
-        ({"settings": ["training.optimizer=sgd"]}, Error, "adam, adamw"),
-        ({"settings": ["training.lengths=5"]}, Error, "pair"),
+        ({"settings": ["training.optimizer=sgd"]}, Error, "'adam' or 'adamw'"),
+        ({"settings": ["training.lengths=5"]}, Error, "two whole numbers"),
         ({"settings": ["training.lengths=9,5"]}, Error, "LOW"),
         ({"settings": ["training.warmup=2000"]}, Error, "warmup"),
         ({"seeds": 0}, Error, "at least 1"),

@@ -1,0 +1,169 @@
+"""The grid of a bench: models × learning rates × seeds, every name, option, length and shape checked beforehand."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import nn
+
+from .. import models, tasks
+from ..errors import Error, UnknownName
+from ..options import Schema, schema, take, word_of
+from ..train.counting import one_place
+from ..train.curriculum import make_curriculum
+from ..train.settings import Training, training_options
+from ..train.state import untouched_random, weights
+from .experiment import Evaluation, Experiment, ModelSpec, TaskSpec
+from .tested_lengths import tested_lengths
+
+Settings = Sequence[str] | Mapping[str, Any]
+
+
+def parse(settings: Settings) -> dict[str, Any]:
+    """`["model.width=64"]` to `{"model.width": "64"}`, a word yet to be read; a mapping is taken as it is."""
+    if isinstance(settings, Mapping):
+        return dict(settings)
+    parsed = dict(word_of(setting, "model.width=64") for setting in settings)
+    for key in parsed:
+        if "." not in key:
+            raise Error(f"A setting is PART.NAME=VALUE, got {key}={parsed[key]}. For example --set model.width=64.")
+    return parsed
+
+
+def _of_part(settings: dict[str, Any], part: str) -> dict[str, Any]:
+    prefix = f"{part}."
+    return {key[len(prefix) :]: value for key, value in settings.items() if key.startswith(prefix)}
+
+
+def task_of(task: str | tasks.Task, given: dict[str, Any] | None = None) -> tasks.Task:
+    """A task by name with parameters, or the given one."""
+    if isinstance(task, str):
+        return tasks.get(task, **(given or {}))
+    if given:
+        raise Error(f"Parameters ({', '.join(given)}) belong to a task given by name; {task.name} is already made.")
+    return task
+
+
+def name_of(model: str | type[nn.Module]) -> str:
+    """A model's name; a class is named by where it can be imported from."""
+    if isinstance(model, str):
+        return model
+    if not (inspect.isclass(model) and issubclass(model, nn.Module)):
+        raise Error(
+            f"A model is a name or an nn.Module class, got {model!r}. An instance cannot be trained once per seed."
+        )
+    return f"{model.__module__}:{model.__qualname__}"
+
+
+def plan(
+    task: str | tasks.Task,
+    architectures: Sequence[str | type[nn.Module]],
+    *,
+    seeds: int = 1,
+    train_length: int = 40,
+    test_lengths: str | Sequence[int] | None = None,
+    settings: Settings = (),
+    learning_rates: Sequence[float] = (),
+) -> list[Experiment]:
+    """The grid models × learning rates × seeds, every name, setting, length and shape checked before anything runs.
+
+    `settings` belong to `task.`, `model.` (every model), a model's own name (that one), `training.` or `evaluation.`.
+    Test lengths default to a sweep from past the training length to 12.5 times it; a few lengths of the training range
+    are always tested too, since a failure beyond it proves nothing without success inside.
+    """
+    given = parse(settings)
+    names = [name_of(model) for model in architectures]
+    if not names:
+        raise Error(f"Name at least one model. Known: {', '.join(models.available())}.")
+    if seeds < 1:
+        raise Error(f"seeds must be at least 1, got {seeds}.")
+    parts = {"task", "model", "training", "evaluation", *names}
+    for key in given:
+        # A model's name may hold dots itself (a module, a path).
+        if not any(key.startswith(f"{part}.") for part in parts):
+            raise UnknownName("setting", key.split(".")[0], parts)
+
+    made = task_of(task, _of_part(given, "task"))
+    trained = take(settings_of_part("training"), _of_part(given, "training"), "training", "training.")
+    training = Training.of(**{"lengths": (1, train_length), **trained})
+    possible = made.lengths(*training.curriculum.lengths)
+    make_curriculum(training.curriculum, possible)
+    tested = tested_lengths(made, possible, test_lengths)
+    known = settings_of_part("evaluation")
+    evaluation = Evaluation(tested, **take(known, _of_part(given, "evaluation"), "evaluation", "evaluation."))
+
+    spec = spec_of(made)
+    experiments = []
+    for name in dict.fromkeys(names):
+        options = take(models.options(name), {**_of_part(given, "model"), **_of_part(given, name)}, name, "model.")
+        model = ModelSpec(name, options, models.source(name))
+        check(model, made, possible[0])
+        for lr in learning_rates or [training.optimizer.lr]:
+            rated = training.but(lr=float(lr))
+            experiments += [Experiment(spec, model, rated, evaluation, seed) for seed in range(seeds)]
+    return experiments
+
+
+def settings_of_part(part: str) -> Schema:
+    """What `training.` or `evaluation.` settings there are; test lengths have a keyword of their own."""
+    return training_options() if part == "training" else schema(Evaluation, without=("lengths",))
+
+
+def spec_of(task: tasks.Task) -> TaskSpec:
+    """The task as data: its name, and the parameters that are not at their defaults, so that a new one changes no hash.
+
+    >>> spec_of(tasks.get("modular-sum", modulus=3)).params
+    {'modulus': 3}
+    """
+    known = tasks.options(task.name)
+    return TaskSpec(task.name, {key: value for key, value in task.params.items() if known[key].default != value})
+
+
+def check(model: ModelSpec, task: tasks.Task, length: int) -> None:
+    """Refuse a model that cannot be built, or not for this task, before anything runs.
+
+    A preset has the right shape by construction, so it is built once for its options, whatever the task. A model from
+    outside is also run: on every token, and on strings of `length`.
+    """
+    options = json.dumps(model.options, sort_keys=True)
+    if ":" in model.name:
+        batch = task.test_set(length, 2)
+        last = one_place(task, batch) and task.supervision == "last"
+        _runs(model.name, model.source, options, len(task.vocabulary), task.logits, batch.tokens.shape[1], last)
+        return
+    shapes = (len(task.vocabulary), task.logits) if model.options.get("tie_word_embeddings") else (2, 2)
+    if _mixes(model.name, options, *shapes) and (task.kind == "set" or task.questions > 1):
+        raise Error(
+            f"{model.name}: a choice of chunks mixes distributions over one answer, and {task.name} reads "
+            "several answers at once. Leave largest_chunk out."
+        )
+
+
+@lru_cache(maxsize=1024)
+def _mixes(name: str, options: str, vocab_size: int, num_outputs: int) -> bool:
+    """Whether a preset mixes distributions; it is built to find out whether it can be."""
+    return getattr(_built(name, options, vocab_size, num_outputs), "mixes", False)
+
+
+@lru_cache(maxsize=1024)
+def _runs(
+    name: str, source: str | None, options: str, vocab_size: int, num_outputs: int, tokens: int, last: bool
+) -> None:
+    """Run a model from outside, whose code has the digest `source`, on every token and on a row of `tokens`."""
+    classifier = _built(name, options, vocab_size, num_outputs).eval()
+    every = torch.arange(vocab_size)
+    with torch.no_grad(), untouched_random(torch.device("cpu")):
+        classifier(every[:, None])
+        classifier(every.repeat(2 * tokens)[: 2 * tokens].view(2, tokens), last=last)
+
+
+def _built(name: str, options: str, vocab_size: int, num_outputs: int) -> models.TokenClassifier:
+    with untouched_random(torch.device("cpu")):
+        built = models.build(name, vocab_size=vocab_size, num_outputs=num_outputs, settings=json.loads(options))
+    weights(built.inner)
+    return built

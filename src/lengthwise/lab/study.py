@@ -1,0 +1,124 @@
+"""A whole bench in a file: what `bench --config` reads and `bench --save-config` writes.
+
+    task = "modular-sum"
+    models = ["lstm", "regular-gpt"]
+    seeds = 3
+    train_length = 40
+    test_lengths = "41:500:20,1000"
+
+    [settings]
+    task.modulus = 3
+    training.steps = 2000
+    training.clip = "none"
+    regular-gpt.chunk = 3
+
+Numbers and lists may be written as TOML's own; a text is read as `--set` reads it.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from .. import models, tasks
+from ..errors import Error
+from ..options import Option, Word, at_least, schema, take, value_of
+from .grid import settings_of_part
+
+
+def study(
+    *,
+    task: Annotated[str, "A task by name, or regex:PATTERN."],
+    models: Annotated[list[str], "Models by name, hf:PATH or module:Class."],
+    seeds: Annotated[int, at_least(1), "Runs of each model."] = 1,
+    train_length: Annotated[int, at_least(1), "The longest training string."] = 40,
+    test_lengths: Annotated[str | None, "Such as 41:500:20,1000."] = None,
+    settings: Annotated[dict | None, "Settings by part and name."] = None,
+    out: Annotated[str, "Where the records go."] = "runs",
+    workers: Annotated[int | None, at_least(1), "Runs at a time."] = None,
+    device: Annotated[str, "auto, cpu, cuda or cuda:N."] = "auto",
+    html: Annotated[str | None, "Where the page goes."] = None,
+) -> None:
+    """The keys of a file; its settings stay as they are until their options are known."""
+
+
+KEYS = schema(study, keyword_only=True)
+
+
+def read_study(path: Path) -> dict[str, Any]:
+    """The file's keys, checked, with `settings` flat: `{"training.steps": 500}`. Nothing is filled in."""
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise Error(f"{path}: not a readable TOML file: {error}.") from error
+    # A file may leave to the command line what must be given.
+    optional = {name: Option(name, o.kind, None, o.bounds, o.line) for name, o in KEYS.items()}
+    said = take(optional, content, str(path))
+    if "settings" in said:
+        said["settings"] = dict(_flat(said["settings"]))
+    return said
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    """Nested tables as dotted names; a text becomes a word yet to be read."""
+    items = []
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            items += _flat(value, f"{prefix}{key}.")
+        else:
+            items.append((f"{prefix}{key}", Word(value) if isinstance(value, str) else value))
+    return items
+
+
+def write_study(path: Path, said: Mapping[str, Any]) -> None:
+    """Write the file that `read_study` reads back as `said`."""
+    lines = [
+        f"{name} = {_toml(value)}" for name, value in said.items() if name != "settings" and value not in (None, [])
+    ]
+    parts: dict[str, list[str]] = {}
+    for key, value in said.get("settings", {}).items():
+        part = _part(key, said["models"])
+        option = _options(part, said).get(key[len(part) + 1 :])
+        parts.setdefault(part, []).append(f"{_key(key[len(part) + 1 :])} = {_toml(_native(value, option))}")
+    for part, rows in parts.items():
+        lines += ["", f"[settings.{_key(part)}]", *rows]
+    try:
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise Error(f"{path}: cannot be written: {error.strerror}.") from error
+
+
+def _part(key: str, names: list[str]) -> str:
+    """The part a setting is of; a model's name may hold dots itself."""
+    return next((name for name in names if key.startswith(f"{name}.")), key.split(".")[0])
+
+
+def _options(part: str, said: Mapping[str, Any]) -> Mapping[str, Option]:
+    if part == "task":
+        return tasks.options(said["task"])
+    if part in ("training", "evaluation"):
+        return settings_of_part(part)
+    return models.options(said["models"][0] if part == "model" else part)
+
+
+def _native(value: Any, option: Option | None) -> Any:
+    """A number, truth or list as TOML's own where a word means one; a text option's word stays a text."""
+    if not isinstance(value, Word) or (option and (str in option.kinds or value in option.choices)):
+        return value
+    meant = value_of(value)
+    return value if meant is None or isinstance(meant, (str, dict)) else meant
+
+
+def _toml(value: Any) -> str:
+    if value is None:
+        return '"none"'
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_toml, value))}]"
+    return json.dumps(str(value) if isinstance(value, Path) else value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _key(name: str) -> str:
+    return name if name.replace("-", "").replace("_", "").isalnum() and name.isascii() else json.dumps(name)

@@ -1,0 +1,55 @@
+"""Which lengths are tested: written down as `41:500:20,1000`, or chosen to suit the training lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .. import tasks
+from ..errors import Error
+
+
+def lengths(text: str) -> tuple[int, ...]:
+    """Lengths in increasing order, each once; `start:stop:step` includes its stop where hit.
+
+    >>> lengths("41:101:20,1000,7")
+    (7, 41, 61, 81, 101, 1000)
+    """
+    every: set[int] = set()
+    for part in text.split(","):
+        try:
+            numbers = [int(number) for number in part.split(":")]
+            if not 1 <= len(numbers) <= 3 or min(numbers) < 1:
+                raise ValueError
+        except ValueError:
+            raise Error(
+                f"Lengths are numbers of at least 1 and ranges START:STOP:STEP joined by commas, got {part!r}. "
+                "For example 41:500:20,1000."
+            ) from None
+        start, stop, step = numbers * 2 + [1] if len(numbers) == 1 else (*numbers, 1)[:3]
+        if start > stop:
+            raise Error(f"The range {part!r} is empty: its start is above its stop.")
+        every.update(range(start, stop + 1, step))
+    return tuple(sorted(every))
+
+
+def tested_lengths(task: tasks.Task, trained: list[int], wanted: str | Sequence[int] | None) -> tuple[int, ...]:
+    """The wanted lengths, by default about 24 up to 12.5 times the longest trained one, and four that were trained.
+
+    Those four are there because a failure beyond training proves nothing without success inside.
+    """
+    longest = trained[-1]
+    if wanted is None:
+        possible = [n for n in range(longest + 1, int(longest * 12.5) + 1) if task.problem(n) is None]
+        tested = possible[:: max(1, len(possible) // 24)]
+    else:
+        tested = list(lengths(wanted) if isinstance(wanted, str) else wanted)
+        for n in tested:
+            task.check(n)
+        tested = [int(n) for n in tested]
+    if not tested or max(tested) < longest:
+        raise Error(
+            f"The longest training length ({longest}) is above every test length ({max(tested, default='none')}), "
+            f"so nothing would be tested past training. Lower --train-length or raise --test-lengths."
+        )
+    inside = {trained[(len(trained) - 1) * quarter // 4] for quarter in range(1, 5)}
+    return tuple(sorted({*tested, *inside}))

@@ -1,0 +1,33 @@
+"""Options that several presets have, each with its bounds and its one sentence."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from ...options import above, at_least
+
+Width = Annotated[int, at_least(1), "How many numbers a token becomes."]
+Heads = Annotated[int, at_least(1), "How many attention heads share the width, which they must divide."]
+Layers = Annotated[int, at_least(1), "How many layers there are."]
+Expansion = Annotated[int, at_least(1), "How many times as wide as the model the hidden layer of its networks is."]
+Dropout = Annotated[
+    float, at_least(0, below=1), "The share of the embeddings and sublayers' outputs that training drops."
+]
+Norm = Annotated[Literal["pre", "post"], "Whether a sublayer is normalised before it or after its sum."]
+Activation = Annotated[Literal["gelu", "relu"], "The nonlinearity of the feed-forward networks."]
+MaxLength = Annotated[
+    int,
+    at_least(1),
+    "How many positions have a vector of their own, where they are learned; all beyond share the last.",
+]
+InitializerRange = Annotated[
+    float | None,
+    at_least(0),
+    "The standard deviation that weights begin with; None: 1/sqrt(fan-in), with embeddings of unit variance.",
+]
+Tied = Annotated[bool, "Whether the head reads logits off the embeddings; needs as many outputs as tokens."]
+
+State = Annotated[int, at_least(1), "How many numbers each state has."]
+StepMin = Annotated[float, above(0), "The smallest step size a channel starts with; it remembers about 1/step tokens."]
+StepMax = Annotated[float, above(0), "The largest step size a channel starts with."]
+Output = Annotated[Literal["glu", "linear", "none"], "The map behind the recurrence: gated, linear, or none."]

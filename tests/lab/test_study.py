@@ -1,0 +1,78 @@
+"""A bench in a file: what is written is read back as the same experiments."""
+
+import pytest
+
+from lengthwise import Error, lab
+from lengthwise.cli import main
+from lengthwise.errors import UnknownName
+from lengthwise.lab.grid import parse
+from lengthwise.lab.study import read_study, write_study
+
+
+def planned(said):
+    keys = ("seeds", "train_length", "test_lengths", "settings")
+    return [e.hash for e in lab.plan(said["task"], said["models"], **{k: said[k] for k in keys if k in said})]
+
+
+def test_a_file_repeats_the_call(tmp_path):
+    words = [
+        "task.pattern=10",
+        "task.alphabet=10",
+        "training.steps=1e2",
+        "training.betas=0.9,0.98",
+        "training.clip=none",
+    ]
+    words += [
+        "model.width=16",
+        "transformer.position=none",
+        "transformer.initializer_range=0.5",
+        "evaluation.samples=4",
+    ]
+    said = {
+        "task": "regex",
+        "models": ["transformer", "transformer"],
+        "seeds": 2,
+        "train_length": 9,
+        "test_lengths": "2:20:1",
+    }
+    said = {**said, "settings": parse(words), "out": "some where", "workers": None}
+    said |= {
+        "settings": {**said["settings"], "task.pattern": parse(["task.pattern=(10|01)*"])["task.pattern"]},
+        "test_lengths": "20,30",
+    }
+    write_study(tmp_path / "study.toml", said)
+    again = read_study(tmp_path / "study.toml")
+    assert (again["out"], again["seeds"]) == ("some where", 2)
+    assert planned(again) == planned(said)
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "words"),
+    [
+        ('tsk = "parity"', UnknownName, "Did you mean 'task'"),
+        ('seeds = "many"', Error, "seeds must be a whole number at least 1"),
+        ("seeds = 0", Error, "seeds must be a whole number at least 1"),
+        ("task = ", Error, "not a readable TOML file"),
+    ],
+)
+def test_a_wrong_file_is_refused(tmp_path, text, error, words):
+    (tmp_path / "study.toml").write_text(text)
+    with pytest.raises(error, match=words):
+        read_study(tmp_path / "study.toml")
+    with pytest.raises(Error, match="not a readable TOML file"):
+        read_study(tmp_path / "nowhere.toml")
+
+
+def test_typed_words_win_over_the_file(tmp_path, capsys):
+    quick = "training = { steps = 3, batch = 4, validation_samples = 4 }\nevaluation.samples = 2\nmodel.width = 8\n"
+    (tmp_path / "a.toml").write_text(
+        f'task = "parity"\nmodels = ["rnn"]\ntrain_length = 4\ntest_lengths = "8"\nworkers = 1\n[settings]\n{quick}'
+    )
+    call = ["bench", "--config", str(tmp_path / "a.toml"), "--out", str(tmp_path / "runs"), "--device", "cpu"]
+    assert main([*call, "-m", "gru", "-s", "training.steps=2", "--save-config", str(tmp_path / "b.toml")]) == 0
+    (run,) = lab.load(tmp_path / "runs")
+    assert (run.experiment.model.name, run.experiment.training.steps, run.experiment.training.batch) == ("gru", 2, 4)
+    capsys.readouterr()
+    assert main(["bench", "--config", str(tmp_path / "b.toml")]) == 0
+    assert "found finished" in capsys.readouterr().err
+    assert len(lab.load(tmp_path / "runs")) == 1
