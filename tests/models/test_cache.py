@@ -221,7 +221,7 @@ def test_a_generated_token_looks_at_no_data(name, padded, monkeypatch):
         return output
 
     monkeypatch.setattr(type(model), "forward", watched)
-    monkeypatch.setattr("lengthwise.ops.chain.inputs._check_gamma", lambda *_: None)  # looks on a CPU alone
+    monkeypatch.setattr("lengthwise.ops.chain.call._check_gamma", lambda *_: None)  # looks on a CPU alone
     mask = torch.ones(2, 9, dtype=torch.long)
     mask[1, : 3 * padded] = 0
     model.generate(tokens, attention_mask=mask, max_new_tokens=30, do_sample=False)

@@ -37,6 +37,7 @@ from ..mixers.base import FIRST, from_end
 from ..positions import Placed
 from .cache import LengthwiseCache
 from .equal_tokens import EqualTokens, grouped, leaves
+from .layers import Layer
 from .padded_rows import align_right, last_real, sequence_lengths
 
 By = Literal["sequence", "position"]
@@ -65,7 +66,7 @@ class Fixed(nn.Module):
     pad_tokens = False
     """Whether the model's pad vector is put before the tokens, as `Adaptive` can do it."""
 
-    def __init__(self, layers: Sequence[nn.Module]):
+    def __init__(self, layers: Sequence[Layer]):
         super().__init__()
         self.layers = nn.ModuleList(layers)
         self.keeps_keys = any(layer.mixer.traits.keeps_keys for layer in layers)
@@ -98,7 +99,7 @@ class Adaptive(nn.Module):
 
     looks_up = False
 
-    def __init__(self, layers: Sequence[nn.Module], chunk: int, by: By, pad_tokens: bool = False):
+    def __init__(self, layers: Sequence[Layer], chunk: int, by: By, pad_tokens: bool = False):
         super().__init__()
         if chunk < 2:
             raise Error(f"adaptive depth: chunk must be at least 2, got {chunk}.")

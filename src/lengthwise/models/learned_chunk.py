@@ -27,6 +27,7 @@ from ..positions import Placed
 from .cache import LengthwiseCache
 from .depth import Adaptive, By
 from .equal_tokens import EqualTokens
+from .layers import Layer
 
 HASTE = 10
 
@@ -38,7 +39,7 @@ class LearnedChunk(nn.Module):
     pad_tokens = False
     uncached = "adaptive depth with a choice of chunks keeps no cache. Build the chosen one, or use_cache=False."
 
-    def __init__(self, layers: Sequence[nn.Module], chunks: Sequence[int], by: By):
+    def __init__(self, layers: Sequence[Layer], chunks: Sequence[int], by: By):
         super().__init__()
         if len(set(chunks)) != len(chunks) or len(chunks) < 2:
             raise Error(f"adaptive depth: a choice of chunks is a list of different ones, got {list(chunks)}.")

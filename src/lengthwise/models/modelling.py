@@ -281,7 +281,7 @@ def _depth(config: LengthwiseConfig) -> Fixed | Adaptive | LearnedChunk:
     return LearnedChunk(layers, chunk, spec["by"])
 
 
-def _layers(config: LengthwiseConfig, count: int) -> list[nn.Module]:
+def _layers(config: LengthwiseConfig, count: int) -> list[Layer]:
     if count < 1:
         raise Error(f"depth: layers (of an adaptive depth, thickness) must be at least 1, got {count}.")
     specs = config.mixer if isinstance(config.mixer, list) else [config.mixer or {}] * count
