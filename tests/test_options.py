@@ -59,7 +59,7 @@ def test_names_are_checked_before_values():
     known = schema(make, keyword_only=True)
     with pytest.raises(UnknownName, match=r"Did you mean 'model\.width'"):
         take(known, {"widht": "no", "width": "no"}, "lstm", "model.")
-    with pytest.raises(Error, match="lstm needs name. Add --set model.name=…"):
+    with pytest.raises(Error, match=r"lstm needs name. Add --set model.name=…"):
         take(known, {"width": 3}, "lstm", "model.")
     assert take(known, {"name": "a"}, "lstm") == {"name": "a"}
 
