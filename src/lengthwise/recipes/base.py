@@ -65,7 +65,8 @@ def given(name: str, table: Table, settings: Sequence[str]) -> dict[str, Any]:
             raise Error(f"{name} takes no settings, got {setting!r}. Leave --set out.")
         key, word = word_of(setting, f"{next(iter(known))}=…")
         words.setdefault(key, []).append(word)
+    several = {key for key, option in known.items() if Sequence[str] in option.kinds}
     for key, each in words.items():
-        if len(each) > 1 and key in known and Sequence[str] not in known[key].kinds:
+        if len(each) > 1 and key in known and key not in several:
             raise Error(f"{name}: {key} is one value, got {' and '.join(each)}. Give it once.")
-    return take(known, {key: each if len(each) > 1 else each[0] for key, each in words.items()}, name, "")
+    return take(known, {key: each if key in several else each[0] for key, each in words.items()}, name, "")
