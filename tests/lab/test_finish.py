@@ -5,7 +5,7 @@ import time
 import pytest
 import torch
 
-from lengthwise import lab, tasks
+from lengthwise import lab, models, tasks
 from lengthwise.lab.job import Job, make_trainer, run_group
 from lengthwise.lab.records import RunDirectory
 from lengthwise.train import Interrupted, Stop
@@ -200,3 +200,28 @@ def test_a_job_shares_the_memory_when_it_validates_and_tests(monkeypatch, tmp_pa
     (outcome,) = run_group(quick(), Job(tmp_path, share=4))
     assert outcome.run, outcome.error
     assert set(sizes) == {1 << 38}
+
+
+def test_a_run_builds_its_task_and_its_model_once(tmp_path, quick, monkeypatch):
+    (experiment,) = quick()
+    built, get, build = [], tasks.get, models.build
+    monkeypatch.setattr(tasks, "get", lambda *a, **k: built.append("task") or get(*a, **k))
+    monkeypatch.setattr(models, "build", lambda *a, **k: built.append("model") or build(*a, **k))
+    (outcome,) = run_group([experiment], Job(tmp_path))
+    assert outcome.run, outcome.error
+    assert built == ["task", "model"]
+
+
+def test_no_step_computes_a_hash(tmp_path, quick, monkeypatch):
+    """It names the run and its progress; both know it before the first step."""
+    (experiment,) = quick()
+    assert experiment.hash
+    heard = []
+    monkeypatch.setattr(lab.Experiment, "_json", lambda *a, **k: pytest.fail("computed again"))
+    state = start(experiment)
+    assert state.name == experiment.hash
+    trainer = make_trainer([experiment])
+    trainer.hear = heard.append
+    trainer.run()
+    assert {progress.what for progress in heard} == {experiment.hash}
+    assert [progress.step for progress in heard] == list(range(1, 31))
