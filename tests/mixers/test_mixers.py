@@ -86,7 +86,7 @@ def test_refuses():
         mixers.get("sliding-dilated", width=4, heads=3)
     with pytest.raises(Error, match="chunk must be at least 2, got 1"):
         mixers.get("sliding-dilated", width=4, heads=2, chunk=1)
-    with pytest.raises(Error, match="learned-pad or drop, got 'pad'"):
+    with pytest.raises(Error, match="missing must be 'learned-pad' or 'drop', got 'pad'"):
         mixers.get("sliding-dilated", width=4, heads=2, missing="pad")
     m, x = mixers.get("softmax", width=4, heads=2), torch.randn(2, 3, 4)
     _, state = m(x, layout=Layout.of(x))
