@@ -103,14 +103,6 @@ class Option:
         return tuple(word for kind in self.kinds if get_origin(kind) is Literal for word in get_args(kind))
 
     @property
-    def low(self) -> float | None:
-        return None if self.bounds is None else self.bounds.low
-
-    @property
-    def high(self) -> float | None:
-        return None if self.bounds is None else self.bounds.high
-
-    @property
     def expected(self) -> str:
         """What it must be, in words.
 
@@ -161,7 +153,8 @@ class Option:
     def to_json(self) -> dict[str, Any]:
         """All there is to say of it; without a "default" it must be given."""
         said = {"name": self.name, "type": self.expected, "required": self.required, "line": self.line}
-        said |= {"choices": list(self.choices), "low": self.low, "high": self.high}
+        said |= {"choices": list(self.choices), "low": getattr(self.bounds, "low", None)}
+        said |= {"high": getattr(self.bounds, "high", None)}
         return said if self.required else {**said, "default": self.default}
 
 
@@ -294,7 +287,7 @@ def _fitted(value: Any, kind: Any) -> Any:
         if kind is float or value % 1 == 0:
             return kind(value)  # pyright: ignore[reportArgumentType]
     elif origin in (list, tuple, Sequence) and not isinstance(value, str):
-        values = list(value.tolist() if hasattr(value, "tolist") else value) if _listed(value) else None
+        values = value.tolist() if hasattr(value, "tolist") else value if isinstance(value, (list, tuple)) else None
         if values is not None and origin is tuple and Ellipsis not in parts:
             if len(values) == len(parts):
                 return tuple(_fitted(each, part) for each, part in zip(values, parts, strict=True))
@@ -303,7 +296,3 @@ def _fitted(value: Any, kind: Any) -> Any:
     elif inspect.isclass(kind) and kind not in (int, float) and isinstance(value, kind):
         return str(value) if kind is str else value
     raise _Misfit
-
-
-def _listed(value: Any) -> bool:
-    return isinstance(value, (list, tuple)) or hasattr(value, "tolist")

@@ -59,7 +59,9 @@ class SlidingDilated(Mixer):
         seen = KeyValues(k, v, layout) if state is None else state.then(k, v, layout)
         return self._read(q, seen, layout, level), seen
 
-    def at(self, x: Tensor, *, layout: Layout, stride: int, level: Level = FIRST) -> Tensor:
+    def at(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, x: Tensor, *, layout: Layout, stride: int, level: Level = FIRST
+    ) -> Tensor:
         kept = from_end(x.shape[1], stride)
         if type(self.qkv) is nn.Linear:
             D = x.shape[-1]

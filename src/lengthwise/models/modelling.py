@@ -18,14 +18,13 @@ from transformers import AutoConfig, AutoModelForCausalLM, GenerationMixin, PreT
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from .. import mixers, positions
-from ..errors import Error, ShapeError, UnknownName
+from ..errors import Error, ShapeError
 from ..mixers import Layout, Level
 from ..positions import Placed
+from .assembly import make_depth, make_position
 from .cache import LengthwiseCache
 from .config import LengthwiseConfig
-from .depth import Adaptive, Fixed
 from .equal_tokens import EqualTokens, draws, refusal
-from .layers import Layer
 from .learned_chunk import LearnedChunk
 
 
@@ -44,11 +43,11 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
         if width < 1:
             raise Error(f"width must be at least 1, got {width}.")
         self.embedding = nn.Embedding(config.vocab_size, width)
-        position = _position(config, heads=config.heads)
+        position = make_position(config, heads=config.heads)
         self.position = positions.NoPosition(config.width, 1) if position.in_each_layer else position
         # It names the ids without weights; in a tuple, and so no part of the module tree.
         self._placer = (position,)
-        self.depth = _depth(config)
+        self.depth = make_depth(config)
         shared = any(m.traits.shares_pad for m in self.mixers()) or self.depth.pad_tokens
         self.pad = nn.Parameter(torch.empty(width)) if shared else None
         self.norm = nn.LayerNorm(width) if config.final_norm else nn.Identity()
@@ -236,81 +235,6 @@ def _layout(input_ids: Tensor, mask: Tensor | None, sequences: Tensor | None, ca
     if cache is not None and cache.continues and bool(mask[:, past:].all()):
         return cache.following(input_ids)
     return Layout.from_mask(mask, T)
-
-
-def _position(config: LengthwiseConfig, heads: int) -> positions.Position:
-    spec = dict(config.position or {})
-    return positions.get(_name("position", spec), width=config.width, heads=heads, **spec)
-
-
-def _name(kind: str, spec: dict[str, Any]) -> str:
-    if "name" not in spec:
-        raise Error(f'{kind} must be a dict with a "name", got {spec}.')
-    return spec.pop("name")
-
-
-def _depth(config: LengthwiseConfig) -> Fixed | Adaptive | LearnedChunk:
-    """The layers, under the policy that runs them."""
-    spec = dict(config.depth or {})
-    name = _name("depth", spec)
-    needed = {"fixed": ("layers",), "adaptive": ("chunk", "thickness", "by")}
-    if name not in needed:
-        raise UnknownName("depth", name, needed)
-    known = {"pad_tokens", *needed[name]} if name == "adaptive" else needed[name]
-    for option in spec:
-        if option not in known:
-            raise UnknownName(f"option of depth {name!r}", option, known)
-    if missing := [option for option in needed[name] if option not in spec]:
-        raise Error(f"depth {name!r} needs {', '.join(missing)}: presets give all its options.")
-    if name == "fixed":
-        return Fixed(_layers(config, spec["layers"]))
-    layers = _layers(config, spec["thickness"])
-    chunk = spec["chunk"]
-    largest = max(chunk, default=0) if isinstance(chunk, list) else chunk
-    for layer in layers:
-        if layer.mixer.traits.chunk not in (None, largest):
-            raise Error(
-                f"mixer and depth must have one chunk, got {layer.mixer.traits.chunk} and {chunk} (of several, the "
-                "largest)."
-            )
-    pad_tokens = spec.get("pad_tokens", False)
-    if not isinstance(chunk, list):
-        return Adaptive(layers, chunk, spec["by"], pad_tokens)
-    if pad_tokens:
-        raise Error("adaptive depth: pad_tokens is for one chunk alone. Leave it out, or name one chunk.")
-    return LearnedChunk(layers, chunk, spec["by"])
-
-
-def _layers(config: LengthwiseConfig, count: int) -> list[Layer]:
-    if count < 1:
-        raise Error(f"depth: layers (of an adaptive depth, thickness) must be at least 1, got {count}.")
-    specs = config.mixer if isinstance(config.mixer, list) else [config.mixer or {}] * count
-    blocks = config.blocks(count)
-    for name, given in (("mixer", specs), ("block", blocks)):
-        if len(given) != count:
-            raise Error(f"{name} lists {len(given)} for {count} layers; list one for each, or give one for all.")
-    return [
-        Layer(config.width, _mixer(config, {**spec}), block, config.dropout)
-        for spec, block in zip(specs, blocks, strict=True)
-    ]
-
-
-def _mixer(config: LengthwiseConfig, spec: dict[str, Any]) -> mixers.Mixer:
-    name = _name("mixer", spec)
-    mixer = mixers.get(name, width=config.width, **spec)
-    # Built for every layer even if the model's one serves all: what it draws is a part of what a seed means.
-    position = _position(config, mixer.traits.heads)
-    if position.at_attention:
-        if not mixer.traits.takes_position:
-            raise Error(f"position {config.position} acts on attention, and mixer {name!r} takes no positions.")
-        if position.in_each_layer:
-            mixer.position = position
-        elif mixer.traits.heads != config.heads:
-            raise Error(
-                f"position {config.position} is shared by the layers, so all must have as many heads, and say how "
-                f"many: got {config.heads} and, of mixer {name!r}, {mixer.traits.heads}."
-            )
-    return mixer
 
 
 AutoConfig.register("lengthwise", LengthwiseConfig)

@@ -1,0 +1,87 @@
+"""A config made into modules: its position encoding, and its layers under the depth policy that runs them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import mixers, positions
+from ..errors import Error, UnknownName
+from .config import LengthwiseConfig
+from .depth import Adaptive, Fixed
+from .layers import Layer
+from .learned_chunk import LearnedChunk
+
+
+def make_position(config: LengthwiseConfig, heads: int) -> positions.Position:
+    spec = dict(config.position or {})
+    return positions.get(_name("position", spec), width=config.width, heads=heads, **spec)
+
+
+def _name(kind: str, spec: dict[str, Any]) -> str:
+    if "name" not in spec:
+        raise Error(f'{kind} must be a dict with a "name", got {spec}.')
+    return spec.pop("name")
+
+
+def make_depth(config: LengthwiseConfig) -> Fixed | Adaptive | LearnedChunk:
+    """The layers, under the policy that runs them."""
+    spec = dict(config.depth or {})
+    name = _name("depth", spec)
+    needed = {"fixed": ("layers",), "adaptive": ("chunk", "thickness", "by")}
+    if name not in needed:
+        raise UnknownName("depth", name, needed)
+    known = {"pad_tokens", *needed[name]} if name == "adaptive" else needed[name]
+    for option in spec:
+        if option not in known:
+            raise UnknownName(f"option of depth {name!r}", option, known)
+    if missing := [option for option in needed[name] if option not in spec]:
+        raise Error(f"depth {name!r} needs {', '.join(missing)}: presets give all its options.")
+    if name == "fixed":
+        return Fixed(_layers(config, spec["layers"]))
+    layers = _layers(config, spec["thickness"])
+    chunk = spec["chunk"]
+    largest = max(chunk, default=0) if isinstance(chunk, list) else chunk
+    for layer in layers:
+        if layer.mixer.traits.chunk not in (None, largest):
+            raise Error(
+                f"mixer and depth must have one chunk, got {layer.mixer.traits.chunk} and {chunk} (of several, the "
+                "largest)."
+            )
+    pad_tokens = spec.get("pad_tokens", False)
+    if not isinstance(chunk, list):
+        return Adaptive(layers, chunk, spec["by"], pad_tokens)
+    if pad_tokens:
+        raise Error("adaptive depth: pad_tokens is for one chunk alone. Leave it out, or name one chunk.")
+    return LearnedChunk(layers, chunk, spec["by"])
+
+
+def _layers(config: LengthwiseConfig, count: int) -> list[Layer]:
+    if count < 1:
+        raise Error(f"depth: layers (of an adaptive depth, thickness) must be at least 1, got {count}.")
+    specs = config.mixer if isinstance(config.mixer, list) else [config.mixer or {}] * count
+    blocks = config.blocks(count)
+    for name, given in (("mixer", specs), ("block", blocks)):
+        if len(given) != count:
+            raise Error(f"{name} lists {len(given)} for {count} layers; list one for each, or give one for all.")
+    return [
+        Layer(config.width, _mixer(config, {**spec}), block, config.dropout)
+        for spec, block in zip(specs, blocks, strict=True)
+    ]
+
+
+def _mixer(config: LengthwiseConfig, spec: dict[str, Any]) -> mixers.Mixer:
+    name = _name("mixer", spec)
+    mixer = mixers.get(name, width=config.width, **spec)
+    # Built for every layer even if the model's one serves all: what it draws is a part of what a seed means.
+    position = make_position(config, mixer.traits.heads)
+    if position.at_attention:
+        if not mixer.traits.takes_position:
+            raise Error(f"position {config.position} acts on attention, and mixer {name!r} takes no positions.")
+        if position.in_each_layer:
+            mixer.position = position
+        elif mixer.traits.heads != config.heads:
+            raise Error(
+                f"position {config.position} is shared by the layers, so all must have as many heads, and say how "
+                f"many: got {config.heads} and, of mixer {name!r}, {mixer.traits.heads}."
+            )
+    return mixer
