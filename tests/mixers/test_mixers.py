@@ -86,17 +86,10 @@ def test_refuses():
     with pytest.raises(Error, match="heads must divide the width, got 3 heads and width 4"):
         made.mixer("sliding-dilated", width=4, heads=3)
     with pytest.raises(Error, match="chunk must be at least 2, got 1"):
-<<<<<<< HEAD
         made.mixer("sliding-dilated", width=4, heads=2, chunk=1)
-    with pytest.raises(Error, match="learned-pad or drop, got 'pad'"):
+    with pytest.raises(Error, match="missing must be 'learned-pad' or 'drop', got 'pad'"):
         made.mixer("sliding-dilated", width=4, heads=2, missing="pad")
     m, x = made.mixer("softmax", width=4, heads=2), torch.randn(2, 3, 4)
-=======
-        mixers.get("sliding-dilated", width=4, heads=2, chunk=1)
-    with pytest.raises(Error, match="missing must be 'learned-pad' or 'drop', got 'pad'"):
-        mixers.get("sliding-dilated", width=4, heads=2, missing="pad")
-    m, x = mixers.get("softmax", width=4, heads=2), torch.randn(2, 3, 4)
->>>>>>> options
     _, state = m(x, layout=Layout.of(x))
     with pytest.raises(ShapeError, match="batch must be that of the tokens, 1, got 2"):
         m(x[:1], layout=Layout.of(x[:1], past=3), state=state)
