@@ -159,14 +159,14 @@ class Experiment:
 
 def _changed(part: Any, local: bool) -> dict[str, Any]:
     """The fields that are not at their defaults, parts within it likewise. `local`: also those about this machine."""
-    found = {}
+    changed = {}
     for each in dataclasses.fields(part):
         value = getattr(part, each.name)
         default = each.default_factory() if each.default_factory is not dataclasses.MISSING else each.default
         if value == default or not (each.compare or local):
             continue
-        found[each.name] = _changed(value, local) if dataclasses.is_dataclass(value) else value
-    return found
+        changed[each.name] = _changed(value, local) if dataclasses.is_dataclass(value) else value
+    return changed
 
 
 def _read(kind: Any, given: Mapping[str, Any]) -> Any:

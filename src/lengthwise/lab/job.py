@@ -93,7 +93,7 @@ def run_group(experiments: Sequence[Experiment], job: Job) -> list[Outcome]:
         raise
     except Exception as error:
         if len(experiments) > 1:
-            # One member's failure is not the others': each goes on alone from its own checkpoint.
+            # One run's failure is not the others': each goes on alone from its own checkpoint.
             return [outcome for experiment in experiments for outcome in run_group([experiment], job)]
         return [failure(directories[0], error)]
 

@@ -47,22 +47,22 @@ def plan_text(
     training = training or Training()
     if training.precision == "fp64":
         raise Error("training.precision of text is one of fp32, bf16, got 'fp64'.")
-    found = pretrained.find(checkpoint)
+    source = pretrained.find(checkpoint)
     files, test_files = tuple(map(str, text)), tuple(map(str, test))
-    digests = _packed(found, files, test_files, held_out, block, test_blocks).digests
+    digests = _packed(source, files, test_files, held_out, block, test_blocks).digests
     spec = TextSpec("text", digests, block, test_blocks, files, test_files, held_out)
     experiments = []
     for each in conversions:
         if each:
-            convert.load(found, each)
+            convert.load(source, each)
         experiments.append(
             Experiment(
                 spec,
                 ModelSpec(
                     "-".join(["pretrained", *(conversion["name"] for conversion in each)]),
                     {"conversions": [dict(conversion) for conversion in each]} if each else {},
-                    found.digest,
-                    folder=str(found.folder),
+                    source.digest,
+                    folder=str(source.folder),
                 ),
                 training,
                 Evaluation(lengths=(block,)),

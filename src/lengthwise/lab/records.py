@@ -77,13 +77,13 @@ def load(paths: list[Path] | list[str] | Path | str) -> list[Run]:
     """All finished runs at or below the given paths, in the order of their names."""
     if isinstance(paths, (str, Path)):
         paths = [Path(paths)]
-    found: list[Path] = []
+    finished: list[Path] = []
     for path in map(Path, paths):
         if not path.exists():
             raise RecordError(f"{path}: no such file or directory. Give a run directory, or one that holds some.")
-        found += [path] if (path / "result.json").exists() else sorted(p.parent for p in path.rglob("result.json"))
-    if not found:
+        finished += [path] if (path / "result.json").exists() else sorted(p.parent for p in path.rglob("result.json"))
+    if not finished:
         raise RecordError(
             f"{', '.join(map(str, paths))}: no finished run here. Unfinished ones go on when started again."
         )
-    return [read_run(path) for path in dict.fromkeys(found)]
+    return [read_run(path) for path in dict.fromkeys(finished)]

@@ -98,19 +98,19 @@ def count_right(
         piece = Batch(*(a[at : at + size].to(device) for a in batch))
         try:
             with precision(autocast, device), equal_tokens(classifier, reused=True):
-                found = logits(classifier, piece, last) if strict else _answers(classifier, task, piece, last)
+                answers = logits(classifier, piece, last) if strict else _answers(classifier, task, piece, last)
         except RuntimeError as error:
             # On the CPU running out is a RuntimeError like any other.
             if size == 1 or not (isinstance(error, torch.OutOfMemoryError) or "allocate memory" in str(error)):
                 raise
             size = max(1, size // 2)
             continue
-        judged, bad = narrow(piece, last), ~torch.isfinite(found).flatten(1).all(1)
+        questions, bad = narrow(piece, last), ~torch.isfinite(answers).flatten(1).all(1)
         # Not by the greatest logit: NaN is greater than all, and may stand at the right answer.
-        correct += right(found, judged, task).masked_fill(bad, 0).sum().item()
+        correct += right(answers, questions, task).masked_fill(bad, 0).sum().item()
         overflowed += int(bad.sum())
         # Strings may be asked unequally much: a mean over all that is asked does not depend on the pieces.
-        weight = int(asked(judged, task).sum())
-        losses, weights = losses + float(loss(found, judged, task)) * weight, weights + weight
+        weight = int(asked(questions, task).sum())
+        losses, weights = losses + float(loss(answers, questions, task)) * weight, weights + weight
         at += len(piece.tokens)
     return Counted(correct, losses / weights, overflowed)

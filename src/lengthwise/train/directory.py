@@ -143,10 +143,10 @@ class Directory:
             return None
 
     def _load_state(self) -> SavedState | None:
-        found = sorted((self.path / "state").glob("*.safetensors"))
-        if not found:
+        checkpoints = sorted((self.path / "state").glob("*.safetensors"))
+        if not checkpoints:
             return None
-        path = found[-1]
+        path = checkpoints[-1]
         with naming(path):
             content = path.read_bytes()
         if digest(content)[:16] != path.stem.split("-")[-1]:

@@ -1,4 +1,4 @@
-"""How an answer is judged: the loss that trains, and the score of every string.
+"""How an answer is scored: the loss that trains, and the score of every string.
 
 Shapes: B batch, T tokens, S outputs, E questions of a place (one, but for tasks that say otherwise).
 `loss = Σ loss(b, t, e) / number of questions`, over the questions (b, t, e) which exist at asked places.
@@ -20,8 +20,8 @@ from ..tasks.base import Batch, Task
 
 def logits(classifier: Callable[..., Tensor], batch: Batch, last: bool) -> Tensor:
     """(B, 1 or T, S) logits in at least single precision: of the last place when `last`, else of every place."""
-    found = classifier(batch.tokens, last=last)
-    return found if found.dtype == torch.float64 else found.float()
+    answers = classifier(batch.tokens, last=last)
+    return answers if answers.dtype == torch.float64 else answers.float()
 
 
 def narrow(batch: Batch, last: bool) -> Batch:
@@ -34,29 +34,29 @@ def asked(batch: Batch, task: Task) -> Tensor:
     return batch.mask if task.questions == 1 else batch.mask[..., None] & (batch.targets >= 0)
 
 
-def by_entry(found: Tensor, task: Task) -> Tensor:
+def by_entry(answers: Tensor, task: Task) -> Tensor:
     """(B, T, S) or (B, T, E, S) logits."""
-    return found if task.questions == 1 else found.unflatten(-1, (task.questions, task.outputs))
+    return answers if task.questions == 1 else answers.unflatten(-1, (task.questions, task.outputs))
 
 
-def loss(found: Tensor, batch: Batch, task: Task) -> Tensor:
+def loss(answers: Tensor, batch: Batch, task: Task) -> Tensor:
     """Mean loss over what is asked; no data-dependent shapes, so that it can be stacked over a population."""
     if task.kind == "set":
-        each = F.binary_cross_entropy_with_logits(found, batch.targets.to(found.dtype), reduction="none").mean(-1)
+        each = F.binary_cross_entropy_with_logits(answers, batch.targets.to(answers.dtype), reduction="none").mean(-1)
     else:
         # What is not asked may have no class, and its loss is not counted.
         classes = batch.targets.clamp(min=0)
-        each = F.cross_entropy(by_entry(found, task).movedim(-1, 1), classes, reduction="none")
-    counted = asked(batch, task).to(found.dtype)
+        each = F.cross_entropy(by_entry(answers, task).movedim(-1, 1), classes, reduction="none")
+    counted = asked(batch, task).to(answers.dtype)
     return (each * counted).sum() / counted.sum()
 
 
-def right(found: Tensor, batch: Batch, task: Task) -> Tensor:
+def right(answers: Tensor, batch: Batch, task: Task) -> Tensor:
     """(B,) the score of every string: a boolean, or a share in double precision where the scoring is "mean"."""
     if task.kind == "set":
-        places = ((found > 0) == batch.targets).all(-1)
+        places = ((answers > 0) == batch.targets).all(-1)
     else:
-        places = by_entry(found, task).argmax(-1) == batch.targets
+        places = by_entry(answers, task).argmax(-1) == batch.targets
     counted = asked(batch, task)
     if task.scoring == "mean":
         counted = counted.flatten(1)
