@@ -35,7 +35,7 @@ SMALL = {
     "training.validate_every": 5,
     "training.validation_samples": 32,
     "training.checkpoint_every": 4,
-    "evaluation.samples": 16,
+    "tests.samples": 16,
 }
 GROWING = {"training.curriculum": "growing", "training.grow_from": 3, "training.grow_at": 0.5}
 

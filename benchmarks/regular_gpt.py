@@ -29,7 +29,7 @@ PARITY = {
     "training.steps": 1000,
     "training.validate_every": 1000,
     "training.validation_samples": 64,
-    "evaluation.samples": 16,
+    "tests.samples": 16,
 }
 """The settings of the race to 100% on PARITY; what is left out is the library's default."""
 
@@ -160,8 +160,8 @@ def parity() -> Table:
         trainer = make_trainer([experiment])
         times.append(seconds(trainer.run))
         (state,) = trainer.states
-        lengths = tuple(n for n in experiment.evaluation.lengths if n > 40)
-        samples = experiment.evaluation.samples
+        lengths = tuple(n for n in experiment.tests.lengths if n > 40)
+        samples = experiment.tests.samples
         task = tasks.get("parity")
         right = score_strings(state.model, task, lengths, samples, 0, device=state.device).correct
         found.add_row(str(experiment.seed), f"{times[-1]:.1f}", f"{100 * min(right.values()) / samples:.1f}", "")

@@ -42,7 +42,7 @@ def quick():
             "training.validate_every": 10,
             "training.validation_samples": 32,
             "training.checkpoint_every": 10,
-            "evaluation.samples": 16,
+            "tests.samples": 16,
             **{f"training.{name}": value for name, value in training.items()},
             **{f"model.{name}": value for name, value in (model_settings or {}).items()},
         }

@@ -15,7 +15,7 @@ from lengthwise.cli import main
 from lengthwise.cli.progress import Lines, Pace, verdict
 from lengthwise.recipes.common.grid import Cell, Grid
 
-TINY = ["-s", "training.steps=12", "-s", "training.batch=8", "-s", "evaluation.samples=4", "-s", "model.width=8"]
+TINY = ["-s", "training.steps=12", "-s", "training.batch=8", "-s", "tests.samples=4", "-s", "model.width=8"]
 TINY += ["-s", "training.validation_samples=8", "--test-lengths", "41:44,60", "--workers", "1", "--device", "cpu"]
 
 

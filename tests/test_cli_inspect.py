@@ -17,7 +17,7 @@ SETTINGS = {
     "training.steps": 12,
     "training.batch": 8,
     "training.validation_samples": 8,
-    "evaluation.samples": 4,
+    "tests.samples": 4,
     "regular-gpt.width": 16,
 }
 TOYS = Path(__file__).parent / "insight" / "toys.py"

@@ -15,7 +15,7 @@ def call(out, *more):
     given = [part for name, value in SMALL.items() for part in ("-s", f"training.{name}={value}")]
     models = ["-m", f"{TOYS}:Drifting", "-m", f"{TOYS}:Bursting"]
     where = ["--train-length", "8", "--test-lengths", "12,16", "--workers", "1", "--device", "cpu", "--out", str(out)]
-    return main(["bench", "parity", *models, *given, "-s", "evaluation.samples=16", *where, *more])
+    return main(["bench", "parity", *models, *given, "-s", "tests.samples=16", *where, *more])
 
 
 def test_it_is_warned_of_and_reported(tmp_path, capsys):

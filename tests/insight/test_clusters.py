@@ -127,7 +127,7 @@ def test_wrong_calls_are_named():
 @pytest.mark.slow
 def test_training_makes_two_clusters_of_parity(tmp_path):
     """§7.3 of the paper."""
-    settings = {"training.steps": 600, "evaluation.samples": 16}
+    settings = {"training.steps": 600, "tests.samples": 16}
     (run,) = lab.bench("parity", ["regular-gpt"], test_lengths="500", settings=settings, root=tmp_path)
     assert run.result["checkpoints"]["last"]["correct"]["500"] == 16
     task = tasks.get("parity")

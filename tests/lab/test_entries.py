@@ -17,7 +17,7 @@ from lengthwise.train.scoring import loss, right
 CPU = torch.device("cpu")
 SMALL = {"task.blocks": 3, "task.size": 3, "training.lengths": [6, 9], "training.batch": 16, "training.lr": 1e-2}
 SMALL |= {"training.validate_every": 20, "training.validation_samples": 32, "training.checkpoint_every": 10}
-SMALL |= {"evaluation.samples": 64, "model.width": 16}
+SMALL |= {"tests.samples": 64, "model.width": 16}
 
 
 def experiments(model="lstm", seeds=1, **more):
@@ -83,7 +83,7 @@ def test_it_learns_what_it_can_read_off_and_the_page_shows_it(tmp_path):
 
 def test_whole_strings_are_not_said_to_have_parts(tmp_path):
     run = lab.run(plan("parity", ["lstm"], train_length=4, test_lengths="8", settings={
-        "training.steps": 2, "evaluation.samples": 4, "model.width": 4}), tmp_path, device="cpu")[0].run  # fmt: skip
+        "training.steps": 2, "tests.samples": 4, "model.width": 4}), tmp_path, device="cpu")[0].run  # fmt: skip
     assert run
     assert "mean score" not in report.html([run], tmp_path / "page.html").read_text()
 

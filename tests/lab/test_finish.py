@@ -50,8 +50,8 @@ def counted(run, which):
     task, model = tasks.get("parity"), lab.load_model(run, which)
     assert not model.reuses_equal_tokens
     found = {}
-    for length in run.experiment.evaluation.lengths:
-        batch = task.test_set(length, run.experiment.evaluation.samples)
+    for length in run.experiment.tests.lengths:
+        batch = task.test_set(length, run.experiment.tests.samples)
         with torch.no_grad():
             found[str(length)] = int((model(batch.tokens)[:, -1].argmax(-1) == batch.targets[:, -1]).sum())
     return found
@@ -71,7 +71,7 @@ def test_last_and_best_have_their_own_weights_and_scores(tmp_path, drifting):
 
 @pytest.mark.parametrize("phase", ["test last", "test best"])
 def test_a_test_stopped_half_way_goes_on_where_it_was(tmp_path, drifting, phase):
-    lengths = len(drifting[0].evaluation.lengths)
+    lengths = len(drifting[0].tests.lengths)
     whole, heard = asked_again(drifting, tmp_path / "whole")
     assert (heard.count("test last"), heard.count("test best")) == (lengths, lengths)
     state = stopped(drifting, tmp_path / "pieces", phase, 2)
@@ -102,7 +102,7 @@ def test_a_run_that_overflows_at_one_length_keeps_its_scores_at_the_others(tmp_p
     last, best = (outcome.run.result["checkpoints"][which] for which in ("last", "best"))
     bad = begin_with_1()
     assert 0 < bad < 16
-    lengths = list(map(str, bursting[0].evaluation.lengths))
+    lengths = list(map(str, bursting[0].tests.lengths))
     assert best["correct"] == {**dict.fromkeys(lengths, 16), "16": 16 - bad}
     assert list(last["correct"]) == lengths
     assert last["overflowed"] == best["overflowed"] == {"16": bad}
@@ -111,7 +111,7 @@ def test_a_run_that_overflows_at_one_length_keeps_its_scores_at_the_others(tmp_p
 @pytest.mark.parametrize("phase", ["test last", "test best"])
 def test_what_overflowed_outlives_a_stop(tmp_path, bursting, phase):
     whole, _ = asked_again(bursting, tmp_path / "whole")
-    lengths = bursting[0].evaluation.lengths
+    lengths = bursting[0].tests.lengths
     state = stopped(bursting, tmp_path / "pieces", phase, lengths.index(16) + 1)
     assert state.meta["scores"][phase.split()[1]]["overflowed"] == {"16": begin_with_1()}
     pieces, heard = asked_again(bursting, tmp_path / "pieces")

@@ -44,12 +44,12 @@ def test_a_plan_is_the_whole_grid():
     assert (first.training.optimizer.lr, last.training.optimizer.lr, last.seed) == (1e-3, 1e-4, 2)
     assert first.training.curriculum.lengths == (1, 10)
     assert first.training.optimizer.betas == (0.9, 0.98)
-    assert set(first.evaluation.lengths) == {3, 5, 7, 10, 20, 30}
+    assert set(first.tests.lengths) == {3, 5, 7, 10, 20, 30}
 
 
 def test_default_test_lengths_reach_past_training():
     (experiment,) = plan("modular-arithmetic", ["lstm"])
-    tested = experiment.evaluation.lengths
+    tested = experiment.tests.lengths
     assert max(tested) > 400
     assert sum(n > 40 for n in tested) >= 20
     assert all(n % 2 == 1 for n in tested)
@@ -72,7 +72,7 @@ def test_a_task_by_name_or_made():
         ({"settings": ["model.widht=64"]}, UnknownName, "'model.width'"),
         ({"settings": ["training.step=64"]}, UnknownName, "'training.steps'"),
         ({"settings": ["trainign.steps=64"]}, UnknownName, "'training'"),
-        ({"settings": ["evaluation.lengths=64"]}, UnknownName, "evaluation"),
+        ({"settings": ["tests.lengths=64"]}, UnknownName, "tests"),
         ({"settings": ["width=64"]}, Error, "PART.NAME=VALUE"),
         ({"settings": ["task.supervison=last"]}, UnknownName, "supervision"),
         ({"settings": ["training.steps=many"]}, Error, "whole number"),

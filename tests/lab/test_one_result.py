@@ -68,7 +68,7 @@ def test_the_number_of_workers_and_of_the_callers_threads_changes_nothing(tmp_pa
     assert [outcome.run.result["machine"]["threads"] for outcome in [*one, *two]] == [1] * 4
     # This says something only if the threads have a say where they are asked for.
     asked = [e for e in wide if e.seed == 0]
-    other = [lab.Experiment(e.data, e.model, e.training.but(threads=2), e.evaluation, e.seed) for e in asked]
+    other = [lab.Experiment(e.data, e.model, e.training.but(threads=2), e.tests, e.seed) for e in asked]
     assert not same(weights(lab.run(other, tmp_path / "threads", workers=1)), weights(one)[:1])
 
 

@@ -15,7 +15,7 @@ HERE = {"version": __version__, "commit": "a" * 40, "clean": True}
 
 
 def bench(root):
-    words = "-m lstm --train-length 4 --test-lengths 8 --set training.steps=2 --set evaluation.samples=4"
+    words = "-m lstm --train-length 4 --test-lengths 8 --set training.steps=2 --set tests.samples=4"
     return main(["bench", "parity", *words.split(), "--set", "model.width=4", "--out", str(root)])
 
 

@@ -11,11 +11,11 @@ import torch
 from lengthwise.cli import main
 from lengthwise.errors import Error, RecordError
 from lengthwise.files import canonical, digest, read_json, write_atomically
-from lengthwise.lab.experiment import Evaluation, Experiment, ModelSpec, TaskSpec
+from lengthwise.lab.experiment import Experiment, LengthTests, ModelSpec, TaskSpec
 from lengthwise.lab.records import RunDirectory, load, read_run
 from lengthwise.train.settings import Training
 
-EXPERIMENT = Experiment(TaskSpec("parity"), ModelSpec("lstm"), Training(), Evaluation((50,)))
+EXPERIMENT = Experiment(TaskSpec("parity"), ModelSpec("lstm"), Training(), LengthTests((50,)))
 
 
 def state(step: int) -> tuple[dict, dict]:
@@ -43,9 +43,9 @@ def test_the_hash_is_of_the_content():
     assert again == EXPERIMENT
     assert again.hash == EXPERIMENT.hash
     others = [
-        Experiment(TaskSpec("parity"), ModelSpec("lstm"), Training(), Evaluation((50,)), seed=1),
-        Experiment(TaskSpec("parity"), ModelSpec("lstm"), Training.of(lr=2e-3), Evaluation((50,))),
-        Experiment(TaskSpec("parity"), ModelSpec("lstm", source="changed"), Training(), Evaluation((50,))),
+        Experiment(TaskSpec("parity"), ModelSpec("lstm"), Training(), LengthTests((50,)), seed=1),
+        Experiment(TaskSpec("parity"), ModelSpec("lstm"), Training.of(lr=2e-3), LengthTests((50,))),
+        Experiment(TaskSpec("parity"), ModelSpec("lstm", source="changed"), Training(), LengthTests((50,))),
     ]
     assert len({e.hash for e in [EXPERIMENT, *others]}) == 4
 
@@ -158,14 +158,14 @@ def test_a_missing_field_is_its_default():
     """Whatever field is added later, yesterday's record is still read, and keeps its hash."""
     data = EXPERIMENT.to_json()
     assert data == {"schema": 1, "data": {"task": {"name": "parity"}}, "model": {"name": "lstm"}, "training": {},
-                    "evaluation": {"lengths": [50]}}  # fmt: skip
+                    "tests": {"lengths": [50]}}  # fmt: skip
     spelled = {
         **data,
         "seed": 0,
         "training": {"steps": 1000, "optimizer": {"lr": 1e-3}, "curriculum": {"lengths": [1, 40]}},
     }
     assert Experiment.from_json(spelled) == EXPERIMENT
-    assert Experiment.from_json(spelled).hash == EXPERIMENT.hash == "ecb3dbfde837a5ad"
+    assert Experiment.from_json(spelled).hash == EXPERIMENT.hash == "fa8a7d6131f4ff3c"
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_the_hash_is_computed_once(monkeypatch):
     calls = []
     computed = Experiment._json
     monkeypatch.setattr(Experiment, "_json", lambda self, local: calls.append(self) or computed(self, local))
-    experiment = Experiment(TaskSpec("parity"), ModelSpec("lstm"), Training(), Evaluation((50,)))
+    experiment = Experiment(TaskSpec("parity"), ModelSpec("lstm"), Training(), LengthTests((50,)))
     assert experiment.hash == experiment.hash
     assert experiment.directory.endswith(experiment.hash)
     assert len(calls) == 1
@@ -260,7 +260,7 @@ def test_a_second_process_waits_for_the_first(directory):
 
 
 def _bench(root):
-    words = "bench parity -m lstm --train-length 4 --test-lengths 8 --set training.steps=2 --set evaluation.samples=4"
+    words = "bench parity -m lstm --train-length 4 --test-lengths 8 --set training.steps=2 --set tests.samples=4"
     return main([*words.split(), "--set", "model.width=4", "--out", str(root)])
 
 

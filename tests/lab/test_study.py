@@ -26,7 +26,7 @@ def test_a_file_repeats_the_call(tmp_path):
         "model.width=16",
         "transformer.position=none",
         "transformer.initializer_range=0.5",
-        "evaluation.samples=4",
+        "tests.samples=4",
     ]
     said = {
         "task": "regex",
@@ -64,7 +64,7 @@ def test_a_wrong_file_is_refused(tmp_path, text, error, words):
 
 
 def test_typed_words_win_over_the_file(tmp_path, capsys):
-    quick = "training = { steps = 3, batch = 4, validation_samples = 4 }\nevaluation.samples = 2\nmodel.width = 8\n"
+    quick = "training = { steps = 3, batch = 4, validation_samples = 4 }\ntests.samples = 2\nmodel.width = 8\n"
     (tmp_path / "a.toml").write_text(
         f'task = "parity"\nmodels = ["rnn"]\ntrain_length = 4\ntest_lengths = "8"\nworkers = 1\n[settings]\n{quick}'
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lengthwise.lab.experiment import Evaluation, Experiment, ModelSpec, TaskSpec
+from lengthwise.lab.experiment import Experiment, LengthTests, ModelSpec, TaskSpec
 from lengthwise.train.settings import Training
 
 LENGTHS = (*range(1, 41), *range(41, 501, 20), 1000, 2000, 4000)
@@ -38,7 +38,7 @@ def make(
         task,
         ModelSpec(model, options or {}),
         Training.of(lengths=train, steps=steps),
-        Evaluation(lengths, samples=samples),
+        LengthTests(lengths, samples=samples),
         seed,
     )
     at = lambda n: 0.5 + 0.5 / (1 + (n / hold) ** 3)  # noqa: E731

@@ -121,7 +121,7 @@ def test_csv_has_every_checkpoint_and_length(runs, tmp_path):
     path = report.csv(runs, tmp_path / "deep" / "results.csv")
     with open(path, newline="") as file:
         rows = list(csv.DictReader(file))
-    lengths = len(runs[0].experiment.evaluation.lengths)
+    lengths = len(runs[0].experiment.tests.lengths)
     assert len(rows) == len(runs) * 2 * lengths
     by_hash = {run.experiment.hash: run for run in runs}
     for row in rows[:: lengths // 3]:

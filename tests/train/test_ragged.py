@@ -63,7 +63,7 @@ def registered(monkeypatch):
 
 
 def experiments(model="lstm", seeds=1, **training):
-    settings = {"training.steps": 12, "training.batch": 8, "training.validate_every": 6, "evaluation.samples": 16}
+    settings = {"training.steps": 12, "training.batch": 8, "training.validate_every": 6, "tests.samples": 16}
     settings |= {"training.validation_samples": 16, "training.precision": "fp64", "model.width": 16}
     settings |= {"model.layers": 1, **({} if model == "lstm" else {"model.heads": 2})}
     settings |= {f"training.{name}": value for name, value in training.items()}

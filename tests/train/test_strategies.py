@@ -22,7 +22,7 @@ def grid(model, options=None, **training):
         "training.validation_samples": 16,
         "training.precision": "fp64",
         "training.warmup": 5,
-        "evaluation.samples": 4,
+        "tests.samples": 4,
         "model.width": 16,
         **({"model.heads": 2} if model in ("regular-gpt", "transformer") else {}),
         **({"model.layers": 2} if model == "transformer" else {}),

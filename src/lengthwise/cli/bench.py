@@ -32,7 +32,7 @@ def bench(
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", "-s", metavar="PART.NAME=VALUE", help="task., model., MODEL., training. or evaluation.…"),
+        typer.Option("--set", "-s", metavar="PART.NAME=VALUE", help="task., model., MODEL., training. or tests.…"),
     ] = None,
     config: Annotated[
         Path | None, typer.Option("--config", help="A TOML file that says all of this; what is typed here wins.")

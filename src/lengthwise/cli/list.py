@@ -91,13 +91,13 @@ def described(name: str) -> list[Entry]:
     if name in mixers.MIXERS:
         example = f'mixers.get("{name}", width=64)'
         entries.append(Entry("mixer", name, _first_line(mixers.MIXERS[name]), mixers.options(name), example))
-    if name in ("training", "evaluation"):
+    if name in ("training", "tests"):
         example = "lengthwise bench parity -m lstm"
         line = "What every experiment's training or test can be told."
         entries.append(Entry("settings", name, line, settings_of_part(name), example))
     if not entries:
         known = [*models.available(), *tasks.available(), *recipes.available(), *positions.POSITIONS, *mixers.MIXERS]
-        raise UnknownName("name", name, [*known, "training", "evaluation"])
+        raise UnknownName("name", name, [*known, "training", "tests"])
     return [entry._replace(example=_example(entry)) for entry in entries]
 
 

@@ -34,7 +34,7 @@ def verdict(outcome: Outcome) -> str:
     if e.on_text:
         before, last = (outcome.run.result["checkpoints"][which]["perplexity"] for which in ("before", "last"))
         return f"perplexity {before:.4g} before, {last:.4g} after"
-    columns = ranges(e.training.curriculum.lengths, e.evaluation.lengths)
+    columns = ranges(e.training.curriculum.lengths, e.tests.lengths)
     beyond = [r for r in columns if r.beyond] or columns
     shown = dict.fromkeys([beyond[0], beyond[-1]])
     return ", ".join(f"{percent(score(outcome.run, r.lengths))}% at {r.label}" for r in shown)

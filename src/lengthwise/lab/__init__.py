@@ -14,7 +14,7 @@ from .. import tasks
 from ..errors import Error
 from ..train import Interrupted, Progress, Training
 from .engines import Engine, InProcess, Processes
-from .experiment import Evaluation, Experiment, ModelSpec, TaskSpec, TextSpec
+from .experiment import Experiment, LengthTests, ModelSpec, TaskSpec, TextSpec
 from .grid import Settings, plan, settings_of_part
 from .job import Job, Outcome, groups
 from .on_text import plan_text
@@ -22,9 +22,30 @@ from .records import Run, load
 from .tested_lengths import lengths
 
 __all__ = [
-    "Engine", "Evaluation", "Experiment", "InProcess", "Interrupted", "Job", "Listener", "ModelSpec", "Outcome",
-    "Processes", "Progress", "Run", "TaskSpec", "TextSpec", "Training", "bench", "chosen_device", "lengths", "load",
-    "load_model", "plan", "plan_text", "run", "settings_of_part",
+    "Engine",
+    "Experiment",
+    "InProcess",
+    "Interrupted",
+    "Job",
+    "LengthTests",
+    "Listener",
+    "ModelSpec",
+    "Outcome",
+    "Processes",
+    "Progress",
+    "Run",
+    "TaskSpec",
+    "TextSpec",
+    "Training",
+    "bench",
+    "chosen_device",
+    "lengths",
+    "load",
+    "load_model",
+    "plan",
+    "plan_text",
+    "run",
+    "settings_of_part",
 ]  # fmt: skip
 
 

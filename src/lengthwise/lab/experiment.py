@@ -87,7 +87,7 @@ class Objective:
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class LengthTests:
     """Where to test: `samples` strings of every length, a function of (task, length, seed) alone."""
 
     lengths: Annotated[tuple[int, ...], at_least(1), "The lengths that are tested."] = ()
@@ -95,9 +95,9 @@ class Evaluation:
     seed: Annotated[int, "Another seed tests other strings."] = 0
 
     def __post_init__(self):
-        check_fields(self, "evaluation.{}".format)
+        check_fields(self, "tests.{}".format)
         if not self.lengths:
-            raise Error("evaluation.lengths is empty: name at least one test length.")
+            raise Error("tests.lengths is empty: name at least one test length.")
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Experiment:
     data: TaskSpec | TextSpec
     model: ModelSpec
     training: Training
-    evaluation: Evaluation
+    tests: LengthTests
     seed: int = 0
     objective: Objective = Objective()
 

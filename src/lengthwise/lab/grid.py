@@ -18,7 +18,7 @@ from ..train.counting import one_place
 from ..train.curriculum import make_curriculum
 from ..train.settings import Training, training_options
 from ..train.state import untouched_random, weights
-from .experiment import Evaluation, Experiment, ModelSpec, TaskSpec
+from .experiment import Experiment, LengthTests, ModelSpec, TaskSpec
 from .tested_lengths import tested_lengths
 
 Settings = Sequence[str] | Mapping[str, Any]
@@ -72,7 +72,7 @@ def plan(
 ) -> list[Experiment]:
     """The grid models × learning rates × seeds, every name, setting, length and shape checked before anything runs.
 
-    `settings` belong to `task.`, `model.` (every model), a model's own name (that one), `training.` or `evaluation.`.
+    `settings` belong to `task.`, `model.` (every model), a model's own name (that one), `training.` or `tests.`.
     Test lengths default to a sweep from past the training length to 12.5 times it; a few lengths of the training range
     are always tested too, since a failure beyond it proves nothing without success inside.
     """
@@ -82,7 +82,7 @@ def plan(
         raise Error(f"Name at least one model. Known: {', '.join(models.available())}.")
     if seeds < 1:
         raise Error(f"seeds must be at least 1, got {seeds}.")
-    parts = {"task", "model", "training", "evaluation", *names}
+    parts = {"task", "model", "training", "tests", *names}
     for key in given:
         # A model's name may hold dots itself (a module, a path).
         if not any(key.startswith(f"{part}.") for part in parts):
@@ -94,8 +94,8 @@ def plan(
     possible = made.lengths(*training.curriculum.lengths)
     make_curriculum(training.curriculum, possible)
     tested = tested_lengths(made, possible, test_lengths)
-    known = settings_of_part("evaluation")
-    evaluation = Evaluation(tested, **take(known, _of_part(given, "evaluation"), "evaluation", "evaluation."))
+    known = settings_of_part("tests")
+    tests = LengthTests(tested, **take(known, _of_part(given, "tests"), "tests", "tests."))
 
     spec = spec_of(made)
     experiments = []
@@ -105,13 +105,13 @@ def plan(
         check(model, made, possible[0])
         for lr in learning_rates or [training.optimizer.lr]:
             rated = training.but(lr=float(lr))
-            experiments += [Experiment(spec, model, rated, evaluation, seed) for seed in range(seeds)]
+            experiments += [Experiment(spec, model, rated, tests, seed) for seed in range(seeds)]
     return experiments
 
 
 def settings_of_part(part: str) -> Schema:
-    """What `training.` or `evaluation.` settings there are; test lengths have a keyword of their own."""
-    return training_options() if part == "training" else schema(Evaluation, without=("lengths",))
+    """What `training.` or `tests.` settings there are; test lengths have a keyword of their own."""
+    return training_options() if part == "training" else schema(LengthTests, without=("lengths",))
 
 
 def spec_of(task: tasks.Task) -> TaskSpec:

@@ -27,7 +27,7 @@ from .provenance import code_version
 from .records import FORMAT, Run, RunDirectory, read_run
 
 SAVE_SCORES_EVERY = 20.0
-"""Seconds between checkpoints during evaluation."""
+"""Seconds between two checkpoints while a model is tested."""
 
 
 @dataclass(frozen=True)

@@ -81,12 +81,12 @@ class OnStrings:
         last = {name: tensor.clone() for name, tensor in state.weights().items()}
         best_is_last = state.best["step"] == state.step
         tested = {"last": last} if best_is_last else {"last": last, "best": state.best_weights}
-        evaluation, began = experiment.evaluation, time.perf_counter() - state.test_seconds
+        tests, began = experiment.tests, time.perf_counter() - state.test_seconds
         for which, weights in tested.items():
             load_weights(state.core, weights)
 
             def after(scores: StringScores, which: str = which) -> None:
-                done, lengths = len(scores.correct), len(evaluation.lengths)
+                done, lengths = len(scores.correct), len(tests.lengths)
                 hear(Progress(state.name, done, lengths, phase=f"test {which}"))
                 state.scores[which] = scores._asdict()
                 state.test_seconds = time.perf_counter() - began
@@ -96,9 +96,9 @@ class OnStrings:
             scores = score_strings(
                 state.model,
                 self.task,
-                evaluation.lengths,
-                evaluation.samples,
-                evaluation.seed,
+                tests.lengths,
+                tests.samples,
+                tests.seed,
                 device=self.device,
                 autocast=state.training.precision,
                 share=self.share,
@@ -109,11 +109,11 @@ class OnStrings:
         validation = {key: state.best[key] for key in ("accuracy", "loss")}
         best = state.scores["last" if best_is_last else "best"]
         said = {
-            "samples": evaluation.samples,
+            "samples": tests.samples,
             "checkpoints": {
                 "last": {"step": state.step, **state.scores["last"]},
                 "best": {"step": state.best["step"], **best, "validation": validation},
             },
-            "baseline": {str(n): self.task.baseline(n) for n in evaluation.lengths},
+            "baseline": {str(n): self.task.baseline(n) for n in tests.lengths},
         }
         return {"model": last, "best": last if best_is_last else state.best_weights}, said

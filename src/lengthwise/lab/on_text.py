@@ -24,7 +24,7 @@ from ..models import pretrained
 from ..models.pretrained import Checkpoint, quiet
 from ..text import PackedText, documents, pack_train_and_test, tokenizers
 from ..train import Directory, NextToken, Progress, TextBlocks, Training, TrainState
-from .experiment import Evaluation, Experiment, ModelSpec, Objective, TextSpec
+from .experiment import Experiment, LengthTests, ModelSpec, Objective, TextSpec
 
 
 def plan_text(
@@ -65,7 +65,7 @@ def plan_text(
                     folder=str(source.folder),
                 ),
                 training,
-                Evaluation(lengths=(block,)),
+                LengthTests(lengths=(block,)),
                 seed,
                 Objective("next-token", tokens_at_once),
             )

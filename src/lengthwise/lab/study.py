@@ -99,7 +99,7 @@ def _part(key: str, names: list[str]) -> str:
 def _options(part: str, said: Mapping[str, Any]) -> Mapping[str, Option]:
     if part == "task":
         return tasks.options(said["task"])
-    if part in ("training", "evaluation"):
+    if part in ("training", "tests"):
         return settings_of_part(part)
     return models.options(said["models"][0] if part == "model" else part)
 

@@ -28,7 +28,7 @@ def recipe(scale: Scale) -> Recipe:
             # Two layers and four heads keep the Transformer, by far the slowest of the three, within two minutes.
             settings={
                 "training.steps": steps,
-                "evaluation.samples": samples,
+                "tests.samples": samples,
                 "transformer.layers": 2,
                 "transformer.heads": 4,
             },

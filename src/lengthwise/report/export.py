@@ -85,7 +85,7 @@ def _section(section: Section) -> dict[str, Any]:
         "task": e.task.name,
         "params": e.task.params,
         "trained_on": list(section.train),
-        "samples": e.evaluation.samples,
+        "samples": e.tests.samples,
         "models": [_group(group, section) for group in section.groups],
     }
 

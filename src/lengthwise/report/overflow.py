@@ -30,7 +30,7 @@ def overflow_text(strings_by_length: Mapping[int, tuple[int, int]]) -> str:
 def overflow_of_runs(runs: Sequence[Run], checkpoint: Checkpoint = "last") -> str:
     """The same, of runs that differ in their seed only."""
     strings = sum(run.result["samples"] for run in runs)
-    lengths = runs[0].experiment.evaluation.lengths
+    lengths = runs[0].experiment.tests.lengths
     return overflow_text({n: (overflowed(runs, [n], checkpoint), strings) for n in lengths})
 
 

@@ -57,12 +57,12 @@ class Section:
 
     @property
     def subtitle(self) -> str:
-        e = self.experiment.evaluation
+        e = self.experiment.tests
         return f"trained on {length_range(self.train)}, tested to {max(e.lengths):,}, {e.samples} strings each"
 
     @property
     def lengths(self) -> list[int]:
-        return sorted(set(self.experiment.evaluation.lengths))
+        return sorted(set(self.experiment.tests.lengths))
 
     @cached_property
     def ranges(self) -> list[Range]:
@@ -87,7 +87,7 @@ def group_runs(runs: Iterable[Run]) -> list[Section]:
     questions: dict[str, list[Run]] = {}
     for run in unique.values():
         e = run.experiment
-        asked = _key(asdict(e.task), e.training.curriculum.lengths, asdict(e.evaluation))
+        asked = _key(asdict(e.task), e.training.curriculum.lengths, asdict(e.tests))
         questions.setdefault(asked, []).append(run)
     return [Section(task_name(members[0].experiment.task), _groups(members, names)) for members in questions.values()]
 
@@ -108,7 +108,7 @@ def flat_settings(experiment: Experiment) -> dict[str, Any]:
     flat = {f"task.{k}": v for k, v in experiment.task.params.items()}
     flat |= {f"model.{k}": v for k, v in model.options.items()}
     flat |= {f"training.{k}": v for k, v in experiment.training.settings().items()}
-    flat |= {f"evaluation.{k}": v for k, v in asdict(experiment.evaluation).items() if k != "lengths"}
+    flat |= {f"tests.{k}": v for k, v in asdict(experiment.tests).items() if k != "lengths"}
     return flat | ({"model.source": model.source} if model.source else {})
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from lengthwise import Error
-from lengthwise.lab import Evaluation, Experiment, ModelSpec, TaskSpec, Training
+from lengthwise.lab import Experiment, LengthTests, ModelSpec, TaskSpec, Training
 from lengthwise.recipes.common.comparison import Measured, Published, Row, comparison, finding, summed
 from lengthwise.recipes.common.grid import best_rate
 
@@ -23,7 +23,7 @@ class FakeRun(NamedTuple):
 
 def scored(seed, beyond, inside=1.0, *, best=None, lr=1e-3, valid=(1.0, 0.01)):
     """A run right on these shares of strings: at lengths 20 and 40 (trained on), and at 50 and 60."""
-    tested = Evaluation(LENGTHS, samples=100)
+    tested = LengthTests(LENGTHS, samples=100)
     run = FakeRun(
         Experiment(TaskSpec("parity"), ModelSpec("lstm"), Training().but(lr=lr), tested, seed), {"samples": 100}
     )
@@ -54,7 +54,7 @@ def test_a_cell_sums_up_its_runs():
 
 def test_a_cell_without_training_lengths_is_refused():
     run = scored(0, 0.9)
-    far = replace(run.experiment, evaluation=Evaluation((50, 60), samples=100))
+    far = replace(run.experiment, tests=LengthTests((50, 60), samples=100))
     with pytest.raises(Error, match="lstm on parity was tested at no length of its training"):
         Measured.of([run._replace(experiment=far)], Published(mean=1.0))
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from lengthwise import Error, recipes
-from lengthwise.lab import Evaluation, Experiment, ModelSpec, TaskSpec, Training
+from lengthwise.lab import Experiment, LengthTests, ModelSpec, TaskSpec, Training
 from lengthwise.recipes.common.grid import Cell, Grid
 from lengthwise.recipes.papers.regulargpt import table_1
 
@@ -17,7 +17,7 @@ class FakeRun(NamedTuple):
 
 
 def experiment(task, seed=0):
-    return Experiment(TaskSpec(task), ModelSpec("lstm"), Training(), Evaluation((50,)), seed)
+    return Experiment(TaskSpec(task), ModelSpec("lstm"), Training(), LengthTests((50,)), seed)
 
 
 def grid():

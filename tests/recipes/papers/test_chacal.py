@@ -30,7 +30,7 @@ def test_smoke(paper, table, tmp_path):
 
 def test_models_of_a_table_differ_in_their_attention_alone():
     (standard,), (chain,) = (plan_chains("smoke", Attention(kind, 1), 3) for kind in ("standard", "chain"))
-    assert (standard.task, standard.training, standard.evaluation) == (chain.task, chain.training, chain.evaluation)
+    assert (standard.task, standard.training, standard.tests) == (chain.task, chain.training, chain.tests)
     assert (standard.model.name, chain.model.name) == ("transformer", "chacal")
     differ = standard.model.options.keys() ^ chain.model.options.keys()
     assert differ == {"position", "initializer_range", "chain_layers"}
@@ -41,7 +41,7 @@ def test_the_published_setting():
     assert (first.training.steps, first.training.optimizer.warmup, first.training.batch) == (24_000, 8_000, 128)
     assert (first.training.optimizer.lr, first.training.optimizer.betas) == (3e-4, (0.9, 0.98))
     assert first.model.options["width"] == 512
-    assert first.evaluation.lengths == (128,)
+    assert first.tests.lengths == (128,)
 
 
 def test_curves_are_means_over_seeds(tmp_path):

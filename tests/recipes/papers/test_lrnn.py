@@ -47,7 +47,7 @@ def test_the_published_setting(task, lr, decay, layers):
 def test_every_scale_asks_the_same(scale, task, model):
     for e in planned(scale, task, model):
         short = task == "modular-arithmetic"
-        assert e.evaluation.lengths == ((39, 499) if short else (40, 500))
+        assert e.tests.lengths == ((39, 499) if short else (40, 500))
         assert e.task.params["supervision"] == "prefix"
         assert (e.task.params["symbols"] if task == "even-pairs" else e.task.params["modulus"]) == 5
         assert e.training.curriculum.lengths[1] == (39 if short else 40)

@@ -70,35 +70,35 @@ def test_the_paper_is_the_published_setting():
     assert (c.lengths, t.steps, t.batch, o.kind, o.betas) == ((1, 40), 100_000, 128, "adam", (0.9, 0.999))
     assert (c.kind, o.schedule, o.clip, o.warmup, o.weight_decay) == ("uniform", "constant", None, 0, 0.0)
     assert (t.precision, t.checkpointing.patience, e.task.params["supervision"]) == ("fp32", None, "last")
-    assert e.evaluation.lengths == (10, 20, 30, 40, *range(41, 501))
+    assert e.tests.lengths == (10, 20, 30, 40, *range(41, 501))
     (xl, *_) = planned("paper", "d-12", "transformer-xl")
     assert (xl.training.curriculum.lengths, xl.model.options) == ((2, 50), {"width": 256, "heads": 8, "layers": 5})
-    assert xl.evaluation.lengths == (14, 26, 38, *range(50, 101))
+    assert xl.tests.lengths == (14, 26, 38, *range(50, 101))
 
 
 def test_modular_arithmetic_begins_with_a_plus():
     e = planned("paper", "modular-arithmetic", "rnn")[0]
     assert e.task.params["leading_plus"] is True
-    assert [n for n in e.evaluation.lengths if n > 40] == list(range(42, 501, 2))
+    assert [n for n in e.tests.lengths if n > 40] == list(range(42, 501, 2))
 
 
 @pytest.mark.parametrize(("task", "model"), CELLS)
 def test_laptop_keeps_tasks_training_lengths_and_the_range_of_tests(task, model):
     paper, laptop = planned("paper", task, model)[0], planned("laptop", task, model)
     high = paper.training.curriculum.lengths[1]
-    beyond = [n for n in paper.evaluation.lengths if n > high]
+    beyond = [n for n in paper.tests.lengths if n > high]
     assert 2 <= len(laptop) <= 3
     tested = []
     for e in laptop:
         assert e.task.name == task
         assert e.model.options.get("chunk") == paper.model.options.get("chunk")
         assert e.training.curriculum.lengths == paper.training.curriculum.lengths
-        tested = [n for n in e.evaluation.lengths if n > high]
+        tested = [n for n in e.tests.lengths if n > high]
         assert set(tested) <= set(beyond)
         assert 12 <= len(tested) <= 25
         assert tested[-1] == beyond[-1]
         assert tested[0] <= beyond[0] + 30
-        assert len(e.evaluation.lengths) == len(tested) + 4, "with lengths of the training range beside them"
+        assert len(e.tests.lengths) == len(tested) + 4, "with lengths of the training range beside them"
     if paper.task.name not in ("modular-arithmetic", "tomita-5"):
         assert {n % 2 for n in tested} == {0, 1}
 
@@ -106,7 +106,7 @@ def test_laptop_keeps_tasks_training_lengths_and_the_range_of_tests(task, model)
 def test_all_models_of_a_row_get_the_same_test():
     for task in TABLE_1:
         experiments = [e for model in MODELS for e in planned("laptop", task, model)]
-        assert len({e.evaluation for e in experiments}) == 1
+        assert len({e.tests for e in experiments}) == 1
         assert len({json.dumps(e.task.params) for e in experiments}) == 1
 
 
@@ -200,7 +200,7 @@ def test_smoke_row_by_row(root, capsys):
     assert (row["row"], list(row["cells"])) == ("parity", list(MODELS))
     assert row["cells"]["rnn"]["published"] == pytest.approx({"max": 1.0, "mean": 0.989})
     run = next(run for run in lab.load(root) if run.experiment.hash == planned("smoke", "parity", "rnn")[0].hash)
-    beyond = [n for n in run.experiment.evaluation.lengths if n > 40]
+    beyond = [n for n in run.experiment.tests.lengths if n > 40]
     shares = [run.result["checkpoints"]["last"]["correct"][str(n)] / run.result["samples"] for n in beyond]
     assert row["cells"]["rnn"]["measured"]["scores"] == [pytest.approx(sum(shares) / len(shares))]
     assert changed["data"]
@@ -224,7 +224,7 @@ def test_table_2_varies_the_test_strings(root):
     tagger = lab.load_model(run)
     right = score_strings(tagger, task, (40,), 40, 0, device=CPU).correct["40"]
     assert rows[1].cells["rnn"].scores == (right / 40,)
-    lengths = [n for n in run.experiment.evaluation.lengths if n > 40]
+    lengths = [n for n in run.experiment.tests.lengths if n > 40]
     found = score_strings(tagger, task, tuple(lengths), 40 // len(lengths), 0, device=CPU).correct
     assert rows[6].cells["rnn"].scores == (pytest.approx(sum(found.values()) / 40),)
     assert rows[0].majority == pytest.approx(0.5 + 0.5 * 0.8**40)

@@ -61,7 +61,7 @@ def test_the_table_says_what_was_not_found(root):
     assert table.caption.startswith("0 of 1 runs")
     run = trained(root, "cycle-navigation")
     right = run.result["checkpoints"]["last"]["correct"]
-    beyond = [right[str(n)] / run.result["samples"] for n in run.experiment.evaluation.lengths if n > 40]
+    beyond = [right[str(n)] / run.result["samples"] for n in run.experiment.tests.lengths if n > 40]
     assert row["accuracy_beyond_training"] == sum(beyond) / len(beyond)
 
 

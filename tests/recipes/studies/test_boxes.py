@@ -44,7 +44,7 @@ def test_length_trains_short_and_tests_long(scale):
         assert (experiment.task.name, experiment.task.params["form"]) == ("boxes", "advanced")
         assert experiment.training.curriculum.lengths == (1, 16)
         assert experiment.training.curriculum.kind == "log-uniform"
-        assert max(experiment.evaluation.lengths) >= (20 if scale == "smoke" else 64)
+        assert max(experiment.tests.lengths) >= (20 if scale == "smoke" else 64)
         assert experiment.model.options["position"] != "learned"
 
 

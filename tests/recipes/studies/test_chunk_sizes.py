@@ -157,12 +157,12 @@ def test_smoke(root, capsys):
     assert (hard["data"]["rows"], hard["data"]["columns"]) == (["C=2", "C=3", "C=4"], ["K=1", "K=2", "K=3"])
     run = next(r for r in lab.load(root) if r.experiment.model.options == {"width": 16, "chunk": 8, "thickness": 1})
     right = run.result["checkpoints"]["last"]["correct"]
-    shares = [right[str(n)] / 4 for n in run.experiment.evaluation.lengths if n > 40]
+    shares = [right[str(n)] / 4 for n in run.experiment.tests.lengths if n > 40]
     assert beyond["data"]["values"][0][-1] == pytest.approx(sum(shares) / len(shares))
 
-    correct = {str(n): 4 * (n < 8) for n in run.experiment.evaluation.lengths}
+    correct = {str(n): 4 * (n < 8) for n in run.experiment.tests.lengths}
     assert sizes.solved(run._replace(result={**run.result, "checkpoints": {"last": {"correct": correct}}})) == 6
-    correct = {str(n): 4 * (n > 2) for n in run.experiment.evaluation.lengths}
+    correct = {str(n): 4 * (n > 2) for n in run.experiment.tests.lengths}
     assert sizes.solved(run._replace(result={**run.result, "checkpoints": {"last": {"correct": correct}}})) == 0
 
 
@@ -173,5 +173,5 @@ def test_all_cells_are_trained_alike():
     ]
     assert len({e.training for e in wide}) == 1
     assert {e.training.curriculum.lengths for e in wide} == {(1, 40)}
-    assert wide[0].evaluation.lengths[-1] == 500
-    assert [n for n in wide[1].evaluation.lengths if n <= 40] == list(range(2, 41, 2)), "for the longest length learned"
+    assert wide[0].tests.lengths[-1] == 500
+    assert [n for n in wide[1].tests.lengths if n <= 40] == list(range(2, 41, 2)), "for the longest length learned"

@@ -30,7 +30,7 @@ def run(root):
 def scored(run, accuracies):
     """The run with these accuracies; 100% at the other lengths."""
     samples = run.result["samples"]
-    correct = {str(n): round(accuracies.get(n, 1) * samples) for n in run.experiment.evaluation.lengths}
+    correct = {str(n): round(accuracies.get(n, 1) * samples) for n in run.experiment.tests.lengths}
     return run._replace(result={**run.result, "checkpoints": {"last": {"correct": correct}}})
 
 

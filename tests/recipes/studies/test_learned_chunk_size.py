@@ -18,6 +18,6 @@ def test_the_choice_stands_beside_what_was_given(tmp_path):
     assert [row["model"] for row in given] == ["C=2", "C=3"]
     assert all(row["probabilities"] == [] for row in given)
     # The same strings for all, or the comparison means nothing.
-    assert len({e.evaluation.lengths for e in mine}) == len({e.training.curriculum.lengths for e in mine}) == 1
+    assert len({e.tests.lengths for e in mine}) == len({e.training.curriculum.lengths for e in mine}) == 1
     table = recipes.get("regulargpt", "table-1", "smoke")
     assert {e.hash for e in mine[1:]} <= {e.hash for e in table.experiments}

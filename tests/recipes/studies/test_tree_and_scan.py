@@ -23,9 +23,9 @@ def test_all_are_trained_alike(scale):
         assert automaton.model.options == {**prefixes.model.options, "variant": "automaton"}
         assert tree.model.options["width"] == scan.model.options["width"]
         assert (scan.task.params["supervision"], prefixes.task.params["supervision"]) == ("last", "prefix")
-        assert tree.evaluation == scan.evaluation
+        assert tree.tests == scan.tests
     assert {"parity", "cycle-navigation", "modular-sum", "even-pairs"} <= TASKS.keys()
-    assert {40, 500, 2_000} <= set(planned("laptop", "parity", "RegularGPT")[0].evaluation.lengths)
+    assert {40, 500, 2_000} <= set(planned("laptop", "parity", "RegularGPT")[0].tests.lengths)
 
 
 def test_smoke(tmp_path):

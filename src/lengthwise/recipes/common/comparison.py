@@ -73,7 +73,7 @@ class Measured:
     def of(cls, runs: Sequence[Run], published: Published) -> Measured:
         """One model's runs, which may differ in seed and learning rate."""
         chosen, high = best_rate(runs), runs[0].experiment.training.curriculum.lengths[1]
-        beyond = [n for n in sorted(set(runs[0].experiment.evaluation.lengths)) if n > high]
+        beyond = [n for n in sorted(set(runs[0].experiment.tests.lengths)) if n > high]
 
         def scores(mine: Sequence[Run], checkpoint: Checkpoint = "last") -> tuple[float, ...]:
             return tuple(score(run, beyond, checkpoint) for run in mine)
@@ -131,11 +131,11 @@ def inside(runs: Sequence[Run]) -> float:
     """The mean accuracy of these runs at the lengths they were trained on."""
     e = runs[0].experiment
     low, high = e.training.curriculum.lengths
-    lengths = [n for n in sorted(set(e.evaluation.lengths)) if low <= n <= high]
+    lengths = [n for n in sorted(set(e.tests.lengths)) if low <= n <= high]
     if not lengths:
         raise Error(
             f"comparison: {e.model.name} on {e.task.name} was tested at no length of its training ({low} to {high}): "
-            "whether it learned the task is unknown. Add such a length to evaluation.lengths."
+            "whether it learned the task is unknown. Add such a length to tests.lengths."
         )
     return statistics.fmean(score(run, lengths) for run in runs)
 

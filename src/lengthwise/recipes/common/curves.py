@@ -34,7 +34,7 @@ def curves(title: str, caption: str, runs: Mapping[str, Sequence[Run]], what: st
 
 def ended(runs: Sequence[Run]) -> dict[str, Any]:
     """What these seeds ended with: loss on validation strings, accuracy on test strings, parameters, time."""
-    scores = summary(runs, list(runs[0].experiment.evaluation.lengths))
+    scores = summary(runs, list(runs[0].experiment.tests.lengths))
     return {
         "seeds": len(runs),
         "parameters": runs[0].result["parameters"],

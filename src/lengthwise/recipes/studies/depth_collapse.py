@@ -46,15 +46,15 @@ SETTINGS: dict[Scale, Setting] = {
         (2,),
         1,
         100,
-        {"model.width": 16, "training.batch": 8, "training.validation_samples": 16, "evaluation.samples": 4},
+        {"model.width": 16, "training.batch": 8, "training.validation_samples": 16, "tests.samples": 4},
     ),
-    "laptop": Setting((300, 1500), (2,), 1, 2000, {"model.width": 64, "evaluation.samples": 64}),
+    "laptop": Setting((300, 1500), (2,), 1, 2000, {"model.width": 64, "tests.samples": 64}),
     "paper": Setting(
         (2000, 10_000, 100_000),
         CHUNKS,
         3,
         8000,
-        {"model.width": 256, "training.lr": 3e-4, "training.validate_every": 1000, "evaluation.samples": 512},
+        {"model.width": 256, "training.lr": 3e-4, "training.validate_every": 1000, "tests.samples": 512},
     ),
 }
 
@@ -146,7 +146,7 @@ def learned(run: Run) -> bool:
 
 def edge(run: Run) -> int | None:
     """The first length beyond training at which the run fails; None: it holds to the longest tested."""
-    beyond = [n for n in run.experiment.evaluation.lengths if n > TRAINED]
+    beyond = [n for n in run.experiment.tests.lengths if n > TRAINED]
     return next((n for n in beyond if accuracy(run, n) < HOLDS), None)
 
 
@@ -174,7 +174,7 @@ def _drawn(task: str, steps: int, finished: Mapping[Key, list[Run]]) -> Panel:
     e = runs[0].experiment
     return line_chart(
         f"{task}, {steps:,} steps",
-        f"Mean accuracy of {len(runs)} seed{'s' if len(runs) > 1 else ''}, {e.evaluation.samples} strings a length "
+        f"Mean accuracy of {len(runs)} seed{'s' if len(runs) > 1 else ''}, {e.tests.samples} strings a length "
         f"each, K = 1, width {e.model.options['width']}, trained on 1–{TRAINED} for {steps:,} steps. Dashed: the edge "
         "predicted for each C. A curve that is low from the start was not learned and says nothing about the edge.",
         "tokens",
@@ -187,7 +187,7 @@ def _drawn(task: str, steps: int, finished: Mapping[Key, list[Run]]) -> Panel:
 
 
 def _curve(runs: Sequence[Run]) -> tuple[list[int], list[float]]:
-    lengths = [n for n in runs[0].experiment.evaluation.lengths if n > TRAINED // 2]
+    lengths = [n for n in runs[0].experiment.tests.lengths if n > TRAINED // 2]
     return lengths, [math.fsum(accuracy(run, n) for run in runs) / len(runs) for n in lengths]
 
 
@@ -211,7 +211,7 @@ def _table(finished: Mapping[Key, list[Run]], setting: Setting) -> Panel:
                     "measured": first,
                     "verdict": where,
                     "training_lengths": inside([run]),
-                    "beyond": {str(n): accuracy(run, n) for n in run.experiment.evaluation.lengths if n > TRAINED},
+                    "beyond": {str(n): accuracy(run, n) for n in run.experiment.tests.lengths if n > TRAINED},
                 }
             )
         rows.append(

@@ -80,7 +80,7 @@ def planned(scale: Scale, task: str) -> list[Experiment]:
         tasks.get(task, **like.task.params),
         [MODELS[GIVEN[0]].preset],
         seeds=SEEDS[scale],
-        test_lengths=like.evaluation.lengths,
+        test_lengths=like.tests.lengths,
         learning_rates=rates,
         settings={**settings, "training.lengths": like.training.curriculum.lengths, "model.largest_chunk": LARGEST},
     )
@@ -90,8 +90,8 @@ def _row(runs: list[Run]) -> tuple[dict[str, Any], list[str]]:
     """One line of the table, in numbers and in words."""
     first = runs[0].experiment
     edge = first.training.curriculum.lengths[1]
-    inside = summary(runs, [n for n in first.evaluation.lengths if n <= edge])
-    beyond = summary(runs, [n for n in first.evaluation.lengths if n > edge])
+    inside = summary(runs, [n for n in first.tests.lengths if n <= edge])
+    beyond = summary(runs, [n for n in first.tests.lengths if n > edge])
     picks: list[dict[int, float]] = []
     if first.model.options.get("largest_chunk"):
         picks = [load_model(run).inner.depth.probabilities for run in runs]  # pyright: ignore

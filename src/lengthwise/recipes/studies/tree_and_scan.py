@@ -62,16 +62,16 @@ SETTINGS: dict[Scale, dict[str, Any]] = {
         "training.steps": 2,
         "training.batch": 8,
         "training.validation_samples": 16,
-        "evaluation.samples": 4,
+        "tests.samples": 4,
     },
-    "laptop": {"seeds": 2, "model.width": 64, "training.steps": 600, "evaluation.samples": 64},
+    "laptop": {"seeds": 2, "model.width": 64, "training.steps": 600, "tests.samples": 64},
     "paper": {
         "seeds": 3,
         "model.width": 256,
         "training.steps": 100_000,
         "training.lr": 3e-4,
         "training.validate_every": 1000,
-        "evaluation.samples": 512,
+        "tests.samples": 512,
     },
 }
 
@@ -182,7 +182,7 @@ def _drawn(task: str, finished: Mapping[Key, list[Run]]) -> Panel:
     series = {}
     for (other, label), runs in finished.items():
         if other == task:
-            lengths = runs[0].experiment.evaluation.lengths
+            lengths = runs[0].experiment.tests.lengths
             series[label] = (lengths, [summary(runs, [n]).mean for n in lengths])
     return line_chart(
         f"{task}, trained on 1–40",

@@ -42,7 +42,7 @@ SETTINGS: dict[Scale, dict[str, Any]] = {
         "training.validate_every": 500,
         "training.validation_samples": 512,
         "training.checkpoint_every": 2000,
-        "evaluation.samples": 1024,
+        "tests.samples": 1024,
     },
     "laptop": {
         "seeds": {"default": 1, "advanced": 1},
@@ -59,7 +59,7 @@ SETTINGS: dict[Scale, dict[str, Any]] = {
         "training.validate_every": 200,
         "training.validation_samples": 128,
         "training.checkpoint_every": 1000,
-        "evaluation.samples": 512,
+        "tests.samples": 512,
     },
     "smoke": {
         "seeds": {"default": 1, "advanced": 1},
@@ -73,7 +73,7 @@ SETTINGS: dict[Scale, dict[str, Any]] = {
         "training.validate_every": 2,
         "training.validation_samples": 8,
         "training.checkpoint_every": 4,
-        "evaluation.samples": 8,
+        "tests.samples": 8,
     },
 }
 ROWS: dict[Scale, int] = {"paper": 1024, "laptop": 512, "smoke": 256}

@@ -29,7 +29,7 @@ SETTINGS: dict[Scale, dict[str, Any]] = {
         "training.validate_every": 400,
         "training.validation_samples": 1024,
         "training.checkpoint_every": 2000,
-        "evaluation.samples": 4096,
+        "tests.samples": 4096,
     },
     "laptop": {
         "seeds": 2,
@@ -43,7 +43,7 @@ SETTINGS: dict[Scale, dict[str, Any]] = {
         "training.validate_every": 50,
         "training.validation_samples": 128,
         "training.checkpoint_every": 500,
-        "evaluation.samples": 256,
+        "tests.samples": 256,
     },
     "smoke": {
         "seeds": 1,
@@ -57,7 +57,7 @@ SETTINGS: dict[Scale, dict[str, Any]] = {
         "training.validate_every": 2,
         "training.validation_samples": 8,
         "training.checkpoint_every": 4,
-        "evaluation.samples": 8,
+        "tests.samples": 8,
     },
 }
 

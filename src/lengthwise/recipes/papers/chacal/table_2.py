@@ -93,9 +93,9 @@ def _table(scale: Scale, finished: Mapping[Key, list[Run]]) -> Panel:
 
 def depth(run: Run) -> str:
     """How deep the dependency graphs of the run's test stories are, and the layers that Theorem 1 asks for."""
-    task, evaluation = task_of(run), run.experiment.evaluation
+    task, tests = task_of(run), run.experiment.tests
     assert isinstance(task, Boxes)
-    stories = task.stories(task.test_set(evaluation.lengths[-1], STORIES, evaluation.seed).tokens)
+    stories = task.stories(task.test_set(tests.lengths[-1], STORIES, tests.seed).tokens)
     depths = sorted(dependencies(story).depth for story in stories)
     middle, most = depths[len(depths) // 2], depths[-1]
     return (

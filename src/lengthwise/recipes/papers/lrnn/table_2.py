@@ -86,7 +86,7 @@ def planned(scale: Scale, task: str, model: str) -> list[Experiment]:
     )
     # A curriculum of shorter strings would have them tested too.
     lengths = (question.trained, question.tested)
-    return [replace(e, evaluation=replace(e.evaluation, lengths=lengths)) for e in experiments]
+    return [replace(e, tests=replace(e.tests, lengths=lengths)) for e in experiments]
 
 
 def compared(finished: Mapping[Key, Sequence[Run]]) -> Panel:

@@ -63,7 +63,7 @@ def _table(seen: dict[str, list[Clusters]], runs: dict[str, list[Run]]) -> Panel
     rows, data = [], []
     for run, clusters in pairs:
         e, truth = run.experiment, clusters.truth
-        beyond = score(run, [n for n in e.evaluation.lengths if n > e.training.curriculum.lengths[1]])
+        beyond = score(run, [n for n in e.tests.lengths if n > e.training.curriculum.lengths[1]])
         agreement = truth.agreement if truth else None
         apart = clusters.distance / clusters.radius if clusters.distance and clusters.radius else None
         rows.append(

@@ -23,7 +23,7 @@ PAPER = [
             "training.validate_every": 1000,
             "training.validation_samples": 512,
             "training.checkpoint_every": 2000,
-            "evaluation.samples": 512,
+            "tests.samples": 512,
         },
     ),
     # The baselines' depth is not stated; five layers have the 4.3M parameters that are.
@@ -46,7 +46,7 @@ LAPTOP = [
             "training.clip": 1.0,
             "training.validate_every": 100,
             "training.checkpoint_every": 500,
-            "evaluation.samples": 64,
+            "tests.samples": 64,
         },
     ),
     Rule("*", "transformer-xl", {"model.layers": 2, "training.steps": 1000, "seeds": 2}),
@@ -78,7 +78,7 @@ SMOKE = [
             "training.steps": 3,
             "training.batch": 8,
             "training.validation_samples": 16,
-            "evaluation.samples": 4,
+            "tests.samples": 4,
         },
     ),
 ]

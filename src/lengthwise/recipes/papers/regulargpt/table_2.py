@@ -59,7 +59,7 @@ def varied(runs: Mapping[str, Sequence[Run]], strings: int, device: str) -> list
             task = tasks.get("parity", probabilities=[1 - p, p])
             row = {}
             for name, models in trained.items():
-                tested = runs[name][0].experiment.evaluation.lengths
+                tested = runs[name][0].experiment.tests.lengths
                 lengths = (40,) if setting == "length 40" else tuple(n for n in tested if n > 40)
                 each = max(1, strings // len(lengths))
                 answers = [

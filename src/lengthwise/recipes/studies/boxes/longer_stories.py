@@ -51,7 +51,7 @@ SETTINGS: dict[Scale, dict[str, Any]] = {
         "training.validate_every": 500,
         "training.validation_samples": 1024,
         "training.checkpoint_every": 1000,
-        "evaluation.samples": 1024,
+        "tests.samples": 1024,
     },
     "laptop": {
         "seeds": 1,
@@ -66,7 +66,7 @@ SETTINGS: dict[Scale, dict[str, Any]] = {
         "training.validate_every": 200,
         "training.validation_samples": 128,
         "training.checkpoint_every": 500,
-        "evaluation.samples": 64,
+        "tests.samples": 64,
     },
     "smoke": {
         "seeds": 1,
@@ -78,7 +78,7 @@ SETTINGS: dict[Scale, dict[str, Any]] = {
         "training.validate_every": 3,
         "training.validation_samples": 4,
         "training.checkpoint_every": 3,
-        "evaluation.samples": 4,
+        "tests.samples": 4,
     },
 }
 

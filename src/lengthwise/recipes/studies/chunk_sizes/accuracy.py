@@ -51,14 +51,14 @@ SETTINGS: dict[Scale, Setting] = {
             "training.steps": 2,
             "training.batch": 8,
             "training.validation_samples": 16,
-            "evaluation.samples": 4,
+            "tests.samples": 4,
         },
         {},
     ),
     "laptop": Setting(
         1,
         12,
-        {"model.width": 64, "training.steps": 1000, "evaluation.samples": 64},
+        {"model.width": 64, "training.steps": 1000, "tests.samples": 64},
         {"model.width": 128, "training.steps": 1500, "training.betas": (0.9, 0.98)},
     ),
     "paper": Setting(
@@ -69,7 +69,7 @@ SETTINGS: dict[Scale, Setting] = {
             "training.lr": 3e-4,
             "training.steps": 100_000,
             "training.validate_every": 1000,
-            "evaluation.samples": 512,
+            "tests.samples": 512,
         },
         {"training.betas": (0.9, 0.98)},
     ),
@@ -147,11 +147,11 @@ def explained(label: str, setting: Setting) -> Causes:
     """For all chunk sizes, with as many training strings as the runs had."""
     task = task_of(label)
     count = setting.train["training.steps"] * setting.train.get("training.batch", 128)
-    return causes(task, CHUNKS, TRAINED, count, task.lengths(*TESTED)[-1], setting.train["evaluation.samples"])
+    return causes(task, CHUNKS, TRAINED, count, task.lengths(*TESTED)[-1], setting.train["tests.samples"])
 
 
 def _lengths(run: Run, beyond: bool) -> list[int]:
-    return [n for n in run.experiment.evaluation.lengths if (n > TRAINED[1]) == beyond]
+    return [n for n in run.experiment.tests.lengths if (n > TRAINED[1]) == beyond]
 
 
 def _mean(runs: Sequence[Run], beyond: bool) -> float:
@@ -176,7 +176,7 @@ def _beyond(wide: Runs) -> Panel:
     names = {key.task: f"{key.task} (majority {percent(_majority(mine))})" for key, mine in wide.items()}
     return _map(
         f"Beyond training: mean accuracy at {TESTED[0]}–{TESTED[1]}",
-        f"Mean over {len(runs)} seed{'s' if len(runs) > 1 else ''} and the lengths tested, {e.evaluation.samples} "
+        f"Mean over {len(runs)} seed{'s' if len(runs) > 1 else ''} and the lengths tested, {e.tests.samples} "
         f"strings each, after {e.training.steps:,} steps of {e.training.batch} strings, lengths growing from "
         f"{e.training.curriculum.grow_from} to {TRAINED[1]}, width {e.model.options['width']}, K = 1. All cells are "
         "trained alike: what is low here was not learned in so many steps, which is not to say it cannot be.",
@@ -200,7 +200,7 @@ def _inside(wide: Runs) -> Panel:
 def solved(run: Run) -> int:
     """The length up to which the run is right at every length tested; 0 where not even at the first."""
     held = 0
-    for n in run.experiment.evaluation.lengths:
+    for n in run.experiment.tests.lengths:
         if accuracy(run, n) < RIGHT:
             break
         held = n

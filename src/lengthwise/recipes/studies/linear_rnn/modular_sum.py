@@ -39,7 +39,7 @@ def plan_changed(scale: Scale, change: Mapping[str, Any]) -> list[Experiment]:
     seeds, supervision = settings.pop("seeds"), settings.pop("supervision")
     made = tasks.get(TASK, **TASKS[TASK].params, supervision=supervision)
     planned = plan(made, ["block-lrnn"], seeds=seeds, test_lengths=[TRAINED], settings=settings)
-    return [replace(e, evaluation=replace(e.evaluation, lengths=(TRAINED,))) for e in planned]
+    return [replace(e, tests=replace(e.tests, lengths=(TRAINED,))) for e in planned]
 
 
 def scores_by_length(runs: Sequence[Run], lengths: Sequence[int], strings: int, device: str) -> dict[int, LengthScore]:
