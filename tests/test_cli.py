@@ -44,7 +44,7 @@ def test_bench_then_again_then_report(root, capsys):
     assert data["failures"] == []
     assert data["page"] == str(root / "other.html")
     assert data["tasks"][0]["models"][0]["seeds"] == [0, 1]
-    assert err.count("found finished") == 2
+    assert err.count("found finished, ") == 2
 
     assert main(["report", str(root), "--csv", str(root / "r.csv"), "--html", str(root)]) == 0
     out, _ = capsys.readouterr()
@@ -273,9 +273,9 @@ def test_lines_are_not_a_flood(root, capsys):
     watch = Lines([e], lines := Recorder())
     watch.begin(e)
     for step in range(1, 1001):
-        watch.advance(e, step, 1000, 0.5, "train")
+        watch.advance(lab.Progress(e.hash, step, 1000, 0.5))
     for done in range(1, 51):
-        watch.advance(e, done, 50, 0.0, "test last")
+        watch.advance(lab.Progress(e.hash, done, 50, 0.0, "test last"))
     watch.end(e, lab.Outcome(e, run))
     assert 11 <= len(lines.said) <= 14
     assert "step 500/1000" in "\n".join(lines.said)
@@ -315,7 +315,7 @@ def test_lines_tell_files_of_one_name_apart(root):
     watch = Lines([here, there], lines := Recorder())
     for one in (here, there):
         watch.begin(one)
-        watch.advance(one, 1, 100, 0.5, "train")
+        watch.advance(lab.Progress(one.hash, 1, 100, 0.5))
     assert [line.split(" seed")[0] for line in lines.said] == ["a/toys.py:Net", "b/toys.py:Net"]
 
 

@@ -92,6 +92,10 @@ MIXERS = {
 LENGTHS = [[1], [3, 5, 2], [11, 1, 14]]
 
 
+OPTIONS = {"learned": {"rows": 4}}
+"""What an encoding must be told; fewer rows than tokens."""
+
+
 @pytest.fixture(autouse=True)
 def _registered(monkeypatch):
     for name, kind in ONLY_HERE.items():
@@ -101,7 +105,9 @@ def _registered(monkeypatch):
 def make(name, kind="fixed"):
     torch.manual_seed(0)
     depth = {"depth": {"name": "fixed", "layers": 2}} if kind == "fixed" else {}
-    config = made.config(vocab_size=V, width=8, position={"name": name}, **depth, **MIXERS[kind])
+    config = made.config(
+        vocab_size=V, width=8, position={"name": name, **OPTIONS.get(name, {})}, **depth, **MIXERS[kind]
+    )
     model = LengthwiseForCausalLM(config).double().eval()
     for p in model.parameters():
         nn.init.normal_(p, std=0.5)

@@ -11,6 +11,8 @@ from lengthwise.errors import Error
 from lengthwise.mixers import Layout, softmax
 from lengthwise.positions import DenseBias, DistanceBias, KeyBias, Placed, Places, Position, Score
 
+from . import made
+
 H, T, D = 2, 7, 8
 BIASES = {
     "key": lambda ids: KeyBias(torch.linspace(-1, 1, H * T, dtype=torch.float64).view(H, T).sin()),
@@ -34,7 +36,7 @@ class Scores(Position):
 
 def run(name, score, layout):
     torch.manual_seed(0)
-    mixer = mixers.get(name, width=D, heads=H).double()
+    mixer = made.mixer(name, width=D, heads=H).double()
     x = torch.randn(2, T, D, dtype=torch.float64, requires_grad=True)
     y, _ = mixer(x, layout=layout, placed=Placed(Scores(score), Places(layout.positions)))
     return y, torch.autograd.grad(y.square().sum(), x)[0]
@@ -78,7 +80,7 @@ def test_the_scale_is_the_query_s(name):
     layout = Layout.of(torch.zeros(2, T))
     zero = torch.zeros(2, T)
     torch.manual_seed(0)
-    mixer = mixers.get(name, width=D, heads=H).double()
+    mixer = made.mixer(name, width=D, heads=H).double()
     x = torch.randn(2, T, D, dtype=torch.float64)
     told = lambda score: {"layout": layout, "placed": Placed(Scores(score), Places(layout.positions))}  # noqa: E731
     bias = KeyBias(torch.zeros(H, T, dtype=torch.float64).index_fill(1, torch.tensor([0]), 40.0))

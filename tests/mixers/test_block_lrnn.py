@@ -229,21 +229,21 @@ def test_shapes_of_the_state():
         ({}, r"block alone must divide the width, got block 8 and width 6"),
         ({"block": 0}, r"block must be at least 1, got 0"),
         ({"block": 2, "blocks": -1}, r"blocks must be at least 1, got -1"),
-        ({"block": 3, "p": 0.99}, r"p must be at least 1, got 0\.99"),
-        ({"block": 3, "p": float("nan")}, r"p must be at least 1, got nan"),
+        ({"block": 3, "p": 0.99}, r"p must be a number at least 1, got 0\.99"),
+        ({"block": 3, "p": float("nan")}, r"p must be a number at least 1, got nan"),
         ({"block": 3, "blocks": 3, "readout": "identity"}, r"got a state of 9 and width 6\. Use readout='linear'"),
-        ({"block": 3, "normalisation": "papr"}, r"normalisation of block-lrnn 'papr'. Did you mean 'paper'"),
-        ({"block": 3, "transition": "tow-layer"}, r"transition of block-lrnn 'tow-layer'. Did you mean 'two-layer'"),
-        ({"block": 3, "inputs": "lin"}, r"inputs of block-lrnn 'lin'"),
+        ({"block": 3, "normalisation": "papr"}, r"normalisation must be .* got 'papr'\. Did you mean 'paper'"),
+        ({"block": 3, "transition": "tow-layer"}, r"transition must be .* got 'tow-layer'\. Did you mean 'two-layer'"),
+        ({"block": 3, "inputs": "lin"}, r"inputs must be .* got 'lin'\. Did you mean 'linear'"),
         ({"block": 3, "inputs": "none", "learned_initial": False}, r"every state is 0\. Use learned_initial=True"),
-        ({"block": 3, "readout": "lin"}, r"readout of block-lrnn 'lin'"),
+        ({"block": 3, "readout": "lin"}, r"readout must be .* got 'lin'\. Did you mean 'linear'"),
         ({"blok": 3}, r"Unknown setting of mixer"),
     ],
 )
 def test_refusals(options, said):
     with pytest.raises(Error, match=said) as error:
         made.mixer("block-lrnn", width=6, **options)
-    assert ("Unknown" in said or "of block-lrnn '" in said) == isinstance(error.value, UnknownName)
+    assert ("Unknown" in said) == isinstance(error.value, UnknownName)
 
 
 def test_refuses_no_tokens_and_another_s_state():

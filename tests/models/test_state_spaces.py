@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from lengthwise import models
-from lengthwise.errors import UnknownName
+from lengthwise import Error, models
 from lengthwise.models import LengthwiseForCausalLM, presets
 from lengthwise.models.cache import LengthwiseCache
 
@@ -46,5 +45,5 @@ def test_options_reach_the_mixer(name):
     (layer,) = classifier.inner.mixers()
     assert len(layer.output) == 2
     assert layer.name == name
-    with pytest.raises(UnknownName, match="output"):
+    with pytest.raises(Error, match=r"output must be .* got 'gated'"):
         models.build(name, vocab_size=5, num_outputs=3, output="gated")

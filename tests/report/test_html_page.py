@@ -265,7 +265,7 @@ def test_panels_are_inside_as_data(panelled):
     text = panelled.read_text()
     inside = re.search(r'<script type="application/json" id="panels">(.*?)</script>', text, re.S)
     first, _, last = json.loads(inside[1])
-    assert first["data"][0]["cells"]["model 2"]["verdict"] == "not learned"
+    assert first["data"][0]["cells"]["model 2"]["verdict"] == "differs"
     assert last == {"title": EVIL, "caption": EVIL, "data": {"evil": EVIL}}
     assert EVIL not in text
 

@@ -310,6 +310,7 @@ from lengthwise.models import build
 torch.set_num_threads(1)
 torch.manual_seed(0)
 net, tokens = build("block-lrnn", vocab_size=5, num_outputs=5), torch.randint(5, (128, 40))
+net.reuse_equal_tokens()  # as the trainer does
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     for _ in range(5):

@@ -19,7 +19,9 @@ def make_position(config: LengthwiseConfig, heads: int) -> positions.Position:
 
 def _name(kind: str, spec: dict[str, Any]) -> str:
     if "name" not in spec:
-        raise Error(f'{kind} must be a dict with a "name", got {spec}.')
+        raise Error(
+            f'{kind} must be a dict with a "name", got {spec}. A preset fills it, such as presets.transformer(2).'
+        )
     return spec.pop("name")
 
 

@@ -9,7 +9,7 @@ from copy import deepcopy
 
 import pytest
 
-from lengthwise import lab
+from lengthwise import lab, tasks
 from lengthwise.cli import main
 from lengthwise.recipes.common.rules import differences, settings_of
 from lengthwise.recipes.papers.lrnn.published import MODELS, PUBLISHED, TABLE_2
@@ -48,8 +48,13 @@ def test_every_scale_asks_the_same(scale, task, model):
     for e in planned(scale, task, model):
         short = task == "modular-arithmetic"
         assert e.tests.lengths == ((39, 499) if short else (40, 500))
-        assert e.task.params["supervision"] == "prefix"
-        assert (e.task.params["symbols"] if task == "even-pairs" else e.task.params["modulus"]) == 5
+        params = tasks.get(e.task.name, **e.task.params).params
+        assert params["supervision"] == "prefix"
+        assert (
+            tasks.get(e.task.name, **e.task.params).params["symbols"]
+            if task == "even-pairs"
+            else tasks.get(e.task.name, **e.task.params).params["modulus"]
+        ) == 5
         assert e.training.curriculum.lengths[1] == (39 if short else 40)
 
 

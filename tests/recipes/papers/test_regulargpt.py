@@ -69,7 +69,11 @@ def test_the_paper_is_the_published_setting():
     t, o, c = e.training, e.training.optimizer, e.training.curriculum
     assert (c.lengths, t.steps, t.batch, o.kind, o.betas) == ((1, 40), 100_000, 128, "adam", (0.9, 0.999))
     assert (c.kind, o.schedule, o.clip, o.warmup, o.weight_decay) == ("uniform", "constant", None, 0, 0.0)
-    assert (t.precision, t.checkpointing.patience, e.task.params["supervision"]) == ("fp32", None, "last")
+    assert (t.precision, t.checkpointing.patience, tasks.get(e.task.name, **e.task.params).params["supervision"]) == (
+        "fp32",
+        None,
+        "last",
+    )
     assert e.tests.lengths == (10, 20, 30, 40, *range(41, 501))
     (xl, *_) = planned("paper", "d-12", "transformer-xl")
     assert (xl.training.curriculum.lengths, xl.model.options) == ((2, 50), {"width": 256, "heads": 8, "layers": 5})
@@ -78,7 +82,7 @@ def test_the_paper_is_the_published_setting():
 
 def test_modular_arithmetic_begins_with_a_plus():
     e = planned("paper", "modular-arithmetic", "rnn")[0]
-    assert e.task.params["leading_plus"] is True
+    assert tasks.get(e.task.name, **e.task.params).params["leading_plus"] is True
     assert [n for n in e.tests.lengths if n > 40] == list(range(42, 501, 2))
 
 

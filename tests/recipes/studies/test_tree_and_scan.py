@@ -22,7 +22,10 @@ def test_all_are_trained_alike(scale):
         assert automaton.task == prefixes.task
         assert automaton.model.options == {**prefixes.model.options, "variant": "automaton"}
         assert tree.model.options["width"] == scan.model.options["width"]
-        assert (scan.task.params["supervision"], prefixes.task.params["supervision"]) == ("last", "prefix")
+        assert (
+            tasks.get(scan.task.name, **scan.task.params).params["supervision"],
+            tasks.get(prefixes.task.name, **prefixes.task.params).params["supervision"],
+        ) == ("last", "prefix")
         assert tree.tests == scan.tests
     assert {"parity", "cycle-navigation", "modular-sum", "even-pairs"} <= TASKS.keys()
     assert {40, 500, 2_000} <= set(planned("laptop", "parity", "RegularGPT")[0].tests.lengths)
