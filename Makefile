@@ -29,8 +29,8 @@ demo: setup ## PARITY with three models, trained to length 40, tested to 4,000: 
 test: setup browser ## The tests, but the slow ones, two processes side by side
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
-test-all: setup browser ## All tests, in another order each time (its seed is printed first)
-	$(BIN)/python -m pytest -m "slow or not slow" --random-order
+test-all: setup browser ## All tests, in an order drawn from a seed: SEED=7 repeats that of 7
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "slow or not slow" --random-order-seed=$(or $(SEED),$(shell date +%s))
 
 bench: setup ## Timings side by side, each checked for correctness first
 	$(BIN)/python -m benchmarks
