@@ -128,7 +128,7 @@ class Option:
                 fitted = _fitted(meant, kind)
             except _Misfit:
                 continue
-            if (self.bounds or ANY_FINITE).hold(fitted):
+            if kind is Any or (self.bounds or ANY_FINITE).hold(fitted):
                 return fitted
         raise Error(f"{label} must be {self.expected}, got {meant!r}.{self._remedy(meant)}")
 

@@ -9,7 +9,9 @@ from lengthwise import __version__
 from lengthwise.cli import main
 from lengthwise.lab import load
 from lengthwise.lab import provenance as module
+from lengthwise.lab.job import Job, run_group
 from lengthwise.lab.provenance import code_version, made_by_other_code
+from lengthwise.train import Interrupted
 
 HERE = {"version": __version__, "commit": "a" * 40, "clean": True}
 
@@ -59,6 +61,8 @@ def test_of_a_checkout_the_commit_and_its_state(tmp_path, monkeypatch):
 def test_other_code(monkeypatch, recorded, other):
     monkeypatch.setattr(module, "code_version", lambda: HERE)
     assert made_by_other_code(recorded) == other
+    monkeypatch.setattr(module, "code_version", lambda: {**HERE, "clean": False})
+    assert made_by_other_code(HERE), "the tree here is not what was committed"
 
 
 def test_bench_points_at_finished_runs_of_other_code(tmp_path, monkeypatch, capsys):
@@ -85,3 +89,19 @@ def test_git_is_asked_once_a_process_and_not_on_import():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["0", "True"]
+
+
+def test_a_record_names_the_code_that_began_and_the_code_that_ended(tmp_path, quick, monkeypatch):
+    (experiment,) = quick(steps=8, checkpoint_every=4)
+    began, ended = {**HERE, "commit": "a" * 40}, {**HERE, "commit": "c" * 40}
+
+    def stop(progress):
+        job.stop.asked = progress.step >= 5
+
+    job = Job(tmp_path, hear=stop, code=began)
+    with pytest.raises(Interrupted):
+        run_group([experiment], job)
+    (outcome,) = run_group([experiment], Job(tmp_path, code=ended))
+    assert outcome.run.result["code"] == {**ended, "clean": False, "begun_by": began}
+    (alone,) = run_group([experiment], Job(tmp_path / "alone", code=ended))
+    assert alone.run.result["code"] == ended

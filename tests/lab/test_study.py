@@ -76,3 +76,16 @@ def test_typed_words_win_over_the_file(tmp_path, capsys):
     assert main(["bench", "--config", str(tmp_path / "b.toml")]) == 0
     assert "found finished" in capsys.readouterr().err
     assert len(lab.load(tmp_path / "runs")) == 1
+
+
+@pytest.mark.parametrize(
+    "setting", ["block-lrnn.p=Infinity", "chacal.chain_layers=-1", "training.clip=none", "training.betas=0.9,0.95"]
+)
+def test_what_is_saved_is_read_back_as_it_was_meant(tmp_path, setting):
+    model = setting.split(".")[0] if not setting.startswith("training") else "lstm"
+    said = {"task": "parity", "models": [model], "settings": parse([setting])}
+    write_study(tmp_path / "a.toml", said)
+    again = read_study(tmp_path / "a.toml")
+    plans = [lab.plan("parity", [model], settings=each["settings"]) for each in (said, again)]
+    assert plans[0][0].hash == plans[1][0].hash
+    assert plans[0][0].hash != lab.plan("parity", [model])[0].hash

@@ -236,7 +236,7 @@ def test_what_cannot_be_taken_back_is_not():
     assert cache.is_croppable
 
 
-@pytest.mark.parametrize("name", ["restart", "log-length"])
+@pytest.mark.parametrize("name", [*positions.POSITIONS, *ONLY_HERE])
 def test_compiles_and_maps(name):
     """One graph, and torch.func.vmap over stacked parameters, as populations are trained."""
     torch._dynamo.reset()

@@ -203,7 +203,8 @@ def test_the_oracle_is_right_on_all_short_words(case):
         words = torch.tensor(list(product(range(S), repeat=length)))
         expected = [number(task, answer(row, task.write(row))) for row in words.tolist()]
         assert task.answer(words)[:, -1].tolist() == expected
-        assert task.readout[task.machine.run(words)][:, -1].tolist() == expected
+        if task.machine is not None:
+            assert task.readout[task.machine.run(words)][:, -1].tolist() == expected
 
 
 @every([k for k in CASES if "arithmetic" in k])

@@ -89,7 +89,7 @@ def test_presets_take_their_settings_and_no_others():
         (
             "transformer",
             {"position": 3},
-            "transformer: position must be 'sinusoidal', 'none', .*, got 3. The default is",
+            "transformer: position must be 'none', 'learned', .*, got 3. The default is",
         ),
     ],
 )

@@ -13,11 +13,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from lengthwise import lab
+from lengthwise import lab, tasks
 from lengthwise.errors import RecordError
 from lengthwise.lab.engines import _forkserver
 from lengthwise.lab.job import Job, make_trainer, run_group
-from lengthwise.train import Interrupted, Single, Stop
+from lengthwise.train import Interrupted, NextToken, Single, Stop, StringObjective
 from lengthwise.train.settings import Optimizer
 from lengthwise.train.state import learning_rate
 from lengthwise.train.trainer import loss_is_read
@@ -190,17 +190,25 @@ def test_statistics_gone_bad_are_not_kept(tmp_path, quick, toy):
 
 def test_on_a_gpu_the_loss_is_read_when_it_is_needed(quick):
     """Reading it makes the CPU wait, so not at every step; but whatever is logged or kept has been looked at."""
-    state = start(quick(steps=47, checkpoint_every=7)[0])
+    state, strings, text = (
+        start(quick(steps=47, checkpoint_every=7)[0]),
+        StringObjective(tasks.get("parity")),
+        NextToken(),
+    )
     state.device = torch.device("cuda")
     due = []
     for state.step in range(47):
-        if loss_is_read(state):
+        if loss_is_read(state, strings):
             due.append(state.step + 1)
     assert due == sorted({*range(10, 47, 10), *range(7, 47, 7), 47})
     growing = start(quick(curriculum="growing")[0])
     growing.device = torch.device("cuda")
     growing.step = 3
-    assert loss_is_read(growing)
+    assert loss_is_read(growing, strings)
+    state.step = 0
+    assert (loss_is_read(state, strings), loss_is_read(state, text)) == (False, True), (
+        "text has no validation before it"
+    )
 
 
 def test_a_diverging_run_is_caught_by_its_gradient_or_loss(tmp_path, quick):

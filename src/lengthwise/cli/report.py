@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from . import console
-from .work import page_path, print_panels
+from .work import page_path, print_panels, tell_other_code
 
 
 def report_runs(
@@ -22,10 +22,16 @@ def report_runs(
     Example: [bold]lengthwise report runs --html index.html --csv results.csv[/bold]
     """
     from .. import lab, report
+    from ..errors import Error
+    from .progress import names
 
     loaded = lab.load(runs)
     on_strings = [run for run in loaded if not run.experiment.on_text]
     on_text = [run for run in loaded if run.experiment.on_text]
+    if csv and not on_strings:
+        raise Error("--csv has a row for every test length, and these runs are on text. Use --json.")
+    called = names([run.experiment for run in loaded])
+    tell_other_code(loaded, lambda experiment: called[experiment.hash], "runs")
     panels = [report.perplexities(on_text)] if on_text else []
     page = report.html(on_strings, page_path(html), panels=panels) if html else None
     rows = report.csv(on_strings, csv) if csv else None

@@ -78,7 +78,7 @@ def carry_out(
             data = report.data(on_strings, made) if on_strings or made else {"tasks": [], "panels": []}
             console.emit({**data, "failures": failures, "page": str(page) if page else None})
         _warn(on_strings, watching.name)
-        _tell_other_code([run for run in runs if watching.was_finished(run.experiment)], watching.name)
+        tell_other_code([run for run in runs if watching.was_finished(run.experiment)], watching.name)
         _tell(failed, called)
     if page and not as_json:
         console.out().print((f"Records: {out}\n" if runs else "") + f"Page:    {page}", markup=False)
@@ -111,16 +111,16 @@ def _warn(runs: Sequence[Run], name: Callable[[Experiment], str]) -> None:
             print(f"warning: {name(run.experiment)}: {said}", file=sys.stderr)
 
 
-def _tell_other_code(runs: Sequence[Run], name: Callable[[Experiment], str]) -> None:
-    """One line about the runs that were found finished and that other code had made."""
+def tell_other_code(runs: Sequence[Run], name: Callable[[Experiment], str], what: str = "runs found finished") -> None:
+    """One line about those of the runs that other code had made."""
     from ..lab.provenance import made_by_other_code
 
     other = [run for run in runs if made_by_other_code(run.result.get("code"))]
     if other:
         which = ", ".join(name(run.experiment) for run in other[:3]) + (", …" if len(other) > 3 else "")
         print(
-            f"note: {len(other)} of {len(runs)} runs found finished were made by other code (another version or "
-            f"commit, or a changed tree): {which}. To run them again, delete them or choose another --out.",
+            f"note: {len(other)} of {len(runs)} {what} were made by other code (another version or commit, or a tree "
+            f"with uncommitted changes): {which}. To run them again, delete them or choose another --out.",
             file=sys.stderr,
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
@@ -65,6 +66,8 @@ def chosen_device(device: str) -> str:
     """The GPU for "auto", where there is one, else the CPU; a GPU that is not there is refused."""
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
+    if not re.fullmatch(r"cpu|cuda(:\d+)?", device):
+        raise Error(f"device must be auto, cpu, cuda or cuda:N, got {device!r}.")
     if device.startswith("cuda") and not torch.cuda.is_available():
         raise Error(f"device {device!r} was asked for, but torch sees no GPU. Use --device cpu or auto.")
     return device

@@ -133,6 +133,8 @@ class Experiment:
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> Experiment:
         """The inverse of `to_json`. What this version does not know is refused, for it would be left out silently."""
+        if not isinstance(given, Mapping):
+            raise Error(f"Not an experiment: it must be a JSON object, got {type(given).__name__}.")
         schema = given.get("schema")
         if schema is None:
             raise Error("Recorded before experiments had a schema number, by an unreleased Lengthwise. Run it again.")

@@ -56,6 +56,8 @@ class Job:
     stop: Stop = field(default_factory=Stop)
     waiting: Callable[[Experiment], None] | None = None
     """Hears that another process holds the experiment's directory."""
+    code: dict[str, Any] = field(default_factory=lambda: code_version())
+    """What runs here, asked when the job begins: by its end the checkout may have moved on."""
 
 
 def machine(device: str) -> dict[str, Any]:
@@ -145,6 +147,7 @@ class Kind(Protocol):
         state: TrainState,
         hear: Callable[[Progress], None],
         keep: Callable[[Tensors], None],
+        check: Callable[[], None],
     ) -> tuple[dict[str, Tensors], dict[str, Any]]: ...
 
 
@@ -171,6 +174,7 @@ def _run(directories: list[RunDirectory], job: Job) -> None:
         state = kind.state(directory.experiment, directory)
         if saved:
             single.load(state, saved)
+        state.begun_by = state.begun_by or job.code
         states.append(state)
     together = len(states) > 1 and stacked.takes(states[0], kind.data, kind.objective)
     experiments = {state.name: directory.experiment for state, directory in zip(states, directories, strict=True)}
@@ -199,7 +203,7 @@ def _finish(kind: Kind, experiment: Experiment, state: TrainState, strategy: Sin
         job.stop.check()
 
     with untouched_random(strategy.device):
-        weights, said = kind.test_after(experiment, state, job.hear or (lambda progress: None), keep)
+        weights, said = kind.test_after(experiment, state, job.hear or (lambda progress: None), keep, job.stop.check)
     result = {
         "format": FORMAT,
         "hash": experiment.hash,
@@ -208,12 +212,18 @@ def _finish(kind: Kind, experiment: Experiment, state: TrainState, strategy: Sin
         "parameters": sum(p.numel() for p in state.parameters.values()),
         "seconds": {"train": round(state.train_seconds, 3), "evaluate": round(state.test_seconds, 3)},
         **said,
-        "code": code_version(),
+        "code": _all_code(state, job.code),
         "machine": machine(job.device),
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "command": job.command,
     }
     directory.finish(weights, result)
+
+
+def _all_code(state: TrainState, code: dict[str, Any]) -> dict[str, Any]:
+    """The code that ends a run; where other code began it, that is named too."""
+    began = state.begun_by
+    return code if began in (None, code) else {**code, "clean": False, "begun_by": began}
 
 
 def groups(experiments: Sequence[Experiment], device: str) -> list[list[Experiment]]:

@@ -73,6 +73,7 @@ class OnStrings:
         state: TrainState,
         hear: Callable[[Progress], None],
         keep: Callable[[Tensors], None],
+        check: Callable[[], None],
     ) -> tuple[dict[str, Tensors], dict[str, Any]]:
         """Test the last and the best weights; these weights, and what the result says of them.
 

@@ -134,15 +134,13 @@ class OnText:
         state: TrainState,
         hear: Callable[[Progress], None],
         keep: Callable[[Tensors], None],
+        check: Callable[[], None],
     ) -> tuple[dict[str, Tensors], dict[str, Any]]:
         """Test the trained model and write it as transformers loads it; what the result says."""
         began = time.perf_counter() - state.test_seconds
-
-        def check() -> None:
-            state.test_seconds = time.perf_counter() - began
-            keep(state.weights())
-
+        # A test that is stopped begins anew, so there is nothing to keep meanwhile.
         state.scores["last"] = {"perplexity": self._perplexity(experiment, state, check)}
+        state.test_seconds = time.perf_counter() - began
         if state.directory:
             self._write_model(state, state.directory)
         said = {

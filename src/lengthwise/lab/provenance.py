@@ -35,4 +35,4 @@ def made_by_other_code(recorded: dict[str, Any] | None) -> bool:
     here = code_version()
     if recorded is None or recorded["version"] != here["version"]:
         return True
-    return recorded["commit"] != here["commit"] or recorded["clean"] is False
+    return recorded["commit"] != here["commit"] or False in (recorded["clean"], here["clean"])

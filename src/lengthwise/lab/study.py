@@ -20,6 +20,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Mapping
+from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -108,8 +109,15 @@ def _native(value: Any, option: Option | None) -> Any:
     """A number, truth or list as TOML's own where a word means one; a text option's word stays a text."""
     if not isinstance(value, Word) or (option and (str in option.kinds or value in option.choices)):
         return value
-    meant = value_of(value)
-    return value if meant is None or isinstance(meant, (str, dict)) else meant
+    meant = option.read(value, option.name) if option else value_of(value)
+    return meant if _is_toml(meant) else value
+
+
+def _is_toml(value: Any) -> bool:
+    """Whether TOML has a value for it, which is no text: a text would be read as a word."""
+    if isinstance(value, (list, tuple)):
+        return all(isinstance(each, str) or _is_toml(each) for each in value)
+    return isinstance(value, (bool, int)) or (isinstance(value, float) and isfinite(value))
 
 
 def _toml(value: Any) -> str:

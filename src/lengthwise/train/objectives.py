@@ -32,6 +32,9 @@ can be mapped over a population.
 
 
 class Objective(Protocol):
+    logs_first_step: bool
+    """Whether the loss of the first step is logged: where nothing is validated, it says where training began."""
+
     def prepare(self, state: TrainState, stacked: bool) -> None:
         """Set the model up for training, in which it is already."""
         ...
@@ -55,6 +58,8 @@ class Objective(Protocol):
 
 class StringObjective:
     """The answers that a task asks of each string."""
+
+    logs_first_step = False
 
     def __init__(self, task: Task, share: int = 1):
         self.task = task
@@ -112,6 +117,8 @@ class StringObjective:
 
 class NextToken:
     """Every token of a block but the first, given those before it, by a causal language model of Hugging Face's."""
+
+    logs_first_step = True
 
     def __init__(self, tokens_at_once: int = 4096):
         self.tokens_at_once = tokens_at_once

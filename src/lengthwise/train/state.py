@@ -77,6 +77,8 @@ class TrainState:
         self.best_weights: Tensors = {}
         self.validations_since_best = 0
         self.train_seconds = self.test_seconds = 0.0
+        self.begun_by: dict[str, Any] | None = None
+        """The code that took the first step, as whoever runs the training names it."""
         self.scores: dict[str, Any] = {}
         """JSON-like test scores by checkpoint, kept with the rest so that a kill loses none."""
 
@@ -125,6 +127,7 @@ class TrainState:
             "seconds": [self.train_seconds, self.test_seconds],
             "curriculum": self.curriculum.state(),
             "scores": self.scores,
+            "begun_by": self.begun_by,
         }
         return SavedState(tensors, meta)
 
@@ -151,6 +154,7 @@ class TrainState:
         self.step, self.best, self.scores = meta["step"], meta["best"], meta["scores"]
         self.validations_since_best = meta["validations_since_best"]
         self.train_seconds, self.test_seconds = meta["seconds"]
+        self.begun_by = meta.get("begun_by")
         self.curriculum.restore(meta["curriculum"])
 
     def _step_count(self, count: torch.Tensor) -> torch.Tensor:

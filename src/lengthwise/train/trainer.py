@@ -107,7 +107,7 @@ class Trainer:
         measured = self.strategy.backward(states, batches, self.objective)
         norms = torch.stack([self.strategy.clip(state) for state in states])
         # Look before the step is taken: the weights at hand are the last good ones.
-        seen = torch.cat([measured, norms[:, None]], 1).tolist() if loss_is_read(first) else []
+        seen = torch.cat([measured, norms[:, None]], 1).tolist() if loss_is_read(first, self.objective) else []
         for state, (loss, _, norm) in zip(states, seen, strict=False):
             if not (math.isfinite(loss) and math.isfinite(norm)):
                 self._raise_not_finite(state, loss, length)
@@ -115,7 +115,8 @@ class Trainer:
             state.update()
         for state, (loss, accuracy, _) in zip(states, seen, strict=False):
             state.curriculum.learn(length, accuracy)
-            if state.directory and (state.step % LOG_EVERY == 0 or state.done):
+            logged = state.step % LOG_EVERY == 0 or state.done or (state.step == 1 and self.objective.logs_first_step)
+            if state.directory and logged:
                 state.directory.log({"kind": "train", "step": state.step, "loss": loss, "length": length})
             if self.hear:
                 self.hear(Progress(state.name, state.step, state.training.steps, loss))
@@ -158,10 +159,11 @@ class Trainer:
         )
 
 
-def loss_is_read(state: TrainState) -> bool:
+def loss_is_read(state: TrainState, objective: Objective) -> bool:
     """Whether the loss of the next step is read: always but on a GPU; there when it is logged, kept or learned from."""
     step, training = state.step + 1, state.training
     due = step % LOG_EVERY == 0 or step % training.checkpointing.checkpoint_every == 0 or step == training.steps
+    due |= step == 1 and objective.logs_first_step
     return due or state.device.type != "cuda" or training.curriculum.kind == "growing"
 
 

@@ -7,8 +7,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from ... import positions
 from ...errors import Error, UnknownName
 from ...options import above, at_least
 from ..config import LengthwiseConfig
@@ -25,7 +26,11 @@ from .shared_options import (
     Width,
 )
 
-PositionName = Literal["sinusoidal", "none", "learned", "transformer-xl"]
+if TYPE_CHECKING:
+    PositionName = str
+else:
+    # Whatever is registered, in its order; a type checker reads no registry.
+    PositionName = Literal[tuple(positions.POSITIONS)]
 Variant = Literal["lengthwise", "paper", "official"]
 VARIANTS: dict[str, dict[str, Any]] = {
     "lengthwise": {"missing": "learned-pad", "norm": "post", "activation": "gelu", "biases": False},
@@ -135,7 +140,7 @@ def transformer(
         num_outputs=num_outputs,
         width=width,
         mixer={"name": "softmax", "heads": heads},
-        position={"name": position, **({"rows": max_length} if position == "learned" else {})},
+        position={"name": position, **({"rows": max_length} if "rows" in positions.options(position) else {})},
         depth={"name": "fixed", "layers": layers},
         block={"kind": "transformer", "norm": norm, "activation": activation, "expansion": expansion},
         final_norm=norm == "pre",
