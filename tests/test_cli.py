@@ -229,12 +229,21 @@ def test_json_is_alone_on_stdout(name, capsys):
 
 
 def test_list_has_every_name(capsys):
-    from lengthwise import models, recipes, tasks
+    from lengthwise import mixers, models, positions, recipes, tasks
 
     main(["list"])
     out = capsys.readouterr().out
-    for name in (*tasks.available(), *models.available(), *recipes.available()):
+    parts = (*positions.POSITIONS, *mixers.MIXERS, "training", "tests")
+    for name in (*tasks.available(), *models.available(), *recipes.available(), *parts):
         assert f" {name} " in out
+
+
+def test_the_help_of_list_names_what_can_be_listed(capsys):
+    main(["list", "--help"])
+    out = capsys.readouterr().out
+    assert "list[str]" not in out
+    for word in ("task", "model", "recipe", "position", "mixer", "training", "tests", "settings", "study"):
+        assert word in out
 
 
 def test_doctor_says_what_is_missing(capsys, monkeypatch):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import shlex
+import sys
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import pytest
+from rich.console import Console
 
-from lengthwise import Error, mixers, models, recipes
-from lengthwise.cli import main
+from lengthwise import Error, lab, mixers, models, recipes
+from lengthwise.cli import console, main
 from lengthwise.errors import UnknownName
 from lengthwise.options import Option, Word, above, at_least, schema, take
 
@@ -90,3 +94,86 @@ def test_a_name_lists_its_options(capsys):
     assert '"name": "checkpoint"' in capsys.readouterr().out
     assert main(["list", "trainin"]) == 2
     assert "Did you mean 'training'?" in capsys.readouterr().err
+
+
+def test_an_unknown_name_lists_no_other_twice_and_suggests_only_what_is_near():
+    assert "Known: abc, xyz." in str(UnknownName("name", "q", ["xyz", "abc", "xyz"]))
+    assert "Did you mean 'linear'?" in str(UnknownName("name", "liner", ["linear"]))
+    assert "Known: demo." in str(UnknownName("name", "dims", ["demo"]))
+
+
+def listed(capsys, *words):
+    assert main(["list", *words, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_every_example_of_list_works(capsys):
+    tables = listed(capsys)
+    names = dict.fromkeys([*(name for lines in tables.values() for name in lines), "d-7", "regex:(ab|ba)*"])
+    for name in names:
+        for entry in listed(capsys, *name.split()):
+            example = entry["example"]
+            if entry["room"] in ("position", "mixer"):
+                exec(example, {})
+                continue
+            words = shlex.split(example)
+            if entry["room"] == "recipe":
+                recipes.get(*words[2:4], settings=words[5::2])
+            else:
+                assert lab.plan(words[2], [words[4]], settings=words[6::2]), example
+
+
+def test_list_tells_none_from_the_choice_none(capsys):
+    assert main(["list", "block-lrnn"]) == 0
+    out = capsys.readouterr().out
+    assert "normalisation  'paper', 'official', 'orthogonal', 'one-hot', 'none' or None; default None" in out
+    assert main(["list", "training"]) == 0
+    out = capsys.readouterr().out
+    assert "fused  True or False; default True" in out
+    assert "default none" not in out
+
+
+def test_list_takes_a_table_or_the_recipes_of_one_paper(capsys):
+    tables = listed(capsys)
+    assert list(tables) == ["tasks", "models", "recipes", "positions", "mixers", "settings"]
+    for table, lines in tables.items():
+        assert listed(capsys, table) == {table: lines}
+    assert {entry["room"] for entry in listed(capsys, "chacal")} == {"model", "recipe"}
+    assert main(["list", "study"]) == 0
+    out = capsys.readouterr().out
+    assert " study chunk-sizes " in out
+    assert "demo parity" not in out
+
+
+def test_every_line_of_list_is_whole(capsys):
+    tables = listed(capsys)
+    for table in ("positions", "mixers", "settings"):
+        for name, line in tables[table].items():
+            assert line.endswith("."), name
+            assert line[0] != "`", name
+    assert tables["mixers"]["s4"] == "S4: HiPPO-LegS, normal plus low rank, learned."
+    assert tables["settings"]["training"] != tables["settings"]["tests"]
+    assert "at most 7 deep" in listed(capsys, "d-7")[0]["line"]
+    assert "(ab|ba)*" in listed(capsys, "regex:(ab|ba)*")[0]["line"]
+
+
+def test_list_indents_what_goes_on_in_a_narrow_terminal(capsys, monkeypatch):
+    terminal = lambda: Console(file=sys.stdout, width=60, force_terminal=True, color_system=None, highlight=False)  # noqa: E731
+    monkeypatch.setattr(console, "out", terminal)
+    assert main(["list", "block-lrnn"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 60
+    at = next(i for i, line in enumerate(lines) if line.startswith("normalisation  "))
+    assert lines[at + 1].startswith("        'one-hot'")
+    assert "    lengthwise bench parity -m block-lrnn \\" in lines
+    assert main(["list"]) == 0
+    footer = capsys.readouterr().out.split("A task may also be")[1].splitlines()
+    assert len(footer) > 2
+    assert all(line.startswith("  ") for line in footer[1:])
+
+
+@pytest.mark.parametrize(("scale", "longest"), [("smoke", "500"), ("laptop", "4,000"), ("paper", "4,000")])
+def test_the_demo_names_the_longest_length_it_tests(scale, longest):
+    recipe = recipes.get("demo", "parity", scale)
+    assert recipe.title.endswith(f"test to {longest}")
+    assert f"{max(recipe.experiments[0].tests.lengths):,}" == longest

@@ -20,8 +20,8 @@ class UnknownName(Error):
     """A task, model, recipe or setting that does not exist; the message suggests the nearest that does."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str]):
-        known = sorted(known)
-        near = get_close_matches(name, known, n=1, cutoff=0.5)
+        known = sorted(set(known))
+        near = get_close_matches(name, known, n=1, cutoff=0.6)
         hint = f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(known)}."
         super().__init__(f"Unknown {kind} {name!r}. {hint}")
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import re
+import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from rich import box
-from rich.markup import escape
-from rich.padding import Padding
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -15,6 +18,30 @@ from . import console
 
 if TYPE_CHECKING:
     from ..options import Option, Schema
+
+SETTINGS = {
+    "training": "How every model is trained: the steps, the lengths, the optimizer.",
+    "tests": "How every model is tested: how many strings of a length, and which.",
+}
+
+EXAMPLES: dict[str, Any] = {
+    "pattern": "(ab|ba)*",
+    "delta": [[0, 1], [1, 0]],
+    "checkpoint": "gpt2",
+    "heads": 8,
+    "rows": 512,
+    "gamma": 0.9,
+    "chunk": 2,
+    "p": 1.2,
+    "state": 64,
+    "order": 2,
+    "step_min": 0.001,
+    "step_max": 0.1,
+    "r_min": 0.5,
+    "r_max": 0.99,
+    "phase": 6.28,
+}
+"""What an example gives for options that must be given and are no choice between words."""
 
 
 class Entry(NamedTuple):
@@ -24,105 +51,168 @@ class Entry(NamedTuple):
     name: str
     line: str
     options: Schema
-    example: str
+    call: str
+    """What uses it, without its options."""
+
+    @property
+    def example(self) -> str:
+        """The call with every option that must be given; on the command line with one at least, to show how."""
+        required = [option for option in self.options.values() if option.required]
+        if self.room in PYTHON:
+            return self.call + "".join(f", {o.name}={_in_python(_example_value(o))}" for o in required) + ")"
+        prefix = {"recipe": "", "settings": f"{self.name}."}.get(self.room, f"{self.room}.")
+        shown = required or list(self.options.values())[:1]
+        return self.call + "".join(f" --set {prefix}{o.name}={console.quote(_word(_example_value(o)))}" for o in shown)
+
+
+PYTHON = ("position", "mixer")
+"""The rooms whose things are made in Python alone."""
 
 
 def list_names(
     name: Annotated[
-        list[str] | None, typer.Argument(help="A model, task, recipe, position or mixer: all its options.")
+        str | None,
+        typer.Argument(
+            metavar="NAME",
+            help="A task, model, recipe, position or mixer, training or tests: all its options. Or a table: tasks, "
+            "models, recipes, positions, mixers or settings. Or the recipes of a paper, such as regulargpt, or of our "
+            "studies: study.",
+        ),
+    ] = None,
+    table: Annotated[
+        str | None, typer.Argument(metavar="TABLE", help="A recipe's second word, as in: demo parity.")
     ] = None,
     as_json: console.Json = False,
 ) -> None:
-    """The tasks, models and recipes by name, a line each; or, of one NAME, every option.
+    """The tasks, models, recipes, positions, mixers and settings by name, a line each; or, of one NAME, every option.
 
     Example: [bold]lengthwise list regular-gpt[/bold]
     """
-    if name:
-        entries = described(" ".join(name))
+    asked = " ".join(filter(None, (name, table)))
+    tables = all_tables()
+    if not asked or asked in tables:
+        chosen = {asked: tables[asked]} if asked else tables
         if as_json:
-            console.emit([to_json(entry) for entry in entries])
+            console.emit(chosen)
             return
-        for entry in entries:
-            show(entry)
+        for title, lines in chosen.items():
+            show_table(title, lines)
+        _say(FOOTER, hang=2)
         return
-    from .. import models, recipes, tasks
-
-    rooms = {"tasks": tasks.available(), "models": models.available(), "recipes": recipes.available()}
+    group = {each: line for each, line in tables["recipes"].items() if each.split()[0] == asked}
+    entries = described(asked, tables, known_otherwise=bool(group))
     if as_json:
-        console.emit(rooms)
+        recipes = [entry for each in group for entry in described(each, tables)]
+        console.emit([to_json(entry) for entry in [*entries, *recipes]])
         return
-    for room, lines in rooms.items():
-        table = Table(title=room.capitalize(), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
-        table.add_column("name", no_wrap=True, style="cyan")
-        table.add_column("what it is")
-        for each, line in lines.items():
-            table.add_row(Text(each), Text(line))
-        console.out().print(table)
-    console.out().print(
-        "A task may also be [cyan]regex:(ab|ba)*[/cyan]; a model [cyan]hf:PATH[/cyan], "
-        "[cyan]package.module:Class[/cyan] or [cyan]path/to/file.py:Class[/cyan]. "
-        "All options of one: [cyan]lengthwise list NAME[/cyan]; of the training: [cyan]lengthwise list training[/cyan]."
-    )
+    for entry in entries:
+        show(entry)
+    if group:
+        show_table("recipes", group)
 
 
-def described(name: str) -> list[Entry]:
+FOOTER = (
+    "A task may also be [cyan]d-N[/cyan] or [cyan]regex:(ab|ba)*[/cyan]; a model [cyan]hf:PATH[/cyan], "
+    "[cyan]package.module:Class[/cyan] or [cyan]path/to/file.py:Class[/cyan]. "
+    "All options of one: [cyan]lengthwise list NAME[/cyan], also of [cyan]training[/cyan] and [cyan]tests[/cyan]. "
+    "One table: [cyan]lengthwise list tasks[/cyan], [cyan]models[/cyan], [cyan]recipes[/cyan], "
+    "[cyan]positions[/cyan], [cyan]mixers[/cyan] or [cyan]settings[/cyan]; the recipes of one paper or of our studies: "
+    "[cyan]lengthwise list regulargpt[/cyan] or [cyan]study[/cyan]."
+)
+
+
+def all_tables() -> dict[str, dict[str, str]]:
+    """Every name with its line, by table."""
+    from .. import mixers, models, positions, recipes, tasks
+
+    return {
+        "tasks": tasks.available(),
+        "models": models.available(),
+        "recipes": recipes.available(),
+        "positions": {name: summary(kind) for name, kind in positions.POSITIONS.items()},
+        "mixers": {name: summary(kind) for name, kind in mixers.MIXERS.items()},
+        "settings": SETTINGS,
+    }
+
+
+def described(name: str, tables: Mapping[str, Mapping[str, str]], *, known_otherwise: bool = False) -> list[Entry]:
     """Everything of this name; there can be a model and a mixer."""
     from .. import mixers, models, positions, recipes, tasks
     from ..errors import UnknownName
     from ..lab import settings_of_part
 
     entries = []
-    if name in models.available() or (":" in name and not name.startswith("regex:")):
-        line = models.available().get(name, "A model from outside this library.")
-        entries.append(Entry("model", name, line, models.options(name), f"lengthwise bench parity -m {name}"))
-    if name in tasks.available() or name.startswith(("regex:", "d-", "tomita-")):
-        line = tasks.available().get(name, "")
+    quoted = console.quote(name)
+    if name in tables["models"] or (":" in name and not name.startswith("regex:")):
+        line = tables["models"].get(name, "A model from outside this library.")
+        entries.append(Entry("model", name, line, models.options(name), f"lengthwise bench parity -m {quoted}"))
+    if line := tables["tasks"].get(name) or _line_of_unlisted_task(name):
+        entries.append(Entry("task", name, line, tasks.options(name), f"lengthwise bench {quoted} -m lstm"))
+    if line := tables["recipes"].get(name):
         entries.append(
-            Entry("task", name, line, tasks.options(name), f"lengthwise bench {console.quote(name)} -m lstm")
+            Entry("recipe", name, line, recipes.options(*name.split(" ", 1)), f"lengthwise reproduce {name}")
         )
-    if name in recipes.available():
-        line, example = recipes.available()[name], f"lengthwise reproduce {name}"
-        entries.append(Entry("recipe", name, line, recipes.options(*name.split(" ", 1)), example))
-    if name in positions.POSITIONS:
-        example = f'positions.get("{name}", width=64, heads=8)'
-        entries.append(
-            Entry("position", name, _first_line(positions.POSITIONS[name]), positions.options(name), example)
-        )
-    if name in mixers.MIXERS:
-        example = f'mixers.get("{name}", width=64)'
-        entries.append(Entry("mixer", name, _first_line(mixers.MIXERS[name]), mixers.options(name), example))
-    if name in ("training", "tests"):
-        example = "lengthwise bench parity -m lstm"
-        line = "What every experiment's training or test can be told."
-        entries.append(Entry("settings", name, line, settings_of_part(name), example))
-    if not entries:
-        known = [*models.available(), *tasks.available(), *recipes.available(), *positions.POSITIONS, *mixers.MIXERS]
-        raise UnknownName("name", name, [*known, "training", "tests"])
-    return [entry._replace(example=_example(entry)) for entry in entries]
+    if line := tables["positions"].get(name):
+        call = f'from lengthwise import positions; positions.get("{name}", width=64, heads=8'
+        entries.append(Entry("position", name, line, positions.options(name), call))
+    if line := tables["mixers"].get(name):
+        call = f'from lengthwise import mixers; mixers.get("{name}", width=64'
+        entries.append(Entry("mixer", name, line, mixers.options(name), call))
+    if line := tables["settings"].get(name):
+        entries.append(Entry("settings", name, line, settings_of_part(name), "lengthwise bench parity -m lstm"))
+    if not entries and not known_otherwise:
+        groups = [recipe.split()[0] for recipe in tables["recipes"]]
+        raise UnknownName("name", name, [*tables, *groups, *(each for lines in tables.values() for each in lines)])
+    return entries
 
 
-def _first_line(kind: Any) -> str:
-    return (getattr(getattr(kind, "func", kind), "__doc__", None) or "").strip().split("\n")[0]
+def _line_of_unlisted_task(name: str) -> str:
+    """The line of a task that is named by a number or a pattern; empty for other names."""
+    if depth := re.fullmatch(r"d-([1-9]\d*)", name):
+        return f"brackets a b, balanced, at most {depth[1]} deep"
+    if name.startswith("regex:"):
+        return f"the language of the regular expression {name.removeprefix('regex:')}"
+    return ""
 
 
-def _example(entry: Entry) -> str:
-    """The call, with one or all the required options set."""
-    options = [o for o in entry.options.values() if o.required] or list(entry.options.values())[:1]
-    if entry.room in ("position", "mixer"):
-        return entry.example
-    prefix = {"recipe": "", "settings": f"{entry.name}."}.get(entry.room, f"{entry.room}.")
-    words = [f"--set {prefix}{o.name}={console.quote(_word(o))}" for o in options]
-    return " ".join([entry.example, *words])
+def summary(kind: Any) -> str:
+    """The first sentence on a mixer or position: its own docstring's or, where that is on its options, its file's."""
+    made = getattr(kind, "func", kind)
+    own = made.__doc__ or ""
+    return first_sentence(sys.modules[made.__module__].__doc__ or "" if own.strip()[:1] in ("", "`") else own)
 
 
-def _word(option: Option) -> str:
-    """A value as it is typed; what must be given is written in capitals."""
-    if option.required:
-        return option.name.upper()
-    default = option.default
-    if isinstance(default, (list, tuple)):
-        return ",".join(map(str, default))
-    return str(default).lower() if default is None or isinstance(default, bool) else str(default)
+def first_sentence(text: str) -> str:
+    """The first sentence; where it runs into a formula set apart, what stands before its colon.
+
+    >>> first_sentence("Attention, over\\ntorch. No mask."), first_sentence("Relative: the logit is\\n\\n    q k")
+    ('Attention, over torch.', 'Relative.')
+    """
+    paragraph = " ".join(text.strip().split("\n\n")[0].split())
+    whole = re.match(r".*?[.?!](?=\s|$)", paragraph)
+    return whole[0] if whole else paragraph.split(":")[0] + "." if paragraph else ""
+
+
+def _example_value(option: Option) -> Any:
+    """A value that works; a name in capitals where only the reader knows one."""
+    if not option.required:
+        return option.default
+    if option.name in EXAMPLES:
+        return EXAMPLES[option.name]
+    if option.choices:
+        return option.choices[0]
+    return True if bool in option.kinds else option.name.upper()
+
+
+def _in_python(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+
+
+def _word(value: Any) -> str:
+    """A value as it is typed after `--set NAME=`. None, True and False are as in Python: 'none' can be a choice."""
+    if not isinstance(value, (list, tuple)):
+        return str(value)
+    return json.dumps(value) if any(isinstance(each, (list, tuple)) for each in value) else ",".join(map(str, value))
 
 
 def to_json(entry: Entry) -> dict[str, Any]:
@@ -135,17 +225,53 @@ def to_json(entry: Entry) -> dict[str, Any]:
     }
 
 
+def show_table(title: str, lines: Mapping[str, str]) -> None:
+    table = Table(title=title.capitalize(), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    table.add_column("name", no_wrap=True, style="cyan")
+    table.add_column("what it is")
+    for name, line in lines.items():
+        table.add_row(Text(name), Text(line))
+    console.out().print(table)
+
+
 def show(entry: Entry) -> None:
     """Two lines an option, which fit a narrow terminal: name, default and type; then its sentence, indented."""
     out = console.out()
-    out.print(f"[bold]{escape(entry.name)}[/bold] ({entry.room})")
-    if entry.line:
-        out.print(Padding(Text(entry.line), (0, 0, 1, 0)) if out.is_terminal else Text(entry.line))
+    _say(Text.assemble((entry.name, "bold"), f" ({entry.room})"), hang=4)
+    _say(Text(entry.line), hang=2)
+    if out.is_terminal:
+        out.print()
     for option in entry.options.values():
-        default = "must be given" if option.required else f"default {_word(option) or 'none'}"
-        out.print(f"[cyan]{option.name}[/cyan]  {escape(option.expected)}; {escape(default)}")
+        default = "must be given" if option.required else f"default {_word(option.default) or 'empty'}"
+        _say(Text.assemble((option.name, "cyan"), f"  {option.expected}; {default}"), hang=8)
         if option.line:
-            out.print(Padding(Text(option.line), (0, 0, 0, 4)) if out.is_terminal else Text(f"    {option.line}"))
+            _say(Text(option.line), indent=4, hang=4)
     if not entry.options:
         out.print("It takes no options.")
-    out.print(f"\nExample: [bold]{escape(entry.example)}[/bold]\n")
+    fits = not out.is_terminal or len(f"Example: {entry.example}") <= out.width
+    example = f" {entry.example}" if fits else _broken(entry)
+    out.print(Text.assemble("\nExample:", (example, "bold"), "\n"), soft_wrap=True)
+
+
+def _broken(entry: Entry) -> str:
+    """The example on lines of its own, broken only where it still works when pasted."""
+    if entry.room in PYTHON:
+        # Python takes no indented first line.
+        return "\n" + entry.example.replace("; ", "\n", 1).replace(", ", ",\n    ")
+    return "\n    " + entry.example.replace(" --set ", " \\\n        --set ")
+
+
+def _say(text: Text | str, *, hang: int, indent: int = 0) -> None:
+    """A paragraph; on a terminal, the lines after its first are indented by `hang`."""
+    out = console.out()
+    shown = Text.from_markup(text) if isinstance(text, str) else text
+    lines = _wrapped(shown, out, max(indent, hang)) if out.is_terminal else [shown]
+    for number, line in enumerate(lines):
+        out.print(Text(" " * (hang if number else indent)).append_text(line), soft_wrap=True)
+
+
+def _wrapped(text: Text, out: Console, margin: int) -> list[Text]:
+    lines = list(text.wrap(out, max(20, out.width - margin)))
+    for line in lines:
+        line.rstrip()
+    return lines
