@@ -28,7 +28,8 @@ def bench(root, *more):
     return main(["bench", "parity", "-m", "lstm", *TINY, "--out", str(root), *more])
 
 
-def test_bench_then_again_then_report(root, capsys):
+def test_bench_then_again_then_report(tmp_path, capsys):
+    root = tmp_path / "runs"
     assert bench(root, "--seeds", "2") == 0
     out, err = capsys.readouterr()
     assert "lstm" in out
