@@ -38,8 +38,13 @@ FIRST_COUNTS = np.cumsum([np.exp(-2.0) * 2.0**k / factorial(k) for k in range(AT
 
 def pick(mask: np.ndarray, u: np.ndarray) -> np.ndarray:
     """(B,) the number of one true entry of each row of (B, K) booleans, uniform if `u` is uniform in [0, 1)."""
-    rank = (u * mask.sum(1)).astype(np.int16)
-    return (mask.cumsum(1, dtype=np.int16) > rank[:, None]).argmax(1)
+    places = mask.ravel().nonzero()[0]
+    counts = np.count_nonzero(mask, 1)
+    before = counts.cumsum() - counts
+    if not len(places):
+        return np.zeros(len(mask), dtype=np.intp)
+    chosen = places[np.minimum(before + (u * counts).astype(np.intp), len(places) - 1)] % mask.shape[1]
+    return np.where(counts > 0, chosen, 0)
 
 
 def take(candidates: np.ndarray, n: np.ndarray, j: np.ndarray, rng: np.random.Generator) -> None:
