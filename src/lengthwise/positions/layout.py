@@ -85,10 +85,6 @@ class Layout:
         """The layout of some of the tokens."""
         return self._each(lambda part: part[:, columns])
 
-    def pick_rows(self, rows: Tensor) -> Layout:
-        """The layout of some of the rows."""
-        return self._each(lambda part: part[rows])
-
     def then(self, new: Layout) -> Layout:
         """The layout of these tokens and the `new` ones after them, as a state keeps it of its keys."""
         if (self.sequences is None) != (new.sequences is None):
