@@ -20,7 +20,7 @@ from .studies import (
 from .studies.attention_cost import cost
 from .studies.boxes import linked_words, longer_stories
 from .studies.chunk_sizes import accuracy as chunk_sizes
-from .studies.linear_rnn import ablation, stability
+from .studies.linear_rnn import ablation, automaton_seeds, stability
 
 __all__ = ["Recipe", "Scale", "Table", "available", "get", "options"]
 
@@ -43,6 +43,7 @@ TABLES: dict[tuple[str, str], Table] = {
     ("study", "tree-and-scan"): tree_and_scan.recipe,
     ("study", "linear-rnn-ablation"): ablation.recipe,
     ("study", "linear-rnn-stability"): stability.recipe,
+    ("study", "automaton-seeds"): automaton_seeds.recipe,
     ("study", "boxes-longer-stories"): longer_stories.recipe,
     ("study", "boxes-linked-words"): linked_words.recipe,
     ("study", "chacal-slow-start"): chacal_slow_start.recipe,

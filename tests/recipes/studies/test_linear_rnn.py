@@ -10,6 +10,8 @@ import torch
 from lengthwise import lab, recipes, tasks
 from lengthwise.evaluate import score_strings
 from lengthwise.recipes.common import trained
+from lengthwise.recipes.papers.lrnn import table_2
+from lengthwise.recipes.studies.linear_rnn import automaton_seeds
 from lengthwise.recipes.studies.linear_rnn.ablation import parts
 from lengthwise.recipes.studies.linear_rnn.modular_sum import plan_changed, scores_by_length
 from lengthwise.recipes.studies.linear_rnn.stability import DRIFT, NORMALISATIONS
@@ -119,3 +121,30 @@ def test_a_model_that_overflows_is_said_to(root, monkeypatch):
     table = recipe.panels([run])[0]
     assert "overflows" in table.text
     assert table.data[0]["accuracy"]["60"]["overflowed"] == 4
+
+
+def test_the_automaton_s_seeds_are_those_of_table_2_and_more():
+    planned = automaton_seeds.planned("laptop", "modular-arithmetic")
+    assert [e.seed for e in planned] == list(range(10))
+    of_the_table = table_2.planned("laptop", "modular-arithmetic", "block-lrnn automaton")
+    assert [e.hash for e in planned][: len(of_the_table)] == [e.hash for e in of_the_table]
+    stable = recipes.get("study", "linear-rnn-stability", "laptop").experiments
+    for change in DRIFT.values():
+        drift = plan_changed("laptop", {**change, "seeds": 5})
+        assert {e.hash for e in drift} <= {e.hash for e in stable}, "five seeds of every variant"
+
+
+def test_the_automaton_s_seeds_at_the_scale_of_seconds(tmp_path):
+    recipe = recipes.get("study", "automaton-seeds", "smoke").only(["modular-sum"])
+    runs = done(recipe, tmp_path)
+    table, learning = recipe.panels(runs)
+    (row,) = table.data
+    assert (row["task"], row["seeds"], row["learned"], row["hold"], row["exact"]) == ("Sum(5)", 2, 0, 0, 0)
+    assert list(learning.data["series"]) == ["seed 0", "seed 1"]
+    runs[0].result["checkpoints"]["last"]["correct"] = {"40": 8, "500": 8}
+    runs[1].result["checkpoints"]["last"]["correct"] = {"40": 8, "500": 6}
+    table, _ = recipe.panels(runs)
+    (row,) = table.data
+    assert (row["learned"], row["hold"], row["exact"]) == (2, 1, 1)
+    assert row["accuracy"] == [{"seed": 0, "40": 1.0, "500": 1.0}, {"seed": 1, "40": 1.0, "500": 0.75}]
+    assert "2 of 2 1 of 2 1 of 2 100 100 100 75" in " ".join(table.text.split())

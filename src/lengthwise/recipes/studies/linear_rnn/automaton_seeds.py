@@ -1,0 +1,99 @@
+"""Ten seeds of the automaton on Sum(5) and ModArith(5): how many learn the task, and how many are right far beyond.
+
+One seed that succeeds says that a network can learn a task; ten say how often it does. These are the runs of Table 2
+(`papers/lrnn/table_2.py`) with more seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from ....lab import Experiment, Run
+from ....lab.statistics import accuracy
+from ....report import Panel, text_table
+from ....report.formatting import duration, percent
+from ...base import Recipe, Scale
+from ...common.comparison import LEARNED
+from ...common.curves import curves
+from ...common.grid import Cell, Grid
+from ...papers.lrnn import table_2
+from ..hundred_thousand_tokens import HOLDS
+
+MODEL = "block-lrnn automaton"
+ROWS = ("modular-sum", "modular-arithmetic")
+SEEDS: dict[Scale, int] = {"smoke": 2, "laptop": 10, "paper": 10}
+
+
+def recipe(scale: Scale) -> Recipe:
+    """The automaton on Sum(5) and ModArith(5), ten seeds each: how many learn the task and keep it at 500 tokens."""
+
+    def report(finished: Mapping[str, list[Run]], device: str) -> list[Panel]:
+        return [_table(finished), *(_learning(task, runs) for task, runs in finished.items())]
+
+    return Recipe(
+        title=f"The automaton, {SEEDS[scale]} seeds",
+        description=(
+            "The automaton is a linear RNN whose blocks are functions on states. Once it has found the rule it is "
+            "right at every length, but not every training run finds the rule. These are the runs of Table 2 with "
+            "more seeds. Which seeds succeed depends on the machine: another processor rounds sums of floating-point "
+            "numbers in another order, and after thousands of steps the weights differ."
+        ),
+        grid=Grid([Cell(task, partial(planned, scale, task), label=task) for task in ROWS]),
+        report=report,
+    )
+
+
+def planned(scale: Scale, task: str) -> list[Experiment]:
+    """The automaton's runs of Table 2, with these seeds."""
+    first = table_2.planned(scale, task, MODEL)[0]
+    return [replace(first, seed=seed) for seed in range(SEEDS[scale])]
+
+
+def _table(finished: Mapping[str, list[Run]]) -> Panel:
+    rows, data = [], []
+    for task, runs in finished.items():
+        question = table_2.TASKS[task]
+        inside, beyond = ([accuracy(run, n) for run in runs] for n in (question.trained, question.tested))
+        numbers: dict[str, Any] = {
+            "task": question.label,
+            "seeds": len(runs),
+            "trained": question.trained,
+            "tested": question.tested,
+            "learned": sum(a >= LEARNED for a in inside),
+            "hold": sum(a >= HOLDS for a in beyond),
+            "exact": sum(a == 1 for a in beyond),
+            "accuracy": [
+                {"seed": run.experiment.seed, str(question.trained): a, str(question.tested): b}
+                for run, a, b in zip(runs, inside, beyond, strict=True)
+            ],
+        }
+        data.append(numbers)
+        rows.append(
+            [
+                question.label,
+                *(f"{numbers[what]} of {len(runs)}" for what in ("learned", "hold", "exact")),
+                " ".join(f"{100 * a:.0f}" for a in inside),
+                " ".join(f"{100 * a:.0f}" for a in beyond),
+                duration(sum(run.result["seconds"]["train"] for run in runs) / len(runs)),
+            ]
+        )
+    caption = (
+        f"How many seeds know the task at the end of training. Learned: right on at least {percent(LEARNED)}% of the "
+        f"test strings at the training length (40 tokens, of ModArith(5) 39). Hold: right on at least "
+        f"{percent(HOLDS)}% at 500 tokens (499). Exact: right on all of them. Then the accuracy of every seed in %, at "
+        "the training length and at the long one, in the order of the seeds. Training: the mean time of a run."
+    )
+    head = ["", "learned", "hold", "exact", "at 40, seed by seed", "at 500, seed by seed", "training"]
+    return text_table("How many seeds learn, and how many hold", caption, head, rows, data)
+
+
+def _learning(task: str, runs: list[Run]) -> Panel:
+    question = table_2.TASKS[task]
+    return curves(
+        f"Learning {question.label}, seed by seed",
+        f"Accuracy on validation strings of up to {question.trained} tokens, at the last position.",
+        {f"seed {run.experiment.seed}": [run] for run in runs},
+    )
