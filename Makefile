@@ -32,8 +32,8 @@ test: setup browser ## The tests, but the slow ones, two processes side by side
 test-all: setup browser ## All tests, in an order drawn from a seed: SEED=7 repeats that of 7
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "slow or not slow" --random-order-seed=$(or $(SEED),$(shell date +%s))
 
-bench: setup ## Timings side by side, each checked for correctness first
-	$(BIN)/python -m benchmarks
+bench: setup ## Timings side by side, each checked for correctness first: RECORD=1 writes benchmarks/results.md
+	$(BIN)/python -m benchmarks $(if $(RECORD),--record)
 
 $(DEV): $(SETUP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'

@@ -1,7 +1,8 @@
-"""Every benchmark, or those named, printed and written to their sections of `results.md`.
+"""Every benchmark, or those named, printed and, when asked, written to their sections of `results.md`.
 
-python -m benchmarks                  # all: `make bench`
-python -m benchmarks regular_gpt      # one; the other sections stay as they are
+python -m benchmarks                       # all: `make bench`
+python -m benchmarks --record              # and written down: `make bench RECORD=1`
+python -m benchmarks --record regular_gpt  # one; the other sections stay as they are
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ BENCHES = {
     "block_lrnn": block_lrnn.tables,
 }
 HEAD = (
-    "# Benchmarks\n\nWritten by `make bench`. Timings on a shared machine are noisy; read the ratios, "
+    "# Benchmarks\n\nWritten by `make bench RECORD=1`. Timings on a shared machine are noisy; read the ratios, "
     "which are measured in turn.\n"
 )
 
@@ -49,7 +50,8 @@ def section(name: str) -> str:
     return f"\n## {name}\n\n{date}, {machine}.\n\n```\n{text.getvalue().strip()}\n```\n"
 
 
-def main(asked: list[str]) -> None:
+def main(words: list[str]) -> None:
+    asked, record = [word for word in words if word != "--record"], "--record" in words
     if unknown := set(asked) - set(BENCHES):
         raise SystemExit(f"No benchmark {', '.join(sorted(unknown))}. Known: {', '.join(BENCHES)}.")
     old = RESULTS.read_text() if RESULTS.exists() else ""
@@ -57,7 +59,8 @@ def main(asked: list[str]) -> None:
     found = {name: f"\n## {name}\n\n{text.strip()}\n" for name, text in parts if name in BENCHES}
     for name in asked or BENCHES:
         found[name] = section(name)
-        RESULTS.write_text(HEAD + "".join(found[name] for name in BENCHES if name in found))
+        if record:
+            RESULTS.write_text(HEAD + "".join(found[name] for name in BENCHES if name in found))
 
 
 if __name__ == "__main__":

@@ -79,7 +79,7 @@ def test_a_room_imports_only_from_rooms_before_it(path):
     found = set(imported(path, path.read_text())) - {room}
     if room in FOUNDATION:
         assert found <= FOUNDATION
-    elif room != "__init__":
+    elif room not in ("__init__", "__main__"):
         assert room in ROOMS, f"{room} is no room: add it to docs/architecture.md and to this test"
         assert found & set(ROOMS) <= allowed(room)
         assert found - set(ROOMS) <= FOUNDATION | {"Error", "__version__"}
@@ -167,3 +167,22 @@ def test_every_dependency_is_imported():
     code = "\n".join(path.read_text(encoding="utf-8") for path in MODULES)
     used = set(re.findall(r"^\s*(?:import|from) (\w+)", code, re.M))
     assert packages - used == set()
+
+
+def test_python_m_lengthwise_is_the_command():
+    words = [sys.executable, "-m", "lengthwise"]
+    done = subprocess.run([*words, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("lengthwise ")
+    refused = subprocess.run([*words, "bnech"], capture_output=True, text=True)
+    assert (refused.returncode, refused.stderr[:7]) == (2, "error: ")
+
+
+def test_a_benchmark_is_written_down_only_when_asked(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    bench = importlib.import_module("benchmarks.__main__")
+    monkeypatch.setattr(bench, "RESULTS", tmp_path / "results.md")
+    monkeypatch.setattr(bench, "BENCHES", {"tasks": lambda: ["a table"]})
+    bench.main(["tasks"])
+    assert not bench.RESULTS.exists()
+    bench.main(["--record", "tasks"])
+    assert "a table" in bench.RESULTS.read_text()

@@ -13,6 +13,7 @@ import torch
 from lengthwise import lab
 from lengthwise.errors import Error
 from lengthwise.lab import InProcess, Interrupted, Processes
+from lengthwise.lab.engines import UNGUARDED
 from lengthwise.lab.records import RunDirectory
 
 ENGINES = [InProcess(), Processes(2)]
@@ -180,3 +181,31 @@ def test_a_gpu_that_is_not_there(tmp_path, quick, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     with pytest.raises(Error, match="no GPU"):
         lab.run(quick(), tmp_path, device="cuda")
+
+
+@pytest.mark.slow
+def test_a_script_without_its_guard_is_told_so(tmp_path):
+    """Each worker reads the script from its beginning, and would start workers of its own."""
+    call = "lab.bench('parity', ['lstm'], seeds=2, train_length=4, test_lengths='8', workers=2, root='runs')\n"
+    script = tmp_path / "plain.py"
+    script.write_text(f"from lengthwise import lab\n{call}")
+    done = subprocess.run([sys.executable, script.name], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 1
+    assert done.stderr.count("Traceback") == 1
+    assert "2 workers: each reads this script from its beginning" in done.stderr.splitlines()[-1]
+    assert 'under `if __name__ == "__main__":`' in done.stderr.splitlines()[-1]
+
+
+def test_a_worker_that_reads_its_script_runs_nothing(tmp_path, quick, monkeypatch):
+    ended = []
+
+    class Starting:
+        _inheriting = True
+
+    monkeypatch.setattr("multiprocessing.current_process", Starting)
+    monkeypatch.setattr("os._exit", lambda code: ended.append(code) or sys.exit(code))
+    for call in (lambda: lab.run(quick(), tmp_path), lambda: lab.bench("parity", ["lstm"], root=tmp_path)):
+        with pytest.raises(SystemExit):
+            call()
+    assert ended == [UNGUARDED, UNGUARDED]
+    assert not list(tmp_path.iterdir())

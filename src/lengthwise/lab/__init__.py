@@ -14,7 +14,7 @@ from torch import nn
 from .. import tasks
 from ..errors import Error
 from ..train import Interrupted, Progress, Training
-from .engines import Engine, InProcess, Processes
+from .engines import Engine, InProcess, Processes, leave_a_starting_worker
 from .experiment import Experiment, LengthTests, ModelSpec, TaskSpec, TextSpec
 from .grid import Settings, plan, settings_of_part
 from .job import Job, Outcome, groups
@@ -87,6 +87,7 @@ def run(
 
     `workers`: processes at a time; None: one a core, but in this process where there is one run or a GPU.
     """
+    leave_a_starting_worker()
     device = chosen_device(device)
     experiments = list({experiment.hash: experiment for experiment in experiments}.values())
     todo = groups(experiments, device)
@@ -135,6 +136,7 @@ def bench(
 
     Works in this process unless `workers` says otherwise. Raises if a run failed, after the others are done.
     """
+    leave_a_starting_worker()
     experiments = plan(
         task, models, seeds=seeds, train_length=train_length, test_lengths=test_lengths, settings=settings
     )

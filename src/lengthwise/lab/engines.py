@@ -11,6 +11,7 @@ import multiprocessing
 import multiprocessing.connection
 import multiprocessing.context
 import multiprocessing.forkserver
+import os
 import signal
 import threading
 import time
@@ -18,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
+from ..errors import Error
 from ..train import Interrupted, Progress, Stop
 from .experiment import Experiment
 from .job import Job, Outcome, failure, run_group
@@ -47,6 +49,17 @@ def interruptible(stop: Stop) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+UNGUARDED = 79
+"""The exit code of a worker that met, while it read the script it was started from, the call that starts workers."""
+
+
+def leave_a_starting_worker() -> None:
+    """End a worker that runs its script's own call of the lab, which would start workers without end."""
+    # Python sets this while a new process imports the main script; it is what its own refusal looks at.
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        os._exit(UNGUARDED)
 
 
 class InProcess:
@@ -94,6 +107,12 @@ class Processes:
                             # Ended, or killed in the middle of a message.
                             process.join()
                             del active[here]
+                            if process.exitcode == UNGUARDED:
+                                raise Error(
+                                    f"{self.workers} workers: each reads this script from its beginning, so the call "
+                                    'that starts them must stand under `if __name__ == "__main__":`. Put it there, or '
+                                    "use workers=1."
+                                ) from None
                             if not interrupted:
                                 yield from _died(group, process.exitcode, job)
                             continue
