@@ -112,18 +112,31 @@ def test_a_number_at_least_is_published():
 
 
 @pytest.mark.parametrize("scores", [(1.0, 1.0), (0.5, 0.5)])
-def test_what_was_not_learned_in_training_does_not_agree(scores):
+@pytest.mark.parametrize(("off", "verdict", "said"), [
+    (0.0, "vacuous", "1 says nothing though the numbers are near (vacuous)"),
+    (0.2, "not learned", "1 proves nothing"),
+])  # fmt: skip
+def test_what_was_not_learned_in_training_does_not_agree(scores, off, verdict, said):
     """Neither by luck beyond the training lengths nor because the paper's model guesses as well."""
-    published = Published(max=max(scores), mean=max(scores))
-    assert row(scores, published, inside=0.95).verdict("m") == "agrees"
-    one = row(scores, published, inside=0.949)
-    assert one.verdict("m") == "not learned"
+    published = Published(max=max(scores) - off, mean=max(scores) - off)
+    assert row(scores, published, inside=0.95, published_majority=0.1).verdict("m") == ("differs" if off else "agrees")
+    one = row(scores, published, inside=0.949, published_majority=0.1)
+    assert one.verdict("m") == verdict
     panel = comparison("t", [one], ["m"])
-    assert panel.data[0]["cells"]["m"]["verdict"] == "not learned"
-    assert finding([one]).startswith("0 of 1 cells agree. 1 prove nothing")
-    assert "– not learned" in panel.body
+    assert panel.data[0]["cells"]["m"]["verdict"] == verdict
+    assert finding([one]).startswith(f"0 of 1 cells agree. {said}")
+    assert f"– {verdict}" in panel.body
     assert "agrees</span>" not in panel.body
-    assert "not learned" in panel.text
+    assert verdict in panel.text
+
+
+def test_a_column_has_a_heading_of_its_own():
+    one = row((1.0,), Published(mean=0.5))
+    panel = comparison("t", [one], ["m"], labels={"m": "the paper's <Ours>"})
+    assert list(panel.data[0]["cells"]) == ["m"]
+    assert "the paper&#x27;s &lt;Ours&gt;</th>" in panel.body
+    assert "1 differs: r (the paper's <Ours>)." in panel.text
+    assert panel.text.splitlines()[0].strip() == "the paper's <Ours>"
 
 
 def test_missing_models_leave_a_dash_and_absent_columns_go():
@@ -164,8 +177,8 @@ def test_the_finding_names_what_differs_and_what_was_not_learned():
     rows = [Row("one", 0.5, {"a": fine, "b": low}), Row("two", 0.5, {"a": fine, "b": unlearned})]
     said = finding(rows)
     assert said == (
-        "2 of 4 cells agree. 1 differ: one (b). "
-        "1 prove nothing, for the task was not learned at the training lengths: two (b)."
+        "2 of 4 cells agree. 1 differs: one (b). 1 says nothing though the numbers are near (vacuous), for the task "
+        "was not learned at the training lengths: two (b)."
     )
     assert finding([Row("two", 0.5, {"a": fine})]) == "1 of 1 cells agree."
     assert said in comparison("t", rows, "ab").body

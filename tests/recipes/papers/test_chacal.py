@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import statistics
+
 import pytest
 
 from lengthwise import lab, recipes
@@ -24,6 +26,10 @@ def test_smoke(paper, table, tmp_path):
     assert len(found.data) == len(runs)
     ends = {round(100 * ended([run])["mean"], 1) for run in runs}
     assert {round(100 * row["mean"], 1) for row in found.data} == ends
+    if (paper, table) == ("chacal", "table-2"):
+        for row in found.data:
+            assert statistics.fmean(row["by_operations"].values()) == row["mean"]
+        assert "each as heavy as the others (advanced: 1, 2, 3 operations; default: 3 operations)" in found.caption
     assert recipe.panels(runs[:1]), "what is finished is shown"
     assert recipe.panels([]) == []
 

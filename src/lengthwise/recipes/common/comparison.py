@@ -5,9 +5,11 @@ runs are judged, each against the published one; where only one of the two was p
 measured, p the published number and b the majority baselines:
 
     near:           |m − p| <= 5 points,  or  m − b <= 5 points and p − b_published <= 5 points (both guess)
-    not learned:    the mean accuracy at the training lengths is below 95: a failure beyond them proves nothing
+    learned:        the mean accuracy at the training lengths is at least 95
     agrees:         learned, and both numbers are near
     differs:        learned, and one of them is not
+    vacuous:        not learned, and both numbers are near: two models that know nothing score alike
+    not learned:    not learned, and one of them is not: a failure beyond the training lengths proves nothing
 """
 
 from __future__ import annotations
@@ -31,8 +33,13 @@ WITHIN = 0.05
 LEARNED = 0.95
 """A model below this at its training lengths has not learned the task."""
 
-Verdict = Literal["agrees", "differs", "not learned"]
-MARKS: dict[Verdict, str] = {"agrees": "✓ agrees", "differs": "≠ differs", "not learned": "– not learned"}
+Verdict = Literal["agrees", "differs", "vacuous", "not learned"]
+MARKS: dict[Verdict, str] = {
+    "agrees": "✓ agrees",
+    "differs": "≠ differs",
+    "vacuous": "– vacuous",
+    "not learned": "– not learned",
+}
 
 
 @dataclass(frozen=True)
@@ -105,9 +112,10 @@ class Measured:
         }
 
     def verdict(self, published_majority: float) -> Verdict:
-        if not self.learned:
-            return "not learned"
-        return "agrees" if all(self.near(published_majority).values()) else "differs"
+        near = all(self.near(published_majority).values())
+        if self.learned:
+            return "agrees" if near else "differs"
+        return "vacuous" if near else "not learned"
 
 
 @dataclass(frozen=True)
@@ -144,34 +152,42 @@ def _within(difference: float) -> bool:
     return round(difference, 9) <= WITHIN
 
 
-def comparison(title: str, rows: Sequence[Row], columns: Sequence[str], note: str = "") -> Panel:
-    """The panel; `columns` name the cells of every row, `note` is added to the caption."""
-    columns = [column for column in columns if any(column in row.cells for row in rows)]
-    return Panel(title, f"{_caption(rows)} {note}".strip(), _body(rows, columns), _text(rows, columns), _data(rows))
+def comparison(
+    title: str, rows: Sequence[Row], columns: Sequence[str], note: str = "", labels: Mapping[str, str] | None = None
+) -> Panel:
+    """The panel. `columns` name the cells of every row, `labels` are their headings where the names are not clear
+    enough, and `note` is added to the caption."""
+    shown = {column: (labels or {}).get(column, column) for column in columns}
+    shown = {column: label for column, label in shown.items() if any(column in row.cells for row in rows)}
+    caption = f"{_caption(rows, shown)} {note}".strip()
+    return Panel(title, caption, _body(rows, shown), _text(rows, shown), _data(rows))
 
 
-def finding(rows: Sequence[Row]) -> str:
+def finding(rows: Sequence[Row], labels: Mapping[str, str] | None = None) -> str:
     """How many cells agree with the paper, which differ, and which say nothing since the task was not learned."""
     count = sum(len(row.cells) for row in rows)
-    named: dict[Verdict, list[str]] = {"agrees": [], "differs": [], "not learned": []}
+    named: dict[Verdict, list[str]] = {verdict: [] for verdict in MARKS}
     counts: dict[Verdict, int] = dict.fromkeys(named, 0)
     for row in rows:
-        for verdict, labels in named.items():
-            columns = [column for column in row.cells if row.verdict(column) == verdict]
+        for verdict, cells in named.items():
+            columns = [(labels or {}).get(column, column) for column in row.cells if row.verdict(column) == verdict]
             counts[verdict] += len(columns)
-            labels += [f"{row.label} ({', '.join(columns)})"] * bool(columns)
-    sentence = f"{counts['agrees']} of {count} cells agree."
-    if named["differs"]:
-        sentence += f" {counts['differs']} differ: {'; '.join(named['differs'])}."
-    if named["not learned"]:
-        sentence += (
-            f" {counts['not learned']} prove nothing, for the task was not learned at the training lengths: "
-            f"{'; '.join(named['not learned'])}."
-        )
-    return sentence
+            cells += [f"{row.label} ({', '.join(columns)})"] * bool(columns)
+    unlearned = "the task was not learned at the training lengths"
+    said: dict[Verdict, str] = {
+        "differs": "differ{s}",
+        "vacuous": f"say{{s}} nothing though the numbers are near (vacuous), for {unlearned}",
+        "not learned": f"prove{{s}} nothing, for {unlearned}",
+    }
+    sentences = [f"{counts['agrees']} of {count} cells agree."]
+    for verdict, words in said.items():
+        if named[verdict]:
+            verb = words.format(s="s" if counts[verdict] == 1 else "")
+            sentences.append(f"{counts[verdict]} {verb}: {'; '.join(named[verdict])}.")
+    return " ".join(sentences)
 
 
-def _caption(rows: Sequence[Row]) -> str:
+def _caption(rows: Sequence[Row], labels: Mapping[str, str]) -> str:
     cells = [cell for row in rows for cell in row.cells.values()]
     seeds = sorted({len(cell.scores) for cell in cells})
     published = {name for cell in cells for name in cell.near(0)}
@@ -182,12 +198,15 @@ def _caption(rows: Sequence[Row]) -> str:
         f"{' or '.join(map(str, seeds))} {'seed' if seeds == [1] else 'seeds'} at the last checkpoint, "
         f"below it the {' / '.join(names)} as published. A cell agrees when {judged} within {100 * WITHIN:.0f} points "
         f"of the published, or measured and published are both no more than {100 * WITHIN:.0f} points above the "
-        "majority answer. In training: the mean accuracy at the training lengths; below "
-        f"{100 * LEARNED:.0f} the task was not learned, and the cell neither agrees nor differs."
+        "majority answer. In training: the mean accuracy at the training lengths. Where it is below "
+        f"{100 * LEARNED:.0f} the task was not learned, and the cell neither agrees nor differs: it is vacuous where "
+        "the numbers are near all the same, for two models that know nothing score alike."
     )
     if any(cell.rates for cell in cells):
         caption += " The learning rate was chosen by validation; all rates: every rate and seed."
-    wrong = overflow_note({f"{row.label}, {name}": cell.overflow for row in rows for name, cell in row.cells.items()})
+    wrong = overflow_note(
+        {f"{row.label}, {labels.get(name, name)}": cell.overflow for row in rows for name, cell in row.cells.items()}
+    )
     return f"{caption} {wrong}".strip()
 
 
@@ -209,41 +228,41 @@ def _lines(row: Row, column: str) -> dict[str, str]:
     return lines | {"verdict": row.verdict(column)}
 
 
-def _text(rows: Sequence[Row], columns: Sequence[str]) -> str:
+def _text(rows: Sequence[Row], columns: Mapping[str, str]) -> str:
     """For a terminal of 100 columns."""
     heads = ("  in training", "  majority 100.0", *(row.label for row in rows))
     first = max(map(len, heads)) + 2
-    lines = [" " * first + _spaced(columns)]
+    lines = [" " * first + _spaced(list(columns.values()))]
     for row in rows:
         cells = {column: _lines(row, column) for column in row.cells}
         keys = dict.fromkeys(key for cell in cells.values() for key in cell)
         for key in keys:
             head = {"measured": row.label, "verdict": f"  majority {percent(row.majority)}"}.get(key, f"  {key}")
             lines.append(head.ljust(first) + _spaced([cells.get(column, {}).get(key, "") for column in columns]))
-    return "\n".join([*map(str.rstrip, lines), finding(rows)])
+    return "\n".join([*map(str.rstrip, lines), finding(rows, columns)])
 
 
 def _spaced(words: Sequence[str]) -> str:
     return "".join(word.ljust(19) for word in words)
 
 
-def _body(rows: Sequence[Row], columns: Sequence[str]) -> str:
-    head = "".join(f'<th scope="col">{escape(column)}</th>' for column in columns)
+def _body(rows: Sequence[Row], columns: Mapping[str, str]) -> str:
+    head = "".join(f'<th scope="col">{escape(label)}</th>' for label in columns.values())
     body = "".join(
         f'<tr><th scope="row">{escape(row.label)}<small>majority answer {percent(row.majority)}</small></th>'
-        f"{''.join(_cell(row, column, i) for i, column in enumerate(columns))}</tr>"
+        f"{''.join(_cell(row, column, label, i) for i, (column, label) in enumerate(columns.items()))}</tr>"
         for row in rows
     )
     return (
-        f'<p class="finding">{escape(finding(rows))}</p>'
+        f'<p class="finding">{escape(finding(rows, columns))}</p>'
         '<div class="box" tabindex="0" role="region" aria-label="Measured beside published"><table class="stack">'
         f'<thead><tr><th scope="col">in %, beyond training</th>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
 
 
-def _cell(row: Row, column: str, i: int) -> str:
-    label = f'data-column="{escape(column, quote=True)}"'
+def _cell(row: Row, column: str, heading: str, i: int) -> str:
+    label = f'data-column="{escape(heading, quote=True)}"'
     if column not in row.cells:
         return f"<td {label}>–</td>"
     cell, lines, verdict = row.cells[column], _lines(row, column), row.verdict(column)

@@ -85,6 +85,11 @@ def best_rate(runs: Sequence[Run]) -> list[Run]:
     return max(rates.values(), key=_validated)
 
 
+def variants(runs: Iterable[Run]) -> str:
+    """The variants of a preset that these runs have, where it has variants: `lengthwise` unless another is named."""
+    return " and ".join(dict.fromkeys(str(run.experiment.model.options.get("variant", "lengthwise")) for run in runs))
+
+
 def _validated(runs: Sequence[Run]) -> tuple[float, float]:
     best = [run.result["checkpoints"]["best"]["validation"] for run in runs]
     return statistics.fmean(v["accuracy"] for v in best), -statistics.fmean(v["loss"] for v in best)

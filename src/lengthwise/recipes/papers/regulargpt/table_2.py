@@ -19,7 +19,7 @@ from ...common.rules import differences_from_paper
 from ...common.trained import loaded
 from .published import PROBABILITIES, TABLE_2
 from .scales import RULES
-from .table_1 import SAME, Key, cells
+from .table_1 import SAME, Key, cells, variant_note
 
 MODELS = tuple(TABLE_2["length 40"])
 STRINGS: dict[Scale, int] = {"smoke": 16, "laptop": 512, "paper": 46_000}
@@ -32,6 +32,7 @@ def recipe(scale: Scale) -> Recipe:
     def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
         runs = {model: best_rate(mine) for (_, model), mine in finished.items()}
         note = "All models were trained on strings with P(1) = 0.5; P(1) here is that of the test strings."
+        note = " ".join([note, *variant_note(finished)])
         return [
             comparison("Other shares of 1s", varied(runs, STRINGS[scale], device), MODELS, note),
             *differences_from_paper(RULES, scale, ["parity"], MODELS, SAME),
