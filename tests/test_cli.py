@@ -50,7 +50,7 @@ def test_bench_then_again_then_report(tmp_path, capsys):
     assert main(["report", str(root), "--csv", str(root / "r.csv"), "--html", str(root)]) == 0
     out, _ = capsys.readouterr()
     assert "2 seeds" in out
-    assert (root / "r.csv").read_text().count("\n") == 1 + 2 * 2 * 9
+    assert (root / "r.csv").read_text().count("\n") == 1 + 2 * 9
     command = lab.load(root)[0].result["command"]
     assert command.startswith("lengthwise bench parity -m lstm")
 

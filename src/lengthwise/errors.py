@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
 
 
 class Error(Exception):
@@ -42,3 +45,19 @@ class NonFiniteError(Error):
     """Training or evaluation produced NaN or infinity: the call was fine, the finding is bad."""
 
     exit_code = 1
+
+
+def import_extra(module: str, extra: str, what: str) -> ModuleType:
+    """A module that `pip install 'lengthwise[extra]'` brings, for `what` needs it; an error with that line without it.
+
+    >>> import_extra("json", "json", "this").dumps([1])
+    '[1]'
+    """
+    check_extra(module, extra, what)
+    return import_module(module)
+
+
+def check_extra(module: str, extra: str, what: str) -> None:
+    """Raise unless the module is installed; it is not imported."""
+    if find_spec(module) is None:
+        raise Error(f"{what} needs {module}, which is not installed. pip install 'lengthwise[{extra}]'")

@@ -62,6 +62,15 @@ def write_atomically(path: Path, content: bytes) -> None:
             beside.unlink(missing_ok=True)
 
 
+def write_text(path: str | Path, text: str) -> Path:
+    """Write the whole text or, on any failure, leave the old file; directories are made."""
+    path = Path(path)
+    with naming(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, text.encode())
+    return path
+
+
 def settle(path: Path) -> None:
     """Wait until a file or a directory's entries are on the disk."""
     handle = os.open(path, os.O_RDONLY)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lengthwise.lab.experiment import Experiment, LengthTests, ModelSpec, TaskSpec
+from lengthwise.lab.experiment import Experiment, LengthTests, ModelSpec, Objective, TaskSpec, TextSpec
 from lengthwise.train.settings import Training
 
 LENGTHS = (*range(1, 41), *range(41, 501, 20), 1000, 2000, 4000)
@@ -32,12 +32,13 @@ def make(
     samples: int = 512,
     steps: int = 1000,
     train: tuple[int, int] = (1, 40),
+    lr: float = 1e-3,
 ) -> FakeRun:
     """A run that is right up to about `hold` tokens and guesses after that."""
     e = Experiment(
         task,
         ModelSpec(model, options or {}),
-        Training.of(lengths=train, steps=steps),
+        Training.of(lengths=train, steps=steps, lr=lr),
         LengthTests(lengths, samples=samples),
         seed,
     )
@@ -81,6 +82,28 @@ def make(
         "files": {},
     }
     return FakeRun(Path("runs") / e.directory, e, result, metrics)
+
+
+def make_on_text(conversions: list | None = None, seed: int = 0) -> FakeRun:
+    """A run on text; its numbers are made up."""
+    like = make(seed=seed)
+    e = Experiment(
+        TextSpec("text", {"train": "11aa", "test": "22bb"}, block=32, files=("a.txt",)),
+        ModelSpec("pretrained", {"conversions": conversions} if conversions else {}, "digest", folder="/there"),
+        Training.of(steps=300),
+        LengthTests((32,)),
+        seed,
+        Objective("next-token"),
+    )
+    points = {"before": {"step": 0, "perplexity": 23.75}, "last": {"step": 300, "perplexity": 20.5 + seed}}
+    result = {key: value for key, value in like.result.items() if key not in ("samples", "baseline")}
+    metrics = [{"kind": "train", "step": 300, "loss": 3.0, "length": 32}]
+    return FakeRun(Path("runs") / e.directory, e, {**result, "hash": e.hash, "checkpoints": points}, metrics)
+
+
+@pytest.fixture(scope="session")
+def make_text_run():
+    return make_on_text
 
 
 @pytest.fixture(scope="session")

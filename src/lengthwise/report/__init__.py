@@ -1,8 +1,9 @@
-"""Results as a terminal table, CSV, plain data, and one self-contained HTML page: functions of run records alone.
+"""Results as a terminal table, rows, plain data, and one self-contained HTML page: functions of run records alone.
 
 runs = lab.load("runs")
 rich.print(report.table(runs))
-report.csv(runs, "results.csv")
+report.frame(runs)  # a pandas DataFrame: a row for each run and test length
+report.csv(runs, "results.csv")  # the same rows
 report.html(runs, "index.html")
 
 A `Panel` is a finding beside the runs: a chart, a table, or a look inside a model.
@@ -11,10 +12,11 @@ A `Panel` is a finding beside the runs: a chart, a table, or a look inside a mod
 from .attention_panel import links_panel as attention
 from .charts import line_chart, scatter_plot
 from .export import as_data as data
-from .export import write_csv as csv
 from .html_page import write_html as html
 from .insight_panels import clusters_panel as clusters
 from .insight_panels import receptive_field_panel as receptive_field
+from .long_form import frame, rows
+from .long_form import write_csv as csv
 from .panel import Panel
 from .table_panels import heat_map, text_table
 from .terminal_table import table
@@ -26,11 +28,13 @@ __all__ = [
     "clusters",
     "csv",
     "data",
+    "frame",
     "heat_map",
     "html",
     "line_chart",
     "perplexities",
     "receptive_field",
+    "rows",
     "scatter_plot",
     "table",
     "text_table",

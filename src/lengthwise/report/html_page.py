@@ -14,9 +14,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..files import write_text
 from ..lab.statistics import Range, in_parts, summary
 from .chart_parts import line_key
-from .export import write_text
 from .formatting import count, duration, interval, percent, spread
 from .overflow import overflow_note_of_runs
 from .panel import Panel
@@ -24,6 +24,7 @@ from .provenance import code_note, how_it_was_run
 from .section_charts import accuracy_chart, learning_chart, lengths_by_point
 from .sections import Section, SeedGroup, group_runs
 from .svg import Style
+from .text_runs import strings_and_text
 
 if TYPE_CHECKING:
     from ..lab import Run
@@ -49,6 +50,8 @@ def page(
     runs: Sequence[Run], *, title: str | None = None, description: str | None = None, panels: Sequence[Panel] = ()
 ) -> str:
     """The page as text."""
+    runs, from_text = strings_and_text(runs)
+    panels = [*panels, *from_text]
     sections = group_runs(runs) if runs or not panels else []
     shown = [run for section in sections for group in section.groups for run in group.runs]
     code = code_note(sections)

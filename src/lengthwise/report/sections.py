@@ -105,7 +105,12 @@ def task_name(task: TaskSpec) -> str:
 def flat_settings(experiment: Experiment) -> dict[str, Any]:
     """All settings but the seed by their dotted names: `model.width`, `training.lr` …"""
     model = experiment.model
-    flat = {f"task.{k}": v for k, v in experiment.task.params.items()}
+    data = experiment.data
+    if isinstance(data, TaskSpec):
+        flat = {f"task.{k}": v for k, v in data.params.items()}
+    else:
+        flat = {"text.digests": data.digests, "text.block": data.block, "text.test_blocks": data.test_blocks}
+        flat |= {"objective.tokens_at_once": experiment.objective.tokens_at_once}
     flat |= {f"model.{k}": v for k, v in model.options.items()}
     flat |= {f"training.{k}": v for k, v in experiment.training.settings().items()}
     flat |= {f"tests.{k}": v for k, v in asdict(experiment.tests).items() if k != "lengths"}

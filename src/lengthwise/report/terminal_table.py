@@ -24,6 +24,7 @@ from .formatting import count, duration, interval, percent, spread
 from .overflow import overflow_note_of_runs
 from .provenance import code_note
 from .sections import Section, SeedGroup, group_runs
+from .text_runs import strings_and_text
 
 if TYPE_CHECKING:
     from ..lab import Run
@@ -31,11 +32,16 @@ if TYPE_CHECKING:
 
 def table(runs: Iterable[Run]) -> Group:
     """One table per task, and below it how to read it; print it with `rich.print`."""
-    sections = group_runs(runs)
+    runs = list(runs)
+    on_strings, from_text = strings_and_text(runs)
+    texts = [Text.assemble((f"\n{p.title}\n", "bold"), p.text, (f"\n{p.caption}", "dim")) for p in from_text]
+    if from_text and not on_strings:
+        return Group(*texts)
+    sections = group_runs(on_strings)
     notes = [overflow_note_of_runs({group.label: group.runs for group in section.groups}) for section in sections]
     notes.append(code_note(sections))
     legend = Text(_legend(max(section.seeds for section in sections)), style="dim")
-    return Group(*map(_section, sections), *map(Text, filter(None, notes)), legend)
+    return Group(*map(_section, sections), *map(Text, filter(None, notes)), legend, *texts)
 
 
 def _section(section: Section) -> Table:

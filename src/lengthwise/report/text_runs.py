@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from .panel import Panel
@@ -37,3 +37,10 @@ def perplexities(runs: Sequence[Run]) -> Panel:
     ]
     caption = "Of held-out text: the checkpoint as it was, and after its training."
     return text_table("Perplexity", caption, ["", "text", "steps", "before", "after"], rows, data)
+
+
+def strings_and_text(runs: Iterable[Run]) -> tuple[list[Run], list[Panel]]:
+    """The runs on strings, which have accuracies by length, and a panel of the others, if there are any."""
+    runs = list(runs)
+    on_text = list({run.experiment.hash: run for run in runs if run.experiment.on_text}.values())
+    return [run for run in runs if not run.experiment.on_text], [perplexities(on_text)] if on_text else []

@@ -1,0 +1,152 @@
+"""Runs as rows for other programs, one for each run and test length: as data, CSV, or a pandas DataFrame.
+
+frame(runs).groupby(["model", "length"]).accuracy.agg(["mean", "std", "count"])
+
+A run on text has one row, of its block length, with its perplexities. A column stands there where it applies to a run.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .. import models, tasks
+from ..errors import Error, import_extra
+from ..files import write_text
+from ..lab.experiment import Experiment, TaskSpec
+from ..lab.statistics import overflowed, wilson
+from .sections import flat_settings
+
+if TYPE_CHECKING:
+    import pandas
+
+    from ..lab import Run
+
+ALWAYS = ("training.lr", "training.steps")
+"""Settings that stand there even where they are the same in all runs."""
+
+
+def write_csv(runs: Iterable[Run], path: str | Path) -> Path:
+    """Write the rows to `path` and return it."""
+    given = rows(runs)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=list(given[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(given)
+    return write_text(path, text.getvalue())
+
+
+def frame(runs: Iterable[Run]) -> pandas.DataFrame:
+    """The rows as a DataFrame; its columns are those of the CSV."""
+    return import_extra("pandas", "pandas", "report.frame").DataFrame(rows(runs))
+
+
+def rows(runs: Iterable[Run]) -> list[dict[str, Any]]:
+    """One row for each run and test length, all with the same columns, None where one does not apply.
+
+    `task` or `text`, `model`, `seed`, then settings by the names that `--set` takes: the learning rate, the steps and
+    all that differ between these runs. Counts and `accuracy` are of the last step, `best_…` of the best validation.
+    """
+    unique = list({run.experiment.hash: run for run in runs}.values())
+    if not unique:
+        raise Error("There is nothing to report: no finished run was given. Start one with `lengthwise bench`.")
+    settings = _settings_shown([run.experiment for run in unique])
+    made = [
+        {**_about(run), **own, **measured, **_origin(run)}
+        for run, own in zip(unique, settings, strict=True)
+        for measured in (_on_text(run) if run.experiment.on_text else _on_strings(run))
+    ]
+    columns = _in_order(made)
+    return [{name: row.get(name) for name in columns} for row in made]
+
+
+def settings_in_full(experiment: Experiment) -> dict[str, Any]:
+    """All settings by their dotted names; options that were left out stand at their defaults."""
+    known: dict[str, Any] = {}
+    if experiment.model.name in models.available():
+        known |= {f"model.{name}": option.default for name, option in models.options(experiment.model.name).items()}
+    if isinstance(experiment.data, TaskSpec) and experiment.data.name in tasks.available():
+        known |= {f"task.{name}": option.default for name, option in tasks.options(experiment.data.name).items()}
+    return known | flat_settings(experiment)
+
+
+def _settings_shown(experiments: list[Experiment]) -> list[dict[str, Any]]:
+    """Of each experiment the settings that always stand there, then those that somebody set and that differ."""
+    said = dict.fromkeys(name for e in experiments for name in flat_settings(e) if name not in ALWAYS)
+    full = [{name: as_word(value) for name, value in settings_in_full(e).items()} for e in experiments]
+    differ = [name for name in said if len({repr(each.get(name, ...)) for each in full}) > 1]
+    return [{name: each[name] for name in (*ALWAYS, *differ) if name in each} for each in full]
+
+
+def as_word(value: Any) -> Any:
+    """A setting as one cell, by which rows can be grouped: a list as `--set` takes it, parts as JSON.
+
+    >>> as_word((1, 40)), as_word(0.001), as_word([{"name": "chain"}])
+    ('1,40', 0.001, '[{"name": "chain"}]')
+    """
+    if isinstance(value, (list, tuple)) and not any(isinstance(each, (dict, list, tuple)) for each in value):
+        return ",".join(map(str, value))
+    return json.dumps(value, sort_keys=True) if isinstance(value, (dict, list, tuple)) else value
+
+
+def _about(run: Run) -> dict[str, Any]:
+    e = run.experiment
+    return {"text" if e.on_text else "task": e.data.name, "model": e.model.name, "seed": e.seed}
+
+
+def _on_strings(run: Run) -> Iterator[dict[str, Any]]:
+    e, result, samples = run.experiment, run.result, run.result["samples"]
+    last, best = result["checkpoints"]["last"], result["checkpoints"]["best"]
+    low, high = e.training.curriculum.lengths
+    for length, correct in sorted(last["correct"].items(), key=lambda item: int(item[0])):
+        wilson_low, wilson_high = wilson(correct, samples)
+        n = int(length)
+        yield {
+            "train_low": low,
+            "train_high": high,
+            "length": n,
+            "samples": samples,
+            "step": last["step"],
+            "correct": correct,
+            "overflowed": overflowed([run], [n]),
+            "accuracy": correct / samples,
+            "wilson_low": wilson_low,
+            "wilson_high": wilson_high,
+            "best_step": best["step"],
+            "best_correct": best["correct"][length],
+            "best_overflowed": overflowed([run], [n], "best"),
+            "best_accuracy": best["correct"][length] / samples,
+            "majority": result["baseline"][length],
+        }
+
+
+def _on_text(run: Run) -> Iterator[dict[str, Any]]:
+    before, last = (run.result["checkpoints"][which] for which in ("before", "last"))
+    yield {
+        "length": run.experiment.tests.lengths[0],
+        "step": last["step"],
+        "perplexity_before": before["perplexity"],
+        "perplexity": last["perplexity"],
+    }
+
+
+def _origin(run: Run) -> dict[str, Any]:
+    return {
+        "parameters": run.result["parameters"],
+        "train_seconds": run.result["seconds"]["train"],
+        "hash": run.experiment.hash,
+        "run": run.path.name,
+    }
+
+
+def _in_order(made: list[dict[str, Any]]) -> list[str]:
+    """The columns of all rows: what a run is, how it was set, what was measured, where it came from."""
+    first, last = ("task", "text", "model", "seed"), ("parameters", "train_seconds", "hash", "run")
+    names = dict.fromkeys(name for row in made for name in row)
+    settings = [name for name in names if "." in name]
+    middle = [name for name in names if name not in (*first, *settings, *last)]
+    return [name for name in (*first, *settings, *middle, *last) if name in names]
