@@ -48,15 +48,24 @@ def pick(mask: np.ndarray, u: np.ndarray) -> np.ndarray:
 
 
 def take(candidates: np.ndarray, n: np.ndarray, j: np.ndarray, rng: np.random.Generator) -> None:
-    """Keep j of the n true entries of each row, at random; the others become false."""
+    """Keep j of the n true entries of each row, at random; the others become false.
+
+    The i-th draw is a rank among the entries that are left. The entry before which k were taken has as rank among all k
+    more: as many as there are taken ranks t_0 < t_1 < ... with t_k - k at most the rank drawn.
+    """
     rows = np.flatnonzero(j < n)
-    left, wanted = candidates[rows], j[rows]
-    chosen = np.zeros_like(left)
-    live = np.arange(len(rows))
-    for i in range(int(wanted.max(initial=0))):
-        live = live[wanted[live] > i]
-        one = pick(left[live], rng.random(len(live)))
-        chosen[live, one], left[live, one] = True, False
+    there, wanted = n[rows], j[rows]
+    places, before = np.flatnonzero(candidates[rows]), there.cumsum() - there
+    chosen = np.zeros((len(rows), candidates.shape[1]), dtype=bool)
+    most = int(wanted.max(initial=0))
+    taken = np.zeros((most, len(rows)), dtype=np.intp)
+    for i in range(most):
+        live = np.flatnonzero(wanted > i)
+        rank = (rng.random(len(live)) * (there[live] - i)).astype(np.intp)
+        earlier = np.sort(taken[:i, live], axis=0)
+        rank += np.count_nonzero(earlier - np.arange(i)[:, None] <= rank, axis=0)
+        taken[i, live] = rank
+        chosen.ravel()[places[before[live] + rank]] = True
     candidates[rows] = chosen
 
 
@@ -155,7 +164,8 @@ class StorySampler:
             size[rows, target] += j
             unnamed = (verb == 0) & (j == n) & (self.form.contents != "never")
             moved[unnamed] = False
-            told.say(np.where(unnamed, MOVE_ALL, np.array([MOVE, REMOVE, PUT])[verb]), a, b, moved, ends=True)
+            template = np.where(unnamed, MOVE_ALL, np.array([MOVE, REMOVE, PUT])[verb])
+            told.say(template, a, b, moved, np.where(unnamed, 0, j), ends=True)
 
     def verb(self, size: np.ndarray, u: np.ndarray) -> np.ndarray:
         """(B,) 0 move, 1 remove, 2 put, each weighted by the share of boxes that are valid for it."""
@@ -184,17 +194,20 @@ class PhraseList:
         self.told: list[tuple[np.ndarray, ...]] = []
         self.ends: list[bool] = []
 
-    def say(self, template: np.ndarray, a: np.ndarray, b: np.ndarray, named: np.ndarray, ends: bool) -> None:
-        """Add one phrase to every row; `named` (B, M) is true of the objects it lists."""
-        self.told.append((template, a, b, named.sum(1), np.flatnonzero(named) % self.objects))
+    def say(
+        self, template: np.ndarray, a: np.ndarray, b: np.ndarray, named: np.ndarray, count: np.ndarray, ends: bool
+    ) -> None:
+        """Add one phrase to every row; `named` (B, M) is true of the `count` (B,) objects it lists."""
+        self.told.append((template, a, b, count, np.flatnonzero(named) % self.objects))
         self.ends.append(ends)
 
     def clauses(self, where: np.ndarray, boxes: np.ndarray, templates: tuple[int, int, int]) -> None:
         """Add a sentence on the contents of `boxes` (B, any). The templates are for no, one and several objects."""
         for s, box in enumerate(boxes.T):
             inside = where == box[:, None]
-            template = np.array(templates)[np.minimum(inside.sum(1), 2)]
-            self.say(template, box, box, inside, ends=s == boxes.shape[1] - 1)
+            count = np.count_nonzero(inside, 1)
+            template = np.array(templates)[np.minimum(count, 2)]
+            self.say(template, box, box, inside, count, ends=s == boxes.shape[1] - 1)
 
     def phrases(self) -> Phrases:
         template, a, b, count, objects = zip(*self.told, strict=True)
