@@ -6,10 +6,9 @@ measured, p the published number and b the majority baselines:
 
     near:           |m − p| <= 5 points,  or  m − b <= 5 points and p − b_published <= 5 points (both guess)
     learned:        the mean accuracy at the training lengths is at least 95
-    agrees:         learned, and both numbers are near
-    differs:        learned, and one of them is not
-    vacuous:        not learned, and both numbers are near: two models that know nothing score alike
-    not learned:    not learned, and one of them is not: a failure beyond the training lengths proves nothing
+    agrees:         learned, and both numbers are near;  differs: learned, and one of them is not
+    vacuous:        not learned, and both are near: two models that know nothing score alike
+    not learned:    not learned, and one of them is not near: failing beyond the training lengths proves nothing
 """
 
 from __future__ import annotations
@@ -40,6 +39,13 @@ MARKS: dict[Verdict, str] = {
     "vacuous": "– vacuous",
     "not learned": "– not learned",
 }
+_WHY = "for the task was not learned at the training lengths"
+SAID: dict[Verdict, tuple[str, str]] = {
+    "differs": ("differ", ""),
+    "vacuous": ("say", f" nothing though the numbers are near (vacuous), {_WHY}"),
+    "not learned": ("prove", f" nothing, {_WHY}"),
+}
+"""A verb and the rest of the sentence about so many cells."""
 
 
 @dataclass(frozen=True)
@@ -101,14 +107,13 @@ class Measured:
 
     def near(self, published_majority: float) -> dict[str, bool]:
         """Whether the measured maximum and mean are near the published ones, of those that were published."""
-        pairs = {
-            "max": (max(self.scores), self.published.max),
-            "mean": (statistics.fmean(self.scores), self.published.mean),
-        }
+        measured = {"max": max(self.scores), "mean": statistics.fmean(self.scores)}
+        published = {"max": self.published.max, "mean": self.published.mean}
+        within = WITHIN + 1e-9  # 0.95 is within 0.05 of 1.
         return {
-            name: _within(abs(m - p)) or (_within(m - self.majority) and _within(p - published_majority))
-            for name, (m, p) in pairs.items()
-            if p is not None
+            name: abs(m - p) <= within or (m - self.majority <= within and p - published_majority <= within)
+            for name, m in measured.items()
+            if (p := published[name]) is not None
         }
 
     def verdict(self, published_majority: float) -> Verdict:
@@ -148,24 +153,18 @@ def inside(runs: Sequence[Run]) -> float:
     return statistics.fmean(score(run, lengths) for run in runs)
 
 
-def _within(difference: float) -> bool:
-    return round(difference, 9) <= WITHIN
-
-
 def comparison(
     title: str, rows: Sequence[Row], columns: Sequence[str], note: str = "", labels: Mapping[str, str] | None = None
 ) -> Panel:
-    """The panel. `columns` name the cells of every row, `labels` are their headings where the names are not clear
-    enough, and `note` is added to the caption."""
-    shown = {column: (labels or {}).get(column, column) for column in columns}
-    shown = {column: label for column, label in shown.items() if any(column in row.cells for row in rows)}
+    """The panel; `columns` name the cells, `labels` give some another heading, `note` is added to the caption."""
+    there = [column for column in columns if any(column in row.cells for row in rows)]
+    shown = {column: (labels or {}).get(column, column) for column in there}
     caption = f"{_caption(rows, shown)} {note}".strip()
     return Panel(title, caption, _body(rows, shown), _text(rows, shown), _data(rows))
 
 
 def finding(rows: Sequence[Row], labels: Mapping[str, str] | None = None) -> str:
     """How many cells agree with the paper, which differ, and which say nothing since the task was not learned."""
-    count = sum(len(row.cells) for row in rows)
     named: dict[Verdict, list[str]] = {verdict: [] for verdict in MARKS}
     counts: dict[Verdict, int] = dict.fromkeys(named, 0)
     for row in rows:
@@ -173,17 +172,10 @@ def finding(rows: Sequence[Row], labels: Mapping[str, str] | None = None) -> str
             columns = [(labels or {}).get(column, column) for column in row.cells if row.verdict(column) == verdict]
             counts[verdict] += len(columns)
             cells += [f"{row.label} ({', '.join(columns)})"] * bool(columns)
-    unlearned = "the task was not learned at the training lengths"
-    said: dict[Verdict, str] = {
-        "differs": "differ{s}",
-        "vacuous": f"say{{s}} nothing though the numbers are near (vacuous), for {unlearned}",
-        "not learned": f"prove{{s}} nothing, for {unlearned}",
-    }
-    sentences = [f"{counts['agrees']} of {count} cells agree."]
-    for verdict, words in said.items():
-        if named[verdict]:
-            verb = words.format(s="s" if counts[verdict] == 1 else "")
-            sentences.append(f"{counts[verdict]} {verb}: {'; '.join(named[verdict])}.")
+    sentences = [f"{counts['agrees']} of {sum(counts.values())} cells agree."]
+    for verdict, (verb, why) in SAID.items():
+        if count := counts[verdict]:
+            sentences.append(f"{count} {verb}{'s' * (count == 1)}{why}: {'; '.join(named[verdict])}.")
     return " ".join(sentences)
 
 
@@ -232,18 +224,15 @@ def _text(rows: Sequence[Row], columns: Mapping[str, str]) -> str:
     """For a terminal of 100 columns."""
     heads = ("  in training", "  majority 100.0", *(row.label for row in rows))
     first = max(map(len, heads)) + 2
-    lines = [" " * first + _spaced(list(columns.values()))]
+    spaced = "{:<19}" * len(columns)
+    lines = [" " * first + spaced.format(*columns.values())]
     for row in rows:
         cells = {column: _lines(row, column) for column in row.cells}
         keys = dict.fromkeys(key for cell in cells.values() for key in cell)
         for key in keys:
             head = {"measured": row.label, "verdict": f"  majority {percent(row.majority)}"}.get(key, f"  {key}")
-            lines.append(head.ljust(first) + _spaced([cells.get(column, {}).get(key, "") for column in columns]))
+            lines.append(head.ljust(first) + spaced.format(*(cells.get(column, {}).get(key, "") for column in columns)))
     return "\n".join([*map(str.rstrip, lines), finding(rows, columns)])
-
-
-def _spaced(words: Sequence[str]) -> str:
-    return "".join(word.ljust(19) for word in words)
 
 
 def _body(rows: Sequence[Row], columns: Mapping[str, str]) -> str:
