@@ -24,7 +24,7 @@ from ..mixers.softmax import visible
 from ..models import TokenClassifier
 from ..ops.chain.reference import system
 from ..positions import Placed
-from .listening import listening
+from .listening import beside, listening
 
 STRONGEST = 3
 """So many links of a token and head are kept in JSON."""
@@ -40,9 +40,9 @@ class Attention:
     gamma: tuple[float, ...] | None
     """One a head; None for softmax."""
     weights: Tensor
-    """(H, T, T) A: row t is what token t reads."""
+    """(H, T, T) A, on the CPU: row t is what token t reads."""
     paths: Tensor
-    """(H, T, T) M: the layer gives Y = M V."""
+    """(H, T, T) M, on the CPU: the layer gives Y = M V."""
 
     @property
     def heads(self) -> int:
@@ -79,7 +79,7 @@ def read_attention(classifier: TokenClassifier, tokens: Tensor) -> tuple[Attenti
 
     hooks = [m.register_forward_pre_hook(note, with_kwargs=True) for m in _mixers(classifier)]
     with listening(classifier, hooks), torch.no_grad():
-        classifier(tokens[None])
+        classifier(beside(classifier, tokens[None]))
     if not all(torch.isfinite(layer.paths).all() for layer in layers):
         raise NonFiniteError(f"{classifier.name}: its attention weights are not finite. Did its training diverge?")
     return tuple(layers)
@@ -100,14 +100,14 @@ def _layer(name: str, mixer: Mixer, x: Tensor, layout: Layout, placed: Placed | 
     assert isinstance(mixer, (Softmax, Chain))
     A = _weights(mixer, x, layout, placed)
     if isinstance(mixer, Softmax):
-        return Attention(name, "softmax", None, A[0], A[0])
+        return Attention(name, "softmax", None, A[0].cpu(), A[0].cpu())
     gamma = torch.as_tensor(mixer.gamma(x), dtype=A.dtype).expand(mixer.heads)
     rate = gamma.view(-1, 1, 1)
     B = system(A, rate, not mixer.exclude_diagonal)
     M = torch.linalg.solve_triangular(B, A, upper=False) if mixer.causal else torch.linalg.solve(B, A)
     if mixer.paths == "mean":
         M = M * (1 - rate)
-    return Attention(name, "chain", tuple(gamma.tolist()), A[0], M[0])
+    return Attention(name, "chain", tuple(gamma.tolist()), A[0].cpu(), M[0].cpu())
 
 
 def _weights(mixer: Softmax | Chain, x: Tensor, layout: Layout, placed: Placed | None) -> Tensor:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from ..errors import Error
 from ..models import LengthwiseForCausalLM, TokenClassifier
 from ..models.depth import Fixed
-from .listening import listening
+from .listening import beside, listening
 
 
 class BlockOutput(NamedTuple):
@@ -112,5 +112,5 @@ def _run(
 
     hooks = [module.register_forward_hook(note) for module in modules]
     with listening(classifier, hooks), torch.no_grad():
-        logits = classifier(tokens, last=last)
+        logits = classifier(beside(classifier, tokens), last=last)
     return calls, logits

@@ -1,14 +1,21 @@
-"""How models are listened to: without dropout, every token for itself, and left as they were."""
+"""How models are listened to: where they are, without dropout, every token for itself, and left as they were."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+from torch import Tensor
 from torch.utils.hooks import RemovableHandle
 
 from ..models import TokenClassifier
 from ..models.token_classifier import equal_tokens
+
+
+def beside(classifier: TokenClassifier, tokens: Tensor) -> Tensor:
+    """The tokens on the device of the model, which may be a GPU; test strings are made on the CPU."""
+    first = next(classifier.parameters(), None)
+    return tokens if first is None else tokens.to(first.device)
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from ..errors import Error, NonFiniteError, ShapeError
 from ..models import TokenClassifier
 from ..seeds import generator
-from .listening import listening
+from .listening import beside, listening
 
 EXACT = 16
 """The Jacobian is exact for up to so many logits."""
@@ -76,7 +76,7 @@ def measure_receptive_field(
             f"measure_receptive_field: tokens must be (B,T) with at least one token, got {list(tokens.shape)}."
         )
     with listening(classifier):
-        squares = torch.stack([_squares(classifier, row, seed) for row in tokens.split(1)])
+        squares = torch.stack([_squares(classifier, row, seed) for row in beside(classifier, tokens).split(1)])
     norms = squares.sqrt().flip(1)
     total = norms.sum(1, keepdim=True)
     if not (torch.isfinite(total) & (total > 0)).all():

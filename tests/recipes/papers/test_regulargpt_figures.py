@@ -9,7 +9,7 @@ import torch
 
 from lengthwise import lab, recipes, theory
 from lengthwise.cli import main
-from lengthwise.recipes.papers.regulargpt import figure_3
+from lengthwise.recipes.papers.regulargpt import figure_3, figure_4
 from lengthwise.recipes.papers.regulargpt.table_1 import planned
 
 
@@ -63,6 +63,21 @@ def test_the_table_says_what_was_not_found(root):
     right = run.result["checkpoints"]["last"]["correct"]
     beyond = [right[str(n)] / run.result["samples"] for n in run.experiment.tests.lengths if n > 40]
     assert row["accuracy_beyond_training"] == sum(beyond) / len(beyond)
+
+
+class Sent(Exception):
+    pass
+
+
+@pytest.mark.parametrize(("name", "module"), [("figure-3", figure_3), ("figure-4", figure_4)])
+def test_the_model_is_looked_at_where_it_is_asked(root, monkeypatch, name, module):
+    class Model:
+        def to(self, device):
+            raise Sent(device)
+
+    monkeypatch.setattr(module, "load_model", lambda run: Model())
+    with pytest.raises(Sent, match="cuda:1"):
+        recipes.get("regulargpt", name, "smoke").panels([trained(root, "parity")], "cuda:1")
 
 
 def test_smoke_of_figure_4(root, capsys):

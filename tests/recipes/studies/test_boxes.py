@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+import torch
 
 from lengthwise import lab, recipes
 from lengthwise.errors import Error
@@ -48,7 +49,7 @@ def test_length_trains_short_and_tests_long(scale):
         assert experiment.model.options["position"] != "learned"
 
 
-def test_attention(tmp_path):
+def test_attention(tmp_path, monkeypatch):
     recipe = recipes.get("study", "boxes-linked-words", "smoke")
     (planned,) = recipe.experiments
     known = recipes.get("chacal", "table-2", "smoke").experiments
@@ -61,6 +62,10 @@ def test_attention(tmp_path):
     shares = panel.data["truth"]["shares"][layer]
     assert shares[head] == max(shares)
     assert recipe.panels([]) == []
+    sent = []
+    monkeypatch.setattr(torch.nn.Module, "to", lambda model, *to: sent.append(to[0]) or model)
+    recipe.panels([outcome.run], "cuda:1")
+    assert "cuda:1" in sent
 
 
 def test_the_lab_and_the_answers_agree(runs):

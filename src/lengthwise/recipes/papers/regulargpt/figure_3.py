@@ -29,7 +29,7 @@ def recipe(scale: Scale) -> Recipe:
 
     def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
         runs = {task: mine for (task, _), mine in finished.items()}
-        seen = {task: [clusters_of(run, LENGTH[scale]) for run in mine] for task, mine in runs.items()}
+        seen = {task: [clusters_of(run, LENGTH[scale], device) for run in mine] for task, mine in runs.items()}
         return [_drawn(task, clusters[0], runs[task][0]) for task, clusters in seen.items()] + [_table(seen, runs)]
 
     return Recipe(
@@ -45,10 +45,11 @@ def recipe(scale: Scale) -> Recipe:
     )
 
 
-def clusters_of(run: Run, length: int) -> Clusters:
+def clusters_of(run: Run, length: int, device: str) -> Clusters:
     """The clusters of one run's outputs on the task's first test string of this length."""
     task = task_of(run)
-    return insight.find_clusters(cast(TokenClassifier, load_model(run)), insight.probe_strings(task, length), task=task)
+    classifier = cast(TokenClassifier, load_model(run).to(device))
+    return insight.find_clusters(classifier, insight.probe_strings(task, length), task=task)
 
 
 def _drawn(task: str, clusters: Clusters, run: Run) -> Panel:

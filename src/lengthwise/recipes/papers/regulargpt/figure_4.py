@@ -30,7 +30,7 @@ def recipe(scale: Scale) -> Recipe:
     def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
         fields: dict[str, dict[str, list[ReceptiveField]]] = {}
         for (task, model), runs in finished.items():
-            mine = [receptive_field_of(run, length, count) for run in best_rate(runs)]
+            mine = [receptive_field_of(run, length, count, device) for run in best_rate(runs)]
             fields.setdefault(task, {})[model] = mine
         return [_drawn(models) for models in fields.values()] + [_table(fields)]
 
@@ -47,12 +47,11 @@ def recipe(scale: Scale) -> Recipe:
     )
 
 
-def receptive_field_of(run: Run, length: int, count: int) -> ReceptiveField:
+def receptive_field_of(run: Run, length: int, count: int, device: str) -> ReceptiveField:
     """The receptive field of one run, averaged over the first test strings of its task."""
     task = task_of(run)
-    return insight.measure_receptive_field(
-        cast(TokenClassifier, load_model(run)), insight.probe_strings(task, length, count), task=task.name
-    )
+    classifier = cast(TokenClassifier, load_model(run).to(device))
+    return insight.measure_receptive_field(classifier, insight.probe_strings(task, length, count), task=task.name)
 
 
 def _drawn(models: dict[str, list[ReceptiveField]]) -> Panel:

@@ -28,7 +28,7 @@ def recipe(scale: Scale) -> Recipe:
         (run,) = finished[MODEL]
         task = task_of(run)
         strings = insight.probe_strings(task, OPERATIONS[scale], STORIES[scale])
-        links = insight.find_links(cast(TokenClassifier, load_model(run)), task, strings)
+        links = insight.find_links(cast(TokenClassifier, load_model(run).to(device)), task, strings)
         assert links.truth is not None
         chain = len(links.layers) - 1
         best = max(range(links.layers[chain].heads), key=links.truth.shares[chain].__getitem__)
