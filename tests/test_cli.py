@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -60,13 +62,18 @@ def test_bench_then_again_then_report(tmp_path, capsys):
     [
         (["bench", "parityy", "-m", "lstm"], "Did you mean 'parity'?"),
         (["bench", "parity", "-m", "lstmm"], "Did you mean 'lstm'?"),
-        (["bench", "parity"], "Missing option '--model'"),
+        (["bench", "parity"], "bench needs a model, as in -m lstm"),
+        (["bench", "-m", "lstm"], "bench needs a TASK"),
+        (["bench", "parity", "-m", "lstm", "--workers", "0"], "--workers must be a whole number at least 1, got 0."),
+        (["bench", "parity", "-m", "lstm", "--device", "gpu"], "device must be auto, cpu, cuda or cuda:N, got 'gpu'"),
+        (["bench", "parity", "-m", "lstm", "--sedes", "2"], "Did you mean --seeds? See: lengthwise bench --help"),
+        (["bench", "parity", "lstm"], "lengthwise bench has no use for lstm."),
         (["bench", "parity", "-m", "lstm", "-s", "training.stps=3"], "Did you mean 'training.steps'?"),
         (["bench", "parity", "-m", "lstm", "--test-lengths", "7:3"], "empty"),
         (["bench", "parity", "-m", "lstm", "--seeds", "0"], "--seeds"),
         (["reproduce", "demo", "prity"], "Did you mean 'demo parity'?"),
         (["reproduce", "regulargpt", "table-1", "--scale", "smoke", "--only", "prity"], "Did you mean 'parity'?"),
-        (["reproduce", "demo", "parity", "--scale", "big"], "'smoke', 'laptop', 'paper'"),
+        (["reproduce", "demo", "parity", "--scale", "big"], "--scale must be 'smoke', 'laptop' or 'paper', got 'big'."),
         (["export", "parity", "--lengths", "4", "--out", "/tmp/x", "-s", "model.width=3"], "model.width"),
         (["export", "parity", "--lengths", "0", "--out", "/tmp/x"], "at least 1"),
         (["report", "/no/such/place"], "/no/such/place"),
@@ -84,8 +91,9 @@ def test_a_wrong_call_is_one_line_and_two(call, words, capsys):
 
 
 def test_debug_shows_where(capsys, monkeypatch):
-    assert main(["--debug", "report", "/no/such/place"]) == 2
-    assert "Traceback" in capsys.readouterr().err
+    for call in (["--debug", "report", "/no/such/place"], ["report", "/no/such/place", "--debug"]):
+        assert main(call) == 2
+        assert "Traceback" in capsys.readouterr().err
     monkeypatch.setenv("LENGTHWISE_DEBUG", "1")
     assert main(["report", "/no/such/place"]) == 2
     assert "Traceback" in capsys.readouterr().err
@@ -201,7 +209,7 @@ def test_interruption_says_how_to_go_on(tmp_path, capsys, monkeypatch):
         raise lab.Interrupted("Stopped; all state is kept.")
 
     monkeypatch.setattr(lab, "run", run)
-    assert bench(tmp_path) == 2
+    assert bench(tmp_path) == 130
     err = capsys.readouterr().err
     assert "Stopped; all state is kept." in err
     assert f"lengthwise bench parity -m lstm {' '.join(TINY)} --out {tmp_path}" in err
@@ -264,6 +272,94 @@ def test_help_has_an_example(verb, capsys):
     assert "lengthwise " + " ".join(verb) in out
     assert "Example:" in out or not verb
     assert "--json" in out or not verb
+
+
+VERBS = ("list", "bench", "reproduce", "report", "inspect", "export", "doctor")
+
+
+@pytest.mark.parametrize("columns", ["60", "80"])
+@pytest.mark.parametrize("verb", ["", *VERBS])
+def test_help_shows_values_and_no_types(verb, columns, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", columns)
+    assert main([verb, "--help"] if verb else ["--help"]) == 0
+    out = capsys.readouterr().out
+    assert not re.search(r"<[a-zA-Z]", out), "a Python type such as <int range>"
+    assert "…" not in out.replace("NAME[,NAME…]", "").replace("1, ….", "").replace(".…", ""), "a cut word"
+    assert max(map(len, out.splitlines())) <= int(columns)
+
+
+def test_several_models_with_a_comma(tmp_path, capsys):
+    assert main(["bench", "parity", "-m", "lstm,gru", *TINY, "--out", str(tmp_path), "--json"]) == 0
+    assert [each["model"] for each in json.loads(capsys.readouterr().out)["tasks"][0]["models"]] == ["lstm", "gru"]
+
+
+@pytest.mark.parametrize("option", [["--device", "cuda:99"], ["--device", "gpu"]])
+def test_a_wrong_device_leaves_nothing_behind(option, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    call = ["bench", "parity", "-m", "lstm", *TINY, *option, "--save-config", "study.toml"]
+    assert main(call) == 2
+    assert main(["reproduce", "demo", "parity", "--scale", "smoke", *option]) == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [
+        ("lengthwise bench pa", ["parity"]),
+        ("lengthwise bench parity -m l", ["liquid-s4", "lru", "lstm"]),
+        ("lengthwise reproduce l", ["lrnn"]),
+        ("lengthwise reproduce regulargpt ", ["table-1", "table-2", "figure-3", "figure-4"]),
+        ("lengthwise inspect runs c", ["clusters"]),
+        ("lengthwise list mix", ["mixers"]),
+        ("lengthwise list demo ", ["parity"]),
+    ],
+)
+def test_a_shell_completes_names_without_torch(typed, completed):
+    code = (
+        "import sys; from lengthwise.cli import main\n"
+        "try: main([])\n"
+        "finally: print('torch' in sys.modules, file=sys.stderr)"
+    )
+    words = {"COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" ")), "_LENGTHWISE_COMPLETE": "complete_bash"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **words}, check=True
+    )
+    assert done.stdout.split() == completed
+    assert done.stderr.strip() == "False"
+
+
+def test_completed_names_are_those_that_are_listed():
+    from lengthwise.cli.list import all_tables
+    from lengthwise.cli.typed import REGISTRIES, names
+
+    tables = all_tables()
+    for table in REGISTRIES:
+        assert sorted(names(table)) == sorted(tables[table])
+
+
+NASTY = "\x1b]0;owned\x07\x1b[31mred\x9b1m\r"
+
+
+def test_no_escape_sequence_reaches_the_terminal(root, tmp_path, capsys, monkeypatch):
+    for call in (["bench", NASTY, "-m", "lstm"], ["bench", "parity", "-m", NASTY], ["report", NASTY], [NASTY]):
+        for debug in ([], ["--debug"]):
+            assert main([*call, *debug]) == 2
+            assert not re.search(CONTROL, "".join(capsys.readouterr()))
+    bench(root)
+    run = lab.load(root)[0]
+    named = replace(run.experiment, model=replace(run.experiment.model, name=NASTY))
+    outcomes = [lab.Outcome(named, run._replace(experiment=named)), lab.Outcome(named, error=NASTY, exit_code=1)]
+    for outcome in outcomes:
+        monkeypatch.setattr(lab, "run", lambda *_, progress, outcome=outcome, **__: [outcome])
+        monkeypatch.setattr(lab, "plan", lambda *_, **__: [named])
+        for more in ([], ["--json"]):
+            bench(tmp_path, *more)
+            out, err = capsys.readouterr()
+            assert "owned" in out + err
+            assert not re.search(CONTROL, out + err)
+
+
+CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"
 
 
 def test_help_imports_nothing_heavy():

@@ -1,7 +1,8 @@
 """The application: its verbs, and the one place where mistakes become a line on stderr and an exit code.
 
-0: done, and the finding is good. 1: the call was fine, the finding is bad (a run diverged, a machine that cannot run).
-2: the call is wrong. A mistake is one line, `error: …`; `--debug` (or LENGTHWISE_DEBUG=1) shows where it happened.
+0: done, and the finding is good. 1: the call was fine, the finding is bad (a run diverged or is damaged, a machine that
+cannot run). 2: the call is wrong. 130: stopped by Ctrl-C. A mistake is one line, `error: …`; `--debug`, before or after
+the verb (or LENGTHWISE_DEBUG=1), shows where it happened.
 
 Nothing here imports torch: `lengthwise --help` answers at once, and each verb imports what it needs.
 """
@@ -15,9 +16,11 @@ import threading
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated
+from difflib import get_close_matches
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from .. import __version__
 from ..errors import Error
@@ -31,27 +34,49 @@ from .report import report_runs
 from .reproduce import reproduce
 from .work import INTERRUPTED
 
+
+def _without_types(parameters: list[Any]) -> list[Any]:
+    """Help that shows no Python types: an argument has its name, an option the word for its value, a flag nothing."""
+    for each in parameters:
+        if each.param_type_name == "argument":
+            each.display_type_rich = lambda ctx: None
+        elif each.metavar is None and each.is_flag:
+            each.metavar = ""
+    return parameters
+
+
+class Verb(TyperCommand):
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _without_types(super().get_params(ctx))
+
+
+class Verbs(TyperGroup):
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _without_types(super().get_params(ctx))
+
+
 app = typer.Typer(
     name="lengthwise",
+    cls=Verbs,
     help="Train short, test long: sequence models that keep working past the length they were trained on.",
-    epilog="Start with: lengthwise doctor, lengthwise list, lengthwise bench parity --model lstm",
-    add_completion=False,
+    epilog="Start with: lengthwise doctor, lengthwise list, lengthwise bench parity --model lstm. "
+    "Exit codes: 0 fine, 1 a run failed or is damaged, 2 wrong input, 130 stopped by Ctrl-C.",
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-app.command("list")(list_names)
-app.command("bench")(bench)
-app.command("reproduce")(reproduce)
-app.command("report")(report_runs)
-app.command("inspect")(inspect)
-app.command("export")(export)
-app.command("doctor")(doctor)
+for name, verb in {
+    "list": list_names,
+    "bench": bench,
+    "reproduce": reproduce,
+    "report": report_runs,
+    "inspect": inspect,
+    "export": export,
+    "doctor": doctor,
+}.items():
+    app.command(name, cls=Verb)(verb)
 
 # Newer typer carries its own copy of click, so the base class of "the call is wrong" is found, not imported.
 _UsageError: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
-
-TYPER_INTERRUPTED = 130
-"""What typer returns when a Ctrl-C ends a verb."""
 
 
 def _version(asked: bool) -> None:
@@ -63,27 +88,29 @@ def _version(asked: bool) -> None:
 @app.callback()
 def top(
     debug: Annotated[
-        bool, typer.Option("--debug", envvar="LENGTHWISE_DEBUG", help="Show where an error happened.")
+        bool,
+        typer.Option("--debug", envvar="LENGTHWISE_DEBUG", help="Show where an error happened; also after the verb."),
     ] = False,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    console.debug = debug
+    console.debug = console.debug or debug
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code."""
     arguments = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
-    console.debug = os.environ.get("LENGTHWISE_DEBUG", "") not in ("", "0")
     console.command = " ".join(["lengthwise", *map(console.quote, arguments)])
+    console.debug = "--debug" in arguments or os.environ.get("LENGTHWISE_DEBUG", "") not in ("", "0")
+    arguments = [each for each in arguments if each != "--debug"]
     with _noting_ctrl_c() as pressed:
         code, message = _run(arguments)
     if pressed and message:
         # Whatever a Ctrl-C broke (an import reports a module that is not there), it is no mistake.
         code, message = INTERRUPTED, "stopped"
     if message:
-        print(f"error: {' '.join(message.split())}", file=sys.stderr)
+        console.remark(f"error: {' '.join(message.split())}")
     return code
 
 
@@ -91,14 +118,14 @@ def _run(arguments: list[str]) -> tuple[int, str]:
     """The exit code, and what went wrong, if anything."""
     try:
         code = typer.main.get_command(app).main(arguments, prog_name="lengthwise", standalone_mode=False) or 0
-        return (INTERRUPTED, "stopped") if code == TYPER_INTERRUPTED else (code, "")
+        return code, "stopped" if code == INTERRUPTED else ""
     except BrokenPipeError:
         # The reader of our output has gone (`| head`); what is left to flush has nowhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0, ""
     except (Exception, KeyboardInterrupt) as error:
         if console.debug:
-            traceback.print_exc()
+            console.remark(traceback.format_exc())
         return _mistake(error)
 
 
@@ -107,14 +134,26 @@ def _mistake(error: BaseException) -> tuple[int, str]:
     if isinstance(error, Error):
         return error.exit_code, str(error)
     if isinstance(error, _UsageError):
-        context = getattr(error, "ctx", None)
-        hint = f" See: {context.command_path} --help" if context else ""
-        return 2, getattr(error, "format_message", error.__str__)().replace("Value error, ", "") + hint
+        return 2, _in_our_words(error)
     if isinstance(error, (KeyboardInterrupt, typer.Abort)):
         return INTERRUPTED, "stopped"
     if isinstance(error, OSError):
         return 2, f"{error.strerror or error}: {error.filename}" if error.filename else str(error)
     return 1, f"{type(error).__name__}: {error} (unexpected; --debug shows where)"
+
+
+def _in_our_words(error: Any) -> str:
+    """What typer says of a wrong call, as one sentence, the nearest name and where the others stand."""
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context else "lengthwise"
+    said = error.format_message().removeprefix("Invalid value: ").replace("Value error, ", "").strip().rstrip(".")
+    if option := getattr(error, "option_name", None) if "No such option" in said else None:
+        known = [flag for each in context.command.get_params(context) for flag in each.opts] if context else []
+        near = get_close_matches(option, known, n=1, cutoff=0.6)
+        said = f"{path} has no option {option}" + (f". Did you mean {near[0]}?" if near else "")
+    elif "unexpected extra argument" in said:
+        said = f"{path} has no use for {said.partition('(')[2].partition('(')[2].rstrip(')')}"
+    return f"{said}{'' if said.endswith('?') else '.'} See: {path} --help"
 
 
 @contextmanager

@@ -7,38 +7,64 @@ from typing import Annotated, Any
 
 import typer
 
-from . import console
+from . import console, typed
 from .work import Device, Out, Page, Workers, carry_out
 
 
 def bench(
     context: typer.Context,
     task: Annotated[
-        str | None, typer.Argument(help="A task by name (see `lengthwise list`), or regex:PATTERN.", show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="TASK",
+            help="A task by name (see `lengthwise list`), or regex:PATTERN.",
+            show_default=False,
+            autocompletion=typed.tasks,
+        ),
     ] = None,
     model: Annotated[
         list[str] | None,
-        typer.Option("--model", "-m", help="A model by name, hf:PATH or module:Class; repeat it for more."),
+        typer.Option(
+            "--model",
+            "-m",
+            metavar="NAME[,NAME…]",
+            help="Models by name, hf:PATH, module:Class or FILE.py:Class; repeat it for more.",
+            autocompletion=typed.models,
+        ),
     ] = None,
-    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Runs of each model, seeds 0, 1, ….")] = 1,
-    train_length: Annotated[int, typer.Option("--train-length", min=1, help="The longest training string.")] = 40,
+    seeds: Annotated[
+        int, typer.Option("--seeds", parser=typed.whole("--seeds", 1), metavar="N", help="Runs of each model: 0, 1, ….")
+    ] = 1,
+    train_length: Annotated[
+        int,
+        typer.Option(
+            "--train-length",
+            parser=typed.whole("--train-length", 1),
+            metavar="N",
+            help="The longest training string.",
+        ),
+    ] = 40,
     test_lengths: Annotated[
         str | None,
         typer.Option(
             "--test-lengths",
+            metavar="LENGTHS",
             show_default="to 12.5 times the training length",
             help="Such as 41:500:20,1000.",
         ),
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", "-s", metavar="PART.NAME=VALUE", help="task., model., MODEL., training. or tests.…"),
+        typer.Option(
+            "--set", "-s", metavar="NAME=VALUE", help="task.…, model.…, MODEL.…, training.… or tests.…; repeat it."
+        ),
     ] = None,
     config: Annotated[
-        Path | None, typer.Option("--config", help="A TOML file that says all of this; what is typed here wins.")
+        Path | None,
+        typer.Option("--config", metavar="FILE", help="A TOML file that says all of this; what is typed here wins."),
     ] = None,
     save_config: Annotated[
-        Path | None, typer.Option("--save-config", help="Write the file that repeats this very call.")
+        Path | None, typer.Option("--save-config", metavar="FILE", help="Write the file that repeats this very call.")
     ] = None,
     out: Out = Path("runs"),
     workers: Workers = None,
@@ -50,15 +76,18 @@ def bench(
 
     Finished runs are found again by what they are, stopped ones go on: to resume, give the same call.
 
-    Example: [bold]lengthwise bench parity -m lstm -m regular-gpt --seeds 3 --set training.steps=500[/bold]
+    Exit codes: 0 fine, 1 a run failed, 2 wrong input, 130 stopped by Ctrl-C.
+
+    Example: [bold]lengthwise bench parity -m lstm,regular-gpt --seeds 3 --set training.steps=500[/bold]
     """
     from .. import lab
+    from ..errors import Error
     from ..lab.grid import parse
     from ..lab.study import read_study, write_study
 
     said: dict[str, Any] = {
         "task": task,
-        "models": model,
+        "models": [name for word in model or () for name in _apart(word)],
         "seeds": seeds,
         "train_length": train_length,
         "test_lengths": test_lengths,
@@ -69,13 +98,17 @@ def bench(
     }
     with console.stdout_kept(as_json):
         filed = read_study(config) if config else {}
-        typed = {name for name in said if _is_typed(context, "model" if name == "models" else name)}
-        said |= {name: value for name, value in filed.items() if name not in typed}
+        given = {name for name in said if _is_typed(context, "model" if name == "models" else name)}
+        said |= {name: value for name, value in filed.items() if name not in given}
         said["settings"] = {**filed.get("settings", {}), **parse(settings or [])}
-        for name, word in (("task", "argument 'TASK'"), ("models", "option '--model'")):
+        for name, remedy in (
+            ("task", "a TASK, such as parity; lengthwise list tasks names them"),
+            ("models", "a model, as in -m lstm; lengthwise list models names them"),
+        ):
             if not said[name]:
-                raise typer.BadParameter(f"Missing {word}.", ctx=context)
+                raise Error(f"bench needs {remedy}.")
         plan = {name: said[name] for name in ("seeds", "train_length", "test_lengths", "settings")}
+        lab.chosen_device(said["device"])
         experiments = lab.plan(said["task"], said["models"], **plan)
         if save_config:
             write_study(save_config, said)
@@ -87,6 +120,11 @@ def bench(
         html=Path(said["html"]) if said["html"] else None,
         as_json=as_json,
     )
+
+
+def _apart(word: str) -> list[str]:
+    """The names in `lstm,gru`; a path or a class, which has a colon, may hold commas itself."""
+    return [word] if ":" in word else word.split(",")
 
 
 def _is_typed(context: typer.Context, name: str) -> bool:

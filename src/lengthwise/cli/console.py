@@ -1,19 +1,25 @@
-"""Where words go: results to stdout (tables for people, or JSON alone), everything else to stderr."""
+"""Where words go: results to stdout (tables for people, or JSON alone), everything else to stderr.
+
+Names and errors come from files, and a file may hold the escape sequences that steer a terminal. They end here: what is
+written goes through `clean`, and rich adds its own colours after it.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
+import re
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 
-Json = Annotated[bool, typer.Option("--json", help="JSON on stdout, nothing else.")]
+Json = Annotated[bool, typer.Option("--json", metavar="", help="JSON on stdout, nothing else.")]
 """The option every verb has."""
 
 debug = False
@@ -23,15 +29,39 @@ command = "lengthwise"
 
 quote = shlex.quote
 
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""Control characters, C0 and C1; a tab and a new line are none."""
+
+
+def clean(text: str) -> str:
+    r"""
+    >>> clean("\x1b[31mred\x1b[0m")
+    '[31mred[0m'
+    """
+    return CONTROL.sub("", text)
+
+
+class SafeConsole(Console):
+    """A console on which only rich itself writes escape sequences."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=clean(segment.text))
+
 
 def out() -> Console:
     """Results. Made anew each time, so that it follows a redirected stdout."""
-    return Console(file=sys.stdout, highlight=False, soft_wrap=not sys.stdout.isatty())
+    return SafeConsole(file=sys.stdout, highlight=False, soft_wrap=not sys.stdout.isatty())
 
 
 def err() -> Console:
     """Progress and remarks."""
-    return Console(file=sys.stderr, highlight=False, soft_wrap=not sys.stderr.isatty())
+    return SafeConsole(file=sys.stderr, highlight=False, soft_wrap=not sys.stderr.isatty())
+
+
+def remark(text: str) -> None:
+    """Plain words on stderr, as they are."""
+    print(clean(text), file=sys.stderr)
 
 
 @contextlib.contextmanager
@@ -56,5 +86,6 @@ def stdout_kept(as_json: bool) -> Iterator[None]:
 
 def emit(data: Any) -> None:
     """`--json`: the one document on stdout."""
-    json.dump(data, sys.stdout, indent=2, ensure_ascii=False)
-    sys.stdout.write("\n")
+    text = json.dumps(data, indent=2, ensure_ascii=False)
+    # JSON escapes C0 by itself, and may escape any character.
+    sys.stdout.write(CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")

@@ -7,17 +7,32 @@ from typing import Annotated
 
 import typer
 
-from . import console
+from . import console, typed
 
 
 def export(
-    task: Annotated[str, typer.Argument(help="A task by name (see `lengthwise list`), or regex:PATTERN.")],
-    lengths: Annotated[str, typer.Option("--lengths", help="Such as 41:500:20,1000; a split for each.")],
-    out: Annotated[Path, typer.Option("--out", help="A new or empty directory.")],
-    samples: Annotated[int, typer.Option("--samples", min=1, help="Strings of each length.")] = 512,
-    seed: Annotated[int, typer.Option("--seed", help="The same seed, the same strings.")] = 0,
+    task: Annotated[
+        str,
+        typer.Argument(
+            metavar="TASK",
+            help="A task by name (see `lengthwise list`), or regex:PATTERN.",
+            autocompletion=typed.tasks,
+        ),
+    ],
+    lengths: Annotated[
+        str, typer.Option("--lengths", metavar="LENGTHS", help="Such as 41:500:20,1000; a split for each.")
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="A new or empty directory.")],
+    samples: Annotated[
+        int,
+        typer.Option("--samples", parser=typed.whole("--samples", 1), metavar="N", help="Strings of each length."),
+    ] = 512,
+    seed: Annotated[
+        int, typer.Option("--seed", parser=typed.whole("--seed"), metavar="N", help="The same seed, the same strings.")
+    ] = 0,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", "-s", metavar="task.NAME=VALUE", help="The task's own settings.")
+        list[str] | None,
+        typer.Option("--set", "-s", metavar="NAME=VALUE", help="The task's own settings, as task.NAME=VALUE."),
     ] = None,
     as_json: console.Json = False,
 ) -> None:

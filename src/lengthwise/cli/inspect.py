@@ -7,27 +7,53 @@ from typing import Annotated, Literal, cast
 
 import typer
 
-from . import console
+from . import console, typed
 from .work import page_path, print_panels
+
+VIEWS = ("clusters", "receptive-field", "attention")
 
 
 def inspect(
-    run: Annotated[Path, typer.Argument(help="A run directory.")],
-    view: Annotated[Literal["clusters", "receptive-field", "attention"], typer.Argument(help="What to look at.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
+    view: Annotated[
+        Literal["clusters", "receptive-field", "attention"],
+        typer.Argument(
+            parser=typed.one_of("VIEW", *VIEWS),
+            autocompletion=typed.words(*VIEWS),
+            metavar="VIEW",
+            help="clusters, receptive-field or attention.",
+        ),
+    ],
     length: Annotated[
         int | None,
         typer.Option(
             "--length",
-            min=1,
+            parser=typed.whole("--length", 1),
+            metavar="N",
             show_default="500, or the longest possible below; attention: 24, of Boxes 6 operations",
-            help="Of each string.",
+            help="The length of each string.",
         ),
     ] = None,
     strings: Annotated[
         int | None,
-        typer.Option("--strings", min=1, show_default="1 for clusters, else 16", help="How many."),
+        typer.Option(
+            "--strings",
+            parser=typed.whole("--strings", 1),
+            metavar="N",
+            show_default="1 for clusters, else 16",
+            help="How many strings the model reads.",
+        ),
     ] = None,
-    checkpoint: Annotated[Literal["last", "best"], typer.Option("--checkpoint", help="Which weights.")] = "last",
+    checkpoint: Annotated[
+        Literal["last", "best"],
+        typer.Option(
+            "--checkpoint",
+            parser=typed.one_of("--checkpoint", "last", "best"),
+            autocompletion=typed.words("last", "best"),
+            metavar="WHICH",
+            help="last: the weights at the end; best: of the best validation.",
+        ),
+    ] = "last",
     head: Annotated[
         str | None,
         typer.Option(
@@ -37,14 +63,16 @@ def inspect(
             help="Which to draw, for attention; counted from 0.",
         ),
     ] = None,
-    html: Annotated[Path | None, typer.Option("--html", help="Write the page here.")] = None,
+    html: Annotated[Path | None, typer.Option("--html", metavar="PATH", help="Write the page here.")] = None,
     as_json: console.Json = False,
 ) -> None:
     """Look inside a trained model, whatever its kind.
 
-    clusters: how many clusters the outputs of its blocks fall into, and whether these are the transitions of its task.
-    receptive-field: how far back its last answer reaches, by the gradient.
-    attention: which tokens a head of softmax or chain attention links and, for Boxes, whether the links are true.
+    [bold]clusters[/bold]: how many clusters its blocks' outputs fall into, and if they are its task's transitions.
+
+    [bold]receptive-field[/bold]: how far back its last answer reaches, by the gradient.
+
+    [bold]attention[/bold]: which tokens a head of attention links and, for Boxes, whether the links are true.
 
     Example: [bold]lengthwise inspect runs/parity-regular-gpt-s0-1a2b clusters --html clusters.html[/bold]
     """

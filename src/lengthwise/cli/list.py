@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from . import console
+from . import console, typed
 
 if TYPE_CHECKING:
     from ..options import Option, Schema
@@ -74,13 +74,17 @@ def list_names(
         str | None,
         typer.Argument(
             metavar="NAME",
+            autocompletion=typed.whatever_is_listed,
             help="A task, model, recipe, position or mixer, training or tests: all its options. Or a table: tasks, "
             "models, recipes, positions, mixers or settings. Or the recipes of a paper, such as regulargpt, or of our "
             "studies: study.",
         ),
     ] = None,
     table: Annotated[
-        str | None, typer.Argument(metavar="TABLE", help="A recipe's second word, as in: demo parity.")
+        str | None,
+        typer.Argument(
+            metavar="TABLE", help="A recipe's second word, as in: demo parity.", autocompletion=typed.recipe_tables
+        ),
     ] = None,
     as_json: console.Json = False,
 ) -> None:

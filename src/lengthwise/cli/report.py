@@ -12,9 +12,11 @@ from .work import page_path, tell_other_code
 
 
 def report_runs(
-    runs: Annotated[list[Path], typer.Argument(help="Run directories, or directories that hold some.")],
-    html: Annotated[Path | None, typer.Option("--html", help="Write the page here.")] = None,
-    csv: Annotated[Path | None, typer.Option("--csv", help="Write a row per run and test length here.")] = None,
+    runs: Annotated[list[Path], typer.Argument(metavar="PATH", help="Run directories, or directories that hold some.")],
+    html: Annotated[Path | None, typer.Option("--html", metavar="PATH", help="Write the page here.")] = None,
+    csv: Annotated[
+        Path | None, typer.Option("--csv", metavar="FILE", help="Write a row per run and test length here.")
+    ] = None,
     as_json: console.Json = False,
 ) -> None:
     """Show finished runs: a table, and on request a page or CSV.

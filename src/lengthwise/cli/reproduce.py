@@ -7,16 +7,32 @@ from typing import Annotated, Literal
 
 import typer
 
-from . import console
+from . import console, typed
 from .work import Device, Out, Page, Workers, carry_out
 
 
 def reproduce(
-    paper: Annotated[str, typer.Argument(help="The paper as in `lengthwise list`, or `study`.")],
-    table: Annotated[str, typer.Argument(help="Its table or figure, or the study's name.")],
+    paper: Annotated[
+        str,
+        typer.Argument(
+            metavar="PAPER", help="The paper as in `lengthwise list`, or `study`.", autocompletion=typed.papers
+        ),
+    ],
+    table: Annotated[
+        str,
+        typer.Argument(
+            metavar="TABLE", help="Its table or figure, or the study's name.", autocompletion=typed.recipe_tables
+        ),
+    ],
     scale: Annotated[
         Literal["smoke", "laptop", "paper"],
-        typer.Option("--scale", help="Seconds; minutes to an hour on two cores; the published setting."),
+        typer.Option(
+            "--scale",
+            parser=typed.one_of("--scale", "smoke", "laptop", "paper"),
+            autocompletion=typed.words("smoke", "laptop", "paper"),
+            metavar="SCALE",
+            help="smoke: seconds; laptop: minutes to an hour on two cores; paper: the published setting.",
+        ),
     ] = "laptop",
     only: Annotated[
         list[str] | None,
@@ -40,9 +56,9 @@ def reproduce(
     """
     from .. import lab, recipes
 
+    chosen = lab.chosen_device(device)
     recipe = recipes.get(paper, table, scale, settings or [])
     recipe = recipe.only(only) if only else recipe
-    chosen = lab.chosen_device(device)
     with console.stdout_kept(as_json):
         experiments = recipe.experiments
     carry_out(

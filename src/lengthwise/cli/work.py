@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,20 +10,29 @@ import typer
 from rich.markup import escape
 
 from . import console
+from .typed import whole
 
 if TYPE_CHECKING:
     from ..lab import Experiment, Outcome, Run
     from ..report import Panel
 
-Out = Annotated[Path, typer.Option("--out", help="Where the records go; the same call again goes on from them.")]
-Workers = Annotated[int | None, typer.Option("--workers", min=1, show_default="one a core", help="Runs at a time.")]
-Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:N.")]
+Out = Annotated[
+    Path, typer.Option("--out", metavar="DIR", help="Where the records go; the same call again goes on from them.")
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        "--workers", parser=whole("--workers", 1), metavar="N", show_default="one a core", help="Runs at a time."
+    ),
+]
+Device = Annotated[str, typer.Option("--device", metavar="NAME", help="auto, cpu, cuda or cuda:N.")]
 Page = Annotated[
-    Path | None, typer.Option("--html", show_default="index.html among the records", help="Where the page goes.")
+    Path | None,
+    typer.Option("--html", metavar="PATH", show_default="index.html among the records", help="Where the page goes."),
 ]
 
-INTERRUPTED = 2
-"""The exit code after Ctrl-C: nothing was found out yet, and the call must be given again."""
+INTERRUPTED = 130
+"""The exit code after Ctrl-C, a shell's own: nothing was found out yet, and the call must be given again."""
 
 
 def carry_out(
@@ -52,7 +60,7 @@ def carry_out(
                     experiments, out, workers=workers, device=device, command=console.command, progress=watching
                 )
     except lab.Interrupted as stopped:
-        print(f"\n{stopped} To go on, give the same call again:\n{console.command}", file=sys.stderr)
+        console.remark(f"\n{stopped} To go on, give the same call again:\n{console.command}")
         raise typer.Exit(INTERRUPTED) from None
 
     runs = [outcome.run for outcome in outcomes if outcome.run]
@@ -108,7 +116,7 @@ def _warn(runs: Sequence[Run], name: Callable[[Experiment], str]) -> None:
         where += [f"best valid. {best}"] if best and best != last else []
         if where:
             said = f"logits overflow and count as wrong, {'; '.join(where)}"
-            print(f"warning: {name(run.experiment)}: {said}", file=sys.stderr)
+            console.remark(f"warning: {name(run.experiment)}: {said}")
 
 
 def tell_other_code(runs: Sequence[Run], name: Callable[[Experiment], str], what: str = "runs found finished") -> None:
@@ -118,17 +126,16 @@ def tell_other_code(runs: Sequence[Run], name: Callable[[Experiment], str], what
     other = [run for run in runs if made_by_other_code(run.result.get("code"))]
     if other:
         which = ", ".join(name(run.experiment) for run in other[:3]) + (", …" if len(other) > 3 else "")
-        print(
+        console.remark(
             f"note: {len(other)} of {len(runs)} {what} were made by other code (another version or commit, or a tree "
-            f"with uncommitted changes): {which}. To run them again, delete them or choose another --out.",
-            file=sys.stderr,
+            f"with uncommitted changes): {which}. To run them again, delete them or choose another --out."
         )
 
 
 def _tell(failed: Sequence[Outcome], called: dict[str, str]) -> None:
     for outcome in failed:
-        print(f"error: {called[outcome.experiment.hash]}: {outcome.error}", file=sys.stderr)
+        console.remark(f"error: {called[outcome.experiment.hash]}: {outcome.error}")
         if console.debug and outcome.traceback:
-            print(outcome.traceback, file=sys.stderr)
+            console.remark(outcome.traceback)
         elif outcome.log:
-            print(f"  traceback: {outcome.log}", file=sys.stderr)
+            console.remark(f"  traceback: {outcome.log}")

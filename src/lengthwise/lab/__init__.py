@@ -70,6 +70,9 @@ def chosen_device(device: str) -> str:
         raise Error(f"device must be auto, cpu, cuda or cuda:N, got {device!r}.")
     if device.startswith("cuda") and not torch.cuda.is_available():
         raise Error(f"device {device!r} was asked for, but torch sees no GPU. Use --device cpu or auto.")
+    _, _, number = device.partition(":")
+    if number and int(number) >= torch.cuda.device_count():
+        raise Error(f"device must be one of the {torch.cuda.device_count()} GPUs from cuda:0 on, got {device!r}.")
     return device
 
 

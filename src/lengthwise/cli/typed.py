@@ -1,0 +1,92 @@
+"""What is typed: numbers, read and refused as settings are, and names, completed by the shell.
+
+A shell asks for completions at every press of a key, and importing the registries takes seconds, for it imports torch.
+So the names are read off the registries' source: the keys of their dictionaries.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from ..options import Option, Word, at_least
+
+REGISTRIES = {
+    "tasks": ("tasks/registry.py", "FAMILIES"),
+    "models": ("models/presets/__init__.py", "PRESETS"),
+    "recipes": ("recipes/__init__.py", "TABLES"),
+    "positions": ("positions/__init__.py", "POSITIONS"),
+    "mixers": ("mixers/__init__.py", "MIXERS"),
+}
+"""The file and the dictionary that hold the names of a table."""
+
+NUMBERED = ("d-2", "d-3", "d-4", "d-12", *(f"tomita-{n}" for n in range(1, 8)))
+"""The listed tasks whose name holds a number."""
+
+
+def whole(flag: str, low: int | None = None) -> Callable[[Any], int]:
+    """What reads the whole number after `flag`."""
+    option = Option(flag, int, bounds=None if low is None else at_least(low))
+    return lambda text: option.read(Word(text) if isinstance(text, str) else text, flag)
+
+
+def one_of(flag: str, *words: str) -> Callable[[str], Any]:
+    """What reads one of these words after `flag`."""
+    option = Option(flag, Literal[words])
+    return lambda text: option.read(text, flag)
+
+
+def words(*each: str) -> Callable[[str], list[str]]:
+    """What completes one of these words."""
+    return lambda incomplete: _that_start(list(each), incomplete)
+
+
+def names(table: str) -> list[str]:
+    """The names of a table, without importing it; a recipe's two words are one name.
+
+    >>> names("models")[-3:], names("recipes")[0]
+    (['rnn', 'lstm', 'gru'], 'demo parity')
+    """
+    file, dictionary = REGISTRIES[table]
+    found = _keys((Path(__file__).parent.parent / file).read_text(encoding="utf-8"), dictionary)
+    return [*found, *(NUMBERED if table == "tasks" else ())]
+
+
+def _keys(source: str, dictionary: str) -> Iterator[str]:
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.AnnAssign) and getattr(node.target, "id", "") == dictionary:
+            assert isinstance(node.value, ast.Dict)
+            for key in node.value.keys:
+                words = ast.literal_eval(key) if key else ""
+                yield words if isinstance(words, str) else " ".join(words)
+
+
+def tasks(incomplete: str) -> list[str]:
+    return _that_start(names("tasks"), incomplete)
+
+
+def models(incomplete: str) -> list[str]:
+    return _that_start(names("models"), incomplete)
+
+
+def papers(incomplete: str) -> list[str]:
+    return _that_start([name.split()[0] for name in names("recipes")], incomplete)
+
+
+def recipe_tables(ctx: Any, incomplete: str) -> list[str]:
+    """The tables of the paper that was typed before."""
+    paper = ctx.params.get("paper") or ctx.params.get("name")
+    recipes = (name.split() for name in names("recipes"))
+    return _that_start([table for of, table in recipes if of == paper], incomplete)
+
+
+def whatever_is_listed(incomplete: str) -> list[str]:
+    listed = [*REGISTRIES, "settings", "training", "tests"]
+    listed += [name.split()[0] for table in REGISTRIES for name in names(table)]
+    return _that_start(listed, incomplete)
+
+
+def _that_start(known: list[str], incomplete: str) -> list[str]:
+    return [word for word in dict.fromkeys(known) if word.startswith(incomplete)]
