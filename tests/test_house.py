@@ -34,7 +34,7 @@ ROOMS = [
     "recipes",
     "cli",
 ]
-FOUNDATION = {"errors", "files", "options", "seeds"}
+FOUNDATION = {"auto_classes", "errors", "files", "options", "seeds"}
 MODULES = sorted(SOURCE.rglob("*.py"))
 DOCUMENTS = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")})
 

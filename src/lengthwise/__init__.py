@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from .auto_classes import announce as _announce
 from .errors import Error
 
 __version__ = "0.1.0"
@@ -53,6 +54,8 @@ def __getattr__(name: str):
 def __dir__() -> list[str]:
     return sorted([*_ROOMS, "Error", "__version__"])
 
+
+_announce()
 
 __all__ = [
     "Error",

@@ -6,7 +6,7 @@
 'chain-gpt2'
 
 `load` gives a pretrained checkpoint with a list of conversions, which are plain data.
-What is saved loads again after `import lengthwise.convert`, which tells transformers of these classes.
+What is saved loads again by the auto classes of transformers, after `import lengthwise`.
 """
 
 from .chain import to_chain
