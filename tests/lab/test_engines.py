@@ -2,15 +2,19 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 import torch
+from rich.console import Console
 
 from lengthwise import lab
+from lengthwise.cli.progress import Lines
 from lengthwise.errors import Error
 from lengthwise.lab import InProcess, Interrupted, Processes
 from lengthwise.lab.engines import UNGUARDED
@@ -155,6 +159,58 @@ def test_a_worker_that_dies_in_mid_message_is_an_outcome(tmp_path, quick, monkey
     )
     (outcome,) = lab.run([experiment], tmp_path, engine=Processes(1))
     assert outcome.run is not None or "worker process ended" in outcome.error
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=["in process", "processes"])
+def test_what_another_process_holds_comes_last(tmp_path, quick, engine):
+    held, *free = quick(seeds=3)
+    with ExitStack() as stack:
+        stack.enter_context(RunDirectory(tmp_path, held).locked())
+
+        class Releasing(Listener):
+            def end(self, experiment, outcome):
+                super().end(experiment, outcome)
+                if sum(kind == "end" for kind, _ in self.heard) == 2:
+                    stack.close()
+
+        listener = Releasing()
+        outcomes = lab.run([held, *free], tmp_path, engine=engine, progress=listener)
+    assert [outcome.experiment for outcome in outcomes] == [held, *free]
+    assert all(outcome.run for outcome in outcomes)
+    ended = [hash for kind, hash in listener.heard if kind == "end"]
+    assert set(ended[:2]) == {e.hash for e in free}
+    assert [hash for kind, hash in listener.heard if kind == "waiting"] == [held.hash]
+
+
+def test_the_holder_of_a_run_is_named(tmp_path, quick, capsys):
+    (experiment,) = quick()
+    directory = RunDirectory(tmp_path, experiment)
+    watch = Lines([experiment], Console(stderr=True), tmp_path)
+    assert not directory.held()
+    with directory.locked():
+        assert directory.held()
+        watch.waiting(experiment)
+    said = f"lstm seed 0: process {os.getpid()} on {socket.gethostname()} is at work on it; what is left comes first"
+    assert " ".join(capsys.readouterr().err.split()) == said
+    assert not directory.held()
+    assert directory.holder() == "another process"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_same_call_twice_shares_the_work(tmp_path, workers):
+    """No run is trained by both, and both end with all."""
+    words = "bench parity -m lstm --seeds 6 --train-length 8 --test-lengths 16 --set training.steps=150 --out runs"
+    call = [sys.executable, "-m", "lengthwise", *words.split(), "--workers", str(workers)]
+    processes = [subprocess.Popen(call, cwd=tmp_path, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    said = [process.communicate(timeout=500)[1] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], said
+    for seed in range(6):
+        assert sum(text.count(f"lstm seed {seed}: training") for text in said) <= 1
+        assert sum(text.count(f"] lstm seed {seed}: found finished") for text in said) == 1
+        for text in said:
+            assert text.count(f"lstm seed {seed}: process ") <= 1
+    assert len(lab.load(tmp_path / "runs")) == 6
 
 
 def test_two_processes_on_the_same_run(tmp_path, quick):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as RichProgress
 
+from ..lab.records import RunDirectory
 from ..lab.statistics import ranges, score
 from ..report.formatting import duration, percent, short_names
 from . import console
@@ -60,8 +62,8 @@ class Pace:
 class Watch:
     """What both watchers do; a `with` block around the runs."""
 
-    def __init__(self, experiments: Sequence[Experiment]):
-        self.total, self.ended = len(experiments), 0
+    def __init__(self, experiments: Sequence[Experiment], root: Path = Path("runs")):
+        self.total, self.ended, self.root = len(experiments), 0, root
         self.names = names(experiments)
         # With several tasks at hand the task belongs to a run's name.
         if len({e.data.name for e in experiments}) > 1:
@@ -83,6 +85,9 @@ class Watch:
         """Whether nothing was left to do: no work on it was heard of."""
         return experiment.hash not in self.paces
 
+    def held(self, experiment: Experiment) -> str:
+        return f"{RunDirectory(self.root, experiment).holder()} is at work on it; what is left comes first"
+
     def ending(self, experiment: Experiment, outcome: Outcome) -> str:
         self.ended += 1
         finished_before = outcome.run is not None and self.was_finished(experiment)
@@ -95,8 +100,8 @@ class Watch:
 class Lines(Watch):
     """A line when a run begins, at every tenth of its training, and when it ends."""
 
-    def __init__(self, experiments: Sequence[Experiment], out: Console):
-        super().__init__(experiments)
+    def __init__(self, experiments: Sequence[Experiment], out: Console, root: Path = Path("runs")):
+        super().__init__(experiments, root)
         self.out = out
         self.said: dict[str, object] = {}
 
@@ -116,7 +121,7 @@ class Lines(Watch):
             self._say(run, f"{progress.phase} checkpoint, {steps} lengths")
 
     def waiting(self, experiment: Experiment) -> None:
-        self._say(experiment.hash, "another process is at work on it; waiting")
+        self._say(experiment.hash, self.held(experiment))
 
     def end(self, experiment: Experiment, outcome: Outcome) -> None:
         self.out.print(self.ending(experiment, outcome), markup=False)
@@ -128,8 +133,8 @@ class Lines(Watch):
 class Bars(Watch):
     """A bar for each active run: model, seed, step, loss, steps a second, time left."""
 
-    def __init__(self, experiments: Sequence[Experiment], out: Console):
-        super().__init__(experiments)
+    def __init__(self, experiments: Sequence[Experiment], out: Console, root: Path = Path("runs")):
+        super().__init__(experiments, root)
         self.drawn = RichProgress(
             TextColumn("{task.fields[name]}", markup=False),
             BarColumn(bar_width=20),
@@ -160,7 +165,7 @@ class Bars(Watch):
         self.drawn.update(self._bar(run), completed=step, total=steps, at=at)
 
     def waiting(self, experiment: Experiment) -> None:
-        self.drawn.update(self._bar(experiment.hash), at="another process is at work on it; waiting")
+        self.drawn.console.print(f"{self.name(experiment)}: {self.held(experiment)}", markup=False)
 
     def end(self, experiment: Experiment, outcome: Outcome) -> None:
         if experiment.hash in self.bars:
@@ -173,7 +178,7 @@ class Bars(Watch):
         return self.bars[run]
 
 
-def watch(experiments: Sequence[Experiment]) -> Lines | Bars:
-    """The watcher for this stderr."""
+def watch(experiments: Sequence[Experiment], root: Path) -> Lines | Bars:
+    """The watcher for this stderr, of runs whose records are under `root`."""
     out = console.err()
-    return (Bars if out.is_terminal else Lines)(experiments, out)
+    return (Bars if out.is_terminal else Lines)(experiments, out, root)

@@ -51,7 +51,7 @@ def carry_out(
     from .. import lab, report
     from .progress import names, watch
 
-    watching, called = watch(experiments), names(experiments)
+    watching, called = watch(experiments, out), names(experiments)
     try:
         with console.stdout_kept(as_json), watching:
             outcomes: list[Outcome] = []

@@ -1,7 +1,8 @@
 """Where groups of experiments run: in this process, or each in a process of its own.
 
 An engine is anything with `run(groups, job) -> iterator of outcomes`; it takes care that one group's failure is not
-another's. Clusters join by writing one more.
+another's. Clusters join by writing one more. What another process is at work on comes last, so that the same call
+given twice, here or on another machine with the same directory, shares the work.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import os
 import signal
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
@@ -66,9 +68,14 @@ class InProcess:
     """One group after the other, here."""
 
     def run(self, groups: Groups, job: Job) -> Iterator[Outcome]:
+        todo = deque(groups)
         with interruptible(job.stop):
-            for group in groups:
-                yield from run_group(group, job)
+            while todo:
+                group = todo.popleft()
+                outcomes = run_group(group, job, wait=False)
+                yield from outcomes
+                if held := _without_outcome(group, outcomes):
+                    todo.append(held)
 
 
 class Processes:
@@ -79,15 +86,14 @@ class Processes:
 
     def run(self, groups: Groups, job: Job) -> Iterator[Outcome]:
         context = _forkserver()
-        waiting = list(groups)[::-1]
+        fresh, held = deque(groups), deque[Sequence[Experiment]]()
         active: dict[Any, tuple[Any, Sequence[Experiment]]] = {}
         interrupted = False
         quiet = replace(job, hear=None, waiting=None, stop=Stop(), share=self.workers)
         with interruptible(job.stop):
             try:
-                while active or (waiting and not job.stop.asked):
-                    while waiting and len(active) < self.workers and not job.stop.asked:
-                        group = waiting.pop()
+                while active or ((fresh or held) and not job.stop.asked):
+                    while len(active) < self.workers and not job.stop.asked and (group := _next(fresh, held, job)):
                         here, there = context.Pipe()
                         process = context.Process(target=_work, args=(list(group), quiet, there), daemon=False)
                         process.start()
@@ -124,6 +130,8 @@ class Processes:
                             process.join()
                             del active[here]
                             yield from content
+                            if left := _without_outcome(group, content):
+                                held.append(left)
                         elif kind == "interrupted":
                             process.join()
                             del active[here]
@@ -133,6 +141,24 @@ class Processes:
                     process.terminate()
         if interrupted or job.stop.asked:
             raise Interrupted("Stopped; all state is kept.")
+
+
+def _without_outcome(group: Sequence[Experiment], outcomes: Sequence[Outcome]) -> list[Experiment]:
+    done = {outcome.experiment.hash for outcome in outcomes}
+    return [experiment for experiment in group if experiment.hash not in done]
+
+
+def _next(
+    fresh: deque[Sequence[Experiment]], held: deque[Sequence[Experiment]], job: Job
+) -> Sequence[Experiment] | None:
+    """The next group to start: a fresh one, or one that no other process is at work on any longer."""
+    if fresh:
+        return fresh.popleft()
+    for group in held:
+        if not any(RunDirectory(job.root, experiment).held() for experiment in group):
+            held.remove(group)
+            return group
+    return None
 
 
 def _forkserver() -> multiprocessing.context.ForkServerContext:
@@ -187,7 +213,7 @@ def _work(group: list[Experiment], job: Job, pipe: Any) -> None:
 
     job = replace(job, hear=hear, waiting=lambda experiment: tell("waiting", experiment))
     try:
-        tell("outcomes", run_group(group, job))
+        tell("outcomes", run_group(group, job, wait=False))
     except Interrupted:
         tell("interrupted", None)
     finally:

@@ -76,19 +76,31 @@ def machine(device: str) -> dict[str, Any]:
     }
 
 
-def run_group(experiments: Sequence[Experiment], job: Job) -> list[Outcome]:
-    """Run experiments that can go together (or one alone); failures become outcomes, `Interrupted` passes through."""
+class _Held(Exception):
+    """Another process is at work in the directory."""
+
+
+def run_group(experiments: Sequence[Experiment], job: Job, *, wait: bool = True) -> list[Outcome]:
+    """Run experiments that can go together (or one alone); failures become outcomes, `Interrupted` passes through.
+
+    What another process is at work on is waited for or, without `wait`, has no outcome.
+    """
     directories = [RunDirectory(job.root, experiment) for experiment in experiments]
     try:
         with ExitStack() as stack:
+            held = []
             # In the order of their names, so that two processes cannot each hold what the other waits for.
             for directory in sorted(directories, key=lambda d: d.path):
-                stack.enter_context(directory.locked(lambda d=directory: _wait(d, job)))
+                try:
+                    stack.enter_context(directory.locked(lambda d=directory: _wait(d, job, wait)))
+                except _Held:
+                    held.append(directory)
+            directories = [d for d in directories if d not in held]
             for directory in (d for d in directories if d.finished()):
                 directory.tidy()
             todo = [d for d in directories if not d.finished()]
             if todo:
-                with using_threads(experiments[0].training.threads):
+                with using_threads(todo[0].experiment.training.threads):
                     _run(todo, job)
         return [Outcome(d.experiment, read_run(d.path)) for d in directories]
     except Interrupted:
@@ -96,7 +108,7 @@ def run_group(experiments: Sequence[Experiment], job: Job) -> list[Outcome]:
     except Exception as error:
         if len(experiments) > 1:
             # One run's failure is not the others': each goes on alone from its own checkpoint.
-            return [outcome for experiment in experiments for outcome in run_group([experiment], job)]
+            return [outcome for experiment in experiments for outcome in run_group([experiment], job, wait=wait)]
         return [failure(directories[0], error)]
 
 
@@ -111,11 +123,13 @@ def using_threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _wait(directory: RunDirectory, job: Job) -> None:
+def _wait(directory: RunDirectory, job: Job, wait: bool) -> None:
     """Called again and again while another process holds the directory."""
     if job.waiting:
         job.waiting(directory.experiment)
     job.stop.check()
+    if not wait:
+        raise _Held
 
 
 def failure(directory: RunDirectory, error: Exception) -> Outcome:

@@ -8,6 +8,7 @@ NAME.safetensors        weights, written when the work ends; their digests stand
 result.json             whose own digest is its last field
 error.txt               the traceback of the last failure, if the work failed
 lock                    held by the process at work
+holder                  which process that is
 ```
 
 Every file but metrics and error.txt is written beside its place and renamed into it, so a reader sees the old or the
@@ -21,6 +22,7 @@ import hashlib
 import json
 import os
 import shutil
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -63,9 +65,33 @@ class Directory:
                     if waiting:
                         waiting()
         try:
+            with naming(self.path / "holder"):
+                (self.path / "holder").write_text(f"process {os.getpid()} on {socket.gethostname()}")
             yield
         finally:
+            (self.path / "holder").unlink(missing_ok=True)
             lock.release()
+
+    def holder(self) -> str:
+        """Which process holds the directory, in words."""
+        try:
+            return (self.path / "holder").read_text()
+        except OSError:
+            # It has only just begun, or ended.
+            return "another process"
+
+    def held(self) -> bool:
+        """Whether a process holds the directory at this moment."""
+        if not (self.path / "lock").exists():
+            return False
+        lock = FileLock(self.path / "lock")
+        with naming(self.path):
+            try:
+                lock.acquire(timeout=0)
+            except Timeout:
+                return True
+        lock.release()
+        return False
 
     def start(self) -> SavedState | None:
         """Make the directory ready to be written; the state to go on from, or None to begin. Call it when locked."""
