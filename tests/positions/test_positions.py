@@ -10,8 +10,8 @@ import torch
 from lengthwise import positions
 from lengthwise.errors import Error, UnknownName
 from lengthwise.positions import Layout, Places
+from lengthwise.positions.absolute import sinusoid
 from lengthwise.positions.score import NOTHING
-from lengthwise.positions.sinusoidal import sinusoid
 
 
 def test_none_does_nothing():

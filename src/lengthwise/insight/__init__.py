@@ -15,7 +15,7 @@ from .attention import Attention, read_attention
 from .clusters import Clusters, find_clusters
 from .links import Links, find_links
 from .machine_truth import MachineTruth
-from .probes import probe_strings, readable_length
+from .probing import probe_strings, readable_length
 from .receptive_field import ReceptiveField, measure_receptive_field
 
 __all__ = [

@@ -24,7 +24,7 @@ from ..mixers.softmax import visible
 from ..models import TokenClassifier
 from ..ops.chain.reference import system
 from ..positions import Placed
-from .listening import beside, listening
+from .probing import beside, listening
 
 STRONGEST = 3
 """So many links of a token and head are kept in JSON."""

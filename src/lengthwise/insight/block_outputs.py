@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from ..errors import Error
 from ..models import LengthwiseForCausalLM, TokenClassifier
 from ..models.depth import Fixed
-from .listening import beside, listening
+from .probing import beside, listening
 
 
 class BlockOutput(NamedTuple):

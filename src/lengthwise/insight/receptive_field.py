@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from ..errors import Error, NonFiniteError, ShapeError
 from ..models import TokenClassifier
 from ..seeds import generator
-from .listening import beside, listening
+from .probing import beside, listening
 
 EXACT = 16
 """The Jacobian is exact for up to so many logits."""

@@ -1,5 +1,5 @@
-"""The numerics under the mixers. Every op is a folder: `call.py` its arguments, `reference.py` the oracle, and beside
-it the other kernels, named by algorithm. `kernels.py` chooses among them.
+"""The numerics under the mixers. An op is a folder: `call.py` its arguments, `reference.py` the oracle, and beside
+it the other kernels, named by algorithm; a short one is a file. `kernels.py` chooses among them.
 """
 
 from . import block_diagonal, chain, diagonal, sliding_dilated

@@ -1,4 +1,4 @@
-"""Where a token is, and what that does to attention: one encoding per file, found by name.
+"""Where a token is, and what that does to attention: every encoding by name.
 
 >>> import torch
 >>> get("learned", width=8, heads=2, rows=16).embed(Places(torch.tensor([[0, 99]]))).shape
@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from ..errors import UnknownName
 from ..options import Schema, schema, take
+from .absolute import Learned, NoPosition, Sinusoidal
 from .base import Placed, Places, Position
 from .layout import Layout
-from .learned import Learned
-from .none import NoPosition
 from .score import Bias, DenseBias, DistanceBias, KeyBias, Score
-from .sinusoidal import Sinusoidal
 from .transformer_xl import TransformerXL
 
 POSITIONS: dict[str, type[Position]] = {

@@ -12,9 +12,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from .absolute import sinusoid
 from .base import Places, Position
 from .score import DenseBias, Score, distances
-from .sinusoidal import sinusoid
 
 
 class TransformerXL(Position):

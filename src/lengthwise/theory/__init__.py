@@ -17,8 +17,7 @@ from .affine_layer import FirstLayer
 from .block_lrnn_weights import block_lrnn
 from .classifiers import exact_classifier
 from .commuting import prefix_identity, subtraction_answers, subtraction_identity, subtraction_prefixes
-from .matrix_product import binary_matrix_product
-from .regular_gpt_weights import regular_gpt
+from .regular_gpt_weights import binary_matrix_product, regular_gpt
 from .rounding import rounding_bounds, rounding_is_harmless
 
 __all__ = [

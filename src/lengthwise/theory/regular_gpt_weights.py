@@ -15,6 +15,13 @@ Hardened: Lemma 1's ReLU(a + b - 1) hands on every rounding error; clip(2(a + b)
 or 1 wherever a and b are within 1/8 of 0 or 1. By the bounds of rounding.py errors stay below that at any depth. The
 old content leaves through ReLU(x + 1/2) - 1/2, which is x there. That is 2n³ + 2n² = (n + 1) D units: an expansion of
 n + 1, and none unused.
+
+Lemma 1: two layers of ReLU units multiply two binary matrices.
+
+    ReLU([Flat(A), Flat(B)] W1 - 1) W2 = Flat(AB)          ReLU(a + b - 1) = ab  for a, b in {0, 1}
+
+W1 in {0,1}^(2n² × n³) gives unit (i, j, k) the entries A_ik and B_kj; W2 = I_{n²} ⊗ 1_n sums over k.
+Flat writes a matrix row after row.
 """
 
 from __future__ import annotations
@@ -25,13 +32,12 @@ from typing import Literal
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..automata import Semiautomaton
 from ..errors import Error
 from ..models import LengthwiseForCausalLM, presets
 from ..train.counting import memory_free
-from .matrix_product import binary_matrix_product
 from .rounding import EPS, MOST_STATES
 from .state_labels import CONFIDENCE, Labels, label_table
 
@@ -122,6 +128,29 @@ def _attention(n: int) -> dict[str, Tensor]:
         "depth.layers.0.mixer.r": torch.tensor([[0.0, SHUT], [SHUT, 0.0]]),
         "depth.layers.0.mixer.out.weight": torch.cat([torch.cat([-one, one], 1), torch.cat([one, none], 1)]),
     }
+
+
+def binary_matrix_product(n: int) -> nn.Sequential:
+    """The network for n × n matrices: (…, 2n²) -> (…, n²), exact for all binary A and B (the integer product).
+
+    A product of transition matrices is one again, so it can be fed back.
+
+    >>> A, B = torch.tensor([[1.0, 0], [1, 0]]), torch.tensor([[0.0, 1], [1, 0]])
+    >>> binary_matrix_product(2)(torch.cat([A.flatten(), B.flatten()])).view(2, 2).tolist()
+    [[0.0, 1.0], [0.0, 1.0]]
+    """
+    if not isinstance(n, int) or isinstance(n, bool) or n < 1:
+        raise Error(f"binary_matrix_product: n (matrices are n × n) must be a whole number of at least 1, got {n!r}.")
+    i, j, k = torch.cartesian_prod(*[torch.arange(n)] * 3).T
+    unit = (i * n + j) * n + k
+    pairs = torch.zeros(n**3, 2 * n**2)  # torch keeps a map as (out, in), the paper's matrix transposed
+    pairs[unit, i * n + k] = 1
+    pairs[unit, n**2 + k * n + j] = 1
+    sums = torch.kron(torch.eye(n**2), torch.ones(1, n))
+    with torch.device("meta"):  # so that no weight is drawn first
+        net = nn.Sequential(nn.Linear(2 * n**2, n**3), nn.ReLU(), nn.Linear(n**3, n**2, bias=False))
+    net.load_state_dict({"0.weight": pairs, "0.bias": torch.full((n**3,), -1.0), "2.weight": sums}, assign=True)
+    return net
 
 
 def _feed_forward(n: int) -> dict[str, Tensor]:

@@ -12,9 +12,8 @@ import pytest
 from lengthwise import lab, tasks
 from lengthwise.cli import main
 from lengthwise.recipes.common.rules import differences, settings_of
-from lengthwise.recipes.papers.lrnn.published import MODELS, PUBLISHED, TABLE_2
 from lengthwise.recipes.papers.lrnn.scales import RULES
-from lengthwise.recipes.papers.lrnn.table_2 import TASKS, checkpoints, compared, planned
+from lengthwise.recipes.papers.lrnn.table_2 import MODELS, PUBLISHED, TABLE_2, TASKS, checkpoints, compared, planned
 
 CELLS = [(task, model) for task in TASKS for model in MODELS]
 

@@ -21,7 +21,7 @@ from ...models import LengthwiseForCausalLM, TokenClassifier
 from ...tasks.boxes import Boxes, StoryScores, layers_needed
 from ...tasks.boxes.vocabulary import PAD, STOP
 from ...train.counting import batch_size, memory_free
-from ..listening import listening
+from ..probing import listening
 
 
 def generate_answers(classifier: TokenClassifier, task: Boxes, tokens: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """The S4 family: linear recurrences that do not depend on the input, or only diagonally.
 
 hippo.py: where they start; system.py: one in steps, as convolution and as recurrence; series.py: its arithmetic;
-base.py and scanned.py: what the layers share.
+base.py: what the layers share.
 """
 
 from .base import SpaceState, StateSpace

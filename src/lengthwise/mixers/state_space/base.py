@@ -4,7 +4,7 @@
 
 Whole sequences are convolved; a token after a state is a step. Padded or packed rows are taken apart first, each
 sequence to the right end of a row of its own, since a zero before it leaves a state of zero; after a state they go
-step by step.
+step by step. A diagonal recurrence that all channels share is scanned.
 
 Arithmetic is never in half precision: a^t would forget or explode.
 
@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from ...errors import Error, ShapeError, UnknownName
+from ...ops import diagonal_scan
 from ...positions import Layout
 from ..base import Mixer
 from ..unpacked_rows import UnpackedRows
@@ -137,6 +138,33 @@ class Convolutional(StateSpace):
             state = after if real is None else _choose(real, after, state)
             outputs.append(y)
         return torch.stack(outputs, 1), state
+
+
+class Scanned(StateSpace):
+    """One diagonal recurrence that all channels share, x_t = a_t ∘ x_{t-1} + v_t, run by a scan.
+
+    A sequence that begins in the middle of a row forgets (a = 0), padding keeps the state (a = 1, v = 0).
+    """
+
+    def transitions(self, u: Tensor) -> tuple[Tensor, Tensor]:
+        """a (B,T,n) or (1,T,n), and v (B,T,n), of u (B,T,D)."""
+        raise NotImplementedError
+
+    def read(self, x: Tensor) -> Tensor:
+        """(B,T,n) -> (B,T,D)"""
+        raise NotImplementedError
+
+    def mix(self, u: Tensor, layout: Layout, state: SpaceState | None) -> tuple[Tensor, SpaceState]:
+        a, v = self.transitions(u)
+        if state is not None:
+            self._check_state(state, SpaceState(v[:, 0]))
+        if layout.sequences is not None:
+            a = torch.where((layout.positions == 0)[..., None], 0, a)
+        if layout.real is not None:
+            real = layout.real[..., None]
+            a, v = torch.where(real, a, 1), torch.where(real, v, 0)
+        x = diagonal_scan(a, v, None if state is None else state.x)
+        return self.read(x), SpaceState(x[:, -1])
 
 
 def _choose(rows: Tensor, a: SpaceState, b: SpaceState) -> SpaceState:

@@ -16,8 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from ...errors import Error, UnknownName
-from .base import Output
-from .scanned import Scanned
+from .base import Output, Scanned
 
 
 class Diagonal(Scanned):

@@ -16,8 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from ...errors import Error
-from .base import Output, as_complex, complex_normal, complex_parameter
-from .scanned import Scanned
+from .base import Output, Scanned, as_complex, complex_normal, complex_parameter
 
 
 class LRU(Scanned):

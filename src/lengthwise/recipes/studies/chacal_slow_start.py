@@ -14,8 +14,8 @@ from ...report import Panel, text_table
 from ..base import Recipe, Scale
 from ..common.curves import curve, curves, ended, first_at
 from ..common.grid import Cell, Grid
-from ..papers.chacal.attentions import Attention
 from ..papers.chacal.chains import PAPER_BLOCKS, SIZE, plan_chains
+from ..papers.chacal.published import Attention
 
 BLOCKS: dict[Scale, int] = {"smoke": 3, "laptop": 8, "paper": PAPER_BLOCKS}
 STANDARD, CHAIN = Attention("standard", 1), Attention("chain", 1)

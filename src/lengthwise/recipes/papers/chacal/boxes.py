@@ -12,7 +12,7 @@ from typing import Any, Literal
 from .... import tasks
 from ....lab import Experiment, plan
 from ...base import Scale
-from .attentions import Attention
+from .published import Attention
 
 Form = Literal["default", "advanced"]
 

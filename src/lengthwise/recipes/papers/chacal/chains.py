@@ -11,7 +11,7 @@ from typing import Any
 from .... import tasks
 from ....lab import Experiment, plan
 from ...base import Scale
-from .attentions import Attention
+from .published import Attention
 
 SIZE = 8
 PAPER_BLOCKS = 16

@@ -10,8 +10,8 @@ from ....report import Panel, line_chart, text_table
 from ...base import Recipe, Scale
 from ...common.curves import curves, ended, first_at
 from ...common.grid import Cell, Grid
-from .attentions import Attention
 from .chains import PAPER_BLOCKS, SIZE, plan_chains
+from .published import Attention
 
 GAMMAS: dict[Scale, list[float]] = {
     "smoke": [0.0, 0.9],

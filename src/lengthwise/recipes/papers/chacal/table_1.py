@@ -13,9 +13,8 @@ from ....tasks.boxes import layers_needed
 from ...base import Recipe, Scale
 from ...common.curves import curves, ended
 from ...common.grid import Cell, Grid
-from .attentions import Attention
 from .chains import PAPER_BLOCKS, SIZE, plan_chains
-from .published import TOY
+from .published import TOY, Attention
 
 LADDER: dict[Scale, int] = {"smoke": 3, "laptop": 8, "paper": PAPER_BLOCKS}
 """Blocks of the texts on which all models are compared."""

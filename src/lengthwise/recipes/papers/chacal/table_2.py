@@ -15,9 +15,8 @@ from ...base import Recipe, Scale
 from ...common.curves import curves, ended
 from ...common.grid import Cell, Grid
 from ...common.trained import task_of
-from .attentions import Attention
 from .boxes import SIZES, Form, plan_boxes
-from .published import BOXES
+from .published import BOXES, Attention
 
 FORMS: tuple[Form, ...] = ("advanced", "default")
 TWO, THREE, CHAIN = Attention("standard", 2), Attention("standard", 3), Attention("chain", 2)

@@ -13,8 +13,8 @@ from ....report import attention as draw_attention
 from ...base import Recipe, Scale
 from ...common.grid import Cell, Grid
 from ...common.trained import task_of
-from ...papers.chacal.attentions import Attention
 from ...papers.chacal.boxes import plan_boxes
+from ...papers.chacal.published import Attention
 
 MODEL = Attention("chain", 2)
 OPERATIONS: dict[Scale, int] = {"smoke": 2, "laptop": 6, "paper": 6}

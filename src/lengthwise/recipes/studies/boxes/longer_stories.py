@@ -14,8 +14,8 @@ from ....lab import Experiment, Run
 from ....report import Panel
 from ...base import Recipe, Scale
 from ...common.grid import Cell, Grid
-from ...papers.chacal.attentions import Attention
 from ...papers.chacal.boxes import plan_stories
+from ...papers.chacal.published import Attention
 from . import accuracy
 
 MODELS = (Attention("standard", 2), Attention("standard", 3), Attention("chain", 2))

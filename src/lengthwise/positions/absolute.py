@@ -1,12 +1,37 @@
-"""Sinusoidal positions: x_t += [sin(t w_0), …, sin(t w_n), cos(t w_0), …, cos(t w_n)], w_i = base^(-2i/D)."""
+"""Absolute positions: what stands at t is added to the embedding, x_t += E[t], or nothing is.
+
+none           0: a causal model can still tell positions apart by how many tokens it sees
+learned        E[min(t, N-1)], one table of N rows, its last row standing for all beyond
+sinusoidal     [sin(t w_0), …, sin(t w_n), cos(t w_0), …, cos(t w_n)], w_i = base^(-2i/D)
+"""
 
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..errors import Error
 from .base import Places, Position
+
+
+class NoPosition(Position):
+    """`positions.get("none", width=…, heads=…)`: it does nothing anywhere."""
+
+    def __init__(self, width: int, heads: int):
+        super().__init__()
+
+
+class Learned(Position):
+    at_input = True
+
+    def __init__(self, width: int, heads: int, *, rows: int):
+        super().__init__()
+        if rows < 1:
+            raise Error(f"Learned positions: rows must be at least 1, got {rows}.")
+        self.table = nn.Embedding(rows, width)
+
+    def embed(self, places: Places) -> Tensor:
+        return self.table(places["token"].clamp(0, self.table.num_embeddings - 1))
 
 
 def sinusoid(ids: Tensor, width: int, base: float = 10_000.0) -> Tensor:
