@@ -455,3 +455,18 @@ def test_a_model_that_prints_leaves_json_alone(workers, tmp_path):
     assert json.loads(done.stdout)["failures"] == []
     for word in ("imported", "built", "called", "beneath", "raw"):
         assert word in done.stderr
+
+
+def test_a_setting_is_compared_pair_by_pair(tmp_path, capsys):
+    root = tmp_path / "runs"
+    for lr in ("0.001", "0.01"):
+        assert bench(root, "--seeds", "2", "--set", f"training.lr={lr}") == 0
+    capsys.readouterr()
+    assert main(["report", str(root), "--compare", "training.lr"]) == 0
+    assert "training.lr: 0.01 instead of 0.001" in capsys.readouterr().out
+    assert main(["report", str(root), "--compare", "training.lr", "--json", "--html", str(root)]) == 0
+    (panel,) = json.loads(capsys.readouterr().out)["panels"]
+    assert [pair["seed"] for pair in panel["data"]["pairs"]] == [0, 1]
+    assert "training.lr: 0.01 instead of 0.001" in (root / "index.html").read_text()
+    assert main(["report", str(root), "--compare", "training.lrr"]) == 2
+    assert "Did you mean 'training.lr'?" in capsys.readouterr().err

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from . import console
-from .work import page_path, tell_other_code
+from .work import page_path, print_panels, tell_other_code
 
 
 def report_runs(
@@ -17,11 +17,17 @@ def report_runs(
     csv: Annotated[
         Path | None, typer.Option("--csv", metavar="FILE", help="Write a row per run and test length here.")
     ] = None,
+    compare: Annotated[
+        str | None,
+        typer.Option("--compare", metavar="SETTING", help="Pair runs by seed: training.lr, model.width, model, …"),
+    ] = None,
     as_json: console.Json = False,
 ) -> None:
     """Show finished runs: a table, and on request a page or CSV.
 
     Example: [bold]lengthwise report runs --html index.html --csv results.csv[/bold]
+
+    Example: [bold]lengthwise report runs --compare training.lr[/bold]
     """
     from .. import lab, report
     from .progress import names
@@ -29,12 +35,14 @@ def report_runs(
     loaded = lab.load(runs)
     called = names([run.experiment for run in loaded])
     tell_other_code(loaded, lambda experiment: called[experiment.hash], "runs")
-    page = report.html(loaded, page_path(html)) if html else None
+    panels = report.compare(loaded, compare) if compare else []
+    page = report.html(loaded, page_path(html), panels=panels) if html else None
     rows = report.csv(loaded, csv) if csv else None
     if as_json:
         written = {"page": str(page) if page else None, "csv": str(rows) if rows else None}
-        console.emit({**report.data(loaded), **written})
+        console.emit({**report.data(loaded, panels), **written})
         return
     console.out().print(report.table(loaded))
+    print_panels(panels)
     for path in filter(None, (page, rows)):
         console.out().print(f"Wrote {path}", markup=False)

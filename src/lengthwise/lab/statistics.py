@@ -47,6 +47,49 @@ def wilson(correct: float, n: int, z: float = 1.96) -> tuple[float, float]:
     return (0.0 if correct == 0 else max(0.0, low)), (1.0 if correct == n else min(1.0, high))
 
 
+def student(freedom: int, share: float = 0.95) -> float:
+    """t such that Student's distribution with so many degrees of freedom has this share in -t..t, exactly.
+
+    With θ = atan(t / √ν) the share is (2/π)(θ + sin θ (cos θ + 2/3 cos³θ + …)) for odd ν, up to cos^(ν-2), and
+    sin θ (1 + 1/2 cos²θ + 1·3/(2·4) cos⁴θ + …) for even ν: Abramowitz and Stegun 26.7.3 and 26.7.4.
+
+    >>> [round(student(n), 3) for n in (1, 2, 4, 9, 30)]
+    [12.706, 4.303, 2.776, 2.262, 2.042]
+    """
+    if freedom < 1 or not 0 < share < 1:
+        raise Error(f"student: needs one degree of freedom at least and a share in 0..1, got {freedom} and {share}.")
+    low, high = 0.0, math.pi / 2
+    for _ in range(60):
+        angle = (low + high) / 2
+        low, high = (angle, high) if _share_within(angle, freedom) < share else (low, angle)
+    return math.tan(low) * math.sqrt(freedom)
+
+
+def _share_within(angle: float, freedom: int) -> float:
+    odd = freedom % 2
+    term = math.cos(angle) if odd else 1.0
+    total = 0.0 if freedom == 1 else term
+    for k in range(2 + odd, freedom - 1, 2):
+        term *= (k - 1) / k * math.cos(angle) ** 2
+        total += term
+    total *= math.sin(angle)
+    return 2 / math.pi * (angle + total) if odd else total
+
+
+def mean_interval(values: Sequence[float]) -> tuple[float, float] | None:
+    """Student's 95% interval of the mean of values drawn alike: mean ± t s/√n; None for a single value.
+
+    >>> low, high = mean_interval([0.1, 0.2, 0.3])
+    >>> f"{low:.3f} {high:.3f}"
+    '-0.048 0.448'
+    """
+    n = len(values)
+    if n < 2:
+        return None
+    mean, half = statistics.fmean(values), student(n - 1) * statistics.stdev(values) / math.sqrt(n)
+    return mean - half, mean + half
+
+
 def accuracy(run: Run, length: int, checkpoint: Checkpoint = "last") -> float:
     """The share of test strings of this length that the run got right, or the mean score where they have parts."""
     return run.result["checkpoints"][checkpoint]["correct"][str(length)] / run.result["samples"]

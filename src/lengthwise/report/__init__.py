@@ -17,6 +17,7 @@ from .insight_panels import clusters_panel as clusters
 from .insight_panels import receptive_field_panel as receptive_field
 from .long_form import frame, rows
 from .long_form import write_csv as csv
+from .paired_runs import compare, paired
 from .panel import Panel
 from .table_panels import heat_map, text_table
 from .terminal_table import table
@@ -26,12 +27,14 @@ __all__ = [
     "Panel",
     "attention",
     "clusters",
+    "compare",
     "csv",
     "data",
     "frame",
     "heat_map",
     "html",
     "line_chart",
+    "paired",
     "perplexities",
     "receptive_field",
     "rows",
