@@ -34,7 +34,7 @@ ROOMS = [
     "recipes",
     "cli",
 ]
-FOUNDATION = {"auto_classes", "errors", "files", "options", "seeds"}
+FOUNDATION = {"auto_classes", "errors", "files", "limits", "options", "seeds"}
 MODULES = sorted(SOURCE.rglob("*.py"))
 DOCUMENTS = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")})
 

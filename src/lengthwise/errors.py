@@ -12,11 +12,19 @@ from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
 
+LONGEST = 1200
+"""How many characters a message may have."""
+
 
 class Error(Exception):
     """Any mistake Lengthwise can name. The command line prints it as one line and exits with `exit_code`."""
 
     exit_code = 2
+
+    def __str__(self) -> str:
+        """The message; of one that quotes something endless, its beginning and its end."""
+        said = super().__str__()
+        return said if len(said) <= LONGEST else f"{said[: LONGEST // 2]} […] {said[-LONGEST // 3 :]}"
 
 
 class UnknownName(Error):
@@ -35,6 +43,10 @@ class LengthError(Error):
 
 class ShapeError(Error):
     """A tensor, vocabulary or model output of the wrong size."""
+
+
+class OutOfMemory(Error):
+    """More memory would be needed than there is; nothing was taken."""
 
 
 class RecordError(Error):

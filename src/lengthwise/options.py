@@ -43,9 +43,8 @@ class Bounds:
     high: float | None = None
     """None: any finite number; infinity is one of the values only where it is named here."""
     above: bool = False
-    """Whether `low` itself is outside."""
     below: bool = False
-    """Whether `high` itself is outside."""
+    """Whether `low` itself is outside (`above`), and `high` itself (`below`)."""
 
     def hold(self, value: Any) -> bool:
         if isinstance(value, (list, tuple)):
@@ -159,7 +158,6 @@ class Option:
 
 
 Schema = Mapping[str, Option]
-"""Options by name."""
 
 
 @cache
@@ -189,8 +187,7 @@ def schema(target: Any, *, without: Collection[str] = (), keyword_only: bool = F
 def take(known: Schema, given: Mapping[str, Any], owner: str, prefix: str | None = None) -> dict[str, Any]:
     """What was given, checked and as the right types; nothing is filled in.
 
-    `owner` is whose options they are, for the errors; `prefix` what stands before their names in `--set`, if they are
-    given with it.
+    For the errors `owner` is whose options they are, and `prefix` what stands before their names in `--set`, if any.
 
     >>> take({"width": Option("width", int, 64)}, {"width": Word("32")}, "lstm")
     {'width': 32}
@@ -206,6 +203,11 @@ def take(known: Schema, given: Mapping[str, Any], owner: str, prefix: str | None
         raise Error(f"{owner} needs {' and '.join(missing)}. Add {' '.join(f'{add}{before}{m}=…' for m in missing)}.")
     label = before if owner == before.removesuffix(".") else f"{owner}: "
     return {name: known[name].read(value, f"{label}{name}") for name, value in given.items()}
+
+
+def arguments(function: Callable[..., Any], **given: Any) -> list[Any]:
+    """Arguments of a function, checked and brought to the types it declares: `[seeds] = arguments(plan, seeds=3.0)`."""
+    return [schema(function)[name].read(value, name) for name, value in given.items()]
 
 
 def check_fields(part: Any, label: Callable[[str], str]) -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from lengthwise import Error
-from lengthwise.tasks import Task
+from lengthwise.tasks import Task, base
 from lengthwise.tasks.base import FRUITLESS, TEST_BLOCK
 
 
@@ -44,6 +44,27 @@ class Ragged(Digits):
 
 def seeded(seed):
     return torch.Generator().manual_seed(seed)
+
+
+@pytest.mark.parametrize("kind", [Digits, Ragged])
+def test_the_test_set_in_parts_is_the_test_set(kind, monkeypatch):
+    task = kind(3)
+    whole = task.test_set(6, 500)
+    monkeypatch.setattr(base, "TEST_PART", 100 * task.bytes_of(6))
+    parts = list(task.test_parts(6, 500))
+    assert len(parts) > 3
+    assert max(len(part.tokens) for part in parts) < 250
+    for joined, each in zip(whole, zip(*parts, strict=True), strict=True):
+        assert torch.equal(joined, torch.cat(each))
+
+
+def test_a_large_test_set_is_never_whole(monkeypatch):
+    task, drawn = Digits(None), []
+    monkeypatch.setattr(task, "draw", lambda n, batch, generator: drawn.append(batch) or torch.zeros(batch, n).long())
+    monkeypatch.setattr(base, "TEST_PART", 1)
+    first = next(task.test_parts(6, 10**9))
+    assert len(first.tokens) == TEST_BLOCK
+    assert drawn == [TEST_BLOCK]
 
 
 @pytest.mark.parametrize("kind", [Digits, Ragged])

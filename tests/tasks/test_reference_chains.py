@@ -149,9 +149,9 @@ def test_impossible_lengths_are_refused_with_advice(length, remedy):
 
 
 def test_wrong_settings_and_strings_are_refused():
-    with pytest.raises(Error, match="size must be a whole number at least 2, got 1"):
+    with pytest.raises(Error, match=r"size must be a whole number in 2\.\.1000, got 1"):
         tasks.get("reference-chains", size=1)
-    with pytest.raises(Error, match="blocks must be a whole number at least 2, got 'many'"):
+    with pytest.raises(Error, match=r"blocks must be a whole number in 2\.\.1000, got 'many'"):
         tasks.get("reference-chains", blocks="many")
     task = tasks.get("reference-chains", blocks=3, size=2)
     with pytest.raises(Error, match=re.escape("at index 4 references to the block before are in 2..3, got 1")):

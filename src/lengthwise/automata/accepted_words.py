@@ -19,7 +19,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import LengthError
+from ..errors import Error, LengthError
+from ..limits import LENGTH, need_memory
 from .semiautomaton import Semiautomaton
 
 BITS = 40
@@ -44,6 +45,8 @@ class WordSampler:
     def __init__(self, machine: Semiautomaton, weights: np.ndarray | None = None):
         self.machine = machine
         self.weights = np.ones(machine.num_symbols) if weights is None else np.asarray(weights, dtype=np.float64)
+        if self.weights.shape != (machine.num_symbols,) or not (self.weights >= 0).all():
+            raise Error(f"WordSampler: needs {machine.num_symbols} weights of at least 0, got {self.weights.tolist()}.")
         with np.errstate(divide="ignore"):
             self._log_weights = np.log(self.weights)
             self._log_counts = np.log(machine.accepts_state.astype(np.float64))[None]
@@ -55,6 +58,9 @@ class WordSampler:
         if known <= length:
             # Doubling keeps the work linear when lengths come one after another.
             size = max(length + 1, min(2 * known, length + 1024))
+            LENGTH.check(length, "WordSampler")
+            what = f"The numbers of words of up to {length:,} symbols, from {self.machine.num_states:,} states,"
+            need_memory(2 * 8 * size * self.machine.num_states, what, "Use shorter words or a smaller machine.")
             counts = np.empty((size, self.machine.num_states))
             counts[:known] = self._log_counts
             for r in range(known, size):

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import Error
+from ..limits import MONOID, PRODUCT, amount, memory_free
 from .semiautomaton import Semiautomaton
-
-MONOID_LIMIT = 20_000
 
 
 def compose(first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -63,7 +62,7 @@ class Monoid:
         return bool((np.sort(self.elements, axis=1) == np.arange(self.elements.shape[1])).all())
 
 
-def transition_monoid(machine: Semiautomaton, limit: int = MONOID_LIMIT) -> Monoid:
+def transition_monoid(machine: Semiautomaton, limit: int = MONOID) -> Monoid:
     """The transition monoid, found breadth first; more than `limit` elements is an error.
 
     >>> ring = Semiautomaton([[(q + d) % 5 for d in (0, 1, -1)] for q in range(5)])
@@ -75,13 +74,20 @@ def transition_monoid(machine: Semiautomaton, limit: int = MONOID_LIMIT) -> Mono
     elements: list[np.ndarray] = [identity]
     words: list[tuple[int, ...]] = [()]
     cayley: list[list[int]] = []
+    size, free = 0, memory_free()
     for i, element in enumerate(elements):  # grows while we walk it
         row = []
         for s in range(machine.num_symbols):
             product = machine.delta[element, s]
             key = product.tobytes()
             if key not in index:
-                if len(elements) == limit:
+                size += product.nbytes + 8 * len(words[i])
+                if size > free:
+                    raise Error(
+                        f"transition_monoid: {len(elements)} elements were found, and the next does not fit the "
+                        f"{amount(free)} of memory that are free. Minimise the machine first."
+                    )
+                if len(elements) >= limit:
                     raise Error(
                         f"transition_monoid: has more than {limit} elements (a machine of {machine.num_states} states "
                         f"can have up to {machine.num_states}^{machine.num_states}). Pass a larger limit=, or minimise "
@@ -96,7 +102,7 @@ def transition_monoid(machine: Semiautomaton, limit: int = MONOID_LIMIT) -> Mono
 
 
 def product(
-    a: Semiautomaton, b: Semiautomaton, accept: Callable[[bool, bool], bool] | None = None, limit: int = 1_000_000
+    a: Semiautomaton, b: Semiautomaton, accept: Callable[[bool, bool], bool] | None = None, limit: int = PRODUCT
 ) -> Semiautomaton:
     """Both machines side by side, over the pairs of states that can be reached; `states` names the pairs.
 
@@ -132,6 +138,8 @@ def minimise(machine: Semiautomaton, labels: Sequence[int] | np.ndarray | None =
     """
     machine = reachable(machine) if labels is None else machine
     start_labels = machine.accepts_state if labels is None else np.asarray(labels)
+    if start_labels.shape != (machine.num_states,):
+        raise Error(f"minimise: needs {machine.num_states} labels, one for each state, got {start_labels.shape}.")
     block = np.unique(start_labels, return_inverse=True)[1].reshape(-1)
     count = 0
     # Moore: split blocks until all states of a block go, by each symbol, to one block.

@@ -16,7 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import LengthError
+from ..errors import Error, LengthError
+from ..limits import STATES, TABLE
 from .accepted_words import WordSampler, advice
 from .algebra import live_states
 from .semiautomaton import Semiautomaton
@@ -52,6 +53,8 @@ class NearMisses:
     """
 
     def __init__(self, machine: Semiautomaton, weights: np.ndarray | None = None):
+        # As many moves as pairs of symbols, twice, in every state of the pair.
+        TABLE.check(2 * machine.num_symbols**2 * machine.num_states, "NearMisses")
         moves = list_moves(machine.num_symbols)
         self.pairs = edit_machine(machine, moves)
         self.writes = np.array([-1 if move.writes is None else move.writes for move in moves])
@@ -111,4 +114,10 @@ def edit_machine(machine: Semiautomaton, moves: list[Move]) -> Semiautomaton:
         return State(original, written, edited) if possible else FAILED
 
     start = State(machine.start, machine.start, edited=False)
-    return Semiautomaton.from_function(step, start, len(moves), accept=lambda state: state == DONE)
+    try:
+        return Semiautomaton.from_function(step, start, len(moves), accept=lambda state: state == DONE)
+    except Error as error:
+        raise Error(
+            f"Near misses of a machine of {machine.num_states:,} states need one of more than {STATES:,}. Use a "
+            'smaller machine, or negatives="uniform".'
+        ) from error

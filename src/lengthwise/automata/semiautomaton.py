@@ -23,9 +23,8 @@ import torch
 from torch import Tensor
 
 from ..errors import Error, ShapeError
-
-STATE_LIMIT = 100_000
-"""The most states that `from_function` explores, unless told otherwise."""
+from ..limits import STATES, TABLE
+from ..options import Option
 
 
 class Semiautomaton:
@@ -45,9 +44,11 @@ class Semiautomaton:
     ):
         self.delta = _table(delta)
         self.num_states, self.num_symbols = self.delta.shape
-        self.start = int(start)
-        self.accepting = None if accepting is None else frozenset(int(q) for q in accepting)
-        self.symbols = tuple(map(str, range(self.num_symbols) if symbols is None else symbols))
+        self.start = whole_numbers("Semiautomaton: start", [start])[0]
+        self.accepting = None if accepting is None else frozenset(whole_numbers("Semiautomaton: accepting", accepting))
+        self.symbols = tuple(
+            map(str, range(self.num_symbols) if symbols is None else in_order("Semiautomaton: symbols", symbols))
+        )
         self.states = None if states is None else tuple(states)
         for q in {self.start} | (self.accepting or frozenset()):
             if not 0 <= q < self.num_states:
@@ -66,7 +67,7 @@ class Semiautomaton:
         start: Hashable,
         symbols: int | Sequence[str],
         accept: Callable[[Any], bool] | None = None,
-        limit: int = STATE_LIMIT,
+        limit: int = STATES,
     ) -> Semiautomaton:
         """The machine of a Python function `step(state, symbol index) -> state`, over the states it reaches.
 
@@ -81,13 +82,15 @@ class Semiautomaton:
             row = [step(state, s) for s in range(count)]
             for target in row:
                 if target not in index:
-                    if len(states) == limit:
+                    if len(states) >= limit:
                         raise Error(
-                            f"from_function: more than {limit} states are reachable. Is the state space finite?"
+                            f"from_function: more than {limit:,} states are reachable. Is the state space finite? If "
+                            "so, pass a larger limit=."
                         )
                     index[target] = len(states)
                     states.append(target)
             delta.append([index[target] for target in row])
+            TABLE.check(len(delta) * count, "from_function")
         accepting = None if accept is None else [q for q, state in enumerate(states) if accept(state)]
         return cls(delta, 0, accepting, None if isinstance(symbols, int) else symbols, states)
 
@@ -97,6 +100,8 @@ class Semiautomaton:
         if tokens.dim() != 2:
             raise ShapeError(f"Semiautomaton.run: tokens must be (B, T), got shape {tuple(tokens.shape)}.")
         B, T = tokens.shape
+        if tokens.numel() and (tokens.is_floating_point() or tokens.is_complex()):
+            raise Error(f"Semiautomaton.run: tokens must be whole numbers, got {tokens.dtype}. Use tokens.long().")
         columns = np.ascontiguousarray(tokens.cpu().numpy().T, dtype=np.intp)
         if columns.size and not 0 <= columns.min() <= columns.max() < self.num_symbols:
             raise Error(
@@ -105,8 +110,11 @@ class Semiautomaton:
             )
         # The state is kept multiplied by S, so that a step is one addition and one look-up.
         flat = (self.delta * self.num_symbols).ravel()
+        begin = np.asarray(self.start if start is None else start)
+        if begin.dtype.kind not in "iu" or (begin.size and not 0 <= begin.min() <= begin.max() < self.num_states):
+            raise Error(f"Semiautomaton.run: start must be states, 0..{self.num_states - 1}, got {start}.")
         states = np.empty((T, B), dtype=np.intp)
-        state = np.broadcast_to(np.asarray(self.start if start is None else start, dtype=np.intp), (B,))
+        state = np.broadcast_to(begin.astype(np.intp), (B,))
         state = state * self.num_symbols
         for t in range(T):
             state = flat.take(state + columns[t], out=states[t], mode="clip")
@@ -134,7 +142,7 @@ class Semiautomaton:
     def encode(self, word: str | Sequence[int]) -> list[int]:
         """A word as symbol numbers. A sequence of numbers stays as it is; a string is cut into symbol names."""
         if not isinstance(word, str):
-            return [int(s) for s in word]
+            return whole_numbers("a word's symbols", word)
         parts = list(word) if max(map(len, self.symbols)) == 1 else word.split()
         index = {name: s for s, name in enumerate(self.symbols)}
         if unknown := [part for part in parts if part not in index]:
@@ -205,9 +213,15 @@ class Semiautomaton:
 def _table(delta: Any) -> np.ndarray:
     """A read-only (Q, S) table whose entries are states."""
     try:
-        table = np.array(delta.tolist() if isinstance(delta, Tensor) else delta, dtype=np.intp)
-    except (TypeError, ValueError) as error:
-        raise ShapeError(f"Semiautomaton: delta must be a (Q, S) table of integers: {error}.") from error
+        given = np.array(delta.tolist() if isinstance(delta, Tensor) else delta)
+        if given.dtype.kind not in "iuf":
+            raise ValueError(f"its entries are {given.dtype}")
+        with np.errstate(invalid="ignore"):
+            table = given.astype(np.intp)
+        if not (table == given).all():
+            raise ValueError(f"{given[table != given].flat[0]} is none")
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ShapeError(f"Semiautomaton: delta must be a (Q, S) table of whole numbers: {error}.") from error
     if table.ndim != 2 or 0 in table.shape:
         raise ShapeError(
             f"Semiautomaton: delta must be (Q, S), at least one state and symbol, got shape {table.shape}."
@@ -218,3 +232,17 @@ def _table(delta: Any) -> np.ndarray:
         )
     table.flags.writeable = False
     return table
+
+
+def whole_numbers(label: str, given: Iterable[Any]) -> list[int]:
+    """Every one a whole number: 1.5 is not cut to 1, and True is none."""
+    known = Option(label, int)
+    plain = (value.item() if hasattr(value, "item") else value for value in given)
+    return [value if type(value) is int else known.read(value, label) for value in plain]
+
+
+def in_order(name: str, given: Any) -> Any:
+    """`given`, if it has an order: a set would number the symbols differently from one process to the next."""
+    if isinstance(given, (set, frozenset)):
+        raise Error(f"{name} must have an order, got a set. Give a text or a list, such as {sorted(map(str, given))}.")
+    return given

@@ -41,11 +41,13 @@ def score_strings(
     classifier.eval()
     for length in lengths:
         if str(length) not in scores.correct:
-            batch = task.test_set(length, samples, seed)
-            counted = count_right(classifier, task, batch, device=device, autocast=autocast, share=share)
-            scores.correct[str(length)] = counted.right
-            if counted.overflowed:
-                scores.overflowed[str(length)] = counted.overflowed
+            right, overflowed = 0, 0
+            for part in task.test_parts(length, samples, seed):
+                counted = count_right(classifier, task, part, device=device, autocast=autocast, share=share)
+                right, overflowed = right + counted.right, overflowed + counted.overflowed
+            scores.correct[str(length)] = right
+            if overflowed:
+                scores.overflowed[str(length)] = overflowed
             if after:
                 after(scores)
     return scores

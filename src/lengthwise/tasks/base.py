@@ -8,7 +8,8 @@ Shapes: B batch, T tokens, S outputs, E questions at a position.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from numbers import Integral
 from typing import Annotated, Literal, NamedTuple
 
 import torch
@@ -17,6 +18,7 @@ from torch import Tensor
 
 from ..automata import Semiautomaton
 from ..errors import Error, LengthError
+from ..limits import LENGTH, LENGTHS, TEST_PART, need_memory
 from ..seeds import generator
 
 TEST_BLOCK = 64
@@ -110,11 +112,16 @@ class Task:
 
     def check(self, length: int) -> None:
         """Raise `LengthError` unless strings of this length exist."""
+        if isinstance(length, bool) or not isinstance(length, Integral):
+            raise LengthError(f"{self.name}: length must be a whole number, got {length!r}.")
+        LENGTH.check(length, self.name)
         if problem := self.problem(length):
             raise LengthError(f"{self.name}: {problem}")
 
     def lengths(self, low: int, high: int) -> list[int]:
         """The possible lengths in low..high. It is an error if there is none."""
+        LENGTH.check(high, self.name)
+        LENGTHS.check(high - low + 1, self.name)
         possible = [n for n in range(low, high + 1) if self.problem(n) is None]
         if not possible:
             why = self.problem(low) or "the range is empty"
@@ -123,10 +130,34 @@ class Task:
 
     def sample(self, length: int, batch: int, generator: torch.Generator) -> Batch:
         """`batch` strings of this length with their targets, none of them held out for the test."""
+        self.check_size(length, batch)
+        drawn = self._side(False, length, batch, lambda i, missing: self.draw(length, missing, generator))
+        return self.label(self.join(list(drawn)))
+
+    def check_size(self, length: int, strings: int) -> None:
+        """Raise an `Error` unless there are so many strings of this length, and room for them all at once."""
         self.check(length)
-        if batch < 1:
-            raise Error(f"{self.name}: batch must be at least 1, got {batch}.")
-        return self.label(self._side(False, length, batch, lambda i, missing: self.draw(length, missing, generator)))
+        if isinstance(strings, bool) or not isinstance(strings, Integral) or strings < 1:
+            raise Error(f"{self.name}: batch must be at least 1, a whole number of strings, got {strings!r}.")
+        what = f"{self.name}: {strings:,} strings of length {length:,}"
+        need_memory(strings * self.bytes_of(length), what, "Ask for fewer strings, or for shorter ones.")
+
+    def bytes_of(self, length: int) -> int:
+        """At least how many bytes a string of this length and its targets are, as `Batch` holds them."""
+        return length * (8 + (self.outputs if self.kind == "set" else 8 * self.questions) + 1)
+
+    def check_tokens(self, tokens: Tensor) -> None:
+        """Raise an `Error` unless these are (B, T) tokens of the vocabulary: an oracle has no answer to others."""
+        if tokens.dim() != 2 or tokens.is_floating_point() or tokens.is_complex() or tokens.dtype == torch.bool:
+            raise Error(f"{self.name}: tokens must be (B, T) integers, got {list(tokens.shape)} {tokens.dtype}.")
+        if tokens.numel():
+            low, high = (int(x) for x in tokens.aminmax())
+            if low < 0 or high >= len(self.vocabulary):
+                wrong = low if low < 0 else high
+                raise Error(
+                    f"{self.name}: tokens must be in 0..{len(self.vocabulary) - 1}, the vocabulary, got {wrong}. Are "
+                    "they those of another task?"
+                )
 
     def label(self, tokens: Tensor) -> Batch:
         return Batch(tokens, self.answer(tokens), self.asked(tokens))
@@ -137,19 +168,44 @@ class Task:
         The i-th is a function of (task, length, seed) alone, never of `count`. Where the task holds strings out, all
         test strings are held out.
         """
-        self.check(length)
+        self.check_size(length, count)
+        return self.label(self.join(list(self.test_blocks(length, count, seed))))
+
+    def test_parts(self, length: int, count: int, seed: int = 0) -> Iterator[Batch]:
+        """The same strings as `test_set` has, part after part, so that they are never in memory all at once.
+
+        Rows of unequal width are padded to the longest of all, as `test_set` pads them, so their tokens are kept.
+        """
+        self.check_size(length, 1)
+        rows = max(TEST_BLOCK, TEST_PART // self.bytes_of(length))
+        if self.padding is not None or count <= rows:
+            self.check_size(length, count)
+            whole = self.join(list(self.test_blocks(length, count, seed)))
+            yield from map(self.label, whole.split(rows))
+            return
+        waiting: list[Tensor] = []
+        for tokens in self.test_blocks(length, count, seed):
+            waiting.append(tokens)
+            if sum(map(len, waiting)) >= rows:
+                yield self.label(torch.cat(waiting))
+                waiting = []
+        if waiting:
+            yield self.label(torch.cat(waiting))
+
+    def test_blocks(self, length: int, count: int, seed: int = 0) -> Iterator[Tensor]:
+        """The tokens of the first `count` test strings, block after block."""
 
         def block(i: int, missing: int) -> Tensor:
-            return self.draw(length, TEST_BLOCK, generator("test", self.name, self.params, length, seed, i))
+            return self.draw(length, TEST_BLOCK, generator("test", self.name, self.params, int(length), seed, i))
 
-        return self.label(self._side(True, length, count, block))
+        return self._side(True, length, count, block)
 
-    def _side(self, held: bool, length: int, count: int, draw: Callable[[int, int], Tensor]) -> Tensor:
+    def _side(self, held: bool, length: int, count: int, draw: Callable[[int, int], Tensor]) -> Iterator[Tensor]:
         """The first `count` rows of draw(0, missing), draw(1, missing), … on one side: held out (`held`), or not."""
-        parts: list[Tensor] = []
-        missing, fruitless = count, 0
+        missing, fruitless, drawn = count, 0, 0
         while missing > 0:
-            tokens = draw(len(parts), missing)
+            tokens = draw(drawn, missing)
+            drawn += 1
             side = self.held_out(tokens)
             kept = (tokens if side is None else tokens[side == held])[:missing]
             fruitless = 0 if len(kept) else fruitless + 1
@@ -159,9 +215,8 @@ class Task:
                     f"{'the test' if held else 'training'}: all are held out for the other side, or nearly all. "
                     "Use a longer length, or settings with more strings."
                 )
-            parts.append(kept)
             missing -= len(kept)
-        return self.join(parts)
+            yield kept
 
     def join(self, parts: Sequence[Tensor]) -> Tensor:
         """The rows of several draws as one tensor, padded on the right just to the longest row."""

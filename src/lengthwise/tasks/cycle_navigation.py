@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ..automata import Semiautomaton
+from ..limits import PLACES
 from ..options import at_least
 from .base import SupervisionOption
 from .independent_symbols import IndependentSymbols, ProbabilitiesOption
@@ -26,7 +27,7 @@ class CycleNavigation(IndependentSymbols):
 
     def __init__(
         self,
-        size: Annotated[int, at_least(2), "How many places the ring has."] = 5,
+        size: Annotated[int, at_least(2, at_most=PLACES), "How many places the ring has."] = 5,
         supervision: SupervisionOption = "last",
         probabilities: ProbabilitiesOption = None,
     ):
@@ -37,5 +38,6 @@ class CycleNavigation(IndependentSymbols):
         self.params = {"size": self.size, **self.params}
 
     def answer(self, tokens: Tensor) -> Tensor:
+        self.check_tokens(tokens)
         # 0, 1, 2 -> 0, 1, -1
         return (tokens - 3 * (tokens >> 1)).cumsum(1) % self.size

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..automata import Semiautomaton
 from ..errors import Error
+from ..limits import DEPTH
 from ..options import at_least
 from .base import SupervisionOption
 from .formal_language import EndOption, FormalLanguage, NegativesOption, ProtocolOption, WordSource
@@ -38,7 +39,7 @@ class DepthLanguage(FormalLanguage):
 
     def __init__(
         self,
-        depth: Annotated[int, at_least(1), "How deep brackets may be nested."],
+        depth: Annotated[int, at_least(1, at_most=DEPTH), "How deep brackets may be nested."],
         positives: Annotated[
             Literal["nesting", "uniform"], "The accepted words: grown by nesting blocks, or any of their length."
         ] = "nesting",

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from ..automata import Semiautomaton
+from ..limits import CLASSES
 from ..options import at_least
 from .base import SupervisionOption
 from .independent_symbols import IndependentSymbols, ProbabilitiesOption
@@ -29,7 +30,7 @@ class EvenPairs(IndependentSymbols):
 
     def __init__(
         self,
-        symbols: Annotated[int, at_least(2), "How many different symbols there are."] = 2,
+        symbols: Annotated[int, at_least(2, at_most=CLASSES), "How many different symbols there are."] = 2,
         supervision: SupervisionOption = "last",
         probabilities: ProbabilitiesOption = None,
     ):
@@ -42,4 +43,5 @@ class EvenPairs(IndependentSymbols):
         self.params = {"symbols": S, **self.params}
 
     def answer(self, tokens: Tensor) -> Tensor:
+        self.check_tokens(tokens)
         return (tokens == tokens[:, :1]).long()

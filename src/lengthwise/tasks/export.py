@@ -6,13 +6,14 @@ The strings are those of `task.test_set(length, samples, seed)`, the same that t
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import compress
 from pathlib import Path
 
 import torch
 
 from ..errors import Error
+from ..limits import LENGTHS
 from .base import Batch, Task
 
 
@@ -23,6 +24,8 @@ def export(task: Task, lengths: Iterable[int], samples: int, directory: str | Pa
     every prefix), `mask` (the positions that have a question) and `answer` (the last target, or, where the answer is a
     text, all targets in the mask).
     """
+    lengths = lengths if isinstance(lengths, Sequence) else list(lengths)
+    LENGTHS.check(len(lengths), "export")
     lengths = sorted(set(lengths))
     directory = Path(directory)
     if not lengths or samples < 1:
@@ -34,8 +37,9 @@ def export(task: Task, lengths: Iterable[int], samples: int, directory: str | Pa
     try:
         (directory / "data").mkdir(parents=True)
         for length in lengths:
-            lines = rows(task, task.test_set(length, samples, seed))
-            (directory / "data" / f"{split_name(length)}.jsonl").write_text("".join(lines), encoding="utf-8")
+            with open(directory / "data" / f"{split_name(length)}.jsonl", "w", encoding="utf-8") as file:
+                for part in task.test_parts(length, samples, seed):
+                    file.writelines(rows(task, part))
         (directory / "README.md").write_text(card(task, lengths, samples, seed), encoding="utf-8")
     except OSError as error:
         raise Error(f"export: cannot write to {directory}: {error.strerror}. Name another directory.") from error

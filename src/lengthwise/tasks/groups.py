@@ -23,7 +23,7 @@ def group_elements(name: str) -> np.ndarray:
     >>> group_elements("A3").tolist()
     [[0, 1, 2], [1, 2, 0], [2, 0, 1]]
     """
-    parsed = re.fullmatch(r"([ZSA])(\d+)", name)
+    parsed = re.fullmatch(r"([ZSA])([0-9]{1,9})", name)
     if not parsed:
         raise Error(f"word-problem: group must be Zn, Sn or An (e.g. Z5, S5, A5), got {name!r}.")
     kind, n = parsed[1], int(parsed[2])

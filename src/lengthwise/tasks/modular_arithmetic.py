@@ -77,6 +77,7 @@ class ModularArithmetic(Task):
         return tokens
 
     def answer(self, tokens: Tensor) -> Tensor:
+        self.check_tokens(tokens)
         evaluate = evaluate_nested if self.brackets else evaluate_flat
         values = torch.from_numpy(evaluate(tokens.cpu().numpy(), self.modulus)).to(tokens.device)
         return values.masked_fill_(~self.complete(tokens), 0)

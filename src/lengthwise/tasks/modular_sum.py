@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ..automata import Semiautomaton
+from ..limits import CLASSES
 from ..options import at_least
 from .base import SupervisionOption
 from .independent_symbols import IndependentSymbols, ProbabilitiesOption
@@ -26,7 +27,9 @@ class ModularSum(IndependentSymbols):
 
     def __init__(
         self,
-        modulus: Annotated[int, at_least(2), "How many digits there are, and what their sum is taken modulo."] = 5,
+        modulus: Annotated[
+            int, at_least(2, at_most=CLASSES), "How many digits there are, and what their sum is taken modulo."
+        ] = 5,
         supervision: SupervisionOption = "last",
         probabilities: ProbabilitiesOption = None,
     ):
@@ -36,4 +39,5 @@ class ModularSum(IndependentSymbols):
         self.params = {"modulus": M, **self.params}
 
     def answer(self, tokens: Tensor) -> Tensor:
+        self.check_tokens(tokens)
         return tokens.cumsum(1) % self.modulus

@@ -26,4 +26,5 @@ class Parity(IndependentSymbols):
         self.setup("parity", machine, torch.arange(2), supervision, probabilities)
 
     def answer(self, tokens: Tensor) -> Tensor:
+        self.check_tokens(tokens)
         return tokens.cumsum(1) & 1

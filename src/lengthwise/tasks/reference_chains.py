@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from ..errors import Error
+from ..limits import CLASSES
 from ..options import at_least
 from .base import Task
 
@@ -47,8 +48,8 @@ class ReferenceChains(Task):
 
     def __init__(
         self,
-        blocks: Annotated[int, at_least(2), "How many blocks the longest string has."] = 16,
-        size: Annotated[int, at_least(2), "How many tokens a block has."] = 8,
+        blocks: Annotated[int, at_least(2, at_most=CLASSES), "How many blocks the longest string has."] = 16,
+        size: Annotated[int, at_least(2, at_most=CLASSES), "How many tokens a block has."] = 8,
     ):
         self.name = NAME
         self.blocks = self.questions = blocks

@@ -53,7 +53,7 @@ def find(name: str) -> tuple[Builder, dict[str, Any]]:
     """What builds the task of this name, and the settings which the name itself fixes."""
     if name.startswith("regex:"):
         return Regex, {"pattern": name.removeprefix("regex:")}
-    if numbered := re.fullmatch(r"(d|tomita)-(\d+)", name):
+    if numbered := re.fullmatch(r"(d|tomita)-([0-9]{1,9})", name):
         build = NUMBERED[numbered[1]]
         return build, {next(iter(schema(build))): int(numbered[2])}
     if name not in FAMILIES:

@@ -59,6 +59,7 @@ class WordProblem(IndependentSymbols):
         self.params = {"group": group, "generators": generators, **self.params}
 
     def answer(self, tokens: Tensor) -> Tensor:
+        self.check_tokens(tokens)
         # Points move by permutations; the group's own table, which is the machine, is not consulted.
         B, T = tokens.shape
         n = self.letters.shape[1]

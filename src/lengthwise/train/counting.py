@@ -6,13 +6,13 @@ A string whose logits are not finite is answered wrong, and counted.
 from __future__ import annotations
 
 import contextlib
-import os
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from ..errors import NonFiniteError
+from ..errors import NonFiniteError, OutOfMemory
+from ..limits import memory_free
 from ..models.token_classifier import equal_tokens
 from ..tasks.base import Batch, Task
 from .scoring import asked, logits, loss, narrow, right
@@ -33,22 +33,15 @@ class Counted(NamedTuple):
     """Strings of which a logit is not finite: none of them is right."""
 
 
-def memory_free(device: torch.device) -> int:
-    """Bytes this process may use: the GPU's free memory, or its share of the machine's."""
-    if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0]
-    try:
-        with open("/proc/meminfo") as file:
-            kib = next(int(line.split()[1]) for line in file if line.startswith("MemAvailable"))
-        return kib * 1024
-    except (OSError, StopIteration):
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
-
-
 def batch_size(length: int, samples: int, free: int) -> int:
     """Strings a batch: at most `TOKENS` tokens, and three T×T float matrices a head within half of the `free` bytes."""
     quadratic = 3 * HEADS * 4 * length * length
     return max(1, min(samples, TOKENS // length, free // 2 // quadratic))
+
+
+def ran_out(error: Exception) -> bool:
+    """Whether there was not enough memory; on the CPU that is a RuntimeError like any other."""
+    return isinstance(error, (OutOfMemory, torch.OutOfMemoryError)) or "allocate memory" in str(error)
 
 
 def precision(name: str, device: torch.device) -> contextlib.AbstractContextManager:
@@ -99,9 +92,8 @@ def count_right(
         try:
             with precision(autocast, device), equal_tokens(classifier, reused=True):
                 answers = logits(classifier, piece, last) if strict else _answers(classifier, task, piece, last)
-        except RuntimeError as error:
-            # On the CPU running out is a RuntimeError like any other.
-            if size == 1 or not (isinstance(error, torch.OutOfMemoryError) or "allocate memory" in str(error)):
+        except (RuntimeError, OutOfMemory) as error:
+            if size == 1 or not ran_out(error):
                 raise
             size = max(1, size // 2)
             continue

@@ -5,7 +5,7 @@ Shapes: B batch, T tokens, N boxes, M objects.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Annotated
 
@@ -14,7 +14,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ...errors import Error
 from ...options import at_least
 from ...seeds import generator as seeded
 from ..base import TEST_BLOCK, Batch, Task
@@ -82,18 +81,13 @@ class Boxes(Task):
         return torch.from_numpy(is_held_out(signatures_of_tokens(tokens.cpu().numpy(), self.boxes, self.form.half)))
 
     def sample(self, length: int, batch: int, generator: torch.Generator) -> Batch:
-        self.check(length)
-        if batch < 1:
-            raise Error(f"{self.name}: batch must be at least 1, got {batch}.")
+        self.check_size(length, batch)
         return self.label(self.draw(length, batch, generator, held=False))
 
-    def test_set(self, length: int, count: int, seed: int = 0) -> Batch:
-        self.check(length)
-        blocks = [
-            self.draw(length, TEST_BLOCK, seeded("test", self.name, self.params, length, seed, i), held=True)
-            for i in range((count + TEST_BLOCK - 1) // TEST_BLOCK)
-        ]
-        return self.label(self.join([self.join(blocks)[:count]]))
+    def test_blocks(self, length: int, count: int, seed: int = 0) -> Iterator[Tensor]:
+        for i in range((count + TEST_BLOCK - 1) // TEST_BLOCK):
+            seeds = seeded("test", self.name, self.params, int(length), seed, i)
+            yield self.draw(length, TEST_BLOCK, seeds, held=True)[: count - i * TEST_BLOCK]
 
     def label(self, tokens: Tensor) -> Batch:
         """The strings with their targets, which are the next tokens. A test holds that `answer` finds the same."""

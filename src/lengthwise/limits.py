@@ -1,0 +1,156 @@
+"""How large a request may be: every limit is named here, and asked before memory is taken or time is spent.
+
+    LENGTHS.check(10**11, "--test-lengths")
+
+A `Limit` is raised by the environment: LENGTHWISE_MAX_LENGTHS=2000000. The largest values of options are plain numbers,
+which stand in the options' bounds. What depends on the machine is compared with the memory that is free: `need_memory`
+for what can be reckoned beforehand, and `within_memory` for whatever a model makes while it is built.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from .errors import Error, OutOfMemory
+
+CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A number of things which is refused above `usual`, or above what the environment says."""
+
+    name: str
+    usual: int
+    things: str
+    instead: str
+    """What to do about too many."""
+
+    @property
+    def variable(self) -> str:
+        return f"LENGTHWISE_MAX_{self.name}"
+
+    @property
+    def most(self) -> int:
+        said = os.environ.get(self.variable, str(self.usual))
+        if not (said.isascii() and said.isdecimal() and len(said) < 20):
+            raise Error(f"{self.variable} must be a whole number, got {said!r}. Unset it to have {self.usual}.")
+        return int(said)
+
+    def check(self, count: int, owner: str) -> None:
+        if count > self.most:
+            raise self.exceeded(owner, shown(count))
+
+    def exceeded(self, owner: str, got: str = "more") -> Error:
+        return Error(
+            f"{owner}: at most {self.most:,} {self.things}, got {got}. {self.instead}, or raise the limit: "
+            f"{self.variable}=…"
+        )
+
+
+LENGTHS = Limit("LENGTHS", 1_000_000, "different lengths", "Take larger steps, as in 41:500:20")
+LENGTH = Limit("LENGTH", 1_000_000, "symbols in a string", "Ask for shorter strings")
+BATCH_TOKENS = Limit("BATCH_TOKENS", 1 << 26, "tokens in a step", "Lower training.batch or training.lengths")
+EXPERIMENTS = Limit("EXPERIMENTS", 10_000, "runs in one grid", "Ask for fewer seeds or models")
+REGEX_STATES = Limit("REGEX_STATES", 5_000, "states of a regular expression", "Use fewer or smaller repetitions")
+SYMBOLS = Limit("SYMBOLS", 1000, "symbols in an alphabet", "Name those you need alone")
+TABLE = Limit("TABLE", 20_000_000, "entries in a machine's table", "Use fewer states or symbols")
+WEIGHTS = Limit("WEIGHTS", 100_000, "tensors in a model", "Use fewer layers")
+
+# The largest values of options.
+STEPS = 1_000_000_000
+SAMPLES = 10_000_000
+WORKERS = 1024
+WIDTH = 1 << 20
+LAYERS = 10_000
+STATE = 4096
+"""Numbers in a state of a state space; its layers begin from matrices of as many rows and columns."""
+CLASSES = 1000
+"""Different symbols or answers of a task whose machine has a state for each."""
+PLACES = 100_000
+"""Places of a ring, whose machine has three symbols."""
+DEPTH = 1000
+"""Levels of brackets: strings shorter than twice as many cannot tell the limit from none."""
+STATES = 100_000
+MONOID = 20_000
+PRODUCT = 1_000_000
+"""What a search over states or elements finds at most, unless its `limit` says otherwise."""
+
+UNASKED = 1 << 28
+"""Bytes that are taken without a look at what is free."""
+TEST_PART = 1 << 28
+"""About how many bytes of test strings and answers are held at a time."""
+
+
+def memory_free(device: torch.device = CPU) -> int:
+    """Bytes this process may use: the GPU's free memory, or the machine's."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    try:
+        with open("/proc/meminfo") as file:
+            kib = next(int(line.split()[1]) for line in file if line.startswith("MemAvailable"))
+        return kib * 1024
+    except (OSError, StopIteration):
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+
+
+def need_memory(size: int, what: str, instead: str, device: torch.device = CPU) -> None:
+    """Raise `OutOfMemory` unless `size` bytes are free. `what` takes a plural verb; `instead` is a sentence."""
+    if size > UNASKED and not torch.compiler.is_compiling() and size > (free := memory_free(device)):
+        raise OutOfMemory(f"{what} need at least {amount(size)} of memory, and {amount(free)} are free. {instead}")
+
+
+@contextmanager
+def within_memory(what: str, instead: str) -> Iterator[None]:
+    """A block that makes tensors: it ends with an `Error` before they need more memory than is free."""
+    with _Counting(what, instead):
+        yield
+
+
+class _Counting(TorchFunctionMode):
+    """Sees every tensor that is made of nothing but its shape, before it is made."""
+
+    makers = (torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn, torch.eye, torch.arange)
+
+    def __init__(self, what: str, instead: str):
+        super().__init__()
+        self.what, self.instead = what, instead
+        self.count = self.bytes = 0
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func in self.makers and kwargs.get("out") is None:
+            shape = {key: value for key, value in kwargs.items() if key not in ("generator", "pin_memory")}
+            made = func(*args, **{**shape, "device": "meta"})
+            self.count, self.bytes = self.count + 1, self.bytes + made.numel() * made.element_size()
+            WEIGHTS.check(self.count, self.what)
+            need_memory(self.bytes, f"{self.what}: its weights", self.instead)
+        return func(*args, **kwargs)
+
+
+def amount(size: int) -> str:
+    """
+    >>> amount(3_400_000_000), amount(10**21)
+    ('3.4 GB', '1,000 EB')
+    """
+    for power, name in ((18, "EB"), (15, "PB"), (12, "TB"), (9, "GB")):
+        if size >= 10**power:
+            value = size / 10**power
+            return f"{value:,.0f} {name}" if value >= 100 else f"{value:.1f} {name}"
+    return f"{size / 10**6:.0f} MB"
+
+
+def shown(count: int) -> str:
+    """A number that may have thousands of digits, or a tensor's worth of text.
+
+    >>> shown(10**11), shown(10**5000)
+    ('100,000,000,000', 'a number of more than 30 digits')
+    """
+    return f"{count:,}" if count < 10**30 else "a number of more than 30 digits"
