@@ -36,7 +36,7 @@ def report_runs(
     called = names([run.experiment for run in loaded])
     tell_other_code(loaded, lambda experiment: called[experiment.hash], "runs")
     panels = report.compare(loaded, compare) if compare else []
-    page = report.html(loaded, page_path(html), panels=panels) if html else None
+    page = report.html(loaded, page_path(html), panels=panels, beside=runs) if html else None
     rows = report.csv(loaded, csv) if csv else None
     if as_json:
         written = {"page": str(page) if page else None, "csv": str(rows) if rows else None}

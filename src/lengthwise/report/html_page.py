@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from ..files import write_text
 from ..lab.statistics import Range, in_parts, summary
 from .chart_parts import line_key
-from .formatting import count, duration, interval, percent, spread
+from .formatting import count, duration, interval, length_range, percent, spread
+from .linked_pages import linked_pages, other_pages
 from .overflow import overflow_note_of_runs
 from .panel import Panel
 from .provenance import code_note, how_it_was_run
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
     from ..lab import Run
 
 
+NAMED = 4
+"""The title names up to so many tasks."""
+
+
 def write_html(
     runs: Iterable[Run],
     path: str | Path,
@@ -37,29 +42,38 @@ def write_html(
     title: str | None = None,
     description: str | None = None,
     panels: Sequence[Panel] = (),
+    beside: Iterable[str | Path] = (),
 ) -> Path:
     """Write the page to `path` and return it.
 
     `title` and `description` say what the question was, as a recipe does. `panels` come first; with some, there may be
-    no runs.
+    no runs. Pages of this library in the directories `beside` are linked.
     """
-    return write_text(path, page(list(runs), title=title, description=description, panels=panels))
+    links = other_pages(beside, Path(path))
+    return write_text(path, page(list(runs), title=title, description=description, panels=panels, links=links))
 
 
 def page(
-    runs: Sequence[Run], *, title: str | None = None, description: str | None = None, panels: Sequence[Panel] = ()
+    runs: Sequence[Run],
+    *,
+    title: str | None = None,
+    description: str | None = None,
+    panels: Sequence[Panel] = (),
+    links: Mapping[str, str] | None = None,
 ) -> str:
-    """The page as text."""
+    """The page as text; `links` are titles of other pages by their addresses."""
+    on_text = [run for run in runs if run.experiment.on_text]
     runs, from_text = strings_and_text(runs)
     panels = [*panels, *from_text]
     sections = group_runs(runs) if runs or not panels else []
     shown = [run for section in sections for group in section.groups for run in group.runs]
+    records = [*shown, *on_text]
     code = code_note(sections)
     title = title or _title(sections, panels)
     lead = description or "How well each model does at lengths it was never trained on."
     css = files("lengthwise.report").joinpath("page.css").read_text(encoding="utf-8")
     body = "\n".join(_section(section, f"task{i}") for i, section in enumerate(sections))
-    made_from = f"{len(shown)} run records" if shown else "measurements"
+    made_from = f"{len(records)} run records" if records else "measurements"
     ids = " and ".join(f"<code>id=&quot;{name}&quot;</code>" for name in ("records", *["panels"] * bool(panels)))
     return f"""<!doctype html>
 <html lang="en">
@@ -81,11 +95,12 @@ def page(
 {_overview(sections) if len(sections) > 1 else ""}
 {body}
 {_how_to_read(max(section.seeds for section in sections), any(map(in_parts, shown))) if sections else ""}
-{how_it_was_run(shown) if sections else ""}
+{how_it_was_run(records) if records else ""}
+{linked_pages(links or {})}
 <footer><p>Made from {made_from} by Lengthwise. All numbers are inside this page, as JSON: look for
 {ids} in its source.</p></footer>
 </main>
-{_embedded("records", [_record(run) for run in shown])}
+{_embedded("records", [_record(run) for run in records])}
 {_embedded("panels", [panel.to_json() for panel in panels]) if panels else ""}
 </body>
 </html>
@@ -93,7 +108,8 @@ def page(
 
 
 def _title(sections: Sequence[Section], panels: Sequence[Panel]) -> str:
-    names = dict.fromkeys(section.title for section in sections)
+    names = list(dict.fromkeys(section.title for section in sections))
+    names = [*names[: NAMED - 1], f"{len(names) - NAMED + 1} more tasks"] if len(names) > NAMED else names
     return f"{', '.join(names)}: trained short, tested long" if names else "; ".join(p.title for p in panels)
 
 
@@ -211,7 +227,9 @@ def _overview(sections: Sequence[Section]) -> str:
         scores = {group.label: spread(summary(group.runs, r.lengths)) for group in section.groups}
         cells = "".join(f"<td>{scores.get(label, '')}</td>" for label in labels)
         base = percent(statistics.fmean(section.baseline[n] for n in r.lengths))
-        link = f'<a href="#task{i}">{escape(section.title)}</a>'
+        alike = sum(other.title == section.title for other in sections) > 1
+        name = f"{section.title}, trained on {length_range(section.train)}" if alike else section.title
+        link = f'<a href="#task{i}">{escape(name)}</a>'
         rows.append(f'<tr><th scope="row">{link}</th><td>{r.label}</td>{cells}<td>{base}</td></tr>')
     head = "".join(f'<th scope="col">{escape(label)}</th>' for label in labels)
     return (

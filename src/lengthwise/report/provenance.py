@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..lab.statistics import score
-from .formatting import duration, percent
+from .formatting import duration, length_range, percent
 from .sections import Section, differing_settings, flat_settings, group_runs
 
 if TYPE_CHECKING:
@@ -87,13 +87,25 @@ def how_it_was_run(runs: Sequence[Run]) -> str:
 
 def _settings(runs: Sequence[Run]) -> str:
     """What all runs share, then what each model adds."""
-    groups = {f"{section.title}: {group.label}": group for section in group_runs(runs) for group in section.groups}
-    experiments = [group.experiment for group in groups.values()]
+    on_strings, on_text = _kinds(runs)
+    # Of one task there may be several sections, trained or tested at other lengths.
+    groups = [
+        (f"{section.title}, {length_range(section.train)}: {group.label}", group.experiment)
+        for section in (group_runs(on_strings) if on_strings else [])
+        for group in section.groups
+    ]
+    groups += [(f"{run.experiment.data.name}: {run.path.name}", run.experiment) for run in on_text]
+    labels, experiments = [label for label, _ in groups], [experiment for _, experiment in groups]
     own = differing_settings(experiments)
     shared = {k: v for k, v in flat_settings(experiments[0]).items() if k not in {key for keys in own for key in keys}}
-    blocks = [("All runs", shared), *((label, keys) for label, keys in zip(groups, own, strict=True) if keys)]
+    blocks = [("All runs", shared), *((label, keys) for label, keys in zip(labels, own, strict=True) if keys)]
     tables = "".join(f"<h3>{escape(label)}</h3><dl>{_pairs(keys)}</dl>" for label, keys in blocks)
     return f"<details><summary>Settings</summary>{tables}</details>"
+
+
+def _kinds(runs: Sequence[Run]) -> tuple[list[Run], list[Run]]:
+    """Those on strings, and those on text."""
+    return [r for r in runs if not r.experiment.on_text], [r for r in runs if r.experiment.on_text]
 
 
 def _pairs(pairs: dict[str, Any]) -> str:
@@ -109,12 +121,14 @@ def _value(value: Any) -> str:
 
 
 def _runs(runs: Sequence[Run]) -> str:
+    on_strings, on_text = _kinds(runs)
     rows = [
         _run(section, group.label, run)
-        for section in group_runs(runs)
+        for section in (group_runs(on_strings) if on_strings else [])
         for group in section.groups
         for run in group.runs
     ]
+    rows += [_text_run(run) for run in on_text]
     names = ("run", "seed", "trained lengths", "longer", "last step", "best step", "training", "hash")
     head = "".join(f'<th scope="col">{name}</th>' for name in names)
     return (
@@ -129,9 +143,19 @@ def _run(section: Section, label: str, run: Run) -> str:
     beyond = [n for r in section.ranges if r.beyond for n in r.lengths]
     scores = [percent(score(run, lengths)) if lengths else "–" for lengths in (inside, beyond)]
     last, best = (f"{run.result['checkpoints'][name]['step']:,}" for name in ("last", "best"))
-    cells = [str(run.experiment.seed), *scores, last, best, duration(run.result["seconds"]["train"])]
+    return _cells(f"{section.title}, {label}", run, [*scores, last, best])
+
+
+def _text_run(run: Run) -> str:
+    """Its perplexities stand in a panel."""
+    name = f"{run.experiment.data.name}, {run.experiment.model.name}"
+    return _cells(name, run, ["–", "–", f"{run.result['checkpoints']['last']['step']:,}", "–"])
+
+
+def _cells(name: str, run: Run, measured: Sequence[str]) -> str:
+    cells = [str(run.experiment.seed), *measured, duration(run.result["seconds"]["train"])]
     cells.append(f"<code>{run.experiment.hash}</code>")
-    name = escape(f"{section.title}, {label}")
+    name = escape(name)
     return f'<tr><th scope="row">{name}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'
 
 

@@ -79,7 +79,10 @@ class Section:
 
 
 def group_runs(runs: Iterable[Run]) -> list[Section]:
-    """Runs sorted into sections and groups, in the order in which they first appear; a run given twice counts once."""
+    """Runs sorted into sections and groups, in the order in which they first appear; a run given twice counts once.
+
+    Sections of one task stand together.
+    """
     unique = {run.experiment.hash: run for run in runs}
     if not unique:
         raise Error("There is nothing to report: no finished run was given. Start one with `lengthwise bench`.")
@@ -89,7 +92,9 @@ def group_runs(runs: Iterable[Run]) -> list[Section]:
         e = run.experiment
         asked = _key(asdict(e.task), e.training.curriculum.lengths, asdict(e.tests))
         questions.setdefault(asked, []).append(run)
-    return [Section(task_name(members[0].experiment.task), _groups(members, names)) for members in questions.values()]
+    found = [Section(task_name(members[0].experiment.task), _groups(members, names)) for members in questions.values()]
+    titles = list(dict.fromkeys(section.title for section in found))
+    return sorted(found, key=lambda section: titles.index(section.title))
 
 
 def task_name(task: TaskSpec) -> str:

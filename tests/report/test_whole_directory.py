@@ -1,0 +1,59 @@
+"""One page for whatever lies in a directory: tasks, training ranges, recipes and text together."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from lengthwise import report
+from lengthwise.lab.experiment import TaskSpec
+from lengthwise.report.html_page import page
+
+SUMS = TaskSpec("modular-sum", {"modulus": 3})
+
+
+def test_sections_of_one_task_stand_together(make_run):
+    runs = [make_run(), make_run(task=SUMS), make_run(train=(1, 20)), make_run(task=SUMS, train=(1, 20))]
+    made = page(runs)
+    assert (
+        re.findall(r'<section id="task\d">\n<h2>(.*?)</h2>', made) == ["parity"] * 2 + ["modular-sum (modulus=3)"] * 2
+    )
+    overview = re.findall(r'<a href="#task\d">(.*?)</a>', made)
+    assert overview[:2] == ["parity, trained on lengths 1–40", "parity, trained on lengths 1–20"]
+
+
+def test_settings_of_like_sections_do_not_hide_each_other(make_run):
+    runs = [make_run(steps=100), make_run(steps=200, train=(1, 20)), make_run(steps=300, lengths=(50,))]
+    made = page(runs)
+    settings = re.findall(r"<dt><code>training.steps</code></dt><dd>(\d+)</dd>", made)
+    assert settings == ["100", "200", "300"]
+
+
+def test_text_stands_on_the_page_with_its_records(make_run, make_text_run):
+    chained = make_text_run([{"name": "chain"}])
+    for runs in ([make_run(), chained], [chained]):
+        made = page(runs)
+        assert f"<code>{chained.experiment.hash}</code>" in made
+        records = json.loads(re.search(r'id="records">(.*?)</script>', made).group(1))
+        assert [r["result"]["hash"] for r in records] == [run.experiment.hash for run in runs]
+        assert f"Made from {len(runs)} run records" in made
+
+
+def test_many_tasks_have_a_short_title(make_run):
+    runs = [make_run(task=TaskSpec("modular-sum", {"modulus": n}), lengths=(50,)) for n in range(3, 9)]
+    title = "<title>modular-sum (modulus=3), modular-sum (modulus=4), modular-sum, 3 more tasks: "
+    assert title in page(runs)
+
+
+def test_other_pages_are_linked_and_not_the_page_itself(make_run, tmp_path):
+    runs = [make_run()]
+    report.html(runs, tmp_path / "demo & co" / "index.html", title="Table <1>")
+    (tmp_path / "foreign.html").write_text("<title>Not ours</title>")
+    for _ in range(2):
+        made = report.html(runs, tmp_path / "index.html", beside=[tmp_path]).read_text()
+    assert re.findall(r'<li><a href="(.*?)">(.*?)</a></li>', made) == [
+        ("demo%20%26%20co/index.html", "Table &lt;1&gt;")
+    ]
+    elsewhere = report.html(runs, tmp_path / "pages" / "all.html", beside=[tmp_path / "demo & co"]).read_text()
+    assert 'href="../demo%20%26%20co/index.html"' in elsewhere
+    assert "Other pages" not in report.html(runs, tmp_path / "alone.html").read_text()
