@@ -14,7 +14,8 @@ import pytest
 
 from lengthwise import Error, lab, recipes, report
 from lengthwise.cli import main
-from lengthwise.cli.progress import Lines, Pace, verdict
+from lengthwise.cli.progress import Lines, TimeLeft, names, verdict
+from lengthwise.lab import plan
 from lengthwise.recipes.common.grid import Cell, Grid
 
 TINY = ["-s", "training.steps=12", "-s", "training.batch=8", "-s", "tests.samples=4", "-s", "model.width=8"]
@@ -397,11 +398,58 @@ class Recorder:
 
 
 def test_pace_counts_from_where_it_was_resumed(monkeypatch):
-    now = iter([100.0, 102.0])
-    monkeypatch.setattr("time.monotonic", lambda: next(now))
-    pace = Pace()
-    assert pace.say(700, 1000) == ""
-    assert pace.say(800, 1000) == "50 steps/s, 4.0 s left"
+    e = plan("parity", ["lstm"], settings={"training.steps": 1000})[0]
+    left = TimeLeft([e])
+    assert str(at(monkeypatch, 100, left, e, 700)) == ""
+    assert str(at(monkeypatch, 102, left, e, 800)) == "50 steps/s"
+    assert str(left) == "4.0 s left"
+
+
+def at(monkeypatch, second, left, experiment, step):
+    monkeypatch.setattr("time.monotonic", lambda: float(second))
+    return left.advance(experiment.hash, step)
+
+
+def test_the_time_left_is_that_of_all_runs(monkeypatch):
+    a, b, c, done = plan("parity", ["lstm"], seeds=4, settings={"training.steps": 1000})
+    left = TimeLeft([a, b, c, done])
+    left.end(done.hash)  # found finished
+    assert str(left) == ""
+    at(monkeypatch, 0, left, a, 0)
+    at(monkeypatch, 0, left, b, 0)
+    at(monkeypatch, 10, left, a, 100)
+    at(monkeypatch, 10, left, b, 100)
+    # Two side by side took 200 of 3,000 steps in 10 seconds.
+    assert str(left) == "2 min 20 s left for all 4 runs"
+    at(monkeypatch, 100, left, a, 1000)
+    at(monkeypatch, 100, left, b, 1000)
+    assert left.seconds == 50
+    left.end(a.hash)
+    left.end(b.hash)
+    at(monkeypatch, 100, left, c, 0)
+    at(monkeypatch, 110, left, c, 100)
+    assert left.seconds == 90, "alone it takes what it takes"
+    at(monkeypatch, 120, left, c, 300)
+    left.end(c.hash)
+    assert str(left) == "", "stopped early, it has nothing left"
+
+
+def test_lines_tell_variants_apart():
+    wide, narrow = (plan("parity", ["lstm"], seeds=2, settings={"model.width": width}) for width in (32, 16))
+    called = names([*wide, *narrow])
+    assert list(called.values()) == [f"lstm width={w} seed {s}" for w in (32, 16) for s in (0, 1)]
+    longer = plan("parity", ["lstm"], test_lengths="60", settings={"model.width": 32})
+    assert len({*names([*wide, *longer]).values()}) == 3, "tested at other lengths"
+    sums = plan("modular-sum", ["lstm"], settings={"task.modulus": 3, "model.width": 32})
+    assert list(names([wide[0], *sums]).values()) == ["parity lstm seed 0", "modular-sum (modulus=3) lstm seed 0"]
+
+
+def test_one_length_is_one():
+    (e,) = plan("parity", ["lstm"])
+    watch = Lines([e], lines := Recorder())
+    watch.begin(e)
+    watch.advance(lab.Progress(e.hash, 0, 1, 0.0, "test last"))
+    assert lines.said == ["lstm seed 0: test last checkpoint, 1 length"]
 
 
 def test_the_verdict_is_on_longer_strings(root):

@@ -1,31 +1,52 @@
-"""How runs are watched: on a terminal a bar per active run, elsewhere plain lines, about ten a run."""
+"""How runs are watched: on a terminal a bar per active run and one for all, elsewhere plain lines, about ten a run."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as RichProgress
+from rich.table import Column
 
 from ..lab.records import RunDirectory
 from ..lab.statistics import ranges, score
-from ..report.formatting import duration, percent, short_names
+from ..report.formatting import counted, duration, percent, short_names
+from ..report.sections import labelled, task_name
 from . import console
 
 if TYPE_CHECKING:
     from ..lab import Experiment, Outcome, Progress
 
 TRAINING = "train"
+WIDE = 80
+"""Columns of a terminal; a narrower one needs its room for names."""
 
 
 def names(experiments: Sequence[Experiment]) -> dict[str, str]:
-    """`lstm seed 0`: what each run is called in lines about it, by its hash."""
-    called = short_names(e.model.name for e in experiments)
-    return {e.hash: f"{called[e.model.name]} seed {e.seed}" for e in experiments}
+    """`lstm width=64 seed 0`: what each run is called in lines about it, by its hash; no two are called alike."""
+    short = short_names(e.model.name for e in experiments)
+    by_data: dict[str, dict[str, Experiment]] = {}
+    for e in experiments:
+        by_data.setdefault(_about(e), {})[e.hash] = e
+    several, called = len(by_data) > 1, {}
+    for about, mine in by_data.items():
+        # Runs that differ in their seed alone share a label.
+        seedless = {hash_: replace(e, seed=0) for hash_, e in mine.items()}
+        groups = list({e.hash: e for e in seedless.values()}.values())
+        labels = dict(zip((e.hash for e in groups), labelled(groups, short), strict=True))
+        prefix = f"{about} " if several else ""
+        called |= {h: f"{prefix}{labels[seedless[h].hash]} seed {e.seed}" for h, e in mine.items()}
+    # What labels leave out (test lengths) may be all that differs.
+    return {h: name if list(called.values()).count(name) == 1 else f"{name} ({h[:6]})" for h, name in called.items()}
+
+
+def _about(e: Experiment) -> str:
+    return e.data.name if e.on_text else task_name(e.task)
 
 
 def verdict(outcome: Outcome) -> str:
@@ -43,20 +64,67 @@ def verdict(outcome: Outcome) -> str:
 
 
 class Pace:
-    """Steps a second and time left of one run, from where it began to be watched."""
+    """Steps and seconds of one run, from where it began to be watched."""
 
-    def __init__(self):
+    def __init__(self, steps: int):
+        self.steps = steps
         self.began: tuple[float, int] | None = None
+        self.seconds, self.step, self.done = 0.0, 0, 0
 
-    def say(self, step: int, steps: int) -> str:
+    def advance(self, step: int, now: float) -> None:
+        self.began = self.began or (now, step)
+        self.seconds, self.step, self.done = now - self.began[0], step, step - self.began[1]
+
+    @property
+    def left(self) -> float:
+        """Seconds, at the pace so far."""
+        return (self.steps - self.step) * self.seconds / self.done if self.done else 0.0
+
+    def __str__(self) -> str:
+        return f"{self.done / self.seconds:.0f} steps/s" if self.done and self.seconds > 0 else ""
+
+
+class TimeLeft:
+    """How long all runs of the call will take yet, by the steps that all of them have taken together.
+
+    Runs side by side take their steps in the same time, so the number of workers is in that pace. When fewer runs are
+    left than workers, the slowest of them says how long it takes.
+    """
+
+    def __init__(self, experiments: Sequence[Experiment]):
+        self.unheard = {e.hash: e.training.steps for e in experiments}
+        self.paces: dict[str, Pace] = {}
+        self.ended: set[str] = set()
+        self.began: float | None = None
+
+    def advance(self, run: str, step: int) -> Pace:
         now = time.monotonic()
-        if self.began is None:
-            self.began = (now, step)
-        seconds, done = now - self.began[0], step - self.began[1]
-        if done < 1 or seconds <= 0:
+        self.began = now if self.began is None else self.began
+        if run not in self.paces:
+            self.paces[run] = Pace(self.unheard.pop(run))
+        self.paces[run].advance(step, now)
+        return self.paces[run]
+
+    def end(self, run: str) -> None:
+        """The run takes no more steps: it is over, or was found finished."""
+        self.unheard.pop(run, None)
+        self.ended.add(run)
+
+    @property
+    def seconds(self) -> float | None:
+        """None: too early to say."""
+        done = sum(pace.done for pace in self.paces.values())
+        if self.began is None or not done:
+            return None
+        active = [pace for run, pace in self.paces.items() if run not in self.ended]
+        todo = sum(self.unheard.values()) + sum(pace.steps - pace.step for pace in active)
+        return max([todo * (time.monotonic() - self.began) / done, *(pace.left for pace in active)])
+
+    def __str__(self) -> str:
+        seconds, runs = self.seconds, len(self.unheard) + len(self.paces.keys() | self.ended)
+        if not seconds:
             return ""
-        left = f", {duration((steps - step) * seconds / done)} left" if step < steps else ""
-        return f"{done / seconds:.0f} steps/s{left}"
+        return f"{duration(seconds)} left" + (f" for all {runs} runs" if runs > 1 else "")
 
 
 class Watch:
@@ -65,10 +133,8 @@ class Watch:
     def __init__(self, experiments: Sequence[Experiment], root: Path = Path("runs")):
         self.total, self.ended, self.root = len(experiments), 0, root
         self.names = names(experiments)
-        # With several tasks at hand the task belongs to a run's name.
-        if len({e.data.name for e in experiments}) > 1:
-            self.names = {e.hash: f"{e.data.name} {self.names[e.hash]}" for e in experiments}
-        self.paces: dict[str, Pace] = {}
+        self.begun: set[str] = set()
+        self.left = TimeLeft(experiments)
 
     def __enter__(self):
         return self
@@ -79,17 +145,18 @@ class Watch:
         return self.names[e.hash]
 
     def begin(self, experiment: Experiment) -> None:
-        self.paces[experiment.hash] = Pace()
+        self.begun.add(experiment.hash)
 
     def was_finished(self, experiment: Experiment) -> bool:
         """Whether nothing was left to do: no work on it was heard of."""
-        return experiment.hash not in self.paces
+        return experiment.hash not in self.begun
 
     def held(self, experiment: Experiment) -> str:
         return f"{RunDirectory(self.root, experiment).holder()} is at work on it; what is left comes first"
 
     def ending(self, experiment: Experiment, outcome: Outcome) -> str:
         self.ended += 1
+        self.left.end(experiment.hash)
         finished_before = outcome.run is not None and self.was_finished(experiment)
         return (
             f"[{self.ended}/{self.total}] {self.name(experiment)}: "
@@ -107,18 +174,19 @@ class Lines(Watch):
 
     def advance(self, progress: Progress) -> None:
         run, step, steps, training = progress.what, progress.step, progress.steps, progress.phase == TRAINING
+        pace = self.left.advance(run, step) if training else ""
         mark = step * 10 // steps if training else progress.phase
         first = run not in self.said
         if self.said.get(run) == mark:
             return
         self.said[run] = mark
-        pace = self.paces[run].say(step, steps) if training else ""
         if training and not (first and step < steps / 10):
-            self._say(run, f"step {step}/{steps}, loss {progress.loss:.4g}{', ' + pace if pace else ''}")
+            facts = [f"step {step}/{steps}", f"loss {progress.loss:.4g}", str(pace), str(self.left)]
+            self._say(run, ", ".join(filter(None, facts)))
         elif training:
-            self._say(run, f"training, {steps} steps")
+            self._say(run, f"training, {counted(steps, 'step')}")
         else:
-            self._say(run, f"{progress.phase} checkpoint, {steps} lengths")
+            self._say(run, f"{progress.phase} checkpoint, {counted(steps, 'length')}")
 
     def waiting(self, experiment: Experiment) -> None:
         self._say(experiment.hash, self.held(experiment))
@@ -131,13 +199,14 @@ class Lines(Watch):
 
 
 class Bars(Watch):
-    """A bar for each active run: model, seed, step, loss, steps a second, time left."""
+    """A bar for each active run: model, seed, step, loss, steps a second; below them the time left for all runs."""
 
     def __init__(self, experiments: Sequence[Experiment], out: Console, root: Path = Path("runs")):
         super().__init__(experiments, root)
         self.drawn = RichProgress(
-            TextColumn("{task.fields[name]}", markup=False),
-            BarColumn(bar_width=20),
+            # A name wraps; cut, it would be that of another run.
+            TextColumn("{task.fields[name]}", markup=False, table_column=Column(overflow="fold")),
+            BarColumn(bar_width=20 if out.width >= WIDE else 5),
             TextColumn("{task.fields[at]}", markup=False),
             console=out,
             transient=True,
@@ -145,6 +214,7 @@ class Bars(Watch):
         self.bars: dict[str, TaskID] = {}
 
     def __enter__(self):
+        self.all = self.drawn.add_task("", total=self.total, name="", at="", visible=False)
         self.drawn.start()
         return self
 
@@ -158,11 +228,11 @@ class Bars(Watch):
     def advance(self, progress: Progress) -> None:
         run, step, steps = progress.what, progress.step, progress.steps
         if progress.phase == TRAINING:
-            pace = self.paces[run].say(step, steps)
-            at = f"{step:,}/{steps:,} loss {progress.loss:.4g}{'  ' + pace if pace else ''}"
+            at = f"{step:,}/{steps:,} loss {progress.loss:.4g}  {self.left.advance(run, step)}"
         else:
-            at = f"{progress.phase}: {step}/{steps} lengths"
+            at = f"{progress.phase}: {step}/{counted(steps, 'length')}"
         self.drawn.update(self._bar(run), completed=step, total=steps, at=at)
+        self.drawn.update(self.all, at=str(self.left), visible=bool(str(self.left)))
 
     def waiting(self, experiment: Experiment) -> None:
         self.drawn.console.print(f"{self.name(experiment)}: {self.held(experiment)}", markup=False)
@@ -171,6 +241,7 @@ class Bars(Watch):
         if experiment.hash in self.bars:
             self.drawn.remove_task(self.bars.pop(experiment.hash))
         self.drawn.console.print(self.ending(experiment, outcome), markup=False)
+        self.drawn.update(self.all, completed=self.ended, name=f"{self.ended}/{self.total}")
 
     def _bar(self, run: str) -> TaskID:
         if run not in self.bars:

@@ -37,6 +37,14 @@ def count(n: float) -> str:
     return f"{n / 1e3:.1f}k" if n < 1e6 else f"{n / 1e6:.2f}M"
 
 
+def counted(n: int, noun: str) -> str:
+    """
+    >>> counted(1, "length"), counted(2000, "string")
+    ('1 length', '2,000 strings')
+    """
+    return f"{n:,} {noun}{'s' * (n != 1)}"
+
+
 def duration(seconds: float) -> str:
     """
     >>> duration(4.21), duration(75), duration(7300)

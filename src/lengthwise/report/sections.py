@@ -1,8 +1,9 @@
 """Which runs belong together: a section is one question (task, training lengths, test), a group the seeds of one model.
 
 Two runs are of one group when their experiments are equal but for the seed. A group's label is its model's name and,
-where a section has several groups of that name, the settings in which they differ: `lstm width=64`. Of a path the label
-shows the end, as much of it as tells the models of all sections apart.
+where a section has several groups of that name, the settings in which they differ: `lstm width=64`. Where more than two
+settings differ, one at the value that most groups have is left out. Of a path the label shows the end, as much of it as
+tells the models of all sections apart.
 """
 
 from __future__ import annotations
@@ -135,14 +136,39 @@ def _groups(runs: Sequence[Run], short: dict[str, str]) -> tuple[SeedGroup, ...]
     for run in runs:
         members.setdefault(replace(run.experiment, seed=0).hash, []).append(run)
     seeds = [tuple(sorted(group, key=lambda run: run.experiment.seed)) for group in members.values()]
-    names = [group[0].experiment.model.name for group in seeds]
+    labels = labelled([group[0].experiment for group in seeds], short)
+    return tuple(SeedGroup(label, group) for label, group in zip(labels, seeds, strict=True))
+
+
+def labelled(experiments: Sequence[Experiment], short: dict[str, str]) -> list[str]:
+    """What to call each of these, which differ in more than their seed; `short`: what to call the models."""
+    names = [e.model.name for e in experiments]
     labels = {}
-    for name in names:
+    for name in dict.fromkeys(names):
         same = [i for i, other in enumerate(names) if other == name]
-        for i, differing in zip(same, differing_settings([seeds[i][0].experiment for i in same]), strict=True):
+        for i, differing in zip(same, _told(differing_settings([experiments[i] for i in same])), strict=True):
             parts = [f"{k.split('.', 1)[1]}={_short(v)}" for k, v in differing.items()]
             labels[i] = " ".join([short[name], *parts])
-    return tuple(SeedGroup(labels[i], group) for i, group in enumerate(seeds))
+    return [labels[i] for i in range(len(experiments))]
+
+
+def _told(differing: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The settings that tell these apart: of more than two, without those at the value that most have.
+
+    >>> _told([{"p": 1, "lr": 1, "width": 8}, {"p": 2, "lr": 1, "width": 8}, {"p": 1, "lr": 3, "width": 4}])
+    [{}, {'p': 2}, {'lr': 3, 'width': 4}]
+    """
+    keys = {k for settings in differing for k in settings}
+    if len(keys) <= 2:
+        return list(differing)
+    usual = {}
+    for k in keys:
+        values = [_key(settings[k]) if k in settings else None for settings in differing]
+        most = max(values, key=values.count)
+        # What some lack must be said of all that have it: nothing can be written in its place.
+        if 2 * values.count(most) > len(values) and (most is None or None not in values):
+            usual[k] = most
+    return [{k: v for k, v in settings.items() if usual.get(k) != _key(v)} for settings in differing]
 
 
 def _key(*parts: Any) -> str:
