@@ -235,3 +235,26 @@ def test_what_a_record_leaves_open_is_no_other_code(runs, make_run):
     known = [made_by(make_run("gru"), commit="1a2b3c4d5e", clean=True), made_by(make_run("rnn"))]
     assert code_note(group_runs([*runs, *known])) == ""
     assert "same code" not in text([*runs, *known]) + page([*runs, *known])
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_names_stay_whole_in_sixty_columns(make_run, seeds):
+    kinds = ("paper", "official", "orthogonal", "one-hot")
+    runs = [make_run("block-lrnn", s, options={"normalisation": kind}) for kind in kinds for s in range(seeds)]
+    shown = text(runs, 60)
+    assert max(map(len, shown.splitlines())) <= 60
+    for kind in kinds:
+        assert re.search(rf"\bnormalisation={kind}\b", shown)
+    assert "53.1k parameters" in shown
+    assert "Only in a wider window:" in shown
+    assert "best valid." in shown.split("Only in")[1]
+    assert "Only in" not in text(runs, 100)
+
+
+def test_what_most_of_many_variants_share_is_not_in_their_names(make_run):
+    usual = {"width": 8, "heads": 2, "layers": 1}
+    changed = [{}, {"width": 16}, {"heads": 4}, {"layers": 3}, {"layers": 2, "heads": 1}]
+    (part,) = group_runs([make_run(options={**usual, **some}) for some in changed])
+    assert [g.label for g in part.groups] == [
+        "lstm", "lstm width=16", "lstm heads=4", "lstm layers=3", "lstm heads=1 layers=2"
+    ]  # fmt: skip

@@ -54,6 +54,11 @@ def out() -> Console:
     return SafeConsole(file=sys.stdout, highlight=False, soft_wrap=not sys.stdout.isatty())
 
 
+def columns(out: Console) -> int:
+    """How wide a table may be: a terminal's width, or what COLUMNS says; what goes into a file has no such limit."""
+    return out.width if out.is_terminal or os.environ.get("COLUMNS") else 10_000
+
+
 def err() -> Console:
     """Progress and remarks."""
     return SafeConsole(file=sys.stderr, highlight=False, soft_wrap=not sys.stderr.isatty())

@@ -100,10 +100,12 @@ def page_path(path: Path) -> Path:
 
 
 def print_panels(panels: Sequence[Panel]) -> None:
+    from ..report.narrow_text import fold
+
     out = console.out()
     for panel in panels:
         out.print(f"\n[bold]{escape(panel.title)}[/bold]")
-        out.print(panel.text, markup=False)
+        out.print(fold(panel.text, console.columns(out)), markup=False)
         out.print(panel.caption, markup=False, style="dim")
 
 

@@ -1,4 +1,4 @@
-"""Runs as tables in the terminal: a block of rows per model, a row per range of lengths; fits 80 columns.
+"""Runs as tables in the terminal: a block of rows per model, a row per range of lengths.
 
 model                 lengths    last ± std     max     95% interval   best valid.
 lstm                     1–40   100.0 ± 0.0   100.0    99.9–100.0     100.0 ± 0.0
@@ -6,21 +6,25 @@ lstm                     1–40   100.0 ± 0.0   100.0    99.9–100.0     100.0
 12 s, 3 seeds
 majority answer          1–40   50.4
                        41–500   50.1
+
+A terminal too narrow for all of it loses the columns on the right first: a name keeps the room of its longest word.
 """
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich import box
-from rich.console import Group
+from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.table import Table
 from rich.text import Text
 
 from ..lab.statistics import summary
 from .formatting import count, duration, interval, percent, spread
+from .narrow_text import wrap
 from .overflow import overflow_note_of_runs
 from .provenance import code_note
 from .sections import Section, SeedGroup, group_runs
@@ -28,6 +32,10 @@ from .text_runs import strings_and_text
 
 if TYPE_CHECKING:
     from ..lab import Run
+
+BASELINE = "majority answer"
+NAME = 16
+"""Room for `53.1k parameters` beside the numbers."""
 
 
 def table(runs: Iterable[Run]) -> Group:
@@ -41,11 +49,59 @@ def table(runs: Iterable[Run]) -> Group:
     notes = [overflow_note_of_runs({group.label: group.runs for group in section.groups}) for section in sections]
     notes.append(code_note(sections))
     legend = Text(_legend(max(section.seeds for section in sections)), style="dim")
-    return Group(*map(_section, sections), *map(Text, filter(None, notes)), legend, *texts)
+    return Group(*map(SectionTable, sections), *map(Text, filter(None, notes)), legend, *texts)
 
 
-def _section(section: Section) -> Table:
-    several = section.seeds > 1
+@dataclass(frozen=True)
+class SectionTable:
+    """The table of a section, as much of it as the terminal has room for; `rich` prints it."""
+
+    section: Section
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        names = [group.label for group in self.section.groups]
+        longest = max(len(word) for name in names for word in name.split())
+        needed = min(max(longest, NAME), options.max_width // 2)
+        columns = _columns(self.section)
+        while len(columns) > 2 and _width(columns) + needed > options.max_width:
+            columns.pop()
+        yield _table(self.section, columns, max(needed, options.max_width - _width(columns)))
+        if left_out := [column.heading for column in _columns(self.section)[len(columns) :]]:
+            yield Text(f"Only in a wider window: {', '.join(left_out)}", style="dim")
+
+
+class Column(NamedTuple):
+    heading: str
+    style: str
+    cells: list[list[str]]
+    """One a group: its lines, one a range."""
+
+    @property
+    def width(self) -> int:
+        return max(len(line) for lines in [[self.heading], *self.cells] for line in lines)
+
+
+def _width(columns: Sequence[Column]) -> int:
+    """What these take beside the names: three spaces before each, and the edges of the table."""
+    return sum(3 + column.width for column in columns) + 2
+
+
+def _columns(section: Section) -> list[Column]:
+    """From the most important to the least."""
+    several, lengths = section.seeds > 1, [r.lengths for r in section.ranges]
+    last = [[summary(group.runs, n) for n in lengths] for group in section.groups]
+    best = [[summary(group.runs, n, "best") for n in lengths] for group in section.groups]
+    maximum = Column("max", "", [[percent(s.max) for s in row] for row in last])
+    return [
+        Column("lengths", "", [[r.label for r in section.ranges]] * len(last)),
+        Column("last ± std" if several else "last", "bold", [[spread(s) for s in row] for row in last]),
+        *[maximum] * several,
+        Column("95% interval", "dim", [[interval(s) for s in row] for row in last]),
+        Column("best valid.", "dim", [[spread(s) for s in row] for row in best]),
+    ]
+
+
+def _table(section: Section, columns: Sequence[Column], room: int) -> Table:
     grid = Table(
         title=Text.assemble((section.title, "bold"), f": {section.subtitle}"),
         title_justify="left",
@@ -53,34 +109,24 @@ def _section(section: Section) -> Table:
         box=box.SIMPLE_HEAD,
         pad_edge=False,
     )
-    grid.add_column("model", overflow="fold")
-    headings = ["lengths", "last ± std" if several else "last", *["max"] * several, "95% interval", "best valid."]
-    for heading in headings:
-        grid.add_column(heading, justify="right", no_wrap=True)
-    for group in section.groups:
-        summaries = [summary(group.runs, r.lengths) for r in section.ranges]
-        best = [summary(group.runs, r.lengths, "best") for r in section.ranges]
-        columns = [
-            [r.label for r in section.ranges],
-            [spread(s) for s in summaries],
-            *[[percent(s.max) for s in summaries]] * several,
-            [interval(s) for s in summaries],
-            [spread(s) for s in best],
-        ]
-        styles = ["", "bold", *[""] * several, "dim", "dim"]
-        cells = [Text("\n".join(lines), style=style) for lines, style in zip(columns, styles, strict=True)]
-        grid.add_row(_about(group), *cells, end_section=True)
+    grid.add_column("model", no_wrap=True)
+    for column in columns:
+        grid.add_column(column.heading, justify="right", no_wrap=True)
+    for i, group in enumerate(section.groups):
+        cells = [Text("\n".join(column.cells[i]), style=column.style) for column in columns]
+        grid.add_row(_about(group, room), *cells, end_section=True)
     means = [percent(statistics.fmean(section.baseline[n] for n in r.lengths)) for r in section.ranges]
-    grid.add_row("majority answer", "\n".join(r.label for r in section.ranges), "\n".join(means), style="italic")
+    grid.add_row(BASELINE, "\n".join(r.label for r in section.ranges), "\n".join(means), style="italic")
     return grid
 
 
-def _about(group: SeedGroup) -> Text:
+def _about(group: SeedGroup, room: int) -> Text:
     seconds = statistics.fmean(run.result["seconds"]["train"] for run in group.runs)
     seeds = len(group.runs)
-    facts = f"{count(group.first.result['parameters'])} parameters\n{duration(seconds)}"
-    facts += f", {seeds} seeds" if seeds > 1 else f", seed {group.first.experiment.seed}"
-    return Text.assemble((group.label, "bold"), "\n", (facts, "dim"))
+    about = f", {seeds} seeds" if seeds > 1 else f", seed {group.first.experiment.seed}"
+    facts = [f"{count(group.first.result['parameters'])} parameters", f"{duration(seconds)}{about}"]
+    lines = [line for fact in facts for line in wrap(fact, room)]
+    return Text.assemble(("\n".join(wrap(group.label, room)), "bold"), "\n", ("\n".join(lines), "dim"))
 
 
 def _legend(seeds: int) -> str:
