@@ -4,6 +4,7 @@ import json
 import multiprocessing
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 import torch
@@ -166,6 +167,36 @@ def test_a_missing_field_is_its_default():
     }
     assert Experiment.from_json(spelled) == EXPERIMENT
     assert Experiment.from_json(spelled).hash == EXPERIMENT.hash == "fa8a7d6131f4ff3c"
+
+
+SPELLED = Experiment(
+    TaskSpec("parity"), ModelSpec("lstm", {"width": 64, "layers": 1, "dropout": 0.25}), Training(), LengthTests((50,))
+)
+
+
+def test_a_preset_s_options_at_their_defaults_are_recorded_and_not_hashed():
+    assert SPELLED.hash == replace(SPELLED, model=ModelSpec("lstm", {"dropout": 0.25})).hash == "c8297b62e4eb25a0"
+    again = Experiment.from_json(json.loads(json.dumps(SPELLED.to_json())))
+    assert again.model.options == {"width": 64, "layers": 1, "dropout": 0.25}
+    assert again.hash == SPELLED.hash
+    # What an option is by itself is known of presets alone.
+    for model in (ModelSpec("mine:LSTM"), ModelSpec("hf:llama", source="x"), ModelSpec("lstm", source="a checkpoint")):
+        assert replace(SPELLED, model=model).hash != replace(SPELLED, model=replace(model, options={"width": 64})).hash
+
+
+def test_a_record_named_by_its_options_as_they_were_given_is_found(tmp_path):
+    assert SPELLED.hash_as_given == "2db08ee6a79e5ea0"
+    earlier = tmp_path / f"parity-lstm-s0-{SPELLED.hash_as_given}"
+    earlier.mkdir()
+    (earlier / "config.json").write_text(json.dumps(SPELLED.to_json()))
+    with RunDirectory(tmp_path, SPELLED).locked():
+        directory = RunDirectory(tmp_path, SPELLED)
+        assert directory.path == earlier
+        assert directory.start() is None
+        directory.finish({}, {"format": 1, "steps": 1})
+    assert [run.experiment.hash for run in load(tmp_path)] == [SPELLED.hash]
+    (tmp_path / SPELLED.directory).mkdir()
+    assert RunDirectory(tmp_path, SPELLED).path == tmp_path / SPELLED.directory
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,9 @@ and finds finished work. Two rules keep old records readable for ever:
     a field at its default is left out of the JSON,      so a new field changes no old hash
     a missing field is its default,                      so an old record can be read by newer code
 
-Fields with `compare=False` say where text and checkpoints lie on this machine. They stand in the record, so that it
-can be run again, but not in the hash: digests say what was there.
+Some things stand in the record, so that it can be run again, but not in the hash. Fields with `compare=False` say where
+text and checkpoints lie on this machine: digests say what was there. And a preset's options may be given at their
+defaults, which is the same model as leaving them out. Of code from outside all options count as they were given.
 
 Whoever changes a default must therefore raise `SCHEMA` and say in `from_json` what the old number meant.
 """
@@ -19,10 +20,11 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any, Literal, get_origin, get_type_hints
 
+from .. import models
 from ..errors import Error
 from ..options import at_least, check_fields
 from ..train.settings import Training
@@ -71,6 +73,17 @@ class ModelSpec:
     options: dict[str, Any] = field(default_factory=dict)
     source: str | None = None
     folder: str | None = field(default=None, compare=False)
+
+    def without_defaults(self) -> ModelSpec:
+        """The same model, of a preset's options only those that are not at their defaults.
+
+        >>> ModelSpec("lstm", {"width": 64, "layers": 2}).without_defaults().options
+        {'layers': 2}
+        """
+        if self.source is not None or self.name not in models.presets.PRESETS:
+            return self
+        usual = {option.name: option.default for option in models.options(self.name).values()}
+        return replace(self, options={k: v for k, v in self.options.items() if k not in usual or usual[k] != v})
 
 
 @dataclass(frozen=True)
@@ -149,14 +162,27 @@ class Experiment:
 
     @cached_property
     def hash(self) -> str:
+        return replace(self, model=self.model.without_defaults()).hash_as_given
+
+    @cached_property
+    def hash_as_given(self) -> str:
+        """With the model's options as they were given: the hash of records from before their defaults dropped out."""
         text = json.dumps(self._json(local=False), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
     def directory(self) -> str:
         """The run directory's name: readable, and unique by its hash."""
+        return self._directory(self.hash)
+
+    @property
+    def directory_as_given(self) -> str:
+        """Its name by `hash_as_given`."""
+        return self._directory(self.hash_as_given)
+
+    def _directory(self, hash: str) -> str:
         readable = re.sub(r"[^A-Za-z0-9]+", "-", f"{self.data.name}-{self.model.name.split('/')[-1]}").strip("-")[:60]
-        return f"{readable}-s{self.seed}-{self.hash}"
+        return f"{readable}-s{self.seed}-{hash}"
 
 
 def _changed(part: Any, local: bool) -> dict[str, Any]:

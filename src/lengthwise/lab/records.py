@@ -20,10 +20,11 @@ FORMAT = 1
 
 
 class RunDirectory(Directory):
-    """The directory of one experiment under `root`."""
+    """The directory of one experiment under `root`; if only one named by `hash_as_given` is there, that one."""
 
     def __init__(self, root: Path, experiment: Experiment):
-        super().__init__(Path(root) / experiment.directory, experiment.to_json())
+        path, earlier = Path(root) / experiment.directory, Path(root) / experiment.directory_as_given
+        super().__init__(earlier if earlier.exists() and not path.exists() else path, experiment.to_json())
         self.experiment = experiment
 
     def check_config(self) -> None:
@@ -52,7 +53,7 @@ def read_config(path: Path) -> Experiment:
     except Error as error:
         raise RecordError(f"{path / 'config.json'}: {error}") from error
     path = path.resolve()
-    if not path.name.endswith(experiment.hash):
+    if not path.name.endswith((experiment.hash, experiment.hash_as_given)):
         raise RecordError(
             f"{path / 'config.json'}: edited since it was written (it hashes to {experiment.hash}, the directory "
             f"says {path.name.rsplit('-', 1)[-1]}). Restore it, or delete {path} to run it again."
