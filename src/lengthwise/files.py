@@ -21,12 +21,14 @@ Tensors = dict[str, Tensor]
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Turn the operating system's errors into one line that names the path and the remedy."""
+def naming(path: Path, missing: str = "See whether the path and its disk are in order") -> Iterator[None]:
+    """Turn the operating system's errors into one line that names the path and the remedy; `missing` is that for a file
+    which is not there."""
     try:
         yield
     except OSError as error:
         remedy = {
+            errno.ENOENT: missing,
             errno.EACCES: "Give yourself the rights, or choose another directory with --out",
             errno.EPERM: "Give yourself the rights, or choose another directory with --out",
             errno.EROFS: "Choose a directory that can be written with --out",
@@ -90,21 +92,26 @@ def canonical(data: Any) -> bytes:
     return json.dumps(data, sort_keys=True, separators=(",", ":")).encode()
 
 
+def restore(path: Path) -> str:
+    """The remedy for a record that lacks this file."""
+    return f"Restore it, or delete {path.parent} to run it again"
+
+
 def read_tensors(path: Path) -> tuple[Tensors, dict[str, str]]:
     """Tensors and metadata of a safetensors file; a damaged one is named."""
     try:
-        with naming(path), safe_open(path, "pt") as file:
+        with naming(path, restore(path)), safe_open(path, "pt") as file:
             return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
     except SafetensorError as error:
         raise RecordError(f"{path}: not a whole safetensors file ({error}). Restore it or delete its run.") from error
 
 
 def read_json(path: Path) -> Any:
-    with naming(path):
+    with naming(path, restore(path)):
         content = path.read_bytes()
     try:
         return json.loads(content)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise RecordError(
             f"{path}: not whole JSON ({error}); truncated or edited. Delete {path.parent} to run it again."
         ) from error

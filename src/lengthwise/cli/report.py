@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from . import console
 from .work import page_path, print_panels, tell_other_code
+
+if TYPE_CHECKING:
+    from ..lab import Found
 
 
 def report_runs(
@@ -25,24 +28,49 @@ def report_runs(
 ) -> None:
     """Show finished runs: a table, and on request a page or CSV.
 
+    A run that is damaged is named and left out; the exit code is then 1.
+
     Example: [bold]lengthwise report runs --html index.html --csv results.csv[/bold]
 
     Example: [bold]lengthwise report runs --compare training.lr[/bold]
     """
     from .. import lab, report
+    from ..errors import Error
     from .progress import names
 
-    loaded = lab.load(runs)
-    called = names([run.experiment for run in loaded])
+    found = lab.find(runs)
+    if len(found.left_out) == 1 and not found.runs:
+        raise found.left_out[0]
+    _tell_left_out(found)
+    if not found.runs:
+        raise Error(f"There is nothing to report: none of {len(found.left_out)} finished runs here can be read.")
+    loaded, called = found.runs, names([run.experiment for run in found.runs])
     tell_other_code(loaded, lambda experiment: called[experiment.hash], "runs")
     panels = report.compare(loaded, compare) if compare else []
     page = report.html(loaded, page_path(html), panels=panels, beside=runs) if html else None
     rows = report.csv(loaded, csv) if csv else None
     if as_json:
         written = {"page": str(page) if page else None, "csv": str(rows) if rows else None}
-        console.emit({**report.data(loaded, panels), **written})
-        return
-    console.out().print(report.table(loaded))
-    print_panels(panels)
-    for path in filter(None, (page, rows)):
-        console.out().print(f"Wrote {path}", markup=False)
+        left_out = {
+            "left_out": [str(error) for error in found.left_out],
+            "unfinished": list(map(str, found.unfinished)),
+        }
+        console.emit({**report.data(loaded, panels), **left_out, **written})
+    else:
+        console.out().print(report.table(loaded))
+        print_panels(panels)
+        for path in filter(None, (page, rows)):
+            console.out().print(f"Wrote {path}", markup=False)
+    if found.left_out:
+        raise typer.Exit(1)
+
+
+def _tell_left_out(found: Found) -> None:
+    for error in found.left_out:
+        console.remark(f"error: left out: {error}")
+    if found.unfinished:
+        which = ", ".join(path.name for path in found.unfinished[:3]) + (", …" if len(found.unfinished) > 3 else "")
+        runs = "run that is not finished" if len(found.unfinished) == 1 else "runs that are not finished"
+        console.remark(
+            f"note: left out {len(found.unfinished)} {runs}: {which}. The call that began one goes on with it."
+        )

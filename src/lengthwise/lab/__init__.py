@@ -19,12 +19,13 @@ from .experiment import Experiment, LengthTests, ModelSpec, TaskSpec, TextSpec
 from .grid import Settings, plan, settings_of_part
 from .job import Job, Outcome, groups
 from .on_text import plan_text
-from .records import Run, load
+from .records import Found, Run, find, load
 from .tested_lengths import lengths
 
 __all__ = [
     "Engine",
     "Experiment",
+    "Found",
     "InProcess",
     "Interrupted",
     "Job",
@@ -40,6 +41,7 @@ __all__ = [
     "Training",
     "bench",
     "chosen_device",
+    "find",
     "lengths",
     "load",
     "load_model",

@@ -7,11 +7,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import Error, RecordError
-from ..files import Tensors, read_json, read_tensors
+from ..files import Tensors, naming, read_json, read_tensors
 from ..train.directory import Directory, read_result
 from .experiment import Experiment
 
@@ -46,12 +47,7 @@ class Run(NamedTuple):
 
 def read_config(path: Path) -> Experiment:
     """The experiment of the run directory `path`, which must hash to the directory's name."""
-    try:
-        experiment = Experiment.from_json(read_json(path / "config.json"))
-    except RecordError:
-        raise
-    except Error as error:
-        raise RecordError(f"{path / 'config.json'}: {error}") from error
+    experiment = _experiment(path)
     path = path.resolve()
     if not path.name.endswith((experiment.hash, experiment.hash_as_given)):
         raise RecordError(
@@ -59,6 +55,15 @@ def read_config(path: Path) -> Experiment:
             f"says {path.name.rsplit('-', 1)[-1]}). Restore it, or delete {path} to run it again."
         )
     return experiment
+
+
+def _experiment(path: Path) -> Experiment:
+    try:
+        return Experiment.from_json(read_json(path / "config.json"))
+    except RecordError:
+        raise
+    except Error as error:
+        raise RecordError(f"{path / 'config.json'}: {error}") from error
 
 
 def read_run(path: Path) -> Run:
@@ -70,21 +75,94 @@ def read_run(path: Path) -> Run:
             f"{path / 'result.json'}: written in format {content.get('format')}, and this Lengthwise reads {FORMAT}. "
             f"Delete {path} to run it again."
         )
+    experiment = _experiment(path)
+    if experiment.hash == content.get("hash") and not path.resolve().name.endswith(experiment.hash):
+        raise RecordError(
+            f"{path}: renamed, and otherwise whole. Name it {experiment.directory} again, for by that name it is found."
+        )
     metrics = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
     return Run(path, read_config(path), content, metrics)
 
 
-def load(paths: list[Path] | list[str] | Path | str) -> list[Run]:
-    """All finished runs at or below the given paths, in the order of their names."""
-    if isinstance(paths, (str, Path)):
-        paths = [Path(paths)]
+class Found(NamedTuple):
+    """What stands at or below some paths."""
+
+    runs: list[Run]
+    """The finished runs that are whole, in the order of their names."""
+    left_out: list[RecordError]
+    """Why each of the others cannot be read."""
+    unfinished: list[Path]
+
+
+def find(paths: Sequence[Path | str] | Path | str) -> Found:
+    """All runs at or below the given paths, to be reported: a damaged one hides no other."""
+    finished, unfinished = _below(paths)
+    runs, left_out = [], []
+    for path in finished:
+        try:
+            run = read_run(path)
+            check_shape(run)
+            runs.append(run)
+        except RecordError as error:
+            left_out.append(error)
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            # Whole by its digests, so written by something else.
+            said = f"{type(error).__name__}: {error}"
+            left_out.append(RecordError(f"{path}: no record of this version of Lengthwise ({said}). Delete it."))
+    return Found(runs, left_out, unfinished)
+
+
+def load(paths: Sequence[Path | str] | Path | str) -> list[Run]:
+    """All finished runs at or below the given paths, in the order of their names; one that is damaged is an error."""
+    return [read_run(path) for path in _below(paths)[0]]
+
+
+def _below(paths: Sequence[Path | str] | Path | str) -> tuple[list[Path], list[Path]]:
+    """The directories of finished runs and of those that are not."""
+    places = [Path(paths)] if isinstance(paths, (str, Path)) else list(map(Path, paths))
     finished: list[Path] = []
-    for path in map(Path, paths):
-        if not path.exists():
-            raise RecordError(f"{path}: no such file or directory. Give a run directory, or one that holds some.")
-        finished += [path] if (path / "result.json").exists() else sorted(p.parent for p in path.rglob("result.json"))
+    begun: list[Path] = []
+    for path in places:
+        with naming(path):
+            if not path.exists():
+                raise RecordError(f"{path}: no such file or directory. Give a run directory, or one that holds some.")
+            if (path / "result.json").exists():
+                finished.append(path)
+                continue
+            finished += sorted(p.parent for p in path.rglob("result.json"))
+            begun += sorted(p.parent for p in path.rglob("config.json") if _looks_like_a_run(p))
     if not finished:
         raise RecordError(
-            f"{', '.join(map(str, paths))}: no finished run here. Unfinished ones go on when started again."
+            f"{', '.join(map(str, places))}: no finished run here. Unfinished ones go on when started again."
         )
-    return [read_run(path) for path in dict.fromkeys(finished)]
+    return list(dict.fromkeys(finished)), [path for path in dict.fromkeys(begun) if path not in finished]
+
+
+def _looks_like_a_run(config: Path) -> bool:
+    """Whether a config.json is that of a run, and not of a model in it."""
+    return (config.parent / "state").is_dir() or (config.parent / "metrics.jsonl").exists()
+
+
+def check_shape(run: Run) -> None:
+    """Raise where a result lacks what tables and pages read of it."""
+    e, result = run.experiment, run.result
+    if not all(isinstance(part, str) for part in (e.data.name, e.model.name, result["date"], result["command"])):
+        raise TypeError("names, date and command must be texts")
+    numbers = [e.seed, result["steps"], result["parameters"], *(result["seconds"][k] for k in ("train", "evaluate"))]
+    if not all(isinstance(part, dict) for part in (result["machine"], result.get("code", {}), e.model.options)):
+        raise TypeError("machine, code and options must be objects")
+    checkpoints = result["checkpoints"]
+    if e.on_text:
+        numbers += [checkpoints[which]["perplexity"] for which in ("before", "last")]
+    else:
+        numbers += [len(dict(e.task.params))]
+        lengths = list(map(str, e.tests.lengths))
+        numbers += [result["samples"], *(result["baseline"][n] for n in lengths)]
+        for which in ("last", "best"):
+            checkpoint = checkpoints[which]
+            numbers += [checkpoint["step"], *(checkpoint["correct"][n] for n in lengths)]
+            numbers += checkpoint.get("overflowed", {}).values()
+        if result["samples"] < 1:
+            raise ValueError("samples must be at least 1")
+    if not all(isinstance(number, (int, float)) for number in numbers):
+        raise TypeError("a number was expected")

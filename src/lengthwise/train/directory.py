@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 from filelock import FileLock, Timeout
 
 from ..errors import RecordError
-from ..files import Tensors, canonical, digest, naming, pack, read_json, read_tensors, settle, write_atomically
+from ..files import Tensors, canonical, digest, naming, pack, read_json, read_tensors, restore, settle, write_atomically
 
 
 class SavedState(NamedTuple):
@@ -204,7 +204,7 @@ def read_result(path: Path, name: str = Directory.result) -> dict[str, Any]:
     if not content or digest(canonical(content)) != result.get("sha256"):
         raise RecordError(f"{path / name}: edited since it was written. Delete {path} to run it again.")
     for name, expected in content["files"].items():
-        with naming(path / name):
+        with naming(path / name, restore(path / name)):
             if digest((path / name).read_bytes()) != expected:
                 raise RecordError(
                     f"{path / name}: truncated or edited since the run ended. Delete {path} to run it again."
