@@ -285,7 +285,7 @@ def test_help_shows_values_and_no_types(verb, columns, capsys, monkeypatch):
     assert main([verb, "--help"] if verb else ["--help"]) == 0
     out = capsys.readouterr().out
     assert not re.search(r"<[a-zA-Z]", out), "a Python type such as <int range>"
-    assert "…" not in out.replace("NAME[,NAME…]", "").replace("1, ….", "").replace(".…", ""), "a cut word"
+    assert not re.search(r"\w…", out.replace("NAME[,NAME…]", "")), "a cut word"
     assert max(map(len, out.splitlines())) <= int(columns)
 
 
