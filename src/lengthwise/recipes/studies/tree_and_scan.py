@@ -92,9 +92,11 @@ def recipe(scale: Scale) -> Recipe:
         title="A tree and a scan: RegularGPT beside the block-diagonal linear RNN",
         description=(
             "Both compose what the tokens do to a state. RegularGPT folds the string in log2 T levels of one shared "
-            "nonlinear layer; the linear RNN multiplies one matrix a token. Trained alike: the same strings of 1 to 40 "
-            "tokens, steps, batch, learning rate and width. Every prefix: the linear RNN is also asked for the answer "
-            "of every prefix, which costs it nothing. Automaton: its blocks are functions on states."
+            "nonlinear layer; the linear RNN multiplies by one matrix a token. All models have the same strings of 1 "
+            "to 40 tokens, number of steps, batch, learning rate and width, but not the same labels. RegularGPT and "
+            "the plain linear RNN are told the answer at the last position alone. The models marked every prefix are "
+            "told it at every position, up to 40 answers a string instead of one: compare these with each other and "
+            "not with RegularGPT. The automaton is a linear RNN whose blocks are functions on states."
         ),
         grid=Grid([Cell(key, partial(planned, scale, *key), label=key[0]) for key in keys]),
         report=report,
@@ -162,9 +164,9 @@ def _table(scale: Scale, finished: Mapping[Key, list[Run]], device: str) -> Pane
             )
     head = ["", *(f"{length:,}" for length in lengths), "majority", "training", "ms alone", "ms in batch", "size"]
     caption = (
-        "Accuracy in % at the last checkpoint, max / mean over seeds. Training: a run's time. Milliseconds a string of "
-        f"{n:,} tokens, alone and in a batch of {BATCH}, the last answer only, on {machine(device)}; medians of "
-        f"{REPEATS[scale]}, the models in turn."
+        "Accuracy in % at the last checkpoint, max / mean over seeds. Training: the time of a run. Milliseconds: the "
+        f"time to answer one string of {n:,} tokens at its last position, alone and in a batch of {BATCH}, on "
+        f"{machine(device)}; medians of {REPEATS[scale]}, the models timed in turn."
     )
     where = overflow_note({f"{task}, {label}": overflow_of_runs(runs) for (task, label), runs in finished.items()})
     return text_table("Accuracy, time and size", f"{caption} {where}".strip(), head, rows, data)

@@ -44,13 +44,13 @@ WHAT = {
         "Gradient by the state",
         "tokens back",
         "‖∂x_T/∂x_(T-n)‖ / √(hb)",
-        "How the last state answers to a small change of the state n tokens before it; 1: neither faded nor grown.",
+        "How much the last state changes with the state n tokens before it; at 1 it neither fades nor grows.",
     ),
     "by_input": (
         "Gradient by the input",
         "tokens back",
         "‖∂x_T/∂u_(T-n)‖",
-        "The same for the vector of the token n places before the last, which also moves the transition there.",
+        "How much the last state changes with the vector of the token n places back, which also sets its transition.",
     ),
 }
 
@@ -81,9 +81,9 @@ def recipe(scale: Scale) -> Recipe:
     return Recipe(
         title=f"Block-diagonal linear RNN: stability to {lengths[-1]:,} tokens",
         description=(
-            f"Sum(5) is learned at {TRAINED} tokens and asked far beyond. A linear recurrence multiplies one "
-            "transition a token: if they stretch, states and gradients explode; if they shrink, what was read is "
-            "forgotten; if they turn by not quite the right angle, every answer drifts off."
+            f"The models learn Sum(5) at {TRAINED} tokens and are tested far beyond. A linear recurrence multiplies "
+            "its state by one matrix a token. If these matrices stretch, states and gradients explode. If they shrink, "
+            "what was read is forgotten. If they turn the state by not quite the right angle, answers drift off."
         ),
         grid=Grid([Cell(key, partial(plan_changed, scale, change)) for key, change in changes.items()]),
         report=report,
@@ -108,10 +108,10 @@ def _growth(what: str, when: str, growths: Mapping[str, Mapping[str, Growth]]) -
         name: (at, [_plain(v) for v in line]) for name, line in values.items() if any(v is not None for v in line)
     }
     lost = [name for name in values if name not in series]
-    said = f" Over- or underflows at every length: {', '.join(lost)}." if lost else ""
+    said = f" Not drawn, for it over- or underflows at every length: {', '.join(lost)}." if lost else ""
     return line_chart(
         f"{title}, {when}",
-        f"{caption} Two strings, in double precision, the first seed; a line ends where it over- or underflows.{said}",
+        f"{caption} Two strings, first seed, double precision. A line ends where it over- or underflows.{said}",
         x,
         y,
         series,
@@ -138,8 +138,8 @@ def _accuracy(scores: Scores, strings: int) -> Panel:
     return line_chart(
         "Sum(5), far beyond training",
         f"Right on at least {100 * HOLDS:.0f}% at {last:,} tokens: {', '.join(hold) or 'none'}. Mean over seeds at the "
-        f"last checkpoint, {strings} strings each beyond {TRAINED} tokens; always giving the commonest answer is right "
-        "in 20%. A line ends where the logits overflow.",
+        f"last checkpoint, with {strings} strings each beyond {TRAINED} tokens. A constant answer is right on about "
+        "20%. A line ends where the logits overflow.",
         "tokens",
         "accuracy",
         series,
@@ -152,13 +152,13 @@ def _table(scores: Scores) -> Panel:
     lengths = list(next(iter(scores.values())))
     rows = [[name, *(_cell(by_length[n]) for n in lengths)] for name, by_length in scores.items()]
     caption = (
-        "Accuracy in %, the mean over seeds (the least and the greatest of them). Of settings not named a variant has "
-        "the default's. Overflows: the logits of some strings are no longer finite."
+        "Accuracy in %: the mean over seeds, and in brackets the worst and the best of them. Each variant is the "
+        "default model with one part changed. Overflows: the logits of some strings are no longer finite."
     )
     data = [
         {"variant": name, "settings": DRIFT[name], "accuracy": to_json(by_length)} for name, by_length in scores.items()
     ]
-    return text_table("What might hold the phase", caption, ["", *(f"{n:,}" for n in lengths)], rows, data)
+    return text_table("What might stop the drift", caption, ["", *(f"{n:,}" for n in lengths)], rows, data)
 
 
 def _cell(score: LengthScore) -> str:
