@@ -1,0 +1,539 @@
+"""Every measured number in the README and the documentation is the number in its file.
+
+`CLAIMS` lists sentences with a `{}` for each number, and how the number follows from a file in `results/` or from
+`benchmarks/results.md`. A sentence that is not in its document, with just these numbers, fails its test: either the
+document is wrong or the file was made anew. `test_no_number_is_left_out` finds measured numbers that stand in no listed
+sentence. `EXEMPT` has the sentences that need no file, with the reason. docs/log.md is a diary and is not looked at.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import statistics
+from collections.abc import Callable, Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from lengthwise import tasks, theory
+from lengthwise.report.formatting import percent
+from lengthwise.theory.rounding import MARGIN, rounding_bounds
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = sorted({"README.md", *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))} - {"docs/log.md"})
+
+
+class Claim(NamedTuple):
+    document: str
+    sentence: str
+    numbers: Callable[[], Iterable[Any]] = tuple
+    """What stands for each {}, in its format."""
+    holds: Callable[[], bool] = lambda: True
+    """For what is said in words."""
+
+
+@cache
+def result(name: str) -> dict[str, Any]:
+    return json.loads((ROOT / "results" / f"{name}-laptop" / "results.json").read_text(encoding="utf-8"))
+
+
+def panel(name: str, title: str) -> Any:
+    """The data of the panel whose title begins so."""
+    (found,) = (p["data"] for p in result(name)["panels"] if p["title"].startswith(title))
+    return found
+
+
+@cache
+def bench(section: str) -> list[list[list[str]]]:
+    """The tables of a benchmark: rows of words."""
+    text = (ROOT / "benchmarks" / "results.md").read_text(encoding="utf-8")
+    part = text.split(f"\n## {section}\n")[1].split("\n## ")[0]
+    tables: list[list[list[str]]] = []
+    for line in part.splitlines():
+        if line.startswith("┡"):
+            tables.append([])
+        elif line.startswith("│"):
+            tables[-1].append([cell.strip() for cell in line.strip("│").split("│")])
+    return tables
+
+
+def row(section: str, table: int, *start: str) -> list[str]:
+    """The row that begins with these words."""
+    (found,) = (line for line in bench(section)[table] if line[: len(start)] == list(start))
+    return found
+
+
+def verdicts(name: str, title: str, model: str | None = None) -> dict[str, int]:
+    cells = [
+        cell
+        for line in panel(name, title)
+        for column, cell in line["cells"].items()
+        if model is None or column == model
+    ]
+    kinds = [cell["verdict"] for cell in cells]
+    return {kind: kinds.count(kind) for kind in ("agrees", "differs", "vacuous", "not learned")} | {"all": len(kinds)}
+
+
+def agreeing(model: str) -> int:
+    return verdicts("regulargpt-table-1", "Measured", model)["agrees"]
+
+
+def two_digits(number: str) -> str:
+    """
+    >>> two_digits("442.4"), two_digits("11.1"), two_digits("3.1")
+    ('442', '11', '3.1')
+    """
+    return number if len(number) < 4 else str(math.floor(float(number) + 0.5))
+
+
+README, CHACAL, CONSTRUCTIONS, LRNN = "README.md", "docs/chacal.md", "docs/constructions.md", "docs/lrnn.md"
+REGULAR_GPT = "docs/regulargpt.md"
+LENGTHS = (40, 500, 1_000, 2_000, 10_000)
+S4_FAMILY = ("s4", "s4d", "liquid-s4")
+CLAIMS = [
+    Claim(
+        REGULAR_GPT,
+        "{} of {} cells agree with the published accuracy beyond training, in mean and in maximum: RegularGPT with "
+        "C = 2 on {} of 12 tasks, with C = 3 on {}, the RNN on {}, the Transformer on none. In {} cells the model did "
+        "not learn the task at the training lengths in so few steps, so these cells say nothing; {} of them have "
+        "numbers near the published ones all the same, which is called vacuous.",
+        lambda: (
+            (all_ := verdicts("regulargpt-table-1", "Measured"))["agrees"],
+            all_["all"],
+            *(agreeing(model) for model in ("regular-gpt C=2", "regular-gpt C=3", "rnn")),
+            all_["not learned"] + all_["vacuous"],
+            all_["vacuous"],
+        ),
+        lambda: agreeing("transformer-xl") == 0 and len(panel("regulargpt-table-1", "Measured")) == 12,
+    ),
+    Claim(
+        REGULAR_GPT,
+        "The other {} cells differ in mean or maximum. Four of these are better here: Even Pairs (C = 2 and the "
+        "Transformer), PARITY (C = 3) and Tomita 4 (the Transformer). No model learned modular arithmetic",
+        lambda: [verdicts("regulargpt-table-1", "Measured")["differs"]],
+        lambda: (
+            better_here()
+            == {
+                ("even-pairs", "regular-gpt C=2"),
+                ("even-pairs", "transformer-xl"),
+                ("parity", "regular-gpt C=3"),
+                ("tomita-4", "transformer-xl"),
+            }
+        ),
+    ),
+    Claim(
+        REGULAR_GPT,
+        "RegularGPT is right at every share, as published. Of the table's {} cells {} agree, and the Transformer's {} "
+        "say nothing",
+        lambda: (
+            (all_ := verdicts("regulargpt-table-2", "Other"))["all"],
+            all_["agrees"],
+            sum(verdicts("regulargpt-table-2", "Other", "transformer-xl")[k] for k in ("vacuous", "not learned")),
+        ),
+        lambda: verdicts("regulargpt-table-2", "Other", "regular-gpt C=2")["agrees"] == 10,
+    ),
+    Claim(
+        REGULAR_GPT,
+        "{} of {} models have the expected number of clusters, {} for PARITY and {} for Cycle Navigation, found "
+        "without being told. At least 99.95% of their nodes",
+        lambda: (
+            sum(r["clusters"] == r["expected"] for r in panel("regulargpt-figure-3", "Every")),
+            len(panel("regulargpt-figure-3", "Every")),
+            *(dict.fromkeys(r["expected"] for r in panel("regulargpt-figure-3", "Every"))),
+        ),
+        lambda: min(r["agreement"] for r in panel("regulargpt-figure-3", "Every")) >= 0.9995,
+    ),
+    Claim(
+        REGULAR_GPT,
+        "is C = 2 on Even Pairs, PARITY and Tomita 3, in both seeds.",
+        holds=lambda: (
+            chosen_chunks()
+            == {"even-pairs": ["2", "2"], "parity": ["2", "2"], "tomita-3": ["2", "2"], "cycle-navigation": ["3", "3"]}
+        ),
+    ),
+    *(
+        Claim(
+            REGULAR_GPT,
+            f"| {C}, {level}, {tokens:,} | {heads} | {{}} | {{}} |",
+            lambda start=(str(C), str(level), str(tokens), shape): [
+                two_digits(row("sliding_dilated", 0, *start)[i]) for i in (6, 5)
+            ],
+        )
+        for C, level, tokens, heads, shape in (
+            (2, 6, 2048, "8 of 8", "8x8x8"),
+            (2, 6, 2048, "8 of 64", "4x8x64"),
+            (2, 3, 40, "8 of 8", "128x8x8"),
+            (2, 3, 40, "8 of 64", "32x8x64"),
+            (128, 0, 2048, "8 of 64", "2x8x64"),
+            (128, 1, 2048, "8 of 64", "2x8x64"),
+        )
+    ),
+    Claim(
+        REGULAR_GPT,
+        "PARITY from nothing to 100% at every length from 41 to 500: {} seeds of {}, in a median of {} s.",
+        lambda: (
+            sum(line[2] == "100.0" for line in bench("regular_gpt")[3]),
+            len(bench("regular_gpt")[3]) - 1,
+            row("regular_gpt", 3, "median")[1],
+        ),
+    ),
+    Claim(
+        REGULAR_GPT,
+        "One answer about 1,000,000 bits takes {} µs a token and {} GiB; 100,000 bits take {} µs a token. Without "
+        "shared subtrees these are {} and {} µs.",
+        lambda: (
+            f"{float(row('regular_gpt', 1, '1,000,000', 'once')[3]):.2f}",
+            row("regular_gpt", 1, "1,000,000", "once")[4],
+            *(
+                f"{float(row('regular_gpt', 1, *start)[3]):.2f}"
+                for start in (("100,000", "once"), ("1,000,000", "each"), ("100,000", "each"))
+            ),
+        ),
+    ),
+    Claim(
+        REGULAR_GPT,
+        "Training at every position of 512 tokens, tokens a second against a GPT-2 of the same width and depth: {} "
+        "times as many at width 64, and {} times as many at width 256",
+        lambda: [row("regular_gpt", 4, "512", width)[5] for width in ("64", "256")],
+    ),
+    Claim(
+        README,
+        "RegularGPT and an LSTM are still right on strings a hundred times longer.",
+        holds=lambda: all(
+            at["last"]["mean"] == 1
+            for name in ("regular-gpt", "lstm")
+            for at in demo(name)["ranges"]
+            if at["to"] <= 4000
+        ),
+    ),
+    Claim(README, "tested on {} strings of each length", lambda: [result("demo-parity")["tasks"][0]["samples"]]),
+    Claim(
+        README,
+        "with it the recurrence of the block-diagonal RNN runs {} to {} times faster on a CPU.",
+        lambda: (f"{min(numba_gains()):.1f}", f"{max(numba_gains()):.1f}"),
+    ),
+    Claim(
+        README,
+        "After installation the demo takes under two minutes on two cores.",
+        holds=lambda: (
+            sum(
+                sum(run["seconds"].values())
+                for name in ("regular-gpt", "lstm", "transformer")
+                for run in demo(name)["runs"]
+            )
+            < 120
+        ),
+    ),
+    Claim(
+        README,
+        "After 500 steps (a median of {} s on two cores) this variant is right on all test strings of 10,000 digits, "
+        "in {} seeds of {}.",
+        lambda: (
+            row("block_lrnn", 3, "median")[1],
+            sum(line[3] == "100.0" for line in bench("block_lrnn")[3]),
+            len(bench("block_lrnn")[3]) - 1,
+        ),
+    ),
+    Claim(
+        CHACAL,
+        "one ChaCAL layer is right on {}% of entries (100% in the paper). Standard attention reaches {}% with one "
+        "layer and {}% with five (two seeds each).",
+        lambda: [percent(toy(name)["mean"]) for name in ("ChaCAL 1", "Standard 1", "Standard 5")],
+        lambda: {toy(name)["seeds"] for name in ("ChaCAL 1", "Standard 1", "Standard 5")} == {2},
+    ),
+    Claim(
+        CHACAL,
+        "ChaCAL of two layers answers {}% of stories rightly, standard attention {}% with two layers and {}% with "
+        "three. The published numbers are {}, {} and {}%. This is one run a model",
+        lambda: (
+            *(percent(boxes(name)["mean"]) for name in ("ChaCAL 2", "Standard 2", "Standard 3")),
+            *(boxes(name)["published"][1] for name in ("ChaCAL 2", "Standard 2", "Standard 3")),
+        ),
+        lambda: {line["seeds"] for line in panel("chacal-table-2", "Measured")} == {1},
+    ),
+    Claim(
+        CHACAL,
+        "the chain layer's best head links a mention of a box to a phrase that truly matters in {}% of cases. Chance "
+        "gives {}%, and a head of the standard layer below it {}%.",
+        lambda: (
+            percent(max((links := panel("study-boxes-linked-words", "chacal")["truth"])["shares"][1])),
+            percent(links["chance"]),
+            f"{100 * max(links['shares'][0]):.1f}",
+        ),
+    ),
+    Claim(
+        CHACAL,
+        '`paths="sum"` leaves this factor out: it reaches 99% after {} steps, the mean after {}. At step 150 both are '
+        "behind softmax attention ({}% against {}%), and at step 200 ahead of it.",
+        lambda: (
+            start("γ = 0.9, sum")["first"][1],
+            start("γ = 0.9, mean (the paper)")["first"][1],
+            f"{100 * started('γ = 0.9, mean (the paper)', 150):.0f}",
+            f"{100 * started('standard attention', 150):.0f}",
+        ),
+        lambda: (
+            min(started(way, 200) for way in ("γ = 0.9, sum", "γ = 0.9, mean (the paper)"))
+            > started("standard attention", 200)
+            and started("γ = 0.9, sum", 150) < 0.405
+        ),
+    ),
+    Claim(
+        CHACAL,
+        "stays at its level until step 400 and reaches 99% only after {} steps.",
+        lambda: [f"{start('γ learned from 0.01 and 0.9, sum')['first'][1]:,}"],
+        lambda: started("γ learned from 0.01 and 0.9, sum", 400) < 0.53,
+    ),
+    Claim(
+        CONSTRUCTIONS,
+        "The number of weights is about 8n⁵: {} for PARITY, {} for cycle navigation, {} for S₃, and {} for D₁₂ (14 "
+        "states).",
+        lambda: [
+            f"{weights(theory.regular_gpt(machine(*name))):,}"
+            for name in (("parity",), ("cycle-navigation",), ("word-problem", "S3"), ("d-12",))
+        ],
+    ),
+    *(
+        Claim(CONSTRUCTIONS, "| {} | {:.0e} | {:.0e} | {} |", lambda n=n: (n, *rounding_bounds(n), MARGIN))
+        for n in (2, 5, 10, 16, 127)
+    ),
+    *(
+        Claim(CONSTRUCTIONS, f"| {label} | {blocks} | {{:,}} |", lambda build=build: [weights(build())])
+        for label, blocks, build in (
+            ("PARITY", "1 × 2", lambda: theory.block_lrnn(machine("parity"))),
+            ("cycle navigation", "1 × 5", lambda: theory.block_lrnn(machine("cycle-navigation"))),
+            ("D₁₂", "1 × 14", lambda: theory.block_lrnn(machine("d-12"))),
+            (
+                "ModArith(5), values",
+                "1 × 51",
+                lambda: theory.block_lrnn(machine("modular-arithmetic"), tasks.get("modular-arithmetic").readout),
+            ),
+            ("S₅, all 120 symbols", "1 × 120", lambda: theory.block_lrnn(machine("word-problem", "S5"))),
+            (
+                "S₅, all 120 symbols",
+                "4 × 5",
+                lambda: theory.block_lrnn(machine("word-problem", "S5"), parts=s5_points()),
+            ),
+        )
+    ),
+    *(
+        Claim(LRNN, f"| {label} | {' | '.join('{}' for _ in LENGTHS)} |", lambda variant=variant: stability(variant))
+        for label, variant in (
+            ("eq. 6, p = 1.2 (`lengthwise`)", "default"),
+            ("eq. 6, p = 1", "p = 1"),
+            ("official", "official"),
+            ("eq. 6, linear maps", "linear maps"),
+            ("orthogonal", "orthogonal"),
+            ("orthogonal, no inputs", "orthogonal, no inputs"),
+            ("one-hot, no inputs (`automaton`)", "automaton"),
+        )
+    ),
+    Claim(
+        LRNN,
+        "of `official` three seeds of five are at {}% or more, and one is at 0.",
+        lambda: [math.floor(100 * sorted(seeds_at_500("official"))[2])],
+        lambda: min(seeds_at_500("official")) == 0 and len(seeds_at_500("official")) == 5,
+    ),
+    Claim(
+        LRNN,
+        "{} seeds of {} were right on all strings of 499 tokens.",
+        lambda: [both("ModArith(5)", "block-lrnn automaton")["seeds"]] * 2,
+        lambda: both("ModArith(5)", "block-lrnn automaton")["last at 499"]["mean"] == 1,
+    ),
+    Claim(
+        LRNN,
+        "On EvenPair(5) the automaton is right on {}% of strings of 500 tokens in {} seeds of {}, where always saying "
+        "no is right in {}%.",
+        lambda: (
+            percent((cell := both("EvenPair(5)", "block-lrnn automaton"))["last at 500"]["mean"]),
+            cell["seeds"],
+            cell["seeds"],
+            percent(cell["majority"]["500"]),
+        ),
+    ),
+    Claim(
+        LRNN,
+        "reaches {}% in the mean and {}% in its best seed, and overflows in the two others",
+        lambda: [percent(both("EvenPair(5)", "block-lrnn")["last at 500"][what]) for what in ("mean", "max")],
+        lambda: 256 < both("EvenPair(5)", "block-lrnn")["overflowed"]["last at 500"] <= 512,
+    ),
+    Claim(
+        LRNN,
+        "It then knows Sum(5) ({} to {}%) but not ModArith(5) ({} to {}%, the best seed {}%).",
+        lambda: (
+            *span("Sum(5)", "last at 40"),
+            *span("ModArith(5)", "last at 39"),
+            percent(max(both("ModArith(5)", name)["last at 39"]["max"] for name in S4_FAMILY)),
+        ),
+    ),
+]
+
+
+def stability(variant: str) -> list[str]:
+    """The cells of a variant: the mean, the worst and the best seed, at the lengths of the table."""
+    (found,) = (line for line in panel("study-linear-rnn-stability", "What might stop") if line["variant"] == variant)
+    cells = []
+    for at in (found["accuracy"][str(n)] for n in LENGTHS):
+        each = [right / at["strings"] for right in at["right"]]
+        cell = f"{percent(at['mean'])} ({100 * min(each):.0f}–{100 * max(each):.0f})"
+        cells.append("overflows" if at["overflowed"] else f"{percent(each[0])}" if len(set(each)) == 1 else cell)
+    return cells
+
+
+def seeds_at_500(variant: str) -> list[float]:
+    (found,) = (line for line in panel("study-linear-rnn-stability", "What might stop") if line["variant"] == variant)
+    return [right / found["accuracy"]["500"]["strings"] for right in found["accuracy"]["500"]["right"]]
+
+
+def both(task: str, model: str) -> dict[str, Any]:
+    (found,) = (c for c in panel("lrnn-table-2", "Both") if (c["row"], c["model"]) == (task, model))
+    return found
+
+
+def span(task: str, where: str) -> list[str]:
+    """The least and the greatest mean of S4's family."""
+    means = [both(task, name)[where]["mean"] for name in S4_FAMILY]
+    return [percent(min(means)), percent(max(means))]
+
+
+def demo(model: str) -> dict[str, Any]:
+    (found,) = (m for m in result("demo-parity")["tasks"][0]["models"] if m["label"] == model)
+    return found
+
+
+def numba_gains() -> list[float]:
+    """How many times faster than torch's operations the compiled loops are, by size and number of threads."""
+    return [float(line[8]) / float(line[2]) for table in bench("block_scan") for line in table]
+
+
+def toy(model: str) -> dict[str, Any]:
+    (found,) = (m for m in panel("chacal-table-1", "Measured") if (m["model"], m["tokens"]) == (model, 64))
+    return found
+
+
+def boxes(model: str) -> dict[str, Any]:
+    (found,) = (m for m in panel("chacal-table-2", "Measured") if (m["form"], m["model"]) == ("advanced", model))
+    return found
+
+
+def start(way: str) -> dict[str, Any]:
+    (found,) = (line for line in panel("study-chacal-slow-start", "The start in numbers") if line["way"] == way)
+    return found
+
+
+def started(way: str, step: int) -> float:
+    """Accuracy on validation strings after so many steps."""
+    (drawn,) = (p["data"] for p in result("study-chacal-slow-start")["panels"] if p["title"] == "The start")
+    return dict(zip(drawn["series"][way]["x"], drawn["series"][way]["y"], strict=True))[step]
+
+
+def machine(task: str, group: str | None = None) -> Any:
+    return tasks.get(task, **({"group": group} if group else {})).machine
+
+
+def s5_points() -> list[Any]:
+    permutations: Any = tasks.get("word-problem", group="S5")
+    return [permutations.permutations[:, i] for i in range(4)]
+
+
+def weights(model: Any) -> int:
+    return sum(weight.numel() for weight in model.parameters())
+
+
+def better_here() -> set[tuple[str, str]]:
+    """The cells of RegularGPT's Table 1 that differ because a number is higher than published."""
+    found = set()
+    for line in panel("regulargpt-table-1", "Measured"):
+        for model, cell in line["cells"].items():
+            far = [name for name, near in cell["near"].items() if not near]
+            if cell["verdict"] == "differs" and all(cell["measured"][n] > cell["published"][n] for n in far):
+                found.add((line["row"], model))
+    return found
+
+
+def chosen_chunks() -> dict[str, list[str]]:
+    rows = [line for line in panel("study-learned-chunk-size", "The chunk") if line["probabilities"]]
+    return {line["task"]: [max(p, key=p.get) for p in line["probabilities"]] for line in rows}
+
+
+EXEMPT: dict[str, dict[str, str]] = {
+    "docs/lrnn.md": {
+        "On another one (AVX-512) three seeds were right on 75, 100 and 93% of strings of 39 tokens, and on 20, 100 "
+        "and 24% of strings of 499.": "a machine whose records are not here",
+        "the commonest answer is right in about 20%": "one of five digits",
+    },
+    "docs/constructions.md": {
+        '| S4, S4D, LRU, Liquid-S4 with kernel "pb" | 1 |': "a proposition; tests/theory/test_commuting.py",
+        "block-diagonal with b = 1 | 2 |": "a proposition; tests/theory/test_commuting.py",
+    },
+    "docs/chacal.md": {
+        "| `gamma` | 0.9 |": "a default",
+        "here stories of 4, 8, 12 and 16 operations count equally": "lengths",
+    },
+}
+"""By document: fragments with numbers that are in no file, and why."""
+KINDS = re.compile(r"95% (?:Wilson )?interval")
+"""Numbers that are never measured, in any document."""
+
+
+def plain(document: str) -> str:
+    """The text without code, heads of tables and line breaks."""
+    text = re.sub(r"^```.*?^```", "", (ROOT / document).read_text(encoding="utf-8"), flags=re.S | re.M)
+    text = re.sub(r"^\|.*\n(?=\|-)", "", text, flags=re.M)
+    return re.sub(r"\s+", " ", text)
+
+
+def written(claim: Claim) -> str:
+    return claim.sentence.format(*claim.numbers())
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: f"{claim.document}: {claim.sentence[:40]}")
+def test_the_number_is_the_one_in_the_file(claim):
+    said = written(claim)
+    assert said in plain(claim.document), f"{claim.document} should say, as its file does: {said}"
+    assert claim.holds(), f"{claim.document}: the file does not say so: {said}"
+
+
+NUMBER = r"\d[\d,]*(?:\.\d+)?(?:e-?\d+)?"
+MEASURED = re.compile(
+    rf"{NUMBER}(?:%| %|‰)"
+    rf"|{NUMBER} (?:times|µs|ms|ns|s|seconds?|minutes?|hours?|GiB|MiB|GB|MB|points|tokens a second)\b"
+    rf"|×{NUMBER}"
+    rf"|\b\d+ of \d+\b"
+    rf"|{NUMBER} seeds of {NUMBER}"
+    rf"|(?<=\| ){NUMBER}(?= \|)"
+)
+"""Shares, times, sizes, factors, counts of successes, and tables' cells that are a number."""
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_no_number_is_left_out(document):
+    text = plain(document)
+    listed = [written(claim) for claim in CLAIMS if claim.document == document]
+    for fragment in [*listed, *EXEMPT.get(document, {})]:
+        assert fragment in text, f"{document} no longer says: {fragment}"
+        text = text.replace(fragment, " ¶ ")
+    text = KINDS.sub(" ¶ ", text)
+    left = [text[max(0, m.start() - 60) : m.end() + 30] for m in MEASURED.finditer(text)]
+    assert not left, (
+        f"{document} has numbers that tests/test_numbers.py does not know. Add the sentence to CLAIMS with the file "
+        f"the number is from, or to EXEMPT with the reason: {left}"
+    )
+
+
+def test_a_wrong_and_a_new_number_are_found(monkeypatch):
+    (claim,) = (c for c in CLAIMS if "GPT-2 of the same width" in c.sentence)
+    right = plain(claim.document)
+    assert written(claim) in right
+    assert written(claim) not in right.replace("5.55 times", "5.65 times")
+    for new in ("It is 3.5 times as fast", "takes 12 ms", "12 of 13 seeds", "| a | 99.5 |", "right on 97.5% of"):
+        assert MEASURED.search(new), new
+
+
+def test_medians_and_rows_are_read():
+    assert row("regular_gpt", 3, "median")[0] == "median"
+    times = [float(line[1]) for line in bench("regular_gpt")[3][:-1]]
+    assert float(row("regular_gpt", 3, "median")[1]) == statistics.median(times)
