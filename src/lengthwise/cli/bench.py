@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from . import console, typed
-from .work import Device, Out, Page, Workers, carry_out
+from .work import Device, Log, Out, Page, Workers, carry_out
 
 
 def bench(
@@ -70,6 +70,7 @@ def bench(
     workers: Workers = None,
     device: Device = "auto",
     html: Page = None,
+    log: Log = None,
     as_json: console.Json = False,
 ) -> None:
     """Train every model on short strings of TASK, test it on long ones.
@@ -119,6 +120,7 @@ def bench(
         device=said["device"],
         html=Path(said["html"]) if said["html"] else None,
         as_json=as_json,
+        log=log,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from . import console, typed
-from .work import Device, Out, Page, Workers, carry_out
+from .work import Device, Log, Out, Page, Workers, carry_out
 
 
 def reproduce(
@@ -46,6 +46,7 @@ def reproduce(
     workers: Workers = None,
     device: Device = "auto",
     html: Page = None,
+    log: Log = None,
     as_json: console.Json = False,
 ) -> None:
     """Run a paper's table or figure again, or a study of our own.
@@ -68,6 +69,7 @@ def reproduce(
         device=device,
         html=html,
         as_json=as_json,
+        log=log,
         title=recipe.title,
         description=recipe.description,
         panels=lambda runs: recipe.panels(runs, chosen),

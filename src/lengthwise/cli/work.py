@@ -31,6 +31,11 @@ Page = Annotated[
     typer.Option("--html", metavar="PATH", show_default="index.html among the records", help="Where the page goes."),
 ]
 
+Log = Annotated[
+    list[str] | None,
+    typer.Option("--log", metavar="NAME", help="Send the runs to tensorboard, wandb or trackio too; repeat for more."),
+]
+
 INTERRUPTED = 130
 """The exit code after Ctrl-C, a shell's own: nothing was found out yet, and the call must be given again."""
 
@@ -43,6 +48,7 @@ def carry_out(
     device: str,
     html: Path | None,
     as_json: bool,
+    log: Sequence[str] | None = None,
     title: str | None = None,
     description: str | None = None,
     panels: Callable[[list[Run]], list[Panel]] | None = None,
@@ -57,7 +63,13 @@ def carry_out(
             outcomes: list[Outcome] = []
             if experiments:
                 outcomes = lab.run(
-                    experiments, out, workers=workers, device=device, command=console.command, progress=watching
+                    experiments,
+                    out,
+                    workers=workers,
+                    device=device,
+                    command=console.command,
+                    progress=watching,
+                    log=log or (),
                 )
     except lab.Interrupted as stopped:
         console.remark(f"\n{stopped} To go on, give the same call again:\n{console.command}")

@@ -18,6 +18,7 @@ from .engines import Engine, InProcess, Processes, leave_a_starting_worker
 from .experiment import Experiment, LengthTests, ModelSpec, TaskSpec, TextSpec
 from .grid import Settings, plan, settings_of_part
 from .job import Job, Outcome, groups
+from .loggers import check_loggers
 from .on_text import plan_text
 from .records import Found, Run, find, load
 from .tested_lengths import lengths
@@ -87,11 +88,14 @@ def run(
     command: str = "",
     progress: Listener | None = None,
     engine: Engine | None = None,
+    log: str | Sequence[str] = (),
 ) -> list[Outcome]:
     """Run what is not finished yet and return every outcome, in the order given; `progress` hears how they go.
 
-    `workers`: processes at a time; None: one a core, but in this process where there is one run or a GPU.
+    `workers`: processes at a time; None: one a core, but in this process where there is one run or a GPU. `log`: where
+    the runs are sent too: tensorboard, wandb, trackio, or several of them.
     """
+    loggers = check_loggers(log)
     leave_a_starting_worker()
     device = chosen_device(device)
     experiments = list({experiment.hash: experiment for experiment in experiments}.values())
@@ -115,7 +119,7 @@ def run(
             told.add(experiment.hash)
             progress.waiting(experiment)
 
-    job = Job(Path(root), device=device, command=command, hear=hear, waiting=waiting)
+    job = Job(Path(root), device=device, command=command, hear=hear, waiting=waiting, log=loggers)
     outcomes: dict[str, Outcome] = {}
     for outcome in engine.run(todo, job):
         outcomes[outcome.experiment.hash] = outcome
@@ -136,16 +140,18 @@ def bench(
     workers: int | None = 1,
     device: str = "auto",
     progress: Listener | None = None,
+    log: str | Sequence[str] = (),
 ) -> list[Run]:
     """Train every model on short strings of `task`, test it on long ones, and return the runs.
 
-    Works in this process unless `workers` says otherwise. Raises if a run failed, after the others are done.
+    Works in this process unless `workers` says otherwise. Raises if a run failed, after the others are done. `log` is
+    where the runs are sent too: tensorboard, wandb, trackio, or several of them.
     """
     leave_a_starting_worker()
     experiments = plan(
         task, models, seeds=seeds, train_length=train_length, test_lengths=test_lengths, settings=settings
     )
-    outcomes = run(experiments, root, workers=workers, device=device, progress=progress)
+    outcomes = run(experiments, root, workers=workers, device=device, progress=progress, log=log)
     failed = [outcome for outcome in outcomes if outcome.run is None]
     if failed:
         raise Error(f"{len(failed)} of {len(outcomes)} runs failed; the first: {failed[0].error}")

@@ -7,7 +7,7 @@ import os
 import platform
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,6 +21,7 @@ from ..files import Tensors
 from ..train import Data, Directory, Interrupted, Objective, Progress, Single, Stacked, Stop, Trainer, TrainState
 from ..train.state import untouched_random
 from .experiment import Experiment, TextSpec
+from .loggers import Sender
 from .on_strings import OnStrings
 from .on_text import OnText
 from .provenance import code_version
@@ -56,6 +57,8 @@ class Job:
     stop: Stop = field(default_factory=Stop)
     waiting: Callable[[Experiment], None] | None = None
     """Hears that another process holds the experiment's directory."""
+    log: tuple[str, ...] = ()
+    """The loggers that runs are sent to, by name."""
     code: dict[str, Any] = field(default_factory=lambda: code_version())
     """What runs here, asked when the job begins: by its end the checkout may have moved on."""
 
@@ -99,10 +102,16 @@ def run_group(experiments: Sequence[Experiment], job: Job, *, wait: bool = True)
             for directory in (d for d in directories if d.finished()):
                 directory.tidy()
             todo = [d for d in directories if not d.finished()]
+            senders = {d.path: stack.enter_context(Sender(d.experiment, d.path, job.log)) for d in directories}
+            for directory in (d for d in directories if d not in todo):
+                senders[directory.path].begin()
             if todo:
                 with using_threads(todo[0].experiment.training.threads):
-                    _run(todo, job)
-        return [Outcome(d.experiment, read_run(d.path)) for d in directories]
+                    _run(todo, job, senders)
+            runs = [read_run(d.path) for d in directories]
+            for run in runs:
+                senders[run.path].end(run)
+        return [Outcome(run.experiment, run) for run in runs]
     except Interrupted:
         raise
     except Exception as error:
@@ -178,13 +187,15 @@ def make_trainer(experiments: Sequence[Experiment], device: torch.device | str =
     return Trainer(states, kind.data, kind.objective, Single(device) if len(states) == 1 else Stacked(device))
 
 
-def _run(directories: list[RunDirectory], job: Job) -> None:
+def _run(directories: list[RunDirectory], job: Job, senders: Mapping[Path, Sender]) -> None:
     device = torch.device(job.device)
     kind = kind_of(directories[0].experiment, device, job.share)
     single, stacked = Single(device), Stacked(device)
     states = []
     for directory in directories:
         saved = directory.start()
+        senders[directory.path].begin()
+        directory.hear = senders[directory.path].hear
         state = kind.state(directory.experiment, directory)
         if saved:
             single.load(state, saved)

@@ -49,6 +49,8 @@ class Directory:
 
     def __init__(self, path: Path, config: dict[str, Any]):
         self.path, self.config = path, config
+        self.hear: Callable[[dict[str, Any]], None] | None = None
+        """Hears every line of the metrics when it is written."""
         self._metrics = hashlib.sha256()
         self._metrics_bytes = 0
 
@@ -123,6 +125,8 @@ class Directory:
             file.write(line)
         self._metrics.update(line)
         self._metrics_bytes += len(line)
+        if self.hear:
+            self.hear(row)
 
     def save_state(self, tensors: Tensors, meta: dict[str, Any]) -> None:
         """Replace the checkpoint; the old one goes only when the new one is in place."""

@@ -34,6 +34,8 @@ can be mapped over a population.
 class Objective(Protocol):
     logs_first_step: bool
     """Whether the loss of the first step is logged: where nothing is validated, it says where training began."""
+    has_accuracy: bool
+    """Whether the share that is right means anything."""
 
     def prepare(self, state: TrainState, stacked: bool) -> None:
         """Set the model up for training, in which it is already."""
@@ -60,6 +62,7 @@ class StringObjective:
     """The answers that a task asks of each string."""
 
     logs_first_step = False
+    has_accuracy = True
 
     def __init__(self, task: Task, share: int = 1):
         self.task = task
@@ -119,6 +122,7 @@ class NextToken:
     """Every token of a block but the first, given those before it, by a causal language model of Hugging Face's."""
 
     logs_first_step = True
+    has_accuracy = False
 
     def __init__(self, tokens_at_once: int = 4096):
         self.tokens_at_once = tokens_at_once

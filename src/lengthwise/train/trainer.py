@@ -117,7 +117,8 @@ class Trainer:
             state.curriculum.learn(length, accuracy)
             logged = state.step % LOG_EVERY == 0 or state.done or (state.step == 1 and self.objective.logs_first_step)
             if state.directory and logged:
-                state.directory.log({"kind": "train", "step": state.step, "loss": loss, "length": length})
+                row = {"kind": "train", "step": state.step, "loss": loss, "length": length}
+                state.directory.log({**row, "accuracy": accuracy} if self.objective.has_accuracy else row)
             if self.hear:
                 self.hear(Progress(state.name, state.step, state.training.steps, loss))
 

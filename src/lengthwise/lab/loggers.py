@@ -1,0 +1,226 @@
+"""Runs sent to TensorBoard, Weights & Biases or Trackio while they train: `lab.bench(…, log=["tensorboard"])`.
+
+What is sent are the lines of a run's metrics, in their order, and the tests when it has ended; `logged.json` in the
+run's directory holds how many lines each logger has had. A run that is stopped and resumed therefore sends no step
+twice, and one that began without a logger, or is finished already, sends what is missing. Loggers live in the process
+that trains, so they work under any number of workers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from ..errors import UnknownName, check_extra
+from ..train.state import learning_rate
+from .experiment import Experiment
+from .records import Run
+
+Values = dict[str, float]
+PROJECT = "lengthwise"
+SENT = "logged.json"
+
+
+class Logger(Protocol):
+    """Made of the experiment and its directory, when there is something to send."""
+
+    def log(self, values: Values, step: int, /) -> None: ...
+
+    def test(self, values: Values, length: int, /) -> None:
+        """What was measured at one test length, after training."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class TensorBoard:
+    """Event files in the run's directory: `tensorboard --logdir runs` shows every run."""
+
+    def __init__(self, experiment: Experiment, path: Path):
+        from torch.utils.tensorboard import SummaryWriter
+
+        self.writer = SummaryWriter(str(path))
+
+    def log(self, values: Values, step: int) -> None:
+        for name, value in values.items():
+            self.writer.add_scalar(name, value, step)
+        # What `logged.json` says was sent must not be lost in a buffer.
+        self.writer.flush()
+
+    test = log
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+class WeightsAndBiases:
+    """A run of the project `lengthwise`, or of $WANDB_PROJECT, whose id is the experiment's hash."""
+
+    def __init__(self, experiment: Experiment, path: Path):
+        import wandb  # pyright: ignore[reportMissingImports]
+
+        self.run = wandb.init(
+            project=os.environ.get("WANDB_PROJECT", PROJECT),
+            id=experiment.hash,
+            name=experiment.directory,
+            group=experiment.data.name,
+            config=_config(experiment),
+            dir=str(path),
+            resume="allow",
+            reinit="create_new",
+        )
+        self.run.define_metric("test/*", step_metric="length")
+
+    def log(self, values: Values, step: int) -> None:
+        self.run.log(values, step=step)
+
+    def test(self, values: Values, length: int) -> None:
+        self.run.log({**values, "length": length})
+
+    def close(self) -> None:
+        self.run.finish()
+
+
+class Trackio:
+    """A run of the project `lengthwise`, or of $TRACKIO_PROJECT: `trackio show --project lengthwise`."""
+
+    def __init__(self, experiment: Experiment, path: Path):
+        import trackio  # pyright: ignore[reportMissingImports]
+
+        self.run = trackio.init(
+            project=os.environ.get("TRACKIO_PROJECT", PROJECT),
+            name=experiment.directory,
+            group=experiment.data.name,
+            config=_config(experiment),
+            resume="allow",
+            embed=False,
+            auto_log_gpu=False,
+            auto_log_cpu=False,
+        )
+
+    def log(self, values: Values, step: int) -> None:
+        self.run.log(values, step=step)
+
+    test = log
+
+    def close(self) -> None:
+        self.run.finish()
+
+
+LOGGERS: dict[str, Callable[[Experiment, Path], Logger]] = {
+    "tensorboard": TensorBoard,
+    "wandb": WeightsAndBiases,
+    "trackio": Trackio,
+}
+"""By name, which is the name of the module and of the extra that brings it, too."""
+
+
+def check_loggers(names: str | Sequence[str]) -> tuple[str, ...]:
+    """The names, each known and its module installed."""
+    names = (names,) if isinstance(names, str) else tuple(dict.fromkeys(names))
+    for name in names:
+        if name not in LOGGERS:
+            raise UnknownName("logger", name, LOGGERS)
+        check_extra(name, name, f"Logging to {name}")
+    return names
+
+
+class Sender:
+    """Sends the lines of one run's metrics to its loggers, each line once; a `with` block around the run."""
+
+    def __init__(self, experiment: Experiment, path: Path, names: Sequence[str]):
+        self.experiment, self.path, self.names = experiment, path, list(names)
+        self.open: dict[str, Logger] = {}
+        self.lines = 0
+        self.sent: dict[str, int] = {}
+
+    def __enter__(self) -> Sender:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for name in list(self.open):
+            self._try(name, self.open.pop(name).close)
+
+    def begin(self) -> None:
+        """Send what the metrics hold already; call it when the directory is locked and its metrics are as they stay."""
+        if not self.names:
+            return
+        if (self.path / SENT).exists():
+            self.sent = json.loads((self.path / SENT).read_text())
+        metrics = self.path / "metrics.jsonl"
+        for line in metrics.read_text().splitlines() if metrics.exists() else ():
+            self.hear(json.loads(line))
+
+    def hear(self, line: Mapping[str, Any]) -> None:
+        """A line of the metrics."""
+        values = dict(_values(line, self.experiment))
+        self._send(lambda logger: logger.log(values, line["step"]))
+
+    def end(self, run: Run) -> None:
+        """What the finished run was tested for."""
+        tests = list(_tests(run))
+
+        def tell(logger: Logger) -> None:
+            for at, values in tests:
+                (logger.log if run.experiment.on_text else logger.test)(values, at)
+
+        self._send(tell)
+
+    def _send(self, tell: Callable[[Logger], None]) -> None:
+        index = self.lines
+        self.lines += 1
+        for name in [name for name in self.names if self.sent.get(name, 0) <= index]:
+            self._try(name, lambda name=name: tell(self._opened(name)))
+            if name in self.names:
+                self.sent[name] = index + 1
+        if self.names:
+            beside = self.path / f".{SENT}.tmp"
+            beside.write_text(json.dumps(self.sent))
+            beside.replace(self.path / SENT)
+
+    def _opened(self, name: str) -> Logger:
+        if name not in self.open:
+            self.open[name] = LOGGERS[name](self.experiment, self.path)
+        return self.open[name]
+
+    def _try(self, name: str, act: Callable[[], None]) -> None:
+        """A logger that fails is left out from here on: training does not depend on it."""
+        try:
+            act()
+        except Exception as error:
+            self.names = [other for other in self.names if other != name]
+            warnings.warn(
+                f"{name} failed and is left out of {self.path.name} from here on ({type(error).__name__}: {error}). "
+                "The run goes on; the same call again sends what is missing.",
+                stacklevel=2,
+            )
+
+
+def _values(line: Mapping[str, Any], experiment: Experiment) -> Iterator[tuple[str, float]]:
+    kind, step, training = line["kind"], line["step"], experiment.training
+    for name in ("loss", "accuracy", "length"):
+        if name in line:
+            yield f"{kind}/{name}", line[name]
+    if kind == "train":
+        yield "train/lr", learning_rate(training.optimizer, step - 1, training.steps)
+
+
+def _tests(run: Run) -> Iterator[tuple[int, Values]]:
+    """Of strings the accuracies at each length, of text the perplexities at the steps where they were measured."""
+    checkpoints = run.result["checkpoints"]
+    if run.experiment.on_text:
+        for each in checkpoints.values():
+            yield each["step"], {"test/perplexity": each["perplexity"]}
+        return
+    samples = run.result["samples"]
+    for length, correct in sorted(checkpoints["last"]["correct"].items(), key=lambda item: int(item[0])):
+        best = checkpoints["best"]["correct"][length]
+        yield int(length), {"test/accuracy": correct / samples, "test/best_accuracy": best / samples}
+
+
+def _config(experiment: Experiment) -> dict[str, Any]:
+    return {**experiment.to_json(), "training": experiment.training.settings(), "hash": experiment.hash}
