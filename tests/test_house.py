@@ -34,7 +34,7 @@ ROOMS = [
     "recipes",
     "cli",
 ]
-FOUNDATION = {"auto_classes", "errors", "files", "limits", "options", "seeds"}
+FOUNDATION = {"auto_classes", "errors", "files", "limits", "options", "own_code", "seeds", "source_text"}
 MODULES = sorted(SOURCE.rglob("*.py"))
 DOCUMENTS = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")})
 
@@ -150,7 +150,9 @@ def test_links_in_documents_resolve(path):
             assert anchor in {slug(h) for h in re.findall(r"^#+ (.*)$", aim.read_text(), re.M)}, f"no heading {target}"
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/chacal.md", "docs/lrnn.md", "docs/results.md"])
+@pytest.mark.parametrize(
+    "document", ["README.md", "docs/chacal.md", "docs/lrnn.md", "docs/own-tasks.md", "docs/results.md"]
+)
 def test_a_document_s_python_runs(document, tmp_path):
     blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / document).read_text(), re.S | re.M)
     if not blocks:

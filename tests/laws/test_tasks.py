@@ -246,6 +246,16 @@ def test_next_symbols_are_those_with_a_continuation(case, length, seed):
 
 
 @every()
+def test_a_task_passes_the_check_that_users_call(case):
+    tasks.check(build(case))
+
+
+@pytest.mark.parametrize("case", list(NEXT))
+def test_a_task_of_next_symbols_passes_it_too(case):
+    tasks.check(build_next(case))
+
+
+@every()
 def test_same_seed_same_batch(case):
     name, params, _ = CASES[case]
     used, fresh = build(case), tasks.get(name, **params)

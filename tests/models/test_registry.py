@@ -267,27 +267,31 @@ def test_refuses_to_build(mine, name, options, error, words):
 
 CODE = """
 import torch, lengthwise.models
-class Mine(torch.nn.Module):
+class Base(torch.nn.Module):
+    def forward(self, tokens):
+        return tokens + 1
+class Mine(Base):
     pass
-try:
-    lengthwise.models.source("__main__:Mine")
-except lengthwise.Error as error:
-    print(error)
+print(lengthwise.models.source("__main__:Mine"))
 """
 
 
-@pytest.mark.parametrize("way", ["-", "-c", "exec"])
-def test_a_class_without_a_file_is_refused_and_one_of_a_script_is_not(way, tmp_path):
-    if way == "exec":
-        # As in a notebook or at a prompt, where __main__ has no file at all.
-        given = ["-c", f"import sys; del sys.modules['__main__'].__loader__; exec({CODE!r})"]
-    else:
-        given = ["-c", CODE] if way == "-c" else ["-"]
-    run = subprocess.run([sys.executable, *given], input=CODE, capture_output=True, text=True, cwd=tmp_path)
-    assert "__main__:Mine: a model must be defined in a Python file" in run.stdout, run.stderr
-    (tmp_path / "script.py").write_text(CODE + "print('fine')")
-    run = subprocess.run([sys.executable, "script.py"], capture_output=True, text=True, cwd=tmp_path)
-    assert run.stdout.strip() == "fine", run.stderr
+@pytest.mark.parametrize("way", ["-", "-c", "exec", "script.py"])
+def test_a_class_without_a_file_is_known_by_its_code(way, tmp_path):
+    def source(code):
+        given = [way]
+        if way == "exec":
+            # As in a notebook or at a prompt, where __main__ has no file at all.
+            given = ["-c", f"import sys; del sys.modules['__main__'].__loader__; exec({code!r})"]
+        elif way == "-c":
+            given = ["-c", code]
+        (tmp_path / "script.py").write_text(code)
+        run = subprocess.run([sys.executable, *given], input=code, capture_output=True, text=True, cwd=tmp_path)
+        assert len(run.stdout.strip()) == 64, run.stderr
+        return run.stdout
+
+    assert source(CODE) == source(CODE)
+    assert source(CODE) != source(CODE.replace("tokens + 1", "tokens + 2"))
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,9 @@ def inspect(
             help="Which to draw, for attention; counted from 0.",
         ),
     ] = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Run the run's own model and task, Python from outside this library.")
+    ] = False,
     html: Annotated[Path | None, typer.Option("--html", metavar="PATH", help="Write the page here.")] = None,
     as_json: console.Json = False,
 ) -> None:
@@ -76,7 +79,7 @@ def inspect(
 
     Example: [bold]lengthwise inspect runs/parity-regular-gpt-s0-1a2b clusters --html clusters.html[/bold]
     """
-    from .. import insight, lab, models, report, tasks
+    from .. import insight, lab, models, report
     from ..errors import Error
 
     runs = lab.load(run)
@@ -85,10 +88,9 @@ def inspect(
     if head is not None and view != "attention":
         raise Error(f"--head chooses what attention draws, got view {view}. Leave it out.")
     layer_and_head = None if head is None else numbered(head)
-    spec = runs[0].experiment.task
     with console.stdout_kept(as_json):
-        task = tasks.get(spec.name, **spec.params)
-        classifier = cast(models.TokenClassifier, lab.load_model(runs[0], checkpoint))
+        task = lab.load_task(runs[0], trust=trust)
+        classifier = cast(models.TokenClassifier, lab.load_model(runs[0], checkpoint, trust=trust))
         if view == "attention" and length is None:
             length = insight.readable_length(task)
         tokens = insight.probe_strings(task, length, strings or (1 if view == "clusters" else 16))

@@ -1,7 +1,7 @@
 """Look inside a model: the clusters its outputs fall into, how far back its answers reach, which tokens its heads link.
 
 run = lab.load("runs/parity-regular-gpt-s0-…")[0]
-task = tasks.get(run.experiment.data.name, **run.experiment.data.params)
+task = lab.load_task(run)
 clusters = insight.find_clusters(lab.load_model(run), insight.probe_strings(task), task=task)
 clusters.count, clusters.truth.agreement
 

@@ -19,6 +19,7 @@ from .experiment import Experiment, LengthTests, ModelSpec, TaskSpec, TextSpec
 from .grid import Settings, plan, settings_of_part
 from .job import Job, Outcome, groups
 from .loggers import check_loggers
+from .loading import load_model, load_task
 from .on_text import plan_text
 from .records import Found, Run, find, load
 from .tested_lengths import lengths
@@ -46,6 +47,7 @@ __all__ = [
     "lengths",
     "load",
     "load_model",
+    "load_task",
     "plan",
     "plan_text",
     "run",
@@ -129,7 +131,7 @@ def run(
 
 
 def bench(
-    task: str | tasks.Task,
+    task: str | tasks.Task | type[tasks.Task],
     models: Sequence[str | type[nn.Module]],
     *,
     seeds: int = 1,
@@ -156,15 +158,3 @@ def bench(
     if failed:
         raise Error(f"{len(failed)} of {len(outcomes)} runs failed; the first: {failed[0].error}")
     return [outcome.run for outcome in outcomes if outcome.run]
-
-
-def load_model(run: Run, which: str = "last") -> nn.Module:
-    """The trained model of a run, on the CPU and ready to be asked: `which` is "last" or "best"."""
-    from ..train.state import load_weights
-    from .on_strings import build
-
-    if which not in ("last", "best"):
-        raise Error(f"which is 'last' or 'best', got {which!r}.")
-    _, classifier = build(run.experiment, torch.device("cpu"))
-    load_weights(classifier.inner, run.tensors("model" if which == "last" else "best"))
-    return classifier.eval()

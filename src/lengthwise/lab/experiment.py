@@ -35,10 +35,11 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class TaskSpec:
-    """Strings of a task: `tasks.get(name, **params)` rebuilds it."""
+    """Strings of a task: `tasks.get(name, **params)` rebuilds it; `source`: a digest of code from outside."""
 
     name: str
     params: dict[str, Any] = field(default_factory=dict)
+    source: str | None = None
 
 
 @dataclass(frozen=True)
@@ -181,8 +182,8 @@ class Experiment:
         return self._directory(self.hash_as_given)
 
     def _directory(self, hash: str) -> str:
-        readable = re.sub(r"[^A-Za-z0-9]+", "-", f"{self.data.name}-{self.model.name.split('/')[-1]}").strip("-")[:60]
-        return f"{readable}-s{self.seed}-{hash}"
+        readable = re.sub(r"[^A-Za-z0-9]+", "-", f"{self.data.name.split('/')[-1]}-{self.model.name.split('/')[-1]}")
+        return f"{readable.strip('-')[:60]}-s{self.seed}-{hash}"
 
 
 def _changed(part: Any, local: bool) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from .. import models, tasks
+from .. import models, own_code, tasks
 from ..errors import Error, UnknownName
 from ..options import Schema, schema, take, word_of
 from ..train.counting import one_place
@@ -40,10 +40,14 @@ def _of_part(settings: dict[str, Any], part: str) -> dict[str, Any]:
     return {key[len(prefix) :]: value for key, value in settings.items() if key.startswith(prefix)}
 
 
-def task_of(task: str | tasks.Task, given: dict[str, Any] | None = None) -> tasks.Task:
-    """A task by name with parameters, or the given one."""
+def task_of(task: str | tasks.Task | type[tasks.Task], given: dict[str, Any] | None = None) -> tasks.Task:
+    """A task by name or class with parameters, or the given one."""
+    if isinstance(task, type) and issubclass(task, tasks.Task):
+        task = tasks.own.name_of(task) or task.__name__
     if isinstance(task, str):
         return tasks.get(task, **(given or {}))
+    if not isinstance(task, tasks.Task):
+        raise Error(f"A task is a name, a lengthwise.tasks.Task or a class of it, got {task!r}.")
     if given:
         raise Error(f"Parameters ({', '.join(given)}) belong to a task given by name; {task.name} is already made.")
     return task
@@ -57,11 +61,11 @@ def name_of(model: str | type[nn.Module]) -> str:
         raise Error(
             f"A model is a name or an nn.Module class, got {model!r}. An instance cannot be trained once per seed."
         )
-    return f"{model.__module__}:{model.__qualname__}"
+    return own_code.name_of(model)
 
 
 def plan(
-    task: str | tasks.Task,
+    task: str | tasks.Task | type[tasks.Task],
     architectures: Sequence[str | type[nn.Module]],
     *,
     seeds: int = 1,
@@ -120,8 +124,34 @@ def spec_of(task: tasks.Task) -> TaskSpec:
     >>> spec_of(tasks.get("modular-sum", modulus=3)).params
     {'modulus': 3}
     """
-    known = tasks.options(task.name)
-    return TaskSpec(task.name, {key: value for key, value in task.params.items() if known[key].default != value})
+    own = tasks.own.name_of(task)
+    name = own or task.name
+    known = tasks.options(name)
+    if foreign := [key for key in task.params if key not in known]:
+        raise Error(f"{name}: params must be arguments of __init__, which build it again, got {foreign[0]}.")
+    params = {key: value for key, value in task.params.items() if known[key].default != value}
+    if own:
+        _check_it_can_be_rebuilt(own, task, params)
+    source = tasks.source(name)
+    if own and own_code.digest(type(task)) != source:
+        raise Error(f"{name}: its file has changed since this task was made. Make it again from the file as it is.")
+    return TaskSpec(name, params, source)
+
+
+def _check_it_can_be_rebuilt(name: str, task: tasks.Task, params: dict[str, Any]) -> None:
+    """Refuse a task of one's own that its recorded parameters do not build again, for that is how a run resumes."""
+    try:
+        written = json.loads(json.dumps(params))
+    except TypeError as error:
+        raise Error(f"{name}: params must be numbers, texts and lists, which a record can hold: {error}.") from error
+    again = tasks.get(name, **written)
+    n = task.lengths(1, 1000)[0]
+    same = (again.vocabulary, again.outputs) == (task.vocabulary, task.outputs)
+    if not (same and torch.equal(again.test_set(n, 2).targets, task.test_set(n, 2).targets)):
+        raise Error(
+            f"{name}: its params {params} build another task than the one given. Let params hold every argument of "
+            "__init__; tasks.check(task) says more."
+        )
 
 
 def check(model: ModelSpec, task: tasks.Task, length: int) -> None:

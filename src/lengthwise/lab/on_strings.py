@@ -25,7 +25,10 @@ def build(experiment: Experiment, device: torch.device) -> tuple[tasks.Task, mod
 
 
 def build_task(experiment: Experiment) -> tasks.Task:
-    return tasks.get(experiment.task.name, **experiment.task.params)
+    spec = experiment.task
+    if spec.source:
+        return tasks.rebuild(spec.name, spec.params, spec.source)
+    return tasks.get(spec.name, **spec.params)
 
 
 def build_classifier(experiment: Experiment, task: tasks.Task, device: torch.device) -> models.TokenClassifier:
@@ -37,6 +40,7 @@ def build_classifier(experiment: Experiment, task: tasks.Task, device: torch.dev
             vocab_size=len(task.vocabulary),
             num_outputs=task.logits,
             settings=experiment.model.options,
+            source=experiment.model.source,
         )
     return classifier.to(device, torch.float64 if experiment.training.precision == "fp64" else torch.float32)
 

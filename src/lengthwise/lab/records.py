@@ -1,7 +1,8 @@
 """Records: one directory a run, named by its experiment's hash, whose config.json must hash to that name.
 
 `train/directory.py` says which files it holds. The weights of a run on strings are `model.safetensors` (the last) and
-`best.safetensors` (of the best validation); a run on text has a folder `model/` that transformers loads.
+`best.safetensors` (of the best validation); a run on text has a folder `model/` that transformers loads. A model or
+task from outside the library has its source in `model.py` or `task.py`.
 """
 
 from __future__ import annotations
@@ -11,13 +12,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from torch import nn
+
+from .. import own_code, tasks
 from ..errors import Error, RecordError
-from ..files import Tensors, naming, read_json, read_tensors
-from ..train.directory import Directory, read_result
-from .experiment import Experiment
+from ..files import Tensors, naming, read_json, read_tensors, write_atomically
+from ..train.directory import Directory, SavedState, read_result
+from .experiment import Experiment, ModelSpec, TaskSpec
 
 FORMAT = 1
 """What the fields of result.json mean."""
+
+
+SOURCES = {"model": "model.py", "task": "task.py"}
+"""Where a run keeps the source of a model or task from outside the library."""
 
 
 class RunDirectory(Directory):
@@ -30,6 +38,17 @@ class RunDirectory(Directory):
 
     def check_config(self) -> None:
         read_config(self.path)
+
+    def start(self) -> SavedState | None:
+        saved = super().start()
+        own: dict[str, tuple[ModelSpec | TaskSpec, type]] = {}
+        if own_code.is_class(self.experiment.model.name):
+            own["model"] = (self.experiment.model, nn.Module)
+        if isinstance(self.experiment.data, TaskSpec) and tasks.own.is_own(self.experiment.data.name):
+            own["task"] = (self.experiment.data, tasks.Task)
+        for what, (spec, base) in own.items():
+            write_atomically(self.path / SOURCES[what], own_code.text(own_code.load(spec.name, base, spec.source)))
+        return saved
 
 
 class Run(NamedTuple):

@@ -21,11 +21,18 @@ HF = "hf:"
 
 
 def build(
-    name: str, *, vocab_size: int, num_outputs: int, settings: Mapping[str, Any] | None = None, **options: Any
+    name: str,
+    *,
+    vocab_size: int,
+    num_outputs: int,
+    settings: Mapping[str, Any] | None = None,
+    source: str | None = None,
+    **options: Any,
 ) -> TokenClassifier:
     """A model with random weights reading `vocab_size` tokens and giving `num_outputs` logits a position.
 
     `settings` are options too, for those whose name is taken here: `settings={"vocab_size": 32}` for an `hf:` model.
+    `source`: what `source(name)` must be now; other code or another config is refused.
 
     >>> import torch
     >>> build("lstm", vocab_size=2, num_outputs=3, width=8)(torch.tensor([[0, 1, 1]]), last=True).shape
@@ -35,9 +42,11 @@ def build(
         raise Error(f"vocab_size and num_outputs must be at least 1, got {vocab_size} and {num_outputs}.")
     options = {**(settings or {}), **options}
     if name.startswith(HF):
+        if source and hugging_face.source(name.removeprefix(HF)) != source:
+            raise Error(f"{name}: the config has changed since the experiment was planned. Restore it, or plan anew.")
         return hugging_face.build(name, name.removeprefix(HF), vocab_size, num_outputs, options)
     if ":" in name:
-        return imported.build(name, vocab_size, num_outputs, options)
+        return imported.build(name, vocab_size, num_outputs, options, source)
     given = take(_preset_options(name), options, name)
     config = PRESETS[name](vocab_size, num_outputs, **given)
     return PresetClassifier(LengthwiseForCausalLM(config), num_outputs, name)
@@ -60,7 +69,10 @@ def available() -> dict[str, str]:
 
 
 def source(name: str) -> str | None:
-    """A digest of the code or config outside this library that the name stands for; None for presets."""
+    """A digest of the code or config outside this library that the name stands for; None for presets.
+
+    Who asks for it has named the code himself: this process may then load runs of it without `trust`.
+    """
     if name.startswith(HF):
         return hugging_face.source(name.removeprefix(HF))
     if ":" in name:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import Error
 from ..lab.experiment import Experiment, TaskSpec
 from ..lab.statistics import Range, ranges
-from ..tasks import options
+from ..tasks import options, own
 from .formatting import length_range, short_names
 
 if TYPE_CHECKING:
@@ -101,11 +101,13 @@ def group_runs(runs: Iterable[Run]) -> list[Section]:
 def task_name(task: TaskSpec) -> str:
     """`modular-sum (modulus=3)`: the name, and the parameters that are not the task's own defaults."""
     try:
-        usual = {option.name: option.default for option in options(task.name).values()}
-    except Error:  # a task of one's own
+        # Only its code would tell the defaults of a task of one's own, and a report runs none.
+        usual = {} if own.is_own(task.name) else {o.name: o.default for o in options(task.name).values()}
+    except Error:
         usual = {}
     params = ", ".join(f"{k}={_short(v)}" for k, v in task.params.items() if usual.get(k, ...) != v)
-    return f"{task.name} ({params})" if params else task.name
+    name = task.name.split("/")[-1]
+    return f"{name} ({params})" if params else name
 
 
 def flat_settings(experiment: Experiment) -> dict[str, Any]:

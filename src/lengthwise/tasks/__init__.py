@@ -5,8 +5,23 @@
 3
 """
 
+from . import own
 from .base import Batch, Task
 from .export import export
-from .registry import available, from_machine, from_regex, get, options
+from .laws import check
+from .registry import available, from_machine, from_regex, get, options, rebuild, source
 
-__all__ = ["Batch", "Task", "available", "export", "from_machine", "from_regex", "get", "options"]
+__all__ = [
+    "Batch",
+    "Task",
+    "available",
+    "check",
+    "export",
+    "from_machine",
+    "from_regex",
+    "get",
+    "options",
+    "own",
+    "rebuild",
+    "source",
+]

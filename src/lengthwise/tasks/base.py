@@ -8,7 +8,9 @@ Shapes: B batch, T tokens, S outputs, E questions at a position.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from numbers import Integral
 from typing import Annotated, Literal, NamedTuple
 
@@ -44,13 +46,10 @@ class Batch(NamedTuple):
 class Task:
     """Base of all tasks. A subclass sets the attributes in `__init__` and defines `draw`, `answer` and `baseline`.
 
-    `draw` may raise freely; users call `sample`, which checks the length first.
+    `draw` may raise freely; users call `sample`, which checks the length first. `tasks.check` says whether a task
+    of your own keeps the laws of all tasks.
     """
 
-    name: str
-    """The registered name, e.g. "parity"."""
-    params: dict
-    """JSON-like parameters which with `name` rebuild this very task: `tasks.get(task.name, **task.params)`."""
     vocabulary: tuple[str, ...]
     """How each token is written."""
     outputs: int
@@ -68,6 +67,27 @@ class Task:
     machine: Semiautomaton | None = None
     readout: Tensor | None = None
     """The answer in each state of `machine`, (Q,) integers or (Q, S) booleans; 0 in states without an answer."""
+
+    @cached_property
+    def name(self) -> str:
+        """The registered name, e.g. "parity"; of a task of your own the name of its class, unless it sets another."""
+        return type(self).__name__
+
+    @cached_property
+    def params(self) -> dict:
+        """JSON-like parameters which rebuild this very task: `tasks.get(task.name, **task.params)`.
+
+        Unless a task sets them they are the arguments of its `__init__`, each read from the attribute of its name.
+        """
+        if "__init__" not in vars(type(self)) and type(self).__init__ is object.__init__:
+            return {}
+        names = list(inspect.signature(type(self)).parameters)
+        if missing := [name for name in names if not hasattr(self, name)]:
+            raise Error(
+                f"{self.name}: an argument of __init__ must be kept under its own name, so that the task can be built "
+                f"again, and {missing[0]} is not. Write self.{missing[0]} = {missing[0]}, or set self.params."
+            )
+        return {name: getattr(self, name) for name in names}
 
     def draw(self, length: int, batch: int, generator: torch.Generator) -> Tensor:
         """(batch, length) tokens, or (batch, any number) with `padding`. All randomness comes from `generator`."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..automata import Semiautomaton
 from ..errors import UnknownName
 from ..options import Schema, schema, take
-from . import tomita
+from . import own, tomita
 from .base import Task
 from .boxes import Boxes
 from .custom import Regex, machine_task
@@ -49,10 +49,12 @@ def available() -> dict[str, str]:
     return {name: line for name, (_, line) in FAMILIES.items()} | depths | tomitas
 
 
-def find(name: str) -> tuple[Builder, dict[str, Any]]:
+def find(name: str, source: str | None = None) -> tuple[Builder, dict[str, Any]]:
     """What builds the task of this name, and the settings which the name itself fixes."""
-    if name.startswith("regex:"):
-        return Regex, {"pattern": name.removeprefix("regex:")}
+    if name.startswith(own.REGEX):
+        return Regex, {"pattern": name.removeprefix(own.REGEX)}
+    if own.is_own(name):
+        return own.load(name, source), {}
     if numbered := re.fullmatch(r"(d|tomita)-([0-9]{1,9})", name):
         build = NUMBERED[numbered[1]]
         return build, {next(iter(schema(build))): int(numbered[2])}
@@ -67,14 +69,35 @@ def options(name: str) -> Schema:
     >>> {name: option.default for name, option in options("modular-sum").items()}
     {'modulus': 5, 'supervision': 'last', 'probabilities': None}
     """
-    build, fixed = find(name)
-    return schema(build, without=tuple(fixed))
+    return _options(name, *find(name))
+
+
+def _options(name: str, build: Builder, fixed: dict[str, Any]) -> Schema:
+    return own.options(build) if own.is_own(name) else schema(build, without=tuple(fixed))
+
+
+def source(name: str) -> str | None:
+    """A digest of the code outside this library that the name stands for; None for registered tasks.
+
+    Who asks for it has named the code himself: this process may then load runs of it without `trust`.
+    """
+    return own.source(name) if own.is_own(name) else None
 
 
 def get(name: str, **params: Any) -> Task:
-    """The task of this name. Unknown names and settings are errors that suggest the nearest known one."""
-    build, fixed = find(name)
-    given = take(options(name), params, name)
+    """The task of this name, which may also be `path/to/file.py:Class` or `package.module:Class`.
+
+    Unknown names and settings are errors that suggest the nearest known one.
+    """
+    return rebuild(name, params)
+
+
+def rebuild(name: str, params: Mapping[str, Any], source: str | None = None) -> Task:
+    """`get`, of code with this digest alone."""
+    build, fixed = find(name, source)
+    given = take(_options(name, build, fixed), params, name)
+    if own.is_own(name):
+        return own.build(name, build, given)
     return build(**{key: schema(build)[key].read(value, f"{name}: {key}") for key, value in fixed.items()}, **given)
 
 

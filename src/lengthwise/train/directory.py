@@ -4,6 +4,7 @@
 config.json             what the work is
 metrics.jsonl           append-only: a line per logged step and per validation
 state/STEP-SERIAL-DIGEST.safetensors   all that is needed to go on, named by the digest of its own bytes
+NAME.py                 the source of what is not of this library
 NAME.safetensors        weights, written when the work ends; their digests stand in result.json,
 result.json             whose own digest is its last field
 error.txt               the traceback of the last failure, if the work failed
@@ -150,6 +151,7 @@ class Directory:
             write_atomically(self.path / f"{name}.safetensors", pack(tensors))
         with naming(self.path):
             files = ["config.json", "metrics.jsonl", *(f"{name}.safetensors" for name in models)]
+            files += sorted(path.name for path in self.path.glob("*.py"))
             digests = {name: digest((self.path / name).read_bytes()) for name in files}
         content = {**result, "files": digests}
         write_atomically(

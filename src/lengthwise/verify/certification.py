@@ -9,10 +9,9 @@ import math
 
 from torch import nn
 
-from .. import tasks
 from ..automata import Semiautomaton
 from ..errors import Error, ShapeError
-from ..lab import Run
+from ..lab import Run, load_task
 from ..models import LengthwiseForCausalLM
 from .verdict import Unknown, Verdict
 
@@ -58,8 +57,7 @@ def certify(model_or_run: nn.Module | Run, machine: Semiautomaton | None = None,
 
 def _of_run(run: Run, machine: Semiautomaton | None) -> tuple[Semiautomaton, int]:
     """The machine of the run's task, unless one is given, and how many tokens its model reads."""
-    spec = run.experiment.task
-    task = tasks.get(spec.name, **spec.params)
+    task = load_task(run)
     machine = task.machine if machine is None else machine
     if machine is None:
         raise Error(f"certify: the task {task.name} of this run has no machine to be held against. Pass machine=.")

@@ -1,0 +1,238 @@
+"""The laws that every task keeps, for one of your own: `tasks.check(MyTask())` passes in silence or names one broken.
+
+What is tried, at a few short lengths: the task is built again from its parameters; impossible lengths are refused;
+tokens, answers and masks have their shapes, types and ranges; the same seed gives the same strings, whatever was drawn
+before; test strings depend on (task, length, seed) alone, and a larger test set begins with the smaller; held-out
+strings are kept apart; the oracle says of a string alone what it says of it among others; the baseline is a share, and
+what the best constant answer scores.
+
+Shapes: B batch, T tokens, S outputs, E questions.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ..errors import Error
+from .base import TEST_BLOCK, Batch, Task
+
+STRINGS = 512
+"""How many strings the baseline is held against."""
+
+
+def check(task: Task, lengths: Sequence[int] | None = None) -> None:
+    """Raise an `Error` that names the law a task breaks; `lengths` are those tried, by default a few below 20.
+
+    >>> from lengthwise import tasks
+    >>> tasks.check(tasks.get("modular-sum"))
+    """
+    if not isinstance(task, Task):
+        raise Error(f"tasks.check takes a task, got {task!r}. Pass an instance of a class of lengthwise.tasks.Task.")
+    _described(task)
+    tried = list(lengths) if lengths else _few(task)
+    _refusals(task)
+    for n in tried:
+        _strings(task, n)
+        _seeds(task, n)
+        _oracle(task, n)
+        _baseline(task, n)
+    _rebuilt(task, tried[0])
+
+
+def _broken(task: Task, law: str, got: str, remedy: str) -> Error:
+    return Error(f"{task.name}: {law}, got {got}. {remedy}")
+
+
+def _few(task: Task) -> list[int]:
+    """The shortest possible length, one in the middle and the longest below 20, or the shortest there is at all."""
+    possible = [n for n in range(1, 20) if task.problem(n) is None] or task.lengths(1, 1000)[:1]
+    return sorted({possible[0], possible[len(possible) // 2], possible[-1]})
+
+
+def _described(task: Task) -> None:
+    for name in ("vocabulary", "outputs"):
+        if not hasattr(task, name):
+            raise Error(f"{task.name}: a task has {name}, and this one does not. Set self.{name} in __init__.")
+    symbols = task.vocabulary
+    if isinstance(symbols, str) or not symbols or not all(isinstance(symbol, str) for symbol in symbols):
+        raise _broken(task, "vocabulary is a tuple of texts, one for each token", repr(symbols), "Use a tuple.")
+    if len(set(symbols)) < len(symbols):
+        raise _broken(task, "every token is written in its own way", repr(symbols), "Give each its own symbol.")
+    if not isinstance(task.outputs, int) or task.outputs < 1:
+        raise _broken(task, "outputs is a whole number of at least 1", repr(task.outputs), "Count the classes.")
+    try:
+        json.dumps(task.params)
+    except TypeError as error:
+        raise _broken(
+            task, "params are written as JSON", f"{task.params!r} ({error})", "Use numbers, texts and lists."
+        ) from error
+
+
+def _rebuilt(task: Task, n: int) -> None:
+    from .registry import rebuild
+
+    kind, params = type(task), json.loads(json.dumps(task.params))
+    registered = kind.__module__.startswith("lengthwise.tasks.")
+    try:
+        again = rebuild(task.name, params) if registered else kind(**params)
+    except Exception as error:
+        raise _broken(
+            task, "params rebuild the task", f"{params} ({error})", "Keep each argument of __init__ under its name."
+        ) from error
+    same = json.dumps(again.params) == json.dumps(task.params) and len(again.vocabulary) == len(task.vocabulary)
+    if not same or not _equal(task.test_set(n, 4), again.test_set(n, 4)):
+        raise _broken(
+            task, "params rebuild the very task", f"another one from {params}", "Let params hold all that decides it."
+        )
+
+
+def _refusals(task: Task) -> None:
+    for n in (0, -1):
+        if task.problem(n) is None:
+            raise _broken(
+                task, "a length below 1 is refused", f"none for {n}", "Let problem(length) begin with super().problem."
+            )
+
+
+def _strings(task: Task, n: int) -> None:
+    """Shapes, types and ranges of a batch."""
+    batch = task.sample(n, 3, _seeded(0))
+    tokens, targets, mask = batch
+    if tokens.dtype != torch.long or tokens.dim() != 2 or len(tokens) != 3:
+        raise _broken(
+            task, "draw gives (batch, tokens) integers (torch.long)", _said(tokens), "See lengthwise.tasks.Task.draw."
+        )
+    if task.padding is None and tokens.shape[1] != n:
+        raise _broken(
+            task, f"a string of length {n} has {n} tokens", str(tokens.shape[1]), "Rows of other widths need padding."
+        )
+    if int(tokens.min()) < 0 or int(tokens.max()) >= len(task.vocabulary):
+        raise _broken(
+            task,
+            f"a token is one of the {len(task.vocabulary)} of the vocabulary, counted from 0",
+            f"{int(tokens.min())} to {int(tokens.max())}",
+            "Add to the vocabulary, or mend draw.",
+        )
+    if mask.shape != tokens.shape or mask.dtype != torch.bool or not mask.any(1).all():
+        raise _broken(
+            task,
+            "asked gives (batch, tokens) booleans, true somewhere in each row",
+            _said(mask),
+            "Every string has a question.",
+        )
+    shape = (*tokens.shape, task.outputs) if task.kind == "set" else tuple(tokens.shape)
+    shape = (*shape, task.questions) if task.kind == "class" and task.questions > 1 else shape
+    if tuple(targets.shape) != shape or targets.dtype != (torch.bool if task.kind == "set" else torch.long):
+        raise _broken(
+            task,
+            f"answer gives {'booleans' if task.kind == 'set' else 'integers (torch.long)'} of shape {shape}",
+            _said(targets),
+            'It has an answer for every position, asked or not; kind is "class" or "set".',
+        )
+    asked = targets[mask]
+    lowest = -1 if task.questions > 1 else 0
+    if task.kind == "class" and (int(asked.min()) < lowest or int(asked.max()) >= task.outputs):
+        raise _broken(
+            task,
+            f"an answer is one of {task.outputs} classes, counted from 0",
+            f"{int(asked.min())} to {int(asked.max())}",
+            "Raise outputs, or mend answer.",
+        )
+    task.write(tokens[0])
+
+
+def _seeds(task: Task, n: int) -> None:
+    if not _equal(task.sample(n, 5, _seeded(3)), task.sample(n, 5, _seeded(3))):
+        raise _broken(
+            task,
+            "the same seed draws the same strings",
+            f"others at length {n}",
+            "Take all randomness from the generator that draw is given.",
+        )
+    before = torch.random.get_rng_state()
+    task.sample(n, 2, _seeded(4))
+    if not torch.equal(before, torch.random.get_rng_state()):
+        raise _broken(
+            task,
+            "draw uses the generator it is given",
+            "numbers from torch's global one",
+            "Pass generator=generator to every random function.",
+        )
+    few, many = task.test_set(n, 3), task.test_set(n, TEST_BLOCK + 1)
+    width = few.tokens.shape[1]
+    if not torch.equal(few.tokens, many.tokens[:3, :width]):
+        raise _broken(
+            task,
+            "a test string is a function of (task, length, seed) alone",
+            f"another one at length {n} when more are asked for",
+            "Let draw give row i the same string whatever follows.",
+        )
+    held = task.held_out(many.tokens)
+    if held is not None and not bool(held.all()):
+        raise _broken(task, "test strings are held out", "some that are not", "Let held_out look at the string alone.")
+
+
+def _oracle(task: Task, n: int) -> None:
+    batch = task.sample(n, 5, _seeded(5))
+    if not torch.equal(task.answer(batch.tokens)[batch.mask], batch.targets[batch.mask]):
+        raise _broken(task, "the targets are what answer says", "others", "Let label use answer.")
+    for i in range(len(batch.tokens)):
+        alone = task.answer(batch.tokens[i : i + 1])
+        if not torch.equal(alone[0][batch.mask[i]], batch.targets[i][batch.mask[i]]):
+            raise _broken(
+                task,
+                "the answer to a string is a function of that string",
+                f"another for {task.write(batch.tokens[i])!r} alone than among others",
+                "Let answer treat each row by itself.",
+            )
+    if task.machine is not None and task.readout is not None:
+        found = task.readout[task.machine.run(batch.tokens)]
+        if not torch.equal(found[batch.mask], batch.targets[batch.mask]):
+            raise _broken(task, "machine and readout say what answer says", "another answer", "Mend one of them.")
+
+
+def _baseline(task: Task, n: int) -> None:
+    claimed = task.baseline(n)
+    if not isinstance(claimed, (int, float)) or not 0 <= claimed <= 1:
+        raise _broken(task, f"the baseline is a share in 0..1 (length {n})", repr(claimed), "See Task.baseline.")
+    if task.kind == "set" or task.questions > 1:
+        return
+    found = _best_constant(task, task.sample(n, STRINGS, _seeded(7)))
+    # The most common of several classes lies a little above its expectation, hence five standard errors.
+    if abs(found - claimed) > 5 * math.sqrt(max(claimed * (1 - claimed), 1 / STRINGS) / STRINGS) + 1e-6:
+        raise _broken(
+            task,
+            f"the baseline is the score of the best constant answer (length {n}: {claimed:.3f})",
+            f"{found:.3f} on {STRINGS} strings",
+            "Compute it exactly, for this length and this scoring.",
+        )
+
+
+def _best_constant(task: Task, batch: Batch) -> float:
+    """The score of the best constant answer to these strings, as the task scores."""
+    rows = [targets[mask].tolist() for targets, mask in zip(batch.targets, batch.mask, strict=True)]
+    if task.scoring == "last":
+        counted = Counter(row[-1] for row in rows)
+    elif task.scoring == "every":
+        counted = Counter(row[0] for row in rows if len(set(row)) == 1)
+    else:
+        return max(sum(row.count(c) / len(row) for row in rows) for c in range(task.outputs)) / len(rows)
+    return max(counted.values(), default=0) / len(rows)
+
+
+def _equal(a: Batch, b: Batch) -> bool:
+    return all(x.shape == y.shape and torch.equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+def _seeded(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def _said(tensor: Tensor) -> str:
+    return f"{tensor.dtype} of shape {tuple(tensor.shape)}"

@@ -1,0 +1,83 @@
+"""`tasks.check` passes right tasks and names the law that a wrong one breaks."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from lengthwise import tasks
+from lengthwise.errors import Error
+
+
+class Digits(tasks.Task):
+    """Digits; the answer is their sum modulo 3."""
+
+    vocabulary, outputs = ("0", "1", "2"), 3
+
+    def __init__(self, shift: int = 0):
+        self.shift = shift
+
+    def draw(self, length, batch, generator):
+        return torch.randint(3, (batch, length), generator=generator)
+
+    def answer(self, tokens):
+        return (tokens.cumsum(1) + self.shift) % 3
+
+    def baseline(self, length):
+        return 1 / 3
+
+
+def broken(**changes):
+    return type("Broken", (Digits,), changes)()
+
+
+def forgetful(self, shift=0):
+    self.shift, self.params = shift + 1, {}
+
+
+WRONG = {
+    "vocabulary is a tuple": {"vocabulary": "012"},
+    "written in its own way": {"vocabulary": ("0", "1", "1")},
+    "outputs is a whole number": {"outputs": 0},
+    "params are written as JSON": {"params": {"shift": torch.zeros(1)}},
+    "must be kept under its own name": {"__init__": lambda self, colour=1: None},
+    "params rebuild the task": {"params": {"colour": 1}},
+    "a length below 1 is refused": {"problem": lambda self, length: None},
+    "integers (torch.long), got torch.float32": {"draw": lambda s, n, b, g: torch.rand(b, n, generator=g)},
+    "a string of length 1 has 1 tokens, got 2": {"draw": lambda s, n, b, g: torch.zeros(b, n + 1).long()},
+    "one of the 2 of the vocabulary": {"vocabulary": ("0", "1")},
+    "true somewhere in each row": {"asked": lambda s, tokens: torch.zeros_like(tokens, dtype=torch.bool)},
+    "answer gives integers (torch.long) of shape (3, 1)": {"answer": lambda s, tokens: tokens[:, -1] % 3},
+    "one of 2 classes, counted from 0": {"outputs": 2},
+    "the same seed draws the same strings": {"draw": lambda s, n, b, g: torch.randint(3, (b, n))},
+    "numbers from torch's global one": {
+        "draw": lambda s, n, b, g: torch.randint(3, (b, n), generator=g) + 0 * torch.randint(3, (b, n))
+    },
+    "the answer to a string is a function of that string": {
+        "answer": lambda s, tokens: (tokens.cumsum(1) + len(tokens)) % 3
+    },
+    "machine and readout": {"machine": tasks.get("modular-sum", modulus=3).machine, "readout": torch.tensor([1, 2, 0])},
+    "a share in 0..1": {"baseline": lambda s, n: 2.0},
+    "the score of the best constant answer": {"baseline": lambda s, n: 0.6},
+}
+
+
+def test_a_right_task_passes():
+    tasks.check(Digits())
+    tasks.check(Digits(shift=2))
+    for name in ("parity", "d-2", "modular-arithmetic", "reference-chains", "boxes"):
+        tasks.check(tasks.get(name))
+    tasks.check(tasks.get("tomita-5", protocol="next"))
+
+
+@pytest.mark.parametrize("law", WRONG)
+def test_a_broken_law_is_named(law):
+    with pytest.raises(Error) as caught:
+        tasks.check(broken(**WRONG[law]))
+    assert law in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_only_a_task_is_checked():
+    with pytest.raises(Error, match="takes a task, got 'parity'"):
+        tasks.check("parity")
