@@ -61,3 +61,61 @@ def test_nothing_is_overwritten_and_nothing_half_written(tmp_path):
     assert not (tmp_path / "new").exists()
     with pytest.raises(Error, match="at least one"):
         tasks.export(tasks.get("parity"), [], 2, tmp_path / "new")
+
+
+def test_strings_to_train_on_and_to_validate_with(tmp_path):
+    task = tasks.get("parity")
+    made = tasks.export(task, [50], 3, tmp_path / "a", train=40, validation=10, train_lengths=(3, 6))
+    again = tasks.export(task, [50], 3, tmp_path / "b", train=40, validation=10, train_lengths=(3, 6))
+    other = tasks.export(task, [50], 3, tmp_path / "c", seed=1, train=40, train_lengths=(3, 6))
+    read = lambda place, name: (place / "data" / f"{name}.jsonl").read_text()  # noqa: E731
+    assert read(made, "train") == read(again, "train") != read(other, "train")
+    assert not (other / "data" / "validation.jsonl").exists()
+    lines = [json.loads(line) for line in read(made, "train").splitlines()]
+    assert len(lines) == 40
+    assert {row["length"] for row in lines} == {3, 4, 5, 6}
+    assert [row["length"] for row in lines] != sorted(row["length"] for row in lines)
+    for row in lines:
+        assert row["answer"] == sum(row["tokens"]) % 2
+        assert row["labels"] == [-100] * (row["length"] - 1) + [row["answer"]]
+        assert row["input_ids"] == row["tokens"]
+    assert len(read(made, "validation").splitlines()) == 10
+
+
+def test_labels_are_of_the_places_that_are_asked(tmp_path):
+    for name, params, n in (("tomita-3", {"protocol": "next"}, 6), ("reference-chains", {}, 16), ("boxes", {}, 6)):
+        directory = tasks.export(tasks.get(name, **params), [n], 4, tmp_path / name)
+        for line in (directory / "data" / f"length_{n}.jsonl").read_text().splitlines():
+            row = json.loads(line)
+            for label, target, asked in zip(row["labels"], row["targets"], row["mask"], strict=True):
+                flat = lambda x: x if isinstance(x, list) else [x]  # noqa: E731
+                assert flat(label) == [t if asked and t != -1 else -100 for t in flat(target)]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_datasets_reads_named_files(tmp_path, monkeypatch, kind):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    datasets = pytest.importorskip("datasets")
+    directory = tasks.export(tasks.get("parity"), [9, 12], 5, tmp_path / "p", train=20, validation=4, format=kind)
+    files = {"train": f"train.{kind}", "validation": f"validation.{kind}", "test": f"length_*.{kind}"}
+    found = datasets.load_dataset(
+        {"jsonl": "json"}.get(kind, kind),
+        data_files={split: str(directory / "data" / name) for split, name in files.items()},
+        cache_dir=str(tmp_path / "cache"),
+    )
+    assert {split: len(found[split]) for split in found} == {"train": 20, "validation": 4, "test": 10}
+    assert all(len(row["input_ids"]) == len(row["labels"]) == row["length"] for row in found["test"])
+    whole = datasets.load_dataset(str(directory), cache_dir=str(tmp_path / "cache"))
+    assert set(whole) == {"train", "validation", "length_9", "length_12"}
+
+
+def test_wrong_splits_and_formats_are_refused(tmp_path, monkeypatch):
+    parity = tasks.get("parity")
+    with pytest.raises(Error, match="numbers of strings"):
+        tasks.export(parity, [4], 2, tmp_path / "new", train=-1)
+    with pytest.raises(Error, match="format must be 'jsonl' or 'parquet', got 'csv'"):
+        tasks.export(parity, [4], 2, tmp_path / "new", format="csv")
+    monkeypatch.setattr("lengthwise.errors.find_spec", lambda name: None)
+    with pytest.raises(Error, match=r"pip install 'lengthwise\[parquet\]'"):
+        tasks.export(parity, [4], 2, tmp_path / "new", format="parquet")
+    assert not (tmp_path / "new").exists()

@@ -1,9 +1,9 @@
-"""`lengthwise export`: a task's test strings as files that `datasets.load_dataset` reads."""
+"""`lengthwise export`: a task's strings as files that `datasets.load_dataset` reads."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -30,15 +30,36 @@ def export(
     seed: Annotated[
         int, typer.Option("--seed", parser=typed.whole("--seed"), metavar="N", help="The same seed, the same strings.")
     ] = 0,
+    train: Annotated[
+        int,
+        typer.Option("--train", parser=typed.whole("--train", 0), metavar="N", help="Strings to train on as well."),
+    ] = 0,
+    validation: Annotated[
+        int,
+        typer.Option(
+            "--validation", parser=typed.whole("--validation", 0), metavar="N", help="Strings to validate with as well."
+        ),
+    ] = 0,
+    train_length: Annotated[
+        int,
+        typer.Option(
+            "--train-length", parser=typed.whole("--train-length", 1), metavar="N", help="The longest of these."
+        ),
+    ] = 40,
+    format: Annotated[
+        Literal["jsonl", "parquet"], typer.Option("--format", metavar="FORMAT", help="jsonl or parquet.")
+    ] = "jsonl",
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", "-s", metavar="NAME=VALUE", help="The task's own settings, as task.NAME=VALUE."),
     ] = None,
     as_json: console.Json = False,
 ) -> None:
-    """Write test strings of TASK, the same that bench tests on, with their answers.
+    """Write test strings of TASK, the same that bench tests on, with their answers, and strings to train on.
 
     Example: [bold]lengthwise export parity --lengths 40,100,500 --samples 64 --out parity-data[/bold]
+
+    Example: [bold]lengthwise export parity --lengths 100 --train 10000 --validation 500 --out parity-data[/bold]
     """
     from .. import lab, tasks
     from ..errors import Error
@@ -49,9 +70,12 @@ def export(
         raise Error(f"export takes settings of the task alone, as task.NAME=VALUE, got {foreign[0]}.")
     made = tasks.get(task, **{key.removeprefix("task."): value for key, value in given.items()})
     wanted = lab.lengths(lengths)
-    directory = tasks.export(made, wanted, samples, out, seed)
+    drawn = {"train": train, "validation": validation}
+    directory = tasks.export(made, wanted, samples, out, seed, **drawn, train_lengths=(1, train_length), format=format)
     if as_json:
-        named = {"task": made.name, "params": made.params, "lengths": wanted, "samples": samples, "seed": seed}
+        named = {"task": made.name, "params": made.params, "lengths": wanted, "samples": samples, "seed": seed, **drawn}
         console.emit({**named, "directory": str(directory)})
         return
-    console.out().print(f"Wrote {samples} strings of each of {len(wanted)} lengths to {directory}", markup=False)
+    beside = "".join(f", {count} for {name}" for name, count in drawn.items() if count)
+    said = f"Wrote {samples} strings of each of {len(wanted)} lengths{beside} to {directory}"
+    console.out().print(said, markup=False)

@@ -1,49 +1,97 @@
-"""Test strings as files: one JSON-lines file a length, and a data card with which `datasets.load_dataset` reads them.
+"""Strings as files: one JSON-lines or parquet file a split, and a data card with which `datasets.load_dataset` reads
+them.
 
-The strings are those of `task.test_set(length, samples, seed)`, the same that the bench tests on.
+The test strings are those of `task.test_set(length, samples, seed)`, the same that the bench tests on, with a split for
+each length. Strings to train on and to validate with are drawn as training draws them, their lengths evenly.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import compress
 from pathlib import Path
+from typing import Any, Literal
 
 import torch
 
-from ..errors import Error
-from ..limits import LENGTHS
+from ..errors import Error, check_extra
+from ..seeds import generator
 from .base import Batch, Task
 
+NOT_ASKED = -100
+"""The label of a place without a question: the losses of torch and of transformers leave it out."""
 
-def export(task: Task, lengths: Iterable[int], samples: int, directory: str | Path, seed: int = 0) -> Path:
+
+def export(
+    task: Task,
+    lengths: Iterable[int],
+    samples: int,
+    directory: str | Path,
+    seed: int = 0,
+    *,
+    train: int = 0,
+    validation: int = 0,
+    train_lengths: tuple[int, int] = (1, 40),
+    format: Literal["jsonl", "parquet"] = "jsonl",
+) -> Path:
     """Write `samples` test strings of every length to `directory` (new or empty), which is returned.
 
-    Each line of `data/length_40.jsonl` is one string, without padding: `text`, `tokens`, `targets` (the answer after
-    every prefix), `mask` (the positions that have a question) and `answer` (the last target, or, where the answer is a
-    text, all targets in the mask).
+    `train` and `validation` are how many strings these splits have, of lengths in `train_lengths`; 0: no such split.
+    Each line of `data/length_40.jsonl` is one string, without padding: `text`, `input_ids` and `labels` as models of
+    transformers take them, `tokens`, `targets` (the answer after every prefix), `mask` (the positions that have a
+    question), `answer` (the last target, or, where the answer is a text, all targets in the mask) and `length`.
     """
-    lengths = lengths if isinstance(lengths, Sequence) else list(lengths)
-    LENGTHS.check(len(lengths), "export")
     lengths = sorted(set(lengths))
     directory = Path(directory)
     if not lengths or samples < 1:
         raise Error(f"export: needs at least one length and one sample, got {lengths} and {samples}.")
+    if min(train, validation) < 0:
+        raise Error(f"export: train and validation are numbers of strings, 0 for none, got {train} and {validation}.")
+    if format not in ("jsonl", "parquet"):
+        raise Error(f"export: format must be 'jsonl' or 'parquet', got {format!r}.")
+    if format == "parquet":
+        check_extra("pyarrow", "parquet", "Writing parquet")
     for length in lengths:
         task.check(length)
+    drawn = {name: count for name, count in (("train", train), ("validation", validation)) if count}
+    possible = task.lengths(*train_lengths) if drawn else []
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise Error(f"export: {directory} is not an empty directory. Name a new one.")
     try:
         (directory / "data").mkdir(parents=True)
+        for name, count in drawn.items():
+            _write(directory / "data" / f"{name}.{format}", _mixed(task, name, count, possible, seed))
         for length in lengths:
-            with open(directory / "data" / f"{split_name(length)}.jsonl", "w", encoding="utf-8") as file:
-                for part in task.test_parts(length, samples, seed):
-                    file.writelines(rows(task, part))
-        (directory / "README.md").write_text(card(task, lengths, samples, seed), encoding="utf-8")
+            made = list(rows(task, task.test_set(length, samples, seed), length))
+            _write(directory / "data" / f"{split_name(length)}.{format}", made)
+        (directory / "README.md").write_text(card(task, lengths, samples, seed, drawn, format), encoding="utf-8")
     except OSError as error:
         raise Error(f"export: cannot write to {directory}: {error.strerror}. Name another directory.") from error
     return directory
+
+
+def _mixed(task: Task, split: str, count: int, lengths: list[int], seed: int) -> list[dict[str, Any]]:
+    """Strings of lengths drawn evenly, in an order of their own; a function of (task, split, count, lengths, seed)."""
+    source = generator("export", split, task.name, task.params, seed)
+    counts = torch.randint(len(lengths), (count,), generator=source).bincount(minlength=len(lengths)).tolist()
+    made = [
+        row
+        for length, several in zip(lengths, counts, strict=True)
+        if several
+        for row in rows(task, task.sample(length, several, source), length)
+    ]
+    return [made[i] for i in torch.randperm(count, generator=source).tolist()]
+
+
+def _write(path: Path, made: list[dict[str, Any]]) -> None:
+    if path.suffix == ".parquet":
+        import pyarrow
+        import pyarrow.parquet
+
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(made), path)
+        return
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in made), encoding="utf-8")
 
 
 def split_name(length: int) -> str:
@@ -55,22 +103,39 @@ def in_full(task: Task) -> bool:
     return task.kind == "class" and task.scoring == "every"
 
 
-def rows(task: Task, batch: Batch) -> Iterable[str]:
-    """One JSON line for each string."""
+def rows(task: Task, batch: Batch, length: int) -> Iterator[dict[str, Any]]:
+    """One row for each string."""
     targets = batch.targets.int() if batch.targets.dtype == torch.bool else batch.targets
     for tokens, target, mask in zip(batch.tokens.tolist(), targets.tolist(), batch.mask.tolist(), strict=True):
         end = sum(token != task.padding for token in tokens)
         tokens, target, mask = tokens[:end], target[:end], mask[:end]
-        answer = list(compress(target, mask)) if in_full(task) else target[-1]
-        row = {"text": task.write(tokens), "tokens": tokens, "targets": target, "mask": mask, "answer": answer}
-        yield json.dumps(row, ensure_ascii=False) + "\n"
+        yield {
+            "text": task.write(tokens),
+            "input_ids": tokens,
+            "labels": [_label(each, asked) for each, asked in zip(target, mask, strict=True)],
+            "tokens": tokens,
+            "targets": target,
+            "mask": mask,
+            "answer": list(compress(target, mask)) if in_full(task) else target[-1],
+            "length": length,
+        }
 
 
-def card(task: Task, lengths: list[int], samples: int, seed: int) -> str:
+def _label(target: Any, asked: bool) -> Any:
+    """The answer where there is a question; where a place has several, those that it does not have are not asked."""
+    if isinstance(target, list):
+        return [_label(each, asked) for each in target]
+    return target if asked and target != -1 else NOT_ASKED
+
+
+def card(
+    task: Task, lengths: list[int], samples: int, seed: int, drawn: dict[str, int] | None = None, format: str = "jsonl"
+) -> str:
     """The data card: YAML front matter that names the splits, then what the fields mean and how to rebuild the data."""
-    files = "".join(
-        f"      - split: {split_name(length)}\n        path: data/{split_name(length)}.jsonl\n" for length in lengths
-    )
+    drawn = drawn or {}
+    splits = [*drawn, *map(split_name, lengths)]
+    files = "".join(f"      - split: {name}\n        path: data/{name}.{format}\n" for name in splits)
+    beside = "".join(f"`{name}` has {count} strings of the training lengths. " for name, count in drawn.items())
     params = "".join(f", {key}={value!r}" for key, value in task.params.items())
     symbols = "\n".join(f"| {token} | `{symbol}` |" for token, symbol in enumerate(task.vocabulary))
     baselines = "\n".join(f"| {split_name(n)} | {samples} | {task.baseline(n):.4f} |" for n in lengths)
@@ -97,15 +162,18 @@ configs:
 
 {summary(task)}
 
-One split for each length. A line holds
+One split for each length. {beside}A row holds
 
 - `text`: the string as it is written
-- `tokens`: the same as numbers
+- `input_ids`, `tokens`: the same as numbers
+- `labels`: the targets, and -100 where there is no question. The label of a place is the answer after the string up to
+  and with this place, so it is not shifted: it is what a token classifier takes
 - `targets`: the answer after every prefix: {answers}
 - `mask`: true where there is a question (supervision: {task.supervision})
 - `answer`: {"all targets in the mask" if in_full(task) else "the last target"}
+- `length`: the length as the task counts it
 
-Read it with `datasets.load_dataset("PATH OF THIS DIRECTORY")`. It is rebuilt, string for string, by
+Read it with `datasets.load_dataset("PATH OF THIS DIRECTORY")`. The test strings are rebuilt, string for string, by
 
 ```python
 from lengthwise import tasks
