@@ -18,8 +18,8 @@ from .engines import Engine, InProcess, Processes, leave_a_starting_worker
 from .experiment import Experiment, LengthTests, ModelSpec, TaskSpec, TextSpec
 from .grid import Settings, plan, settings_of_part
 from .job import Job, Outcome, groups
-from .loggers import check_loggers
 from .loading import load_model, load_task
+from .loggers import check_loggers
 from .on_text import plan_text
 from .records import Found, Run, find, load
 from .tested_lengths import lengths
