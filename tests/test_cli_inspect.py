@@ -99,7 +99,7 @@ def test_lengths_left_out(path, tmp_path, capsys):
 
 def test_the_checkpoint_asked_for_is_loaded(path, monkeypatch, capsys):
     asked, load = [], lab.load_model
-    monkeypatch.setattr(lab, "load_model", lambda run, which: asked.append(which) or load(run, which))
+    monkeypatch.setattr(lab, "load_model", lambda run, which, trust: asked.append(which) or load(run, which))
     call = ["inspect", path("lstm"), "receptive-field", "--length", "20"]
     assert main(call) == main([*call, "--checkpoint", "best"]) == 0
     assert asked == ["last", "best"]
@@ -149,7 +149,7 @@ def test_a_damaged_run(tmp_path, capsys):
 def test_a_diverged_model_is_a_finding(path, monkeypatch, capsys):
     load = lab.load_model
 
-    def broken(run, which):
+    def broken(run, which, trust):
         classifier = load(run, which)
         with torch.no_grad():
             next(classifier.parameters()).fill_(math.nan)
