@@ -29,23 +29,23 @@ which were 52, 50, 103, 81 and 29, at depths of 11, 10, 11, 10 and 7."""
 class Calls:
     """A profiler that counts calls and, of those of the shell, how many lie on the stack at once."""
 
-    def __init__(self):
+    def __init__(self, rooms: tuple[str, ...] = SHELL):
         self.names: Counter[str] = Counter()
-        self.depth = 0
+        self.depth, self.rooms = 0, rooms
 
     def __call__(self, frame, event, argument):
-        if event != "call" or not frame.f_code.co_filename.startswith(SHELL):
+        if event != "call" or not frame.f_code.co_filename.startswith(self.rooms):
             return
         self.names[frame.f_code.co_qualname] += 1
         depth = 0
         while frame is not None:
-            depth += frame.f_code.co_filename.startswith(SHELL)
+            depth += frame.f_code.co_filename.startswith(self.rooms)
             frame = frame.f_back
         self.depth = max(self.depth, depth)
 
 
-def counted(model, new: int) -> Calls:
-    calls = Calls()
+def counted(model, new: int, rooms: tuple[str, ...] = SHELL) -> Calls:
+    calls = Calls(rooms)
     tokens = torch.randint(0, 5, (2, 9), generator=torch.Generator().manual_seed(0))
     before = sys.getprofile()
     sys.setprofile(calls)
@@ -64,3 +64,24 @@ def test_a_generated_token_takes_few_calls(name):
     each = {call: n / 8 for call, n in (many.names - few.names).items()}
     assert sum(each.values()) <= most, each
     assert many.depth <= deepest
+
+
+EVERYWHERE = {
+    "transformer": (presets.transformer(5, **SMALL, layers=1), 20),
+    "chacal": (presets.chacal(5, **SMALL, layers=1), 32),
+    "regular-gpt": (presets.regular_gpt(5, **SMALL, depth="position"), 104),
+    "block-lrnn": (presets.block_lrnn(5, width=8, block=4), 29),
+    "lstm": (presets.lstm(5, width=8), 10),
+    "s4d": (presets.s4d(5, width=8), 20),
+}
+"""The most calls of the whole library, ops included; RegularGPT has four groups from 9 tokens to 16."""
+
+
+@pytest.mark.parametrize("name", EVERYWHERE)
+def test_and_few_in_the_ops(name):
+    config, most = EVERYWHERE[name]
+    model = LengthwiseForCausalLM(config).eval()
+    few, many = (counted(model, new, (str(SOURCE),)) for new in (3, 7))
+    # Comprehensions are functions in some versions of Python.
+    each = {call: n / 4 for call, n in (many.names - few.names).items() if not call.endswith(("comp>", "genexpr>"))}
+    assert sum(each.values()) <= most, each

@@ -109,7 +109,10 @@ class Chain(Mixer):
         self, x: Tensor, *, layout: Layout, state: KeyValues | None = None, placed: Placed | None = None
     ) -> tuple[Tensor, KeyValues | None]:
         """The state's `v` is z; without causality there is none."""
-        self._check(x, layout, state)
+        if x.shape[1] == 0:
+            raise Error("chain: there must be at least one token, got T = 0.")
+        if not self.causal:
+            self._check_whole(layout, state)
         q, k, v = queries_keys_values(self.qkv(x), self.heads)
         acting = placed if self.position is None else own_position(self.position, placed, layout)
         bare, places, bias = q, None, None
@@ -141,13 +144,12 @@ class Chain(Mixer):
             y = summed(y, gamma)
         return self.out(merge_heads(y)), state
 
-    def _check(self, x: Tensor, layout: Layout, state: KeyValues | None) -> None:
-        if x.shape[1] == 0:
-            raise Error("chain: there must be at least one token, got T = 0.")
-        if not self.causal and state is not None:
+    def _check_whole(self, layout: Layout, state: KeyValues | None) -> None:
+        """Without causality only whole sequences can be read, one a row."""
+        if state is not None:
             raise Error(
                 "chain: without causality every token reads those after it, so there is no state to go on from. "
                 "Give the whole sequence at once, or causal=True."
             )
-        if not self.causal and layout.sequences is not None:
+        if layout.sequences is not None:
             raise Error("chain: without causality rows cannot be packed. Pad the sequences instead, or causal=True.")

@@ -101,8 +101,9 @@ class GrowingKeyValues:
         self._k, self._v, self._tokens = Growing(first.k, 2), Growing(first.v, 2), tokens
 
     def then(self, k: Tensor, v: Tensor, layout: Layout, places: Places | None = None) -> GrowingKeyValues:
-        self.v = self._v.append(v)
-        return self.with_keys(k, layout, places)
+        self.k, self.v = self._k.append(k), self._v.append(v)
+        self.layout, self.places = self._tokens.layout, self._tokens.places
+        return self
 
     def with_keys(self, k: Tensor, layout: Layout, places: Places | None = None) -> GrowingKeyValues:
         self.k = self._k.append(k)

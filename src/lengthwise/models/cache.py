@@ -84,16 +84,17 @@ class LengthwiseCache(Cache):
 
     def following(self, tokens: Tensor) -> Layout:
         """The layout of further tokens (B,T), all of them real, without a look at the data."""
+        B, T = tokens.shape
         if not self.padded:
-            return Layout.of(tokens, self.length)
+            return Layout(torch.arange(self.length, self.length + T, device=tokens.device).expand(B, -1))
         if self._end is None:
             raise Error(
                 "attention_mask must go on as it began: a row of the cache ends in padding, so give the mask for the "
                 "tokens of the cache and the new ones."
             )
-        if len(tokens) != self._rows:
-            raise self._other_rows(len(tokens))
-        return Layout(self._end + torch.arange(1, tokens.shape[1] + 1, device=tokens.device))
+        if self._rows != B:
+            raise self._other_rows(B)
+        return Layout(self._end + torch.arange(1, T + 1, device=tokens.device))
 
     def extend(self, new: Layout, placed: Placed | None, keep: bool) -> None:
         """Note the next tokens, before they pass any group: their layout and places (`keep`), or only their number."""

@@ -77,8 +77,10 @@ class Layer(nn.Module):
         elif cache is None:
             y, _ = self.mixer(read, layout=layout, **told)
         else:
-            y, state = self.mixer(read, layout=layout, state=cache.states.get(place), **told)
-            cache.keep(place, state)
+            before = cache.states.get(place)
+            y, state = self.mixer(read, layout=layout, state=before, **told)
+            if state is None or state is not before:  # what grew in place is the cache's already
+                cache.keep(place, state)
         y = F.dropout(y, self.dropout, self.training)
         if not self.residual:
             return y

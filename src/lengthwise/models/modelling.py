@@ -140,24 +140,24 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
             layout = Layout.of(input_ids) if cache is None else cache.following(input_ids)
         else:
             layout = _layout(input_ids, attention_mask, sequence_ids, cache)
-        placer = self._placer[0]
-        if cache is None:
-            places, _ = placer.place(input_ids, layout)
-        else:
-            places, cache.place_state = placer.place(input_ids, layout, cache.place_state)
-        placed = Placed(None if placer.in_each_layer else placer, places) if placer.at_attention else None
+        placer, placed = self._placer[0], None
+        if placer.at_input or placer.at_attention:
+            places, after = placer.place(input_ids, layout, None if cache is None else cache.place_state)
+            if cache is not None:
+                cache.place_state = after
+            placed = Placed(None if placer.in_each_layer else placer, places)
 
         x = self.embedding(input_ids)
         if self.config.embedding_scale != 1:
             x = x * self.config.embedding_scale
-        if placer.at_input:
-            p = self.position.embed(places)
+        if placed is not None and placer.at_input:
+            p = self.position.embed(placed.places)
             assert p is not None
             x = x + p.to(x.dtype)
         x = F.dropout(x, self.config.dropout, self.training)
         equal = self._equal_tokens(input_ids) if self.reuses_equal_tokens else None
         last = isinstance(logits_to_keep, int) and logits_to_keep == 1
-        x = self.depth(x, layout, Level(pad=self.pad), last, cache, equal, placed)
+        x = self.depth(x, layout, Level(pad=self.pad), last, cache, equal, placed if placer.at_attention else None)
         if not last:
             x = x[..., -logits_to_keep:, :] if isinstance(logits_to_keep, int) else x[..., logits_to_keep, :]
         x = self.norm(x)

@@ -43,11 +43,6 @@ def every_call(call: Any) -> None:
     """The `supports` of a kernel that takes every call."""
 
 
-def always(call: Any) -> bool:
-    """The `worthwhile` of a kernel that is never slower than those of lower priority."""
-    return True
-
-
 @dataclass(frozen=True)
 class Kernel(Generic[C]):
     """One way to compute an op."""
@@ -58,9 +53,9 @@ class Kernel(Generic[C]):
     """Why the kernel cannot take this call, as the end of a sentence; None where it can."""
     priority: int = 0
     """Among the kernels that support a call, "auto" takes the one of highest priority."""
-    worthwhile: Callable[[C], bool] = always
-    """Whether "auto" should consider the kernel for this call: a small call may not be worth its start. A kernel that
-    is named runs all the same."""
+    worthwhile: Callable[[C], bool] | None = None
+    """Whether "auto" should consider the kernel for this call: a small call may not be worth its start. None: it always
+    should. A kernel that is named runs all the same."""
 
 
 class Op(Generic[C]):
@@ -87,7 +82,8 @@ class Op(Generic[C]):
         name = _surrounding if backend == "auto" else backend
         if name == "auto":
             for kernel in self.kernels:
-                if kernel.worthwhile(call) and kernel.supports(call) is None:
+                worth = kernel.worthwhile is None or kernel.worthwhile(call)
+                if worth and kernel.supports(call) is None:
                     return kernel
             raise Error(f"{self.name}: no kernel can run. {self._reasons(call)}")
         for kernel in self.kernels:

@@ -10,7 +10,7 @@ Shapes: B batch, T queries, S keys, H heads, d head width, D model width.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ from .layout import Layout
 from .score import NOTHING, Score
 
 
-class Places(Mapping[str, Tensor]):
+class Places(dict[str, Tensor]):
     """The ids of the tokens, by name: "token" and whatever else an encoding places by. Every id is (B,T) integers.
 
     >>> places = Places(token=torch.tensor([[0, 1, 2]]), sentence=torch.tensor([[0, 0, 1]]))
@@ -30,16 +30,7 @@ class Places(Mapping[str, Tensor]):
     """
 
     def __init__(self, token: Tensor, **others: Tensor):
-        self._ids = {"token": token, **others}
-
-    def __getitem__(self, name: str) -> Tensor:
-        return self._ids[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._ids)
-
-    def __len__(self) -> int:
-        return len(self._ids)
+        super().__init__(token=token, **others)
 
     def pick(self, columns: Tensor | slice) -> Places:
         """The places of some of the tokens."""
@@ -50,7 +41,7 @@ class Places(Mapping[str, Tensor]):
         return self._each(lambda name, ids: torch.cat([ids, new[name]], 1))
 
     def _each(self, change: Callable[[str, Tensor], Tensor]) -> Places:
-        return Places(**{name: change(name, ids) for name, ids in self._ids.items()})
+        return Places(**{name: change(name, ids) for name, ids in self.items()})
 
 
 class Position(nn.Module):

@@ -40,8 +40,9 @@ class S4(Convolutional):
 
     def continuous(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Λ, P, B, C, (D,n) each."""
-        Λ = torch.complex(-self.decay.to(self.kind).exp(), self.frequency.to(self.kind))
-        P, B, C = (as_complex(part, self.kind) for part in (self.P, self.B, self.C))
+        kind = self.kind
+        Λ = torch.complex(-self.decay.to(kind).exp(), self.frequency.to(kind))
+        P, B, C = (as_complex(part, kind) for part in (self.P, self.B, self.C))
         return Λ, P, B, C
 
     def discretise(self) -> System:

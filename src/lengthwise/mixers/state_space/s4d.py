@@ -50,9 +50,10 @@ class S4D(Convolutional):
         self.log_step = step_sizes(self.name, width, step_min, step_max)
 
     def discretise(self) -> System:
-        Λ = torch.complex(-self.decay.to(self.kind).exp(), self.frequency.to(self.kind))
-        B, C = as_complex(self.B, self.kind), as_complex(self.C, self.kind)
-        step = self.log_step.to(self.kind).exp()[:, None]
+        kind = self.kind
+        Λ = torch.complex(-self.decay.to(kind).exp(), self.frequency.to(kind))
+        B, C = as_complex(self.B, kind), as_complex(self.C, kind)
+        step = self.log_step.to(kind).exp()[:, None]
         if self.discretisation == "zoh":
             a = (step * Λ).exp()
             b = (a - 1) / Λ * B

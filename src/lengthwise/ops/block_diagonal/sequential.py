@@ -16,6 +16,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from .call import Call
 from .steps import Part, Steps
 
 
@@ -50,6 +51,13 @@ def forward(steps: Steps, x: Tensor, before: Tensor, begins: Begins) -> None:
         if t in begins:
             before = torch.where(*begins[t], before)
         before = add(x_t, M, before)
+
+
+def one_step(call: Call) -> Tensor:
+    """The state (B,1,h,b) after one token of each row, as `forward` computes it, without what a loop needs."""
+    (h, b), dtype = call.v.shape[-2:], call.start.dtype
+    A, v = call.A.to(dtype).reshape(-1, b, b), call.v.to(dtype).reshape(-1, b, 1)
+    return torch.baddbmm(v, A.contiguous(), call.start.reshape(-1, b, 1)).view(-1, 1, h, b)
 
 
 def backward(steps: Steps, g: Tensor, begins: Begins) -> Tensor:

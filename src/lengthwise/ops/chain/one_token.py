@@ -20,7 +20,9 @@ def solve_one_row(call: Call) -> Tensor:
     """y (B,H,1,d) of the last of the keys, the others being solved."""
     q, k, gamma, S = call.q, call.k, call.gamma, call.k.shape[2]
     s = q * call.scale @ k.mT
-    added = logit_bias(q, call.bias, call.sequences, slice(0, 1), slice(S - 1, S), slice(0, S))
+    added = None
+    if call.bias is not None or call.sequences is not None:
+        added = logit_bias(q, call.bias, call.sequences, slice(0, 1), slice(S - 1, S), slice(0, S))
     A = (s if added is None else s + added).softmax(-1)
     own = A[..., -1:]
     right = torch.addcmul(A[..., :-1] @ call.solved, 1 - gamma, own * call.v)

@@ -60,7 +60,13 @@ def _shifted(
         x = on_left(x, T * C - x.shape[axis], fill, axis)
         taps = list(x.unflatten(axis, (T, C)).unbind(axis + 1))[::-1]
     else:
-        taps = [_tap(x, j * dilation, T, stride, axis, fill) for j in range(C)]
+        # A query that is the only one finds one key, or none.
+        taps = [
+            x.narrow(axis, x.shape[axis] - 1 - j * dilation, 1)
+            if T == 1 and j * dilation < x.shape[axis]
+            else _tap(x, j * dilation, T, stride, axis, fill)
+            for j in range(C)
+        ]
     if hidden is not None and fill is not None:
         fill = fill.to(x.dtype).unsqueeze(axis - 1)
         taps = [taps[0], *(torch.where(hidden[j, ..., None], fill, taps[j]) for j in range(1, C))]
