@@ -19,7 +19,7 @@ from ..lab.statistics import Range, in_parts, summary
 from .chart_parts import line_key
 from .formatting import count, duration, interval, length_range, percent, spread
 from .linked_pages import linked_pages, other_pages
-from .overflow import overflow_note_of_runs
+from .overflow import overflow_note_of_bench
 from .panel import Panel
 from .provenance import code_note, how_it_was_run
 from .section_charts import accuracy_chart, learning_chart, lengths_by_point
@@ -137,7 +137,7 @@ def _section(section: Section, name: str) -> str:
     legend += 'stroke="var(--muted)" stroke-width="1.6" stroke-dasharray="4 4"/></svg>majority answer</li>'
     several = len(lengths_by_point(section)) < len(section.lengths)
     together = " Where points stand close, each is the mean of neighbouring lengths." if several else ""
-    overflow = overflow_note_of_runs({group.label: group.runs for group in section.groups})
+    overflow = overflow_note_of_bench({group.label: group.runs for group in section.groups})
     note = f'\n<p class="note">{escape(overflow)}</p>' if overflow else ""
     shown = "least to greatest of the seeds" if section.seeds > 1 else "95% Wilson interval"
     return f"""<section id="{name}">

@@ -25,7 +25,7 @@ from rich.text import Text
 from ..lab.statistics import summary
 from .formatting import count, duration, interval, percent, spread
 from .narrow_text import wrap
-from .overflow import overflow_note_of_runs
+from .overflow import overflow_note_of_bench
 from .provenance import code_note
 from .sections import Section, SeedGroup, group_runs
 from .text_runs import strings_and_text
@@ -46,7 +46,7 @@ def table(runs: Iterable[Run]) -> Group:
     if from_text and not on_strings:
         return Group(*texts)
     sections = group_runs(on_strings)
-    notes = [overflow_note_of_runs({group.label: group.runs for group in section.groups}) for section in sections]
+    notes = [overflow_note_of_bench({group.label: group.runs for group in section.groups}) for section in sections]
     notes.append(code_note(sections))
     legend = Text(_legend(max(section.seeds for section in sections)), style="dim")
     return Group(*map(SectionTable, sections), *map(Text, filter(None, notes)), legend, *texts)
