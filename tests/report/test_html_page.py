@@ -237,12 +237,48 @@ def panelled(runs, tmp_path_factory):
     return report.html(runs, tmp_path_factory.mktemp("panels") / "index.html", panels=panels)
 
 
+def test_the_finding_comes_first_and_long_pages_have_contents(chromium, panelled, path):
+    tab = opened(chromium, panelled, 375)
+    header = tab.evaluate("[...document.querySelector('header').children].map(e => e.className || e.tagName)")
+    assert header[:4] == ["H1", "found", "found", "lead"]
+    assert tab.inner_text(".found").startswith(
+        "At 4,000 tokens, 100 times the longest of training, regular-gpt is right"
+    )
+    assert "Beside the published numbers, 2 of 5 cells agree." in tab.inner_text(".found + .found")
+    links = tab.evaluate("[...document.querySelectorAll('nav a')].map(a => [a.innerText, a.getAttribute('href')])")
+    assert [name for name, _ in links] == ["Beside published", "A drawing", EVIL, "parity", "How it was run"]
+    assert all(tab.query_selector(f"{to}") for _, to in links)
+    assert not tab.is_visible("#reading dl")
+    tab.click("#reading summary")
+    assert tab.is_visible("#reading dl")
+    tab.close()
+    short = opened(chromium, path, 375)
+    assert short.query_selector("nav") is None, "four parts need no list"
+    short.close()
+
+
+# Whether the words above a table that scrolls can be seen: they have a height only where it is wider than its box.
+HINTS = """() => [...document.querySelectorAll('.box > table:not(.stack)')].filter(t => t.checkVisibility()).map(t => [
+  t.getBoundingClientRect().width > t.parentElement.clientWidth + 1,
+  parseFloat(getComputedStyle(t, '::before').paddingBottom) > 0 && getComputedStyle(t, '::before').content !== 'none'])"""
+
+
+@pytest.mark.parametrize("width", [1200, 375])
+def test_a_table_that_scrolls_on_a_telephone_says_so(chromium, tmp_path, width):
+    names = [f"column {i}" for i in range(6)]
+    wide = report.heat_map("Wide", "", ["row"], names, [[1.0] * 6])
+    small = report.heat_map("Small", "", ["row"], ["a"], [[1.0]])
+    tab = opened(chromium, report.html([], tmp_path / "index.html", panels=[wide, small]), width)
+    assert tab.evaluate(HINTS) == ([[True, True], [False, False]] if width < 640 else [[False, False]] * 2)
+    tab.close()
+
+
 @pytest.mark.parametrize("width", [1200, 375])
 def test_panels_come_first_and_fit(chromium, panelled, width, scheme):
     tab = opened(chromium, panelled, width, scheme)
     assert tab.problems == []
     order = tab.evaluate("[...document.querySelectorAll('main > header, main > section')].map(e => e.id || e.tagName)")
-    assert order == ["HEADER", "panel0", "panel1", "panel2", "task0", "reading", "run"]
+    assert order == ["HEADER", "panel0", "panel1", "panel2", "task0", "run"]
     assert tab.inner_text("#panel2 h2") == EVIL
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
     table = tab.evaluate("(e => [e.scrollWidth, e.clientWidth])(document.querySelector('#panel0 .box'))")

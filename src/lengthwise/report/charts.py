@@ -91,7 +91,10 @@ def line_chart(
         "marks": places,
     }
     ends = "; ".join(f"{name} ends at {table_number(ys[-1], percent)}" for name, (_, ys) in plain.items())
-    legend = [line_key(Style.of(i)) + escape(name) for i, name in enumerate(plain)]
+    # The lines are named in the order in which they end, from the top.
+    last = [next((y for y in reversed(ys) if y is not None), -math.inf) for _, ys in plain.values()]
+    names = [line_key(Style.of(i)) + escape(name) for i, name in enumerate(plain)]
+    legend = [names[i] for i in sorted(range(len(names)), key=lambda i: -last[i])]
     body = responsive_figure(title, f"{y_label} against {x_label}: {ends}.", data, plot, (x_label, y_label), legend)
     named = [f"{name}: {x_label} {table_number(x)}" for name, x in places.items()]
     return Panel(title, caption, body, "\n".join([_table(x_label, plain, percent), *named]), data)

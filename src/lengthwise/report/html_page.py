@@ -15,13 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..files import write_text
-from ..lab.statistics import Range, in_parts, summary
+from ..lab.statistics import Range, in_parts, overflowed, summary
 from .chart_parts import line_key
-from .formatting import count, duration, interval, length_range, percent, spread
+from .finding import findings
+from .formatting import count, duration, interval, percent, spread
 from .linked_pages import linked_pages, other_pages
 from .overflow import overflow_note_of_bench
 from .panel import Panel
 from .provenance import code_note, how_it_was_run
+from .reading import contents, how_to_read
 from .section_charts import accuracy_chart, learning_chart, lengths_by_point
 from .sections import Section, SeedGroup, group_runs
 from .svg import Style
@@ -73,6 +75,8 @@ def page(
     lead = description or "How well each model does at lengths it was never trained on."
     css = files("lengthwise.report").joinpath("page.css").read_text(encoding="utf-8")
     body = "\n".join(_section(section, f"task{i}") for i, section in enumerate(sections))
+    found = [*findings(sections), *(panel.finding for panel in panels if panel.finding)]
+    help_ = _help(sections) if sections else ""
     made_from = f"{len(records)} run records" if records else "measurements"
     ids = " and ".join(f"<code>id=&quot;{name}&quot;</code>" for name in ("records", *["panels"] * bool(panels)))
     return f"""<!doctype html>
@@ -89,12 +93,14 @@ def page(
 <main>
 <header>
 <h1>{escape(title)}</h1>
+{"".join(f'<p class="found">{escape(sentence)}</p>' for sentence in found)}
 <p class="lead">{escape(lead)}</p>
+{contents(_parts(sections, panels, bool(records)))}
+{help_}
 </header>
 {f'<p class="note">{escape(code)}</p>' if code else ""}{"".join(_panel(panel, i) for i, panel in enumerate(panels))}
 {_overview(sections) if len(sections) > 1 else ""}
 {body}
-{_how_to_read(max(section.seeds for section in sections), any(map(in_parts, shown))) if sections else ""}
 {how_it_was_run(records) if records else ""}
 {linked_pages(links or {})}
 <footer><p>Made from {made_from} by Lengthwise. All numbers are inside this page, as JSON: look for
@@ -111,6 +117,27 @@ def _title(sections: Sequence[Section], panels: Sequence[Panel]) -> str:
     names = list(dict.fromkeys(section.title for section in sections))
     names = [*names[: NAMED - 1], f"{len(names) - NAMED + 1} more tasks"] if len(names) > NAMED else names
     return f"{', '.join(names)}: trained short, tested long" if names else "; ".join(p.title for p in panels)
+
+
+def _parts(sections: Sequence[Section], panels: Sequence[Panel], run: bool) -> list[tuple[str, str]]:
+    """Every part of the page: its name and title."""
+    parts = [(f"panel{i}", panel.title) for i, panel in enumerate(panels)]
+    parts += [("glance", "At a glance")] * (len(sections) > 1)
+    parts += [(f"task{i}", _called(section, sections)) for i, section in enumerate(sections)]
+    return [*parts, *[("run", "How it was run")] * run]
+
+
+def _help(sections: Sequence[Section]) -> str:
+    runs = [run for section in sections for group in section.groups for run in group.runs]
+    bad = any(overflowed([run], run.experiment.tests.lengths) for run in runs)
+    units = " or ".join(dict.fromkeys(section.unit for section in sections))
+    return how_to_read(max(section.seeds for section in sections), any(map(in_parts, runs)), bad, units)
+
+
+def _called(section: Section, sections: Sequence[Section]) -> str:
+    """The title of a section, and what it was trained on where others have the same."""
+    alike = sum(other.title == section.title for other in sections) > 1
+    return f"{section.title}, trained on {section.trained}" if alike else section.title
 
 
 def _panel(panel: Panel, i: int) -> str:
@@ -132,7 +159,10 @@ def _embedded(name: str, data: Any) -> str:
 
 
 def _section(section: Section, name: str) -> str:
-    models = "".join(f"<li>{line_key(Style.of(i))}{escape(group.label)}</li>" for i, group in enumerate(section.groups))
+    # In the order in which the lines end, from the top.
+    ends = [summary(group.runs, section.lengths[-1:]).mean for group in section.groups]
+    order = sorted(range(len(ends)), key=lambda i: -ends[i])
+    models = "".join(f"<li>{line_key(Style.of(i))}{escape(section.groups[i].label)}</li>" for i in order)
     legend = models + '<li><svg class="key" width="34" height="10" aria-hidden="true"><path d="M1 5h32" '
     legend += 'stroke="var(--muted)" stroke-width="1.6" stroke-dasharray="4 4"/></svg>majority answer</li>'
     several = len(lengths_by_point(section)) < len(section.lengths)
@@ -147,7 +177,8 @@ def _section(section: Section, name: str) -> str:
 <figure><ul class="legend">{legend}</ul>
 <div class="plot"><div class="wide">{accuracy_chart(section, f"{name}-aw")}</div>
 <div class="narrow">{accuracy_chart(section, f"{name}-an", narrow=True)}</div></div>
-<figcaption>Line: mean. Band: {shown}. Shaded: the lengths trained on.{together}</figcaption></figure>
+<figcaption>Line: mean. Band: {shown}. Shaded: what was trained on. The legend names the lines as they end, from the
+top.{together}</figcaption></figure>
 <div class="box" tabindex="0" role="region" aria-label="Table of accuracies">{_table(section)}</div>{note}
 <figure><ul class="legend">{models}</ul>
 <div class="plot"><div class="wide">{learning_chart(section, f"{name}-lw")}</div>
@@ -169,7 +200,7 @@ def _at(section: Section, r: Range) -> str:
     scores = [summary(group.runs, r.lengths) for group in section.groups]
     order = sorted(range(len(scores)), key=lambda i: -scores[i].mean)
     named = ", ".join(f"{escape(section.groups[i].label)} <b>{percent(scores[i].mean)}%</b>" for i in order)
-    at = f"At lengths {r.label}" if len(r.lengths) > 1 else f"At length {r.label}"
+    at = section.at(r)
     return f"{at}: {named}. The majority answer would score {percent(scores[0].baseline)}%."
 
 
@@ -182,7 +213,8 @@ def _table(section: Section) -> str:
     means = [statistics.fmean(section.baseline[n] for n in r.lengths) for r in section.ranges]
     base = "".join(f"<td{_attributes(r)}>{percent(m)}</td>" for r, m in zip(section.ranges, means, strict=True))
     return (
-        f'<table class="stack"><thead><tr><th scope="col">accuracy in %, by length</th>{head}</tr></thead>'
+        f'<table class="stack"><thead><tr><th scope="col">accuracy in %, by {section.length_name}</th>{head}</tr>'
+        "</thead>"
         f'<tbody>{rows}<tr class="base"><th scope="row">majority answer</th>{base}</tr></tbody></table>'
     )
 
@@ -227,43 +259,13 @@ def _overview(sections: Sequence[Section]) -> str:
         scores = {group.label: spread(summary(group.runs, r.lengths)) for group in section.groups}
         cells = "".join(f"<td>{scores.get(label, '')}</td>" for label in labels)
         base = percent(statistics.fmean(section.baseline[n] for n in r.lengths))
-        alike = sum(other.title == section.title for other in sections) > 1
-        name = f"{section.title}, trained on {length_range(section.train)}" if alike else section.title
-        link = f'<a href="#task{i}">{escape(name)}</a>'
+        link = f'<a href="#task{i}">{escape(_called(section, sections))}</a>'
         rows.append(f'<tr><th scope="row">{link}</th><td>{r.label}</td>{cells}<td>{base}</td></tr>')
     head = "".join(f'<th scope="col">{escape(label)}</th>' for label in labels)
     return (
-        '<section><h2>At a glance</h2><p class="note">Accuracy in %, last checkpoint, at the first lengths beyond '
-        "training or, where none was tested, at the longest.</p>"
+        '<section id="glance"><h2>At a glance</h2><p class="note">Accuracy in %, last checkpoint, at the first '
+        "lengths beyond training or, where none was tested, at the longest.</p>"
         '<div class="box" tabindex="0" role="region" aria-label="Overview"><table class="small"><thead><tr>'
         f'<th scope="col">task</th><th scope="col">lengths</th>{head}<th scope="col">majority</th></tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table></div></section>"
     )
-
-
-def _how_to_read(seeds: int, parts: bool = False) -> str:
-    """What the words in the tables mean; `parts`: whether strings are scored in parts."""
-    scored = (
-        "In tasks that ask for several entries a string is right in part: its score is the share of its entries that "
-        "are right, and the accuracy is the mean score. "
-    )
-    terms = {
-        "Accuracy": f"The share of test strings of one length that are right. {scored if parts else ''}"
-        "A column with several lengths is the "
-        "unweighted mean of their accuracies. 100.0 is printed only where every string was right.",
-        "Last and best valid.": "Large figures are of the model as it was at the last training step. Best valid. is of "
-        "the step that did best on validation strings of the training lengths; test strings choose nothing.",
-    }
-    if seeds > 1:
-        terms["Mean ± and max"] = (
-            "Every seed is one training run from scratch. ± is the sample standard deviation over seeds; max is the "
-            "best seed. A max far above the mean says that the model can learn the task but does not do so reliably."
-        )
-    terms |= {
-        "95% interval": "Wilson's interval over all test strings of all seeds. It says how well the test strings pin "
-        "these trained models down; how the next seed would do, only more seeds can say.",
-        "Majority answer": "Always giving the commonest answer at that length (the tick on each bar, the dashed line). "
-        "Only what lies above it was learned.",
-    }
-    rows = "".join(f"<dt>{escape(term)}</dt><dd>{escape(text)}</dd>" for term, text in terms.items())
-    return f'<section id="reading"><h2>How to read it</h2><dl class="terms">{rows}</dl></section>'

@@ -17,6 +17,8 @@ class Panel:
     """The same in words, for the terminal."""
     data: Any
     """The same in numbers: JSON-like."""
+    finding: str = ""
+    """What was found, in a plain sentence for the top of the page; empty where the panel only illustrates."""
 
     def to_json(self) -> dict[str, Any]:
         return {"title": self.title, "caption": self.caption, "data": self.data}

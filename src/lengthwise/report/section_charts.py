@@ -105,7 +105,7 @@ def _accuracy(section: Section, name: str, size: tuple[float, float]) -> str:
     axes.set_ylim(max(0.0, min(0.9, int((least - 0.02) * 10) / 10)), 1.0)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda a, _: f"{100 * a:.0f}%"))
     axes.set_title("Accuracy at the last checkpoint")
-    axes.set_xlabel("length in tokens")
+    axes.set_xlabel(f"length in {section.unit}")
     _length_axis(axes, section, size[0])
     return render(figure, name, f"{section.title}: accuracy against length", describe(section))
 
@@ -146,7 +146,8 @@ def describe(section: Section) -> str:
         f"{group.label} is between {100 * low[i][-1]:.0f} and {100 * high[i][-1]:.0f} percent"
         for i, group in enumerate(section.groups)
     ]
-    return f"Trained on lengths {section.train[0]} to {section.train[1]}. At length {section.lengths[-1]:,}, " + (
+    where = f"At {section.lengths[-1]:,} {section.unit}"
+    return f"Trained on {section.train[0]} to {section.train[1]} {section.unit}. {where}, " + (
         "; ".join(ends)
         + f"; the majority answer is right in {100 * section.baseline[section.lengths[-1]]:.0f} percent."
     )

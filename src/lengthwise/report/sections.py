@@ -18,10 +18,13 @@ from ..errors import Error
 from ..lab.experiment import Experiment, TaskSpec
 from ..lab.statistics import Range, ranges
 from ..tasks import options, own
+from ..tasks.registry import find
 from .formatting import length_range, short_names
 
 if TYPE_CHECKING:
     from ..lab import Run
+
+TOKENS = "tokens"
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,29 @@ class Section:
     @property
     def subtitle(self) -> str:
         e = self.experiment.tests
-        return f"trained on {length_range(self.train)}, tested to {max(e.lengths):,}, {e.samples} strings each"
+        to = f"{max(e.lengths):,}" + (f" {self.unit}" if self.unit != TOKENS else "")
+        return f"trained on {self.trained}, tested to {to}, {e.samples} strings each"
+
+    @property
+    def trained(self) -> str:
+        """`lengths 1–40`, or `1–16 operations`."""
+        low, high = self.train
+        return length_range(self.train) if self.unit == TOKENS else f"{f'{low}–' * (low < high)}{high:,} {self.unit}"
+
+    @cached_property
+    def unit(self) -> str:
+        """What a length counts."""
+        return unit_of(self.experiment.task)
+
+    @property
+    def length_name(self) -> str:
+        return "length" if self.unit == TOKENS else self.unit
+
+    def at(self, r: Range) -> str:
+        """`At lengths 41–500`, or `At 17–64 operations`."""
+        if self.unit == TOKENS:
+            return f"At length{'s' * (len(r.lengths) > 1)} {r.label}"
+        return f"At {r.label} {self.unit}"
 
     @property
     def lengths(self) -> list[int]:
@@ -108,6 +133,18 @@ def task_name(task: TaskSpec) -> str:
     params = ", ".join(f"{k}={_short(v)}" for k, v in task.params.items() if usual.get(k, ...) != v)
     name = task.name.split("/")[-1]
     return f"{name} ({params})" if params else name
+
+
+def unit_of(task: TaskSpec) -> str:
+    """What the length of this task's strings counts.
+
+    >>> unit_of(TaskSpec("parity")), unit_of(TaskSpec("boxes"))
+    ('tokens', 'operations')
+    """
+    try:
+        return TOKENS if own.is_own(task.name) else getattr(find(task.name)[0], "unit", TOKENS)
+    except Error:
+        return TOKENS
 
 
 def flat_settings(experiment: Experiment) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from .formatting import count, duration, interval, percent, spread
 from .narrow_text import wrap
 from .overflow import overflow_note_of_bench
 from .provenance import code_note
-from .sections import Section, SeedGroup, group_runs
+from .sections import TOKENS, Section, SeedGroup, group_runs
 from .text_runs import strings_and_text
 
 if TYPE_CHECKING:
@@ -93,7 +93,9 @@ def _columns(section: Section) -> list[Column]:
     best = [[summary(group.runs, n, "best") for n in lengths] for group in section.groups]
     maximum = Column("max", "", [[percent(s.max) for s in row] for row in last])
     return [
-        Column("lengths", "", [[r.label for r in section.ranges]] * len(last)),
+        Column(
+            "lengths" if section.unit == TOKENS else section.unit, "", [[r.label for r in section.ranges]] * len(last)
+        ),
         Column("last ± std" if several else "last", "bold", [[spread(s) for s in row] for row in last]),
         *[maximum] * several,
         Column("95% interval", "dim", [[interval(s) for s in row] for row in last]),

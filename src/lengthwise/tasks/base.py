@@ -64,6 +64,8 @@ class Task:
     "mean": the share of its questions that are."""
     padding: int | None = None
     """The token that fills rows on the right, where `length` does not fix the number of tokens. None: T = length."""
+    unit: str = "tokens"
+    """What the length of a string counts, in the plural."""
     machine: Semiautomaton | None = None
     readout: Tensor | None = None
     """The answer in each state of `machine`, (Q,) integers or (Q, S) booleans; 0 in states without an answer."""

@@ -160,10 +160,11 @@ def comparison(
     there = [column for column in columns if any(column in row.cells for row in rows)]
     shown = {column: (labels or {}).get(column, column) for column in there}
     caption = f"{_caption(rows, shown)} {note}".strip()
-    return Panel(title, caption, _body(rows, shown), _text(rows, shown), _data(rows))
+    brief = f"Beside the published numbers, {finding(rows, names=False)}"
+    return Panel(title, caption, _body(rows, shown), _text(rows, shown), _data(rows), brief)
 
 
-def finding(rows: Sequence[Row], labels: Mapping[str, str] | None = None) -> str:
+def finding(rows: Sequence[Row], labels: Mapping[str, str] | None = None, names: bool = True) -> str:
     """How many cells agree with the paper, which differ, and which say nothing since the task was not learned."""
     named: dict[Verdict, list[str]] = {verdict: [] for verdict in MARKS}
     counts: dict[Verdict, int] = dict.fromkeys(named, 0)
@@ -175,7 +176,8 @@ def finding(rows: Sequence[Row], labels: Mapping[str, str] | None = None) -> str
     sentences = [f"{counts['agrees']} of {sum(counts.values())} cells agree."]
     for verdict, (verb, why) in SAID.items():
         if count := counts[verdict]:
-            sentences.append(f"{count} {verb}{'s' * (count == 1)}{why}: {'; '.join(named[verdict])}.")
+            which = f": {'; '.join(named[verdict])}" * names
+            sentences.append(f"{count} {verb}{'s' * (count == 1)}{why}{which}.")
     return " ".join(sentences)
 
 

@@ -49,6 +49,16 @@ def ended(runs: Sequence[Run]) -> dict[str, Any]:
     }
 
 
+def beside_published(what: str, published: Mapping[str, tuple[Sequence[Run], float]]) -> str:
+    """What these runs ended with and what the paper printed, in %: `Accuracy here (published): ChaCAL 1 99.8 (100.0).`
+
+    `published`: runs and the printed mean by label; empty where there is none.
+    """
+    means = {label: summary(runs, runs[0].experiment.tests.lengths).mean for label, (runs, _) in published.items()}
+    each = [f"{label} {percent(means[label])} ({number:.1f})" for label, (_, number) in published.items()]
+    return f"{what} here (published), in %: {', '.join(each)}." if each else ""
+
+
 def first_at(runs: Sequence[Run], level: float) -> int | None:
     """The first step at which the mean accuracy on validation strings is at least `level`."""
     steps, values = curve(runs)

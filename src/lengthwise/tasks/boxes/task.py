@@ -44,6 +44,8 @@ class Boxes(Task):
     'Box A contains the chain, Box B contains the ball and the chalk.'
     """
 
+    unit = "operations"
+
     def __init__(
         self,
         form: Annotated[FormName, "Which description, operations and question the stories have."] = "default",

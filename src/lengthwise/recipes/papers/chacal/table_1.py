@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ from ....report import Panel, text_table
 from ....report.formatting import count, duration
 from ....tasks.boxes import layers_needed
 from ...base import Recipe, Scale
-from ...common.curves import curves, ended
+from ...common.curves import beside_published, curves, ended
 from ...common.grid import Cell, Grid
 from .chains import PAPER_BLOCKS, SIZE, plan_chains
 from .published import TOY, Attention
@@ -47,8 +48,10 @@ def recipe(scale: Scale) -> Recipe:
         for blocks in sorted({key.blocks for key in finished}):
             mine = {key.label: runs for key, runs in finished.items() if key.blocks == blocks}
             title = f"Learning chains in {blocks * SIZE} tokens"
-            drawn.append(curves(title, "Mean over seeds, strings never trained on (Figure 3 of the paper).", mine))
-        return [_table(scale, finished), *drawn]
+            caption = "Mean over seeds, strings never trained on (Figure 3 of the paper)."
+            drawn.append(curves(title, f"{caption} {_beside(finished, blocks)}".strip(), mine))
+        said = _beside(finished, min(key.blocks for key in finished))
+        return [replace(_table(scale, finished), finding=said), *drawn]
 
     return Recipe(
         title="ChaCAL, Table 1: chains of references",
@@ -73,6 +76,14 @@ def _cells(scale: Scale) -> Iterator[Cell[Key]]:
     longer: dict[str, Any] = {"seeds": 1, "training.steps": 5000, "training.lr": 3e-3, **SUM}
     key = Key(PAPER_BLOCKS, f"{CHAIN.label}, sum of paths, 5,000 steps of 3e-3", None)
     yield Cell(key, partial(plan_chains, scale, CHAIN, PAPER_BLOCKS, longer))
+
+
+def _beside(finished: Mapping[Key, list[Run]], blocks: int) -> str:
+    """The models that stand beside a published row, on texts of so many blocks."""
+    mine = {
+        k.label: (runs, TOY[k.published].accuracy) for k, runs in finished.items() if k.published and k.blocks == blocks
+    }
+    return beside_published(f"Accuracy after all steps, on {blocks * SIZE} tokens", mine)
 
 
 def _table(scale: Scale, finished: Mapping[Key, list[Run]]) -> Panel:

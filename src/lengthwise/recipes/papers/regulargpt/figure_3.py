@@ -55,7 +55,8 @@ def clusters_of(run: Run, length: int, device: str) -> Clusters:
 def _drawn(task: str, clusters: Clusters, run: Run) -> Panel:
     panel = draw_clusters(clusters)
     verdict = f"{clusters.count} clusters found, {PUBLISHED[task]} expected"
-    return replace(panel, title=f"{task}: {verdict}", caption=f"{MODEL}, seed {run.experiment.seed}. {panel.caption}")
+    caption = f"{MODEL}, seed {run.experiment.seed}. The paper's figure shows {PUBLISHED[task]}. {panel.caption}"
+    return replace(panel, title=f"{task}: {verdict}", caption=caption, finding=f"On {task}: {verdict}.")
 
 
 def _table(seen: dict[str, list[Clusters]], runs: dict[str, list[Run]]) -> Panel:

@@ -1,0 +1,99 @@
+"""What was found, in one or two plain sentences: who is right at the longest length, and who only guesses.
+
+Right: at least 99% of the test strings. Guessing: the interval of the accuracy does not lie above the majority answer,
+or the accuracy is less than a point above it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from ..lab.statistics import Summary, summary
+from .formatting import percent
+from .sections import Section
+
+RIGHT = 0.99
+ABOVE = 0.01
+"""A model less than this above the majority answer has learned nothing that tells."""
+EACH = 2
+"""Up to so many tasks have a sentence each; of more it is counted how often a model is right."""
+NAMED = 4
+"""Up to so many models are named in one breath."""
+
+Standing = Literal["right", "between", "guesses"]
+
+
+def findings(sections: Sequence[Section]) -> list[str]:
+    """The sentences; none where there are no runs."""
+    if len(sections) <= EACH:
+        return [_of_one(section, len(sections) > 1) for section in sections]
+    return [_of_many(sections)]
+
+
+def standing(s: Summary) -> Standing:
+    """Where a score stands between all right and the majority answer."""
+    if s.mean >= RIGHT:
+        return "right"
+    return "guesses" if s.low <= s.baseline or s.mean < s.baseline + ABOVE else "between"
+
+
+def _of_one(section: Section, several: bool) -> str:
+    longest, (_, high) = section.lengths[-1], section.train
+    scores = {group.label: summary(group.runs, [longest]) for group in section.groups}
+    who: dict[Standing, list[str]] = {"right": [], "between": [], "guesses": []}
+    for label, s in sorted(scores.items(), key=lambda item: -item[1].mean):
+        kind = standing(s)
+        who[kind].append(f"{label} ({percent(s.mean)}%)" if kind == "between" else label)
+    base = percent(next(iter(scores.values())).baseline)
+    said = []
+    if who["right"]:
+        subject, several_right = _named(who["right"], len(scores)), len(who["right"]) > 1
+        said.append(f"{subject} {'are' if several_right else 'is'} right ({100 * RIGHT:.0f}% or more)")
+    if who["between"]:
+        said.append(f"right in part: {_listed(who['between'])}")
+    if who["guesses"]:
+        guess = f"{'do' if len(who['guesses']) > 1 else 'does'} no better than always giving the commonest answer"
+        said.append(f"{_named(who['guesses'], len(scores))} {guess} ({base}%)")
+    task = f"{section.title}: at" if several else "At"
+    times = f", {longest / high:.3g} times the longest of training," if longest > high else ""
+    return f"{task} {longest:,} {section.unit}{times} {'; '.join(said)}."
+
+
+def _of_many(sections: Sequence[Section]) -> str:
+    """How often each kind of model is right, and how often it only guesses."""
+    counts: dict[str, list[Standing]] = {}
+    for section in sections:
+        for group in section.groups:
+            score = summary(group.runs, section.lengths[-1:])
+            counts.setdefault(group.experiment.model.name, []).append(standing(score))
+    said = []
+    for name, kinds in sorted(counts.items(), key=lambda item: -item[1].count("right") / len(item[1])):
+        right, guesses = kinds.count("right"), kinds.count("guesses")
+        said.append(
+            f"{name} is right in {right} of {len(kinds)} cases" + f", and only guesses in {guesses}" * (guesses > 0)
+        )
+    return (
+        f"At the longest test length of each of {len(sections)} parts (right: {100 * RIGHT:.0f}% or more; guessing: no "
+        f"better than always giving the commonest answer): {'; '.join(said)}."
+    )
+
+
+def _listed(words: Iterable[str]) -> str:
+    """
+    >>> _listed(["a"]), _listed(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    *others, last = words
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _named(labels: Sequence[str], models: int) -> str:
+    """The models by name, where that is a short list.
+
+    >>> _named(["lstm"], 1), _named(["rnn", "lstm"], 2), _named(list("abcdef"), 7)
+    ('lstm', 'both models', '6 of 7 models')
+    """
+    if len(labels) == models > 1:
+        return "both models" if models == 2 else f"all {models} models"
+    return f"{len(labels)} of {models} models" if len(labels) > NAMED else _listed(labels)
