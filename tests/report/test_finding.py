@@ -23,10 +23,10 @@ def scored(make_run, model, right, task=TaskSpec("parity"), lengths=(20, 400)): 
 def test_who_is_right_and_who_guesses(make_run):
     runs = [scored(make_run, *pair) for pair in (("gru", 520), ("lstm", 1000), ("rnn", 700), ("s4", 995))]
     assert findings(group_runs(runs)) == [
-        "At 400 tokens, 10 times the longest of training, lstm and s4 are right (99% or more); right in part: rnn (70.0%); "
-        "gru does no better than always giving the commonest answer (50.0%)."
+        "At 400 tokens, 10 times the longest of training, lstm and s4 are right (99% or more); right in part: rnn "
+        "(70.0%); gru does no better than always giving the commonest answer (50.0%)."
     ]
-    assert findings(group_runs(runs[:1] + [scored(make_run, "mlp", 480)]))[0].endswith(
+    assert findings(group_runs([*runs[:1], scored(make_run, "mlp", 480)]))[0].endswith(
         "both models do no better than always giving the commonest answer (50.0%)."
     )
 

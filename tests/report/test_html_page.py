@@ -244,7 +244,7 @@ def test_the_finding_comes_first_and_long_pages_have_contents(chromium, panelled
     assert tab.inner_text(".found").startswith(
         "At 4,000 tokens, 100 times the longest of training, regular-gpt is right"
     )
-    assert "Beside the published numbers, 2 of 5 cells agree." in tab.inner_text(".found + .found")
+    assert "Beside the published numbers, 3 of 5 cells agree. 2 differ." in tab.inner_text(".found + .found")
     links = tab.evaluate("[...document.querySelectorAll('nav a')].map(a => [a.innerText, a.getAttribute('href')])")
     assert [name for name, _ in links] == ["Beside published", "A drawing", EVIL, "parity", "How it was run"]
     assert all(tab.query_selector(f"{to}") for _, to in links)
@@ -260,7 +260,7 @@ def test_the_finding_comes_first_and_long_pages_have_contents(chromium, panelled
 # Whether the words above a table that scrolls can be seen: they have a height only where it is wider than its box.
 HINTS = """() => [...document.querySelectorAll('.box > table:not(.stack)')].filter(t => t.checkVisibility()).map(t => [
   t.getBoundingClientRect().width > t.parentElement.clientWidth + 1,
-  parseFloat(getComputedStyle(t, '::before').paddingBottom) > 0 && getComputedStyle(t, '::before').content !== 'none'])"""
+  (s => parseFloat(s.paddingBottom) > 0 && s.content !== 'none')(getComputedStyle(t, '::before'))])"""
 
 
 @pytest.mark.parametrize("width", [1200, 375])
