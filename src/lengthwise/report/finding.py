@@ -43,15 +43,19 @@ def _of_one(section: Section, several: bool) -> str:
     scores = {group.label: summary(group.runs, [longest]) for group in section.groups}
     who: dict[Standing, list[str]] = {"right": [], "between": [], "guesses": []}
     for label, s in sorted(scores.items(), key=lambda item: -item[1].mean):
-        kind = standing(s)
-        who[kind].append(f"{label} ({percent(s.mean)}%)" if kind == "between" else label)
+        who[standing(s)].append(label)
     base = percent(next(iter(scores.values())).baseline)
     said = []
     if who["right"]:
         subject, several_right = _named(who["right"], len(scores)), len(who["right"]) > 1
         said.append(f"{subject} {'are' if several_right else 'is'} right ({100 * RIGHT:.0f}% or more)")
     if who["between"]:
-        said.append(f"right in part: {_listed(who['between'])}")
+        least, most = (percent(pick(scores[label].mean for label in who["between"])) for pick in (min, max))
+        each = [f"{label} ({percent(scores[label].mean)}%)" for label in who["between"]]
+        few = len(each) <= NAMED
+        said.append(
+            f"right in part: {_listed(each) if few else f'{len(each)} of {len(scores)} models ({least}–{most}%)'}"
+        )
     if who["guesses"]:
         guess = f"{'do' if len(who['guesses']) > 1 else 'does'} no better than always giving the commonest answer"
         said.append(f"{_named(who['guesses'], len(scores))} {guess} ({base}%)")

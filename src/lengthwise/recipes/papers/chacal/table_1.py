@@ -83,7 +83,8 @@ def _beside(finished: Mapping[Key, list[Run]], blocks: int) -> str:
     mine = {
         k.label: (runs, TOY[k.published].accuracy) for k, runs in finished.items() if k.published and k.blocks == blocks
     }
-    return beside_published(f"Accuracy after all steps, on {blocks * SIZE} tokens", mine)
+    theirs = "" if blocks == PAPER_BLOCKS else f", on {PAPER_BLOCKS * SIZE}"
+    return beside_published(f"Accuracy after all steps, on {blocks * SIZE} tokens", mine, theirs)
 
 
 def _table(scale: Scale, finished: Mapping[Key, list[Run]]) -> Panel:

@@ -100,7 +100,7 @@ def _table(scale: Scale, finished: Mapping[Key, list[Run]]) -> Panel:
 def _beside(finished: Mapping[Key, list[Run]], form: str) -> str:
     """What was measured and published of this form; their test has stories of other lengths (see the caption)."""
     mine = {a.label: (runs, BOXES[form][a].accuracy) for (other, a), runs in finished.items() if other == form}
-    return beside_published(f"Exact match of the {form} form, by tests that are not the same,", mine)
+    return beside_published(f"Exact match of the {form} form", mine, ", by another test")
 
 
 def _caption(finished: Mapping[Key, list[Run]]) -> str:
