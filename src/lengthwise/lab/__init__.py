@@ -13,6 +13,7 @@ from torch import nn
 
 from .. import tasks
 from ..errors import Error
+from ..notebooks import in_notebook
 from ..train import Interrupted, Progress, Training
 from .engines import Engine, InProcess, Processes, leave_a_starting_worker
 from .experiment import Experiment, LengthTests, ModelSpec, TaskSpec, TextSpec
@@ -22,6 +23,7 @@ from .loading import load_model, load_task
 from .loggers import check_loggers
 from .on_text import plan_text
 from .records import Found, Run, find, load
+from .shown import NotebookProgress, Runs
 from .tested_lengths import lengths
 
 __all__ = [
@@ -141,20 +143,24 @@ def bench(
     root: Path | str = "runs",
     workers: int | None = 1,
     device: str = "auto",
-    progress: Listener | None = None,
+    progress: Listener | bool | None = None,
     log: str | Sequence[str] = (),
 ) -> list[Run]:
     """Train every model on short strings of `task`, test it on long ones, and return the runs.
 
     Works in this process unless `workers` says otherwise. Raises if a run failed, after the others are done. `log` is
-    where the runs are sent too: tensorboard, wandb, trackio, or several of them.
+    where the runs are sent too: tensorboard, wandb, trackio, or several of them. `progress` hears how the runs go;
+    None: in a notebook a table that follows them, elsewhere nothing; False: nothing.
     """
     leave_a_starting_worker()
     experiments = plan(
         task, models, seeds=seeds, train_length=train_length, test_lengths=test_lengths, settings=settings
     )
-    outcomes = run(experiments, root, workers=workers, device=device, progress=progress, log=log)
+    loggers = check_loggers(log)
+    if progress is True or (progress is None and in_notebook()):
+        progress = NotebookProgress(experiments)
+    outcomes = run(experiments, root, workers=workers, device=device, progress=progress or None, log=loggers)
     failed = [outcome for outcome in outcomes if outcome.run is None]
     if failed:
         raise Error(f"{len(failed)} of {len(outcomes)} runs failed; the first: {failed[0].error}")
-    return [outcome.run for outcome in outcomes if outcome.run]
+    return Runs(outcome.run for outcome in outcomes if outcome.run)

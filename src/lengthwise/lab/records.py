@@ -63,6 +63,11 @@ class Run(NamedTuple):
         """The weights: `model` (the last) or `best` (best validation)."""
         return read_tensors(self.path / f"{which}.safetensors")[0]
 
+    def _repr_html_(self) -> str:
+        from .shown import runs_table
+
+        return runs_table([self])
+
 
 def read_config(path: Path) -> Experiment:
     """The experiment of the run directory `path`, which must hash to the directory's name."""

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rich import box
 from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.jupyter import JupyterMixin
 from rich.table import Table
 from rich.text import Text
 
@@ -38,18 +39,22 @@ NAME = 16
 """Room for `53.1k parameters` beside the numbers."""
 
 
-def table(runs: Iterable[Run]) -> Group:
+class Tables(JupyterMixin, Group):
+    """What `rich.print` prints, and a notebook shows."""
+
+
+def table(runs: Iterable[Run]) -> Tables:
     """One table per task, and below it how to read it; print it with `rich.print`."""
     runs = list(runs)
     on_strings, from_text = strings_and_text(runs)
     texts = [Text.assemble((f"\n{p.title}\n", "bold"), p.text, (f"\n{p.caption}", "dim")) for p in from_text]
     if from_text and not on_strings:
-        return Group(*texts)
+        return Tables(*texts)
     sections = group_runs(on_strings)
     notes = [overflow_note_of_bench({group.label: group.runs for group in section.groups}) for section in sections]
     notes.append(code_note(sections))
     legend = Text(_legend(max(section.seeds for section in sections)), style="dim")
-    return Group(*map(SectionTable, sections), *map(Text, filter(None, notes)), legend, *texts)
+    return Tables(*map(SectionTable, sections), *map(Text, filter(None, notes)), legend, *texts)
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,12 @@ from torch import Tensor
 from ..automata import Semiautomaton
 from ..errors import Error, LengthError
 from ..limits import LENGTH, LENGTHS, TEST_PART, need_memory
+from ..notebooks import html_table
 from ..seeds import generator
 
 TEST_BLOCK = 64
+EXAMPLE = 8
+"""A notebook shows a string of this length, or of the next that is possible."""
 FRUITLESS = 100
 """After so many draws in a row without a string of the wanted side (training, test) the split is called impossible."""
 Supervision = Literal["last", "prefix"]
@@ -257,6 +260,20 @@ class Task:
             return F.pad(values, (0, 0) * (values.dim() - 2) + (0, T - values.shape[1]), value=fill)
 
         return [Batch(wide(b.tokens, self.padding or 0), wide(b.targets, 0), wide(b.mask, False)) for b in batches]
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the alphabet, a string with its answers, and what the best constant answer scores."""
+        n = next((n for n in range(EXAMPLE, 20 * EXAMPLE) if self.problem(n) is None), 1)
+        tokens, targets, mask = (each[0] for each in self.test_set(n, 1))
+        answers = targets[mask].int().tolist()
+        facts = {
+            "task": self.name + "".join(f", {name}={value}" for name, value in self.params.items()),
+            "alphabet": " ".join(self.vocabulary),
+            f"a string of length {n}": self.write(tokens),
+            "its answer" + "s" * (len(answers) > 1): ", ".join(map(str, answers)),
+            f"majority answer at {n}": f"{100 * self.baseline(n):.1f}%",
+        }
+        return html_table([], list(facts.items()))
 
     def write(self, tokens: Tensor | Sequence[int]) -> str:
         """One string as text. Spaces stand between symbols only where some symbol is longer than one character."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
+from html import escape
 from typing import Any, ClassVar
 
 from ..errors import Error
@@ -23,6 +24,12 @@ Answer = int | tuple[int, ...]
 """The output named after a word; of a model that may name several at once, all of them."""
 
 
+def _shown(verdict: Any) -> str:
+    """The verdict as a notebook shows it: its words, the first of them bold."""
+    kind, said = str(verdict).split(":", 1)
+    return f"<p><b>{escape(kind)}</b>:{escape(said)}</p>"
+
+
 @dataclass(frozen=True)
 class Proved:
     """The model is right on every word of every length."""
@@ -31,6 +38,7 @@ class Proved:
     """What a checker needs to see it: JSON, and nothing else."""
 
     exit_code: ClassVar[int] = 0
+    _repr_html_ = _shown
 
     def __post_init__(self) -> None:
         if not isinstance(self.certificate, dict) or _through_json(self.certificate) != self.certificate:
@@ -56,6 +64,7 @@ class Refuted:
     right: Answer
 
     exit_code: ClassVar[int] = 1
+    _repr_html_ = _shown
 
     def __post_init__(self) -> None:
         if not isinstance(self.word, tuple) or not all(map(_is_whole, self.word)):
@@ -93,6 +102,7 @@ class Unknown:
     """How far the best bound is from the one a proof needs; None where no bound was reached."""
 
     exit_code: ClassVar[int] = 1
+    _repr_html_ = _shown
 
     def __post_init__(self) -> None:
         if not isinstance(self.why, str) or not self.why.strip():
