@@ -122,6 +122,35 @@ def test_a_source_is_part_of_the_hash(tmp_path):
     assert before.hash != after.hash
 
 
+def test_several_tasks_are_planned_one_after_the_other(tmp_path):
+    size = {"cycle-navigation.size": 3, "training.steps": 7}
+    both = plan(["parity", "cycle-navigation"], ["rnn", "lstm"], seeds=2, settings=size)
+    alone = plan("parity", ["rnn", "lstm"], seeds=2, settings={"training.steps": 7})
+    made = tasks.get("cycle-navigation", size=3)
+    assert [e.hash for e in both] == [
+        e.hash for e in [*alone, *plan(made, ["rnn", "lstm"], seeds=2, settings={"training.steps": 7})]
+    ]
+    assert plan(["parity", made], ["rnn", "lstm"], seeds=2, settings={"training.steps": 7}) == both
+    everywhere = plan(["parity", "cycle-navigation"], ["rnn"], settings={"task.supervision": "prefix"})
+    assert [e.task.params for e in everywhere] == [{"supervision": "prefix"}] * 2
+    with pytest.raises(UnknownName, match="size"):
+        plan(["parity", "cycle-navigation"], ["rnn"], settings={"task.size": 3})
+    with pytest.raises(Error, match="at least one task"):
+        plan([], ["rnn"])
+
+
+@pytest.mark.parametrize("rates", ["fast", "1e-3,", "0", "-1", "inf", [0.0], ["a"], "nan"])
+def test_learning_rates_are_numbers_above_0(rates):
+    with pytest.raises(Error, match="Learning rates are numbers above 0"):
+        plan("parity", ["lstm"], learning_rates=rates)
+
+
+def test_learning_rates_as_they_are_typed():
+    typed = plan("parity", ["lstm"], learning_rates="1e-3,3e-4,1e-3")
+    assert typed == plan("parity", ["lstm"], learning_rates=[1e-3, 3e-4])
+    assert [e.training.optimizer.lr for e in typed] == [1e-3, 3e-4]
+
+
 def test_bench_from_python(tmp_path):
     runs = lab.bench("parity", ["rnn"], train_length=4, test_lengths="8", settings={"training.steps": 5}, root=tmp_path)
     assert [run.experiment.model.name for run in runs] == ["rnn"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lengthwise import Error, lab
+from lengthwise import Error, lab, report
 from lengthwise.cli import main
 from lengthwise.errors import UnknownName
 from lengthwise.lab.grid import parse
@@ -89,3 +89,32 @@ def test_what_is_saved_is_read_back_as_it_was_meant(tmp_path, setting):
     plans = [lab.plan("parity", [model], settings=each["settings"]) for each in (said, again)]
     assert plans[0][0].hash == plans[1][0].hash
     assert plans[0][0].hash != lab.plan("parity", [model])[0].hash
+
+
+def test_several_tasks_and_rates_on_one_page(tmp_path, capsys):
+    words = "-m rnn --train-length 4 --test-lengths 8 --workers 1 --device cpu --learning-rates 1e-2,1e-5"
+    quick = "-s training.steps=3 -s training.batch=4 -s tests.samples=2 -s model.width=8 -s cycle-navigation.size=3"
+    call = ["bench", "parity", "cycle-navigation", *words.split(), *quick.split(), "--out", str(tmp_path / "runs")]
+    assert main([*call, "--save-config", str(tmp_path / "study.toml")]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    runs = lab.load(tmp_path / "runs")
+    assert len(runs) == 4
+    page = (tmp_path / "runs" / "index.html").read_text()
+    for text in ("parity", "cycle-navigation (size=3)", "Learning rates chosen by validation"):
+        assert text in page
+        assert text in out
+    chosen = report.learning_rates(runs)
+    assert chosen
+    for row in chosen.data:
+        mine = [run for run in runs if run.experiment.task.name == row["task"]]
+        right = {
+            run.experiment.training.optimizer.lr: run.result["checkpoints"]["best"]["validation"]["accuracy"]
+            for run in mine
+        }
+        assert row["validation"] == right[row["chosen"]] == max(right.values())
+    assert report.learning_rates(runs[:1]) is None
+    assert main(["bench", "--config", str(tmp_path / "study.toml")]) == 0
+    assert capsys.readouterr().err.count("found finished") >= 4
+    assert main(["bench", "-t", "parity", "--task", "cycle-navigation", *words.split(), *quick.split(),
+                 "--out", str(tmp_path / "runs")]) == 0  # fmt: skip
+    assert len(lab.load(tmp_path / "runs")) == 4

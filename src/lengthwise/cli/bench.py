@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from . import console, typed
 from .work import Device, Log, Out, Page, Workers, carry_out
 
+if TYPE_CHECKING:
+    from ..lab import Run
+    from ..report import Panel
+
 
 def bench(
     context: typer.Context,
     task: Annotated[
-        str | None,
+        list[str] | None,
         typer.Argument(
-            metavar="TASK",
-            help="A task by name (see `lengthwise list`), or regex:PATTERN.",
+            metavar="TASK...",
+            help="Tasks by name (see `lengthwise list`), regex:PATTERN, module:Class or FILE.py:Class.",
             show_default=False,
             autocompletion=typed.tasks,
         ),
+    ] = None,
+    more_tasks: Annotated[
+        list[str] | None,
+        typer.Option("--task", "-t", metavar="TASK", help="The same as TASK; repeat it.", autocompletion=typed.tasks),
     ] = None,
     model: Annotated[
         list[str] | None,
@@ -53,6 +61,15 @@ def bench(
             help="Such as 41:500:20,1000.",
         ),
     ] = None,
+    learning_rates: Annotated[
+        str | None,
+        typer.Option(
+            "--learning-rates",
+            metavar="RATES",
+            show_default="training.lr",
+            help="Such as 1e-3,3e-4: each run with each; validation strings choose.",
+        ),
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -73,7 +90,7 @@ def bench(
     log: Log = None,
     as_json: console.Json = False,
 ) -> None:
-    """Train every model on short strings of TASK, test it on long ones.
+    """Train every model on short strings of each TASK, test it on long ones.
 
     Finished runs are found again by what they are, stopped ones go on: to resume, give the same call.
 
@@ -81,17 +98,19 @@ def bench(
 
     Example: [bold]lengthwise bench parity -m lstm,regular-gpt --seeds 3 --set training.steps=500[/bold]
     """
-    from .. import lab
+    from .. import lab, models
     from ..errors import Error
     from ..lab.grid import parse
     from ..lab.study import read_study, write_study
 
+    asked = [*(task or ()), *(more_tasks or ())]
     said: dict[str, Any] = {
-        "task": task,
+        "task": asked[0] if len(asked) == 1 else asked,
         "models": [name for word in model or () for name in _apart(word)],
         "seeds": seeds,
         "train_length": train_length,
         "test_lengths": test_lengths,
+        "learning_rates": learning_rates,
         "out": str(out),
         "workers": workers,
         "device": device,
@@ -100,8 +119,13 @@ def bench(
     with console.stdout_kept(as_json):
         filed = read_study(config) if config else {}
         given = {name for name in said if _is_typed(context, "model" if name == "models" else name)}
+        given |= {"task"} if said["task"] else set()
         said |= {name: value for name, value in filed.items() if name not in given}
         said["settings"] = {**filed.get("settings", {}), **parse(settings or [])}
+        for word in asked:
+            # A task may be any word, so that a model without its -m would only be an unknown task.
+            if word in models.available():
+                raise Error(f"lengthwise bench has no use for {word}. It is a model: add it as -m {word}.")
         for name, remedy in (
             ("task", "a TASK, such as parity; lengthwise list tasks names them"),
             ("models", "a model, as in -m lstm; lengthwise list models names them"),
@@ -109,6 +133,7 @@ def bench(
             if not said[name]:
                 raise Error(f"bench needs {remedy}.")
         plan = {name: said[name] for name in ("seeds", "train_length", "test_lengths", "settings")}
+        plan["learning_rates"] = said["learning_rates"] or ()
         lab.chosen_device(said["device"])
         experiments = lab.plan(said["task"], said["models"], **plan)
         if save_config:
@@ -121,7 +146,15 @@ def bench(
         html=Path(said["html"]) if said["html"] else None,
         as_json=as_json,
         log=log,
+        panels=_chosen_rates if said["learning_rates"] else None,
     )
+
+
+def _chosen_rates(runs: list[Run]) -> list[Panel]:
+    from .. import report
+
+    panel = report.learning_rates(runs)
+    return [panel] if panel else []
 
 
 def _apart(word: str) -> list[str]:

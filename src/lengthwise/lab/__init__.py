@@ -11,13 +11,12 @@ from typing import Protocol
 import torch
 from torch import nn
 
-from .. import tasks
 from ..errors import Error
 from ..notebooks import in_notebook
 from ..train import Interrupted, Progress, Training
 from .engines import Engine, InProcess, Processes, leave_a_starting_worker
 from .experiment import Experiment, LengthTests, ModelSpec, TaskSpec, TextSpec
-from .grid import Settings, plan, settings_of_part
+from .grid import OneTask, Settings, plan, settings_of_part
 from .job import Job, Outcome, groups
 from .loading import load_model, load_task
 from .loggers import check_loggers
@@ -133,20 +132,21 @@ def run(
 
 
 def bench(
-    task: str | tasks.Task | type[tasks.Task],
+    task: OneTask | Sequence[OneTask],
     models: Sequence[str | type[nn.Module]],
     *,
     seeds: int = 1,
     train_length: int = 40,
     test_lengths: str | Sequence[int] | None = None,
     settings: Settings = (),
+    learning_rates: str | Sequence[float] = (),
     root: Path | str = "runs",
     workers: int | None = 1,
     device: str = "auto",
     progress: Listener | bool | None = None,
     log: str | Sequence[str] = (),
 ) -> list[Run]:
-    """Train every model on short strings of `task`, test it on long ones, and return the runs.
+    """Train every model on short strings of `task`, or of each in a list, test on long ones, and return the runs.
 
     Works in this process unless `workers` says otherwise. Raises if a run failed, after the others are done. `log` is
     where the runs are sent too: tensorboard, wandb, trackio, or several of them. `progress` hears how the runs go;
@@ -154,7 +154,13 @@ def bench(
     """
     leave_a_starting_worker()
     experiments = plan(
-        task, models, seeds=seeds, train_length=train_length, test_lengths=test_lengths, settings=settings
+        task,
+        models,
+        seeds=seeds,
+        train_length=train_length,
+        test_lengths=test_lengths,
+        settings=settings,
+        learning_rates=learning_rates,
     )
     loggers = check_loggers(log)
     if progress is True or (progress is None and in_notebook()):

@@ -22,6 +22,8 @@ from .experiment import Experiment, LengthTests, ModelSpec, TaskSpec
 from .tested_lengths import tested_lengths
 
 Settings = Sequence[str] | Mapping[str, Any]
+OneTask = str | tasks.Task | type[tasks.Task]
+"""A task by name, made, or by its class."""
 
 
 def parse(settings: Settings) -> dict[str, Any]:
@@ -65,18 +67,19 @@ def name_of(model: str | type[nn.Module]) -> str:
 
 
 def plan(
-    task: str | tasks.Task | type[tasks.Task],
+    task: OneTask | Sequence[OneTask],
     architectures: Sequence[str | type[nn.Module]],
     *,
     seeds: int = 1,
     train_length: int = 40,
     test_lengths: str | Sequence[int] | None = None,
     settings: Settings = (),
-    learning_rates: Sequence[float] = (),
+    learning_rates: str | Sequence[float] = (),
 ) -> list[Experiment]:
-    """The grid models × learning rates × seeds, every name, setting, length and shape checked before anything runs.
+    """The grid tasks × models × learning rates × seeds, each name, setting, length and shape checked before any run.
 
-    `settings` belong to `task.`, `model.` (every model), a model's own name (that one), `training.` or `tests.`.
+    `settings` belong to `task.` and `model.` (every one), a task's or a model's own name (that one), `training.` or
+    `tests.`. Of several learning rates `statistics.best_rate` chooses by validation strings alone.
     Test lengths default to a sweep from past the training length to 12.5 times it; a few lengths of the training range
     are always tested too, since a failure beyond it proves nothing without success inside.
     """
@@ -86,13 +89,32 @@ def plan(
         raise Error(f"Name at least one model. Known: {', '.join(models.available())}.")
     if seeds < 1:
         raise Error(f"seeds must be at least 1, got {seeds}.")
-    parts = {"task", "model", "training", "tests", *names}
+    asked: list[OneTask] = list(task) if isinstance(task, (list, tuple)) else [task]  # pyright: ignore
+    if not asked:
+        raise Error("Name at least one task. lengthwise list tasks names them.")
+    called = [each if isinstance(each, str) else getattr(each, "__name__", getattr(each, "name", "")) for each in asked]
+    parts = {"task", "model", "training", "tests", *names, *called}
     for key in given:
-        # A model's name may hold dots itself (a module, a path).
+        # A task's or a model's name may hold dots itself (a module, a path).
         if not any(key.startswith(f"{part}.") for part in parts):
             raise UnknownName("setting", key.split(".")[0], parts)
+    rates = learning_rates_of(learning_rates)
+    experiments = []
+    for each, own_name in zip(asked, called, strict=True):
+        made = task_of(each, {**_of_part(given, "task"), **_of_part(given, own_name)})
+        experiments += _plan_task(made, names, given, seeds, train_length, test_lengths, rates)
+    return experiments
 
-    made = task_of(task, _of_part(given, "task"))
+
+def _plan_task(
+    made: tasks.Task,
+    names: list[str],
+    given: dict[str, Any],
+    seeds: int,
+    train_length: int,
+    test_lengths: str | Sequence[int] | None,
+    rates: Sequence[float],
+) -> list[Experiment]:
     trained = take(settings_of_part("training"), _of_part(given, "training"), "training", "training.")
     training = Training.of(**{"lengths": (1, train_length), **trained})
     possible = made.lengths(*training.curriculum.lengths)
@@ -107,10 +129,25 @@ def plan(
         options = take(models.options(name), {**_of_part(given, "model"), **_of_part(given, name)}, name, "model.")
         model = ModelSpec(name, options, models.source(name))
         check(model, made, possible[0])
-        for lr in learning_rates or [training.optimizer.lr]:
-            rated = training.but(lr=float(lr))
+        for lr in rates or [training.optimizer.lr]:
+            rated = training.but(lr=lr)
             experiments += [Experiment(spec, model, rated, tests, seed) for seed in range(seeds)]
     return experiments
+
+
+def learning_rates_of(rates: str | Sequence[float]) -> list[float]:
+    """Learning rates, each once.
+
+    >>> learning_rates_of("1e-3,3e-4")
+    [0.001, 0.0003]
+    """
+    try:
+        found = [float(rate) for rate in (rates.split(",") if isinstance(rates, str) and rates else rates)]
+    except (TypeError, ValueError):
+        found = [0.0]
+    if not all(0 < rate < float("inf") for rate in found):
+        raise Error(f"Learning rates are numbers above 0 joined by commas, got {rates!r}. For example 1e-3,3e-4.")
+    return list(dict.fromkeys(found))
 
 
 def settings_of_part(part: str) -> Schema:

@@ -32,11 +32,12 @@ from .grid import settings_of_part
 
 def study(
     *,
-    task: Annotated[str, "A task by name, or regex:PATTERN."],
+    task: Annotated[str | list[str], "A task by name, regex:PATTERN or FILE.py:Class, or a list of them."],
     models: Annotated[list[str], "Models by name, hf:PATH or module:Class."],
     seeds: Annotated[int, at_least(1), "Runs of each model."] = 1,
     train_length: Annotated[int, at_least(1), "The longest training string."] = 40,
     test_lengths: Annotated[str | None, "Such as 41:500:20,1000."] = None,
+    learning_rates: Annotated[str | None, "Such as 1e-3,3e-4."] = None,
     settings: Annotated[dict | None, "Settings by part and name."] = None,
     out: Annotated[str, "Where the records go."] = "runs",
     workers: Annotated[int | None, at_least(1), "Runs at a time."] = None,
@@ -81,7 +82,7 @@ def write_study(path: Path, said: Mapping[str, Any]) -> None:
     ]
     parts: dict[str, list[str]] = {}
     for key, value in said.get("settings", {}).items():
-        part = _part(key, said["models"])
+        part = _part(key, [*said["models"], *_tasks(said)])
         option = _options(part, said).get(key[len(part) + 1 :])
         parts.setdefault(part, []).append(f"{_key(key[len(part) + 1 :])} = {_toml(_native(value, option))}")
     for part, rows in parts.items():
@@ -97,9 +98,14 @@ def _part(key: str, names: list[str]) -> str:
     return next((name for name in names if key.startswith(f"{name}.")), key.split(".")[0])
 
 
+def _tasks(said: Mapping[str, Any]) -> list[str]:
+    """The tasks of a study, which names one or several."""
+    return [said["task"]] if isinstance(said["task"], str) else list(said["task"])
+
+
 def _options(part: str, said: Mapping[str, Any]) -> Mapping[str, Option]:
-    if part == "task":
-        return tasks.options(said["task"])
+    if part == "task" or part in _tasks(said):
+        return tasks.options(_tasks(said)[0] if part == "task" else part)
     if part in ("training", "tests"):
         return settings_of_part(part)
     return models.options(said["models"][0] if part == "model" else part)

@@ -19,6 +19,7 @@ from .long_form import frame, rows
 from .long_form import write_csv as csv
 from .paired_runs import compare, paired
 from .panel import Panel
+from .rates import chosen_learning_rates as learning_rates
 from .table_panels import heat_map, text_table
 from .terminal_table import table
 from .text_runs import perplexities
@@ -33,6 +34,7 @@ __all__ = [
     "frame",
     "heat_map",
     "html",
+    "learning_rates",
     "line_chart",
     "paired",
     "perplexities",

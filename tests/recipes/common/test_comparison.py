@@ -10,8 +10,8 @@ import pytest
 
 from lengthwise import Error
 from lengthwise.lab import Experiment, LengthTests, ModelSpec, TaskSpec, Training
+from lengthwise.lab.statistics import best_rate
 from lengthwise.recipes.common.comparison import Measured, Published, Row, comparison, finding, summed
-from lengthwise.recipes.common.grid import best_rate
 
 LENGTHS = (20, 40, 50, 60)
 

@@ -21,11 +21,10 @@ from typing import Any, Literal
 
 from ...errors import Error
 from ...lab import Run
-from ...lab.statistics import Checkpoint, score
+from ...lab.statistics import Checkpoint, best_rate, score
 from ...report import Panel
 from ...report.formatting import percent
 from ...report.overflow import overflow_note, overflow_of_runs
-from .grid import best_rate
 
 WITHIN = 0.05
 """Numbers as near as this agree: such a difference changes no conclusion about who generalises."""

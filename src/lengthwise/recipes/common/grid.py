@@ -5,7 +5,6 @@ A cell is known by its key, which is data: ("parity", "rnn"), a NamedTuple, a nu
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -77,19 +76,6 @@ class Grid(Generic[Key]):
         return {key: mine for key, mine in joined.items() if mine}
 
 
-def best_rate(runs: Sequence[Run]) -> list[Run]:
-    """The runs of the learning rate that did best on validation strings; test strings choose nothing."""
-    rates: dict[float, list[Run]] = {}
-    for run in runs:
-        rates.setdefault(run.experiment.training.optimizer.lr, []).append(run)
-    return max(rates.values(), key=_validated)
-
-
 def variants(runs: Iterable[Run]) -> str:
     """The variants of a preset that these runs have, where it has variants: `lengthwise` unless another is named."""
     return " and ".join(dict.fromkeys(str(run.experiment.model.options.get("variant", "lengthwise")) for run in runs))
-
-
-def _validated(runs: Sequence[Run]) -> tuple[float, float]:
-    best = [run.result["checkpoints"]["best"]["validation"] for run in runs]
-    return statistics.fmean(v["accuracy"] for v in best), -statistics.fmean(v["loss"] for v in best)

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ...lab import Run
+from ...lab.statistics import best_rate
 from ...report import Panel, line_chart, text_table
 from ...report.formatting import percent
 from ...report.overflow import overflow_note, overflow_text
 from ..base import Recipe, Scale
-from ..common.grid import best_rate
 from ..common.trained import LengthScore, loaded, task_of
 from ..papers.regulargpt.published import MODELS
 from ..papers.regulargpt.table_1 import Key, cells

@@ -9,11 +9,11 @@ from typing import cast
 from .... import insight
 from ....insight import ReceptiveField
 from ....lab import Run, load_model
+from ....lab.statistics import best_rate
 from ....models import TokenClassifier
 from ....report import Panel, text_table
 from ....report import receptive_field as draw_receptive_field
 from ...base import Recipe, Scale
-from ...common.grid import best_rate
 from ...common.trained import task_of
 from .table_1 import Key, cells
 

@@ -10,11 +10,11 @@ import torch
 from .... import tasks
 from ....evaluate import score_strings
 from ....lab import Run
+from ....lab.statistics import best_rate
 from ....report import Panel
 from ....report.overflow import overflow_text
 from ...base import Recipe, Scale
 from ...common.comparison import Measured, Published, Row, comparison, inside
-from ...common.grid import best_rate
 from ...common.rules import differences_from_paper
 from ...common.trained import loaded
 from .published import PROBABILITIES, TABLE_2
