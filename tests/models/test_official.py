@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from lengthwise.errors import Error
-from lengthwise.models import LengthwiseForCausalLM, build, presets
+from lengthwise.models import LengthwiseConfig, LengthwiseForCausalLM, build, presets
 
 
 def layer_norm(x: Tensor, norm) -> Tensor:
@@ -130,3 +130,45 @@ def test_it_stacks():
         found = torch.func.vmap(run)(stacked)
         for i in range(2):
             torch.testing.assert_close(found[i], run({n: p[i] for n, p in stacked.items()}))
+
+
+def test_weights_start_as_the_released_ones():
+    torch.manual_seed(0)
+    config = presets.regular_gpt(500, 4, width=64, chunk=32, variant="official", initialisation="official")
+    model = LengthwiseForCausalLM(config)
+    (layer,) = model.depth.layers
+    found = {
+        "embedding": model.embedding.weight * model.config.embedding_scale,
+        "pad": model.pad,
+        "r": layer.mixer.r,
+        **{
+            str(i): m.weight for i, m in enumerate([layer.mixer.qkv, layer.mixer.out, layer.up, layer.down, model.head])
+        },
+    }
+    wanted = {"embedding": 0.14, "pad": 0.02, "r": 0.02}
+    for name, weights in found.items():
+        std = wanted.get(name, 0.11)
+        # Four standard errors of a sample's deviation.
+        assert float(weights.detach().std()) == pytest.approx(std, rel=4 / (2 * weights.numel()) ** 0.5), name
+    assert model.config.embedding_scale == 8
+
+
+def test_a_recurrence_starts_as_the_released_one():
+    torch.manual_seed(0)
+    options = {"width": 64, "block": 8, "variant": "official"}
+    model = LengthwiseForCausalLM(presets.block_lrnn(5, **options, initialisation="official"))
+    mixer = model.depth.layers[0].mixer
+    assert float(mixer.initial.detach().std()) == pytest.approx(1, rel=4 / 128**0.5)
+    for linear in (mixer.transition[0], mixer.transition[2], mixer.inputs[0], model.head):
+        # Torch draws weights and biases uniformly up to 1/sqrt(fan-in).
+        bound = linear.in_features**-0.5
+        assert float(linear.weight.detach().abs().max()) <= bound
+        assert float(linear.weight.detach().std()) == pytest.approx(bound / 3**0.5, rel=0.15)
+        assert float(linear.bias.detach().abs().max()) > 0
+    usual = LengthwiseForCausalLM(presets.block_lrnn(5, **options))
+    assert not usual.depth.layers[0].mixer.initial.any()
+
+
+def test_what_is_not_initialised_is_refused():
+    with pytest.raises(Error, match="weights of initialisation"):
+        LengthwiseConfig(width=8, initialisation={"bias": 0.1})

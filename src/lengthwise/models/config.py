@@ -68,6 +68,10 @@ class Block:
         return cls(**options)
 
 
+INITIALISED = ("embedding", "linear", "pad", "r", "initial")
+"""What `LengthwiseConfig.initialisation` may speak of."""
+
+
 class LengthwiseConfig(PreTrainedConfig):
     model_type = "lengthwise"
     attribute_map = {"hidden_size": "width"}  # noqa: RUF012
@@ -94,6 +98,9 @@ class LengthwiseConfig(PreTrainedConfig):
     """On the embeddings and on what every sublayer adds, while training."""
     initializer_range: float | None = None
     """Standard deviation of every weight; None: 1/sqrt(fan-in), and embeddings that enter with unit variance."""
+    initialisation: dict[str, float | str] | None = None
+    """Where weights start otherwise than by `initializer_range`: the standard deviation of "embedding", "linear",
+    "pad", the attention's "r" or a recurrence's "initial" state; "linear" may be "torch", as torch starts them."""
     tie_word_embeddings: bool = False
     use_cache: bool = False
 
@@ -105,6 +112,9 @@ class LengthwiseConfig(PreTrainedConfig):
             self.blocks(1)
         if self.head not in ("linear", "two-layer"):
             raise UnknownName("head", self.head, ("linear", "two-layer"))
+        for name in self.initialisation or {}:
+            if name not in INITIALISED:
+                raise UnknownName("weights of initialisation", name, INITIALISED)
         if self.vocab_size < 1:
             raise Error(f"vocab_size must be at least 1, got {self.vocab_size}.")
         if not 0 <= self.dropout < 1:

@@ -18,6 +18,7 @@ from .shared_options import (
     Dropout,
     Expansion,
     Heads,
+    Initialisation,
     InitializerRange,
     Layers,
     MaxLength,
@@ -64,6 +65,7 @@ def regular_gpt(
         float | None, above(0), "What embeddings are multiplied by; None: 1, or sqrt(width) where that is needed."
     ] = None,
     expansion: Expansion = 4,
+    initialisation: Initialisation = "lengthwise",
     dropout: Dropout = 0.0,
     tie_word_embeddings: Tied = False,
 ) -> LengthwiseConfig:
@@ -86,6 +88,9 @@ def regular_gpt(
     missing, norm = missing or usual["missing"], norm or usual["norm"]
     # A tied head reads logits off the embedding itself, whose entries must then be small.
     scale = width**0.5 if tie_word_embeddings or variant == "official" else 1.0
+    scale = scale if embedding_scale is None else embedding_scale
+    # The released embeddings have this deviation once they are multiplied by the scale.
+    released = {"embedding": 0.14 / scale, "linear": 0.11, "pad": 0.02, "r": 0.02}
     return LengthwiseConfig(
         vocab_size=vocab_size,
         num_outputs=num_outputs,
@@ -113,7 +118,8 @@ def regular_gpt(
         },
         final_norm=norm == "pre",
         dropout=dropout,
-        embedding_scale=scale if embedding_scale is None else embedding_scale,
+        embedding_scale=scale,
+        initialisation=released if initialisation == "official" else None,
         tie_word_embeddings=tie_word_embeddings,
     )
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from ...errors import UnknownName
 from ...options import at_least
 from ..config import LengthwiseConfig
-from .shared_options import Dropout, Layers, Width
+from .shared_options import Dropout, Initialisation, Layers, Width
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "lengthwise": {
@@ -91,6 +91,7 @@ def block_lrnn(
         "Which layers are x + mixer(norm(x)): all, all but the last, or none, and then without a norm.",
     ] = None,
     head: Annotated[Literal["linear", "two-layer"] | None, "What stands between the last layer and the logits."] = None,
+    initialisation: Initialisation = "lengthwise",
     dropout: Dropout = 0.0,
 ) -> LengthwiseConfig:
     """Block-diagonal input-dependent linear RNN: a linear recurrence whose transitions the tokens choose.
@@ -133,5 +134,6 @@ def block_lrnn(
         block=[{"kind": kind} for kind in kinds[around]],
         final_norm=around != "bare",
         head=last,
+        initialisation={"linear": "torch", "initial": 1.0} if initialisation == "official" else None,
         dropout=dropout,
     )

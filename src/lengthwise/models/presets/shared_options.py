@@ -25,6 +25,9 @@ InitializerRange = Annotated[
     at_least(0),
     "The standard deviation that weights begin with; None: 1/sqrt(fan-in), with embeddings of unit variance.",
 ]
+Initialisation = Annotated[
+    Literal["lengthwise", "official"], "Whose weights training starts from: this library's, or the released code's."
+]
 Tied = Annotated[bool, "Whether the head reads logits off the embeddings; needs as many outputs as tokens."]
 
 State = Annotated[int, at_least(1), "How many numbers each state has."]
