@@ -41,7 +41,10 @@ def bench(
         ),
     ] = None,
     seeds: Annotated[
-        int, typer.Option("--seeds", parser=typed.whole("--seeds", 1), metavar="N", help="Runs of each model: 0, 1, ….")
+        int,
+        typer.Option(
+            "--seeds", parser=typed.whole("--seeds", 1), metavar="N", help="Runs of each model, with seeds 0, 1, …."
+        ),
     ] = 1,
     train_length: Annotated[
         int,
@@ -49,7 +52,7 @@ def bench(
             "--train-length",
             parser=typed.whole("--train-length", 1),
             metavar="N",
-            help="The longest training string.",
+            help="The length of the longest training string.",
         ),
     ] = 40,
     test_lengths: Annotated[
@@ -58,7 +61,7 @@ def bench(
             "--test-lengths",
             metavar="LENGTHS",
             show_default="to 12.5 times the training length",
-            help="Such as 41:500:20,1000.",
+            help="Lengths to test: single ones or FROM:TO:STEP, as in 41:500:20,1000.",
         ),
     ] = None,
     learning_rates: Annotated[
@@ -73,15 +76,18 @@ def bench(
     settings: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", "-s", metavar="NAME=VALUE", help="task.…, model.…, MODEL.…, training.… or tests.…; repeat it."
+            "--set",
+            "-s",
+            metavar="NAME=VALUE",
+            help="One setting of task., model., MODEL., training. or tests.; repeat it.",
         ),
     ] = None,
     config: Annotated[
         Path | None,
-        typer.Option("--config", metavar="FILE", help="A TOML file that says all of this; what is typed here wins."),
+        typer.Option("--config", metavar="FILE", help="Read these options from a TOML file; those typed here win."),
     ] = None,
     save_config: Annotated[
-        Path | None, typer.Option("--save-config", metavar="FILE", help="Write the file that repeats this very call.")
+        Path | None, typer.Option("--save-config", metavar="FILE", help="Write a TOML file that repeats this call.")
     ] = None,
     out: Out = Path("runs"),
     workers: Workers = None,
@@ -90,9 +96,9 @@ def bench(
     log: Log = None,
     as_json: console.Json = False,
 ) -> None:
-    """Train every model on short strings of each TASK, test it on long ones.
+    """Train every model on short strings of each TASK and test it on long ones.
 
-    Finished runs are found again by what they are, stopped ones go on: to resume, give the same call.
+    To resume, give the same call again: finished runs are not repeated, and stopped ones continue.
 
     Exit codes: 0 fine, 1 a run failed, 2 wrong input, 130 stopped by Ctrl-C.
 

@@ -127,9 +127,9 @@ def _package(name: str, purpose: str, required: bool = False) -> Check:
 
 
 def doctor(as_json: console.Json = False) -> None:
-    """What this machine can run, and what each part is for.
+    """Show what this machine can run, and what each part is for.
 
-    Exits with 1 when something that is needed is missing.
+    The exit code is 1 if a required part is missing.
 
     Example: [bold]lengthwise doctor[/bold]
     """

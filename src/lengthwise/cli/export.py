@@ -20,7 +20,7 @@ def export(
         ),
     ],
     lengths: Annotated[
-        str, typer.Option("--lengths", metavar="LENGTHS", help="Such as 41:500:20,1000; a split for each.")
+        str, typer.Option("--lengths", metavar="LENGTHS", help="Lengths, as in 41:500:20,1000; each becomes a split.")
     ],
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="A new or empty directory.")],
     samples: Annotated[
@@ -28,34 +28,47 @@ def export(
         typer.Option("--samples", parser=typed.whole("--samples", 1), metavar="N", help="Strings of each length."),
     ] = 512,
     seed: Annotated[
-        int, typer.Option("--seed", parser=typed.whole("--seed"), metavar="N", help="The same seed, the same strings.")
+        int,
+        typer.Option("--seed", parser=typed.whole("--seed"), metavar="N", help="The same seed gives the same strings."),
     ] = 0,
     train: Annotated[
         int,
-        typer.Option("--train", parser=typed.whole("--train", 0), metavar="N", help="Strings to train on as well."),
+        typer.Option(
+            "--train",
+            parser=typed.whole("--train", 0),
+            metavar="N",
+            help="How many strings to train on are written as well.",
+        ),
     ] = 0,
     validation: Annotated[
         int,
         typer.Option(
-            "--validation", parser=typed.whole("--validation", 0), metavar="N", help="Strings to validate with as well."
+            "--validation",
+            parser=typed.whole("--validation", 0),
+            metavar="N",
+            help="How many strings to validate with are written as well.",
         ),
     ] = 0,
     train_length: Annotated[
         int,
         typer.Option(
-            "--train-length", parser=typed.whole("--train-length", 1), metavar="N", help="The longest of these."
+            "--train-length",
+            parser=typed.whole("--train-length", 1),
+            metavar="N",
+            help="The length of the longest of these.",
         ),
     ] = 40,
     format: Annotated[
-        Literal["jsonl", "parquet"], typer.Option("--format", metavar="FORMAT", help="jsonl or parquet.")
+        Literal["jsonl", "parquet"],
+        typer.Option("--format", metavar="FORMAT", help="The format of the files: jsonl or parquet."),
     ] = "jsonl",
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", "-s", metavar="NAME=VALUE", help="The task's own settings, as task.NAME=VALUE."),
+        typer.Option("--set", "-s", metavar="NAME=VALUE", help="A setting of the task, as task.NAME=VALUE; repeat it."),
     ] = None,
     as_json: console.Json = False,
 ) -> None:
-    """Write test strings of TASK, the same that bench tests on, with their answers, and strings to train on.
+    """Write the test strings of TASK that bench tests on, with their answers; and strings to train on, if wanted.
 
     Example: [bold]lengthwise export parity --lengths 40,100,500 --samples 64 --out parity-data[/bold]
 

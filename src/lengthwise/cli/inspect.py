@@ -21,7 +21,7 @@ def inspect(
             parser=typed.one_of("VIEW", *VIEWS),
             autocompletion=typed.words(*VIEWS),
             metavar="VIEW",
-            help="clusters, receptive-field or attention.",
+            help="What to look at: clusters, receptive-field or attention.",
         ),
     ],
     length: Annotated[
@@ -51,7 +51,7 @@ def inspect(
             parser=typed.one_of("--checkpoint", "last", "best"),
             autocompletion=typed.words("last", "best"),
             metavar="WHICH",
-            help="last: the weights at the end; best: of the best validation.",
+            help="last: the weights at the end; best: those with the best validation.",
         ),
     ] = "last",
     head: Annotated[
@@ -60,7 +60,7 @@ def inspect(
             "--head",
             metavar="LAYER.HEAD",
             show_default="the one whose links are most often true, or most pointed",
-            help="Which to draw, for attention; counted from 0.",
+            help="Which head attention draws; both counted from 0.",
         ),
     ] = None,
     trust: Annotated[
@@ -71,11 +71,11 @@ def inspect(
 ) -> None:
     """Look inside a trained model, whatever its kind.
 
-    [bold]clusters[/bold]: how many clusters its blocks' outputs fall into, and if they are its task's transitions.
+    [bold]clusters[/bold]: the clusters its blocks' outputs form, and whether these are its task's transitions.
 
-    [bold]receptive-field[/bold]: how far back its last answer reaches, by the gradient.
+    [bold]receptive-field[/bold]: how far back the last answer depends on the text, measured by the gradient.
 
-    [bold]attention[/bold]: which tokens a head of attention links and, for Boxes, whether the links are true.
+    [bold]attention[/bold]: which tokens each head of attention links and, for Boxes, how many links are true.
 
     Example: [bold]lengthwise inspect runs/parity-regular-gpt-s0-1a2b clusters --html clusters.html[/bold]
     """

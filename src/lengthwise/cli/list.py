@@ -75,20 +75,20 @@ def list_names(
         typer.Argument(
             metavar="NAME",
             autocompletion=typed.whatever_is_listed,
-            help="A task, model, recipe, position or mixer, training or tests: all its options. Or a table: tasks, "
-            "models, recipes, positions, mixers or settings. Or the recipes of a paper, such as regulargpt, or of our "
-            "studies: study.",
+            help="A task, model, recipe, position or mixer, or training or tests: shows all its options. Or a table: "
+            "tasks, models, recipes, positions, mixers or settings. Or a paper, such as regulargpt, or study: shows "
+            "its recipes.",
         ),
     ] = None,
     table: Annotated[
         str | None,
         typer.Argument(
-            metavar="TABLE", help="A recipe's second word, as in: demo parity.", autocompletion=typed.recipe_tables
+            metavar="TABLE", help="The second word of a recipe, as in: demo parity.", autocompletion=typed.recipe_tables
         ),
     ] = None,
     as_json: console.Json = False,
 ) -> None:
-    """The tasks, models, recipes, positions, mixers and settings by name, a line each; or, of one NAME, every option.
+    """List tasks, models, recipes, positions, mixers and settings by name; or show every option of one NAME.
 
     Example: [bold]lengthwise list regular-gpt[/bold]
     """

@@ -15,10 +15,12 @@ if TYPE_CHECKING:
 
 
 def report_runs(
-    runs: Annotated[list[Path], typer.Argument(metavar="PATH", help="Run directories, or directories that hold some.")],
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="PATH", help="Run directories, or directories that contain some.")
+    ],
     html: Annotated[Path | None, typer.Option("--html", metavar="PATH", help="Write the page here.")] = None,
     csv: Annotated[
-        Path | None, typer.Option("--csv", metavar="FILE", help="Write a row per run and test length here.")
+        Path | None, typer.Option("--csv", metavar="FILE", help="Write a CSV file with a row per run and test length.")
     ] = None,
     compare: Annotated[
         str | None,
@@ -26,7 +28,7 @@ def report_runs(
     ] = None,
     as_json: console.Json = False,
 ) -> None:
-    """Show finished runs: a table, and on request a page or CSV.
+    """Show finished runs as a table; with --html or --csv also as a page or a file.
 
     A run that is damaged is named and left out; the exit code is then 1.
 

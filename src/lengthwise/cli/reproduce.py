@@ -15,13 +15,13 @@ def reproduce(
     paper: Annotated[
         str,
         typer.Argument(
-            metavar="PAPER", help="The paper as in `lengthwise list`, or `study`.", autocompletion=typed.papers
+            metavar="PAPER", help="A paper named in `lengthwise list`, or study.", autocompletion=typed.papers
         ),
     ],
     table: Annotated[
         str,
         typer.Argument(
-            metavar="TABLE", help="Its table or figure, or the study's name.", autocompletion=typed.recipe_tables
+            metavar="TABLE", help="Its table or figure, or the name of the study.", autocompletion=typed.recipe_tables
         ),
     ],
     scale: Annotated[
@@ -36,11 +36,13 @@ def reproduce(
     ] = "laptop",
     only: Annotated[
         list[str] | None,
-        typer.Option("--only", metavar="ROW", help="These rows of the table alone; repeat it for more."),
+        typer.Option("--only", metavar="ROW", help="Run only this row of the table; repeat it for more."),
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", "-s", metavar="NAME=VALUE", help="What a recipe needs to be told, such as checkpoint."),
+        typer.Option(
+            "--set", "-s", metavar="NAME=VALUE", help="An input of the recipe, such as checkpoint=PATH; repeat it."
+        ),
     ] = None,
     out: Out = Path("runs"),
     workers: Workers = None,

@@ -17,12 +17,16 @@ if TYPE_CHECKING:
     from ..report import Panel
 
 Out = Annotated[
-    Path, typer.Option("--out", metavar="DIR", help="Where the records go; the same call again goes on from them.")
+    Path, typer.Option("--out", metavar="DIR", help="The directory of the records; the same call continues from them.")
 ]
 Workers = Annotated[
     int | None,
     typer.Option(
-        "--workers", parser=whole("--workers", 1), metavar="N", show_default="one a core", help="Runs at a time."
+        "--workers",
+        parser=whole("--workers", 1),
+        metavar="N",
+        show_default="one a core",
+        help="How many runs go on at a time.",
     ),
 ]
 Device = Annotated[str, typer.Option("--device", metavar="NAME", help="auto, cpu, cuda or cuda:N.")]

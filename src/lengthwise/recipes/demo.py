@@ -37,8 +37,8 @@ def recipe(scale: Scale) -> Recipe:
     return Recipe(
         title=f"PARITY: train on lengths 1–40, test to {longest:,}",
         description=(
-            "The answer is the number of 1s modulo 2: one wrong bit anywhere and it flips, and a guess is right half "
-            "the time. Every model sees strings of length 1 to 40 in training; what it does beyond is the question."
+            "The answer is the number of 1s modulo 2. A single misread bit flips it, and a guess is right half the "
+            "time. Every model sees strings of length 1 to 40 in training. The question is what it does on longer ones."
         ),
         grid=Grid([Cell("parity", planned)]),
     )

@@ -53,7 +53,7 @@ def regular_gpt(
         Literal["sequence", "position"],
         "What decides how many groups run: the sequence's length (the paper) or the position (causal, with a cache).",
     ] = "sequence",
-    variant: Annotated[Variant, "Whose network it is; settles the options that are None."] = "lengthwise",
+    variant: Annotated[Variant, "Whose network it is; sets the options that are None."] = "lengthwise",
     missing: Annotated[
         Literal["learned-pad", "drop", "official"] | None,
         "What stands before the first token: a learned vector, nothing, or the released code's pad tokens.",

@@ -63,11 +63,11 @@ def block_lrnn(
         int | None, at_least(1), "How many blocks a transition has; None: as many as fill the width."
     ] = None,
     block: Annotated[
-        int | None, at_least(1), "How wide a block is; None: 8, or what the number of blocks leaves."
+        int | None, at_least(1), "How wide a block is; None: 8, or the width divided by the number of blocks."
     ] = None,
     variant: Annotated[
         Literal["lengthwise", "paper", "official", "automaton"],
-        "Whose network it is; settles the options that are None.",
+        "Whose network it is; sets the options that are None.",
     ] = "lengthwise",
     normalisation: Annotated[
         Literal["paper", "official", "orthogonal", "one-hot", "none"] | None,
@@ -88,7 +88,7 @@ def block_lrnn(
     ] = None,
     residual: Annotated[
         Literal["all", "inner", "bare"] | None,
-        "Which layers are x + mixer(norm(x)): all, all but the last, or none, and then without a norm.",
+        "Which layers are x + mixer(norm(x)): all, all but the last (inner), or none, without a norm (bare).",
     ] = None,
     head: Annotated[Literal["linear", "two-layer"] | None, "What stands between the last layer and the logits."] = None,
     initialisation: Initialisation = "lengthwise",

@@ -37,11 +37,13 @@ LEVELS = (0.5, 0.99)
 
 
 def recipe(scale: Scale) -> Recipe:
-    """The slow start of ChaCAL: curves of standard attention, of the paper's form, and of its cures."""
+    """Why ChaCAL starts slowly: learning curves of standard attention, of ChaCAL, and of four cures."""
     blocks = BLOCKS[scale]
 
     def report(finished: Mapping[str, list[Run]], device: str) -> list[Panel]:
-        caption = "Mean over seeds. Standard attention of one layer can know one reference of every chain, and no more."
+        caption = (
+            "Mean over seeds. One layer of standard attention can follow one reference of every chain and no more."
+        )
         rows, data = [], []
         for name, runs in finished.items():
             steps, values = curve(runs)
@@ -53,17 +55,17 @@ def recipe(scale: Scale) -> Recipe:
             said = ["–" if first is None else f"{first:,}" for first in firsts]
             rows.append([name, f"{100 * early:.1f}", *said, end["words"], words])
         head = ["one layer", f"after {EARLY:.0%}", *(f"steps to {level:.0%}" for level in LEVELS), "at the end", "γ"]
-        note = "Accuracy in %; the end: max / mean ± std on test strings. γ: of each head of the first seed, then."
+        note = "Accuracy in %. At the end: max / mean ± std on test strings. γ: each head's at the end, first seed."
         return [curves("The start", caption, finished), text_table("The start in numbers", note, head, rows, data)]
 
     return Recipe(
         title="ChaCAL: the slow start and its cure",
         description=(
-            "The mean of paths weighs a reference one step away by 1 - γ, a tenth at γ = 0.9, so the layer's output "
-            "and all its gradients begin ten times smaller than those of softmax attention. The sum of paths, "
-            "Y / (1 - γ), begins where softmax attention does; heads that start at γ = 0.01 learn with it what one "
-            "reference tells, while others follow chains. "
-            f"One layer, chains of references in {blocks * SIZE} tokens, all trained alike."
+            "The mean over paths gives a reference one step away the weight 1 - γ, a tenth at γ = 0.9. So the layer's "
+            "output and all its gradients are at first ten times smaller than those of softmax attention. The sum over "
+            "paths, Y / (1 - γ), starts where softmax attention does. With it, heads that start at γ = 0.01 learn what "
+            "a single reference tells, while other heads follow chains. All models have one layer, the same chains of "
+            f"references in {blocks * SIZE} tokens, and the same training."
         ),
         grid=Grid(
             [Cell(name, partial(plan_chains, scale, model, blocks, changed)) for name, (model, changed) in WAYS.items()]

@@ -69,7 +69,7 @@ class Key(NamedTuple):
 
 
 def recipe(scale: Scale) -> Recipe:
-    """RegularGPT on a fine grid of lengths for C from 2 to 8, against the edge at C^ceil(log_C T_train)."""
+    """Does RegularGPT fail where it needs more groups than in training? C from 2 to 8, on a fine grid of lengths."""
     setting = SETTINGS[scale]
 
     def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
@@ -81,8 +81,8 @@ def recipe(scale: Scale) -> Recipe:
         description=(
             f"Trained on 1 to {TRAINED} tokens a model of chunk size C has seen up to L = ⌈log_C {TRAINED}⌉ groups, "
             "which reach C^L tokens. The paper expects one that learned only L groups to break beyond. Here models of "
-            "six chunk sizes, trained for short and for long, are tested on a fine grid of lengths, on both sides of "
-            "every power of C."
+            "six chunk sizes, after short and after long training, are tested on a fine grid of lengths, on both sides "
+            "of every power of C."
         ),
         grid=Grid([Cell(key, partial(planned, key, setting), label=key.task) for key in keys(setting)]),
         report=report,

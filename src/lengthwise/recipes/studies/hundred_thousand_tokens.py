@@ -64,9 +64,9 @@ def recipe(scale: Scale) -> Recipe:
     return Recipe(
         title=f"RegularGPT far beyond training: trained on 1 to 40 tokens, tested to {asked.lengths[-1]:,}",
         description=(
-            "The paper tests to 500 tokens, 12.5 times the training length. To be right on all strings of 500 proves "
-            "nothing about longer ones: a state that is off by a little at every step is off by a lot in the end. Here "
-            f"the models of Table 1 are asked on, to {asked.lengths[-1] / 40:,.0f} times the training length."
+            "The paper tests up to 500 tokens, 12.5 times the training length. A model that is right on all strings of "
+            "500 can still fail on longer ones: a small error at every step becomes a large one in the end. Here the "
+            f"models of Table 1 are tested up to {asked.lengths[-1] / 40:,.0f} times the training length."
         ),
         grid=cells(scale, TASKS, MODELS),
         report=report,
@@ -150,7 +150,7 @@ def _farthest(points: Sequence[LengthScore]) -> str:
         if p.mean < HOLDS:
             return f"{held:,}" if held else f"less than {points[0].length:,}"
         held = p.length
-    return f"{held:,}, the longest asked"
+    return f"{held:,}, the longest tested"
 
 
 def _caption(asked: Asked) -> str:
@@ -160,8 +160,8 @@ def _caption(asked: Asked) -> str:
         "Accuracy in %, with the 95% Wilson interval of the strings of all seeds together: it says how well these "
         "strings pin down these trained models, not how another seed would do. "
         f"Strings a seed: {', '.join(f'{asked.strings(n)} at {n:,}' for n in asked.lengths)}. "
-        f"Holds to: the last length asked before the accuracy falls below {100 * HOLDS:.0f}%. "
-        "A model that does no better than the best constant answer is not asked at longer lengths (–). "
+        f"Holds to: the last length tested before the accuracy falls below {100 * HOLDS:.0f}%. "
+        "A model that does no better than the best constant answer is not tested at longer lengths (–). "
         f"The Transformer keeps T×T logits in each of 8 heads ({matrix * n**2:.2g} GB a matrix at {n:,} tokens, "
-        f"{matrix * 100_000**2:,.0f} GB at 100,000), so it is asked at no more than {n:,}, with {asked.fewest} strings."
+        f"{matrix * 100_000**2:,.0f} GB at 100,000), so it is tested up to {n:,}, with {asked.fewest} strings."
     )

@@ -34,7 +34,7 @@ Key = tuple[str, str | None]
 
 
 def recipe(scale: Scale) -> Recipe:
-    """A chunk size learned in training, beside Table 1's models of C = 2 and C = 3."""
+    """RegularGPT whose chunk size is learned in training, beside Table 1's models with C = 2 and C = 3."""
 
     def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
         rows, data = [], []
@@ -46,16 +46,16 @@ def recipe(scale: Scale) -> Recipe:
         head = ["task", "chunk", "chosen, by seed (p)", "training lengths", "beyond", "max", "training"]
         caption = (
             "Accuracy in %, mean ± std over seeds, at the last checkpoint: at lengths trained on and at those beyond. "
-            "p: the weight of the chosen tree in the mixture at the end. The choice trains three trees for one, so it "
-            "costs the time of three; it spares trying each C in turn. Afterwards one tree is left."
+            "p: the weight of the chosen tree in the mixture at the end. Learning the choice trains three trees, so it "
+            "takes the time of three, but spares one training for each C. Afterwards one tree is left."
         )
         return [text_table("The chunk that training chose", caption, head, rows, data)]
 
     return Recipe(
         title="RegularGPT: a chunk size chosen by training",
         description=(
-            "The loss is that of the mixture P(y|x) = Σ p_C P_C(y|x), over trees of chunk size C that share their "
-            "layers; p is learned with them. Does training find the C which a sweep over C would?"
+            "The loss is that of the mixture P(y|x) = Σ p_C P_C(y|x) of trees with different chunk sizes C, which "
+            "share their layers. p is learned with the layers. Does training find the C that trying each C would?"
         ),
         grid=Grid(list(_cells(scale))),
         report=report,

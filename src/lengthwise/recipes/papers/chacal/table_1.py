@@ -20,10 +20,10 @@ from .published import TOY, Attention
 LADDER: dict[Scale, int] = {"smoke": 3, "laptop": 8, "paper": PAPER_BLOCKS}
 """Blocks of the texts on which all models are compared."""
 DESCRIPTION = (
-    "Texts of blocks of 8 tokens; every block but the first is a shuffle of references to the block before it. For "
-    "every token its whole chain of references is asked, down to the value at its end. A score is the share of right "
-    "entries, over all tokens and the entries of their chains. By Theorem 1 a Transformer needs ceil(log2(depth + 1)) "
-    "layers for chains of that depth; one layer of chain attention sums chains of every length."
+    "A text has blocks of 8 tokens, and every block but the first is a shuffle of references to the block before it. "
+    "For every token the model names its whole chain of references, down to the value at its end. A score is the share "
+    "of right entries, over all tokens and the entries of their chains. By Theorem 1 a Transformer needs "
+    "ceil(log2(depth + 1)) layers for chains of that depth; one layer of chain attention sums chains of every length."
 )
 
 
@@ -41,14 +41,14 @@ class Key(NamedTuple):
 
 
 def recipe(scale: Scale) -> Recipe:
-    """Standard attention of one to five layers and one ChaCAL layer on chains of references, beside the published."""
+    """One ChaCAL layer and standard attention of one to five layers on chains of references, beside the paper's."""
 
     def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
         drawn = []
         for blocks in sorted({key.blocks for key in finished}):
             mine = {key.label: runs for key, runs in finished.items() if key.blocks == blocks}
             title = f"Learning chains in {blocks * SIZE} tokens"
-            caption = "Mean over seeds, strings never trained on (Figure 3 of the paper)."
+            caption = "Mean over seeds, on strings kept out of training (Figure 3)."
             drawn.append(curves(title, f"{caption} {_beside(finished, blocks)}".strip(), mine))
         said = _beside(finished, min(key.blocks for key in finished))
         return [replace(_table(scale, finished), finding=said), *drawn]
@@ -115,7 +115,7 @@ def _table(scale: Scale, finished: Mapping[Key, list[Run]]) -> Panel:
     )
     if scale != "paper":
         caption += (
-            f" Shrunk here ({scale}): width, steps, batch and seeds, at a higher learning rate; the "
-            "ladder of standard layers is climbed on shorter texts."
+            f" Shrunk at {scale} scale: width, steps, batch and seeds, with a higher learning rate. The models with "
+            "several standard layers are compared on shorter texts."
         )
     return text_table("Measured beside published", caption, head, rows, data)

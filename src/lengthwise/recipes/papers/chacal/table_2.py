@@ -34,13 +34,13 @@ Key = tuple[Form, Attention]
 
 
 def recipe(scale: Scale) -> Recipe:
-    """Standard attention of two to five layers and ChaCAL of two on Boxes, beside the published."""
+    """ChaCAL of two layers and standard attention of two to five on Boxes, beside the published numbers."""
 
     def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
         drawn = [_table(scale, finished)]
         for form in dict.fromkeys(form for form, _ in finished):
             mine = {attention.label: runs for (other, attention), runs in finished.items() if other == form}
-            caption = f"Exact match, mean over seeds (Figure 4). {_beside(finished, form)}"
+            caption = f"Exact match on validation stories, mean over seeds (Figure 4). {_beside(finished, form)}"
             drawn.append(curves(f"Learning the {form} form", caption, mine))
         return drawn
 
@@ -48,11 +48,11 @@ def recipe(scale: Scale) -> Recipe:
     return Recipe(
         title="ChaCAL, Table 2: Boxes",
         description=(
-            "A story says what is in each box, then puts, moves and removes objects; the answer says what is in every "
-            "box in the end. In the advanced form whole boxes are moved, their contents never named: what a box holds "
-            "hangs on a chain of earlier operations. A score is the share of stories whose whole answer is right. "
-            "ChaCAL 2 is a standard layer and then a ChaCAL layer. Test stories begin with other contents of the boxes "
-            "than any training story."
+            "A story says what is in each box. Then objects are put into boxes, moved and removed. The answer says "
+            "what every box holds in the end. In the advanced form whole boxes are moved and their contents are not "
+            "named, so what a box holds depends on a chain of earlier operations. A score is the share of stories "
+            "whose whole answer is right. ChaCAL 2 is a standard layer followed by a ChaCAL layer. No test story "
+            "begins with the same contents of the boxes as a training story."
         ),
         grid=Grid([Cell(key, partial(plan_boxes, scale, key[1], key[0]), label=key[0]) for key in keys]),
         report=report,

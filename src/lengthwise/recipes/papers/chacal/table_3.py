@@ -64,11 +64,9 @@ def recipe(
     tokens_at_once: Annotated[int, at_least(1), "How many tokens are in memory at a time."] = 4096,
     threads: Annotated[int, at_least(1), "Threads of torch, for each of the two runs."] = 1,
 ) -> Recipe:
-    """Perplexity of a GPT-2 checkpoint and of the same with chain attention: --set checkpoint=… --set text=….
+    """Perplexity of a GPT-2 checkpoint, with its own attention and with ChaCAL: --set checkpoint=… --set text=….
 
-    `checkpoint`: a folder, or a name on the Hugging Face hub. `text`: files or folders. `test`: those to test on, where
-    not a share of the text is to be held out. `threads`: of torch, for each of the two runs.
-    The rest: in place of the scale's own.
+    The options that are None are as the scale says. Without `test` a share of the text is held out for the test.
     """
     setting = SETTINGS[scale]
     asked = {"steps": steps, "batch": batch, "lr": lr, "precision": precision, "threads": threads}
@@ -94,10 +92,10 @@ def recipe(
     return Recipe(
         title="ChaCAL, Table 3: a pre-trained GPT-2 on natural text",
         description=(
-            "Attention is replaced in every layer of a pre-trained model, which is then trained on for a while, as is "
-            "the model itself. The question is how near the one comes to the other on ordinary text, though its "
-            "weights were learned with another attention. The published numbers are GPT-2's (124M parameters) on "
-            "OpenWebText; those measured here are of the checkpoint and the text that were given."
+            "Chain attention replaces the attention in every layer of a pre-trained model. Both models are then "
+            "trained further for a while. How close does the changed model come to the other on ordinary text, though "
+            "its weights were learned with another attention? The published numbers are those of GPT-2 (124M "
+            "parameters) on OpenWebText. The measured numbers belong to the checkpoint and the text that were given."
         ),
         grid=Grid([Cell("both", planned)]),
         report=lambda finished, device: panels(checkpoint, setting, finished["both"]),
@@ -141,7 +139,7 @@ def panels(checkpoint: str, setting: Setting, runs: Sequence[Run]) -> list[Panel
     )
     curves = line_chart(
         "Loss on the training text",
-        "Chain attention starts from weights that were learned without it.",
+        "Chain attention starts from weights that were learned with softmax attention.",
         "step",
         "loss",
         {
@@ -167,9 +165,9 @@ def _differences(setting: Setting) -> list[Panel]:
     return [
         text_table(
             "What is not as published",
-            "The paper leaves open the block (512 tokens fit its count of epochs), what becomes of the rate after the "
-            "warm-up (here: it stays) and clipping (here: at norm 1). It says that dropout was tried; here is none, "
-            "as chain attention has none on its weights.",
+            "The paper does not state the block (512 tokens fit its number of epochs), the learning rate after the "
+            "warm-up (here it stays the same), or clipping (here at norm 1). It mentions dropout; here there is none, "
+            "because chain attention has no dropout on its weights.",
             ["setting", "published", "here"],
             rows,
             [{"setting": name, "published": paper, "here": here} for name, paper, here in differing if paper != here],

@@ -25,7 +25,7 @@ LENGTH: dict[Scale, int] = {"smoke": 60, "laptop": 500, "paper": 500}
 
 
 def recipe(scale: Scale) -> Recipe:
-    """The clusters of RegularGPT's outputs on PARITY (2 expected) and Cycle Navigation (5)."""
+    """The clusters that RegularGPT's outputs form on PARITY (2 expected) and Cycle Navigation (5 expected)."""
 
     def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
         runs = {task: mine for (task, _), mine in finished.items()}
@@ -35,10 +35,10 @@ def recipe(scale: Scale) -> Recipe:
     return Recipe(
         title="RegularGPT, Figure 3: clusters of states",
         description=(
-            "If every group of RegularGPT composes transitions of the task's machine, its outputs can only be as many "
-            "different things as there are transitions, the same at every depth: two for PARITY, five for Cycle "
-            f"Navigation. A model trained on 1 to 40 tokens reads one string of {LENGTH[scale]}; how many clusters its "
-            "outputs form is found without telling it what to expect."
+            "If every group of RegularGPT composes transitions of the task's machine, its outputs take only as many "
+            "values as there are transitions, the same at every depth: two for PARITY, five for Cycle Navigation. A "
+            f"model trained on 1 to 40 tokens reads one string of {LENGTH[scale]} tokens. The number of clusters of "
+            "its outputs is found without knowledge of the task."
         ),
         grid=cells(scale, PUBLISHED, [MODEL]),
         report=report,

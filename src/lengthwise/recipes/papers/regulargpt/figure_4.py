@@ -24,7 +24,7 @@ STRINGS: dict[Scale, tuple[int, int]] = {"smoke": (60, 1), "laptop": (500, 8), "
 
 
 def recipe(scale: Scale) -> Recipe:
-    """The receptive field of RegularGPT on regular languages, an RNN's and a Transformer's beside it."""
+    """The receptive fields of RegularGPT, an RNN and a Transformer on regular languages."""
     length, count = STRINGS[scale]
 
     def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
@@ -38,9 +38,9 @@ def recipe(scale: Scale) -> Recipe:
         title="RegularGPT, Figure 4a: the receptive field on regular languages",
         description=(
             "On PARITY and Cycle Navigation every token matters to the answer, wherever it stands. A model that knows "
-            "spreads its gradient over the whole string, and the cumulative share is a straight slanted line, as in "
-            "Figure 4a of the paper; the RNN and the Transformer of the same rows of Table 1 stand beside it. Figure "
-            "4b, the steep local window on natural language, needs a model of language and is not here."
+            "this spreads its gradient over the whole string, and the cumulative share is a straight slanted line, as "
+            "in Figure 4a of the paper. The RNN and the Transformer of Table 1 stand beside it. Figure 4b, the steep "
+            "local window on natural language, needs a language model and is not here."
         ),
         grid=cells(scale, TASKS, MODELS),
         report=report,

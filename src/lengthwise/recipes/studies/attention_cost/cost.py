@@ -70,7 +70,7 @@ CHUNK = 2
 
 
 def recipe(scale: Scale) -> Recipe:
-    """RegularGPT's seconds against length, dense, sparse and for the last position, beside full attention's."""
+    """How RegularGPT's time grows with length: dense, sparse and for the last position, beside full attention's."""
     setting = SETTINGS[scale]
 
     def report(finished: Finished, device: str) -> list[Panel]:
@@ -218,8 +218,9 @@ def _table(setting: Setting, times: dict[str, dict[str, dict[int, float]]]) -> P
         }
     return text_table(
         "Predicted and measured cost, relative to every position",
-        "At the longest length each form was asked. Counted: operations of a forward pass. A ratio above the counted "
-        "one: the form does less arithmetic a second (a mask is read and written, not multiplied); below it: more.",
+        "At the longest length of each form. Counted: operations of a forward pass. Where the measured ratio is above "
+        "the counted one, the form does less arithmetic a second (a mask is read and written, not multiplied); where "
+        "it is below, more.",
         ["", "tokens", "10⁹ operations", "× counted", *(f"× {what}" for what in times)],
         rows,
         data,

@@ -22,7 +22,7 @@ STORIES: dict[Scale, int] = {"smoke": 2, "laptop": 64, "paper": 256}
 
 
 def recipe(scale: Scale) -> Recipe:
-    """The words that the heads of ChaCAL link, over a story of Boxes beside its true graph."""
+    """Which words a head of ChaCAL links in a story of Boxes, beside the story's true graph."""
 
     def report(finished: Mapping[Attention, list[Run]], device: str) -> list[Panel]:
         (run,) = finished[MODEL]
@@ -40,10 +40,10 @@ def recipe(scale: Scale) -> Recipe:
     return Recipe(
         title="ChaCAL: which words a head links",
         description=(
-            "Chain attention reads its weights as a graph and sums over all its paths. If it solves Boxes as it is "
-            "meant to, that graph is the story's own: a mention of a box links to the words that last changed it. One "
-            "model of Table 2 (a standard layer, then chain attention) is looked at; of its chain layer the head whose "
-            "links are most often true is drawn over a test story."
+            "Chain attention reads its weights as a graph and sums over all paths in it. If it solves Boxes in the way "
+            "it is meant to, this graph is the story's own: a mention of a box links to the words that last changed "
+            "the box. The model is one of Table 2, a standard layer followed by a chain layer. The drawing shows the "
+            "head of the chain layer whose links are most often true."
         ),
         grid=Grid([Cell(MODEL, first_seed)]),
         report=report,

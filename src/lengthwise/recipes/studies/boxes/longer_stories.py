@@ -105,10 +105,10 @@ def recipe(scale: Scale) -> Recipe:
     return Recipe(
         title=f"ChaCAL, Boxes trained with up to {TRAINED} operations, tested with up to {LENGTHS[scale][-1]}",
         description=(
-            "The paper tests with as many operations as it trains with. A chain of moves has no length of its own: "
-            f"here training sees at most {TRAINED} operations (log-uniform), the test up to {LENGTHS[scale][-1]}. "
-            "Learned tables of positions, the paper's choice, have no trained row beyond the longest training story, "
-            "so the models have positions that exist for any length."
+            "The paper tests on stories with as many operations as in training. A rule about moves holds for any "
+            f"number of them: here training has at most {TRAINED} operations (log-uniform) and the test up to "
+            f"{LENGTHS[scale][-1]}. The paper uses a learned table of positions, whose rows beyond the longest "
+            "training story are never trained. The models here have positions that are defined for any length."
         ),
         grid=Grid([Cell(key, partial(planned, scale, *key), label=key[0]) for key in keys]),
         report=report,

@@ -108,10 +108,10 @@ def recipe(scale: Scale) -> Recipe:
     return Recipe(
         title="RegularGPT: which chunk size for which task",
         description=(
-            "The paper finds that C = 3 fails on Modular Arithmetic where C = 2 learns it, and puts it down to the "
-            "number of transitions that a node then composes at once. Here chunk sizes from 2 to 8 get the same number "
-            "of steps on eight tasks; beside the accuracies stands how many tuples of transitions a node must know, "
-            "how many nodes training shows, and how many tuples of long strings were in none of them."
+            "The paper finds that C = 3 fails on Modular Arithmetic where C = 2 learns it, and explains this by the "
+            "number of transitions that a node composes at once. Here chunk sizes from 2 to 8 get the same number of "
+            "steps on eight tasks. Beside the accuracies stand the number of tuples of transitions that a node must "
+            "know, the number of nodes that training shows, and how many tuples of long strings training never shows."
         ),
         grid=Grid([Cell(key, partial(planned, key, setting), label=key.task) for key in keys]),
         report=report,

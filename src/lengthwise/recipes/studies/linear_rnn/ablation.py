@@ -66,9 +66,9 @@ def recipe(scale: Scale) -> Recipe:
     return Recipe(
         title="Block-diagonal linear RNN: what its parts do",
         description=(
-            "One layer learns Sum(5) at 40 tokens with every prefix asked; one part at a time is changed and the rest "
-            "left as it is by default: blocks 8 wide, p = 1.2, eq. 6. How well a model does at 40 says whether it can "
-            "learn the rule; at 500 and 2,000, whether it keeps it: what is off by a little at every step adds up."
+            "One layer learns Sum(5) at 40 tokens, with an answer at every prefix. One part at a time is changed, and "
+            "the rest stays at its default: blocks 8 wide, p = 1.2, eq. 6. The accuracy at 40 says whether a model can "
+            "learn the rule. The accuracy at 500 and 2,000 says whether it keeps it, for small errors add up."
         ),
         grid=Grid([Cell(key, partial(plan_changed, scale, change), label=key[0]) for key, change in changes.items()]),
         report=report,
@@ -98,11 +98,11 @@ def _table(
         )
     e, majority = next(iter(finished.values()))[0].experiment, data[0]["baseline"]
     caption = (
-        f"Accuracy at the last position in %, the mean over seeds, at the last checkpoint (each seed's in the data); "
-        f"{strings} strings a seed beyond {TRAINED} tokens. The majority answer is right in {percent(majority)}%. "
-        "Overflows: the logits of some strings are no longer finite (of how many, and how the others do, is in the "
-        f"data). Steps to 99%: the first validation at {TRAINED} tokens. All are trained alike, for "
-        f"{e.training.steps:,} steps; the default stands under every part, the same runs each time."
+        "Accuracy at the last position in %, the mean over seeds, at the last checkpoint. Beyond "
+        f"{TRAINED} tokens each seed has {strings} strings. The majority answer is right on {percent(majority)}%. "
+        "Overflows: the logits of some strings are no longer finite. The data inside this page has each seed, and how "
+        f"many strings overflow. Steps to 99%: the first validation at {TRAINED} tokens with at least 99%. Every run "
+        f"has {e.training.steps:,} steps. The default stands under every part; these are the same runs each time."
     )
     head = ["", *(f"{n:,}" for n in (TRAINED, *lengths)), "steps to 99%", "seeds", "size", "training"]
     return text_table("One part changed at a time", caption, head, rows, data)
