@@ -78,7 +78,7 @@ def test_holds_to_the_last_length_before_it_falls():
         LengthScore(300, 20, (20, 20)),
     ]
     assert _farthest(points) == "100"
-    assert _farthest(points[:2]) == "100, the longest asked"
+    assert _farthest(points[:2]) == "100, the longest tested"
     assert _farthest(points[2:]) == "less than 200"
 
 
@@ -91,4 +91,4 @@ def test_smoke(root, capsys):
     first = table["data"]["parity"]["rnn"][0]
     assert (first["length"], first["strings"]) == (100, 8)
     assert first["mean"] == sum(first["right"]) / 8 == drawn["data"]["series"]["rnn"]["y"][0]
-    assert "asked at no more than 100" in table["caption"]
+    assert "tested up to 100" in table["caption"]
