@@ -34,7 +34,18 @@ ROOMS = [
     "recipes",
     "cli",
 ]
-FOUNDATION = {"auto_classes", "errors", "files", "limits", "notebooks", "options", "own_code", "seeds", "source_text"}
+FOUNDATION = {
+    "auto_classes",
+    "errors",
+    "files",
+    "foreign_code",
+    "limits",
+    "notebooks",
+    "options",
+    "own_code",
+    "seeds",
+    "source_text",
+}
 MODULES = sorted(SOURCE.rglob("*.py"))
 DOCUMENTS = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")})
 

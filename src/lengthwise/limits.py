@@ -62,16 +62,17 @@ EXPERIMENTS = Limit("EXPERIMENTS", 10_000, "runs in one grid", "Ask for fewer se
 REGEX_STATES = Limit("REGEX_STATES", 5_000, "states of a regular expression", "Use fewer or smaller repetitions")
 SYMBOLS = Limit("SYMBOLS", 1000, "symbols in an alphabet", "Name those you need alone")
 TABLE = Limit("TABLE", 20_000_000, "entries in a machine's table", "Use fewer states or symbols")
+LAYERS = Limit("LAYERS", 10_000, "layers", "Use fewer")
 WEIGHTS = Limit("WEIGHTS", 100_000, "tensors in a model", "Use fewer layers")
 
 # The largest values of options.
 STEPS = 1_000_000_000
 SAMPLES = 10_000_000
 WORKERS = 1024
-WIDTH = 1 << 20
-LAYERS = 10_000
 STATE = 4096
 """Numbers in a state of a state space; its layers begin from matrices of as many rows and columns."""
+CHUNK = 1000
+"""The largest chunk among which training chooses."""
 CLASSES = 1000
 """Different symbols or answers of a task whose machine has a state for each."""
 PLACES = 100_000

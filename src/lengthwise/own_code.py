@@ -20,6 +20,7 @@ from pathlib import Path
 from types import ModuleType
 
 from .errors import Error
+from .foreign_code import blaming
 from .source_text import pieces_of
 
 MAIN = "__main__"
@@ -144,10 +145,8 @@ def _file_of(kind: type) -> Path | None:
 
 def _imported(name: str, base: type) -> type:
     place, _, attribute = name.rpartition(":")
-    try:
+    with blaming(name, f"{place} could not be imported"):
         module = _of_file(Path(place)) if place.endswith(".py") else _module(place)
-    except Exception as error:
-        raise Error(f"{name}: {place} could not be imported: {type(error).__name__}: {error}") from error
     kind = module
     for part in attribute.split("."):
         kind = getattr(kind, part, None)

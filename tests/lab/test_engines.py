@@ -1,6 +1,7 @@
 """Engines: one run's failure is not another's, and Ctrl-C loses nothing."""
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -79,7 +80,7 @@ def test_a_failure_is_recorded_and_the_rest_finished(tmp_path, quick, toy, engin
     good, broken, other = quick("lstm") + quick(toy("Raises")) + quick(toy("Tiny"))
     outcomes = lab.run([good, broken, other], tmp_path, engine=engine)
     assert [outcome.run is not None for outcome in outcomes] == [True, False, True]
-    assert outcomes[1].error == "RuntimeError: the toy broke"
+    assert re.search(r"toys.py:Raises: .* RuntimeError \(.*toys.py:\d+\): the toy broke$", outcomes[1].error)
     assert "toys.py" in outcomes[1].traceback
     assert outcomes[1].log.read_text() == outcomes[1].traceback
     assert outcomes[1].exit_code == 1

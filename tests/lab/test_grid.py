@@ -77,7 +77,7 @@ def test_a_task_by_name_or_made():
         ({"settings": ["task.supervison=last"]}, UnknownName, "supervision"),
         ({"settings": ["training.steps=many"]}, Error, "whole number"),
         ({"settings": ["training.steps=1.5"]}, Error, "whole number"),
-        ({"settings": ["training.steps=0"]}, Error, "at least 1"),
+        ({"settings": ["training.steps=0"]}, Error, "training.steps must be a whole number in 1..1000000000, got 0"),
         ({"settings": ["training.lr=-1"]}, Error, "above 0"),
         ({"settings": ["training.optimizer=sgd"]}, Error, "'adam' or 'adamw'"),
         ({"settings": ["training.lengths=5"]}, Error, "two whole numbers"),

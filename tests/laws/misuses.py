@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from lengthwise import automata, tasks
+from lengthwise import automata, lab, models, ops, tasks
 from lengthwise.automata import Semiautomaton, from_regex
 
 PARITY = [[0, 1], [1, 0]]
@@ -95,8 +95,140 @@ TASKS: dict[str, tuple[Callable[[], Any], str]] = {
     "brackets of 7": (answer("d-2", [[0, 7]]), "tokens must be in 0..1"),
 }
 
+
+def plan(task: Any = "parity", architectures: Any = ("lstm",), **options: Any) -> Callable[[], Any]:
+    return lambda: lab.plan(task, architectures, **options)
+
+
+def training(**settings: Any) -> Callable[[], Any]:
+    return lambda: lab.Training.of(**settings)
+
+
+def experiment(**parts: Any) -> Callable[[], Any]:
+    sound = {
+        "data": lab.TaskSpec("parity"),
+        "model": lab.ModelSpec("lstm"),
+        "training": lab.Training(),
+        "tests": lab.LengthTests((3,)),
+    }
+    return lambda: lab.Experiment(**{**sound, **parts})
+
+
+LAB: dict[str, tuple[Callable[[], Any], str]] = {
+    "a range of 10^11": (lambda: lab.lengths("1:100000000000"), "range '1:100000000000': at most 1,000,000 different"),
+    "many ranges": (lambda: lab.lengths("1:600000,600001:1300000"), "at most 1,000,000 different lengths"),
+    "a sequence of 10^11": (plan(test_lengths=range(10**11)), "test_lengths: at most 1,000,000 different lengths"),
+    "a length of 10^11": (plan(test_lengths=[10**11]), "at most 1,000,000 symbols in a string"),
+    "half a length": (plan(test_lengths=[50.5]), "test_lengths must be a list of whole numbers .*, got .50.5"),
+    "a length of True": (plan(train_length=1, test_lengths=[True, 3]), "test_lengths must be a list of whole numbers"),
+    "no text of lengths": (lambda: lab.lengths([3]), "written as a text"),
+    "a length that is a mapping": (plan(test_lengths={"a": 1}), "test_lengths must be"),
+    "training on 10^11 lengths": (plan(train_length=10**11), "at most 1,000,000 symbols"),
+    "a training length in between": (plan(train_length=4.5), "train_length must be a whole number at least 1, got 4.5"),
+    "10^9 seeds": (plan(seeds=10**9), "at most 10,000 runs in one grid, got 1,000,000,000.*LENGTHWISE_MAX_EXPERIMENTS"),
+    "half a seed": (plan(seeds=1.5), "seeds must be a whole number at least 1, got 1.5"),
+    "seeds in words": (plan(seeds="3"), "seeds must be a whole number at least 1, got '3'"),
+    "a batch of 10^9": (plan(settings={"training.batch": 10**9}), "at most 67,108,864 tokens in a step"),
+    "10^10 validation strings": (plan(settings={"training.validation_samples": 10**11}), "need at least .* of memory"),
+    "10^8 test strings": (plan(settings={"tests.samples": 10**8}), r"tests.samples must be .* in 1\.\.10000000"),
+    "10^12 steps": (training(steps=10**12), r"training.steps must be a whole number in 1\.\."),
+    "an infinite rate": (plan(settings=["training.lr=1e400"]), "training.lr must be a number above 0, got inf"),
+    "no rate": (training(lr=None), "training.lr must be a number above 0, got None"),
+    "no optimiser": (lambda: lab.Training(optimizer=None), "training.optimizer must be Optimizer, got None"),
+    "a negative test length": (lambda: lab.LengthTests(lengths=(-1,)), "tests.lengths must be a list of whole numbers"),
+    "no task": (plan(None), "A task is a name or a Task, got None"),
+    "a list of tasks": (plan(["parity"]), "A task is a name or a Task"),
+    "no model": (plan(architectures=None), "A model is a name or an nn.Module class, got None"),
+    "a number for a model": (plan(architectures=[3]), "A model is a name or an nn.Module class, got 3"),
+    "settings that are a number": (plan(settings=3), "settings must be texts NAME=VALUE, or a mapping"),
+    "an unknown nested setting": (plan(settings={"training": {"stpes": 3}}), "Did you mean 'training.steps'"),
+    **{
+        f"{workers!r} workers": (lambda w=workers: lab.run([], workers=w), f"workers must be .*, got {workers!r}")
+        for workers in (-1, 0, 1.5, "2", True, 10**9)
+    },
+    "an engine of -1 workers": (lambda: lab.Processes(-1), "workers must be a whole number in 1..1024, got -1"),
+    "experiments in words": (lambda: lab.run("parity"), "run takes a list of experiments"),
+    "a device in numbers": (lambda: lab.run([], device=0), "device must be a text"),
+    "runs of nowhere": (lambda: lab.load(None), "load takes the path of a run"),
+    "a record of newer schema": (lambda: lab.Experiment.from_json({"schema": 2}), "schema 2.* Use a newer"),
+    "a record with a format": (
+        lambda: lab.Experiment.from_json({"schema": 1, "format": 2, "data": {"task": {}}}),
+        "format|Not an",
+    ),
+    "an experiment's seed in between": (experiment(seed=1.5), "experiment.seed must be a whole number, got 1.5"),
+    "an experiment on a name": (experiment(data="parity"), "experiment.data must be TaskSpec or TextSpec"),
+}
+
+OPS: dict[str, tuple[Callable[[], Any], str]] = {
+    **{
+        f"chain attention of {shape}": (
+            lambda s=shape: ops.chain_attention(*[torch.zeros(s)] * 3),
+            "must be at least 1",
+        )
+        for shape in ((0, 2, 3, 4), (2, 0, 3, 4), (2, 2, 0, 4), (2, 2, 3, 0))
+    },
+    **{
+        f"sliding-dilated attention of {shape}": (
+            lambda s=shape: ops.sliding_dilated_attention(
+                *[torch.zeros(s)] * 3, torch.zeros(s[1], 2), chunk=2, level=0
+            ),
+            "must be at least 1",
+        )
+        for shape in ((1, 0, 3, 4), (1, 2, 0, 4), (1, 2, 3, 0))
+    },
+    "a true gamma": (lambda: ops.chain_attention(*[torch.zeros(1, 1, 2, 1)] * 3, False), "gamma must be at least 0"),
+}
+
+
+def build(name: Any, **options: Any) -> Callable[[], Any]:
+    return lambda: models.build(name, **{"vocab_size": 2, "num_outputs": 2, **options})
+
+
+def config(**fields: Any) -> Callable[[], Any]:
+    return lambda: models.LengthwiseConfig(**fields)
+
+
+def whole_model(**fields: Any) -> Callable[[], Any]:
+    given = {"width": 4, "mixer": {"name": "lstm"}, "depth": {"name": "fixed", "layers": 1}, "block": {"kind": "bare"}}
+    return lambda: models.LengthwiseForCausalLM(models.LengthwiseConfig(**{**given, **fields}))
+
+
+def foreign_cache() -> Any:
+    one, other = (models.build("transformer", vocab_size=2, num_outputs=2, width=8, heads=2).inner for _ in range(2))
+    tokens = torch.zeros(1, 3, dtype=torch.long)
+    return other(tokens, past_key_values=one(tokens, use_cache=True).past_key_values)
+
+
+MODELS: dict[str, tuple[Callable[[], Any], str]] = {
+    "no name": (build(None), "A model is built by its name, got None"),
+    "no outputs": (build("lstm", num_outputs=0), "must be at least 1, got 2 and 0"),
+    "outputs in between": (build("lstm", num_outputs=1.5), "must be at least 1, got 2 and 1.5"),
+    "a config without outputs": (lambda: models.presets.lstm(2, 0), "num_outputs must be a whole number at least 1"),
+    "10^12 tokens": (build("lstm", vocab_size=10**12), "lstm: its weights need at least 256 TB of memory"),
+    "a width of 10^7": (build("lstm", width=10**7), "need at least .* of memory"),
+    "a transformer 10^7 wide": (build("transformer", width=10**7, heads=1), "need at least .* of memory"),
+    "10^9 layers": (build("lstm", layers=10**9), "at most 10,000 layers, got 1,000,000,000"),
+    "a state of 10^6": (build("s4", state=10**6), r"state must be a whole number in 1\.\.4096"),
+    "10^9 chunks": (build("regular-gpt", largest_chunk=10**9), r"largest_chunk must be .* in 2\.\.1000"),
+    "half a layer": (whole_model(depth={"name": "fixed", "layers": 1.5}), "must be a whole number, got 1.5"),
+    "layers in words": (whole_model(depth={"name": "fixed", "layers": "x"}), "must be a whole number, got 'x'"),
+    "a vocabulary in words": (config(vocab_size="x"), "config: vocab_size must be a whole number, got 'x'"),
+    "a width in words": (config(width="x"), "config: width must be a whole number, got 'x'"),
+    "a mixer by name": (config(mixer="lstm"), "config: mixer must be dict, list or None, got 'lstm'"),
+    "dropout in words": (config(dropout="a"), "config: dropout must be a number, got 'a'"),
+    "a scale in words": (config(embedding_scale="a"), "config: embedding_scale must be a number, got 'a'"),
+    "a truth in words": (config(final_norm="no"), "config: final_norm must be True or False, got 'no'"),
+    "a negative range": (config(initializer_range=-1), "config: initializer_range must be a number at least 0"),
+    "half an output": (
+        config(num_outputs=1.5),
+        "num_outputs must be a whole number at least 1 or None, got 1.5",
+    ),
+    "nobody's home": (build("hf:~nosuchuser/x"), "hf:~nosuchuser/x: must be a folder"),
+    "a cache of another model": (foreign_cache, "past_key_values: was made by another model"),
+}
+
 MISUSES = {
     f"{room}: {name}": misuse
-    for room, table in (("automata", AUTOMATA), ("tasks", TASKS))
+    for room, table in (("automata", AUTOMATA), ("tasks", TASKS), ("lab", LAB), ("ops", OPS), ("models", MODELS))
     for name, misuse in table.items()
 }

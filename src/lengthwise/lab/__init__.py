@@ -6,17 +6,18 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Annotated, Protocol
 
 import torch
-from torch import nn
 
 from ..errors import Error
+from ..limits import WORKERS
 from ..notebooks import in_notebook
+from ..options import arguments, at_least
 from ..train import Interrupted, Progress, Training
 from .engines import Engine, InProcess, Processes, leave_a_starting_worker
 from .experiment import Experiment, LengthTests, ModelSpec, TaskSpec, TextSpec
-from .grid import OneTask, Settings, plan, settings_of_part
+from .grid import Architectures, OneTask, Settings, plan, settings_of_part
 from .job import Job, Outcome, groups
 from .loading import load_model, load_task
 from .loggers import check_loggers
@@ -56,6 +57,9 @@ __all__ = [
 ]  # fmt: skip
 
 
+Workers = Annotated[int | None, at_least(1, at_most=WORKERS), "How many processes run at a time."]
+
+
 class Listener(Protocol):
     """Hears how the runs go; always called in the process that called `run`."""
 
@@ -70,6 +74,8 @@ class Listener(Protocol):
 
 def chosen_device(device: str) -> str:
     """The GPU for "auto", where there is one, else the CPU; a GPU that is not there is refused."""
+    if not isinstance(device, str):
+        raise Error(f"device must be a text, auto, cpu, cuda or cuda:N, got {device!r}.")
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     if not re.fullmatch(r"cpu|cuda(:\d+)?", device):
@@ -86,7 +92,7 @@ def run(
     experiments: Sequence[Experiment],
     root: Path | str = "runs",
     *,
-    workers: int | None = None,
+    workers: Workers = None,
     device: str = "auto",
     command: str = "",
     progress: Listener | None = None,
@@ -100,7 +106,9 @@ def run(
     """
     loggers = check_loggers(log)
     leave_a_starting_worker()
-    device = chosen_device(device)
+    device, [workers] = chosen_device(device), arguments(run, workers=workers)
+    if not isinstance(experiments, (list, tuple)) or not all(isinstance(each, Experiment) for each in experiments):
+        raise Error(f"run takes a list of experiments, as lab.plan makes them, got {experiments!r}.")
     experiments = list({experiment.hash: experiment for experiment in experiments}.values())
     todo = groups(experiments, device)
     if engine is None:
@@ -133,7 +141,7 @@ def run(
 
 def bench(
     task: OneTask | Sequence[OneTask],
-    models: Sequence[str | type[nn.Module]],
+    models: Architectures,
     *,
     seeds: int = 1,
     train_length: int = 40,
@@ -141,7 +149,7 @@ def bench(
     settings: Settings = (),
     learning_rates: str | Sequence[float] = (),
     root: Path | str = "runs",
-    workers: int | None = 1,
+    workers: Workers = 1,
     device: str = "auto",
     progress: Listener | bool | None = None,
     log: str | Sequence[str] = (),
@@ -153,6 +161,7 @@ def bench(
     None: in a notebook a table that follows them, elsewhere nothing; False: nothing.
     """
     leave_a_starting_worker()
+    [workers] = arguments(bench, workers=workers)
     experiments = plan(
         task,
         models,

@@ -19,9 +19,11 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 from ..errors import Error
+from ..limits import WORKERS
+from ..options import arguments, at_least
 from ..train import Interrupted, Progress, Stop
 from .experiment import Experiment
 from .job import Job, Outcome, failure, run_group
@@ -81,8 +83,8 @@ class InProcess:
 class Processes:
     """Each group in a fresh process, `workers` at a time; one that dies takes only its group."""
 
-    def __init__(self, workers: int):
-        self.workers = workers
+    def __init__(self, workers: Annotated[int, at_least(1, at_most=WORKERS), "How many run at a time."]):
+        [self.workers] = arguments(Processes, workers=workers)
 
     def run(self, groups: Groups, job: Job) -> Iterator[Outcome]:
         context = _forkserver()

@@ -26,6 +26,7 @@ from typing import Annotated, Any, Literal, get_origin, get_type_hints
 
 from .. import models
 from ..errors import Error
+from ..limits import SAMPLES
 from ..options import at_least, check_fields
 from ..train.settings import Training
 
@@ -105,7 +106,7 @@ class LengthTests:
     """Where to test: `samples` strings of every length, a function of (task, length, seed) alone."""
 
     lengths: Annotated[tuple[int, ...], at_least(1), "The lengths that are tested."] = ()
-    samples: Annotated[int, at_least(1), "How many strings of every length are tested."] = 512
+    samples: Annotated[int, at_least(1, at_most=SAMPLES), "How many strings of every length are tested."] = 512
     seed: Annotated[int, "Another seed tests other strings."] = 0
 
     def __post_init__(self):
@@ -122,6 +123,9 @@ class Experiment:
     tests: LengthTests
     seed: int = 0
     objective: Objective = Objective()
+
+    def __post_init__(self):
+        check_fields(self, "experiment.{}".format)
 
     @property
     def task(self) -> TaskSpec:

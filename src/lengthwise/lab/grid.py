@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import nn
 
 from .. import models, own_code, tasks
 from ..errors import Error, UnknownName
-from ..options import Schema, schema, take, word_of
+from ..limits import BATCH_TOKENS, EXPERIMENTS
+from ..options import Schema, arguments, at_least, schema, take, word_of
 from ..train.counting import one_place
 from ..train.curriculum import make_curriculum
 from ..train.settings import Training, training_options
@@ -24,12 +25,21 @@ from .tested_lengths import tested_lengths
 Settings = Sequence[str] | Mapping[str, Any]
 OneTask = str | tasks.Task | type[tasks.Task]
 """A task by name, made, or by its class."""
+Architectures = Sequence[str | type[nn.Module]] | str | type[nn.Module]
+"""Models, or a single one."""
 
 
 def parse(settings: Settings) -> dict[str, Any]:
     """`["model.width=64"]` to `{"model.width": "64"}`, a word yet to be read; a mapping is taken as it is."""
     if isinstance(settings, Mapping):
-        return dict(settings)
+        # A part with a mapping of its own, {"training": {"steps": 500}}, is the same written otherwise.
+        nested = {key: value for key, value in settings.items() if isinstance(value, Mapping) and "." not in key}
+        flat = {f"{part}.{name}": value for part, inner in nested.items() for name, value in inner.items()}
+        return {**{key: value for key, value in settings.items() if key not in nested}, **flat}
+    if isinstance(settings, str):
+        settings = [settings]
+    if not isinstance(settings, (list, tuple)) or not all(isinstance(each, str) for each in settings):
+        raise Error(f'settings must be texts NAME=VALUE, or a mapping {{"training.steps": 500}}, got {settings!r}.')
     parsed = dict(word_of(setting, "model.width=64") for setting in settings)
     for key in parsed:
         if "." not in key:
@@ -68,10 +78,10 @@ def name_of(model: str | type[nn.Module]) -> str:
 
 def plan(
     task: OneTask | Sequence[OneTask],
-    architectures: Sequence[str | type[nn.Module]],
+    architectures: Architectures,
     *,
-    seeds: int = 1,
-    train_length: int = 40,
+    seeds: Annotated[int, at_least(1), "How many runs of each model."] = 1,
+    train_length: Annotated[int, at_least(1), "The longest training string."] = 40,
     test_lengths: str | Sequence[int] | None = None,
     settings: Settings = (),
     learning_rates: str | Sequence[float] = (),
@@ -84,11 +94,12 @@ def plan(
     are always tested too, since a failure beyond it proves nothing without success inside.
     """
     given = parse(settings)
-    names = [name_of(model) for model in architectures]
+    seeds, train_length = arguments(plan, seeds=seeds, train_length=train_length)
+    single = isinstance(architectures, (str, type)) or not isinstance(architectures, Iterable)
+    several: Any = [architectures] if single else architectures
+    names = [name_of(model) for model in several]
     if not names:
         raise Error(f"Name at least one model. Known: {', '.join(models.available())}.")
-    if seeds < 1:
-        raise Error(f"seeds must be at least 1, got {seeds}.")
     asked: list[OneTask] = list(task) if isinstance(task, (list, tuple)) else [task]  # pyright: ignore
     if not asked:
         raise Error("Name at least one task. lengthwise list tasks names them.")
@@ -99,6 +110,7 @@ def plan(
         if not any(key.startswith(f"{part}.") for part in parts):
             raise UnknownName("setting", key.split(".")[0], parts)
     rates = learning_rates_of(learning_rates)
+    EXPERIMENTS.check(len(asked) * len(names) * seeds * max(1, len(rates)), "plan")
     experiments = []
     for each, own_name in zip(asked, called, strict=True):
         made = task_of(each, {**_of_part(given, "task"), **_of_part(given, own_name)})
@@ -119,6 +131,8 @@ def _plan_task(
     training = Training.of(**{"lengths": (1, train_length), **trained})
     possible = made.lengths(*training.curriculum.lengths)
     make_curriculum(training.curriculum, possible)
+    BATCH_TOKENS.check(possible[-1] * training.batch, f"training.batch={training.batch}, length {possible[-1]:,}")
+    made.check_size(possible[-1], max(training.batch, training.checkpointing.validation_samples))
     tested = tested_lengths(made, possible, test_lengths)
     known = settings_of_part("tests")
     tests = LengthTests(tested, **take(known, _of_part(given, "tests"), "tests", "tests."))
@@ -227,6 +241,8 @@ def _runs(
     with torch.no_grad(), untouched_random(torch.device("cpu")):
         classifier(every[:, None])
         classifier(every.repeat(2 * tokens)[: 2 * tokens].view(2, tokens), last=last)
+    if not any(weight.requires_grad for weight in classifier.parameters()):
+        raise Error(f"{name}: a model must have weights that can be trained, and this one has none, or all are frozen.")
 
 
 def _built(name: str, options: str, vocab_size: int, num_outputs: int) -> models.TokenClassifier:

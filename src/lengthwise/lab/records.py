@@ -104,8 +104,14 @@ def read_run(path: Path) -> Run:
         raise RecordError(
             f"{path}: renamed, and otherwise whole. Name it {experiment.directory} again, for by that name it is found."
         )
+    experiment = read_config(path)
+    if content.get("hash", experiment.hash) != experiment.hash:
+        raise RecordError(
+            f"{path / 'result.json'}: of another experiment ({content['hash']}) than its config ({experiment.hash}). "
+            f"Restore both, or delete {path} to run it again."
+        )
     metrics = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
-    return Run(path, read_config(path), content, metrics)
+    return Run(path, experiment, content, metrics)
 
 
 class Found(NamedTuple):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
+from typing import Any
 
 from .. import tasks
 from ..errors import Error
+from ..limits import LENGTHS
+from ..options import Option, at_least
 
 
 def lengths(text: str) -> tuple[int, ...]:
@@ -14,6 +17,8 @@ def lengths(text: str) -> tuple[int, ...]:
     >>> lengths("41:101:20,1000,7")
     (7, 41, 61, 81, 101, 1000)
     """
+    if not isinstance(text, str):
+        raise Error(f"Lengths are written as a text such as '41:500:20,1000', got {text!r}.")
     every: set[int] = set()
     for part in text.split(","):
         try:
@@ -28,6 +33,7 @@ def lengths(text: str) -> tuple[int, ...]:
         start, stop, step = numbers * 2 + [1] if len(numbers) == 1 else (*numbers, 1)[:3]
         if start > stop:
             raise Error(f"The range {part!r} is empty: its start is above its stop.")
+        LENGTHS.check(len(every) + (stop - start) // step + 1, f"The range {part!r}")
         every.update(range(start, stop + 1, step))
     return tuple(sorted(every))
 
@@ -42,10 +48,9 @@ def tested_lengths(task: tasks.Task, trained: list[int], wanted: str | Sequence[
         possible = [n for n in range(longest + 1, int(longest * 12.5) + 1) if task.problem(n) is None]
         tested = possible[:: max(1, len(possible) // 24)]
     else:
-        tested = list(lengths(wanted) if isinstance(wanted, str) else wanted)
+        tested = list(lengths(wanted)) if isinstance(wanted, str) else _whole(wanted)
         for n in tested:
             task.check(n)
-        tested = [int(n) for n in tested]
     if not tested or max(tested) < longest:
         raise Error(
             f"The longest training length ({longest}) is above every test length ({max(tested, default='none')}), "
@@ -53,3 +58,11 @@ def tested_lengths(task: tasks.Task, trained: list[int], wanted: str | Sequence[
         )
     inside = {trained[(len(trained) - 1) * quarter // 4] for quarter in range(1, 5)}
     return tuple(sorted({*tested, *inside}))
+
+
+def _whole(wanted: Any) -> list[int]:
+    """Lengths given as numbers; 5.5 is none."""
+    if isinstance(wanted, Sized) and not isinstance(wanted, Mapping):
+        LENGTHS.check(len(wanted), "test_lengths")
+        wanted = list(wanted) if isinstance(wanted, Iterable) and not hasattr(wanted, "tolist") else wanted
+    return Option("test_lengths", list[int], bounds=at_least(1)).read(wanted, "test_lengths")

@@ -6,6 +6,8 @@ from typing import Any
 
 from .. import mixers, positions
 from ..errors import Error, UnknownName
+from ..limits import LAYERS
+from ..options import Option
 from .config import LengthwiseConfig
 from .depth import Adaptive, Fixed
 from .layers import Layer
@@ -58,6 +60,7 @@ def make_depth(config: LengthwiseConfig) -> Fixed | Adaptive | LearnedChunk:
 
 
 def _layers(config: LengthwiseConfig, count: int) -> list[Layer]:
+    LAYERS.check(Option("layers", int).read(count, "depth: layers (of an adaptive depth, thickness)"), "depth")
     if count < 1:
         raise Error(f"depth: layers (of an adaptive depth, thickness) must be at least 1, got {count}.")
     specs = config.mixer if isinstance(config.mixer, list) else [config.mixer or {}] * count

@@ -45,6 +45,14 @@ class LengthwiseCache(Cache):
         self.place_state: Any = None
         """What the model's position encoding goes on from."""
         self._top: Growing | None = None
+        self._model = 0
+
+    def of(self, model: object) -> LengthwiseCache:
+        """This cache, for the model that began it: what another one made of the tokens means nothing to it."""
+        if self.length and self._model != id(model):
+            raise Error("past_key_values: was made by another model. Leave it out, and give this one the whole text.")
+        self._model = id(model)
+        return self
 
     def keep(self, place: tuple[int, int], state: Any) -> None:
         """The state of the mixer at this (group, layer)."""

@@ -20,6 +20,7 @@ from typing import Any, Literal
 from transformers import PreTrainedConfig
 
 from ..errors import Error, UnknownName
+from ..options import Option, at_least
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,20 @@ class Block:
 INITIALISED = ("embedding", "linear", "pad", "r", "initial")
 """What `LengthwiseConfig.initialisation` may speak of."""
 
+KINDS = {
+    option.name: option
+    for option in (
+        *(Option(name, int) for name in ("vocab_size", "width")),
+        Option("num_outputs", int | None, bounds=at_least(1)),
+        *(Option(name, dict | list | None) for name in ("mixer", "block")),
+        *(Option(name, dict | None) for name in ("position", "depth")),
+        *(Option(name, float) for name in ("embedding_scale", "dropout")),
+        Option("initializer_range", float | None, bounds=at_least(0)),
+        *(Option(name, bool) for name in ("final_norm", "tie_word_embeddings", "use_cache")),
+    )
+}
+"""What the fields of a config are; what they may be beyond that, the config says of them together."""
+
 
 class LengthwiseConfig(PreTrainedConfig):
     model_type = "lengthwise"
@@ -105,6 +120,8 @@ class LengthwiseConfig(PreTrainedConfig):
     use_cache: bool = False
 
     def __post_init__(self, **kwargs):
+        for name, option in KINDS.items():
+            setattr(self, name, option.read(getattr(self, name), f"config: {name}"))
         self.position = self.position or {"name": "none"}
         super().__post_init__(**kwargs)
         self._refuse_unknown(kwargs)

@@ -61,13 +61,13 @@ def source(path: str) -> str:
 
 
 def _read(path: str) -> dict[str, Any]:
-    file = Path(path).expanduser()
-    file = file / "config.json" if file.is_dir() else file
     try:
+        file = Path(path).expanduser()
+        file = file / "config.json" if file.is_dir() else file
         data = json.loads(file.read_text(), object_hook=_number)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RuntimeError) as error:
         raise Error(f"hf:{path}: must be a folder with a config.json, or such a file; reading it: {error}.") from error
-    if not isinstance(data, dict) or data.get("model_type") not in CONFIG_MAPPING:
+    if not isinstance(data, dict) or str(data.get("model_type")) not in CONFIG_MAPPING:
         found = data.get("model_type") if isinstance(data, dict) else type(data).__name__
         raise Error(f"hf:{path}: model_type must be an architecture transformers knows, got {found!r}.")
     return data

@@ -12,7 +12,7 @@ from typing import Any
 from torch import nn
 
 from .. import own_code
-from ..errors import Error
+from ..foreign_code import blaming
 from ..options import Option, Schema, take
 from .token_classifier import TokenClassifier
 
@@ -24,10 +24,8 @@ def build(
     given = take(_options(kind), given, name)
     if "vocab_size" in inspect.signature(kind).parameters:
         given = {"vocab_size": max(vocab_size, num_outputs), **given}
-    try:
+    with blaming(name, f"could not be built with {given or 'no options'}"):
         inner = kind(**given)
-    except Exception as error:
-        raise Error(f"{name}: could not be built with {given or 'no options'}: {error}") from error
     return TokenClassifier(inner, num_outputs, name)
 
 

@@ -142,6 +142,8 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
         if labels is not None and not (isinstance(logits_to_keep, int) and logits_to_keep == 0):
             raise Error("labels need the logits of every position: leave logits_to_keep at 0.")
         cache = LengthwiseCache() if past_key_values is None and use_cache else past_key_values
+        if cache is not None:
+            cache.of(self)
         if attention_mask is None and sequence_ids is None:
             layout = Layout.of(input_ids) if cache is None else cache.following(input_ids)
         else:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import Error, UnknownName
+from ..limits import within_memory
 from ..options import Schema, schema, take
 from . import hugging_face, imported
 from .modelling import LengthwiseForCausalLM
@@ -38,9 +39,16 @@ def build(
     >>> build("lstm", vocab_size=2, num_outputs=3, width=8)(torch.tensor([[0, 1, 1]]), last=True).shape
     torch.Size([1, 1, 3])
     """
-    if vocab_size < 1 or num_outputs < 1:
+    if not all(isinstance(size, int) and size >= 1 for size in (vocab_size, num_outputs)):
         raise Error(f"vocab_size and num_outputs must be at least 1, got {vocab_size} and {num_outputs}.")
+    if not isinstance(name, str):
+        raise Error(f"A model is built by its name, got {name!r}. Known: {', '.join(PRESETS)}.")
     options = {**(settings or {}), **options}
+    with within_memory(name, "Build a smaller model."):
+        return _build(name, vocab_size, num_outputs, options)
+
+
+def _build(name: str, vocab_size: int, num_outputs: int, options: dict[str, Any]) -> TokenClassifier:
     if name.startswith(HF):
         if source and hugging_face.source(name.removeprefix(HF)) != source:
             raise Error(f"{name}: the config has changed since the experiment was planned. Restore it, or plan anew.")

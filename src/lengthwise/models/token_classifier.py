@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from ..errors import Error, LengthError, ShapeError
+from ..foreign_code import blaming
 from .learned_chunk import LearnedChunk
 from .modelling import LengthwiseForCausalLM
 
@@ -24,13 +25,18 @@ class TokenClassifier(nn.Module):
     def __init__(self, inner: nn.Module, num_outputs: int, name: str):
         super().__init__()
         self.inner = inner
+        if num_outputs < 1:
+            raise ShapeError(f"{name}: num_outputs must be at least 1, got {num_outputs}.")
         self.num_outputs, self.name = num_outputs, name
 
     def forward(self, tokens: Tensor, last: bool = False) -> Tensor:
         try:
-            logits = self.logits(tokens, last)
-        except IndexError as error:
-            raise self._unread(tokens, error) from error
+            with blaming(self.name, f"failed on tokens {list(tokens.shape)}"):
+                logits = self.logits(tokens, last)
+        except Error as error:
+            if isinstance(error.__cause__, IndexError) and "out of range in self" in str(error.__cause__):
+                raise self._unread(tokens, error.__cause__) from error.__cause__
+            raise
         B, T, S = tokens.shape[0], tokens.shape[1], self.num_outputs
         if not isinstance(logits, Tensor):
             raise ShapeError(f"{self.name}: must return a tensor of logits, got {type(logits).__name__}.")

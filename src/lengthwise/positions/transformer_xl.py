@@ -12,6 +12,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from ..limits import need_memory
 from .absolute import sinusoid
 from .base import Places, Position
 from .score import DenseBias, Score, distances
@@ -32,7 +33,11 @@ class TransformerXL(Position):
         return q + self.u[:, None]
 
     def score(self, q: Tensor, queries: Places, keys: Places) -> Score:
-        S = keys["token"].shape[1]
+        B, T, S = q.shape[0], q.shape[2], keys["token"].shape[1]
+        # Distances, (q + v) · R, its entries picked out, and those scaled.
+        size = B * T * S * (8 + 3 * self.heads * q.element_size())
+        what = f"transformer-xl: {B} x {T:,} queries of {S:,} keys, each pair with a bias in {self.heads} heads,"
+        need_memory(size, what, "Ask for shorter strings, or use another position.", q.device)
         # Inside one sequence of at most S tokens no distance reaches S; across sequences the logit is masked anyway.
         n = distances(queries["token"], keys["token"], S)
         sinusoids = sinusoid(torch.arange(S, device=q.device), self.width, self.base)

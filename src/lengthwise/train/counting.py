@@ -93,8 +93,12 @@ def count_right(
             with precision(autocast, device), equal_tokens(classifier, reused=True):
                 answers = logits(classifier, piece, last) if strict else _answers(classifier, task, piece, last)
         except (RuntimeError, OutOfMemory) as error:
-            if size == 1 or not ran_out(error):
+            if not ran_out(error) or (size == 1 and isinstance(error, OutOfMemory)):
                 raise
+            if size == 1:
+                raise OutOfMemory(
+                    f"A string of {length} tokens does not fit the memory. Ask for shorter ones."
+                ) from error
             size = max(1, size // 2)
             continue
         questions, bad = narrow(piece, last), ~torch.isfinite(answers).flatten(1).all(1)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from ..errors import Error, UnknownName
+from ..limits import STEPS, WORKERS
 from ..options import Schema, above, at_least, check_fields, schema
 
 
@@ -88,10 +89,12 @@ class Checkpointing:
 class Training:
     """How to train. `Training.of(lr=1e-4, steps=500)` takes the fields of its parts by their own names."""
 
-    steps: Annotated[int, at_least(1), "How many steps are trained at most."] = 1000
+    steps: Annotated[int, at_least(1, at_most=STEPS), "How many steps are trained at most."] = 1000
     batch: Annotated[int, at_least(1), "How many strings a step has."] = 128
     precision: Annotated[Literal["fp32", "bf16", "fp64"], "The number format of the calculation."] = "fp32"
-    threads: Annotated[int, at_least(1), "Threads of torch on a CPU; another number rounds sums in another order."] = 1
+    threads: Annotated[
+        int, at_least(1, at_most=WORKERS), "Threads of torch on a CPU; another number rounds sums in another order."
+    ] = 1
     curriculum: Curriculum = Curriculum()
     optimizer: Optimizer = Optimizer()
     checkpointing: Checkpointing = Checkpointing()

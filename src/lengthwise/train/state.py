@@ -14,6 +14,7 @@ from torch import nn
 
 from ..errors import Error, RecordError
 from ..files import Tensors
+from ..limits import need_memory
 from .curriculum import make_curriculum
 from .directory import Directory, SavedState
 from .settings import Optimizer, Training
@@ -69,6 +70,11 @@ class TrainState:
         self.directory = directory
         """Where it is logged and kept; None: nowhere."""
         self.parameters: Tensors = dict(model.named_parameters())
+        if not any(weight.requires_grad for weight in self.parameters.values()):
+            raise Error(f"{type(model).__name__} has no weights that can be trained. Unfreeze some (requires_grad).")
+        size = sum(weight.nbytes for weight in self.parameters.values() if weight.requires_grad)
+        what = "The gradients and the optimiser's averages of the weights"
+        need_memory(3 * size, what, "Train a smaller model.", self.device)
         self.buffers: Tensors = dict(model.named_buffers())
         self.optimizer = make_optimizer(self.parameters, training.optimizer)
         self.curriculum = make_curriculum(training.curriculum, lengths)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
+from ..errors import Error
 from .counting import precision
 from .data import Data
 from .directory import SavedState
@@ -104,6 +105,6 @@ class Stacked(Single):
         try:
             with untouched_random(self.device):
                 self.measure([state, state], [batch] * 2, objective)
-        except (RuntimeError, ValueError, NotImplementedError):
+        except (Error, RuntimeError, ValueError, NotImplementedError):
             return False
         return True

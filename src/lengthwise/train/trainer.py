@@ -10,8 +10,9 @@ from typing import Any
 
 import torch
 
-from ..errors import Error, NonFiniteError
+from ..errors import Error, NonFiniteError, OutOfMemory
 from ..seeds import derive
+from .counting import ran_out
 from .data import Data
 from .objectives import Objective
 from .state import TrainState, untouched_random
@@ -104,7 +105,15 @@ class Trainer:
         length = first.curriculum.length(first.step)
         batches = self.batches(states)
         torch.manual_seed(derive("noise", first.seed, first.step))
-        measured = self.strategy.backward(states, batches, self.objective)
+        try:
+            measured = self.strategy.backward(states, batches, self.objective)
+        except RuntimeError as error:
+            if not ran_out(error):
+                raise
+            raise OutOfMemory(
+                f"A step of training.batch={first.training.batch} at length {length} ran out of memory. Lower "
+                "training.batch, train shorter strings, or a smaller model."
+            ) from error
         norms = torch.stack([self.strategy.clip(state) for state in states])
         # Look before the step is taken: the weights at hand are the last good ones.
         seen = torch.cat([measured, norms[:, None]], 1).tolist() if loss_is_read(first, self.objective) else []

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from ... import positions
 from ...errors import Error, UnknownName
+from ...limits import CHUNK
 from ...options import above, at_least
 from ..config import LengthwiseConfig
 from .shared_options import (
@@ -47,7 +48,9 @@ def regular_gpt(
     width: Width = 64,
     heads: Heads = 8,
     chunk: Annotated[int, at_least(2), "How many tokens attention combines into one, group after group."] = 2,
-    largest_chunk: Annotated[int | None, "Let training choose the chunk, from `chunk` to this one."] = None,
+    largest_chunk: Annotated[
+        int | None, at_least(2, at_most=CHUNK), "Let training choose the chunk, from `chunk` to this one."
+    ] = None,
     thickness: Annotated[int, at_least(1), "How many layers a group has."] = 1,
     depth: Annotated[
         Literal["sequence", "position"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from ...limits import STATE
 from ...options import above, at_least
 
 Width = Annotated[int, at_least(1), "How many numbers a token becomes."]
@@ -30,7 +31,7 @@ Initialisation = Annotated[
 ]
 Tied = Annotated[bool, "Whether the head reads logits off the embeddings; needs as many outputs as tokens."]
 
-State = Annotated[int, at_least(1), "How many numbers each state has."]
+State = Annotated[int, at_least(1, at_most=STATE), "How many numbers each state has."]
 StepMin = Annotated[float, above(0), "The smallest step size a channel starts with; it remembers about 1/step tokens."]
 StepMax = Annotated[float, above(0), "The largest step size a channel starts with."]
 Output = Annotated[Literal["glu", "linear", "none"], "The map behind the recurrence: gated, linear, or none."]

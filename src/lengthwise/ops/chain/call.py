@@ -94,8 +94,8 @@ def _check(q, k, v, gamma, bias, key_bias, cu_seqlens, sequences, solved, causal
         )
     B, H, T, d = q.shape
     S = k.shape[2]
-    if T == 0:
-        raise ShapeError(f"{NAME}: there must be at least one query, got T = 0.")
+    if 0 in (B, H, T, d):
+        raise ShapeError(f"{NAME}: B, H, T and d must be at least 1, got {[B, H, T, d]}.")
     if k.shape != (B, H, S, d) or v.shape[:3] != (B, H, T) or S < T:
         raise ShapeError(
             f"{NAME}: with q {[B, H, T, d]}, k must be {[B, H, 'S', d]} with S >= {T} (every query is one of the keys) "
@@ -134,7 +134,7 @@ def _check_gamma(gamma, heads: int) -> None:
             raise ShapeError(f"{NAME}: gamma is a number or one a head, (H,) = [{heads}], got {list(gamma.shape)}.")
         if not readable(gamma) or bool(((gamma >= 0) & (gamma < 1)).all()):
             return
-    elif isinstance(gamma, int | float) and 0 <= gamma < 1:
+    elif isinstance(gamma, int | float) and not isinstance(gamma, bool) and 0 <= gamma < 1:
         return
     raise Error(
         f"{NAME}: gamma must be at least 0 and below 1, got {gamma}: at 1 the paths' weights no longer sum to a finite "

@@ -84,8 +84,8 @@ def _check(q, k, v, bias, chunk, level, pad, positions, stride) -> None:
             f"{NAME}: q is (B,H,T,d) and k, v are (B,H,S,d), got {list(q.shape)}, {list(k.shape)}, {list(v.shape)}."
         )
     B, H, T, d = q.shape
-    if T == 0:
-        raise ShapeError(f"{NAME}: there must be at least one query, got T = 0.")
+    if 0 in (H, T, d):
+        raise ShapeError(f"{NAME}: H, T and d must be at least 1, got {[H, T, d]}.")
     if k.shape != (B, H, k.shape[2], d) or k.shape[2] <= (T - 1) * stride:
         raise ShapeError(
             f"{NAME}: keys must be (B,H,S,d) = {[B, H, 'S', d]} with S > (T - 1) * stride = {(T - 1) * stride} (every "
