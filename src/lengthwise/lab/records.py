@@ -149,6 +149,8 @@ def load(paths: Sequence[Path | str] | Path | str) -> list[Run]:
 
 def _below(paths: Sequence[Path | str] | Path | str) -> tuple[list[Path], list[Path]]:
     """The directories of finished runs and of those that are not."""
+    if not isinstance(paths, (str, Path, list, tuple)):
+        raise RecordError(f"load takes the path of a run or of a directory of runs, or a list of them, got {paths!r}.")
     places = [Path(paths)] if isinstance(paths, (str, Path)) else list(map(Path, paths))
     finished: list[Path] = []
     begun: list[Path] = []

@@ -45,10 +45,12 @@ def build(
         raise Error(f"A model is built by its name, got {name!r}. Known: {', '.join(PRESETS)}.")
     options = {**(settings or {}), **options}
     with within_memory(name, "Build a smaller model."):
-        return _build(name, vocab_size, num_outputs, options)
+        return _build(name, vocab_size, num_outputs, options, source)
 
 
-def _build(name: str, vocab_size: int, num_outputs: int, options: dict[str, Any]) -> TokenClassifier:
+def _build(
+    name: str, vocab_size: int, num_outputs: int, options: dict[str, Any], source: str | None
+) -> TokenClassifier:
     if name.startswith(HF):
         if source and hugging_face.source(name.removeprefix(HF)) != source:
             raise Error(f"{name}: the config has changed since the experiment was planned. Restore it, or plan anew.")
