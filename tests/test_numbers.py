@@ -333,6 +333,11 @@ CLAIMS = [
     ),
     Claim(
         LRNN,
+        "{} of {} learn Sum(5) and {} are right on all strings of 500 tokens",
+        lambda: [automaton_seeds("Sum(5)")[what] for what in ("learned", "seeds", "exact")],
+    ),
+    Claim(
+        LRNN,
         "of `official` three seeds of five are at {}% or more, and one is at 0.",
         lambda: [math.floor(100 * sorted(seeds_at_500("official"))[2])],
         lambda: min(seeds_at_500("official")) == 0 and len(seeds_at_500("official")) == 5,
@@ -381,6 +386,11 @@ def stability(variant: str) -> list[str]:
         cell = f"{percent(at['mean'])} ({100 * min(each):.0f}–{100 * max(each):.0f})"
         cells.append("overflows" if at["overflowed"] else f"{percent(each[0])}" if len(set(each)) == 1 else cell)
     return cells
+
+
+def automaton_seeds(task: str) -> dict[str, Any]:
+    (found,) = (line for line in panel("study-automaton-seeds", "How many seeds") if line["task"] == task)
+    return found
 
 
 def seeds_at_500(variant: str) -> list[float]:
