@@ -70,6 +70,19 @@ def test_bench_then_again_then_report(tmp_path, capsys):
         (["bench", "parity", "-m", "lstm", "--sedes", "2"], "Did you mean --seeds? See: lengthwise bench --help"),
         (["bench", "parity", "lstm"], "lengthwise bench has no use for lstm."),
         (["bench", "parity", "-m", "lstm", "-s", "training.stps=3"], "Did you mean 'training.steps'?"),
+        (["bench", "parity", "-m", "lstm", "-s", "steps=5"], "Did you mean training.steps?"),
+        (["bench", "parity", "-m", "lstm", "-s", "widht=5"], "Did you mean model.width?"),
+        (["bench", "parity", "-m", "lstm", "-s", "task.name=x"], "Unknown setting of parity 'task.name'"),
+        (["bench", "parity", "-m", "lstm", "-s", "task.probabilities=0.3"], "parity: probabilities must be 2 numbers"),
+        (["bench", "parity", "-m", "lstm", "-s", "training.lr=1e400"], "training.lr must be a number above 0, got inf"),
+        (["bench", "parity", "-m", "lstm", "-s", "training.threads=100000"], "training.threads must be a whole number"),
+        (["bench", "parity", "-m", "lstm", "-s", "model.chunk=2"], "Unknown setting of lstm 'model.chunk'"),
+        (["bench", "word-problem", "-m", "lstm", "-s", "task.group=5"], "group must be Zn, Sn or An"),
+        (["bench", "machine", "-m", "lstm"], "machine needs delta. Add --set task.delta=…."),
+        (["export", "machine", "--lengths", "4", "--out", "x"], "Add --set task.delta=…."),
+        (["bench", "regex:a{2,1}", "-m", "lstm"], "Lower bound 2 cannot be greater than the upper bound. Correct"),
+        (["bench", "parity", "-m", "gpt2"], "A Hugging Face model is hf:PATH"),
+        (["bench", "parity", "-m", "hf:~nosuchuser"], "Could not determine home directory."),
         (["bench", "parity", "-m", "lstm", "--test-lengths", "7:3"], "empty"),
         (["bench", "parity", "-m", "lstm", "--seeds", "0"], "--seeds"),
         (["reproduce", "demo", "prity"], "Did you mean 'demo parity'?"),
@@ -266,6 +279,22 @@ def test_doctor_says_what_is_missing(capsys, monkeypatch):
     assert "✗" in capsys.readouterr().out
 
 
+def test_doctor_cuts_nothing_on_a_narrow_terminal(capsys, monkeypatch):
+    from rich.console import Console
+
+    from lengthwise.cli import console, doctor
+
+    long = doctor.Check("a part", "ok", "/a/path/that/is/longer/than/its/column", "training.precision=bf16-and-more")
+    monkeypatch.setattr(doctor, "examine", lambda: [long])
+    monkeypatch.setattr(console, "out", lambda: Console(width=60, file=sys.stdout))
+    assert main(["doctor"]) == 0
+    out = capsys.readouterr().out
+    assert "…" not in out
+    for word in (long.found, long.purpose):
+        assert all(letter in out for letter in word)
+    assert max(map(len, out.splitlines())) <= 60
+
+
 @pytest.mark.parametrize("verb", [[], ["list"], ["bench"], ["reproduce"], ["report"], ["export"], ["doctor"]])
 def test_help_has_an_example(verb, capsys):
     assert main([*verb, "--help"]) == 0
@@ -292,6 +321,44 @@ def test_help_shows_values_and_no_types(verb, columns, capsys, monkeypatch):
 def test_several_models_with_a_comma(tmp_path, capsys):
     assert main(["bench", "parity", "-m", "lstm,gru", *TINY, "--out", str(tmp_path), "--json"]) == 0
     assert [each["model"] for each in json.loads(capsys.readouterr().out)["tasks"][0]["models"]] == ["lstm", "gru"]
+
+
+def test_a_setting_that_some_models_lack_is_told_once(tmp_path, capsys):
+    call = ["bench", "parity", "-m", "lstm,gru,regular-gpt", *TINY, "-s", "model.chunk=3", "--out", str(tmp_path)]
+    assert main(call) == 0
+    assert capsys.readouterr().err.count("note: model.chunk is no option of lstm, gru, and is used for the others") == 1
+    chunks = {run.experiment.model.name: run.experiment.model.options.get("chunk") for run in lab.load(tmp_path)}
+    assert chunks == {"lstm": None, "gru": None, "regular-gpt": 3}
+    with pytest.raises(Error, match=r"Unknown setting of lstm 'model\.chunk'"):
+        lab.plan("parity", ["lstm", "regular-gpt"], settings={"model.chunk": 3})
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("task = 5", "task must be a text, got 5"),
+        ('models = "lstm"', "models must be a list of texts, got 'lstm'"),
+        ("seeds = 0", "seeds must be a whole number at least 1, got 0"),
+        ("seeds = true", "seeds must be a whole number at least 1, got True"),
+        ("settings = 3", "settings must be"),
+        ("sedes = 3", "Did you mean 'seeds'?"),
+        ("[settings]\nsteps = 3", "Did you mean training.steps?"),
+        ("[settings]\ntraining.clip = []", "training.clip must be a number"),
+        ("test_lengths = [1, 2]", "test_lengths must be"),
+        ("x = ", "not a readable TOML file"),
+        ('html = "\\u0000"', "null"),
+    ],
+)
+def test_a_wrong_study_is_one_line(content, words, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("study.toml").write_text(content)
+    typed = ["bench", "--config", "study.toml"]
+    typed += [] if "task" in content else ["parity"]
+    typed += [] if "models" in content else ["-m", "lstm"]
+    assert main([*typed, *TINY]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert words in err
 
 
 @pytest.mark.parametrize("option", [["--device", "cuda:99"], ["--device", "gpu"]])
@@ -518,3 +585,12 @@ def test_a_setting_is_compared_pair_by_pair(tmp_path, capsys):
     assert "training.lr: 0.01 instead of 0.001" in (root / "index.html").read_text()
     assert main(["report", str(root), "--compare", "training.lrr"]) == 2
     assert "Did you mean 'training.lr'?" in capsys.readouterr().err
+
+
+def test_everything_that_can_be_listed_says_what_its_options_are_for():
+    from lengthwise.cli.list import all_tables, described
+
+    tables = all_tables()
+    entries = [entry for lines in tables.values() for name in lines for entry in described(name, tables)]
+    silent = [f"{e.room} {e.name}: {o.name}" for e in entries for o in e.options.values() if not o.line]
+    assert silent == []

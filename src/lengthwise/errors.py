@@ -30,11 +30,12 @@ class Error(Exception):
 class UnknownName(Error):
     """A task, model, recipe or setting that does not exist; the message suggests the nearest that does."""
 
-    def __init__(self, kind: str, name: str, known: Iterable[str]):
+    def __init__(self, kind: str, name: str, known: Iterable[str], also: str = ""):
+        """`also`: what else can be named, said where no name is near."""
         known = sorted(set(known))
         near = get_close_matches(name, known, n=1, cutoff=0.6)
         hint = f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(known)}."
-        super().__init__(f"Unknown {kind} {name!r}. {hint}")
+        super().__init__(f"Unknown {kind} {name!r}. {hint}{f' {also}' if also and not near else ''}")
 
 
 class LengthError(Error):

@@ -52,7 +52,8 @@ def from_regex(pattern: str, alphabet: Iterable[str] | None = None) -> Semiautom
     try:
         nfa = NFA.from_regex(pattern, input_symbols=frozenset(symbols))
     except (AutomatonException, RegexException, ValueError) as error:
-        detail = re.sub(r"\s+", " ", str(error)).rstrip(".")
+        # automata-lib forgets to fill in the bound of a{2,1}.
+        detail = re.sub(r"\s+", " ", str(error)).replace("upper bound {upper_bound}", "the upper bound").rstrip(".")
         raise Error(f"The regular expression {pattern!r} does not parse: {detail}. Correct the pattern.") from error
     return minimise(_deterministic(nfa, symbols, label))
 

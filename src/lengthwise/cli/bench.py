@@ -141,7 +141,7 @@ def bench(
         plan = {name: said[name] for name in ("seeds", "train_length", "test_lengths", "settings")}
         plan["learning_rates"] = said["learning_rates"] or ()
         lab.chosen_device(said["device"])
-        experiments = lab.plan(said["task"], said["models"], **plan)
+        experiments = lab.plan(said["task"], said["models"], **plan, unused=_tell_unused)
         if save_config:
             write_study(save_config, said)
     carry_out(
@@ -161,6 +161,10 @@ def _chosen_rates(runs: list[Run]) -> list[Panel]:
 
     panel = report.learning_rates(runs)
     return [panel] if panel else []
+
+
+def _tell_unused(setting: str, models: list[str]) -> None:
+    console.remark(f"note: {setting} is no option of {', '.join(models)}, and is used for the others alone.")
 
 
 def _apart(word: str) -> list[str]:

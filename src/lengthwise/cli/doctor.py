@@ -139,7 +139,8 @@ def doctor(as_json: console.Json = False) -> None:
     else:
         table = Table(box=box.SIMPLE_HEAD)
         for column in ("", "what", "found", "what it is for"):
-            table.add_column(column)
+            # What is too long for a narrow terminal is broken, never cut.
+            table.add_column(column, overflow="fold")
         for check in checks:
             table.add_row(MARKS[check.status], check.name, Text(check.found), Text(check.purpose, style="dim"))
         console.out().print(table)

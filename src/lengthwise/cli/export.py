@@ -76,12 +76,12 @@ def export(
     """
     from .. import lab, tasks
     from ..errors import Error
-    from ..lab.grid import parse
+    from ..lab.grid import parse, task_of
 
     given = parse(settings or [])
     if foreign := [key for key in given if not key.startswith("task.")]:
         raise Error(f"export takes settings of the task alone, as task.NAME=VALUE, got {foreign[0]}.")
-    made = tasks.get(task, **{key.removeprefix("task."): value for key, value in given.items()})
+    made = task_of(task, {key.removeprefix("task."): value for key, value in given.items()})
     wanted = lab.lengths(lengths)
     drawn = {"train": train, "validation": validation}
     directory = tasks.export(made, wanted, samples, out, seed, **drawn, train_lengths=(1, train_length), format=format)

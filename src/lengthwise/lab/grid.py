@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from functools import lru_cache
 from typing import Annotated, Any
 
@@ -35,16 +36,27 @@ def parse(settings: Settings) -> dict[str, Any]:
         # A part with a mapping of its own, {"training": {"steps": 500}}, is the same written otherwise.
         nested = {key: value for key, value in settings.items() if isinstance(value, Mapping) and "." not in key}
         flat = {f"{part}.{name}": value for part, inner in nested.items() for name, value in inner.items()}
-        return {**{key: value for key, value in settings.items() if key not in nested}, **flat}
-    if isinstance(settings, str):
-        settings = [settings]
-    if not isinstance(settings, (list, tuple)) or not all(isinstance(each, str) for each in settings):
-        raise Error(f'settings must be texts NAME=VALUE, or a mapping {{"training.steps": 500}}, got {settings!r}.')
-    parsed = dict(word_of(setting, "model.width=64") for setting in settings)
+        parsed = {**{key: value for key, value in settings.items() if key not in nested}, **flat}
+    else:
+        settings = [settings] if isinstance(settings, str) else settings
+        if not isinstance(settings, (list, tuple)) or not all(isinstance(each, str) for each in settings):
+            raise Error(f'settings must be texts NAME=VALUE, or a mapping {{"training.steps": 500}}, got {settings!r}.')
+        parsed = dict(word_of(setting, "model.width=64") for setting in settings)
     for key in parsed:
-        if "." not in key:
-            raise Error(f"A setting is PART.NAME=VALUE, got {key}={parsed[key]}. For example --set model.width=64.")
+        if isinstance(key, str) and "." not in key:
+            raise Error(f"A setting is PART.NAME=VALUE, got {key}={parsed[key]}. {_full_name(key)}")
     return parsed
+
+
+def _full_name(key: str) -> str:
+    """The remedy for a setting that lacks its part."""
+    parts = {part: settings_of_part(part) for part in ("training", "tests")}
+    parts |= {"model": {name: o for model in models.available() for name, o in models.options(model).items()}}
+    parts |= {"task": {name: o for task in tasks.available() for name, o in tasks.options(task).items()}}
+    for near in [key, *get_close_matches(key, {name for known in parts.values() for name in known}, n=1)]:
+        if part := next((part for part, known in parts.items() if near in known), None):
+            return f"Did you mean {part}.{near}?"
+    return "For example --set model.width=64."
 
 
 def _of_part(settings: dict[str, Any], part: str) -> dict[str, Any]:
@@ -57,7 +69,7 @@ def task_of(task: str | tasks.Task | type[tasks.Task], given: dict[str, Any] | N
     if isinstance(task, type) and issubclass(task, tasks.Task):
         task = tasks.own.name_of(task) or task.__name__
     if isinstance(task, str):
-        return tasks.get(task, **(given or {}))
+        return tasks.get(task, **take(tasks.options(task), given or {}, task, "task."))
     if not isinstance(task, tasks.Task):
         raise Error(f"A task is a name, a lengthwise.tasks.Task or a class of it, got {task!r}.")
     if given:
@@ -85,6 +97,7 @@ def plan(
     test_lengths: str | Sequence[int] | None = None,
     settings: Settings = (),
     learning_rates: str | Sequence[float] = (),
+    unused: Callable[[str, list[str]], None] | None = None,
 ) -> list[Experiment]:
     """The grid tasks × models × learning rates × seeds, each name, setting, length and shape checked before any run.
 
@@ -92,6 +105,8 @@ def plan(
     `tests.`. Of several learning rates `statistics.best_rate` chooses by validation strings alone.
     Test lengths default to a sweep from past the training length to 12.5 times it; a few lengths of the training range
     are always tested too, since a failure beyond it proves nothing without success inside.
+
+    A setting `model.` that some of the models do not have is an error, or `unused` hears of it: its name and theirs.
     """
     given = parse(settings)
     seeds, train_length = arguments(plan, seeds=seeds, train_length=train_length)
@@ -111,16 +126,25 @@ def plan(
             raise UnknownName("setting", key.split(".")[0], parts)
     rates = learning_rates_of(learning_rates)
     EXPERIMENTS.check(len(asked) * len(names) * seeds * max(1, len(rates)), "plan")
+    lacking = _lacking(_of_part(given, "model"), names) if unused else {}
+    for setting, without in lacking.items():
+        if unused:
+            unused(f"model.{setting}", without)
+    of_models = {
+        name: {k: v for k, v in _of_part(given, "model").items() if name not in lacking.get(k, ())}
+        | _of_part(given, name)
+        for name in names
+    }
     experiments = []
     for each, own_name in zip(asked, called, strict=True):
         made = task_of(each, {**_of_part(given, "task"), **_of_part(given, own_name)})
-        experiments += _plan_task(made, names, given, seeds, train_length, test_lengths, rates)
+        experiments += _plan_task(made, of_models, given, seeds, train_length, test_lengths, rates)
     return experiments
 
 
 def _plan_task(
     made: tasks.Task,
-    names: list[str],
+    asked: dict[str, dict[str, Any]],
     given: dict[str, Any],
     seeds: int,
     train_length: int,
@@ -139,8 +163,8 @@ def _plan_task(
 
     spec = spec_of(made)
     experiments = []
-    for name in dict.fromkeys(names):
-        options = take(models.options(name), {**_of_part(given, "model"), **_of_part(given, name)}, name, "model.")
+    for name, meant in asked.items():
+        options = take(models.options(name), meant, name, "model.")
         model = ModelSpec(name, options, models.source(name))
         check(model, made, possible[0])
         for lr in rates or [training.optimizer.lr]:
@@ -162,6 +186,12 @@ def learning_rates_of(rates: str | Sequence[float]) -> list[float]:
     if not all(0 < rate < float("inf") for rate in found):
         raise Error(f"Learning rates are numbers above 0 joined by commas, got {rates!r}. For example 1e-3,3e-4.")
     return list(dict.fromkeys(found))
+
+
+def _lacking(for_all: Mapping[str, Any], names: Sequence[str]) -> dict[str, list[str]]:
+    """The settings that some models have and others lack, with those that do."""
+    without = {key: [name for name in dict.fromkeys(names) if key not in models.options(name)] for key in for_all}
+    return {key: lack for key, lack in without.items() if 0 < len(lack) < len(set(names))}
 
 
 def settings_of_part(part: str) -> Schema:

@@ -59,6 +59,8 @@ def read_study(path: Path) -> dict[str, Any]:
     # A file may leave to the command line what must be given.
     optional = {name: Option(name, o.kind, None, o.bounds, o.line) for name, o in KEYS.items()}
     said = take(optional, content, str(path))
+    if null := next((name for name, value in said.items() if isinstance(value, str) and "\0" in value), None):
+        raise Error(f"{path}: {null} holds a null character, which no name and no path has. Remove it.")
     if "settings" in said:
         said["settings"] = dict(_flat(said["settings"]))
     return said

@@ -51,14 +51,16 @@ class BlockLRNN(Mixer):
         self,
         width: int,
         *,
-        blocks: int | None = None,
-        block: int | None = None,
-        transition: Kind,
-        inputs: Kind | Literal["none"],
-        normalisation: Normalisation,
+        blocks: Annotated[int | None, "How many blocks a transition has; None: as many as fill the width."] = None,
+        block: Annotated[int | None, "How wide a block is; None: 8, or what the number of blocks leaves."] = None,
+        transition: Annotated[Kind, "The network from a token to its transition."],
+        inputs: Annotated[Kind | Literal["none"], "The network from a token to what it adds to the state."],
+        normalisation: Annotated[Normalisation, "What keeps products of blocks bounded (mixers/transitions.py)."],
         p: Annotated[float, at_least(1, at_most=float("inf")), "The norm that bounds a block's columns."],
-        learned_initial: bool,
-        readout: Literal["linear", "identity"],
+        learned_initial: Annotated[bool, "Whether the first state is learned; otherwise it is 0."],
+        readout: Annotated[
+            Literal["linear", "identity"], "What the layer gives out: a map of the state, or the state itself."
+        ],
     ):
         super().__init__()
         h, b = self.shape = _shape(width, blocks, block)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor, nn
@@ -86,14 +86,21 @@ class Chain(Mixer):
         self,
         width: int,
         *,
-        heads: int,
-        gamma: float | Sequence[float],
-        learn_gamma: bool = False,
-        exclude_diagonal: bool,
-        paths: Literal["mean", "sum"],
-        biases: bool = True,
-        causal: bool = True,
-        position: Position | None = None,
+        heads: Annotated[int, "How many attention heads share the width, which they must divide."],
+        gamma: Annotated[
+            float | Sequence[float],
+            "How much a reference passes on, at least 0 and below 1; a number, or one for each head.",
+        ],
+        learn_gamma: Annotated[bool, "Whether gamma is trained, from where it starts."] = False,
+        exclude_diagonal: Annotated[bool, "Whether no token may refer to itself."],
+        paths: Annotated[
+            Literal["mean", "sum"], "How paths of all lengths are joined: their mean (the paper), or their sum."
+        ],
+        biases: Annotated[bool, "Whether the maps of the attention have biases."] = True,
+        causal: Annotated[bool, "Whether a token reads those before it alone; otherwise all, as in encoders."] = True,
+        position: Annotated[
+            Position | None, "An encoding of the layer's own; None: the model's, handed over with each call."
+        ] = None,
     ):
         super().__init__()
         check_heads("chain", width, heads)

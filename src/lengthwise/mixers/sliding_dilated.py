@@ -12,7 +12,7 @@ Shapes: B batch, T tokens, H heads, d head width, D model width, C chunk.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 import torch.nn.functional as F
@@ -32,11 +32,13 @@ class SlidingDilated(Mixer):
         self,
         width: int,
         *,
-        heads: int,
-        chunk: int,
-        missing: Literal["learned-pad", "drop"],
-        shared_pad: bool = False,
-        biases: bool,
+        heads: Annotated[int, "How many attention heads share the width, which they must divide."],
+        chunk: Annotated[int, "How many tokens are combined into one."],
+        missing: Annotated[
+            Literal["learned-pad", "drop"], "What stands before the first token: a learned vector, or nothing."
+        ],
+        shared_pad: Annotated[bool, "Whether the learned vector is the model's, one for all layers."] = False,
+        biases: Annotated[bool, "Whether the maps of the attention have biases."],
     ):
         super().__init__()
         check_heads("sliding-dilated", width, heads)

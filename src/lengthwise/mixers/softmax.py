@@ -11,6 +11,7 @@ Shapes: B batch, T tokens, S keys, H heads, d head width, D model width.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
@@ -30,10 +31,12 @@ class Softmax(Mixer):
         self,
         width: int,
         *,
-        heads: int,
-        biases: bool = True,
-        dropout: float = 0.0,
-        position: Position | None = None,
+        heads: Annotated[int, "How many attention heads share the width, which they must divide."],
+        biases: Annotated[bool, "Whether the maps of the attention have biases."] = True,
+        dropout: Annotated[float, "The share of the attention weights that training drops."] = 0.0,
+        position: Annotated[
+            Position | None, "An encoding of the layer's own; None: the model's, handed over with each call."
+        ] = None,
     ):
         super().__init__()
         check_heads("softmax", width, heads)

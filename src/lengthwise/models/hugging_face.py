@@ -66,7 +66,8 @@ def _read(path: str) -> dict[str, Any]:
         file = file / "config.json" if file.is_dir() else file
         data = json.loads(file.read_text(), object_hook=_number)
     except (OSError, ValueError, RuntimeError) as error:
-        raise Error(f"hf:{path}: must be a folder with a config.json, or such a file; reading it: {error}.") from error
+        said = str(error).rstrip(".")
+        raise Error(f"hf:{path}: must be a folder with a config.json, or such a file; reading it: {said}.") from error
     if not isinstance(data, dict) or str(data.get("model_type")) not in CONFIG_MAPPING:
         found = data.get("model_type") if isinstance(data, dict) else type(data).__name__
         raise Error(f"hf:{path}: model_type must be an architecture transformers knows, got {found!r}.")

@@ -93,5 +93,8 @@ def source(name: str) -> str | None:
 
 def _preset_options(name: str) -> Schema:
     if name not in PRESETS:
-        raise UnknownName("model", name, PRESETS)
+        own = (
+            "A Hugging Face model is hf:PATH, the folder of its config.json; a class of your own package.module:Class."
+        )
+        raise UnknownName("model", name, PRESETS, also=own)
     return schema(PRESETS[name], keyword_only=True)

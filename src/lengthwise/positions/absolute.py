@@ -7,6 +7,8 @@ sinusoidal     [sin(t w_0), …, sin(t w_n), cos(t w_0), …, cos(t w_n)], w_i =
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import torch
 from torch import Tensor, nn
 
@@ -24,7 +26,13 @@ class NoPosition(Position):
 class Learned(Position):
     at_input = True
 
-    def __init__(self, width: int, heads: int, *, rows: int):
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        *,
+        rows: Annotated[int, "How many positions have a vector of their own; all beyond share the last."],
+    ):
         super().__init__()
         if rows < 1:
             raise Error(f"Learned positions: rows must be at least 1, got {rows}.")
@@ -45,7 +53,13 @@ def sinusoid(ids: Tensor, width: int, base: float = 10_000.0) -> Tensor:
 class Sinusoidal(Position):
     at_input = True
 
-    def __init__(self, width: int, heads: int, *, base: float = 10_000.0):
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        *,
+        base: Annotated[float, "The slowest angle turns once in about 2π times this many tokens."] = 10_000.0,
+    ):
         super().__init__()
         if width % 2:
             raise Error(f"Sinusoidal positions: width must be even (sines and cosines come in pairs), got {width}.")

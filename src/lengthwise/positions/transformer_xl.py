@@ -9,6 +9,8 @@ nothing of size T·T·d is ever built.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import torch
 from torch import Tensor, nn
 
@@ -22,7 +24,13 @@ class TransformerXL(Position):
     at_attention = True
     in_each_layer = True
 
-    def __init__(self, width: int, heads: int, *, base: float = 10_000.0):
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        *,
+        base: Annotated[float, "The slowest angle turns once in about 2π times this many tokens."] = 10_000.0,
+    ):
         super().__init__()
         self.width, self.heads, self.base = width, heads, base
         self.u = nn.Parameter(torch.zeros(heads, width // heads))

@@ -84,7 +84,7 @@ def source(name: str) -> str | None:
     return own.source(name) if own.is_own(name) else None
 
 
-def get(name: str, **params: Any) -> Task:
+def get(name: str, /, **params: Any) -> Task:
     """The task of this name, which may also be `path/to/file.py:Class` or `package.module:Class`.
 
     Unknown names and settings are errors that suggest the nearest known one.

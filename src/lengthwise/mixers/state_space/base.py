@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import log
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -27,7 +27,7 @@ from ..base import Mixer
 from ..unpacked_rows import UnpackedRows
 from .system import System
 
-Output = Literal["glu", "linear", "none"]
+Output = Annotated[Literal["glu", "linear", "none"], "The map behind the recurrence: gated, linear, or none."]
 
 
 class SpaceState(NamedTuple):

@@ -10,7 +10,7 @@ Shapes: B batch, T tokens, D channels, n entries of the state.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor, nn
@@ -28,8 +28,8 @@ class Diagonal(Scanned):
         self,
         width: int,
         *,
-        state: int,
-        numbers: Literal["complex", "real"],
+        state: Annotated[int, "How many numbers each state has."],
+        numbers: Annotated[Literal["complex", "real"], "Whether transitions are complex or real numbers."],
         output: Output,
     ):
         super().__init__(width, output)

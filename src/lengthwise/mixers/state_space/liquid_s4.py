@@ -21,7 +21,7 @@ Shapes: B batch, T tokens, D channels, n complex entries of a channel's state, P
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
@@ -41,11 +41,13 @@ class LiquidS4(S4):
         self,
         width: int,
         *,
-        kernel: Literal["pb", "kb", "exact"],
-        order: int,
-        state: int,
-        step_min: float,
-        step_max: float,
+        kernel: Annotated[
+            Literal["pb", "kb", "exact"], "Which products of inputs are kept; exact: all, by recurrence."
+        ],
+        order: Annotated[int, "How many inputs a product has at most, for the kernels pb and kb."],
+        state: Annotated[int, "How many numbers each state has, an even number."],
+        step_min: Annotated[float, "The smallest step size a channel starts with; it remembers about 1/step tokens."],
+        step_max: Annotated[float, "The largest step size a channel starts with."],
         output: Output,
     ):
         super().__init__(width, state=state, step_min=step_min, step_max=step_max, output=output)

@@ -11,6 +11,7 @@ Shapes: B batch, T tokens, D channels, n complex entries of the state.
 from __future__ import annotations
 
 from math import pi
+from typing import Annotated
 
 import torch
 from torch import Tensor, nn
@@ -28,10 +29,10 @@ class LRU(Scanned):
         self,
         width: int,
         *,
-        state: int,
-        r_min: float,
-        r_max: float,
-        phase: float,
+        state: Annotated[int, "How many numbers each state has."],
+        r_min: Annotated[float, "The smallest radius on which eigenvalues start."],
+        r_max: Annotated[float, "The largest radius on which eigenvalues start; near 1 they remember longer."],
+        phase: Annotated[float, "The largest angle at which eigenvalues start, at most 2π."],
         output: Output,
     ):
         super().__init__(width, output)

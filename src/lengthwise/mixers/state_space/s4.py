@@ -14,6 +14,8 @@ Shapes: D channels, n complex entries of a channel's state.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import torch
 from torch import Tensor, nn
 
@@ -28,7 +30,15 @@ class S4(Convolutional):
 
     name = "s4"
 
-    def __init__(self, width: int, *, state: int, step_min: float, step_max: float, output: Output):
+    def __init__(
+        self,
+        width: int,
+        *,
+        state: Annotated[int, "How many numbers each state has, an even number."],
+        step_min: Annotated[float, "The smallest step size a channel starts with; it remembers about 1/step tokens."],
+        step_max: Annotated[float, "The largest step size a channel starts with."],
+        output: Output,
+    ):
         super().__init__(width, output)
         shape = width, check_state(self.name, state)
         Λ, P, B = (z.expand(shape) for z in dplr(state))

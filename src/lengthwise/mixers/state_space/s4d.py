@@ -10,7 +10,7 @@ Shapes: D channels, n complex entries of a channel's state.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from torch import nn
@@ -30,11 +30,15 @@ class S4D(Convolutional):
         self,
         width: int,
         *,
-        state: int,
-        initial: Literal["lin", "inv", "legs"],
-        discretisation: Literal["zoh", "bilinear"],
-        step_min: float,
-        step_max: float,
+        state: Annotated[int, "How many numbers each state has, an even number."],
+        initial: Annotated[
+            Literal["lin", "inv", "legs"], "Which eigenvalues the states begin with (mixers/state_space/hippo.py)."
+        ],
+        discretisation: Annotated[
+            Literal["zoh", "bilinear"], "How the continuous system becomes one step: zero-order hold, or bilinear."
+        ],
+        step_min: Annotated[float, "The smallest step size a channel starts with; it remembers about 1/step tokens."],
+        step_max: Annotated[float, "The largest step size a channel starts with."],
         output: Output,
     ):
         super().__init__(width, output)
