@@ -9,13 +9,14 @@ torch.Size([1, 4, 2])
 
 from . import presets
 from .config import LengthwiseConfig
-from .modelling import LengthwiseForCausalLM
+from .modelling import LengthwiseForCausalLM, LengthwiseModel
 from .registry import available, build, options, source
 from .token_classifier import TokenClassifier
 
 __all__ = [
     "LengthwiseConfig",
     "LengthwiseForCausalLM",
+    "LengthwiseModel",
     "TokenClassifier",
     "available",
     "build",

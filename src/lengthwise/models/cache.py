@@ -45,13 +45,13 @@ class LengthwiseCache(Cache):
         self.place_state: Any = None
         """What the model's position encoding goes on from."""
         self._top: Growing | None = None
-        self._model = 0
+        self.model_id = 0
 
     def of(self, model: object) -> LengthwiseCache:
         """This cache, for the model that began it: what another one made of the tokens means nothing to it."""
-        if self.length and self._model != id(model):
+        if self.length and self.model_id != id(model):
             raise Error("past_key_values: was made by another model. Leave it out, and give this one the whole text.")
-        self._model = id(model)
+        self.model_id = id(model)
         return self
 
     def keep(self, place: tuple[int, int], state: Any) -> None:
@@ -91,8 +91,8 @@ class LengthwiseCache(Cache):
         return not self.padded or self._end is not None
 
     def following(self, tokens: Tensor) -> Layout:
-        """The layout of further tokens (B,T), all of them real, without a look at the data."""
-        B, T = tokens.shape
+        """The layout of further tokens, (B,T) or (B,T,D), all of them real, without a look at the data."""
+        B, T = tokens.shape[:2]
         if not self.padded:
             return Layout(torch.arange(self.length, self.length + T, device=tokens.device).expand(B, -1))
         if self._end is None:

@@ -39,7 +39,7 @@ from ..mixers import Layout, Level
 from ..mixers.base import from_end
 
 if TYPE_CHECKING:
-    from .modelling import LengthwiseForCausalLM
+    from .shell import LengthwisePreTrainedModel
 
 WORTH = 0.5
 """Tuples are looked up while fewer than this share of them differ."""
@@ -55,7 +55,7 @@ class EqualTokens(NamedTuple):
     """(V,D) those vectors, where the first mixer looks up; None where subtrees are shared."""
 
 
-def refusal(model: LengthwiseForCausalLM, stacked: bool) -> str | None:
+def refusal(model: LengthwisePreTrainedModel, stacked: bool) -> str | None:
     """Why this model, as it is now, must compute every token; None where it need not.
 
     `stacked`: it will run under torch.func.vmap.
@@ -81,7 +81,7 @@ def refusal(model: LengthwiseForCausalLM, stacked: bool) -> str | None:
     return None
 
 
-def draws(model: LengthwiseForCausalLM) -> bool:
+def draws(model: LengthwisePreTrainedModel) -> bool:
     """Whether dropout, of the model or of something put into it, is active where equal tokens are computed once."""
     if model.training and model.config.dropout:
         return True

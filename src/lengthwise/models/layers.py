@@ -11,6 +11,8 @@ Shapes: B batch, T tokens, D model width.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch.nn.functional as F
@@ -26,6 +28,10 @@ from .equal_tokens import EqualTokens
 
 class Layer(nn.Module):
     """A mixer, with a feed-forward after it where the block's kind is "transformer"."""
+
+    gradient_checkpointing = False
+    """Whether training computes the layer anew for the backward pass: set, with the way to do so, by transformers."""
+    _gradient_checkpointing_func: Callable[..., Tensor]
 
     def __init__(self, width: int, mixer: Mixer, block: Block, dropout: float):
         super().__init__()
@@ -54,6 +60,7 @@ class Layer(nn.Module):
         place: tuple[int, int] = (0, 0),
         equal: EqualTokens | None = None,
         placed: Placed | None = None,
+        checkpointed: bool = False,
     ) -> Tensor:
         """`level`: what an adaptive depth tells its mixers.
 
@@ -61,7 +68,11 @@ class Layer(nn.Module):
         `cache`: the tokens follow those whose state it holds for this `place`, (group, layer).
         `equal`: its table stands for x, so that what precedes the mixer's recurrence is done once for every word.
         `placed`: for mixers that compare queries with keys.
+        `checkpointed`: gradient checkpointing runs this, once now and once in the backward pass.
         """
+        if self.gradient_checkpointing and self.training and cache is None and equal is None and not checkpointed:
+            run = partial(self.forward, stride=stride, placed=placed, checkpointed=True)
+            return self._gradient_checkpointing_func(run, x, layout, level)
         traits = self.mixer.traits
         told: dict[str, Any] = {"level": level} if traits.takes_level else {}
         if traits.takes_position:

@@ -1,6 +1,6 @@
-"""The one shell: embedding and positions, a depth policy over layers, a head. The config says which.
+"""The two models: the shell alone, and the shell with a head over it.
 
-    logits = head(norm(depth(embedding_scale * E[tokens] + P[positions])))
+    logits = head(shell(tokens))                                       shell.py
 
 The head is linear, or W2 relu(W1 x + b1) + b2.
 
@@ -11,74 +11,85 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModelForCausalLM, GenerationMixin, PreTrainedModel
-from transformers.modeling_outputs import CausalLMOutputWithPast
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, GenerationMixin
+from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutputWithPast
 
-from .. import mixers, positions
-from ..errors import Error, ShapeError
-from ..mixers import Layout, Level
-from ..positions import Placed
-from .assembly import make_depth, make_position
+from ..errors import Error
+from ..mixers import Layout
 from .cache import LengthwiseCache
 from .config import LengthwiseConfig
-from .equal_tokens import EqualTokens, draws, refusal
 from .learned_chunk import LearnedChunk
+from .shell import LengthwisePreTrainedModel
 
 
-class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
-    config_class = LengthwiseConfig
-    base_model_prefix = ""
-    main_input_name = "input_ids"
-    _input_embed_layer = "embedding"
-    _tied_weights_keys = {"head.weight": "embedding.weight"}  # noqa: RUF012
-    reuses_equal_tokens = False
-    """Whether what equal tokens share is computed once: set by `reuse_equal_tokens`."""
+class LengthwiseModel(LengthwisePreTrainedModel):
+    """The model without its head, for heads of other kinds: `AutoModel` gives it."""
+
+    _keys_to_ignore_on_load_unexpected = [r"^head\.", r"^hidden\."]  # noqa: RUF012
 
     def __init__(self, config: LengthwiseConfig):
         super().__init__(config)
-        width = config.width
-        if width < 1:
-            raise Error(f"width must be at least 1, got {width}.")
-        self.embedding = nn.Embedding(config.vocab_size, width)
-        position = make_position(config, heads=config.heads)
-        self.position = positions.NoPosition(config.width, 1) if position.in_each_layer else position
-        # It names the ids without weights; in a tuple, and so no part of the module tree.
-        self._placer = (position,)
-        self.depth = make_depth(config)
-        shared = any(m.traits.shares_pad for m in self.mixers()) or self.depth.pad_tokens
-        self.pad = nn.Parameter(torch.empty(width)) if shared else None
-        self.norm = nn.LayerNorm(width) if config.final_norm else nn.Identity()
-        self.hidden = nn.Linear(width, width) if config.head == "two-layer" else None
-        self.head = nn.Linear(width, config.outputs)
+        self.post_init()
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        sequence_ids: Tensor | None = None,
+        past_key_values: LengthwiseCache | None = None,
+        use_cache: bool | None = None,
+        return_dict: bool | None = None,
+        *,
+        position_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        cache_position: Tensor | None = None,
+        output_hidden_states: bool | None = None,
+        output_attentions: bool | None = None,
+    ) -> BaseModelOutputWithPast | tuple:
+        """As in `LengthwiseForCausalLM`; `last_hidden_state` (B,T,D) is what its head reads."""
+        if self.training and isinstance(self.depth, LearnedChunk):
+            raise Error(
+                "LengthwiseModel: while its chunk is learned, a model has a vector a token for every candidate, which "
+                "the head of LengthwiseForCausalLM mixes. Use that, or call eval() first."
+            )
+        entered = self._enter(
+            input_ids,
+            inputs_embeds,
+            attention_mask,
+            sequence_ids,
+            position_ids,
+            past_key_values,
+            use_cache,
+            cache_position,
+            output_hidden_states,
+            output_attentions,
+        )
+        if entered.noted:
+            x, hidden_states = self._note(entered, last=False)
+        else:
+            x, layout, level, cache, equal, placed, _ = entered
+            x, hidden_states = self.depth(x, layout, level, False, cache, equal, placed), None
+        output = BaseModelOutputWithPast(
+            last_hidden_state=self.norm(x), past_key_values=entered.cache, hidden_states=hidden_states
+        )
+        as_dict = self.config.return_dict if return_dict is None else return_dict
+        return output if as_dict else output.to_tuple()
+
+
+class LengthwiseForCausalLM(LengthwisePreTrainedModel, GenerationMixin):
+    _tied_weights_keys = {"head.weight": "embedding.weight"}  # noqa: RUF012
+    accepts_loss_kwargs = True
+    """The Trainer gives `num_items_in_batch`."""
+
+    def __init__(self, config: LengthwiseConfig):
+        super().__init__(config)
+        self.hidden = nn.Linear(config.width, config.width) if config.head == "two-layer" else None
+        self.head = nn.Linear(config.width, config.outputs)
         self.post_init()
         if self.generation_config is not None:
             self.generation_config.use_cache = self.depth.uncached is None
-
-    def mixers(self) -> list[mixers.Mixer]:
-        return [m for m in self.modules() if isinstance(m, mixers.Mixer)]
-
-    def reuse_refusal(self, *, stacked: bool = False) -> str | None:
-        """Why `reuse_equal_tokens` would be refused now; None where it would not. `stacked`: for torch.func.vmap."""
-        return refusal(self, stacked)
-
-    def reuse_equal_tokens(self, on: bool = True, *, stacked: bool = False) -> None:
-        """Compute what equal tokens share once, from now on, or compute every token (`on=False`, the default state).
-
-        Logits and gradients are the same and take less time. Switch it off before you register hooks or shard the
-        model: they would meet every different token once. `train()` switches it off where dropout begins to draw.
-        """
-        if on and (reason := refusal(self, stacked)):
-            raise Error(f"reuse_equal_tokens: {reason}.")
-        self.reuses_equal_tokens = on
-
-    def train(self, mode: bool = True) -> LengthwiseForCausalLM:
-        super().train(mode)
-        if self.reuses_equal_tokens and draws(self):
-            self.reuses_equal_tokens = False
-        return self
 
     def get_output_embeddings(self) -> nn.Linear | None:
         """The head, where it answers in words: a head of `num_outputs` stays as wide when the vocabulary grows."""
@@ -90,39 +101,23 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
         if self.config.num_outputs is not None:
             self.config.num_outputs = new_embeddings.out_features
 
-    def _init_weights(self, module: nn.Module) -> None:
-        """Every vector enters a map with unit variance and leaves it so; other modules have initialised themselves.
-
-        On PARITY with post-norm, variance 1/fan_in took about two thirds of the steps of 1/(2 fan_in).
-        """
-        given, std = self.config.initialisation or {}, self.config.initializer_range
-        if module is self and self.pad is not None:
-            nn.init.normal_(self.pad, std=given.get("pad", 1.0))
-        elif isinstance(module, mixers.SlidingDilated) and "r" in given:
-            nn.init.normal_(module.r, std=given["r"])
-        elif isinstance(module, mixers.BlockLRNN) and "initial" in given and module.initial is not None:
-            nn.init.normal_(module.initial, std=given["initial"])
-        elif isinstance(module, nn.Embedding):
-            std = given.get("embedding", std)
-            # A table of positions has a say of its own, but is added to the embeddings and must not drown them.
-            if std is not None or all(module is not part for part in self.position.modules()):
-                nn.init.normal_(module.weight, std=1 / self.config.embedding_scale if std is None else std)
-        elif isinstance(module, nn.Linear) and given.get("linear") != "torch":
-            std = given.get("linear", std)
-            nn.init.normal_(module.weight, std=module.in_features**-0.5 if std is None else std)
-            if module.bias is not None:
-                nn.init.zeros_(module.bias)
-
     def forward(
         self,
-        input_ids: Tensor,
+        input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
         sequence_ids: Tensor | None = None,
         past_key_values: LengthwiseCache | None = None,
         labels: Tensor | None = None,
-        logits_to_keep: int | Tensor = 0,
+        logits_to_keep: int | Tensor | None = 0,
         use_cache: bool | None = None,
         return_dict: bool | None = None,
+        *,
+        position_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        cache_position: Tensor | None = None,
+        output_hidden_states: bool | None = None,
+        output_attentions: bool | None = None,
+        num_items_in_batch: Tensor | int | None = None,
     ) -> CausalLMOutputWithPast | tuple:
         """`attention_mask` (B,T): 1 on real tokens, padding left or right; every row gets its unpadded logits.
 
@@ -130,69 +125,57 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
         is left out where all new tokens are real, which spares a look at it.
         `use_cache`: begin one, and return it. Without either nothing is kept.
         `sequence_ids` (B,T): numbers that change where a packed row's next sequence begins.
+        `position_ids` (B,T): checked, for the layout says them; where they begin again at 0, they pack sequences.
+        `inputs_embeds` (B,T,D): in the place of `input_ids`, what the embedding would give, before its scale.
         `labels` (B,T): shifted here, as everywhere in transformers; -100 is not scored.
+        `num_items_in_batch`: what the loss's sum is divided by, instead of the number of labels scored here.
         `logits_to_keep`: 1 gives each row's last real token, by the shorter way where the depth policy has one; another
-        number the last columns; a tensor those columns; 0 all.
+        number the last columns; a tensor those columns; 0 or None all.
+        `output_hidden_states`: also what is embedded, and what every pass through a layer made of all tokens.
+        `cache_position` is checked, and `output_attentions` refused.
         """
-        if input_ids.dim() != 2 or input_ids.shape[1] == 0:
-            raise ShapeError(f"input_ids must be (B,T) with T >= 1, got {list(input_ids.shape)}.")
-        if past_key_values is not None and not isinstance(past_key_values, LengthwiseCache):
-            kind = type(past_key_values).__name__
-            raise Error(f"past_key_values must be a LengthwiseCache, got {kind}. Leave it out to begin one.")
-        if labels is not None and not (isinstance(logits_to_keep, int) and logits_to_keep == 0):
+        keep = 0 if logits_to_keep is None else logits_to_keep
+        if labels is not None and not (isinstance(keep, int) and keep == 0):
             raise Error("labels need the logits of every position: leave logits_to_keep at 0.")
-        cache = LengthwiseCache() if past_key_values is None and use_cache else past_key_values
-        if cache is not None:
-            cache.of(self)
-        if attention_mask is None and sequence_ids is None:
-            layout = Layout.of(input_ids) if cache is None else cache.following(input_ids)
+        entered = self._enter(
+            input_ids,
+            inputs_embeds,
+            attention_mask,
+            sequence_ids,
+            position_ids,
+            past_key_values,
+            use_cache,
+            cache_position,
+            output_hidden_states,
+            output_attentions,
+        )
+        x, layout, level, cache, equal, placed, noted = entered
+        last = isinstance(keep, int) and keep == 1
+        if noted:
+            x, hidden_states = self._note(entered, last)
         else:
-            layout = _layout(input_ids, attention_mask, sequence_ids, cache)
-        placer, placed = self._placer[0], None
-        if placer.at_input or placer.at_attention:
-            places, after = placer.place(input_ids, layout, None if cache is None else cache.place_state)
-            if cache is not None:
-                cache.place_state = after
-            placed = Placed(None if placer.in_each_layer else placer, places)
-
-        x = self.embedding(input_ids)
-        if self.config.embedding_scale != 1:
-            x = x * self.config.embedding_scale
-        if placed is not None and placer.at_input:
-            p = self.position.embed(placed.places)
-            assert p is not None
-            x = x + p.to(x.dtype)
-        x = F.dropout(x, self.config.dropout, self.training)
-        equal = self._equal_tokens(input_ids) if self.reuses_equal_tokens else None
-        last = isinstance(logits_to_keep, int) and logits_to_keep == 1
-        x = self.depth(x, layout, Level(pad=self.pad), last, cache, equal, placed if placer.at_attention else None)
+            x, hidden_states = self.depth(x, layout, level, last, cache, equal, placed), None
         if not last:
-            x = x[..., -logits_to_keep:, :] if isinstance(logits_to_keep, int) else x[..., logits_to_keep, :]
+            x = x[..., -keep:, :] if isinstance(keep, int) else x[..., keep, :]
         x = self.norm(x)
         logits = self.head(x if self.hidden is None else F.relu(self.hidden(x)))
         if isinstance(self.depth, LearnedChunk) and self.training:
             logits = self.depth.mix(logits)
-        loss = None if labels is None else self._loss(logits, labels, layout)
-        if return_dict is False:
-            return tuple(part for part in (loss, logits, cache) if part is not None)
-        return CausalLMOutputWithPast(loss=loss, logits=logits, past_key_values=cache)
+        loss = None if labels is None else self._loss(logits, labels, layout, num_items_in_batch)
+        output = CausalLMOutputWithPast(loss=loss, logits=logits, past_key_values=cache, hidden_states=hidden_states)
+        as_dict = self.config.return_dict if return_dict is None else return_dict
+        return output if as_dict else output.to_tuple()
 
-    def _equal_tokens(self, input_ids: Tensor) -> EqualTokens | None:
-        if not self.depth.looks_up:
-            return EqualTokens(input_ids, None)
-        V = self.config.vocab_size
-        if input_ids.numel() <= V:
-            return None  # the table would be more work than the tokens are
-        table = self.embedding(torch.arange(V, device=input_ids.device))
-        scale = self.config.embedding_scale
-        return EqualTokens(input_ids, table if scale == 1 else table * scale)
-
-    def _loss(self, logits: Tensor, labels: Tensor, layout: Layout) -> Tensor:
+    def _loss(self, logits: Tensor, labels: Tensor, layout: Layout, items: Tensor | int | None) -> Tensor:
         targets = labels[:, 1:]
         if layout.sequences is not None:
             # The first token of a packed sequence does not follow from the one before it.
             targets = targets.masked_fill(layout.sequences[:, 1:] != layout.sequences[:, :-1], -100)
-        return F.cross_entropy(logits[:, :-1].flatten(0, 1).float(), targets.flatten(), ignore_index=-100)
+        scored, targets = logits[:, :-1].flatten(0, 1).float(), targets.flatten()
+        if items is None:
+            return F.cross_entropy(scored, targets, ignore_index=-100)
+        loss = F.cross_entropy(scored, targets, ignore_index=-100, reduction="sum")
+        return loss / (items.to(loss.device) if isinstance(items, Tensor) else items)
 
     def _prepare_cache_for_generation(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, generation_config: Any, model_kwargs: dict[str, Any], *unused: Any
@@ -203,6 +186,9 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
             raise Error(self.depth.uncached)
         model_kwargs["past_key_values"] = LengthwiseCache()
 
+    def _prepare_position_ids_for_generation(self, inputs_tensor: Tensor, model_kwargs: dict[str, Any]) -> None:
+        """None: the layout says them."""
+
     def prepare_inputs_for_generation(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
         input_ids: Tensor,
@@ -211,39 +197,32 @@ class LengthwiseForCausalLM(PreTrainedModel, GenerationMixin):
         next_sequence_length: int | None = None,
         logits_to_keep: int | None = None,
         is_first_iteration: bool | None = False,
+        inputs_embeds: Tensor | None = None,
+        output_hidden_states: bool | None = None,
+        output_attentions: bool | None = None,
         **unused: Any,
     ) -> dict[str, Any]:
         """The tokens which the cache does not hold yet; without one, all of them. `unused`: what other models ask."""
+        new = None if past_key_values is None else next_sequence_length
         if past_key_values is not None:
-            new = next_sequence_length
             if new is None and attention_mask is not None:
                 new = attention_mask.shape[1] - past_key_values.get_seq_length()
             input_ids = input_ids if new is None else input_ids[:, -new:]
             if past_key_values.length and not is_first_iteration:
                 attention_mask = None  # what generate() has appended is real, and the cache knows the prompt's padding
+        given: dict[str, Any] = {"input_ids": input_ids}
+        if inputs_embeds is not None and is_first_iteration:
+            given = {"inputs_embeds": inputs_embeds if new is None else inputs_embeds[:, -new:]}
+        if output_hidden_states or output_attentions:
+            given |= {"output_hidden_states": output_hidden_states, "output_attentions": output_attentions}
         return {
-            "input_ids": input_ids,
+            **given,
             "attention_mask": attention_mask,
             "past_key_values": past_key_values,
             "logits_to_keep": 1 if logits_to_keep is None else logits_to_keep,
         }
 
 
-def _layout(input_ids: Tensor, mask: Tensor | None, sequences: Tensor | None, cache: LengthwiseCache | None) -> Layout:
-    B, T = input_ids.shape
-    past = 0 if cache is None else cache.length
-    for name, given, length in (("attention_mask", mask, past + T), ("sequence_ids", sequences, T)):
-        if given is not None and given.shape != (B, length):
-            what = "as the tokens of the cache and these" if length > T else "as input_ids"
-            raise ShapeError(f"{name} must be shaped {what}, {[B, length]}, got {list(given.shape)}.")
-    if sequences is not None:
-        return Layout.from_sequences(sequences, None if mask is None else mask.bool())
-    assert mask is not None
-    # Whole rows have a faster way, and a cache that goes on knows all but the new columns.
-    if cache is not None and cache.continues and bool(mask[:, past:].all()):
-        return cache.following(input_ids)
-    return Layout.from_mask(mask, T)
-
-
 AutoConfig.register("lengthwise", LengthwiseConfig)
+AutoModel.register(LengthwiseConfig, LengthwiseModel)
 AutoModelForCausalLM.register(LengthwiseConfig, LengthwiseForCausalLM)

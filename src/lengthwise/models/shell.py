@@ -1,0 +1,218 @@
+"""The one shell: embedding and positions, and a depth policy over layers. The config says which.
+
+    x = norm(depth(embedding_scale * E[tokens] + P[positions]))
+
+Shapes: B batch, T tokens, D model width, V words of the vocabulary.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Self
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from .. import mixers, positions
+from ..errors import Error, ShapeError
+from ..mixers import Layout, Level
+from ..positions import Placed
+from .assembly import make_depth, make_position
+from .cache import LengthwiseCache
+from .config import LengthwiseConfig
+from .equal_tokens import EqualTokens, draws, refusal
+from .inputs import check_cache_position, read_layout
+from .learned_chunk import LearnedChunk
+from .padded_rows import last_real
+
+
+class Entered(NamedTuple):
+    """What the depth policy is given, and whether what its layers make is to be noted."""
+
+    x: Tensor
+    layout: Layout
+    level: Level
+    cache: LengthwiseCache | None
+    equal: EqualTokens | None
+    placed: Placed | None
+    noted: bool
+
+
+class LengthwisePreTrainedModel(PreTrainedModel):
+    """Everything but the head."""
+
+    config_class = LengthwiseConfig
+    base_model_prefix = ""
+    main_input_name = "input_ids"
+    _input_embed_layer = "embedding"
+    supports_gradient_checkpointing = True
+    _no_split_modules = ["Layer"]  # noqa: RUF012
+    _supports_sdpa = True
+    reuses_equal_tokens = False
+    """Whether what equal tokens share is computed once: set by `reuse_equal_tokens`."""
+
+    def __init__(self, config: LengthwiseConfig):
+        super().__init__(config)
+        width = config.width
+        if width < 1:
+            raise Error(f"width must be at least 1, got {width}.")
+        self.embedding = nn.Embedding(config.vocab_size, width)
+        position = make_position(config, heads=config.heads)
+        self.position = positions.NoPosition(config.width, 1) if position.in_each_layer else position
+        # It names the ids without weights; in a tuple, and so no part of the module tree.
+        self._placer = (position,)
+        self.depth = make_depth(config)
+        shared = any(m.traits.shares_pad for m in self.mixers()) or self.depth.pad_tokens
+        self.pad = nn.Parameter(torch.empty(width)) if shared else None
+        self.norm = nn.LayerNorm(width) if config.final_norm else nn.Identity()
+
+    def mixers(self) -> list[mixers.Mixer]:
+        return [m for m in self.modules() if isinstance(m, mixers.Mixer)]
+
+    def reuse_refusal(self, *, stacked: bool = False) -> str | None:
+        """Why `reuse_equal_tokens` would be refused now; None where it would not. `stacked`: for torch.func.vmap."""
+        return refusal(self, stacked)
+
+    def reuse_equal_tokens(self, on: bool = True, *, stacked: bool = False) -> None:
+        """Compute what equal tokens share once, from now on, or compute every token (`on=False`, the default state).
+
+        Logits and gradients are the same and take less time. Switch it off before you register hooks or shard the
+        model: they would meet every different token once. `train()` switches it off where dropout begins to draw.
+        """
+        if on and (reason := refusal(self, stacked)):
+            raise Error(f"reuse_equal_tokens: {reason}.")
+        self.reuses_equal_tokens = on
+
+    def train(self, mode: bool = True) -> Self:
+        super().train(mode)
+        if self.reuses_equal_tokens and draws(self):
+            self.reuses_equal_tokens = False
+        return self
+
+    def _init_weights(self, module: nn.Module) -> None:
+        """Every vector enters a map with unit variance and leaves it so; other modules have initialised themselves.
+
+        On PARITY with post-norm, variance 1/fan_in took about two thirds of the steps of 1/(2 fan_in).
+        """
+        given, std = self.config.initialisation or {}, self.config.initializer_range
+        if module is self and self.pad is not None:
+            nn.init.normal_(self.pad, std=given.get("pad", 1.0))
+        elif isinstance(module, mixers.SlidingDilated) and "r" in given:
+            nn.init.normal_(module.r, std=given["r"])
+        elif isinstance(module, mixers.BlockLRNN) and "initial" in given and module.initial is not None:
+            nn.init.normal_(module.initial, std=given["initial"])
+        elif isinstance(module, nn.Embedding):
+            std = given.get("embedding", std)
+            # A table of positions has a say of its own, but is added to the embeddings and must not drown them.
+            if std is not None or all(module is not part for part in self.position.modules()):
+                nn.init.normal_(module.weight, std=1 / self.config.embedding_scale if std is None else std)
+        elif isinstance(module, nn.Linear) and given.get("linear") != "torch":
+            std = given.get("linear", std)
+            nn.init.normal_(module.weight, std=module.in_features**-0.5 if std is None else std)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+
+    def _enter(
+        self,
+        input_ids: Tensor | None,
+        inputs_embeds: Tensor | None,
+        attention_mask: Tensor | None,
+        sequence_ids: Tensor | None,
+        position_ids: Tensor | None,
+        past_key_values: LengthwiseCache | None,
+        use_cache: bool | None,
+        cache_position: Tensor | None,
+        output_hidden_states: bool | None,
+        output_attentions: bool | None,
+    ) -> Entered:
+        """The tokens, embedded. `LengthwiseForCausalLM.forward` says what each argument is."""
+        if (input_ids is None) == (inputs_embeds is None):
+            got = "neither" if input_ids is None else "both"
+            raise Error(f"input_ids or inputs_embeds must be given, one of the two, got {got}.")
+        tokens = input_ids if inputs_embeds is None else inputs_embeds
+        assert tokens is not None
+        if tokens.dim() != (2 if inputs_embeds is None else 3) or tokens.shape[1] == 0:
+            name = "input_ids must be (B,T)" if inputs_embeds is None else "inputs_embeds must be (B,T,D)"
+            raise ShapeError(f"{name} with T >= 1, got {list(tokens.shape)}.")
+        if past_key_values is not None and not isinstance(past_key_values, LengthwiseCache):
+            kind = type(past_key_values).__name__
+            raise Error(f"past_key_values must be a LengthwiseCache, got {kind}. Leave it out to begin one.")
+        if output_attentions or (output_attentions is None and self.config.output_attentions):
+            raise Error(
+                "output_attentions: this model has no attention weights to give: its mixers never hold them all at "
+                "once, or have none. Leave it out; insight.read_attention looks at those of a few tokens."
+            )
+        noted = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
+        if noted:
+            self._check_hidden_states()
+        cache = LengthwiseCache() if past_key_values is None and use_cache else past_key_values
+        if cache is not None and cache.model_id != id(self):
+            cache.of(self)
+        if cache_position is not None:
+            check_cache_position(cache_position, tokens.shape[1], cache)
+        if attention_mask is None and sequence_ids is None and position_ids is None:
+            if cache is None or cache.padded:
+                layout = Layout.of(tokens) if cache is None else cache.following(tokens)
+            else:  # as in `following`, without the call
+                B, past, T = len(tokens), cache.length, tokens.shape[1]
+                layout = Layout(torch.arange(past, past + T, device=tokens.device).expand(B, -1))
+        else:
+            layout = read_layout(tokens, attention_mask, sequence_ids, position_ids, cache)
+        placer, placed = self._placer[0], None
+        if placer.at_input or placer.at_attention:
+            places, after = placer.place(input_ids, layout, None if cache is None else cache.place_state)
+            if cache is not None:
+                cache.place_state = after
+            placed = Placed(None if placer.in_each_layer else placer, places)
+
+        x = self.embedding(input_ids) if inputs_embeds is None else inputs_embeds
+        if self.config.embedding_scale != 1:
+            x = x * self.config.embedding_scale
+        if placed is not None and placer.at_input:
+            p = self.position.embed(placed.places)
+            assert p is not None
+            x = x + p.to(x.dtype)
+        x = F.dropout(x, self.config.dropout, self.training)
+        equal = self._equal_tokens(input_ids) if self.reuses_equal_tokens and input_ids is not None else None
+        return Entered(
+            x, layout, Level(pad=self.pad), cache, equal, placed if placer.at_attention else None, bool(noted)
+        )
+
+    def _note(self, entered: Entered, last: bool) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """What the depth makes of the tokens or, `last`, of each row's last real one, and what each layer made."""
+        x, layout, level, cache, equal, placed, _ = entered
+        T, made = x.shape[1], [x]
+        # A group of adaptive depth that opens late is passed by the tokens of the cache as well.
+        hooks = [layer.register_forward_hook(lambda _, given, y: made.append(y[:, -T:])) for layer in self.depth.layers]
+        try:
+            x = self.depth(x, layout, level, False, cache, equal, placed)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        made[-1] = self.norm(x)
+        if last:
+            x = x[:, -1:] if layout.real is None else last_real(x, layout)
+        return x, tuple(made)
+
+    def _check_hidden_states(self) -> None:
+        if self.depth.pad_tokens:
+            raise Error(
+                "output_hidden_states: with pad_tokens (the official reading of padding) layers see pads among the "
+                "tokens, and nothing belongs to one token alone. Leave it out; insight.read_blocks gives the nodes."
+            )
+        if self.training and isinstance(self.depth, LearnedChunk):
+            raise Error(
+                "output_hidden_states: while its chunk is learned, a model runs a tree for every candidate. Call "
+                "eval() first, which runs the likeliest alone, or leave it out."
+            )
+
+    def _equal_tokens(self, input_ids: Tensor) -> EqualTokens | None:
+        if not self.depth.looks_up:
+            return EqualTokens(input_ids, None)
+        V = self.config.vocab_size
+        if input_ids.numel() <= V:
+            return None  # the table would be more work than the tokens are
+        table = self.embedding(torch.arange(V, device=input_ids.device))
+        scale = self.config.embedding_scale
+        return EqualTokens(input_ids, table if scale == 1 else table * scale)
