@@ -1,7 +1,7 @@
 """Models made elsewhere, changed to have a layer of this library, their weights kept.
 
 >>> from transformers import GPT2Config, GPT2LMHeadModel
->>> model = GPT2LMHeadModel(GPT2Config(vocab_size=8, n_positions=16, n_embd=8, n_layer=2, n_head=2))
+>>> model = GPT2LMHeadModel(GPT2Config(vocab_size=8, n_embd=8, n_layer=2, n_head=2, attn_pdrop=0.0))
 >>> to_chain(model, gamma=0.9, layers=[1]).config.model_type
 'chain-gpt2'
 

@@ -73,6 +73,12 @@ def _config(model: Any, kind: Any, gamma: float, layers: str | Sequence[int], op
             f"to_chain: {name} must have attention implementation 'sdpa' or 'eager', whose masks are understood, "
             f'got {old._attn_implementation!r}. Use model.set_attn_implementation("sdpa").'
         )
+    dropout = kind.family.chain.dropout_name
+    if rate := getattr(old, dropout):
+        raise Error(
+            f"to_chain: {name} must have no dropout on its attention weights, which chain attention never holds, got "
+            f"{dropout} = {rate}. Load it without: from_pretrained(..., {dropout}=0.0)."
+        )
     chosen = layer_numbers("to_chain: layers", layers, old.num_hidden_layers)
     if not isinstance(gamma, int | float):
         raise Error(f"to_chain: gamma is a number, got {gamma!r}.")

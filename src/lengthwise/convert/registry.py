@@ -33,7 +33,7 @@ def apply(model: Any, conversions: Sequence[Conversion]) -> Any:
     """The model after these conversions. Use what is returned, and no longer what was given.
 
     >>> from transformers import GPT2Config, GPT2LMHeadModel
-    >>> model = GPT2LMHeadModel(GPT2Config(vocab_size=8, n_positions=16, n_embd=8, n_layer=2, n_head=2))
+    >>> model = GPT2LMHeadModel(GPT2Config(vocab_size=8, n_embd=8, n_layer=2, n_head=2, attn_pdrop=0.0))
     >>> apply(model, [{"name": "chain", "gamma": 0.9, "layers": "last"}]).config.chain_layers
     [1]
     """
