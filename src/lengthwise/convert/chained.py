@@ -28,12 +28,13 @@ from transformers import (
 
 from ..errors import Error, ShapeError
 from ..mixers.chain import Gamma
+from ..models.portable import Portable
 from ..models.presets.attention import layer_numbers
 from ..ops.chain import HIDDEN
 from .attention import ChainAttention, ChainGPT2Attention, ChainLlamaAttention
 
 
-class ChainGPT2Config(GPT2Config):
+class ChainGPT2Config(Portable, GPT2Config):
     model_type = "chain-gpt2"
     chain_layers: list[int] | None = None
     """The layers with chain attention; None: all."""
@@ -45,7 +46,7 @@ class ChainGPT2Config(GPT2Config):
     exclude_diagonal: bool = True
 
 
-class ChainLlamaConfig(LlamaConfig):
+class ChainLlamaConfig(Portable, LlamaConfig):
     model_type = "chain-llama"
     chain_layers: list[int] | None = None
     gamma: float = 0.9
@@ -54,7 +55,7 @@ class ChainLlamaConfig(LlamaConfig):
     exclude_diagonal: bool = True
 
 
-class ChainMistralConfig(MistralConfig):
+class ChainMistralConfig(Portable, MistralConfig):
     model_type = "chain-mistral"
     chain_layers: list[int] | None = None
     gamma: float = 0.9

@@ -21,6 +21,7 @@ from transformers import PreTrainedConfig
 
 from ..errors import Error, UnknownName
 from ..options import Option, at_least
+from .portable import Portable
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ KINDS = {
 """What the fields of a config are; what they may be beyond that, the config says of them together."""
 
 
-class LengthwiseConfig(PreTrainedConfig):
+class LengthwiseConfig(Portable, PreTrainedConfig):
     model_type = "lengthwise"
     attribute_map = {"hidden_size": "width"}  # noqa: RUF012
 

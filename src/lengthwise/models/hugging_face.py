@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from transformers import CONFIG_MAPPING, AutoModelForCausalLM, PreTrainedConfig
 
+from ..auto_classes import MODEL_TYPES
 from ..errors import Error, ShapeError
 from ..options import Option, Schema, take
 from .token_classifier import TokenClassifier
@@ -71,6 +72,8 @@ def _read(path: str) -> dict[str, Any]:
     if not isinstance(data, dict) or str(data.get("model_type")) not in CONFIG_MAPPING:
         found = data.get("model_type") if isinstance(data, dict) else type(data).__name__
         raise Error(f"hf:{path}: model_type must be an architecture transformers knows, got {found!r}.")
+    if data["model_type"] in MODEL_TYPES:
+        data.pop("auto_map", None)  # no setting of the model: with or without it, it is the same experiment
     return data
 
 
