@@ -1,0 +1,95 @@
+"""lm-eval's own command line, on a folder that a model was saved to: by each of three ways to name the model."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+from lengthwise.models import LengthwiseForCausalLM, presets
+
+ROOT = Path(__file__).parents[2]
+WORDS = ["[END]", "is", "even", "odd", "?", "yes", "no", *"123456"]
+TASK = """
+task: parity
+dataset_path: json
+dataset_kwargs: {data_files: {test: FILE}}
+test_split: test
+output_type: multiple_choice
+doc_to_text: "{{question}}"
+doc_to_choice: [" yes", " no"]
+doc_to_target: right
+metric_list: [{metric: acc}]
+"""
+PLAIN = [sys.executable, "-m", "lm_eval", "--model", "hf"]
+WAYS = {
+    "the stock command": (PLAIN, ",trust_remote_code=True"),
+    "our module": ([sys.executable, "-m", "lengthwise.evaluate.harness", "--model", "lengthwise"], ""),
+    "our module, max_length": (
+        [sys.executable, "-m", "lengthwise.evaluate.harness", "--model", "lengthwise"],
+        ",max_length=64",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("saved")
+    words = Tokenizer(models.WordLevel({word: i for i, word in enumerate(WORDS)}, unk_token="[END]"))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    PreTrainedTokenizerFast(tokenizer_object=words, eos_token="[END]").save_pretrained(folder)
+    torch.manual_seed(0)
+    model = LengthwiseForCausalLM(presets.transformer(len(WORDS), width=8, heads=2, layers=1))
+    with torch.no_grad():
+        model.head.weight.zero_()
+        model.head.bias.zero_()
+        model.head.bias[WORDS.index("yes")] = 1.0  # it always says yes
+    model.save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS)
+def test_the_command_line_scores_a_folder(way, saved, tmp_path):
+    pytest.importorskip("lm_eval")
+    rows = [{"question": f"is {n} even ?", "right": n % 2} for n in (1, 2, 3, 4, 6)]
+    (tmp_path / "data.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (tmp_path / "parity.yaml").write_text(TASK.replace("FILE", str(tmp_path / "data.jsonl")))
+    command, more = WAYS[way]
+    options = ["--include_path", str(tmp_path), "--tasks", "parity", "--device", "cpu", "--batch_size", "2"]
+    caches = {name: str(tmp_path / name) for name in ("HF_MODULES_CACHE", "HF_DATASETS_CACHE", "XDG_CACHE_HOME")}
+    done = subprocess.run(
+        [*command, "--model_args", f"pretrained={saved}{more}", *options],
+        cwd=tmp_path, env={**os.environ, **caches, "HF_HUB_OFFLINE": "1"}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    line = next(line for line in done.stdout.splitlines() if line.startswith("|parity"))
+    assert "|acc" in line.replace(" ", "")
+    assert "0.6" in line  # three of five are even
+
+
+def test_without_lm_eval_it_says_what_to_install():
+    hide = "import sys; sys.modules['lm_eval'] = None; import lengthwise.evaluate.harness"
+    done = subprocess.run([sys.executable, "-c", hide], capture_output=True, text=True)
+    assert done.stderr.splitlines()[-1].startswith("lengthwise.errors.Error: lengthwise.evaluate.harness needs lm-eval")
+    assert "pip install 'lengthwise[harness]'" in done.stderr
+
+
+def test_the_entry_point_names_the_class():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    module, name = project["entry-points"]["lm_eval.models"]["lengthwise"].split(":")
+    spec = importlib.util.find_spec(module.rpartition(".")[0])
+    assert spec is not None
+    assert spec.origin is not None
+    source = Path(spec.origin).parent / module.rpartition(".")[2] / "__init__.py"
+    assert f"class {name}(HFLM)" in source.read_text()
+    assert f'@register_model("{next(iter(project["entry-points"]["lm_eval.models"]))}")' in source.read_text()
