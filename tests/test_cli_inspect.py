@@ -118,6 +118,8 @@ def test_json_is_alone_on_stdout(path, capfd):
         ("regular-gpt", ["clusterz"], "clusters"),
         ("regular-gpt", ["clusters", "--length", "0"], "--length"),
         ("regular-gpt", ["clusters", "--strings", "0"], "--strings"),
+        ("regular-gpt", ["clusters", "--strings", "100000000"], "at most 500,000 tokens to look at"),
+        ("lstm", ["receptive-field", "--strings", "1" * 400], "at most 500,000 tokens to look at"),
         ("regular-gpt", ["clusters", "--checkpoint", "first"], "--checkpoint"),
         ("regular-gpt", ["clusters", "--head", "0.0"], "--head chooses what attention draws"),
         ("regular-gpt", ["attention"], "got SlidingDilated"),

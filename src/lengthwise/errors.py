@@ -27,6 +27,14 @@ class Error(Exception):
         return said if len(said) <= LONGEST else f"{said[: LONGEST // 2]} […] {said[-LONGEST // 3 :]}"
 
 
+def in_words(value: object) -> str:
+    """Its repr; Python gives none of a number with thousands of digits."""
+    try:
+        return repr(value)
+    except ValueError:
+        return "a number of thousands of digits"
+
+
 class UnknownName(Error):
     """A task, model, recipe or setting that does not exist; the message suggests the nearest that does."""
 

@@ -21,7 +21,7 @@ from numbers import Real
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from .errors import Error, UnknownName
+from .errors import Error, UnknownName, in_words
 
 REQUIRED: Any = inspect.Parameter.empty
 """The default of an option that has none."""
@@ -53,7 +53,7 @@ class Bounds:
             return True
         over = value > self.low if self.above else value >= self.low
         if self.high is None:
-            return over and isfinite(value)
+            return over and (isinstance(value, int) or isfinite(value))
         return over and (value < self.high if self.below else value <= self.high)
 
     def __str__(self) -> str:
@@ -129,7 +129,7 @@ class Option:
                 continue
             if kind is Any or (self.bounds or ANY_FINITE).hold(fitted):
                 return fitted
-        raise Error(f"{label} must be {self.expected}, got {meant!r}.{self._remedy(meant)}")
+        raise Error(f"{label} must be {self.expected}, got {in_words(meant)}.{self._remedy(meant)}")
 
     def _meaning(self, word: Word) -> Any:
         if word in self.choices:
@@ -286,7 +286,7 @@ def _fitted(value: Any, kind: Any) -> Any:
         return value
     if kind in (int, float) and isinstance(value, Real) and not isinstance(value, bool):
         # The remainder of infinity and of NaN is NaN; NaN itself is in no bounds.
-        if kind is float or value % 1 == 0:
+        if abs(value) < 10**308 or value in (inf, -inf) if kind is float else value % 1 == 0:  # pyright: ignore[reportOperatorIssue]
             return kind(value)  # pyright: ignore[reportArgumentType]
     elif origin in (list, tuple, Sequence) and not isinstance(value, str):
         values = value.tolist() if hasattr(value, "tolist") else value if isinstance(value, (list, tuple)) else None

@@ -5,6 +5,7 @@ import pytest
 from lengthwise import Error, lab, report
 from lengthwise.cli import main
 from lengthwise.errors import UnknownName
+from lengthwise.lab import loggers
 from lengthwise.lab.grid import parse
 from lengthwise.lab.study import read_study, write_study
 
@@ -118,3 +119,31 @@ def test_several_tasks_and_rates_on_one_page(tmp_path, capsys):
     assert main(["bench", "-t", "parity", "--task", "cycle-navigation", *words.split(), *quick.split(),
                  "--out", str(tmp_path / "runs")]) == 0  # fmt: skip
     assert len(lab.load(tmp_path / "runs")) == 4
+
+
+def test_a_file_keeps_rates_and_loggers(tmp_path, capsys, monkeypatch):
+    sent = []
+
+    class Note:
+        def __init__(self, experiment, path):
+            self.hash = experiment.hash
+
+        def log(self, values, step):
+            sent.append(self.hash)
+
+        test = log
+
+        def close(self):
+            pass
+
+    monkeypatch.setitem(loggers.LOGGERS, "tensorboard", Note)
+    monkeypatch.setattr(loggers, "check_extra", lambda *_: None)
+    monkeypatch.chdir(tmp_path)
+    words = "parity -m rnn --train-length 4 --test-lengths 8 --workers 1 --device cpu --learning-rates 1e-2,1e-5"
+    words += " -s training.steps=2 -s training.batch=4 -s tests.samples=2 -s model.width=8 --log tensorboard"
+    assert main(["bench", *words.split(), "--out", "first", "--save-config", "study.toml"]) == 0
+    first, sent[:] = set(sent), []
+    assert main(["bench", "--config", "study.toml", "--out", "second"]) == 0
+    assert {run.experiment.hash for run in lab.load("second")} == {run.experiment.hash for run in lab.load("first")}
+    assert set(sent) == first == {run.experiment.hash for run in lab.load("first")}
+    assert len(first) == 2

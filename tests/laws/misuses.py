@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from lengthwise import automata, lab, models, ops, tasks
+from lengthwise import automata, insight, lab, models, ops, report, tasks
 from lengthwise.automata import Semiautomaton, from_regex
 
 PARITY = [[0, 1], [1, 0]]
@@ -82,6 +82,8 @@ TASKS: dict[str, tuple[Callable[[], Any], str]] = {
     "half a symbol": (lambda: tasks.get("parity").sample(4.5, 3, torch.Generator()), "length must be a whole number"),
     "a baseline in between": (lambda: tasks.get("parity").baseline(4.5), "length must be a whole number, got 4.5"),
     "a string of 10^9 symbols": (lambda: tasks.get("parity").check(10**9), "at most 1,000,000 symbols in a string"),
+    "lengths from a list on": (lambda: tasks.get("parity").lengths([1], 5), "length must be a whole number, got .1."),
+    "lengths up to nowhere": (lambda: tasks.get("parity").lengths(1, None), "length must be a whole number, got None"),
     "10^11 lengths": (lambda: tasks.get("parity").lengths(1, 10**11), "at most 1,000,000 symbols"),
     "parity of 7": (answer("parity", [[0, 7]]), "parity: tokens must be in 0..1, the vocabulary, got 7"),
     "parity of -1": (answer("parity", [[0, -1]]), "got -1"),
@@ -149,6 +151,9 @@ LAB: dict[str, tuple[Callable[[], Any], str]] = {
     "experiments in words": (lambda: lab.run("parity"), "run takes a list of experiments"),
     "a device in numbers": (lambda: lab.run([], device=0), "device must be a text"),
     "runs of nowhere": (lambda: lab.load(None), "load takes the path of a run"),
+    "runs of a list of numbers": (lambda: lab.load([1]), "load takes the path of a run .*, got .1."),
+    "10^400 seeds": (plan(seeds=10**400), "at most 10,000 runs in one grid|seeds must be"),
+    "a rate of 10^5000": (training(lr=10**5000), "training.lr must be a number above 0, got a number of thousands"),
     "a record of newer schema": (lambda: lab.Experiment.from_json({"schema": 2}), "schema 2.* Use a newer"),
     "a record with a format": (
         lambda: lab.Experiment.from_json({"schema": 1, "format": 2, "data": {"task": {}}}),
@@ -226,8 +231,36 @@ MODELS: dict[str, tuple[Callable[[], Any], str]] = {
     "a cache of another model": (foreign_cache, "past_key_values: was made by another model"),
 }
 
+LOOKS: dict[str, tuple[Callable[[], Any], str]] = {
+    "no strings": (lambda: insight.probe_strings(tasks.get("parity"), 5, 0), "count must be .* at least 1, got 0"),
+    "strings in words": (lambda: insight.probe_strings(tasks.get("parity"), 5, "x"), "count must be .*, got 'x'"),
+    "10^8 strings": (
+        lambda: insight.probe_strings(tasks.get("parity"), 5, 10**8),
+        "at most 500,000 tokens to look at, got 500,000,000.*LENGTHWISE_MAX_PROBED",
+    ),
+    **{
+        f"{name} of {given!r}": (lambda show=show, given=given: show(given), "takes a list of runs, .* got")
+        for name, show in (
+            ("table", report.table),
+            ("rows", report.rows),
+            ("data", report.data),
+            ("learning rates", report.learning_rates),
+            ("a comparison", lambda given: report.compare(given, "seed")),
+            ("pairs", lambda given: report.paired(given, [])),
+        )
+        for given in (3, None, "x", [3], b"x")
+    },
+}
+
 MISUSES = {
     f"{room}: {name}": misuse
-    for room, table in (("automata", AUTOMATA), ("tasks", TASKS), ("lab", LAB), ("ops", OPS), ("models", MODELS))
+    for room, table in (
+        ("automata", AUTOMATA),
+        ("tasks", TASKS),
+        ("lab", LAB),
+        ("ops", OPS),
+        ("models", MODELS),
+        ("looks", LOOKS),
+    )
     for name, misuse in table.items()
 }

@@ -121,6 +121,7 @@ def bench(
         "workers": workers,
         "device": device,
         "html": html and str(html),
+        "log": log or [],
     }
     with console.stdout_kept(as_json):
         filed = read_study(config) if config else {}
@@ -151,7 +152,7 @@ def bench(
         device=said["device"],
         html=Path(said["html"]) if said["html"] else None,
         as_json=as_json,
-        log=log,
+        log=said["log"],
         panels=_chosen_rates if said["learning_rates"] else None,
     )
 

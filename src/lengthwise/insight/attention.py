@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from ..errors import Error, NonFiniteError, ShapeError
+from ..limits import need_memory
 from ..mixers import Chain, Layout, Mixer, Softmax
 from ..mixers.attention import own_position, queries_keys_values, rotated, scored
 from ..mixers.softmax import visible
@@ -72,12 +73,15 @@ def read_attention(classifier: TokenClassifier, tokens: Tensor) -> tuple[Attenti
     """
     if tokens.dim() != 1 or not tokens.numel():
         raise ShapeError(f"read_attention: tokens must be one string, (T,) with T >= 1, got {list(tokens.shape)}.")
+    mixers, T = _mixers(classifier), len(tokens)
+    what = f"{classifier.name}: the attention weights of {T:,} tokens"
+    need_memory(2 * 8 * T * T * sum(m.heads for m in mixers), what, "Use a shorter string.")
     layers: list[Attention] = []
 
     def note(mixer: Mixer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         layers.append(_layer(f"layer {len(layers)}", mixer, args[0], kwargs["layout"], kwargs.get("placed")))
 
-    hooks = [m.register_forward_pre_hook(note, with_kwargs=True) for m in _mixers(classifier)]
+    hooks = [m.register_forward_pre_hook(note, with_kwargs=True) for m in mixers]
     with listening(classifier, hooks), torch.no_grad():
         classifier(beside(classifier, tokens[None]))
     if not all(torch.isfinite(layer.paths).all() for layer in layers):
@@ -85,7 +89,7 @@ def read_attention(classifier: TokenClassifier, tokens: Tensor) -> tuple[Attenti
     return tuple(layers)
 
 
-def _mixers(classifier: TokenClassifier) -> list[Mixer]:
+def _mixers(classifier: TokenClassifier) -> list[Softmax | Chain]:
     mixers = [m for m in classifier.modules() if isinstance(m, Mixer)]
     foreign = next((type(m).__name__ for m in mixers if not isinstance(m, (Softmax, Chain))), None)
     if foreign or not mixers:
@@ -93,7 +97,7 @@ def _mixers(classifier: TokenClassifier) -> list[Mixer]:
             f"{classifier.name}: attention can be read where all layers are softmax or chain attention of this "
             f"library, got {foreign or 'no such layer'}. Use a model such as transformer or chacal."
         )
-    return mixers
+    return [m for m in mixers if isinstance(m, (Softmax, Chain))]
 
 
 def _layer(name: str, mixer: Mixer, x: Tensor, layout: Layout, placed: Placed | None) -> Attention:

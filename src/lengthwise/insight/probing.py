@@ -6,13 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Annotated
 
 from torch import Tensor
 from torch.utils.hooks import RemovableHandle
 
-from ..errors import Error
+from ..limits import PROBED, shown
 from ..models import TokenClassifier
 from ..models.token_classifier import equal_tokens
+from ..options import arguments, at_least
 from ..tasks import Task
 
 LENGTH = 500
@@ -22,16 +24,18 @@ STORY = 6
 """The same in operations, for a task whose length is not its number of tokens."""
 
 
-def probe_strings(task: Task, length: int | None = None, count: int = 1) -> Tensor:
+def probe_strings(task: Task, length: int | None = None, count: Annotated[int, at_least(1), "Strings."] = 1) -> Tensor:
     """(count, length) test tokens; without a length, the longest that the task has up to 500.
 
     >>> from lengthwise import tasks
     >>> [probe_strings(tasks.get(name)).shape[1] for name in ("parity", "modular-arithmetic")]
     [500, 499]
     """
-    if count < 1:
-        raise Error(f"the number of strings must be at least 1, got {count}.")
-    return task.test_set(task.lengths(1, LENGTH)[-1] if length is None else length, count).tokens
+    [count] = arguments(probe_strings, count=count)
+    length = task.lengths(1, LENGTH)[-1] if length is None else length
+    task.check(length)
+    PROBED.check(count * length, f"{shown(count)} strings of length {length:,}")
+    return task.test_set(length, count).tokens
 
 
 def readable_length(task: Task) -> int:

@@ -149,9 +149,10 @@ def load(paths: Sequence[Path | str] | Path | str) -> list[Run]:
 
 def _below(paths: Sequence[Path | str] | Path | str) -> tuple[list[Path], list[Path]]:
     """The directories of finished runs and of those that are not."""
-    if not isinstance(paths, (str, Path, list, tuple)):
+    each: list[Any] = list(paths) if isinstance(paths, (list, tuple)) else [paths]
+    if not all(isinstance(path, (str, Path)) for path in each):
         raise RecordError(f"load takes the path of a run or of a directory of runs, or a list of them, got {paths!r}.")
-    places = [Path(paths)] if isinstance(paths, (str, Path)) else list(map(Path, paths))
+    places = list(map(Path, each))
     finished: list[Path] = []
     begun: list[Path] = []
     for path in places:

@@ -43,6 +43,7 @@ def study(
     workers: Annotated[int | None, at_least(1), "Runs at a time."] = None,
     device: Annotated[str, "auto, cpu, cuda or cuda:N."] = "auto",
     html: Annotated[str | None, "Where the page goes."] = None,
+    log: Annotated[list[str] | None, "Where the runs are sent too: tensorboard, wandb, trackio."] = None,
 ) -> None:
     """The keys of a file; its settings stay as they are until their options are known."""
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..lab.statistics import CHECKPOINTS, Range, overflowed, summary
 from .long_form import rows
 from .panel import Panel
-from .sections import Section, SeedGroup, group_runs
+from .sections import Section, SeedGroup, group_runs, list_of_runs
 from .text_runs import strings_and_text
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def as_data(runs: Iterable[Run], panels: Sequence[Panel] = ()) -> dict[str, Any]
     `{"tasks": [{"task", "trained_on", "models": [{"label", "runs", "ranges": […]}, …]}, …], "panels": […], "rows":
     […]}`; the rows are those of the CSV. With panels, there may be no runs.
     """
-    runs = list(runs)
+    runs = list_of_runs(runs)
     on_strings, from_text = strings_and_text(runs)
     sections = group_runs(on_strings) if on_strings or not (runs or panels) else []
     return {

@@ -25,7 +25,7 @@ from .panel import Panel
 from .provenance import code_note, how_it_was_run
 from .reading import contents, how_to_read
 from .section_charts import accuracy_chart, learning_chart, lengths_by_point
-from .sections import Section, SeedGroup, group_runs
+from .sections import Section, SeedGroup, group_runs, list_of_runs
 from .svg import Style
 from .text_runs import strings_and_text
 
@@ -52,7 +52,7 @@ def write_html(
     no runs. Pages of this library in the directories `beside` are linked.
     """
     links = other_pages(beside, Path(path))
-    return write_text(path, page(list(runs), title=title, description=description, panels=panels, links=links))
+    return write_text(path, page(list_of_runs(runs), title=title, description=description, panels=panels, links=links))
 
 
 def page(

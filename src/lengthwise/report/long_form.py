@@ -19,7 +19,7 @@ from ..errors import Error, import_extra
 from ..files import write_text
 from ..lab.experiment import Experiment, TaskSpec
 from ..lab.statistics import overflowed, wilson
-from .sections import flat_settings
+from .sections import flat_settings, list_of_runs
 
 if TYPE_CHECKING:
     import pandas
@@ -51,7 +51,7 @@ def rows(runs: Iterable[Run]) -> list[dict[str, Any]]:
     `task` or `text`, `model`, `seed`, then settings by the names that `--set` takes: the learning rate, the steps and
     all that differ between these runs. Counts and `accuracy` are of the last step, `best_…` of the best validation.
     """
-    unique = list({run.experiment.hash: run for run in runs}.values())
+    unique = list({run.experiment.hash: run for run in list_of_runs(runs)}.values())
     if not unique:
         raise Error("There is nothing to report: no finished run was given. Start one with `lengthwise bench`.")
     settings = _settings_shown([run.experiment for run in unique])

@@ -17,7 +17,7 @@ from ..lab.statistics import mean_interval, ranges, score
 from .formatting import length_range, percent
 from .long_form import as_word, settings_in_full
 from .panel import Panel
-from .sections import task_name
+from .sections import list_of_runs, task_name
 from .table_panels import text_table
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def paired(first: Iterable[Run], second: Iterable[Run]) -> Panel:
     What is compared is what all of `first` have in common and all of `second` have otherwise. Two runs are a pair when
     their seed and all other settings are equal; runs without a partner are named.
     """
-    sides = [{run.experiment.hash: (run, _settings(run)) for run in side} for side in (first, second)]
+    sides = [{run.experiment.hash: (run, _settings(run)) for run in list_of_runs(side)} for side in (first, second)]
     a, b = ([*side.values()] for side in sides)
     if not (a and b):
         raise Error(f"paired: needs runs on both sides, got {len(a)} and {len(b)}.")
@@ -71,7 +71,7 @@ def compare(runs: Iterable[Run], setting: str) -> list[Panel]:
 
     `setting` is a dotted name such as training.lr, or `model`, with which the model's own options change.
     """
-    chosen = {run.experiment.hash: (run, _settings(run)) for run in runs if not run.experiment.on_text}
+    chosen = {run.experiment.hash: (run, _settings(run)) for run in list_of_runs(runs) if not run.experiment.on_text}
     named = [(run, settings) for run, settings in chosen.values() if setting in settings]
     if not named:
         raise UnknownName("setting of these runs", setting, [name for _, known in chosen.values() for name in known])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ..lab.statistics import best_rate
 from .formatting import percent, short_names
 from .panel import Panel
-from .sections import task_name
+from .sections import list_of_runs, task_name
 from .table_panels import text_table
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ CAPTION = (
 def chosen_learning_rates(runs: Sequence[Run]) -> Panel | None:
     """A row for each model and task of which several rates are there; None where there is none."""
     tried: dict[str, list[Run]] = {}
-    for run in runs:
+    for run in list_of_runs(runs):
         e = run.experiment
         tried.setdefault(replace(e, seed=0, training=e.training.but(lr=1.0)).hash, []).append(run)
     names = short_names(run.experiment.model.name for run in runs)

@@ -104,6 +104,14 @@ class Section:
         return max(len(group.runs) for group in self.groups)
 
 
+def list_of_runs(runs: Iterable[Run]) -> list[Run]:
+    """What a report was given, which must be runs."""
+    given: list[Run] = list(runs) if isinstance(runs, Iterable) else [runs]
+    if not all(hasattr(run, "experiment") for run in given):
+        raise Error(f"A report takes a list of runs, as lab.load and lab.bench give them, got {runs!r}.")
+    return given
+
+
 def group_runs(runs: Iterable[Run]) -> list[Section]:
     """Runs sorted into sections and groups, in the order in which they first appear; a run given twice counts once.
 

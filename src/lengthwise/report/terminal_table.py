@@ -45,7 +45,6 @@ class Tables(JupyterMixin, Group):
 
 def table(runs: Iterable[Run]) -> Tables:
     """One table per task, and below it how to read it; print it with `rich.print`."""
-    runs = list(runs)
     on_strings, from_text = strings_and_text(runs)
     texts = [Text.assemble((f"\n{p.title}\n", "bold"), p.text, (f"\n{p.caption}", "dim")) for p in from_text]
     if from_text and not on_strings:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from .panel import Panel
+from .sections import list_of_runs
 from .table_panels import text_table
 
 if TYPE_CHECKING:
@@ -41,6 +42,6 @@ def perplexities(runs: Sequence[Run]) -> Panel:
 
 def strings_and_text(runs: Iterable[Run]) -> tuple[list[Run], list[Panel]]:
     """The runs on strings, which have accuracies by length, and a panel of the others, if there are any."""
-    runs = list(runs)
+    runs = list_of_runs(runs)
     on_text = list({run.experiment.hash: run for run in runs if run.experiment.on_text}.values())
     return [run for run in runs if not run.experiment.on_text], [perplexities(on_text)] if on_text else []

@@ -137,14 +137,19 @@ class Task:
 
     def check(self, length: int) -> None:
         """Raise `LengthError` unless strings of this length exist."""
-        if isinstance(length, bool) or not isinstance(length, Integral):
-            raise LengthError(f"{self.name}: length must be a whole number, got {length!r}.")
+        self._check_whole(length)
         LENGTH.check(length, self.name)
         if problem := self.problem(length):
             raise LengthError(f"{self.name}: {problem}")
 
+    def _check_whole(self, length: int) -> None:
+        if isinstance(length, bool) or not isinstance(length, Integral):
+            raise LengthError(f"{self.name}: length must be a whole number, got {length!r}.")
+
     def lengths(self, low: int, high: int) -> list[int]:
         """The possible lengths in low..high. It is an error if there is none."""
+        for length in (low, high):
+            self._check_whole(length)
         LENGTH.check(high, self.name)
         LENGTHS.check(high - low + 1, self.name)
         possible = [n for n in range(low, high + 1) if self.problem(n) is None]
