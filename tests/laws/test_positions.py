@@ -92,8 +92,19 @@ MIXERS = {
 LENGTHS = [[1], [3, 5, 2], [11, 1, 14]]
 
 
-OPTIONS = {"learned": {"rows": 4}}
-"""What an encoding must be told; fewer rows than tokens."""
+LEARNED = {"name": "learned", "rows": 4}
+OPTIONS = {
+    "learned": {"rows": 4},
+    "bilevel": {"inside": LEARNED, "between": {"name": "rope"}, "ends": [MARK, 3]},
+    "bilevel, alibi": {"inside": LEARNED, "between": {"name": "alibi", "steepness": 96}, "ends": [MARK]},
+    "bilevel, equal segments": {"inside": {"name": "t5"}, "between": {"name": "alibi"}, "ends": 3},
+    "multilevel": {
+        "levels": [LEARNED, {"name": "rope"}, {"name": "xpos"}, {"name": "sinusoidal"}],
+        "ends": [[MARK], [3], [5]],
+    },
+}
+"""What an encoding must be told; fewer rows than tokens. After a comma stands what is special about the settings."""
+NAMES = [*positions.POSITIONS, *(name for name in OPTIONS if "," in name)]
 
 
 @pytest.fixture(autouse=True)
@@ -106,7 +117,11 @@ def make(name, kind="fixed"):
     torch.manual_seed(0)
     depth = {"depth": {"name": "fixed", "layers": 2}} if kind == "fixed" else {}
     config = made.config(
-        vocab_size=V, width=8, position={"name": name, **OPTIONS.get(name, {})}, **depth, **MIXERS[kind]
+        vocab_size=V,
+        width=8,
+        position={"name": name.partition(",")[0], **OPTIONS.get(name, {})},
+        **depth,
+        **MIXERS[kind],
     )
     model = LengthwiseForCausalLM(config).double().eval()
     for p in model.parameters():
@@ -153,7 +168,7 @@ def left_padded_in_pieces(model, xs):
 
 
 @pytest.mark.parametrize("kind", MIXERS)
-@pytest.mark.parametrize("name", [*positions.POSITIONS, *ONLY_HERE])
+@pytest.mark.parametrize("name", [*NAMES, *ONLY_HERE])
 def test_law(name, kind):
     model = make(name, kind)
     for lengths in LENGTHS:
@@ -174,7 +189,7 @@ def test_law(name, kind):
 
 
 @pytest.mark.parametrize("kind", MIXERS)
-@pytest.mark.parametrize("name", [*positions.POSITIONS, *ONLY_HERE])
+@pytest.mark.parametrize("name", [*NAMES, *ONLY_HERE])
 def test_generate(name, kind):
     """Greedily and with beams, from rows of which one is padded: with a cache what there is without."""
     model = make(name, kind)
@@ -236,7 +251,7 @@ def test_what_cannot_be_taken_back_is_not():
     assert cache.is_croppable
 
 
-@pytest.mark.parametrize("name", [*positions.POSITIONS, *ONLY_HERE])
+@pytest.mark.parametrize("name", [*NAMES, *ONLY_HERE])
 def test_compiles_and_maps(name):
     """One graph, and torch.func.vmap over stacked parameters, as populations are trained."""
     torch._dynamo.reset()

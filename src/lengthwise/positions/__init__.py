@@ -11,7 +11,10 @@ from ..errors import UnknownName
 from ..options import Schema, schema, take
 from .absolute import Learned, NoPosition, Sinusoidal
 from .base import Placed, Places, Position
+from .distance_biases import T5, Alibi, KerpleLog, KerplePower
 from .layout import Layout
+from .multilevel import Bilevel, Multilevel
+from .rope import Rope, Xpos
 from .score import Bias, DenseBias, DistanceBias, KeyBias, Score
 from .transformer_xl import TransformerXL
 
@@ -20,6 +23,14 @@ POSITIONS: dict[str, type[Position]] = {
     "learned": Learned,
     "sinusoidal": Sinusoidal,
     "transformer-xl": TransformerXL,
+    "rope": Rope,
+    "xpos": Xpos,
+    "alibi": Alibi,
+    "t5": T5,
+    "kerple-log": KerpleLog,
+    "kerple-power": KerplePower,
+    "bilevel": Bilevel,
+    "multilevel": Multilevel,
 }
 
 
@@ -44,19 +55,27 @@ def get(name: str, *, width: int, heads: int, **options) -> Position:
 
 __all__ = [
     "POSITIONS",
+    "T5",
+    "Alibi",
     "Bias",
+    "Bilevel",
     "DenseBias",
     "DistanceBias",
+    "KerpleLog",
+    "KerplePower",
     "KeyBias",
     "Layout",
     "Learned",
+    "Multilevel",
     "NoPosition",
     "Placed",
     "Places",
     "Position",
+    "Rope",
     "Score",
     "Sinusoidal",
     "TransformerXL",
+    "Xpos",
     "get",
     "options",
 ]

@@ -31,6 +31,13 @@ class Places(dict[str, Tensor]):
 
     def __init__(self, token: Tensor, **others: Tensor):
         super().__init__(token=token, **others)
+        self._found: dict[Any, Any] = {}
+
+    def once(self, key: Any, find: Callable[[], Any]) -> Any:
+        """What `find` makes of these ids, found by whoever asks first and kept for the other layers."""
+        if key not in self._found:
+            self._found[key] = find()
+        return self._found[key]
 
     def pick(self, columns: Tensor | slice) -> Places:
         """The places of some of the tokens."""

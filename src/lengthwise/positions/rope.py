@@ -1,0 +1,121 @@
+"""Rotary positions: each pair of entries turns by an angle that grows with the token's place, so that q · k knows only
+how far apart the two tokens are.
+
+    R_t x = x cos(t w) + turned(x) sin(t w),    turned([a, b]) = [-b, a],    w_i = base^(-2i/d)
+
+A model that was trained on N tokens reads texts `factor` times as long when its angles grow more slowly:
+
+    interpolation:  w_i / factor
+    yarn:           w_i where a pair turns at least 32 times in N tokens, w_i / factor where it turns less than once, a
+                    mixture between; and cos and sin times 0.1 ln(factor) + 1, which sharpens the softmax
+
+XPOS also lets far tokens fade: queries times z^(t/512), keys times z^(-t/512), z_i = (2i + 0.4 d) / (1.4 d).
+
+Shapes: B batch, T tokens, H heads, d head width.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal
+
+import torch
+from torch import Tensor
+
+from ..errors import Error
+from ..options import above, at_least
+from .absolute import exact_dtype
+from .base import Places, Position
+
+FAST, SLOW = 32, 1
+"""YaRN's two bounds: how often a pair must turn in the trained length to stay as it is, and to be interpolated."""
+
+
+class Rope(Position):
+    at_attention = True
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        *,
+        base: Annotated[
+            float, above(1), "The slowest pair turns once in about 2 pi times this many tokens."
+        ] = 10_000.0,
+        scaling: Annotated[
+            Literal["none", "interpolation", "yarn"], "How the angles are slowed down for longer texts than trained on."
+        ] = "none",
+        factor: Annotated[float, at_least(1), "How many times longer the texts become, with a scaling."] = 1.0,
+        trained: Annotated[
+            int | None, at_least(1), "How many tokens the model was trained on, which YaRN has to know."
+        ] = None,
+    ):
+        super().__init__()
+        self.d = width // heads
+        if self.d % 2:
+            raise Error(
+                f"RoPE: a head's width must be even (entries turn in pairs), got {self.d}. Change width or heads."
+            )
+        if scaling == "none" and factor != 1:
+            raise Error(f'RoPE: factor {factor:g} needs a scaling. Say scaling="yarn" or "interpolation".')
+        if scaling == "yarn" and trained is None:
+            raise Error("RoPE: YaRN needs trained, the number of tokens that the model was trained on.")
+        self.base, self.scaling, self.factor, self.trained = base, scaling, factor, trained
+
+    def frequencies(self, ids: Tensor) -> Tensor:
+        """(d/2,) the angles by which the pairs turn from one place to the next, on the device of the ids."""
+        i = torch.arange(self.d // 2, dtype=exact_dtype(ids), device=ids.device)
+        w = self.base ** (-2 * i / self.d)
+        if self.scaling == "interpolation":
+            return w / self.factor
+        if self.scaling == "yarn":
+            low, high = max(math.floor(self._pair(FAST)), 0), min(math.ceil(self._pair(SLOW)), self.d - 1)
+            slowed = ((i - low) / max(high - low, 1e-3)).clamp(0, 1)
+            return w * (1 - slowed) + w / self.factor * slowed
+        return w
+
+    def _pair(self, turns: int) -> float:
+        """The number of the pair, a fraction, that turns so often in the trained length."""
+        assert self.trained is not None
+        return self.d * math.log(self.trained / (turns * 2 * math.pi)) / (2 * math.log(self.base))
+
+    def rotate(self, x: Tensor, places: Places) -> Tensor:
+        cos, sin = places.once((self, x.dtype), lambda: self._turns(places["token"], x.dtype))
+        a, b = x.chunk(2, -1)
+        return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
+
+    def _turns(self, ids: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """cos and sin (B,1,T,d/2) of the angles: of all layers, and of queries and keys alike."""
+        angle = (ids[..., None].to(exact_dtype(ids)) * self.frequencies(ids))[:, None]
+        sharper = 0.1 * math.log(self.factor) + 1 if self.scaling == "yarn" else 1.0
+        return (angle.cos() * sharper).to(dtype), (angle.sin() * sharper).to(dtype)
+
+
+class Xpos(Rope):
+    """RoPE whose logits fade with the distance. Powers of z leave fp32's range beyond some 35,000 tokens."""
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        *,
+        base: Annotated[
+            float, above(1), "The slowest pair turns once in about 2 pi times this many tokens."
+        ] = 10_000.0,
+        fading: Annotated[float, above(0), "In how many tokens a pair fades by its factor."] = 512.0,
+    ):
+        super().__init__(width, heads, base=base)
+        self.fading = fading
+
+    def _faded(self, x: Tensor, places: Places, sign: int) -> Tensor:
+        ids = places["token"]
+        i = torch.arange(self.d // 2, dtype=exact_dtype(ids), device=ids.device)
+        z = (2 * i + 0.4 * self.d) / (1.4 * self.d)
+        power = (z ** (sign * ids[:, None, :, None] / self.fading)).to(x.dtype)
+        return super().rotate(x, places) * torch.cat([power, power], -1)
+
+    def rotate_queries(self, q: Tensor, places: Places) -> Tensor:
+        return self._faded(q, places, 1)
+
+    def rotate(self, x: Tensor, places: Places) -> Tensor:
+        return self._faded(x, places, -1)
