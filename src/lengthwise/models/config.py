@@ -23,6 +23,11 @@ from ..errors import Error, UnknownName
 from ..options import Option, at_least
 from .portable import Portable
 
+ACTIVATIONS = ("gelu", "relu", "swiglu")
+"""Of the feed-forward network W2 act(W1 x); "swiglu": W2 (silu(W3 x) * W1 x), as in LLaMA."""
+NORMALISATIONS = ("layer", "rms")
+"""LayerNorm, or x / rms(x) with a factor for each entry, as in LLaMA."""
+
 
 @dataclass(frozen=True)
 class Block:
@@ -34,14 +39,18 @@ class Block:
     norm: str | None = None
     """Of a transformer block, which must say it: "pre": x + f(norm(x)); "post": norm(x + f(x))."""
     activation: str | None = None
-    """Of a transformer block, which must say it: "gelu" or "relu"."""
+    """Of a transformer block, which must say it: one of `ACTIVATIONS`."""
     expansion: int | None = None
     """Of a transformer block, which must say it: how many times the width its hidden layer is."""
     biases: bool = True
     """On the feed-forward maps (a mixer has its own say)."""
+    normalisation: str = "layer"
+    """Which norm: one of `NORMALISATIONS`. The model's last norm is that of its last block."""
 
     def __post_init__(self):
         kinds = ("transformer", "residual", "normed", "bare")
+        if self.normalisation not in NORMALISATIONS:
+            raise UnknownName("block.normalisation", self.normalisation, NORMALISATIONS)
         if self.kind not in kinds:
             raise Error(f"block.kind is {' or '.join(kinds)}, got {self.kind!r}.")
         if self.kind != "transformer":
@@ -52,7 +61,7 @@ class Block:
             return
         for name, value, allowed in [
             ("norm", self.norm, ("pre", "post")),
-            ("activation", self.activation, ("gelu", "relu")),
+            ("activation", self.activation, ACTIVATIONS),
         ]:
             if value not in allowed:
                 raise Error(f"block.{name} is {' or '.join(allowed)}, got {value!r}.")
@@ -110,6 +119,7 @@ class LengthwiseConfig(Portable, PreTrainedConfig):
     final_norm: bool = True
     head: Literal["linear", "two-layer"] = "linear"
     """"two-layer": linear, ReLU, linear."""
+    head_bias: bool = True
     dropout: float = 0.0
     """On the embeddings and on what every sublayer adds, while training."""
     initializer_range: float | None = None

@@ -1,6 +1,7 @@
 """One layer of the shell: a mixer, and around it what `Block` asks for.
 
     transformer, pre:    h = x + mixer(norm(x));   y = h + W2 act(W1 norm(h))
+    swiglu:              … W2 (silu(W3 norm(h)) * W1 norm(h))
     transformer, post:   h = norm(x + mixer(x));   y = norm(h + W2 act(W1 h))
     residual:            y = x + mixer(norm(x))
     normed:              y = mixer(norm(x))
@@ -26,6 +27,10 @@ from .config import Block
 from .equal_tokens import EqualTokens
 
 
+def make_norm(block: Block, width: int) -> nn.Module:
+    return nn.LayerNorm(width) if block.normalisation == "layer" else nn.RMSNorm(width, eps=1e-5)
+
+
 class Layer(nn.Module):
     """A mixer, with a feed-forward after it where the block's kind is "transformer"."""
 
@@ -39,13 +44,15 @@ class Layer(nn.Module):
         self.residual = block.kind in ("transformer", "residual")
         self.feeds = block.kind == "transformer"
         self.post = self.feeds and block.norm == "post"
-        self.mixer_norm = nn.Identity() if block.kind == "bare" else nn.LayerNorm(width)
+        self.mixer_norm = nn.Identity() if block.kind == "bare" else make_norm(block, width)
         if self.feeds:
             assert block.activation
             assert block.expansion
-            self.activation = {"gelu": F.gelu, "relu": F.relu}[block.activation]
-            self.feed_norm = nn.LayerNorm(width)
+            self.activation = {"gelu": F.gelu, "relu": F.relu, "swiglu": F.silu}[block.activation]
+            self.feed_norm = make_norm(block, width)
             self.up = nn.Linear(width, block.expansion * width, bias=block.biases)
+            gated = block.activation == "swiglu"
+            self.gate = nn.Linear(width, block.expansion * width, bias=block.biases) if gated else None
             self.down = nn.Linear(block.expansion * width, width, bias=block.biases)
         self.dropout = dropout
 
@@ -100,6 +107,10 @@ class Layer(nn.Module):
             return x
         if self.post:
             x = self.mixer_norm(x)
-        y = self.down(self.activation(self.up(x if self.post else self.feed_norm(x))))
+        read = x if self.post else self.feed_norm(x)
+        if self.gate is None:
+            y = self.down(self.activation(self.up(read)))
+        else:
+            y = self.down(self.activation(self.gate(read)) * self.up(read))
         x = x + F.dropout(y, self.dropout, self.training)
         return self.feed_norm(x) if self.post else x

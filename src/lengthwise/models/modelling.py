@@ -86,7 +86,7 @@ class LengthwiseForCausalLM(LengthwisePreTrainedModel, GenerationMixin):
     def __init__(self, config: LengthwiseConfig):
         super().__init__(config)
         self.hidden = nn.Linear(config.width, config.width) if config.head == "two-layer" else None
-        self.head = nn.Linear(config.width, config.outputs)
+        self.head = nn.Linear(config.width, config.outputs, bias=config.head_bias)
         self.post_init()
         if self.generation_config is not None:
             self.generation_config.use_cache = self.depth.uncached is None

@@ -23,6 +23,7 @@ from .cache import LengthwiseCache
 from .config import LengthwiseConfig
 from .equal_tokens import EqualTokens, draws, refusal
 from .inputs import check_cache_position, read_layout
+from .layers import make_norm
 from .learned_chunk import LearnedChunk
 from .padded_rows import last_real
 
@@ -65,7 +66,7 @@ class LengthwisePreTrainedModel(PreTrainedModel):
         self.depth = make_depth(config)
         shared = any(m.traits.shares_pad for m in self.mixers()) or self.depth.pad_tokens
         self.pad = nn.Parameter(torch.empty(width)) if shared else None
-        self.norm = nn.LayerNorm(width) if config.final_norm else nn.Identity()
+        self.norm = make_norm(config.blocks(1)[-1], width) if config.final_norm else nn.Identity()
 
     def mixers(self) -> list[mixers.Mixer]:
         return [m for m in self.modules() if isinstance(m, mixers.Mixer)]

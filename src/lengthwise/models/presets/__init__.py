@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from .attention import chacal, regular_gpt, transformer, transformer_xl
+from .bipe import bipe
 from .linear_rnns import block_lrnn
 from .recurrent import gru, lstm, rnn
 from .state_spaces import diagonal_lrnn, liquid_s4, lru, s4, s4d
@@ -18,6 +19,7 @@ PRESETS: dict[str, Any] = {
     "transformer": transformer,
     "transformer-xl": transformer_xl,
     "chacal": chacal,
+    "bipe": bipe,
     "block-lrnn": block_lrnn,
     "s4": s4,
     "s4d": s4d,
@@ -31,6 +33,7 @@ PRESETS: dict[str, Any] = {
 
 __all__ = [
     "PRESETS",
+    "bipe",
     "block_lrnn",
     "chacal",
     "diagonal_lrnn",

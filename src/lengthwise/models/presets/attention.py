@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 else:
     # Whatever is registered, in its order; a type checker reads no registry.
     PositionName = Literal[tuple(positions.POSITIONS)]
+PositionOptions = Annotated[dict | None, "The position's own options, by name."]
+BlockName = Annotated[
+    Literal["gpt2", "llama"], "Whose layers: GPT-2's, or LLaMA's with RMSNorm, SwiGLU and no biases anywhere."
+]
 Variant = Literal["lengthwise", "paper", "official"]
 VARIANTS: dict[str, dict[str, Any]] = {
     "lengthwise": {"missing": "learned-pad", "norm": "post", "activation": "gelu", "biases": False},
@@ -135,7 +139,9 @@ def transformer(
     heads: Heads = 8,
     layers: Layers = 5,
     position: Annotated[PositionName, "How tokens know where they are."] = "sinusoidal",
+    position_options: PositionOptions = None,
     max_length: MaxLength = 512,
+    block: BlockName = "gpt2",
     norm: Norm = "pre",
     activation: Activation = "gelu",
     expansion: Expansion = 4,
@@ -143,16 +149,31 @@ def transformer(
     initializer_range: InitializerRange = None,
     tie_word_embeddings: Tied = False,
 ) -> LengthwiseConfig:
-    """A GPT-2-like Transformer with the positions of your choice."""
+    """A Transformer like GPT-2, or like LLaMA, with the positions of your choice."""
+    llama = block == "llama"
+    if llama and (norm, activation) != ("pre", "gelu"):
+        raise Error(
+            f"transformer: LLaMA's block is pre-norm with SwiGLU, got norm {norm!r} and activation {activation!r}. "
+            'Leave both out, or take block="gpt2".'
+        )
+    rows = {"rows": max_length} if "rows" in positions.options(position) else {}
+    llama_block = {"activation": "swiglu", "biases": False, "normalisation": "rms"}
     return LengthwiseConfig(
         vocab_size=vocab_size,
         num_outputs=num_outputs,
         width=width,
-        mixer={"name": "softmax", "heads": heads},
-        position={"name": position, **({"rows": max_length} if "rows" in positions.options(position) else {})},
+        mixer={"name": "softmax", "heads": heads, **({"biases": False} if llama else {})},
+        position={"name": position, **rows, **(position_options or {})},
         depth={"name": "fixed", "layers": layers},
-        block={"kind": "transformer", "norm": norm, "activation": activation, "expansion": expansion},
+        block={
+            "kind": "transformer",
+            "norm": norm,
+            "activation": activation,
+            "expansion": expansion,
+            **(llama_block if llama else {}),
+        },
         final_norm=norm == "pre",
+        **({"head_bias": False} if llama else {}),
         dropout=dropout,
         initializer_range=initializer_range,
         # A tied head reads logits off the embedding itself, whose entries must then be small.
