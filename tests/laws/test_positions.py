@@ -100,7 +100,7 @@ OPTIONS = {
     "bilevel, equal segments": {"inside": {"name": "t5"}, "between": {"name": "alibi"}, "ends": 3},
     "multilevel": {
         "levels": [LEARNED, {"name": "rope"}, {"name": "xpos"}, {"name": "sinusoidal"}],
-        "ends": [[MARK], [3], [5]],
+        "level_ends": [[MARK], [3], [5]],
     },
 }
 """What an encoding must be told; fewer rows than tokens. After a comma stands what is special about the settings."""

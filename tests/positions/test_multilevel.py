@@ -105,7 +105,7 @@ def test_refusals(settings, message):
 
 def test_levels_and_ends_fit():
     with pytest.raises(Error, match="got 2 levels and 2 ends"):
-        positions.get("multilevel", width=8, heads=2, levels=[ROPE, ROPE], ends=[[1], [2]])
+        positions.get("multilevel", width=8, heads=2, levels=[ROPE, ROPE], level_ends=[[1], [2]])
 
 
 def test_a_mixer_by_itself_cannot_know_the_ends():

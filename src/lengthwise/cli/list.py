@@ -40,6 +40,11 @@ EXAMPLES: dict[str, Any] = {
     "r_min": 0.5,
     "r_max": 0.99,
     "phase": 6.28,
+    "inside": {"name": "learned", "rows": 64},
+    "between": {"name": "rope"},
+    "ends": [13, 198],
+    "levels": [{"name": "learned", "rows": 64}, {"name": "rope"}, {"name": "alibi"}],
+    "level_ends": [[13], [198]],
 }
 """What an example gives for options that must be given and are no choice between words."""
 

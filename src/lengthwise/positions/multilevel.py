@@ -77,18 +77,20 @@ class Multilevel(Position):
         heads: int,
         *,
         levels: Annotated[list[dict], "An encoding for every level, the finest first: its name and its settings."],
-        ends: Annotated[list, "What ends a segment of every level but the last: a list of tokens, or so many tokens."],
+        level_ends: Annotated[
+            list, "What ends a segment of every level but the last: a list of tokens, or so many tokens."
+        ],
     ):
         super().__init__()
         from . import get  # the registry holds this class too
 
-        if len(levels) < 2 or len(ends) != len(levels) - 1:
+        if len(levels) < 2 or len(level_ends) != len(levels) - 1:
             raise Error(
                 "Multilevel positions: there must be two levels or more, and ends for each but the last, got "
-                f"{len(levels)} levels and {len(ends)} ends."
+                f"{len(levels)} levels and {len(level_ends)} ends."
             )
         self.levels = nn.ModuleList(_made(get, spec, width, heads) for spec in levels)
-        self.ends = [_checked(each) for each in ends]
+        self.ends = [_checked(each) for each in level_ends]
         self.at_input = any(level.at_input for level in self.encodings())
         self.at_attention = any(level.at_attention for level in self.encodings())
         self.warned = False
@@ -164,7 +166,7 @@ class Bilevel(Multilevel):
         between: Annotated[dict, "The encoding of a segment's place in the text, with its name and settings."],
         ends: Annotated[int | list[int], "The tokens that end a segment, or how many tokens a segment has."],
     ):
-        super().__init__(width, heads, levels=[inside, between], ends=[ends])
+        super().__init__(width, heads, levels=[inside, between], level_ends=[ends])
 
 
 def _made(get: Any, spec: dict[str, Any], width: int, heads: int) -> Position:
