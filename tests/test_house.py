@@ -163,7 +163,15 @@ def test_links_in_documents_resolve(path):
 
 @pytest.mark.parametrize(
     "document",
-    ["README.md", "docs/chacal.md", "docs/hugging-face.md", "docs/lrnn.md", "docs/own-tasks.md", "docs/results.md"],
+    [
+        "README.md",
+        "docs/chacal.md",
+        "docs/hugging-face.md",
+        "docs/lrnn.md",
+        "docs/own-tasks.md",
+        "docs/positions.md",
+        "docs/results.md",
+    ],
 )
 def test_a_document_s_python_runs(document, tmp_path):
     blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / document).read_text(), re.S | re.M)
