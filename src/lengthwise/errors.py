@@ -54,6 +54,12 @@ class ShapeError(Error):
     """A tensor, vocabulary or model output of the wrong size."""
 
 
+class ForeignError(Error):
+    """Code of the user's, or of another library, that failed while it ran: the call was fine."""
+
+    exit_code = 1
+
+
 class OutOfMemory(Error):
     """More memory would be needed than there is; nothing was taken."""
 

@@ -20,8 +20,11 @@ OURS = str(Path(__file__).parent)
 
 
 @contextmanager
-def blaming(name: str, doing: str) -> Iterator[None]:
-    """A block that runs the code of the model `name`, to whose user `doing` is said ("could not be built")."""
+def blaming(name: str, doing: str, kind: type[Error] = Error) -> Iterator[None]:
+    """A block that runs the code of the model `name`, to whose user `doing` is said ("could not be built").
+
+    `kind` is the error it becomes: `Error` where the call was wrong, `ForeignError` where code failed while it ran.
+    """
     try:
         yield
     except (Error, KeyboardInterrupt, GeneratorExit):
@@ -31,8 +34,8 @@ def blaming(name: str, doing: str) -> Iterator[None]:
         if type(error).__name__ == "OutOfMemoryError" or "allocate memory" in str(error):
             raise
         said = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-        kind = "sys.exit" if isinstance(error, SystemExit) else type(error).__name__
-        raise Error(f"{name}: {doing}: {kind}{place(error)}{': ' if said else ''}{said}") from error
+        raised = "sys.exit" if isinstance(error, SystemExit) else type(error).__name__
+        raise kind(f"{name}: {doing}: {raised}{place(error)}{': ' if said else ''}{said}") from error
 
 
 def place(error: BaseException) -> str:

@@ -72,3 +72,10 @@ def test_a_wrong_model_weighs_no_more_than_a_right_one(tmp_path):
     classifier = models.build(f"{path}:Mine", vocab_size=2, num_outputs=2)
     with pytest.raises(RuntimeError, match="allocate memory"):
         classifier(torch.zeros(1, 2, dtype=torch.long))
+
+
+def test_an_error_in_a_preset_is_this_library_s_own(monkeypatch):
+    classifier = models.build("lstm", vocab_size=2, num_outputs=2)
+    monkeypatch.setattr(classifier.inner.depth, "forward", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        classifier(torch.zeros(1, 3, dtype=torch.long))

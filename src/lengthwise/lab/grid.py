@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from .. import models, own_code, tasks
-from ..errors import Error, UnknownName
+from ..errors import Error, ForeignError, UnknownName
 from ..limits import BATCH_TOKENS, EXPERIMENTS
 from ..options import Schema, arguments, at_least, schema, take, word_of
 from ..train.counting import one_place
@@ -269,8 +269,11 @@ def _runs(
     classifier = _built(name, options, vocab_size, num_outputs).eval()
     every = torch.arange(vocab_size)
     with torch.no_grad(), untouched_random(torch.device("cpu")):
-        classifier(every[:, None])
-        classifier(every.repeat(2 * tokens)[: 2 * tokens].view(2, tokens), last=last)
+        try:
+            classifier(every[:, None])
+            classifier(every.repeat(2 * tokens)[: 2 * tokens].view(2, tokens), last=last)
+        except ForeignError as error:
+            raise Error(str(error)) from error.__cause__  # nothing has run yet: the call is wrong
     if not any(weight.requires_grad for weight in classifier.parameters()):
         raise Error(f"{name}: a model must have weights that can be trained, and this one has none, or all are frozen.")
 

@@ -6,14 +6,14 @@ Shapes: B batch, T tokens, S outputs.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from ..errors import Error, LengthError, ShapeError
+from ..errors import Error, ForeignError, LengthError, ShapeError
 from ..foreign_code import blaming
 from .learned_chunk import LearnedChunk
 from .modelling import LengthwiseForCausalLM
@@ -30,13 +30,13 @@ class TokenClassifier(nn.Module):
         self.num_outputs, self.name = num_outputs, name
 
     def forward(self, tokens: Tensor, last: bool = False) -> Tensor:
-        try:
-            with blaming(self.name, f"failed on tokens {list(tokens.shape)}"):
+        with self.blamed(tokens):
+            try:
                 logits = self.logits(tokens, last)
-        except Error as error:
-            if isinstance(error.__cause__, IndexError) and "out of range in self" in str(error.__cause__):
-                raise self._unread(tokens, error.__cause__) from error.__cause__
-            raise
+            except IndexError as error:
+                if "out of range in self" not in str(error):
+                    raise
+                raise self._unread(tokens, error) from error
         B, T, S = tokens.shape[0], tokens.shape[1], self.num_outputs
         if not isinstance(logits, Tensor):
             raise ShapeError(f"{self.name}: must return a tensor of logits, got {type(logits).__name__}.")
@@ -59,6 +59,10 @@ class TokenClassifier(nn.Module):
             f"{self.name}: cannot read {tokens.shape[1]} tokens ({error}). Raise the longest length the model "
             "has a position for, or ask for shorter strings."
         )
+
+    def blamed(self, tokens: Tensor) -> AbstractContextManager[None]:
+        """A block in which whatever is raised is the fault of code from outside this library."""
+        return blaming(self.name, f"failed on tokens {list(tokens.shape)}", ForeignError)
 
     def logits(self, tokens: Tensor, last: bool) -> Tensor:
         """All the model has to say, at every position or, if it knows a shorter way, at the last alone."""
@@ -90,6 +94,9 @@ class PresetClassifier(TokenClassifier):
     def mixes(self) -> bool:
         """Whether its logits are those of a mixture of distributions over one answer."""
         return isinstance(self.inner.depth, LearnedChunk)
+
+    def blamed(self, tokens: Tensor) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def logits(self, tokens: Tensor, last: bool) -> Tensor:
         logits = self.inner(tokens, logits_to_keep=1 if last else 0).logits

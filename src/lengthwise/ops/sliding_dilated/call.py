@@ -85,7 +85,7 @@ def _check(q, k, v, bias, chunk, level, pad, positions, stride) -> None:
         )
     B, H, T, d = q.shape
     if 0 in (H, T, d):
-        raise ShapeError(f"{NAME}: H, T and d must be at least 1, got {[H, T, d]}.")
+        raise ShapeError(f"{NAME}: H, T and d must be at least 1, got H = {H}, T = {T}, d = {d}.")
     if k.shape != (B, H, k.shape[2], d) or k.shape[2] <= (T - 1) * stride:
         raise ShapeError(
             f"{NAME}: keys must be (B,H,S,d) = {[B, H, 'S', d]} with S > (T - 1) * stride = {(T - 1) * stride} (every "
