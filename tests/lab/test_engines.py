@@ -18,7 +18,7 @@ from lengthwise import lab
 from lengthwise.cli.progress import Lines
 from lengthwise.errors import Error
 from lengthwise.lab import InProcess, Interrupted, Processes
-from lengthwise.lab.engines import UNGUARDED
+from lengthwise.lab.engines import UNGUARDED, WORKER
 from lengthwise.lab.records import RunDirectory
 
 ENGINES = [InProcess(), Processes(2)]
@@ -257,7 +257,7 @@ def test_a_worker_that_reads_its_script_runs_nothing(tmp_path, quick, monkeypatc
     ended = []
 
     class Starting:
-        _inheriting = True
+        name, _inheriting = WORKER, True
 
     monkeypatch.setattr("multiprocessing.current_process", Starting)
     monkeypatch.setattr("os._exit", lambda code: ended.append(code) or sys.exit(code))
@@ -266,3 +266,14 @@ def test_a_worker_that_reads_its_script_runs_nothing(tmp_path, quick, monkeypatc
             call()
     assert ended == [UNGUARDED, UNGUARDED]
     assert not list(tmp_path.iterdir())
+
+
+def test_a_process_that_the_user_started_goes_on(tmp_path, quick, monkeypatch):
+    """A script's own processes read it from its beginning too, and may call the lab there."""
+
+    class Starting:
+        name, _inheriting = "SpawnProcess-1", True
+
+    monkeypatch.setattr("multiprocessing.current_process", Starting)
+    monkeypatch.setattr("os._exit", sys.exit)
+    assert lab.run(quick(), tmp_path, workers=1)[0].run

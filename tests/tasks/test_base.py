@@ -58,6 +58,19 @@ def test_the_test_set_in_parts_is_the_test_set(kind, monkeypatch):
         assert torch.equal(joined, torch.cat(each))
 
 
+def test_a_task_s_own_test_set_is_what_is_tested(monkeypatch):
+    class Ones(Digits):
+        def test_set(self, length, count, seed=0):
+            return self.label(torch.ones(count, length, dtype=torch.long))
+
+    task = Ones(None)
+    monkeypatch.setattr(base, "TEST_PART", 100 * task.bytes_of(6))
+    parts = list(task.test_parts(6, 250))
+    assert [len(part.tokens) for part in parts] == [100, 100, 50]
+    for joined, each in zip(task.test_set(6, 250), zip(*parts, strict=True), strict=True):
+        assert torch.equal(joined, torch.cat(each))
+
+
 def test_a_large_test_set_is_never_whole(monkeypatch):
     task, drawn = Digits(None), []
     monkeypatch.setattr(task, "draw", lambda n, batch, generator: drawn.append(batch) or torch.zeros(batch, n).long())

@@ -56,6 +56,9 @@ WRONG = {
     "the answer to a string is a function of that string": {
         "answer": lambda s, tokens: (tokens.cumsum(1) + len(tokens)) % 3
     },
+    "test_parts, joined, are test_set": {
+        "test_parts": lambda s, n, count, seed=0: iter([tasks.Task.test_set(s, n, count, seed + 1)])
+    },
     "machine and readout": {"machine": tasks.get("modular-sum", modulus=3).machine, "readout": torch.tensor([1, 2, 0])},
     "a share in 0..1": {"baseline": lambda s, n: 2.0},
     "the score of the best constant answer": {"baseline": lambda s, n: 0.6},

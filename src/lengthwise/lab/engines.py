@@ -59,10 +59,15 @@ UNGUARDED = 79
 """The exit code of a worker that met, while it read the script it was started from, the call that starts workers."""
 
 
+WORKER = "lengthwise-worker"
+"""The name of every process that `Processes` starts; those of the user's own have others."""
+
+
 def leave_a_starting_worker() -> None:
     """End a worker that runs its script's own call of the lab, which would start workers without end."""
+    process = multiprocessing.current_process()
     # Python sets this while a new process imports the main script; it is what its own refusal looks at.
-    if getattr(multiprocessing.current_process(), "_inheriting", False):
+    if process.name == WORKER and getattr(process, "_inheriting", False):
         os._exit(UNGUARDED)
 
 
@@ -97,7 +102,9 @@ class Processes:
                 while active or ((fresh or held) and not job.stop.asked):
                     while len(active) < self.workers and not job.stop.asked and (group := _next(fresh, held, job)):
                         here, there = context.Pipe()
-                        process = context.Process(target=_work, args=(list(group), quiet, there), daemon=False)
+                        process = context.Process(
+                            target=_work, name=WORKER, args=(list(group), quiet, there), daemon=False
+                        )
                         process.start()
                         there.close()
                         active[here] = (process, group)

@@ -204,10 +204,14 @@ class Task:
     def test_parts(self, length: int, count: int, seed: int = 0) -> Iterator[Batch]:
         """The same strings as `test_set` has, part after part, so that they are never in memory all at once.
 
-        Rows of unequal width are padded to the longest of all, as `test_set` pads them, so their tokens are kept.
+        Rows of unequal width are padded to the longest of all, as `test_set` pads them, so their tokens are kept. Of a
+        task with a `test_set` of its own they are its strings.
         """
         self.check_size(length, 1)
         rows = max(TEST_BLOCK, TEST_PART // self.bytes_of(length))
+        if type(self).test_set is not Task.test_set:
+            yield from map(Batch, *(each.split(rows) for each in self.test_set(length, count, seed)))
+            return
         if self.padding is not None or count <= rows:
             self.check_size(length, count)
             whole = self.join(list(self.test_blocks(length, count, seed)))

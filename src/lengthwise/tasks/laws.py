@@ -2,9 +2,9 @@
 
 What is tried, at a few short lengths: the task is built again from its parameters; impossible lengths are refused;
 tokens, answers and masks have their shapes, types and ranges; the same seed gives the same strings, whatever was drawn
-before; test strings depend on (task, length, seed) alone, and a larger test set begins with the smaller; held-out
-strings are kept apart; the oracle says of a string alone what it says of it among others; the baseline is a share, and
-what the best constant answer scores.
+before; test strings depend on (task, length, seed) alone, a larger test set begins with the smaller, and its parts are
+its strings; held-out strings are kept apart; the oracle says of a string alone what it says of it among others; the
+baseline is a share, and what the best constant answer scores.
 
 Shapes: B batch, T tokens, S outputs, E questions.
 """
@@ -172,6 +172,14 @@ def _seeds(task: Task, n: int) -> None:
             "a test string is a function of (task, length, seed) alone",
             f"another one at length {n} when more are asked for",
             "Let draw give row i the same string whatever follows.",
+        )
+    parts = [torch.cat(each) for each in zip(*task.test_parts(n, TEST_BLOCK + 1), strict=True)]
+    if not _equal(many, Batch(*parts)):
+        raise _broken(
+            task,
+            "test_parts, joined, are test_set",
+            f"other strings or answers at length {n}",
+            "Override test_set alone, or both alike.",
         )
     held = task.held_out(many.tokens)
     if held is not None and not bool(held.all()):
