@@ -6,6 +6,7 @@ import copy
 import pickle
 import subprocess
 import sys
+import textwrap
 
 import pytest
 from transformers import CONFIG_MAPPING, AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel
@@ -66,3 +67,110 @@ def test_it_is_announced_again_where_the_registry_is_there(folders, monkeypatch)
     auto_classes.announce()
     assert sys.meta_path == finders
     assert isinstance(AutoModelForCausalLM.from_pretrained(folders[0]), models.LengthwiseForCausalLM)
+
+
+KNOWN = """
+import sys
+from transformers import CONFIG_MAPPING
+assert {t: CONFIG_MAPPING[t].__name__ for t in TYPES} == TYPES
+assert not any(name.startswith("lengthwise.models") for name in sys.modules)
+assert sum("lengthwise" in type(finder).__module__ for finder in sys.meta_path) == 1
+"""
+BEFORE = {
+    "a reload": "import lengthwise\nimportlib.reload(lengthwise)",
+    "a second import": """
+        import lengthwise
+        for name in [name for name in sys.modules if name.startswith("lengthwise")]:
+            del sys.modules[name]
+        import lengthwise
+    """,
+    "a look-up": """
+        import lengthwise
+        spec = importlib.util.find_spec(REGISTRY)
+        assert "CONFIG_MAPPING" in spec.loader.get_source(REGISTRY)
+        assert pickle.loads(pickle.dumps(spec)).origin == spec.origin
+    """,
+    "an import that failed": """
+        import lengthwise
+        sys.modules["huggingface_hub"] = None
+        try:
+            importlib.import_module(REGISTRY)
+        except ImportError:
+            pass
+        else:
+            raise AssertionError
+        del sys.modules["huggingface_hub"]
+        for name in [name for name in sys.modules if name.startswith("transformers")]:
+            del sys.modules[name]
+    """,
+    "a failure of the registry itself": """
+        import lengthwise
+        from importlib.machinery import SourceFileLoader
+        run = SourceFileLoader.exec_module
+        def fail(self, module):
+            if module.__name__ == REGISTRY:
+                raise ImportError("once")
+            run(self, module)
+        SourceFileLoader.exec_module = fail
+        try:
+            importlib.import_module(REGISTRY)
+        except ImportError as error:
+            assert str(error) == "once"
+        else:
+            raise AssertionError
+        SourceFileLoader.exec_module = run
+    """,
+    "an import in another thread": """
+        import threading
+        from importlib.machinery import SourceFileLoader
+        run, half, go_on = SourceFileLoader.exec_module, threading.Event(), threading.Event()
+        def slow(self, module):
+            if module.__name__ == REGISTRY:
+                half.set()
+                go_on.wait(60)
+            run(self, module)
+        SourceFileLoader.exec_module = slow
+        other = threading.Thread(target=importlib.import_module, args=(REGISTRY,))
+        other.start()
+        assert half.wait(60) and not hasattr(sys.modules[REGISTRY], "CONFIG_MAPPING")
+        threading.Timer(0.2, go_on.set).start()
+        import lengthwise
+        other.join()
+    """,
+    "an import out of the registry": """
+        from importlib.machinery import SourceFileLoader
+        run = SourceFileLoader.exec_module
+        def first_lengthwise(self, module):
+            if module.__name__ == REGISTRY:
+                import lengthwise
+            run(self, module)
+        SourceFileLoader.exec_module = first_lengthwise
+        importlib.import_module(REGISTRY)
+        SourceFileLoader.exec_module = run
+        import lengthwise
+        importlib.reload(lengthwise)
+    """,
+}
+
+
+@pytest.mark.parametrize("before", BEFORE)
+def test_the_types_are_known_whatever_was_before(before):
+    start = (
+        f"import importlib, importlib.util, pickle, sys\nTYPES = { ({t: n for t, (_, n) in MODEL_TYPES.items()})!r}\n"
+    )
+    code = f"{start}REGISTRY = {auto_classes.REGISTRY!r}\n{textwrap.dedent(BEFORE[before])}\n{KNOWN}"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr[-2000:]
+
+
+def test_the_registry_is_a_module_like_any_other():
+    code = """
+        import importlib.resources, inspect, pickle
+        import lengthwise, transformers.models.auto.configuration_auto as registry
+        assert "CONFIG_MAPPING" in inspect.getsource(registry)
+        assert type(registry.__loader__).__name__ == type(registry.__spec__.loader).__name__ == "SourceFileLoader"
+        assert pickle.loads(pickle.dumps(registry.__spec__)).origin == registry.__file__
+        assert importlib.resources.files(registry.__package__).joinpath("configuration_auto.py").is_file()
+    """
+    run = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr[-2000:]

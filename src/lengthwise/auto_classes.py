@@ -8,10 +8,9 @@ config class until then; the room of the true one registers it, and its models, 
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import sys
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
@@ -45,34 +44,56 @@ class Later:
 
 
 def announce() -> None:
-    """Tell transformers of the model types, now or when its registry is imported."""
+    """Tell transformers of the model types, now and whenever its registry is imported."""
+    if not any(getattr(finder, "marker", None) == _RegistryFinder.marker for finder in sys.meta_path):
+        sys.meta_path.insert(0, _RegistryFinder())
     if REGISTRY in sys.modules:
-        _register(sys.modules[REGISTRY])
-    else:
-        sys.meta_path.insert(0, _OnceImported())
+        # Another thread may still be at its import, and this waits for that.
+        _register(importlib.import_module(REGISTRY))
 
 
 def _register(registry: ModuleType) -> None:
-    for model_type, place in MODEL_TYPES.items():
-        registry.CONFIG_MAPPING.register(model_type, Later(*place))
+    # It has no mapping yet where this very import of it led here. The rooms then register their classes themselves.
+    if (mapping := getattr(registry, "CONFIG_MAPPING", None)) is not None:
+        for model_type, place in MODEL_TYPES.items():
+            mapping.register(model_type, Later(*place), exist_ok=True)
 
 
-class _OnceImported(MetaPathFinder):
-    """Finds the registry as Python would, and sees to it that it is told of the model types once it is executed."""
+class _RegistryFinder(MetaPathFinder):
+    """Finds the registry as Python would, with a loader that tells it of the model types.
+
+    It stays where it is, for an import may fail and be tried again, and a look-up is no import.
+    """
+
+    marker = "tells transformers of lengthwise"
+    """By this it is known to another import of this module, which makes no second one."""
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if fullname != REGISTRY:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
-        if spec is None or spec.loader is None:
-            return spec
-        loader, execute = spec.loader, spec.loader.exec_module
-
-        def execute_and_register(module: ModuleType) -> None:
-            del loader.exec_module  # back to the loader's own
-            execute(module)
-            _register(module)
-
-        loader.exec_module = execute_and_register
+        spec = PathFinder.find_spec(fullname, path)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _TellingLoader(spec.loader)
         return spec
+
+
+class _TellingLoader(Loader):
+    """The loader of the registry, which tells it of the model types when it is executed and then leaves its place."""
+
+    def __init__(self, loader: Any):
+        self.loader = loader
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "loader":  # not there yet while it is unpickled
+            raise AttributeError(name)
+        return getattr(self.loader, name)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self.loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__loader__ = self.loader
+        if module.__spec__ is not None:
+            module.__spec__.loader = self.loader
+        self.loader.exec_module(module)
+        _register(module)
