@@ -57,6 +57,106 @@ def test_weights_are_counted_before_they_are_made(monkeypatch):
     assert all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
 
 
+def test_a_model_may_take_most_of_what_is_free_and_no_more(monkeypatch):
+    taken = []
+    monkeypatch.setattr(limits, "UNASKED", 999)
+    monkeypatch.setattr(limits, "memory_free", lambda device: 10_000 - sum(taken))
+
+    def fill(tensors: int, numbers: int) -> None:
+        with limits.within_memory("x", "y"):
+            for _ in range(tensors):
+                torch.zeros(numbers)
+                taken.append(4 * numbers)
+
+    fill(9, 250)
+    taken.clear()
+    with pytest.raises(OutOfMemory, match="x: its weights need"):
+        fill(11, 250)
+    assert sum(taken) == 10_000
+    taken.clear()
+    with pytest.raises(OutOfMemory):
+        fill(1000, 25)  # each alone is too small to be looked at
+    assert 8_000 <= sum(taken) <= 10_000
+
+
+def test_what_is_freed_while_a_model_is_made_counts_no_longer(monkeypatch):
+    monkeypatch.setattr(limits, "UNASKED", 0)
+    monkeypatch.setattr(limits, "memory_free", lambda device: 10_000)
+    with limits.within_memory("x", "y"):
+        for _ in range(100):
+            torch.zeros(250)
+
+
+def test_a_tensor_is_compared_with_the_memory_of_its_own_device(monkeypatch):
+    monkeypatch.setattr(limits, "UNASKED", 0)
+    monkeypatch.setattr(limits, "_kept", lambda device: 0)
+    monkeypatch.setattr(limits, "memory_free", lambda device: 10_000 if device.type == "cpu" else 100)
+    with limits.within_memory("x", "y"):
+        torch.zeros(10**6, device="meta")
+        with torch.device("meta"):
+            torch.zeros(10**6)
+        with torch.device("cpu"):
+            torch.zeros(250)
+        with pytest.raises(OutOfMemory, match="x: its weights"):
+            torch.zeros(250, device="cuda")
+        with pytest.raises(OutOfMemory, match="x: its weights"), torch.device("cuda"):
+            torch.zeros(250)
+    with torch.device("meta"), limits.within_memory("x", "y"):
+        torch.zeros(10**6)
+
+
+def test_blocks_that_torch_keeps_on_a_gpu_are_free(monkeypatch):
+    asked = []
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: asked.append(device) or (1000, 9000))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 5000)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 2000)
+    monkeypatch.setattr(limits, "UNASKED", 100)
+    gpu = torch.device("cuda")
+    assert limits.memory_free(gpu) == 4000
+    asked.clear()
+    limits.need_memory(3000, "x", "y", gpu)
+    assert not asked  # what torch keeps is enough, and the GPU need not be asked
+    limits.need_memory(4000, "x", "y", gpu)
+    with pytest.raises(OutOfMemory):
+        limits.need_memory(4001, "x", "y", gpu)
+
+
+def system(root, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+
+
+def test_a_container_has_what_its_groups_leave(monkeypatch, tmp_path):
+    monkeypatch.setattr(limits, "ROOT", tmp_path)
+    system(tmp_path, {"proc/meminfo": "MemTotal: 90 kB\nMemAvailable: 80 kB\n", "proc/self/cgroup": "0::/\n"})
+    assert limits.memory_free() == 80 * 1024
+    of = "sys/fs/cgroup/"
+    system(tmp_path, {of + "memory.max": "max\n", of + "memory.current": "9\n", of + "memory.stat": "anon 9\n"})
+    assert limits.memory_free() == 80 * 1024
+    system(tmp_path, {of + "memory.max": "5000\n", of + "memory.current": "3000\n"})
+    assert limits.memory_free() == 2000
+    system(tmp_path, {of + "memory.stat": "anon 2000\ninactive_file 1000\n"})
+    assert limits.memory_free() == 3000
+    # The group of the process has no limit of its own, and one around it has.
+    system(tmp_path, {"proc/self/cgroup": "0::/a/b\n", of + "memory.max": "max\n", of + "a/b/memory.max": "max\n"})
+    system(tmp_path, {of + "a/memory.max": "700\n", of + "a/memory.current": "800\n", of + "a/memory.stat": ""})
+    assert limits.memory_free() == 0
+    # The first version of control groups.
+    of += "memory/"
+    system(tmp_path, {"proc/self/cgroup": "7:cpu,cpuacct:/x\n4:memory:/x\n", of + "memory.limit_in_bytes": "5000\n"})
+    system(tmp_path, {of + "memory.usage_in_bytes": "4000\n", of + "memory.stat": "total_inactive_file 1\n"})
+    assert limits.memory_free() == 1001
+
+
+def test_memory_of_which_nothing_is_known_is_unlimited(monkeypatch, tmp_path):
+    monkeypatch.setattr(limits, "ROOT", tmp_path)
+    assert 0 < limits.memory_free() < limits.UNLIMITED
+    monkeypatch.delattr("os.sysconf")
+    assert limits.memory_free() == limits.memory_free(torch.device("meta")) == limits.UNLIMITED
+    limits.need_memory(1 << 50, "x", "y")
+
+
 def test_transformer_xl_says_what_its_pairs_need(monkeypatch):
     model = models.build("transformer-xl", vocab_size=2, num_outputs=2, width=8, heads=2, layers=1)
     tokens = torch.zeros(3, 20, dtype=torch.long)

@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import torch
@@ -85,6 +86,9 @@ MONOID = 20_000
 PRODUCT = 1_000_000
 """What a search over states or elements finds at most, unless its `limit` says otherwise."""
 
+ROOT = Path("/")
+"""Where the system says what is free."""
+UNLIMITED = 1 << 62
 UNASKED = 1 << 28
 """Bytes that are taken without a look at what is free."""
 TEST_PART = 1 << 28
@@ -92,20 +96,67 @@ TEST_PART = 1 << 28
 
 
 def memory_free(device: torch.device = CPU) -> int:
-    """Bytes this process may use: the GPU's free memory, or the machine's."""
+    """Bytes this process may use on the device. What cannot be known counts as unlimited."""
     if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0]
+        return torch.cuda.mem_get_info(device)[0] + _kept(device)
+    if device.type not in ("cpu", "mps"):
+        return UNLIMITED
+    return min(_machine_free(), _group_free())
+
+
+def _kept(device: torch.device) -> int:
+    """Bytes of a GPU that torch keeps for tensors to come. The GPU itself is not asked for them."""
+    return torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+
+
+def _machine_free() -> int:
     try:
-        with open("/proc/meminfo") as file:
-            kib = next(int(line.split()[1]) for line in file if line.startswith("MemAvailable"))
-        return kib * 1024
+        with open(ROOT / "proc/meminfo") as file:
+            return 1024 * next(int(line.split()[1]) for line in file if line.startswith("MemAvailable"))
     except (OSError, StopIteration):
+        pass
+    try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    except (AttributeError, ValueError, OSError):  # Windows has no sysconf
+        return UNLIMITED
+
+
+def _group_free() -> int:
+    """Bytes left to the control groups of this process, such as a container's, and to those around them."""
+    try:
+        lines = (ROOT / "proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return UNLIMITED
+    free = UNLIMITED
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if not controllers:
+            folder, names = ROOT / "sys/fs/cgroup", ("memory.max", "memory.current", "inactive_file")
+        elif "memory" in controllers.split(","):
+            folder = ROOT / "sys/fs/cgroup/memory"
+            names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+        else:
+            continue
+        group = PurePosixPath(path.lstrip("/"))
+        free = min(free, *(_left(folder / part, *names) for part in (group, *group.parents)))
+    return free
+
+
+def _left(group: Path, most: str, used: str, cache: str) -> int:
+    """Bytes below a group's limit. Copies of files that nobody reads give way, so they are not taken."""
+    try:
+        left = int((group / most).read_text()) - int((group / used).read_text())
+        stat = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+        return max(0, left + int(stat.get(cache, 0)))
+    except (OSError, ValueError):  # no such file, or the limit is "max"
+        return UNLIMITED
 
 
 def need_memory(size: int, what: str, instead: str, device: torch.device = CPU) -> None:
     """Raise `OutOfMemory` unless `size` bytes are free. `what` takes a plural verb; `instead` is a sentence."""
-    if size > UNASKED and not torch.compiler.is_compiling() and size > (free := memory_free(device)):
+    if size <= UNASKED or torch.compiler.is_compiling() or (device.type == "cuda" and size <= _kept(device)):
+        return
+    if size > (free := memory_free(device)):
         raise OutOfMemory(f"{what} need at least {amount(size)} of memory, and {amount(free)} are free. {instead}")
 
 
@@ -117,24 +168,36 @@ def within_memory(what: str, instead: str) -> Iterator[None]:
 
 
 class _Counting(TorchFunctionMode):
-    """Sees every tensor that is made of nothing but its shape, before it is made."""
+    """Sees every tensor that is made of nothing but its shape, before it is made.
+
+    Those made since the last look at a device's memory are compared with what is free on it now. So what is freed
+    counts no longer, and many small tensors are refused when memory is really full.
+    """
 
     makers = (torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn, torch.eye, torch.arange)
 
     def __init__(self, what: str, instead: str):
         super().__init__()
         self.what, self.instead = what, instead
-        self.count = self.bytes = 0
+        self.count = 0
+        self.since: dict[torch.device, int] = {}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if func in self.makers and kwargs.get("out") is None:
             shape = {key: value for key, value in kwargs.items() if key not in ("generator", "pin_memory")}
             made = func(*args, **{**shape, "device": "meta"})
-            self.count, self.bytes = self.count + 1, self.bytes + made.numel() * made.element_size()
+            self.count += 1
             WEIGHTS.check(self.count, self.what)
-            need_memory(self.bytes, f"{self.what}: its weights", self.instead)
+            self.look(made.numel() * made.element_size(), kwargs.get("device"))
         return func(*args, **kwargs)
+
+    def look(self, size: int, place: Any) -> None:
+        device = torch.get_default_device() if place is None else torch.device(place)
+        if device.type != "meta":
+            size += self.since.get(device, 0)
+            need_memory(size, f"{self.what}: its weights", self.instead, device)
+            self.since[device] = size if size <= UNASKED else 0
 
 
 def amount(size: int) -> str:
