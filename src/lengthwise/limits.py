@@ -186,7 +186,7 @@ class _Counting(TorchFunctionMode):
         kwargs = kwargs or {}
         if func in self.makers and kwargs.get("out") is None:
             shape = {key: value for key, value in kwargs.items() if key not in ("generator", "pin_memory")}
-            made = func(*args, **{**shape, "device": "meta"})
+            made = self._weightless(func, args, shape)
             self.count += 1
             WEIGHTS.check(self.count, self.what)
             self.look(made.numel() * made.element_size(), kwargs.get("device"))
@@ -199,12 +199,23 @@ class _Counting(TorchFunctionMode):
             need_memory(size, f"{self.what}: its weights", self.instead, device)
             self.since[device] = size if size <= UNASKED else 0
 
+    def _weightless(self, func: Any, args: Any, shape: dict[str, Any]) -> torch.Tensor:
+        try:
+            return func(*args, **{**shape, "device": "meta"})
+        except (TypeError, RuntimeError, OverflowError) as error:
+            # The sizes, or their product, are beyond 64 bits; torch has no error of its own for that.
+            if "overflow" not in str(error).lower():
+                raise
+            what = f"{self.what}: its weights need more memory than any machine has."
+            raise OutOfMemory(f"{what} {self.instead}") from None
+
 
 def amount(size: int) -> str:
     """
     >>> amount(3_400_000_000), amount(10**21)
     ('3.4 GB', '1,000 EB')
     """
+    size = min(size, 10**30)  # what is divided must fit a float
     for power, name in ((18, "EB"), (15, "PB"), (12, "TB"), (9, "GB")):
         if size >= 10**power:
             value = size / 10**power

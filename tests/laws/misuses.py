@@ -84,6 +84,10 @@ TASKS: dict[str, tuple[Callable[[], Any], str]] = {
     "a string of 10^9 symbols": (lambda: tasks.get("parity").check(10**9), "at most 1,000,000 symbols in a string"),
     "lengths from a list on": (lambda: tasks.get("parity").lengths([1], 5), "length must be a whole number, got .1."),
     "lengths up to nowhere": (lambda: tasks.get("parity").lengths(1, None), "length must be a whole number, got None"),
+    "lengths from 10^5000 down": (
+        lambda: tasks.get("parity").lengths(10**5000, 1),
+        "no possible length in a number of thousands of digits..1",
+    ),
     "10^11 lengths": (lambda: tasks.get("parity").lengths(1, 10**11), "at most 1,000,000 symbols"),
     "parity of 7": (answer("parity", [[0, 7]]), "parity: tokens must be in 0..1, the vocabulary, got 7"),
     "parity of -1": (answer("parity", [[0, -1]]), "got -1"),
@@ -153,6 +157,10 @@ LAB: dict[str, tuple[Callable[[], Any], str]] = {
     "runs of nowhere": (lambda: lab.load(None), "load takes the path of a run"),
     "runs of a list of numbers": (lambda: lab.load([1]), "load takes the path of a run .*, got .1."),
     "10^400 seeds": (plan(seeds=10**400), "at most 10,000 runs in one grid|seeds must be"),
+    "a load of 10^5000": (lambda: lab.load(10**5000), "got a number of thousands of digits"),
+    "a model of 10^5000": (plan(architectures=10**5000), "A model is a name .*, got a number of thousands of digits"),
+    "rates of 10^5000": (plan(learning_rates=10**5000), "numbers above 0 .*, got a number of thousands of digits"),
+    "10^5000 samples": (plan(settings={"training.validation_samples": 10**5000}), "strings of length 40 need at least"),
     "a rate of 10^5000": (training(lr=10**5000), "training.lr must be a number above 0, got a number of thousands"),
     "a record of newer schema": (lambda: lab.Experiment.from_json({"schema": 2}), "schema 2.* Use a newer"),
     "a record with a format": (
@@ -180,6 +188,10 @@ OPS: dict[str, tuple[Callable[[], Any], str]] = {
         )
         for shape in ((1, 0, 3, 4), (1, 2, 0, 4), (1, 2, 3, 0))
     },
+    "a gamma of 10^5000": (
+        lambda: ops.chain_attention(*[torch.zeros(1, 1, 2, 1)] * 3, 10**5000),
+        "gamma must be .*, got a number of thousands of digits",
+    ),
     "a true gamma": (lambda: ops.chain_attention(*[torch.zeros(1, 1, 2, 1)] * 3, False), "gamma must be at least 0"),
 }
 
@@ -208,6 +220,9 @@ MODELS: dict[str, tuple[Callable[[], Any], str]] = {
     "no outputs": (build("lstm", num_outputs=0), "must be at least 1, got 2 and 0"),
     "outputs in between": (build("lstm", num_outputs=1.5), "must be at least 1, got 2 and 1.5"),
     "a config without outputs": (lambda: models.presets.lstm(2, 0), "num_outputs must be a whole number at least 1"),
+    "10^30 tokens": (build("lstm", vocab_size=10**30), "lstm: its weights need more memory than any machine has"),
+    "10^18 tokens": (build("lstm", vocab_size=10**18), "lstm: its weights need more memory than any machine has"),
+    "outputs of 10^5000": (build("lstm", vocab_size=0.5, num_outputs=10**5000), "got 0.5 and a number of thousands"),
     "10^12 tokens": (build("lstm", vocab_size=10**12), "lstm: its weights need at least 256 TB of memory"),
     "a width of 10^7": (build("lstm", width=10**7), "need at least .* of memory"),
     "a transformer 10^7 wide": (build("transformer", width=10**7, heads=1), "need at least .* of memory"),
@@ -250,6 +265,7 @@ LOOKS: dict[str, tuple[Callable[[], Any], str]] = {
         )
         for given in (3, None, "x", [3], b"x")
     },
+    "a table of 10^5000": (lambda: report.table(10**5000), "takes a list of runs, .* got a number of thousands"),
 }
 
 MISUSES = {

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from .. import models, own_code, tasks
-from ..errors import Error, ForeignError, UnknownName
+from ..errors import Error, ForeignError, UnknownName, in_words
 from ..limits import BATCH_TOKENS, EXPERIMENTS
 from ..options import Schema, arguments, at_least, schema, take, word_of
 from ..train.counting import one_place
@@ -83,7 +83,8 @@ def name_of(model: str | type[nn.Module]) -> str:
         return model
     if not (inspect.isclass(model) and issubclass(model, nn.Module)):
         raise Error(
-            f"A model is a name or an nn.Module class, got {model!r}. An instance cannot be trained once per seed."
+            f"A model is a name or an nn.Module class, got {in_words(model)}. An instance cannot be trained once per "
+            "seed."
         )
     return own_code.name_of(model)
 
@@ -184,7 +185,9 @@ def learning_rates_of(rates: str | Sequence[float]) -> list[float]:
     except (TypeError, ValueError):
         found = [0.0]
     if not all(0 < rate < float("inf") for rate in found):
-        raise Error(f"Learning rates are numbers above 0 joined by commas, got {rates!r}. For example 1e-3,3e-4.")
+        raise Error(
+            f"Learning rates are numbers above 0 joined by commas, got {in_words(rates)}. For example 1e-3,3e-4."
+        )
     return list(dict.fromkeys(found))
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from torch import nn
 
 from .. import own_code, tasks
-from ..errors import Error, RecordError
+from ..errors import Error, RecordError, in_words
 from ..files import Tensors, naming, read_json, read_tensors, write_atomically
 from ..train.directory import Directory, SavedState, read_result
 from .experiment import Experiment, ModelSpec, TaskSpec
@@ -151,7 +151,8 @@ def _below(paths: Sequence[Path | str] | Path | str) -> tuple[list[Path], list[P
     """The directories of finished runs and of those that are not."""
     each: list[Any] = list(paths) if isinstance(paths, (list, tuple)) else [paths]
     if not all(isinstance(path, (str, Path)) for path in each):
-        raise RecordError(f"load takes the path of a run or of a directory of runs, or a list of them, got {paths!r}.")
+        got = in_words(paths)
+        raise RecordError(f"load takes the path of a run or of a directory of runs, or a list of them, got {got}.")
     places = list(map(Path, each))
     finished: list[Path] = []
     begun: list[Path] = []

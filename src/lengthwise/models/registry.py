@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import Error, UnknownName
+from ..errors import Error, UnknownName, in_words
 from ..limits import within_memory
 from ..options import Schema, schema, take
 from . import hugging_face, imported
@@ -40,7 +40,8 @@ def build(
     torch.Size([1, 1, 3])
     """
     if not all(isinstance(size, int) and size >= 1 for size in (vocab_size, num_outputs)):
-        raise Error(f"vocab_size and num_outputs must be at least 1, got {vocab_size} and {num_outputs}.")
+        got = f"{in_words(vocab_size)} and {in_words(num_outputs)}"
+        raise Error(f"vocab_size and num_outputs must be at least 1, got {got}.")
     if not isinstance(name, str):
         raise Error(f"A model is built by its name, got {name!r}. Known: {', '.join(PRESETS)}.")
     options = {**(settings or {}), **options}

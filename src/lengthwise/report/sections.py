@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ..errors import Error
+from ..errors import Error, in_words
 from ..lab.experiment import Experiment, TaskSpec
 from ..lab.statistics import Range, ranges
 from ..tasks import options, own
@@ -108,7 +108,7 @@ def list_of_runs(runs: Iterable[Run]) -> list[Run]:
     """What a report was given, which must be runs."""
     given: list[Run] = list(runs) if isinstance(runs, Iterable) else [runs]
     if not all(hasattr(run, "experiment") for run in given):
-        raise Error(f"A report takes a list of runs, as lab.load and lab.bench give them, got {runs!r}.")
+        raise Error(f"A report takes a list of runs, as lab.load and lab.bench give them, got {in_words(runs)}.")
     return given
 
 

@@ -19,8 +19,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..automata import Semiautomaton
-from ..errors import Error, LengthError
-from ..limits import LENGTH, LENGTHS, TEST_PART, need_memory
+from ..errors import Error, LengthError, in_words
+from ..limits import LENGTH, LENGTHS, TEST_PART, need_memory, shown
 from ..notebooks import html_table
 from ..seeds import generator
 
@@ -144,7 +144,7 @@ class Task:
 
     def _check_whole(self, length: int) -> None:
         if isinstance(length, bool) or not isinstance(length, Integral):
-            raise LengthError(f"{self.name}: length must be a whole number, got {length!r}.")
+            raise LengthError(f"{self.name}: length must be a whole number, got {in_words(length)}.")
 
     def lengths(self, low: int, high: int) -> list[int]:
         """The possible lengths in low..high. It is an error if there is none."""
@@ -155,7 +155,7 @@ class Task:
         possible = [n for n in range(low, high + 1) if self.problem(n) is None]
         if not possible:
             why = self.problem(low) or "the range is empty"
-            raise LengthError(f"{self.name}: no possible length in {low}..{high}: {why}")
+            raise LengthError(f"{self.name}: no possible length in {in_words(low)}..{in_words(high)}: {why}")
         return possible
 
     def sample(self, length: int, batch: int, generator: torch.Generator) -> Batch:
@@ -169,7 +169,7 @@ class Task:
         self.check(length)
         if isinstance(strings, bool) or not isinstance(strings, Integral) or strings < 1:
             raise Error(f"{self.name}: batch must be at least 1, a whole number of strings, got {strings!r}.")
-        what = f"{self.name}: {strings:,} strings of length {length:,}"
+        what = f"{self.name}: {shown(strings)} strings of length {length:,}"
         need_memory(strings * self.bytes_of(length), what, "Ask for fewer strings, or for shorter ones.")
 
     def bytes_of(self, length: int) -> int:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ...errors import Error, ShapeError
+from ...errors import Error, ShapeError, in_words
 from ..checks import are_edges, readable
 
 NAME = "chain_attention"
@@ -137,8 +137,8 @@ def _check_gamma(gamma, heads: int) -> None:
     elif isinstance(gamma, int | float) and not isinstance(gamma, bool) and 0 <= gamma < 1:
         return
     raise Error(
-        f"{NAME}: gamma must be at least 0 and below 1, got {gamma}: at 1 the paths' weights no longer sum to a finite "
-        "number. The paper's is 0.9."
+        f"{NAME}: gamma must be at least 0 and below 1, got {in_words(gamma)}: at 1 the paths' weights no longer sum "
+        "to a finite number. The paper's is 0.9."
     )
 
 
