@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from lengthwise import Error, lab, recipes, report
-from lengthwise.cli import main
+from lengthwise.cli import console, main
 from lengthwise.cli.progress import Lines, TimeLeft, names, verdict
 from lengthwise.lab import plan
 from lengthwise.recipes.common.grid import Cell, Grid
@@ -598,3 +598,33 @@ def test_everything_that_can_be_listed_says_what_its_options_are_for():
     entries = [entry for lines in tables.values() for name in lines for entry in described(name, tables)]
     silent = [f"{e.room} {e.name}: {o.name}" for e in entries for o in e.options.values() if not o.line]
     assert silent == []
+
+
+def test_bytes_that_are_no_utf8_reach_neither_terminal_nor_page(tmp_path, capsys):
+    name = "runs\udcc2\udc9b1m"
+    assert console.clean(name) == "runs1m"
+    assert main(["report", name]) == 2
+    assert not re.search("[\ud800-\udfff]", "".join(capsys.readouterr()))
+    assert r"\udc9b" in console.command
+    console.command.encode()
+    console.emit({"name": name})
+    out = capsys.readouterr().out
+    assert out.isascii()
+    assert json.loads(out) == {"name": name}
+    bench(tmp_path / "more")
+    run = lab.load(tmp_path / "more")[0]
+    run.result["command"] = f"lengthwise bench {name}"
+    page = report.html([run], tmp_path / "page.html").read_text(encoding="utf-8")
+    assert r"runs\udcc2\udc9b1m" in page
+
+
+def test_runs_are_not_searched_for_each_name():
+    experiments = lab.plan("parity", ["lstm"], seeds=50, train_length=8, test_lengths="8")
+    calls = []
+    sys.setprofile(lambda frame, event, what: calls.append(event == "c_call" and what.__name__ == "count"))
+    try:
+        called = names(experiments)
+    finally:
+        sys.setprofile(None)
+    assert len(set(called.values())) == 50
+    assert sum(calls) < 50

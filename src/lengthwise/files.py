@@ -65,11 +65,14 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def write_text(path: str | Path, text: str) -> Path:
-    """Write the whole text or, on any failure, leave the old file; directories are made."""
+    """Write the whole text or, on any failure, leave the old file; directories are made.
+
+    What UTF-8 does not have, such as a byte of a file name, is written as `\\udc9b`.
+    """
     path = Path(path)
     with naming(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, text.encode())
+    write_atomically(path, text.encode(errors="backslashreplace"))
     return path
 
 

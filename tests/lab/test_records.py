@@ -5,15 +5,16 @@ import multiprocessing
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path, PurePath
 
 import pytest
 import torch
 
 from lengthwise.cli import main
 from lengthwise.errors import Error, RecordError
-from lengthwise.files import canonical, digest, read_json, write_atomically
+from lengthwise.files import canonical, digest, read_json, write_atomically, write_text
 from lengthwise.lab.experiment import Experiment, LengthTests, ModelSpec, TaskSpec
-from lengthwise.lab.records import RunDirectory, load, read_run
+from lengthwise.lab.records import RunDirectory, find, load, read_run
 from lengthwise.train.settings import Training
 
 EXPERIMENT = Experiment(TaskSpec("parity"), ModelSpec("lstm"), Training(), LengthTests((50,)))
@@ -337,3 +338,41 @@ def test_a_result_in_a_newer_format_is_refused(directory):
     directory.finish({}, {"format": 2, "hash": EXPERIMENT.hash})
     with pytest.raises(RecordError, match="written in format 2, and this Lengthwise reads 1"):
         read_run(directory.path)
+
+
+def test_one_surrogate_hides_no_page(tmp_path):
+    write_text(tmp_path / "page.html", "caf\udce9 and the rest")
+    assert (tmp_path / "page.html").read_bytes() == b"caf\\udce9 and the rest"
+    assert RunDirectory(tmp_path, EXPERIMENT).record_error("caf\udce9").read_bytes() == b"caf\\udce9"
+
+
+def test_the_lock_goes_also_where_the_holder_s_note_cannot(directory, monkeypatch):
+    def refuse(self, missing_ok=False):
+        raise PermissionError(13, "the system says no")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", refuse)
+        with directory.locked():
+            assert directory.held()
+    assert not directory.held()
+
+
+def test_each_unfinished_run_is_not_compared_with_each_finished_one(tmp_path, monkeypatch):
+    for i in range(40):
+        (tmp_path / f"ended-{i}").mkdir()
+        (tmp_path / f"ended-{i}" / "result.json").write_text("{}")
+        (tmp_path / f"begun-{i}" / "state").mkdir(parents=True)
+        (tmp_path / f"begun-{i}" / "config.json").write_text("{}")
+    compared = 0
+    equal = PurePath.__eq__
+
+    def counted(self, other):
+        nonlocal compared
+        compared += 1
+        return equal(self, other)
+
+    monkeypatch.setattr(PurePath, "__eq__", counted)
+    found = find(tmp_path)
+    monkeypatch.undo()
+    assert len(found.unfinished) == len(found.left_out) == 40
+    assert compared < 400

@@ -55,3 +55,8 @@ def test_empty_cells_and_indented_names_keep_their_places():
 )
 def test_names_break_where_they_may(label, lines):
     assert wrap(label, 16) == lines
+
+
+@pytest.mark.parametrize("width", [1, 0, -1])
+def test_a_terminal_of_one_column_is_no_error(width):
+    assert wrap("ab c", width) == ["a", "b", "c"]

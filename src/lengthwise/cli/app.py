@@ -101,7 +101,9 @@ def top(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code."""
     arguments = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
-    console.command = " ".join(["lengthwise", *map(console.quote, arguments)])
+    command = " ".join(["lengthwise", *map(console.quote, arguments)])
+    # Bytes that are no UTF-8 cannot be written into a page.
+    console.command = command.encode(errors="backslashreplace").decode()
     console.debug = "--debug" in arguments or os.environ.get("LENGTHWISE_DEBUG", "") not in ("", "0")
     arguments = [each for each in arguments if each != "--debug"]
     with _noting_ctrl_c() as pressed:

@@ -29,8 +29,9 @@ command = "lengthwise"
 
 quote = shlex.quote
 
-CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-"""Control characters, C0 and C1; a tab and a new line are none."""
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+"""Control characters, C0 and C1, and lone surrogates, each of which stands for a byte that may be one; a tab and a new
+line are none."""
 
 
 def clean(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -42,7 +43,8 @@ def names(experiments: Sequence[Experiment]) -> dict[str, str]:
         prefix = f"{about} " if several else ""
         called |= {h: f"{prefix}{labels[seedless[h].hash]} seed {e.seed}" for h, e in mine.items()}
     # What labels leave out (test lengths) may be all that differs.
-    return {h: name if list(called.values()).count(name) == 1 else f"{name} ({h[:6]})" for h, name in called.items()}
+    alike = Counter(called.values())
+    return {h: name if alike[name] == 1 else f"{name} ({h[:6]})" for h, name in called.items()}
 
 
 def _about(e: Experiment) -> str:

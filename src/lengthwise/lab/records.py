@@ -169,7 +169,8 @@ def _below(paths: Sequence[Path | str] | Path | str) -> tuple[list[Path], list[P
         raise RecordError(
             f"{', '.join(map(str, places))}: no finished run here. Unfinished ones go on when started again."
         )
-    return list(dict.fromkeys(finished)), [path for path in dict.fromkeys(begun) if path not in finished]
+    ended = dict.fromkeys(finished)
+    return list(ended), [path for path in dict.fromkeys(begun) if path not in ended]
 
 
 def _looks_like_a_run(config: Path) -> bool:

@@ -37,7 +37,7 @@ def wrap(label: str, width: int) -> list[str]:
     >>> wrap("block-lrnn normalisation=orthogonal p=1.2", 16)
     ['block-lrnn', 'normalisation=', 'orthogonal p=1.2']
     """
-    lines = [""]
+    width, lines = max(1, width), [""]
     for word in label.split():
         parts = [word] if len(word) <= width else re.findall(r"[^-=/:.,_]*[-=/:.,_]+|[^-=/:.,_]+", word)
         pieces = [part[i : i + width] for part in parts for i in range(0, len(part), width)]

@@ -25,7 +25,7 @@ import os
 import shutil
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -72,7 +72,9 @@ class Directory:
                 (self.path / "holder").write_text(f"process {os.getpid()} on {socket.gethostname()}")
             yield
         finally:
-            (self.path / "holder").unlink(missing_ok=True)
+            # What it says is for people; the lock must go in any case.
+            with suppress(OSError):
+                (self.path / "holder").unlink()
             lock.release()
 
     def holder(self) -> str:
@@ -169,7 +171,7 @@ class Directory:
         """Keep a failure's traceback; None where even that cannot be written."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            (self.path / "error.txt").write_text(text)
+            (self.path / "error.txt").write_text(text, encoding="utf-8", errors="backslashreplace")
             return self.path / "error.txt"
         except OSError:
             return None
