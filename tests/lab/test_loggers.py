@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import defaultdict
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -169,3 +170,53 @@ def test_trackio_keeps_a_run_in_its_folder(tmp_path, quick, monkeypatch):
 
     (run,) = Api().runs(f"test-{tmp_path.name}")
     assert run.name == outcome.experiment.directory
+
+
+@pytest.fixture
+def writes(monkeypatch):
+    """How often `logged.json` was written."""
+    counted = []
+    replace = Path.replace
+
+    def counting(self, target):
+        if Path(target).name == loggers.SENT:
+            counted.append(target)
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", counting)
+    return counted
+
+
+def test_what_was_sent_is_written_only_where_it_changes(tmp_path, few, kept, writes):
+    (outcome,) = lab.run(few, tmp_path)
+    assert outcome.run
+    assert len(outcome.run.metrics) > 5
+    lab.run(few, tmp_path, log="json")
+    assert len(writes) == 2, "once for all lines, once for the tests"
+    lab.run(few, tmp_path, log="json")
+    assert len(writes) == 2, "nothing was sent"
+
+
+def test_what_was_sent_cannot_be_written_and_the_run_goes_on(tmp_path, few, kept, monkeypatch):
+    replace = Path.replace
+
+    def refuse(self, target):
+        if Path(target).name == loggers.SENT:
+            raise OSError(28, "no space left")
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    with pytest.warns(UserWarning, match="json failed and is left out of .* no space left"):
+        (outcome,) = lab.run(few, tmp_path, log="json")
+    assert outcome.run
+    assert len(kept.logged[few[0].hash]) == 1
+
+
+def test_a_damaged_note_of_what_was_sent_stops_no_run(tmp_path, few, kept):
+    (outcome,) = lab.run(few, tmp_path)
+    assert outcome.run
+    (outcome.run.path / loggers.SENT).write_text('{"json": ')
+    with pytest.warns(UserWarning, match=r"logged\.json: damaged\. Delete it"):
+        (again,) = lab.run(few, tmp_path, log="json")
+    assert again.run
+    assert not kept.logged

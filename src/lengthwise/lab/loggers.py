@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..errors import UnknownName, check_extra
+from ..errors import RecordError, UnknownName, check_extra
 from ..train.state import learning_rate
 from .experiment import Experiment
 from .records import Run
@@ -143,22 +143,26 @@ class Sender:
 
     def __exit__(self, *_: object) -> None:
         for name in list(self.open):
-            self._try(name, self.open.pop(name).close)
+            self._try([name], self.open.pop(name).close)
 
     def begin(self) -> None:
         """Send what the metrics hold already; call it when the directory is locked and its metrics are as they stay."""
         if not self.names:
             return
-        if (self.path / SENT).exists():
-            self.sent = json.loads((self.path / SENT).read_text())
+        self._try(self.names, self._recall)
+        before = dict(self.sent)
         metrics = self.path / "metrics.jsonl"
-        for line in metrics.read_text().splitlines() if metrics.exists() else ():
-            self.hear(json.loads(line))
+        try:
+            for line in metrics.read_text().splitlines() if metrics.exists() else ():
+                self._hear(json.loads(line))
+        finally:
+            if self.sent != before:
+                self._keep()
 
     def hear(self, line: Mapping[str, Any]) -> None:
         """A line of the metrics."""
-        values = dict(_values(line, self.experiment))
-        self._send(lambda logger: logger.log(values, line["step"]))
+        if self._hear(line):
+            self._keep()
 
     def end(self, run: Run) -> None:
         """What the finished run was tested for."""
@@ -168,33 +172,59 @@ class Sender:
             for at, values in tests:
                 (logger.log if run.experiment.on_text else logger.test)(values, at)
 
-        self._send(tell)
+        if self._send(tell):
+            self._keep()
 
-    def _send(self, tell: Callable[[Logger], None]) -> None:
+    def _hear(self, line: Mapping[str, Any]) -> bool:
+        return self._send(lambda logger: logger.log(dict(_values(line, self.experiment)), line["step"]))
+
+    def _send(self, tell: Callable[[Logger], None]) -> bool:
+        """Send the next line to the loggers that lack it; whether there were any."""
         index = self.lines
         self.lines += 1
-        for name in [name for name in self.names if self.sent.get(name, 0) <= index]:
-            self._try(name, lambda name=name: tell(self._opened(name)))
+        behind = [name for name in self.names if self.sent.get(name, 0) <= index]
+        for name in behind:
+            self._try([name], lambda name=name: tell(self._opened(name)))
             if name in self.names:
                 self.sent[name] = index + 1
-        if self.names:
+        return bool(behind)
+
+    def _recall(self) -> None:
+        """Read what the loggers have had."""
+        path = self.path / SENT
+        if not path.exists():
+            return
+        text = path.read_text()
+        try:
+            self.sent = {name: int(lines) for name, lines in json.loads(text).items()}
+        except (ValueError, TypeError, AttributeError) as error:
+            raise RecordError(f"{path}: damaged. Delete it to send every line again") from error
+
+    def _keep(self) -> None:
+        """Write what the loggers have had; where that fails no more is sent, or it would be sent twice."""
+
+        def write() -> None:
             beside = self.path / f".{SENT}.tmp"
             beside.write_text(json.dumps(self.sent))
             beside.replace(self.path / SENT)
+
+        if self.names:
+            self._try(self.names, write)
 
     def _opened(self, name: str) -> Logger:
         if name not in self.open:
             self.open[name] = LOGGERS[name](self.experiment, self.path)
         return self.open[name]
 
-    def _try(self, name: str, act: Callable[[], None]) -> None:
-        """A logger that fails is left out from here on: training does not depend on it."""
+    def _try(self, names: Sequence[str], act: Callable[[], None]) -> None:
+        """Loggers for which something fails are left out from here on: training does not depend on them."""
         try:
             act()
         except Exception as error:
-            self.names = [other for other in self.names if other != name]
+            self.names = [other for other in self.names if other not in names]
+            said = f"{type(error).__name__}: {error}"
             warnings.warn(
-                f"{name} failed and is left out of {self.path.name} from here on ({type(error).__name__}: {error}). "
+                f"{', '.join(names)} failed and is left out of {self.path.name} from here on ({said}). "
                 "The run goes on; the same call again sends what is missing.",
                 stacklevel=2,
             )
