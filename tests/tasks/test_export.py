@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+import torch
 
 from lengthwise import Error, tasks
 
@@ -119,3 +120,47 @@ def test_wrong_splits_and_formats_are_refused(tmp_path, monkeypatch):
     with pytest.raises(Error, match=r"pip install 'lengthwise\[parquet\]'"):
         tasks.export(parity, [4], 2, tmp_path / "new", format="parquet")
     assert not (tmp_path / "new").exists()
+
+
+class Firsts(tasks.Task):
+    vocabulary = ("a", "b")
+    outputs = 2
+
+    def draw(self, length, batch, generator):
+        return torch.randint(2, (batch, length), generator=generator)
+
+    def answer(self, tokens):
+        return tokens[:, :1].expand_as(tokens)
+
+    def baseline(self, length):
+        return 0.5
+
+
+class Lasts(Firsts):
+    """Letters; the answer is the last one.
+
+    And more."""
+
+    def answer(self, tokens):
+        return tokens
+
+
+@pytest.mark.parametrize(("kind", "line"), [(Firsts, "Firsts"), (Lasts, "Letters; the answer is the last one.")])
+def test_a_task_of_one_s_own_is_rebuilt_by_its_card(tmp_path, kind, line):
+    directory = tasks.export(kind(), [6], 4, tmp_path / "own")
+    card = (directory / "README.md").read_text()
+    assert f"# {kind.__name__}\n\n{line}\n" in card
+    names: dict = {"length": 6}
+    exec(card.split("```python\n")[1].split("```")[0].replace("task.test_set", "found = task.test_set"), names)
+    assert type(names["task"]) is kind
+    assert names["found"].tokens.tolist() == kind().test_set(6, 4).tokens.tolist()
+
+
+def test_a_card_that_cannot_be_written_leaves_no_files(tmp_path):
+    class Broken(Firsts):
+        def baseline(self, length):
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        tasks.export(Broken(), [6], 4, tmp_path / "own")
+    assert not (tmp_path / "own").exists()

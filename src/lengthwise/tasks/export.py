@@ -18,6 +18,7 @@ import torch
 from ..errors import Error, check_extra
 from ..seeds import generator
 from .base import Batch, Task
+from .own import name_of
 
 NOT_ASKED = -100
 """The label of a place without a question: the losses of torch and of transformers leave it out."""
@@ -55,6 +56,7 @@ def export(
     for length in lengths:
         task.check(length)
     drawn = {name: count for name, count in (("train", train), ("validation", validation)) if count}
+    said = card(task, lengths, samples, seed, drawn, format)
     possible = task.lengths(*train_lengths) if drawn else []
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise Error(f"export: {directory} is not an empty directory. Name a new one.")
@@ -65,7 +67,7 @@ def export(
         for length in lengths:
             made = list(rows(task, task.test_set(length, samples, seed), length))
             _write(directory / "data" / f"{split_name(length)}.{format}", made)
-        (directory / "README.md").write_text(card(task, lengths, samples, seed, drawn, format), encoding="utf-8")
+        (directory / "README.md").write_text(said, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise Error(f"export: cannot write to {directory}: {error.strerror}. Name another directory.") from error
     return directory
@@ -91,7 +93,7 @@ def _write(path: Path, made: list[dict[str, Any]]) -> None:
 
         pyarrow.parquet.write_table(pyarrow.Table.from_pylist(made), path)
         return
-    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in made), encoding="utf-8")
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in made), "utf-8", "backslashreplace")
 
 
 def split_name(length: int) -> str:
@@ -177,7 +179,7 @@ Read it with `datasets.load_dataset("PATH OF THIS DIRECTORY")`. The test strings
 
 ```python
 from lengthwise import tasks
-task = tasks.get({task.name!r}{params})
+task = tasks.get({(name_of(task) or task.name)!r}{params})
 task.test_set(length, {samples}, seed={seed})
 ```
 
@@ -194,5 +196,5 @@ The baseline is the accuracy of the best constant answer:
 
 
 def summary(task: Task) -> str:
-    """The first line of the docstring of the task's class."""
-    return (type(task).__doc__ or "").strip().splitlines()[0]
+    """The first line of the docstring of the task's class, or the task's name."""
+    return next(iter((type(task).__doc__ or "").strip().splitlines()), task.name)
