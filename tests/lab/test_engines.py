@@ -17,8 +17,9 @@ from rich.console import Console
 from lengthwise import lab
 from lengthwise.cli.progress import Lines
 from lengthwise.errors import Error
-from lengthwise.lab import InProcess, Interrupted, Processes
+from lengthwise.lab import InProcess, Interrupted, Processes, engines
 from lengthwise.lab.engines import UNGUARDED, WORKER
+from lengthwise.lab.job import Job
 from lengthwise.lab.records import RunDirectory
 
 ENGINES = [InProcess(), Processes(2)]
@@ -277,3 +278,41 @@ def test_a_process_that_the_user_started_goes_on(tmp_path, quick, monkeypatch):
     monkeypatch.setattr("multiprocessing.current_process", Starting)
     monkeypatch.setattr("os._exit", sys.exit)
     assert lab.run(quick(), tmp_path, workers=1)[0].run
+
+
+def test_what_others_hold_is_looked_at_now_and_then(tmp_path, quick, monkeypatch):
+    tried, now = [], [100.0]
+    held = {e.hash for e in quick(seeds=30)}
+    monkeypatch.setattr(engines.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(RunDirectory, "held", lambda self: tried.append(self) or self.experiment.hash in held)
+    waiting = engines._Waiting([], Job(tmp_path))
+    groups = [[e] for e in quick(seeds=30)]
+    for group in groups:
+        waiting.put_back(group, [])
+    for _ in range(20):
+        assert waiting.next() is None
+    assert len(tried) == waiting.LOOK_AT
+    held.discard(groups[-1][0].hash)
+    looks = 0
+    while (found := waiting.next()) is None:
+        now[0] += waiting.LOOK_EVERY
+        looks += 1
+    assert found == groups[-1]
+    assert looks <= 30 / waiting.LOOK_AT + 1
+
+
+def test_a_dead_worker_s_damaged_run_is_a_failure_and_what_others_hold_is_left(tmp_path, quick):
+    damaged, held, begun = quick(seeds=3)
+    directory = RunDirectory(tmp_path, damaged)
+    with directory.locked():
+        directory.start()
+    (directory.path / "result.json").write_text('{"half": ')
+    with RunDirectory(tmp_path, held).locked():
+        outcomes = list(engines._died([damaged, held, begun], -9, Job(tmp_path)))
+        assert not (RunDirectory(tmp_path, held).path / "error.txt").exists()
+    assert [outcome.experiment for outcome in outcomes] == [damaged, begun]
+    assert "not whole JSON" in outcomes[0].error
+    assert "signal 9" in outcomes[1].error
+    waiting = engines._Waiting([], Job(tmp_path))
+    waiting.put_back([damaged, held, begun], outcomes)
+    assert waiting.next() == [held]

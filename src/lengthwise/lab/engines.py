@@ -93,14 +93,14 @@ class Processes:
 
     def run(self, groups: Groups, job: Job) -> Iterator[Outcome]:
         context = _forkserver()
-        fresh, held = deque(groups), deque[Sequence[Experiment]]()
+        waiting = _Waiting(groups, job)
         active: dict[Any, tuple[Any, Sequence[Experiment]]] = {}
         interrupted = False
         quiet = replace(job, hear=None, waiting=None, stop=Stop(), share=self.workers)
         with interruptible(job.stop):
             try:
-                while active or ((fresh or held) and not job.stop.asked):
-                    while len(active) < self.workers and not job.stop.asked and (group := _next(fresh, held, job)):
+                while active or (waiting and not job.stop.asked):
+                    while len(active) < self.workers and not job.stop.asked and (group := waiting.next()):
                         here, there = context.Pipe()
                         process = context.Process(
                             target=_work, name=WORKER, args=(list(group), quiet, there), daemon=False
@@ -129,7 +129,9 @@ class Processes:
                                     "use workers=1."
                                 ) from None
                             if not interrupted:
-                                yield from _died(group, process.exitcode, job)
+                                died = list(_died(group, process.exitcode, job))
+                                yield from died
+                                waiting.put_back(group, died)
                             continue
                         if kind == "progress" and job.hear:
                             job.hear(content)
@@ -139,8 +141,7 @@ class Processes:
                             process.join()
                             del active[here]
                             yield from content
-                            if left := _without_outcome(group, content):
-                                held.append(left)
+                            waiting.put_back(group, content)
                         elif kind == "interrupted":
                             process.join()
                             del active[here]
@@ -157,17 +158,50 @@ def _without_outcome(group: Sequence[Experiment], outcomes: Sequence[Outcome]) -
     return [experiment for experiment in group if experiment.hash not in done]
 
 
-def _next(
-    fresh: deque[Sequence[Experiment]], held: deque[Sequence[Experiment]], job: Job
-) -> Sequence[Experiment] | None:
-    """The next group to start: a fresh one, or one that no other process is at work on any longer."""
-    if fresh:
-        return fresh.popleft()
-    for group in held:
-        if not any(RunDirectory(job.root, experiment).held() for experiment in group):
-            held.remove(group)
-            return group
-    return None
+class _Waiting:
+    """The groups that are yet to start: fresh ones first, then those that another process was at work on.
+
+    Each look at the latter tries files' locks, so that it is taken at few of them, in turn, and not all the time.
+    """
+
+    LOOK_EVERY = 1.0
+    """Seconds between two looks that found nothing."""
+    LOOK_AT = 8
+    """How many groups a look is taken at."""
+
+    def __init__(self, groups: Groups, job: Job):
+        self.fresh, self.held, self.job = deque(groups), deque[Sequence[Experiment]](), job
+        self.look_at = 0.0
+
+    def __bool__(self) -> bool:
+        return bool(self.fresh or self.held)
+
+    def put_back(self, group: Sequence[Experiment], outcomes: Sequence[Outcome]) -> None:
+        """Keep what of a group has no outcome, for another process is at work on it."""
+        if left := _without_outcome(group, outcomes):
+            self.held.append(left)
+
+    def next(self) -> Sequence[Experiment] | None:
+        """The next group to start; None where there is none now."""
+        if self.fresh:
+            return self.fresh.popleft()
+        if time.monotonic() < self.look_at:
+            return None
+        for _ in range(min(self.LOOK_AT, len(self.held))):
+            group = self.held.popleft()
+            if not any(_held(RunDirectory(self.job.root, experiment)) for experiment in group):
+                return group
+            self.held.append(group)
+        self.look_at = time.monotonic() + self.LOOK_EVERY
+        return None
+
+
+def _held(directory: RunDirectory) -> bool:
+    """Whether another process is at work there; where that cannot be asked, who runs it will say why."""
+    try:
+        return directory.held()
+    except Error:
+        return False
 
 
 def _forkserver() -> multiprocessing.context.ForkServerContext:
@@ -185,14 +219,21 @@ def _forkserver() -> multiprocessing.context.ForkServerContext:
 
 
 def _died(group: Sequence[Experiment], code: int | None, job: Job) -> Iterator[Outcome]:
+    """The outcomes of a group whose worker has ended, but for members that another process is at work on."""
     why = f"signal {-code} (killed; out of memory?)" if code is not None and code < 0 else f"exit code {code}"
     for experiment in group:
         directory = RunDirectory(job.root, experiment)
-        if directory.finished():
-            yield Outcome(experiment, read_run(directory.path))
-        else:
+        if _held(directory):
+            continue
+        if not directory.finished():
             error = RuntimeError(f"the worker process ended with {why}; start the same command again to go on")
             yield failure(directory, error)
+            continue
+        try:
+            outcome = Outcome(experiment, read_run(directory.path))
+        except Exception as error:
+            outcome = failure(directory, error)
+        yield outcome
 
 
 TELL_EVERY = 0.1
