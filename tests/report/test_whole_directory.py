@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 
 from lengthwise import report
 from lengthwise.lab.experiment import TaskSpec
 from lengthwise.report.html_page import page
+from lengthwise.report.linked_pages import other_pages
 
 SUMS = TaskSpec("modular-sum", {"modulus": 3})
 
@@ -57,3 +59,31 @@ def test_other_pages_are_linked_and_not_the_page_itself(make_run, tmp_path):
     elsewhere = report.html(runs, tmp_path / "pages" / "all.html", beside=[tmp_path / "demo & co"]).read_text()
     assert 'href="../demo%20%26%20co/index.html"' in elsewhere
     assert "Other pages" not in report.html(runs, tmp_path / "alone.html").read_text()
+
+
+def test_whatever_lies_among_the_records_ends_no_page(make_run, tmp_path, monkeypatch):
+    runs = [make_run()]
+    good = report.html(runs, tmp_path / "good.html", title="Good")
+    for name in (".venv", "wandb"):
+        report.html(runs, tmp_path / name / "hidden.html", title="Hidden")
+    (tmp_path / "saved.html").mkdir()
+    (tmp_path / "dangling.html").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "refused.html").write_bytes(good.read_bytes())
+    (tmp_path / "large.html").write_text(" " * 50_000 + "<title>Large</title>")
+    opened = open
+    read = []
+
+    class Counted(io.FileIO):
+        def read(self, size=-1):
+            read.append(size)
+            return super().read(size)
+
+    def guarded(path, *args, **kwargs):
+        if str(path).endswith("refused.html"):
+            raise PermissionError(13, "the system says no")
+        return Counted(path) if str(path).endswith(".html") else opened(path, *args, **kwargs)
+
+    monkeypatch.setattr("builtins.open", guarded)
+    assert other_pages([tmp_path], tmp_path / "index.html") == {"good.html": "Good"}
+    assert read
+    assert all(0 < size <= 10_000 for size in read)

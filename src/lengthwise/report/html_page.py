@@ -19,7 +19,7 @@ from ..lab.statistics import Range, in_parts, overflowed, summary
 from .chart_parts import line_key
 from .finding import findings
 from .formatting import count, duration, interval, percent, spread
-from .linked_pages import linked_pages, other_pages
+from .linked_pages import START, linked_pages, other_pages
 from .overflow import overflow_note_of_bench
 from .panel import Panel
 from .provenance import code_note, how_it_was_run
@@ -79,13 +79,7 @@ def page(
     help_ = _help(sections) if sections else ""
     made_from = f"{len(records)} run records" if records else "measurements"
     ids = " and ".join(f"<code>id=&quot;{name}&quot;</code>" for name in ("records", *["panels"] * bool(panels)))
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<link rel="icon" href="data:,">
-<title>{escape(title)}</title>
+    return f"""{START}{escape(title)}</title>
 <style>
 {css}</style>
 </head>
