@@ -173,7 +173,7 @@ def transformer(
             **(llama_block if llama else {}),
         },
         final_norm=norm == "pre",
-        **({"head_bias": False} if llama else {}),
+        head_bias=not llama,
         dropout=dropout,
         initializer_range=initializer_range,
         # A tied head reads logits off the embedding itself, whose entries must then be small.
