@@ -41,7 +41,8 @@ class UnknownName(Error):
     def __init__(self, kind: str, name: str, known: Iterable[str], also: str = ""):
         """`also`: what else can be named, said where no name is near."""
         known = sorted(set(known))
-        near = get_close_matches(name, known, n=1, cutoff=0.6)
+        # Whoever says `lr` has left out the part before the dot.
+        near = [each for each in known if each.endswith(f".{name}")] or get_close_matches(name, known, n=1, cutoff=0.6)
         hint = f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(known)}."
         super().__init__(f"Unknown {kind} {name!r}. {hint}{f' {also}' if also and not near else ''}")
 

@@ -246,9 +246,9 @@ def test_names_stay_whole_in_sixty_columns(make_run, seeds):
     for kind in kinds:
         assert re.search(rf"\bnormalisation={kind}\b", shown)
     assert "53.1k parameters" in shown
-    assert "Only in a wider window:" in shown
-    assert "best valid." in shown.split("Only in")[1]
-    assert "Only in" not in text(runs, 100)
+    assert "A wider window also shows:" in shown
+    assert "best valid." in shown.split("A wider window")[1]
+    assert "A wider window" not in text(runs, 100)
 
 
 def test_what_most_of_many_variants_share_is_not_in_their_names(make_run):

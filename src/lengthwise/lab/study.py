@@ -55,6 +55,8 @@ def read_study(path: Path) -> dict[str, Any]:
     """The file's keys, checked, with `settings` flat: `{"training.steps": 500}`. Nothing is filled in."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise Error(f"{path}: not a readable TOML file: it does not exist. --save-config writes one.") from error
     except (OSError, ValueError) as error:
         raise Error(f"{path}: not a readable TOML file: {error}.") from error
     # A file may leave to the command line what must be given.

@@ -66,6 +66,8 @@ def _read(path: str) -> dict[str, Any]:
         file = Path(path).expanduser()
         file = file / "config.json" if file.is_dir() else file
         data = json.loads(file.read_text(), object_hook=_number)
+    except FileNotFoundError as error:
+        raise Error(f"hf:{path}: must be a folder with a config.json, or such a file, and there is none.") from error
     except (OSError, ValueError, RuntimeError) as error:
         said = str(error).rstrip(".")
         raise Error(f"hf:{path}: must be a folder with a config.json, or such a file; reading it: {said}.") from error

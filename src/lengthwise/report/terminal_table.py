@@ -40,7 +40,13 @@ NAME = 16
 
 
 class Tables(JupyterMixin, Group):
-    """What `rich.print` prints, and a notebook shows."""
+    """What `rich.print` prints with styles, `print` without, and a notebook shows."""
+
+    def __str__(self) -> str:
+        console = Console(no_color=True, highlight=False)
+        with console.capture() as caught:
+            console.print(self)
+        return "\n".join(line.rstrip() for line in caught.get().splitlines())
 
 
 def table(runs: Iterable[Run]) -> Tables:
@@ -71,7 +77,7 @@ class SectionTable:
             columns.pop()
         yield _table(self.section, columns, max(needed, options.max_width - _width(columns)))
         if left_out := [column.heading for column in _columns(self.section)[len(columns) :]]:
-            yield Text(f"Only in a wider window: {', '.join(left_out)}", style="dim")
+            yield Text(f"A wider window also shows: {', '.join(left_out)}", style="dim")
 
 
 class Column(NamedTuple):
