@@ -7,21 +7,23 @@ and the digest, so that a class that has changed is noticed before it runs.
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib
 import importlib.machinery
 import importlib.util
 import inspect
+import os
 import sys
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
 from .errors import Error
 from .foreign_code import blaming
-from .source_text import pieces_of
+from .source_text import is_written_in, pieces_of
 
 MAIN = "__main__"
 
@@ -29,10 +31,14 @@ _given: dict[str, type] = {}
 """The classes that callers of this process handed over, the last of each name."""
 _asked: dict[tuple[str, str], type] = {}
 """What this process was asked to run, by name and digest: its records need no further trust."""
+_allowed: set[tuple[str, str]] = set()
+"""What the process that gave this one its job was asked to run."""
 _named: weakref.WeakKeyDictionary[type, str] = weakref.WeakKeyDictionary()
 """The names by which classes were found in files."""
-_digests: weakref.WeakKeyDictionary[type, str] = weakref.WeakKeyDictionary()
-"""The digest of each class when it was first asked for."""
+_texts: weakref.WeakKeyDictionary[type, bytes] = weakref.WeakKeyDictionary()
+"""The source of each class when it was first asked for, which is what runs."""
+_contents: dict[str, bytes] = {}
+"""What was run of files, by the names of the modules made of them."""
 
 
 def name_of(kind: type) -> str:
@@ -52,25 +58,43 @@ def is_class(name: str) -> bool:
 
 
 def load(name: str, base: type, source: str | None = None) -> type:
-    """The class of this name; with `source`, it must be the code of that digest."""
+    """The class of this name; with `source`, it must be the code of that digest.
+
+    Code that this process was not asked for is compared with its digest before any of it runs.
+    """
     if source and (name, source) in _asked:
         return _asked[name, source]
+    place = name.rpartition(":")[0]
     # A file is read anew, in case it was edited; a module is what Python has imported.
-    given = None if name.rpartition(":")[0].endswith(".py") else _given.get(name)
-    kind = given or _imported(name, base)
-    found = digest(kind)
-    if source and found != source:
-        raise Error(
-            f"{name}: its source has changed since the experiment was planned. Restore it, or plan the experiment "
-            "again: it is another one now."
-        )
+    given = None if place.endswith(".py") else _given.get(name)
+    verify = source is not None and (name, source) not in _allowed and not given and place not in sys.modules
+    if verify:
+        if not unchanged(name, source or ""):
+            raise _changed(name)
+        # Where a file only passes the class on, the one that defines it is what was compared.
+        (name, _) = _defining(name) or (name, None)
+    kind = given or _imported(name, base, source if verify else None)
+    if digest(kind) != source and source:
+        raise _changed(name)
     return kind
 
 
+def _changed(name: str) -> Error:
+    return Error(
+        f"{name}: its source has changed since the experiment was planned. Restore it, or plan the experiment "
+        "again: it is another one now."
+    )
+
+
 def unchanged(name: str, source: str) -> bool:
-    """Whether the file that a name stands for is of this digest; nothing is run to find out."""
+    """Whether the file that defines a class is of this digest; nothing is run to find out."""
     file = find_file(name)
     return file is not None and hashlib.sha256(file.read_bytes()).hexdigest() == source
+
+
+def allow(code: Iterable[tuple[str, str]]) -> None:
+    """Let this process run code, by name and digest, that the process which gave it its job was asked for."""
+    _allowed.update(code)
 
 
 def ask_for(name: str, base: type) -> str:
@@ -88,24 +112,77 @@ def asked_for(name: str, source: str | None) -> bool:
 
 def digest(kind: type) -> str:
     """The SHA-256 of the file the class is defined in, or of its `text`; of what that imports it knows nothing."""
-    found = hashlib.sha256(text(kind)).hexdigest()
-    if _digests.setdefault(kind, found) != found:
+    file = _file_of(kind)
+    now = file.read_bytes() if file else pieces_of(kind).encode()
+    ran = _texts.get(kind) or _contents.get(kind.__module__)
+    # Python keeps no source of what it has imported: the class itself must say whether it is the file's.
+    same = ran == now if ran else not file or not _from_source(kind) or is_written_in(now, file, kind)
+    if not same:
         raise Error(
             f"{kind.__module__}:{kind.__qualname__}: its file has changed since Python imported it. Start Python "
             "again, or call importlib.reload(module) and take the class from the module anew."
         )
-    return found
+    _texts[kind] = now
+    return hashlib.sha256(now).hexdigest()
 
 
 def text(kind: type) -> bytes:
-    """The source of a class: its file or, where it has none, the class with what it uses beside it."""
-    file = _file_of(kind)
-    return file.read_bytes() if file else pieces_of(kind).encode()
+    """The source of a class as it runs: its file or, where it has none, the class with what it uses beside it."""
+    if kind not in _texts:
+        digest(kind)
+    return _texts[kind]
+
+
+def _from_source(kind: type) -> bool:
+    """Whether Python compiled the class's file as it stands: others (pytest) rewrite what they import."""
+    loader = getattr(sys.modules.get(kind.__module__), "__loader__", None)
+    return type(loader) is importlib.machinery.SourceFileLoader
 
 
 def find_file(name: str) -> Path | None:
-    """Where the code of a name would be read from, found without running any of it."""
-    place = name.rpartition(":")[0]
+    """Where the class of a name is defined, found without running any of it; None where that cannot be seen."""
+    found = _defining(name)
+    return found[1] if found else None
+
+
+def _defining(name: str, steps: int = 8) -> tuple[str, Path] | None:
+    """The name of a class in the file that defines it, and that file; imports are followed so many `steps`."""
+    place, _, attribute = name.rpartition(":")
+    file = _file_of_place(place)
+    outer, dot, inner = attribute.partition(".")
+    if file is None or not steps:
+        return None
+    try:
+        nodes = list(ast.walk(ast.parse(file.read_bytes())))
+    except (SyntaxError, ValueError):
+        return name, file
+    for node in nodes:
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name == outer:
+            return name, file
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id == outer:
+            return name, file
+    for node in [node for node in nodes if isinstance(node, ast.ImportFrom)]:
+        for alias in node.names:
+            if (alias.asname or alias.name) == outer:
+                return _defining(f"{_origin(node, place, file)}:{alias.name}{dot}{inner}", steps - 1)
+    return None
+
+
+def _origin(node: ast.ImportFrom, place: str, file: Path) -> str:
+    """The place that `from … import` takes names from, in the file of `place`."""
+    module = node.module or ""
+    if place.endswith(".py"):
+        beside = file.parent / f"{module.replace('.', '/')}.py"
+        return str(beside) if beside.is_file() else module
+    if not node.level:
+        return module
+    parts = place.split(".")
+    up = node.level - (file.name == "__init__.py")
+    return ".".join([*parts[: len(parts) - up], *([module] if module else [])])
+
+
+def _file_of_place(place: str) -> Path | None:
+    """The file of a module, or of a path to one."""
     if place.endswith(".py"):
         path = Path(place).expanduser()
         return path.resolve() if path.is_file() else None
@@ -143,10 +220,11 @@ def _file_of(kind: type) -> Path | None:
     return file if file.is_file() else None
 
 
-def _imported(name: str, base: type) -> type:
+def _imported(name: str, base: type, source: str | None) -> type:
+    """The class, of code that is compared with the digest `source` before it runs."""
     place, _, attribute = name.rpartition(":")
-    with blaming(name, f"{place} could not be imported"):
-        module = _of_file(Path(place)) if place.endswith(".py") else _module(place)
+    with blaming(name, f"{place} could not be imported"), _compiled_anew(source is not None):
+        module = _of_file(Path(place), source) if place.endswith(".py") else _module(place)
     kind = module
     for part in attribute.split("."):
         kind = getattr(kind, part, None)
@@ -169,29 +247,51 @@ def _module(place: str) -> ModuleType:
         return importlib.import_module(place)
 
 
-def _of_file(path: Path) -> ModuleType:
+def _of_file(path: Path, source: str | None) -> ModuleType:
     path = path.expanduser().resolve()
     content = path.read_bytes()
+    if source and hashlib.sha256(content).hexdigest() != source:
+        raise _changed(str(path))
     # Named by its content, so that an edited file is loaded anew and an unedited one once.
     name = f"lengthwise_imported_{path.stem}_{hashlib.sha256(str(path).encode() + content).hexdigest()[:12]}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
+    if spec is None:
         raise ImportError("not a Python file")
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     try:
         with _importable(path.parent):
-            spec.loader.exec_module(module)
+            # These bytes, and not what Python keeps in __pycache__, are what the digest is of.
+            exec(compile(content, str(path), "exec", dont_inherit=True), module.__dict__)
     except BaseException:
         del sys.modules[name]
         raise
+    _contents[name] = content
     return module
 
 
 @contextmanager
+def _compiled_anew(wanted: bool) -> Iterator[None]:
+    """Within the block Python imports from sources, and reads and writes no byte code."""
+    before = sys.pycache_prefix, sys.dont_write_bytecode
+    if wanted:
+        sys.pycache_prefix, sys.dont_write_bytecode = os.devnull, True
+    try:
+        yield
+    finally:
+        sys.pycache_prefix, sys.dont_write_bytecode = before
+
+
+@contextmanager
 def _importable(folder: Path) -> Iterator[None]:
-    """Within the block, modules in `folder` can be imported by name."""
+    """Within the block, modules in `folder` can be imported by name; never those in a run's directory.
+
+    A run may have come from anywhere, and what lies in it would go before installed packages of the same name.
+    """
+    if (folder / "config.json").is_file() and (folder / "metrics.jsonl").is_file():
+        yield
+        return
     sys.path.insert(0, str(folder))
     try:
         yield

@@ -13,7 +13,8 @@ import inspect
 import linecache
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
@@ -26,6 +27,74 @@ def pieces_of(kind: type) -> str:
     pieces: list[str] = []
     _collect(kind, imports, pieces, set())
     return "\n".join([*dict.fromkeys(imports), *pieces]) + "\n"
+
+
+def is_written_in(text: bytes, file: Path, kind: type) -> bool:
+    """Whether the functions of a class, their defaults and its constants are those that the text of its file gives."""
+    try:
+        nodes, codes = list(ast.walk(ast.parse(text))), set(_inner(compile(text, str(file), "exec", dont_inherit=True)))
+    except (SyntaxError, ValueError):
+        return False
+    lines = {(_first_line(node), node.name): node for node in nodes if isinstance(node, ast.FunctionDef)}
+    for function in map(inspect.unwrap, _functions(kind)):
+        code = function.__code__
+        if Path(code.co_filename).name != file.name:
+            continue
+        node = lines.get((code.co_firstlineno, code.co_name))
+        if _said(code) not in codes:
+            return False
+        if node and not _alike(node.args.defaults, function.__defaults__ or ()):
+            return False
+        if node and not _alike(
+            node.args.kw_defaults, [(function.__kwdefaults__ or {}).get(a.arg) for a in node.args.kwonlyargs]
+        ):
+            return False
+    classes = [node for node in nodes if isinstance(node, ast.ClassDef) and node.name == kind.__name__]
+    if len(classes) != 1:
+        return bool(classes) or not _functions(kind)
+    values = {
+        each.targets[0].id: each.value
+        for each in classes[0].body
+        if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name)
+    }
+    values |= {
+        each.target.id: each.value
+        for each in classes[0].body
+        if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
+    }
+    return _alike(list(values.values()), [vars(kind).get(name) for name in values])
+
+
+def _alike(written: Sequence[ast.expr | None], found: Sequence[Any]) -> bool:
+    """Whether the constants among written expressions are the values found."""
+    if len(written) != len(found):
+        return False
+    for node, value in zip(written, found, strict=True):
+        try:
+            constant = ast.literal_eval(node) if node else None
+        except (ValueError, TypeError):
+            continue
+        if isinstance(value, CONSTANTS) and isinstance(constant, CONSTANTS) and repr(constant) != repr(value):
+            return False
+    return True
+
+
+def _inner(code: CodeType) -> Iterator[tuple[Any, ...]]:
+    """What is said by every code inside another."""
+    for each in code.co_consts:
+        if inspect.iscode(each):
+            yield _said(each)
+            yield from _inner(each)
+
+
+def _said(code: CodeType) -> tuple[Any, ...]:
+    """What a code does and where it stands, the same for the same lines of a file."""
+    constants = tuple(_said(each) if inspect.iscode(each) else (type(each), each) for each in code.co_consts)
+    return code.co_qualname, code.co_firstlineno, code.co_code, code.co_names, code.co_varnames, constants
+
+
+def _first_line(node: ast.FunctionDef) -> int:
+    return min([node.lineno, *(each.lineno for each in node.decorator_list)])
 
 
 def _collect(thing: Any, imports: list[str], pieces: list[str], seen: set[int]) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+import importlib.util
+import inspect
 import linecache
+import py_compile
 import sys
 import types
 import warnings
@@ -54,7 +58,7 @@ def another_process(monkeypatch):
     """What this process was asked for is forgotten, as in one that only reads the records."""
 
     def forget():
-        for name in ("_given", "_asked", "_named", "_digests"):
+        for name in ("_given", "_asked", "_allowed", "_named", "_texts"):
             monkeypatch.setattr(own_code, name, type(getattr(own_code, name))())
 
     return forget
@@ -72,6 +76,37 @@ def files(tmp_path):
 
     write.ran = lambda: (tmp_path / "ran").exists() and (tmp_path / "ran").unlink() is None
     return write
+
+
+NET = """
+from torch import nn
+class Mine(nn.Module):
+    heads = 1
+    def __init__(self, vocab_size, width=4, *, bias=True):
+        super().__init__()
+        self.embedding, self.head = nn.Embedding(vocab_size, width), nn.Linear(width, vocab_size, bias)
+    def forward(self, tokens):
+        return self.head(self.embedding(tokens).cumsum(1))
+"""
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A package that can be imported, which passes a class of one of its modules on."""
+    folder = tmp_path / "packages" / "ours_of_test"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text("from .net import Mine, Mine as Net\n")
+    (folder / "net.py").write_text(NET)
+    monkeypatch.syspath_prepend(folder.parent)
+    yield folder
+    forget_modules()
+
+
+def forget_modules(*more):
+    """As if Python had imported none of the tests' own modules."""
+    importlib.invalidate_caches()
+    for name in [name for name in sys.modules if name.startswith(("lengthwise_imported_", "ours_of_test", *more))]:
+        del sys.modules[name]
 
 
 def bench(task, model, root, **more):
@@ -250,3 +285,132 @@ def test_a_local_class_can_be_benched(tmp_path):
 
     (run,) = bench("parity", Local, tmp_path)
     assert type(lab.load_model(run).inner) is Local
+
+
+def test_the_bytes_of_the_digest_are_what_runs_whatever_python_has_compiled(files, tmp_path, another_process):
+    """Byte code in __pycache__ may say that it is never to be compared with its source."""
+    _, model = files()
+    (run,) = bench("parity", model, tmp_path / "runs")
+    other = tmp_path / "other.py"
+    other.write_text("raise SystemExit('other code')")
+    for path in (tmp_path / "my_model.py", run.path / "model.py"):
+        cached = importlib.util.cache_from_source(str(path))
+        py_compile.compile(str(other), cached, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    forget_modules()
+    another_process()
+    assert isinstance(lab.load_model(run, trust=True), torch.nn.Module)
+    assert "class Mine" in inspect.getsource(type(lab.load_model(run, trust=True).inner))
+    (tmp_path / "my_model.py").unlink()
+    forget_modules()
+    assert isinstance(lab.load_model(run, trust=True), torch.nn.Module)
+
+
+def test_a_module_s_byte_code_does_not_run_in_its_place(package, tmp_path, another_process):
+    (run,) = bench("parity", "ours_of_test.net:Mine", tmp_path / "runs")
+    other = tmp_path / "other.py"
+    other.write_text("raise SystemExit('other code')")
+    cached = importlib.util.cache_from_source(str(package / "net.py"))
+    py_compile.compile(str(other), cached, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    forget_modules()
+    another_process()
+    assert isinstance(lab.load_model(run, trust=True), torch.nn.Module)
+
+
+def test_what_lies_beside_a_kept_copy_is_never_imported(files, tmp_path, another_process):
+    _, model = files("import sibling_of_test\n")
+    (tmp_path / "sibling_of_test.py").write_text("")
+    (run,) = bench("parity", model, tmp_path / "runs")
+    (tmp_path / "my_model.py").unlink()
+    (run.path / "sibling_of_test.py").write_text("")
+    forget_modules("sibling_of_test")
+    another_process()
+    with pytest.raises(Error, match="No module named 'sibling_of_test'"):
+        lab.load_model(run, trust=True)
+
+
+def test_records_alone_make_nothing_run(files, tmp_path, another_process):
+    task, model = files()
+    bench(task, model, tmp_path / "runs")
+    experiments = [run.experiment for run in lab.load(tmp_path / "runs")]
+    assert lab.run(experiments, tmp_path / "again")[0].run, "this process was asked for it"
+    forget_modules()
+    another_process()
+    files.ran()
+    with pytest.raises(Error, match=r"a record alone names it\. Plan the experiment with lab.plan"):
+        lab.run(experiments, tmp_path / "third")
+    files("# changed\n")
+    (outcome,) = run_group(experiments, Job(tmp_path / "third"))
+    assert "its source has changed" in outcome.error
+    assert not files.ran(), "the digest is compared before anything runs"
+
+
+def test_a_worker_may_run_what_its_job_was_asked_for(files, tmp_path, another_process):
+    """Also where no file can be seen to define the class before it is imported."""
+    files()
+    (tmp_path / "all.py").write_text("from my_model import *\n")
+    experiments = lab.plan("parity", [f"{tmp_path / 'all.py'}:Mine"], train_length=4, test_lengths="8", settings=QUICK)
+    own = lab.loading.asked_own(experiments)
+    forget_modules("my_model")
+    another_process()
+    (outcome,) = run_group(experiments, Job(tmp_path / "runs"))
+    assert "its source has changed" in outcome.error
+    (outcome,) = run_group(experiments, Job(tmp_path / "runs", own=own))
+    assert outcome.run, outcome.error
+
+
+def test_a_record_keeps_the_source_that_ran(files, tmp_path):
+    task, model = files()
+    experiments = lab.plan(task, [model], train_length=4, test_lengths="8", settings=QUICK)
+    before = {name: (tmp_path / f"my_{name}.py").read_bytes() for name in ("model", "task")}
+    files("# changed while the grid runs\n")
+    (outcome,) = lab.run(experiments, tmp_path / "runs")
+    assert outcome.run, outcome.error
+    assert {name: (outcome.run.path / f"{name}.py").read_bytes() for name in before} == before
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        ("cumsum(1)", "cumsum(1) * 2"),
+        ("width=4", "width=8"),
+        ("*, bias=True", "*, bias=False"),
+        ("heads = 1", "heads = 2"),
+    ],
+)
+def test_a_class_that_was_imported_before_an_edit_is_refused(package, edit):
+    kind = importlib.import_module("ours_of_test.net").Mine
+    path = package / "net.py"
+    first = path.read_text()
+    path.write_text(first.replace(*edit))
+    assert path.read_text() != first
+    with pytest.raises(Error, match="its file has changed since Python imported it"):
+        lab.plan("parity", [kind])
+    path.write_text(first)
+    assert lab.plan("parity", [kind])[0].model.source == digest(first.encode())
+
+
+def test_a_class_that_is_passed_on_is_found_where_it_is_defined(package, tmp_path, another_process):
+    (run,) = bench("parity", "ours_of_test:Mine", tmp_path / "runs")
+    (renamed,) = bench("parity", "ours_of_test:Net", tmp_path / "runs")
+    assert run.experiment.model.source == digest((package / "net.py").read_bytes())
+    forget_modules()
+    another_process()
+    assert isinstance(lab.load_model(run, trust=True), torch.nn.Module)
+    assert isinstance(lab.load_model(renamed, trust=True), torch.nn.Module)
+    forget_modules()
+    (package / "__init__.py").write_text("def __getattr__(name):\n    from . import net\n    return net.Mine\n")
+    assert isinstance(lab.load_model(run, trust=True), torch.nn.Module), "the kept copy"
+    (package / "__init__.py").write_text("from .net import Mine\n")
+    (package / "net.py").write_text((package / "net.py").read_text() + "# changed\n")
+    with pytest.raises(Error, match="is not what it was in this run"):
+        lab.load_model(run, trust=True)
+
+
+def test_names_of_records_are_shown_without_their_escape_sequences(files, tmp_path, another_process):
+    _, model = files()
+    (run,) = bench("parity", model, tmp_path / "runs")
+    spec = dataclasses.replace(run.experiment.model, name="\x1b[2Jmine.py:Mine", source="0")
+    run = run._replace(experiment=dataclasses.replace(run.experiment, model=spec))
+    with pytest.warns(UserWarning, match="takes its place") as told:
+        lab.load_model(run, model=model)
+    assert "\x1b" not in str(told[0].message)

@@ -19,7 +19,7 @@ from .engines import Engine, InProcess, Processes, leave_a_starting_worker
 from .experiment import Experiment, LengthTests, ModelSpec, TaskSpec, TextSpec
 from .grid import Architectures, OneTask, Settings, plan, settings_of_part
 from .job import Job, Outcome, groups
-from .loading import load_model, load_task
+from .loading import asked_own, load_model, load_task
 from .loggers import check_loggers
 from .on_text import plan_text
 from .records import Found, Run, find, load
@@ -109,6 +109,7 @@ def run(
     device, [workers] = chosen_device(device), arguments(run, workers=workers)
     if not isinstance(experiments, (list, tuple)) or not all(isinstance(each, Experiment) for each in experiments):
         raise Error(f"run takes a list of experiments, as lab.plan makes them, got {experiments!r}.")
+    own = asked_own(experiments)
     experiments = list({experiment.hash: experiment for experiment in experiments}.values())
     todo = groups(experiments, device)
     if engine is None:
@@ -130,7 +131,7 @@ def run(
             told.add(experiment.hash)
             progress.waiting(experiment)
 
-    job = Job(Path(root), device=device, command=command, hear=hear, waiting=waiting, log=loggers)
+    job = Job(Path(root), device=device, command=command, hear=hear, waiting=waiting, log=loggers, own=own)
     outcomes: dict[str, Outcome] = {}
     for outcome in engine.run(todo, job):
         outcomes[outcome.experiment.hash] = outcome

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import torch
 
-from .. import __version__
+from .. import __version__, own_code
 from ..errors import Error
 from ..files import Tensors
 from ..train import Data, Directory, Interrupted, Objective, Progress, Single, Stacked, Stop, Trainer, TrainState
@@ -59,6 +59,8 @@ class Job:
     """Hears that another process holds the experiment's directory."""
     log: tuple[str, ...] = ()
     """The loggers that runs are sent to, by name."""
+    own: tuple[tuple[str, str], ...] = ()
+    """The code from outside the library, by name and digest, that whoever gives the job was asked to run."""
     code: dict[str, Any] = field(default_factory=lambda: code_version())
     """What runs here, asked when the job begins: by its end the checkout may have moved on."""
 
@@ -88,6 +90,7 @@ def run_group(experiments: Sequence[Experiment], job: Job, *, wait: bool = True)
 
     What another process is at work on is waited for or, without `wait`, has no outcome.
     """
+    own_code.allow(job.own)
     directories = [RunDirectory(job.root, experiment) for experiment in experiments]
     try:
         with ExitStack() as stack:

@@ -7,6 +7,7 @@ when the caller hands over the class, or with `trust=True`, and then only if it 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -15,10 +16,10 @@ from torch import nn
 from .. import models, own_code, tasks
 from ..errors import Error
 from ..train.state import load_weights
-from .experiment import ModelSpec, TaskSpec
+from .experiment import Experiment, ModelSpec, TaskSpec
 from .grid import name_of, spec_of
 from .on_strings import build_classifier
-from .records import SOURCES, Run
+from .records import SOURCES, Run, own_parts
 
 
 def load_model(
@@ -66,6 +67,18 @@ def load_task(run: Run, *, trust: bool = False, task: tasks.Task | None = None) 
     return tasks.rebuild(name, spec.params, spec.source)
 
 
+def asked_own(experiments: Sequence[Experiment]) -> tuple[tuple[str, str], ...]:
+    """The code from outside that experiments run, by name and digest; it is an error if a record alone names it."""
+    own = [(what, spec) for each in experiments for what, spec in own_parts(each).items()]
+    for what, spec in own:
+        if not own_code.asked_for(spec.name, spec.source):
+            raise Error(
+                f"The {what} {spec.name!r} is Python code from outside this library, and this process was not asked to "
+                "run it: a record alone names it. Plan the experiment with lab.plan, which names the code."
+            )
+    return tuple(dict.fromkeys((spec.name, spec.source or "") for _, spec in own))
+
+
 def _permitted(run: Run, what: str, spec: ModelSpec | TaskSpec, trust: bool) -> str:
     """The name under which the code of a record may be run, if it may."""
     name, source = spec.name, spec.source or ""
@@ -94,6 +107,6 @@ def _permitted(run: Run, what: str, spec: ModelSpec | TaskSpec, trust: bool) -> 
 
 def _warn(run: Run, name: str) -> None:
     warnings.warn(
-        f"{run.path}: the source of {name} is not what it was in this run; the class given takes its place.",
+        f"{run.path}: the source of {name!r} is not what it was in this run; the class given takes its place.",
         stacklevel=3,
     )

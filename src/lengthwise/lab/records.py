@@ -41,14 +41,20 @@ class RunDirectory(Directory):
 
     def start(self) -> SavedState | None:
         saved = super().start()
-        own: dict[str, tuple[ModelSpec | TaskSpec, type]] = {}
-        if own_code.is_class(self.experiment.model.name):
-            own["model"] = (self.experiment.model, nn.Module)
-        if isinstance(self.experiment.data, TaskSpec) and tasks.own.is_own(self.experiment.data.name):
-            own["task"] = (self.experiment.data, tasks.Task)
-        for what, (spec, base) in own.items():
+        for what, spec in own_parts(self.experiment).items():
+            base = nn.Module if what == "model" else tasks.Task
             write_atomically(self.path / SOURCES[what], own_code.text(own_code.load(spec.name, base, spec.source)))
         return saved
+
+
+def own_parts(experiment: Experiment) -> dict[str, ModelSpec | TaskSpec]:
+    """What of an experiment, its "model" or its "task", is code from outside the library."""
+    own: dict[str, ModelSpec | TaskSpec] = {}
+    if own_code.is_class(experiment.model.name):
+        own["model"] = experiment.model
+    if isinstance(experiment.data, TaskSpec) and tasks.own.is_own(experiment.data.name):
+        own["task"] = experiment.data
+    return own
 
 
 class Run(NamedTuple):
