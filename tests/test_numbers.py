@@ -338,6 +338,17 @@ CLAIMS = [
     ),
     Claim(
         LRNN,
+        "four seeds were right on {} to {}% of strings of 39 tokens, and {} seeds of {} on more than 99% of strings of "
+        "499, the other one on {}%",
+        lambda: (
+            *(percent(share) for share in (min(four_seeds(39)), max(four_seeds(39)))),
+            sum(share > 0.99 for share in four_seeds(499)),
+            len(four_seeds(499)),
+            percent(min(four_seeds(499))),
+        ),
+    ),
+    Claim(
+        LRNN,
         "of `official` three seeds of five are at {}% or more, and one is at 0.",
         lambda: [math.floor(100 * sorted(seeds_at_500("official"))[2])],
         lambda: min(seeds_at_500("official")) == 0 and len(seeds_at_500("official")) == 5,
@@ -391,6 +402,11 @@ def stability(variant: str) -> list[str]:
 def automaton_seeds(task: str) -> dict[str, Any]:
     (found,) = (line for line in panel("study-automaton-seeds", "How many seeds") if line["task"] == task)
     return found
+
+
+def four_seeds(length: int) -> list[float]:
+    rows = result("lrnn-modular-arithmetic-seeds")["rows"]
+    return [row["accuracy"] for row in rows if row["length"] == length]
 
 
 def seeds_at_500(variant: str) -> list[float]:

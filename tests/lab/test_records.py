@@ -194,7 +194,8 @@ def test_a_record_named_by_its_options_as_they_were_given_is_found(tmp_path):
         directory = RunDirectory(tmp_path, SPELLED)
         assert directory.path == earlier
         assert directory.start() is None
-        directory.finish({}, {"format": 1, "steps": 1})
+        # The result of that time has the hash of that time.
+        directory.finish({}, {"format": 1, "steps": 1, "hash": SPELLED.hash_as_given})
     assert [run.experiment.hash for run in load(tmp_path)] == [SPELLED.hash]
     (tmp_path / SPELLED.directory).mkdir()
     assert RunDirectory(tmp_path, SPELLED).path == tmp_path / SPELLED.directory

@@ -106,12 +106,13 @@ def read_run(path: Path) -> Run:
             f"Delete {path} to run it again."
         )
     experiment = _experiment(path)
-    if experiment.hash == content.get("hash") and not path.resolve().name.endswith(experiment.hash):
+    names = (experiment.hash, experiment.hash_as_given)
+    if content.get("hash") in names and not path.resolve().name.endswith(names):
         raise RecordError(
             f"{path}: renamed, and otherwise whole. Name it {experiment.directory} again, for by that name it is found."
         )
     experiment = read_config(path)
-    if content.get("hash", experiment.hash) != experiment.hash:
+    if content.get("hash", experiment.hash) not in names:
         raise RecordError(
             f"{path / 'result.json'}: of another experiment ({content['hash']}) than its config ({experiment.hash}). "
             f"Restore both, or delete {path} to run it again."
