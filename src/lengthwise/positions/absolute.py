@@ -42,14 +42,13 @@ class Learned(Position):
         return self.table(places["token"].clamp(0, self.table.num_embeddings - 1))
 
 
-def exact_dtype(ids: Tensor) -> torch.dtype:
-    """fp64, where the device of the ids has it."""
-    return torch.float32 if ids.device.type == "mps" else torch.float64
+INEXACT = {"mps": torch.float32}
+"""The devices that have no fp64, and what they have."""
 
 
 def sinusoid(ids: Tensor, width: int, base: float = 10_000.0) -> Tensor:
     """(…,) ids -> (…, width). Angles are taken in fp64: in fp32, t w is off by 1e-3 from t = 10,000 on."""
-    exact = exact_dtype(ids)
+    exact = INEXACT.get(ids.device.type, torch.float64)
     i = torch.arange(width // 2, dtype=exact, device=ids.device)
     angle = ids[..., None].to(exact) * base ** (-2 * i / width)
     return torch.cat([angle.sin(), angle.cos()], -1).to(torch.get_default_dtype())

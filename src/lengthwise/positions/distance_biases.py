@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from ..options import above, at_least
-from .absolute import exact_dtype
+from .absolute import INEXACT
 from .base import Places, Position
 from .score import DistanceBias, KeyBias, Score
 
@@ -56,7 +56,7 @@ class Alibi(Position):
     def score(self, q: Tensor, queries: Places, keys: Places) -> Score:
         ids, last = keys["token"], queries["token"][:, -1:]
         # Counted from the last query and in fp64: m s has too few digits left in fp32 for a large s.
-        slopes = torch.tensor(self.slopes, dtype=exact_dtype(ids), device=ids.device)
+        slopes = torch.tensor(self.slopes, dtype=INEXACT.get(ids.device.type, torch.float64), device=ids.device)
         return Score(bias=KeyBias(slopes[:, None] * (ids - last)[:, None]))
 
 

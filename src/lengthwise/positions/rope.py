@@ -24,7 +24,7 @@ from torch import Tensor
 
 from ..errors import Error
 from ..options import above, at_least
-from .absolute import exact_dtype
+from .absolute import INEXACT
 from .base import Places, Position
 
 FAST, SLOW = 32, 1
@@ -64,7 +64,7 @@ class Rope(Position):
 
     def frequencies(self, ids: Tensor) -> Tensor:
         """(d/2,) the angles by which the pairs turn from one place to the next, on the device of the ids."""
-        i = torch.arange(self.d // 2, dtype=exact_dtype(ids), device=ids.device)
+        i = torch.arange(self.d // 2, dtype=INEXACT.get(ids.device.type, torch.float64), device=ids.device)
         w = self.base ** (-2 * i / self.d)
         if self.scaling == "interpolation":
             return w / self.factor
@@ -86,7 +86,7 @@ class Rope(Position):
 
     def _turns(self, ids: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """cos and sin (B,1,T,d/2) of the angles: of all layers, and of queries and keys alike."""
-        angle = (ids[..., None].to(exact_dtype(ids)) * self.frequencies(ids))[:, None]
+        angle = (ids[..., None].to(INEXACT.get(ids.device.type, torch.float64)) * self.frequencies(ids))[:, None]
         sharper = 0.1 * math.log(self.factor) + 1 if self.scaling == "yarn" else 1.0
         return (angle.cos() * sharper).to(dtype), (angle.sin() * sharper).to(dtype)
 
@@ -109,7 +109,7 @@ class Xpos(Rope):
 
     def _faded(self, x: Tensor, places: Places, sign: int) -> Tensor:
         ids = places["token"]
-        i = torch.arange(self.d // 2, dtype=exact_dtype(ids), device=ids.device)
+        i = torch.arange(self.d // 2, dtype=INEXACT.get(ids.device.type, torch.float64), device=ids.device)
         z = (2 * i + 0.4 * self.d) / (1.4 * self.d)
         power = (z ** (sign * ids[:, None, :, None] / self.fading)).to(x.dtype)
         return super().rotate(x, places) * torch.cat([power, power], -1)
