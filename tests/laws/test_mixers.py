@@ -48,6 +48,8 @@ CASES = {
     "softmax learned": heads("softmax", position="learned"),
     "softmax sinusoidal": heads("softmax", position="sinusoidal"),
     "softmax transformer-xl": heads("softmax", position="transformer-xl"),
+    "softmax log scale": heads("softmax", log_scale=4),
+    "softmax log scale alibi": heads("softmax", log_scale=4, position="alibi"),
     "chain": heads("chain"),
     "chain with the diagonal": heads("chain", gamma=0.5, exclude_diagonal=False),
     "chain learned gamma": heads("chain", learn_gamma=True),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from torch import Tensor
 
-from lengthwise import mixers
+from lengthwise import mixers, models
 from lengthwise.errors import Error
 from lengthwise.mixers import Layout, softmax
 from lengthwise.positions import DenseBias, DistanceBias, KeyBias, Placed, Places, Position, Score
@@ -102,3 +104,60 @@ def test_an_encoding_with_a_state_needs_a_model():
     mixer, x = mixers.get("softmax", width=D, heads=H, position=Stateful()), torch.randn(2, T, D)
     with pytest.raises(Error, match="Stateful goes on from a state, which a model's cache keeps"):
         mixer(x, layout=Layout.of(x))
+
+
+@pytest.mark.parametrize("bias", [None, "key"])
+def test_log_scale_is_its_equation(bias):
+    """Head by head and query by query; the bias does not grow."""
+    torch.manual_seed(0)
+    mixer = made.mixer("softmax", width=D, heads=H, log_scale=20).double()
+    torch.testing.assert_close(mixer.a, torch.full((H,), 1 / math.log(20)).double(), rtol=1e-6, atol=0)
+    torch.nn.init.normal_(mixer.a)
+    x = torch.randn(1, T, D, dtype=torch.float64)
+    layout = Layout.of(x)
+    key = torch.randn(H, T, dtype=torch.float64) if bias else torch.zeros(H, T, dtype=torch.float64)
+    placed = Placed(Scores(Score(bias=KeyBias(key))), Places(layout.positions)) if bias else None
+    d, heads = D // H, []
+    for h in range(H):
+        q, k, v = (part[0, :, h * d : (h + 1) * d] for part in mixer.qkv(x).chunk(3, -1))
+        rows = [
+            (mixer.a[h] * math.log(n) * (k[:n] @ q[n - 1]) / math.sqrt(d) + key[h, :n]).softmax(0) @ v[:n]
+            for n in range(1, T + 1)
+        ]
+        heads.append(torch.stack(rows))
+    wanted = mixer.out(torch.cat(heads, -1))
+    torch.testing.assert_close(mixer(x, layout=layout, placed=placed)[0][0], wanted, rtol=1e-10, atol=1e-10)
+
+
+def test_log_scale_starts_as_softmax_attention_at_that_many_keys():
+    plain, grown = (made.mixer("softmax", width=D, heads=H, log_scale=scale).double() for scale in (None, T))
+    grown.load_state_dict({**plain.state_dict(), "a": grown.a})
+    x = torch.randn(2, T, D, dtype=torch.float64)
+    expected, found = (mixer(x, layout=Layout.of(x))[0] for mixer in (plain, grown))
+    torch.testing.assert_close(found[:, [0, -1]], expected[:, [0, -1]], rtol=1e-6, atol=1e-7)
+    assert not torch.allclose(found[:, 1:-1], expected[:, 1:-1])
+
+
+def test_log_scale_counts_in_full_precision():
+    """In bf16 no number beyond 256 is whole; and padding counts for nothing."""
+    mixer = made.mixer("softmax", width=D, heads=H, log_scale=64)
+    x = torch.randn(1, 5, D)
+    layout = Layout(torch.arange(100_000, 100_005)[None])
+    wanted = mixer.compared(x, layout, None, None)[0]
+    with torch.autocast("cpu", torch.bfloat16):
+        half = mixer.compared(x, layout, None, None)[0]
+    torch.testing.assert_close(half.float(), wanted, rtol=0.02, atol=0.02)
+    assert mixer.compared(x, Layout(torch.arange(-3, 2)[None]), None, None)[0][:, :, :4].abs().max() == 0
+
+
+@pytest.mark.parametrize("preset", ["transformer", "bipe"])
+def test_log_scale_is_an_option_of_presets(preset):
+    plain = models.presets.PRESETS[preset](5, width=8, heads=2, layers=2)
+    assert "log_scale" not in plain.mixer
+    model = models.build(preset, vocab_size=5, num_outputs=5, width=8, heads=2, layers=2, log_scale=16).inner
+    assert [mixer.a.shape for mixer in model.mixers()] == [(2,), (2,)]
+    loss = model(torch.tensor([[1, 2, 3]]), labels=torch.tensor([[1, 2, 3]])).loss
+    loss.backward()
+    assert all(mixer.a.grad.any() for mixer in model.mixers())
+    with pytest.raises(Error, match="log_scale must be a whole number at least 2 or None, got 1"):
+        models.build(preset, vocab_size=5, num_outputs=5, log_scale=1)

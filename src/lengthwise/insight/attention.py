@@ -116,12 +116,16 @@ def _layer(name: str, mixer: Mixer, x: Tensor, layout: Layout, placed: Placed | 
 
 def _weights(mixer: Softmax | Chain, x: Tensor, layout: Layout, placed: Placed | None) -> Tensor:
     """(1, H, T, T) A in double precision, of the mixer's own queries and keys."""
-    q, k, _ = queries_keys_values(mixer.qkv(x), mixer.heads)
-    acting = placed if mixer.position is None else own_position(mixer.position, placed, layout)
-    bare, bias = q, None
-    if acting is not None:
-        q, k = rotated(q, k, acting)
-        q, bias = scored(q, bare, acting, acting.places)
+    if isinstance(mixer, Softmax):
+        q, seen, bias = mixer.compared(x, layout, None, placed)
+        k = seen.k
+    else:
+        q, k, _ = queries_keys_values(mixer.qkv(x), mixer.heads)
+        acting = placed if mixer.position is None else own_position(mixer.position, placed, layout)
+        bare, bias = q, None
+        if acting is not None:
+            q, k = rotated(q, k, acting)
+            q, bias = scored(q, bare, acting, acting.places)
     logits = q.double() @ k.double().mT * q.shape[-1] ** -0.5
     if bias is not None:
         logits = logits + bias.dense()

@@ -2,6 +2,14 @@
 
     y_t = sum_{s <= t} softmax_s(q_t · k_s / sqrt(d) + bias_ts) v_s
 
+With `log_scale` the queries grow with the number n of keys that they read (SSMax, Nakanishi 2025), so that the weights
+stay as sharp among many keys as among few:
+
+    q_t  becomes  a ln(n_t) q_t,    n_t = t + 1 in its own sequence
+
+a is learned, one for each head, and 1 / ln(log_scale) at first. A query that reads itself alone is multiplied by ln 1 =
+0, which changes nothing: its one weight is 1 all the same.
+
 No mask is built unless something asks for one: padding, packing, a position's bias, or several tokens after a state. A
 bias by key alone needs none either: q · k + b_s is the product of (q, 1) and (k, b_s).
 
@@ -10,6 +18,7 @@ Shapes: B batch, T tokens, S keys, H heads, d head width, D model width.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Annotated
 
@@ -17,6 +26,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..options import at_least
 from ..positions import Bias, KeyBias, Layout, Placed, Position
 from .attention import KeyValues, check_heads, merge_heads, own_position, queries_keys_values, rotated, scored
 from .base import Mixer, Traits
@@ -34,12 +44,19 @@ class Softmax(Mixer):
         heads: Annotated[int, "How many attention heads share the width, which they must divide."],
         biases: Annotated[bool, "Whether the maps of the attention have biases."] = True,
         dropout: Annotated[float, "The share of the attention weights that training drops."] = 0.0,
+        log_scale: Annotated[
+            int | None,
+            at_least(2),
+            "Logits grow with the logarithm of the number of keys, and are at first as without it at so many; None: "
+            "they do not grow.",
+        ] = None,
         position: Annotated[
             Position | None, "An encoding of the layer's own; None: the model's, handed over with each call."
         ] = None,
     ):
         super().__init__()
         check_heads("softmax", width, heads)
+        self.a = None if log_scale is None else nn.Parameter(torch.full((heads,), 1 / math.log(log_scale)))
         self.heads, self.dropout = heads, dropout
         self.qkv = nn.Linear(width, 3 * width, bias=biases)
         self.out = nn.Linear(width, width, bias=biases)
@@ -49,6 +66,15 @@ class Softmax(Mixer):
     def forward(
         self, x: Tensor, *, layout: Layout, state: KeyValues | None = None, placed: Placed | None = None
     ) -> tuple[Tensor, KeyValues]:
+        q, seen, bias = self.compared(x, layout, state, placed)
+        dropout = self.dropout if self.training else 0.0
+        y = attend(q, seen.k, seen.v, layout, seen.layout, bias, dropout)
+        return self.out(merge_heads(y)), seen
+
+    def compared(
+        self, x: Tensor, layout: Layout, state: KeyValues | None, placed: Placed | None
+    ) -> tuple[Tensor, KeyValues, Bias | None]:
+        """The queries of these tokens, all keys and values so far, and the bias of their logits."""
         q, k, v = queries_keys_values(self.qkv(x), self.heads)
         acting = placed if self.position is None else own_position(self.position, placed, layout)
         bare, places, bias = q, None, None
@@ -58,9 +84,16 @@ class Softmax(Mixer):
         seen = KeyValues(k, v, layout, places) if state is None else state.then(k, v, layout, places)
         if acting is not None:
             q, bias = scored(q, bare, acting, seen.places)
-        dropout = self.dropout if self.training else 0.0
-        y = attend(q, seen.k, seen.v, layout, seen.layout, bias, dropout)
-        return self.out(merge_heads(y)), seen
+        if self.a is not None:
+            q = _grown(q, self.a, layout)
+        return q, seen, bias
+
+
+def _grown(q: Tensor, a: Tensor, layout: Layout) -> Tensor:
+    """a ln(n) q, never in half precision, where no logarithm tells 1,000 keys from 1,001."""
+    a = a.to(torch.promote_types(a.dtype, torch.float32))
+    n = (layout.positions + 1).clamp(min=1).to(a.dtype)
+    return (q * (a[:, None] * n.log()[:, None])[..., None]).to(q.dtype)
 
 
 def attend(

@@ -22,6 +22,7 @@ from .shared_options import (
     Initialisation,
     InitializerRange,
     Layers,
+    LogScale,
     MaxLength,
     Norm,
     Tied,
@@ -141,6 +142,7 @@ def transformer(
     position: Annotated[PositionName, "How tokens know where they are."] = "sinusoidal",
     position_options: PositionOptions = None,
     max_length: MaxLength = 512,
+    log_scale: LogScale = None,
     block: BlockName = "gpt2",
     norm: Norm = "pre",
     activation: Activation = "gelu",
@@ -162,7 +164,13 @@ def transformer(
         vocab_size=vocab_size,
         num_outputs=num_outputs,
         width=width,
-        mixer={"name": "softmax", "heads": heads, **({"biases": False} if llama else {})},
+        mixer={
+            "name": "softmax",
+            "heads": heads,
+            **({"biases": False} if llama else {}),
+            # Left out where it is off: a config of before has none.
+            **({} if log_scale is None else {"log_scale": log_scale}),
+        },
         position={"name": position, **rows, **(position_options or {})},
         depth={"name": "fixed", "layers": layers},
         block={

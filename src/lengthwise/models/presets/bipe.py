@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from ..config import LengthwiseConfig
 from .attention import transformer
-from .shared_options import Dropout, Expansion, Heads, InitializerRange, Layers, MaxLength, Tied, Width
+from .shared_options import Dropout, Expansion, Heads, InitializerRange, Layers, LogScale, MaxLength, Tied, Width
 
 
 def bipe(
@@ -29,6 +29,7 @@ def bipe(
     heads: Heads = 8,
     layers: Layers = 5,
     max_length: MaxLength = 512,
+    log_scale: LogScale = None,
     expansion: Expansion = 4,
     dropout: Dropout = 0.0,
     initializer_range: InitializerRange = None,
@@ -47,6 +48,7 @@ def bipe(
         layers=layers,
         position="bilevel",
         position_options={"inside": {"name": "learned", "rows": max_length}, "between": between, "ends": ends},
+        log_scale=log_scale,
         block="llama" if variant == "official" else "gpt2",
         expansion=expansion,
         dropout=dropout,

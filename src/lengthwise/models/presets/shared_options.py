@@ -29,6 +29,12 @@ InitializerRange = Annotated[
 Initialisation = Annotated[
     Literal["lengthwise", "official"], "Whose weights training starts from: this library's, or the released code's."
 ]
+LogScale = Annotated[
+    int | None,
+    at_least(2),
+    "Logits grow with the logarithm of the number of keys, and are at first as without it at so many, such as half the "
+    "training length; None: they do not grow.",
+]
 Tied = Annotated[bool, "Whether the head reads logits off the embeddings; needs as many outputs as tokens."]
 
 State = Annotated[int, at_least(1, at_most=STATE), "How many numbers each state has."]
