@@ -1,4 +1,4 @@
-"""Text as data, before anything is trained on it: documents from files, tokenizers from folders, blocks of tokens.
+"""Text as data, before anything is trained on it: corpora, tokenizers, tokens, and where segments end.
 
 >>> from lengthwise import text
 >>> train, test = text.documents.split(["one", "two", "three"], share=0.3)
@@ -6,7 +6,21 @@
 (2, 1)
 """
 
-from . import documents, packing, tokenizers
+from . import corpora, documents, packing, segments, tokenizers, tokens
 from .packing import PackedText, pack_train_and_test
+from .segments import segment_ends
+from .tokens import Tokens, tokens_of
 
-__all__ = ["PackedText", "documents", "pack_train_and_test", "packing", "tokenizers"]
+__all__ = [
+    "PackedText",
+    "Tokens",
+    "corpora",
+    "documents",
+    "pack_train_and_test",
+    "packing",
+    "segment_ends",
+    "segments",
+    "tokenizers",
+    "tokens",
+    "tokens_of",
+]

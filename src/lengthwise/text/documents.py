@@ -13,11 +13,12 @@ import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ..errors import Error
 
 END = "<|endoftext|>"
+Digest = TypeVar("Digest", bytes, int)
 
 
 def read(paths: Sequence[Path | str]) -> list[str]:
@@ -46,31 +47,37 @@ def split(documents: Sequence[str], share: float) -> tuple[list[str], list[str]]
     >>> len(train) + len(test), set(train) & set(test)
     (5, set())
     """
-    different = sorted({_digest(text) for text in documents})
+    last = last_held_out([digest_of(text) for text in documents], share)
+    sides: tuple[list[str], list[str]] = ([], [])
+    for text in documents:
+        sides[digest_of(text) <= last].append(text)
+    return sides
+
+
+def last_held_out(digests: Iterable[Digest], share: float) -> Digest:
+    """Documents whose digest is at most this one are tested on; digests may be bytes, or numbers that begin them."""
+    different = sorted(set(digests))
     if len(different) < 2:
         raise Error(
             f"The text must be two documents or more, so that whole ones can be held out for the test, got "
             f"{len(different)}. Name files to test on with --set test=PATH, or part the text with lines of {END}."
         )
-    held = set(different[: min(len(different) - 1, max(1, round(share * len(different))))])
-    sides: tuple[list[str], list[str]] = ([], [])
-    for text in documents:
-        sides[_digest(text) in held].append(text)
-    return sides
+    return different[min(len(different) - 1, max(1, round(share * len(different)))) - 1]
 
 
 def without(documents: Sequence[str], held: Sequence[str]) -> list[str]:
     """The documents that differ from all those held out; white space around a document does not count."""
-    known = {_digest(text) for text in held}
-    return [text for text in documents if _digest(text) not in known]
+    known = {digest_of(text) for text in held}
+    return [text for text in documents if digest_of(text) not in known]
 
 
 def digest(documents: Iterable[str]) -> str:
     """One digest of all documents, in their order."""
-    return hashlib.sha256(b"".join(map(_digest, documents))).hexdigest()
+    return hashlib.sha256(b"".join(map(digest_of, documents))).hexdigest()
 
 
-def _digest(text: str) -> bytes:
+def digest_of(text: str) -> bytes:
+    """Of one document; white space around it does not count."""
     return hashlib.sha256(text.strip().encode()).digest()
 
 
@@ -95,14 +102,14 @@ def _lines(path: Path) -> Iterable[str]:
     with path.open(encoding="utf-8") as file:
         for n, line in enumerate(file, 1):
             if line.strip():
-                yield _document(_json(line, f"{path}, line {n}"), f"{path}, line {n}")
+                yield document(_json(line, f"{path}, line {n}"), f"{path}, line {n}")
 
 
 def _list(path: Path) -> Iterable[str]:
     items = _json(path.read_text(encoding="utf-8"), str(path))
     if not isinstance(items, list):
         raise Error(f"{path}: must be a list of documents, got {type(items).__name__}. Put it into [ ].")
-    return [_document(item, f"{path}, document {n}") for n, item in enumerate(items)]
+    return [document(item, f"{path}, document {n}") for n, item in enumerate(items)]
 
 
 def _parquet(path: Path) -> Iterable[str]:
@@ -125,7 +132,7 @@ def _json(text: str, where: str) -> Any:
         raise Error(f"{where}: not JSON ({error}). Repair it or leave it out.") from error
 
 
-def _document(item: Any, where: str) -> str:
+def document(item: Any, where: str) -> str:
     text = item.get("text") if isinstance(item, dict) else item
     if not isinstance(text, str):
         got = sorted(item) if isinstance(item, dict) else type(item).__name__

@@ -1,14 +1,27 @@
-"""The tokenizer that a folder holds, as transformers saves it."""
+"""Tokenizers: the one a folder holds, as transformers saves it, or byte-level BPE trained on a corpus."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
+import shutil
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from ..errors import Error
+from ..files import canonical, naming
+from .corpora import Corpus
+from .documents import END
 
 FILES = ("tokenizer.json", "vocab.json", "tokenizer.model")
 """A folder with a tokenizer holds at least one of these."""
+BYTES = 256
+WORDS = r"'(?:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+|\s*[\r\n]+|\s+(?!\S)|\s+"
+"""What a token never reaches across. Newlines are words of their own, so that a token tells where a line ends, and
+several newlines are one word, so that a token can tell where a paragraph ends."""
+READ = 100_000_000
+"""Characters that a tokenizer is trained on at most: more change little, and their words need memory."""
 
 
 def load(folder: Path | str, name: str | None = None) -> Any:
@@ -29,3 +42,67 @@ def load(folder: Path | str, name: str | None = None) -> Any:
             f"{name}: no tokenizer can be read from it: {first_line} "
             "Save the model's own beside it (tokenizer.save_pretrained)."
         ) from error
+
+
+def train(
+    corpus: Corpus,
+    size: Annotated[int, "Tokens of the vocabulary: the 256 bytes, the end of a text, and what is learned."] = 4096,
+    *,
+    root: Path | str,
+) -> Path:
+    """The folder of a byte-level BPE of `size` tokens, trained on the corpus's documents to train on.
+
+    It lies in `root`, named by its size and by the digest of what it is trained on. One that is there is not trained
+    again.
+    """
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    if size <= BYTES:
+        raise Error(f"A byte-level tokenizer has the 256 bytes and the end of a text, so size > {BYTES}, got {size}.")
+    known_by = canonical({"corpus": corpus.survey.digest, "held_out": corpus.held_out, "words": WORDS, "read": READ})
+    folder = Path(root) / "tokenizers" / f"bpe-{size}-{hashlib.sha256(known_by).hexdigest()[:16]}"
+    if (folder / "tokenizer.json").is_file():
+        return folder
+    bpe = Tokenizer(models.BPE())
+    bpe.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(WORDS), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    bpe.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        special_tokens=[END],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    bpe.train_from_iterator(_beginning(corpus), trainer)
+    beside = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+    with naming(beside):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        PreTrainedTokenizerFast(tokenizer_object=bpe, eos_token=END).save_pretrained(beside)
+        try:
+            beside.rename(folder)
+        except OSError:  # another process was first
+            shutil.rmtree(beside)
+    return folder
+
+
+def _beginning(corpus: Corpus) -> Any:
+    left = READ
+    for text in corpus.train():
+        yield text
+        left -= len(text)
+        if left <= 0:
+            return
+
+
+def digest(tokenizer: Any) -> str:
+    """Of all that decides which tokens a text has."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    said = json.loads(backend.to_str()) if backend else {"vocab": tokenizer.get_vocab()}
+    # Calls leave these behind.
+    said = {key: value for key, value in said.items() if key not in ("padding", "truncation")}
+    return hashlib.sha256(canonical({"tokenizer": said, "end": tokenizer.eos_token_id})).hexdigest()

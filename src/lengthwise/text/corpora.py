@@ -1,0 +1,126 @@
+"""Corpora: documents that are read one after another, from files, the Python standard library or Hugging Face datasets.
+
+    open(["stdlib"])                    the Python standard library's own source, which every machine has
+    open(["notes/", "book.txt"])        files and folders
+    open(["hf:pg19:validation"])        a dataset by its name
+
+A corpus is never held in memory. A document of more than `text_files.LONGEST` characters is cut after a line, and its
+pieces count as documents.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sysconfig
+import warnings
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from ..errors import Error
+from . import documents, text_files
+
+NOT_SOURCE = frozenset({"__pycache__", "site-packages", "dist-packages", "test", "tests", "idle_test"})
+"""Folders of the standard library that are left out: what was installed beside it, and its tests."""
+
+Source = Callable[[list[str]], Iterator[str]]
+"""Gives the documents anew; it adds to the list a file that it leaves out because there is no text in it."""
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What a corpus holds, found out by reading it once."""
+
+    documents: int
+    characters: int
+    digest: str
+    """Of all documents in their order, as `documents.digest` has it."""
+    held_out: int
+    """Documents whose digest begins with at most this number are tested on; -1: none."""
+
+
+class Corpus:
+    def __init__(self, name: str, sources: Sequence[Source], held_out: float = 0.05):
+        if not 0 <= held_out < 1:
+            raise Error(f"held_out is a share of the documents from 0 to below 1, got {held_out}. 0.05 is usual.")
+        self.name, self.sources, self.held_out = name, list(sources), held_out
+        self._warned = False
+
+    def __repr__(self) -> str:
+        return f"Corpus({self.name!r}, held_out={self.held_out})"
+
+    def documents(self) -> Iterator[str]:
+        """All documents in their order. Those of white space alone are left out."""
+        left_out: list[str] = []
+        empty = True
+        for source in self.sources:
+            for text in source(left_out):
+                for piece in text_files.pieces(text):
+                    if piece.strip():
+                        empty = False
+                        yield piece
+        without = f"{len(left_out)} files are no UTF-8 text and were left out, {left_out[0]} first." if left_out else ""
+        if empty:
+            raise Error(f"{self.name}: there is no text in it. {without or 'Give files that hold some.'}")
+        if without and not self._warned:
+            self._warned = True
+            warnings.warn(f"{self.name}: {without}", stacklevel=2)
+
+    def sides(self) -> Iterator[tuple[str, str]]:
+        """All documents, each after its side, "train" or "test". The sides are those of `documents.split`."""
+        last = self.survey.held_out
+        for text in self.documents():
+            yield ("test" if _number(documents.digest_of(text)) <= last else "train"), text
+
+    def train(self) -> Iterator[str]:
+        """The documents that are trained on."""
+        return (text for side, text in self.sides() if side == "train")
+
+    @cached_property
+    def survey(self) -> Survey:
+        numbers, characters, whole = array("Q"), 0, hashlib.sha256()
+        for text in self.documents():
+            digest = documents.digest_of(text)
+            whole.update(digest)
+            numbers.append(_number(digest))
+            characters += len(text)
+        last = documents.last_held_out(numbers, self.held_out) if self.held_out else -1
+        return Survey(len(numbers), characters, whole.hexdigest(), last)
+
+
+def open(names: Sequence[str | Path], *, held_out: float = 0.05) -> Corpus:
+    """The corpus of all these: "stdlib", paths of files and folders, "hf:NAME".
+
+    About `held_out` of its documents are kept for the test, by their words alone; 0: none.
+
+    >>> next(open(["stdlib"]).documents())[:12]
+    '\"\"\"Record of'
+    """
+    if isinstance(names, (str, Path)):
+        names = [names]
+    if not names:
+        raise Error('A corpus must be named, got none. "stdlib" is the source of the Python standard library.')
+    return Corpus(", ".join(map(str, names)), [_source(str(name)) for name in names], held_out)
+
+
+def _source(name: str) -> Source:
+    if name == "stdlib":
+        return _standard_library
+    path = Path(name).expanduser()
+    if not path.exists():
+        raise Error(f'{name}: no such file or folder. A corpus is one, or "stdlib", or "hf:NAME" for a dataset.')
+    return lambda left_out: text_files.read(path, left_out)
+
+
+def _standard_library(left_out: list[str]) -> Iterator[str]:
+    """Its Python files but for tests. `_sysconfigdata` speaks of this machine alone."""
+    root = Path(sysconfig.get_path("stdlib"))
+    for file in text_files.walk(root, NOT_SOURCE):
+        if file.suffix == ".py" and not file.name.startswith("_sysconfigdata"):
+            yield from text_files.read_one(file, left_out)
+
+
+def _number(digest: bytes) -> int:
+    return int.from_bytes(digest[:8], "big")

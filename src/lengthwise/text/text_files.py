@@ -1,0 +1,114 @@
+"""Documents of files and of whole folders, read in pieces: files of documents, source code, any UTF-8 text.
+
+.txt .jsonl .json .parquet    documents, as `documents` says
+any other file                one document, if it is UTF-8
+a folder                      all its files and those of its folders, sorted; what is hidden is left out
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Container, Iterator
+from pathlib import Path
+
+from ..errors import Error
+from . import documents
+from .documents import END
+
+PIECE = 1 << 20
+"""Characters that are read at once."""
+LONGEST = 1 << 24
+"""Characters of the longest document."""
+
+
+def read(path: Path, left_out: list[str]) -> Iterator[str]:
+    """The documents of a file or folder. Files of a folder that are no text are added to `left_out`."""
+    if not path.is_dir():
+        missing: list[str] = []
+        yield from read_one(path, missing)
+        if missing:
+            raise Error(f"{path}: a corpus must be UTF-8 text, and this file is not. Convert it or leave it out.")
+        return
+    for file in walk(path):
+        yield from read_one(file, left_out)
+
+
+def walk(path: Path, without: Container[str] = ("__pycache__",)) -> Iterator[Path]:
+    """The files of a folder and of those in it, sorted, but for what is hidden and for folders of these names."""
+    for folder, folders, files in os.walk(path):
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in without)
+        for name in sorted(files):
+            if not name.startswith(".") and (file := Path(folder, name)).is_file():
+                yield file
+
+
+def read_one(file: Path, left_out: list[str]) -> Iterator[str]:
+    try:
+        if file.suffix == ".parquet":
+            yield from _parquet(file)
+        elif not _is_text(file):
+            left_out.append(str(file))
+        elif file.suffix == ".jsonl":
+            yield from documents.READERS[".jsonl"](file)
+        elif file.suffix == ".json":
+            yield from _list_or_whole(file)
+        elif file.suffix == ".txt":
+            yield from _parted(file)
+        else:
+            yield file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise Error(f"{file}: the text could not be read: {error.strerror or error}.") from error
+    except UnicodeDecodeError as error:
+        raise Error(f"{file}: text must be UTF-8, got other bytes ({error}). Convert it.") from error
+
+
+def _is_text(file: Path) -> bool:
+    """Whether all of a small file, or the beginning of a large one, is UTF-8 without zeros."""
+    with file.open("rb") as opened:
+        start = opened.read(PIECE)
+        cut = len(opened.read(1)) > 0
+    try:
+        start.decode()
+    except UnicodeDecodeError as error:
+        # The last character may go on behind the piece.
+        if not cut or error.start < len(start) - 3:
+            return False
+    return b"\0" not in start
+
+
+def _parted(file: Path) -> Iterator[str]:
+    rest = ""
+    with file.open(encoding="utf-8") as opened:
+        while piece := opened.read(PIECE):
+            *whole, rest = (rest + piece).split(END)
+            yield from whole
+            *whole, rest = pieces(rest)
+            yield from whole
+    yield rest
+
+
+def pieces(text: str) -> Iterator[str]:
+    """The text, cut after a line where it is longer than `LONGEST`."""
+    start = 0
+    while len(text) - start > LONGEST:
+        end = text.rfind("\n", start, start + LONGEST) + 1 or start + LONGEST
+        yield text[start:end]
+        start = end
+    yield text[start:] if start else text
+
+
+def _list_or_whole(file: Path) -> Iterator[str]:
+    """A list of documents, or else a text like any other, as a file of settings among source code is."""
+    text = file.read_text(encoding="utf-8")
+    try:
+        items = json.loads(text)
+        if isinstance(items, list):
+            return iter([documents.document(item, str(file)) for item in items])
+    except (ValueError, RecursionError, Error):
+        pass
+    return iter([text])
+
+
+def _parquet(file: Path) -> Iterator[str]:
+    yield from documents.READERS[".parquet"](file)
