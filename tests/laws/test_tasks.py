@@ -137,8 +137,8 @@ NEXT = {
     "regex": ("regex", {"pattern": "(ab|ba)*"}, lambda w: re.fullmatch("(ab|ba)*", w), 2),
 }
 
-# Tasks with several answers at a place obey laws of their own, in tests/tasks.
-ELSEWHERE = {"reference-chains", "boxes"}
+# Tasks with several answers in a string obey laws of their own, in tests/tasks.
+ELSEWHERE = {"reference-chains", "boxes", "mqar", "selective-copy", "needle", "variable-tracking"}
 
 LANGUAGES = [k for k in CASES if re.match("d-|tomita|regex|machine", k)]
 
@@ -389,6 +389,10 @@ PARAMS = {
     "word-problem": {"group": "S5", "generators": "all", **FREE},
     "reference-chains": {"blocks": 16, "size": 8},
     "boxes": {"form": "default", "boxes": 7, "objects": 100},
+    "mqar": {"symbols": 64, "pairs": 4, "power": 0.01, "filler": "blank", "scoring": "mean"},
+    "selective-copy": {"symbols": 14, "copied": 16, "scoring": "mean"},
+    "needle": {"keys": 1, "values": 1, "queries": 1, "haystack": "noise", "symbols": 16, "scoring": "mean"},
+    "variable-tracking": {"chains": 2, "hops": 2, "question": "value", "haystack": "noise", "symbols": 16},
     "regex": {"pattern": "(ab)*", "alphabet": "ab", **MEMBERSHIP},
     "machine": {"delta": [[0]], "start": 0, "accepting": None, "symbols": ["0"], "protocol": "states", **FREE},
     **{f"d-{n}": {"positives": "nesting", **MEMBERSHIP} for n in (2, 3, 4, 12)},

@@ -35,6 +35,9 @@ SupervisionOption = Annotated[
 ]
 
 Scoring = Literal["last", "every", "mean"]
+ScoringOption = Annotated[
+    Literal["mean", "every"], "A string scores the share of its answers that are right, or 1 where every one is."
+]
 
 
 class Batch(NamedTuple):

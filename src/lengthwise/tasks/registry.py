@@ -10,6 +10,7 @@ from ..automata import Semiautomaton
 from ..errors import UnknownName
 from ..options import Schema, schema, take
 from . import own, tomita
+from .associative_recall import AssociativeRecall
 from .base import Task
 from .boxes import Boxes
 from .custom import Regex, machine_task
@@ -18,8 +19,11 @@ from .depth_language import DepthLanguage
 from .even_pairs import EvenPairs
 from .modular_arithmetic import ModularArithmetic
 from .modular_sum import ModularSum
+from .needle import Needle
 from .parity import Parity
 from .reference_chains import ReferenceChains
+from .selective_copy import SelectiveCopy
+from .variable_tracking import VariableTracking
 from .word_problem import WordProblem
 
 Builder = Callable[..., Task]
@@ -33,6 +37,10 @@ FAMILIES: dict[str, tuple[Builder, str]] = {
     "word-problem": (WordProblem, "elements of a finite group (Z5, S5, A5, …); their product"),
     "reference-chains": (ReferenceChains, "blocks of references to the block before; every place's chain to a value"),
     "boxes": (Boxes, "objects put into boxes, moved and removed, in words; what each box holds at the end"),
+    "mqar": (AssociativeRecall, "pairs of a key and a value, then the keys again; the value of each"),
+    "selective-copy": (SelectiveCopy, "symbols among blanks; the symbols again, without the blanks"),
+    "needle": (Needle, "keys and their values hidden in a haystack; the value of the key asked at the end"),
+    "variable-tracking": (VariableTracking, "assignments in noise; the value of a name, some assignments away"),
     "regex": (Regex, 'the language of a regular expression, also as "regex:(ab|ba)*"'),
     "machine": (machine_task, "the language or the states of any finite machine, given as its table"),
 }

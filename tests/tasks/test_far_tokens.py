@@ -1,0 +1,300 @@
+"""Tasks whose answers lie far back: readers of the written strings, baselines, refusals, how strings are drawn."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+import torch
+
+from lengthwise import Error, tasks
+from lengthwise.errors import LengthError
+from lengthwise.tasks.haystack import hide
+from lengthwise.train.scoring import right
+
+
+def seeded(seed):
+    return torch.Generator().manual_seed(seed)
+
+
+def recall(words, task):
+    begin, rest = words[: 2 * task.pairs], words[2 * task.pairs :]
+    known = dict(zip(begin[::2], begin[1::2], strict=True))
+    return {len(begin) + t: {int(known[w][1:])} for t, w in enumerate(rest) if w in known}
+
+
+def copy(words, task):
+    bar = words.index("|")
+    symbols = [w for w in words[:bar] if w != "."]
+    assert words[bar + 1 :] == ["."] * len(symbols)
+    return {bar + 1 + i: {int(w[1:])} for i, w in enumerate(symbols)}
+
+
+def needle(words, task):
+    mark = words.index("?")
+    pairs = [(a, b) for a, b in pairwise(words[:mark]) if a[0] == "k" and b[0] == "v"]
+    return {t: {int(b[1:]) for a, b in pairs if a == words[t]} for t in range(mark + 1, len(words))}
+
+
+def track(words, task):
+    text, _, asked = " ".join(words).partition(" ? ")
+    said = dict(re.findall(r"(n\d+) = ([nv]\d+)", text))
+    follow = lambda x: follow(said[x]) if x in said else x  # noqa: E731
+    names = {n for n in said if follow(n) == asked} if asked[0] == "v" else {follow(asked)}
+    return {len(words) - 1: {int(n[1:]) for n in names}}
+
+
+CASES = {
+    "mqar": ("mqar", {}, recall, [16, 40]),
+    "mqar random": (
+        "mqar",
+        {"symbols": 20, "pairs": 3, "power": 1, "filler": "random", "scoring": "every"},
+        recall,
+        [12, 60],
+    ),
+    "mqar one": ("mqar", {"symbols": 8, "pairs": 1, "scoring": "every"}, recall, [4, 30]),
+    "copy": ("selective-copy", {}, copy, [33, 64]),
+    "copy every": ("selective-copy", {"symbols": 2, "copied": 3, "scoring": "every"}, copy, [7, 23]),
+    "needle": ("needle", {}, needle, [4, 37]),
+    "needle keys": ("needle", {"keys": 4, "haystack": "repeated"}, needle, [10, 41]),
+    "needle values": ("needle", {"values": 3, "symbols": 5}, needle, [8, 41]),
+    "needle queries": ("needle", {"keys": 3, "queries": 2, "symbols": 4, "scoring": "every"}, needle, [9, 38]),
+    "needle needles": ("needle", {"keys": 2, "haystack": "needles", "symbols": 6}, needle, [6, 40, 41]),
+    "needle all": (
+        "needle",
+        {"keys": 3, "values": 2, "queries": 3, "haystack": "needles", "symbols": 5},
+        needle,
+        [16, 61],
+    ),
+    "tracking": ("variable-tracking", {}, track, [20, 53]),
+    "tracking names": (
+        "variable-tracking",
+        {"question": "names", "hops": 1, "symbols": 5, "haystack": "repeated"},
+        track,
+        [14, 47],
+    ),
+    "tracking one": ("variable-tracking", {"chains": 1, "hops": 4, "symbols": 6, "question": "names"}, track, [17, 40]),
+    "tracking deep": ("variable-tracking", {"chains": 3, "hops": 4}, track, [47, 60]),
+}
+every = pytest.mark.parametrize("case", CASES)
+
+
+def build(case):
+    name, params, reader, lengths = CASES[case]
+    return tasks.get(name, **params), reader, lengths
+
+
+def as_sets(task, targets):
+    """The answers as the readers give them: a set at each place."""
+    if task.kind == "set":
+        return [set(bits.nonzero()[:, 0].tolist()) for bits in targets]
+    return [{answer} for answer in targets.tolist()]
+
+
+def said(task, batch, answers):
+    """Logits of a model that says these sets: rows of {place: set}."""
+    logits = torch.full((*batch.tokens.shape, task.outputs), -1.0)
+    for row, places in enumerate(answers):
+        for t, classes in places.items():
+            logits[row, t, list(classes)] = 1.0
+    return logits[:, -1:] if task.supervision == "last" else logits
+
+
+@every
+def test_the_oracle_is_a_plain_reader_of_the_written_string(case):
+    task, reader, lengths = build(case)
+    for length in lengths:
+        batch = task.sample(length, 40, seeded(length))
+        assert batch.tokens.shape == batch.mask.shape == (40, length)
+        for row, targets, mask in zip(*batch, strict=True):
+            expected = reader(task.write(row).split(), task)
+            assert dict(zip(mask.nonzero()[:, 0].tolist(), as_sets(task, targets[mask]), strict=True)) == expected
+
+
+@every
+def test_the_oracle_scores_one_and_a_constant_the_baseline(case):
+    task, reader, lengths = build(case)
+    for length in lengths[:2]:
+        batch = task.sample(length, 500, seeded(1))
+        narrow = [batch.targets[:, -1:], batch.mask[:, -1:]] if task.supervision == "last" else batch[1:]
+        batch = type(batch)(batch.tokens, *narrow)
+        answers = [reader(task.write(row).split(), task) for row in batch.tokens]
+        assert right(said(task, batch, answers), batch, task).tolist() == [1.0] * 500
+        size = len(next(iter(answers[0].values())))
+        constants = Counter(tuple(sorted(s)) for places in answers for s in places.values())
+        scores = []
+        for constant in [(0, 1, 2, 3, 4)[:size], constants.most_common(1)[0][0]]:
+            same = [{place: set(constant) for place in places} for places in answers]
+            scores.append(float(right(said(task, batch, same), batch, task).double().mean()))
+        claimed = task.baseline(length)
+        assert scores[0] == pytest.approx(claimed, abs=5 * math.sqrt(max(claimed, 1 / 500) / 500) + 1e-9)
+
+
+TWO = ("variable-tracking", {"symbols": 5, "hops": 1})
+NAMES = ("variable-tracking", {"symbols": 5, "hops": 1, "question": "names"})
+READ = [
+    ("mqar", {"symbols": 12, "pairs": 2}, "k2 v2 k4 v1 . . k4 . . . k2 .", {6: {1}, 10: {2}}),
+    ("mqar", {"symbols": 12, "pairs": 2}, "k2 v2 k4 v5 . . k4 . . . k2 .", {6: {5}, 10: {2}}),
+    ("mqar", {"symbols": 12, "pairs": 2}, "k4 v2 k2 v1 . . k4 . . . k2 k4", {6: {2}, 10: {1}, 11: {2}}),
+    ("selective-copy", {"symbols": 3, "copied": 2}, ". s1 . s0 | . .", {5: {1}, 6: {0}}),
+    ("selective-copy", {"symbols": 3, "copied": 2}, ". s2 . s1 | . .", {5: {2}, 6: {1}}),
+    ("needle", {"keys": 2}, "f1 k3 v7 f5 k1 v2 ? k3", {7: {7}}),
+    ("needle", {"keys": 2}, "f1 k3 v8 f5 k1 v2 ? k3", {7: {8}}),
+    ("needle", {"keys": 2}, "f1 k3 v7 f5 k1 v2 ? k1", {7: {2}}),
+    ("needle", {"keys": 2, "queries": 2}, "f1 k3 v7 f5 k1 v2 ? k1 k3", {7: {2}, 8: {7}}),
+    ("needle", {"values": 2}, "k3 v7 f5 k3 v2 ? k3", {6: {2, 7}}),
+    ("needle", {"values": 2}, "k3 v7 f5 k3 v9 ? k3", {6: {7, 9}}),
+    (*TWO, "n1 = v3 n0 = v0 f2 n2 = n1 n3 = n0 ? n2", {14: {3}}),
+    (*TWO, "n1 = v3 n0 = v0 f2 n2 = n0 n3 = n1 ? n2", {14: {0}}),
+    (*TWO, "n1 = v3 n0 = v0 f2 n2 = n1 n3 = n0 ? n3", {14: {0}}),
+    (*NAMES, "n1 = v3 n0 = v0 f2 n2 = n1 n3 = n0 ? v3", {14: {1, 2}}),
+    (*NAMES, "n1 = v3 n0 = v0 f2 n2 = n1 n3 = n2 ? v3", {14: {1, 2, 3}}),
+]
+
+
+def tokens_of(task, text):
+    return torch.tensor([[task.vocabulary.index(word) for word in text.split()]])
+
+
+@pytest.mark.parametrize(("name", "params", "text", "answers"), READ)
+def test_a_changed_fact_is_another_answer(name, params, text, answers):
+    task = tasks.get(name, **params)
+    tokens, targets, mask = task.label(tokens_of(task, text))
+    assert dict(zip(mask[0].nonzero()[:, 0].tolist(), as_sets(task, targets[mask]), strict=True)) == answers
+    assert task.write(tokens[0]) == text
+
+
+WRONG = [
+    ("mqar", {"symbols": 12, "pairs": 2}, "k2 v2 v1 k4 . . k4 .", "2 pairs of a key and a value, got 'v1 k4'"),
+    ("mqar", {"symbols": 12, "pairs": 2}, "k2 v2 k2 v1 . . k2 .", "must differ"),
+    ("selective-copy", {"symbols": 3, "copied": 2}, ". s1 . . | . .", "2 symbols to copy, got 1"),
+    ("selective-copy", {"symbols": 3, "copied": 2}, ". s1 . s1 . | .", r"ends with a bar and 2 blanks, got '. | .'"),
+    ("needle", {}, "f1 k3 v7 f5 ? v3", r"ends with \? and 1 of the keys, got '\? v3'"),
+    ("needle", {}, "f1 k3 v7 f5 ? k1", "1 different values in the string, and k1 has 0"),
+    ("needle", {}, "k3 v7 k3 v1 ? k3", "1 different values in the string, and k3 has 2"),
+    (*TWO, "n1 = v3 n0 = v0 f2 n2 = n1 n3 = n0 ? n4", "n4 has none"),
+    (*TWO, "n1 = n2 n0 = v0 f2 n2 = n1 n3 = n0 ? n2", "n2 has none"),
+    (*TWO, "n1 = v3 n0 = v0 f2 n2 = n1 n1 = n0 ? n2", "assigned again"),
+    (*TWO, "n1 = v3 n0 = f0 f2 n2 = n1 n3 = n0 ? n2", "statements NAME = NAME"),
+    (*TWO, "n1 = v3 n0 = v0 f2 n2 = n1 n3 = n0 ? v2", "and a name"),
+    (*NAMES, "n1 = v3 n0 = v0 f2 n2 = n1 n3 = n0 ? n2", "and a value"),
+    (*TWO, "n1 = v3 n0 = v0 f2 n2 = n1 n3 = = ? n2", "statements NAME = NAME"),
+]
+
+
+@pytest.mark.parametrize(("name", "params", "text", "said"), WRONG)
+def test_strings_without_an_answer_are_refused(name, params, text, said):
+    task = tasks.get(name, **params)
+    with pytest.raises(Error, match=said):
+        task.label(tokens_of(task, text))
+
+
+SETTINGS = [
+    ("mqar", {"symbols": 9}, "symbols must be even, half of them values, got 9. Use 10"),
+    ("mqar", {"symbols": 12, "pairs": 6}, "12 symbols have 5, got 6. Use symbols=14"),
+    ("mqar", {"power": 0}, "power must be a number above 0"),
+    ("needle", {"keys": 17}, "17 different keys .* Use symbols=17"),
+    ("needle", {"keys": 16, "haystack": "needles"}, "Use symbols=17"),
+    ("needle", {"keys": 2, "queries": 3}, "got 3 of 2. Use keys=3"),
+    ("needle", {"haystack": "essay"}, "'noise', 'repeated' or 'needles'"),
+    ("variable-tracking", {"chains": 3, "hops": 5}, "have 18 names, and there are 16. Use symbols=18"),
+    ("selective-copy", {"copied": 0}, "copied must be a whole number in 1"),
+]
+
+
+@pytest.mark.parametrize(("name", "params", "said"), SETTINGS)
+def test_impossible_settings_are_refused_with_the_remedy(name, params, said):
+    with pytest.raises(Error, match=said):
+        tasks.get(name, **params)
+
+
+def test_early_places_are_asked_by_the_power_law():
+    """The first key's place is g with probability p_g; power 1 is uniform."""
+    for power, p in ((0.01, [g**-0.99 for g in range(1, 9)]), (1.0, [1.0] * 8)):
+        task = tasks.get("mqar", pairs=4, power=power)
+        tokens = task.draw(24, 20000, seeded(3))
+        assert torch.equal(tokens[:, 8:].ne(0).sum(1), torch.full((20000,), 4))
+        first = (tokens[:, 8::2] == tokens[:, :1]).long().argmax(1)
+        found = torch.bincount(first, minlength=8) / 20000
+        torch.testing.assert_close(found, torch.tensor(p) / sum(p), atol=0.015, rtol=0)
+
+
+def test_random_filling_holds_no_key_of_the_string():
+    task = tasks.get("mqar", symbols=10, pairs=3, filler="random")
+    batch = task.sample(60, 300, seeded(4))
+    assert batch.mask.sum(1).tolist() == [3] * 300
+    filling = batch.tokens[:, 6:][~batch.mask[:, 6:]]
+    assert len(filling.unique()) == 10
+
+
+def test_blanks_fall_before_every_symbol_alike():
+    task = tasks.get("selective-copy", copied=3)
+    tokens = task.draw(27, 4000, seeded(5))
+    assert bool((tokens[:, 22] < 14).all())  # the last symbol touches the bar
+    gaps = torch.cat([torch.full((4000, 1), -1), (tokens[:, :23] < 14).nonzero()[:, 1].view(-1, 3)], 1).diff(dim=1) - 1
+    torch.testing.assert_close(gaps.double().mean(0), torch.full((3,), 20 / 3).double(), atol=0.2, rtol=0)
+    counts = torch.bincount(gaps[:, 0], minlength=21) / 4000
+    binomial = [math.comb(20, k) * (1 / 3) ** k * (2 / 3) ** (20 - k) for k in range(21)]
+    torch.testing.assert_close(counts, torch.tensor(binomial), atol=0.04, rtol=0)
+
+
+def test_hidden_facts_stay_whole_and_in_order_and_lie_anywhere():
+    facts = torch.tensor([[[7, 8], [5, 6]]]).expand(3000, -1, -1)
+    tokens = hide(facts, torch.zeros(3000, 2, 1, dtype=torch.long), seeded(6))
+    found = Counter(" ".join(map(str, row)) for row in tokens.tolist())
+    assert set(found) == {"7 8 5 6 0 0", "7 8 0 5 6 0", "7 8 0 0 5 6", "0 7 8 5 6 0", "0 7 8 0 5 6", "0 0 7 8 5 6"}
+    assert all(abs(count - 500) < 110 for count in found.values())
+
+
+def test_a_haystack_of_needles_never_repeats_an_asked_key():
+    task = tasks.get("needle", keys=2, haystack="needles", symbols=4)
+    batch = task.sample(41, 300, seeded(7))
+    for row in batch.tokens:
+        words = task.write(row).split()
+        keys = [w for w in words[:-2] if w[0] == "k"]
+        assert len(keys) == 19
+        assert keys.count(words[-1]) == 1
+        assert sorted(Counter(keys).values())[:2] == [1, 1]
+    depths = (batch.tokens[:, :-2] == batch.tokens[:, -1:]).long().argmax(1) // 2
+    assert len(depths.unique()) == 19
+
+
+def test_statements_of_chains_mix_and_each_comes_before_the_next():
+    task = tasks.get("variable-tracking", chains=2, hops=2)
+    mixed = 0
+    for row in task.draw(30, 300, seeded(8)):
+        said = re.findall(r"(n\d+) = ([nv]\d+)", task.write(row))
+        known, chain = set(), {}
+        for name, source in said:
+            assert source[0] == "v" or source in known
+            known.add(name)
+            chain[name] = chain.get(source, source)
+        order = [chain[name] for name, _ in said]
+        assert sorted(Counter(order).values()) == [3, 3]
+        mixed += sum(a != b for a, b in pairwise(order)) > 1
+    assert 200 < mixed < 300  # 18 of the 20 ways to order two chains of three mix them
+
+
+@every
+def test_it_keeps_the_laws_of_all_tasks(case):
+    task, _, lengths = build(case)
+    tasks.check(task, lengths)
+    again = tasks.get(task.name, **json.loads(json.dumps(task.params)))
+    few, many = task.test_set(lengths[1], 5), again.test_set(lengths[1], 70)
+    assert all(torch.equal(x, y[:5]) for x, y in zip(few, many, strict=True))
+
+
+@every
+def test_impossible_lengths_are_refused_with_advice(case):
+    task, _, lengths = build(case)
+    for length in (-1, 0, 1, lengths[0] - 1):
+        with pytest.raises(LengthError, match=f"got {length}") as error:
+            task.sample(length, 1, seeded(0))
+        use = int(re.findall(r"Use (\d+)", str(error.value))[0])
+        assert use == lengths[0]
+        assert task.problem(use) is None
+    assert task.sample(lengths[0], 2, seeded(0)).tokens.shape == (2, lengths[0])
