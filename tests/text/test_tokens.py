@@ -7,6 +7,7 @@ import torch
 
 from lengthwise import Error
 from lengthwise.text import corpora, documents, tokenizers, tokens, tokens_of
+from lengthwise.text.encoder import Encoder
 
 
 @pytest.fixture
@@ -63,8 +64,8 @@ def test_a_call_that_was_stopped_goes_on_where_it_was(corpus, tokenizer, tmp_pat
     with (unfinished / "train.tokens").open("ab") as file:
         file.write(b"half of a part that was being written")
     asked = []
-    original = tokens._tokenized
-    monkeypatch.setattr(tokens, "_tokenized", lambda texts, *rest: asked.extend(texts) or original(texts, *rest))
+    original = Encoder.documents
+    monkeypatch.setattr(Encoder, "documents", lambda self, texts: asked.extend(texts) or original(self, texts))
     again = tokens_of(corpus, tokenizer, root=root)
     assert sum(map(len, asked)) == corpus.survey.characters - said[-1] > 0
     for side in ("train", "test"):

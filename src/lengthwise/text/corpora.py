@@ -19,8 +19,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
+
 from ..errors import Error
-from . import documents, text_files
+from . import documents, hub, text_files
 
 NOT_SOURCE = frozenset({"__pycache__", "site-packages", "dist-packages", "test", "tests", "idle_test"})
 """Folders of the standard library that are left out: what was installed beside it, and its tests."""
@@ -37,7 +39,7 @@ class Survey:
     characters: int
     digest: str
     """Of all documents in their order, as `documents.digest` has it."""
-    held_out: int
+    last_held_out: int
     """Documents whose digest begins with at most this number are tested on; -1: none."""
 
 
@@ -70,7 +72,7 @@ class Corpus:
 
     def sides(self) -> Iterator[tuple[str, str]]:
         """All documents, each after its side, "train" or "test". The sides are those of `documents.split`."""
-        last = self.survey.held_out
+        last = self.survey.last_held_out
         for text in self.documents():
             yield ("test" if _number(documents.digest_of(text)) <= last else "train"), text
 
@@ -86,7 +88,7 @@ class Corpus:
             whole.update(digest)
             numbers.append(_number(digest))
             characters += len(text)
-        last = documents.last_held_out(numbers, self.held_out) if self.held_out else -1
+        last = documents.last_held_out(array("Q", np.unique(numbers).tobytes()), self.held_out) if self.held_out else -1
         return Survey(len(numbers), characters, whole.hexdigest(), last)
 
 
@@ -108,6 +110,9 @@ def open(names: Sequence[str | Path], *, held_out: float = 0.05) -> Corpus:
 def _source(name: str) -> Source:
     if name == "stdlib":
         return _standard_library
+    if name.startswith("hf:"):
+        hub.parse(name[3:])
+        return lambda left_out: hub.read(name[3:])
     path = Path(name).expanduser()
     if not path.exists():
         raise Error(f'{name}: no such file or folder. A corpus is one, or "stdlib", or "hf:NAME" for a dataset.')

@@ -47,16 +47,15 @@ def split(documents: Sequence[str], share: float) -> tuple[list[str], list[str]]
     >>> len(train) + len(test), set(train) & set(test)
     (5, set())
     """
-    last = last_held_out([digest_of(text) for text in documents], share)
+    last = last_held_out(sorted({digest_of(text) for text in documents}), share)
     sides: tuple[list[str], list[str]] = ([], [])
     for text in documents:
         sides[digest_of(text) <= last].append(text)
     return sides
 
 
-def last_held_out(digests: Iterable[Digest], share: float) -> Digest:
-    """Documents whose digest is at most this one are tested on; digests may be bytes, or numbers that begin them."""
-    different = sorted(set(digests))
+def last_held_out(different: Sequence[Digest], share: float) -> Digest:
+    """Documents whose digest is at most this one are tested on. Digests are sorted, as bytes or numbers."""
     if len(different) < 2:
         raise Error(
             f"The text must be two documents or more, so that whole ones can be held out for the test, got "

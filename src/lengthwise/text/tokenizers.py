@@ -17,7 +17,7 @@ from .documents import END
 FILES = ("tokenizer.json", "vocab.json", "tokenizer.model")
 """A folder with a tokenizer holds at least one of these."""
 BYTES = 256
-WORDS = r"'(?:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+|\s*[\r\n]+|\s+(?!\S)|\s+"
+WORDS = r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+|\s*[\r\n]+|\s+(?!\S)|\s+"
 """What a token never reaches across. Newlines are words of their own, so that a token tells where a line ends, and
 several newlines are one word, so that a token can tell where a paragraph ends."""
 READ = 100_000_000

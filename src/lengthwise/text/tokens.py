@@ -30,13 +30,11 @@ from ..errors import Error, RecordError
 from ..files import canonical, naming, read_json, write_atomically
 from . import documents, tokenizers
 from .corpora import Corpus
+from .encoder import Encoder
 
 SIDES = ("train", "test")
 PART = 1 << 22
 """Characters after which the files are put on the disk, and from where a killed call goes on at most."""
-AT_ONCE = 1 << 18
-"""About how many characters are tokenized in one call."""
-
 Progress = Callable[[int, int], None]
 """Hears how many characters are done, and how many there are."""
 
@@ -99,12 +97,13 @@ def _make(corpus: Corpus, tokenizer: Any, folder: Path, kind: Any, progress: Pro
     beside = folder.with_name(f"{folder.name}.unfinished")
     beside.mkdir(exist_ok=True)
     done = _continue(beside, kind)
+    encoder = Encoder(tokenizer)
     characters = 0
     for part in _parts(corpus):
         characters += sum(len(text) for _, text in part)
         if characters > done["characters"]:
             done["characters"] = characters
-            _append(beside, part, _tokenized([text for _, text in part], tokenizer), kind, done)
+            _append(beside, part, encoder.documents([text for _, text in part]), kind, done)
         if progress:
             progress(characters, corpus.survey.characters)
     whole = {side: {**done[side], "digest": _digest(beside / f"{side}.digests")} for side in SIDES}
@@ -161,19 +160,6 @@ def _append(
             file.flush()
             os.fsync(file.fileno())
     write_atomically(folder / "done.json", canonical(done))
-
-
-def _tokenized(texts: list[str], tokenizer: Any) -> Iterator[np.ndarray]:
-    """The tokens of each text and its end. An end-of-text token that a text spells out is plain text."""
-    some: list[str] = []
-    for i, text in enumerate(texts):
-        some.append(text)
-        if i + 1 == len(texts) or sum(map(len, some)) >= AT_ONCE:
-            for tokens in tokenizer(
-                some, add_special_tokens=False, split_special_tokens=True, return_attention_mask=False, verbose=False
-            )["input_ids"]:
-                yield np.array([*tokens, tokenizer.eos_token_id], dtype=np.int64)
-            some = []
 
 
 def _file(folder: Path, side: str, kind: Any, counts: dict[str, Any], name: str) -> TokenFile:
