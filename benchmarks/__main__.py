@@ -22,7 +22,7 @@ from . import block_lrnn, block_scan, chain, population, regular_gpt, sliding_di
 
 RESULTS = Path(__file__).parent / "results.md"
 BENCHES = {
-    "tasks": lambda: [tasks.table()],
+    "tasks": tasks.tables,
     "population": lambda: [population.table()],
     "sliding_dilated": lambda: [sliding_dilated.table()],
     "regular_gpt": regular_gpt.tables,

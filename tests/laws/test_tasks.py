@@ -138,7 +138,7 @@ NEXT = {
 }
 
 # Tasks with several answers in a string obey laws of their own, in tests/tasks.
-ELSEWHERE = {"reference-chains", "boxes", "mqar", "selective-copy", "needle", "variable-tracking"}
+ELSEWHERE = {"arithmetic-steps", "reference-chains", "boxes", "mqar", "selective-copy", "needle", "variable-tracking"}
 
 LANGUAGES = [k for k in CASES if re.match("d-|tomita|regex|machine", k)]
 
@@ -387,6 +387,7 @@ PARAMS = {
     "modular-sum": {"modulus": 5, **FREE},
     "modular-arithmetic": {"modulus": 5, "brackets": False, "leading_plus": False, "supervision": "last"},
     "word-problem": {"group": "S5", "generators": "all", **FREE},
+    "arithmetic-steps": {"modulus": 11, "largest": None},
     "reference-chains": {"blocks": 16, "size": 8},
     "boxes": {"form": "default", "boxes": 7, "objects": 100},
     "mqar": {"symbols": 64, "pairs": 4, "power": 0.01, "filler": "blank", "scoring": "mean"},

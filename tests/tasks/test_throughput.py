@@ -33,3 +33,14 @@ def test_promised_throughput(name, params, bound):
 @pytest.mark.parametrize(("name", "params", "bound"), [b for b in bench.BOUNDS if b[2] is not None])
 def test_a_tenth_of_it_anywhere(name, params, bound):
     assert max(bench.throughput(tasks.get(name, **params), 2) for _ in range(3)) >= bound / 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "params", "bound"), bench.PROBLEM_BOUNDS)
+def test_promised_problems(name, params, bound):
+    assert max(bench.problems_a_second(tasks.get(name, **params), 5) for _ in range(3)) >= bound
+
+
+@pytest.mark.parametrize(("name", "params", "bound"), bench.PROBLEM_BOUNDS)
+def test_a_tenth_of_the_problems_anywhere(name, params, bound):
+    assert max(bench.problems_a_second(tasks.get(name, **params), 2) for _ in range(3)) >= bound / 10

@@ -1,6 +1,7 @@
 """Score strings at every test length.
 
 The strings of a length are a function of (task, length, seed) alone: every model is tested on the same ones.
+Where the task scores "generated" the model writes its answer, else the right one stands before its eyes.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ import torch
 from torch import nn
 
 from ..tasks.base import Task
+from ..tasks.generated_answers import GeneratedAnswers
 from ..train.counting import count_right
+from .generation import write_answers
 
 
 class StringScores(NamedTuple):
@@ -43,6 +46,10 @@ def score_strings(
         if str(length) not in scores.correct:
             right, overflowed = 0, 0
             for part in task.test_parts(length, samples, seed):
+                if isinstance(task, GeneratedAnswers):
+                    written = write_answers(classifier, task, part.tokens, autocast=autocast, share=share)
+                    right += int(task.is_right(part.tokens, written).sum())
+                    continue
                 counted = count_right(classifier, task, part, device=device, autocast=autocast, share=share)
                 right, overflowed = right + counted.right, overflowed + counted.overflowed
             scores.correct[str(length)] = right

@@ -8,11 +8,13 @@
 from . import own
 from .base import Batch, Task
 from .export import export
+from .generated_answers import GeneratedAnswers
 from .laws import check
 from .registry import available, from_machine, from_regex, get, options, rebuild, source
 
 __all__ = [
     "Batch",
+    "GeneratedAnswers",
     "Task",
     "available",
     "check",

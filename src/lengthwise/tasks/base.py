@@ -34,7 +34,7 @@ SupervisionOption = Annotated[
     Supervision, "Whether a string has a question at its last position, or after every prefix."
 ]
 
-Scoring = Literal["last", "every", "mean"]
+Scoring = Literal["last", "every", "mean", "generated"]
 ScoringOption = Annotated[
     Literal["mean", "every"], "A string scores the share of its answers that are right, or 1 where every one is."
 ]
@@ -67,7 +67,7 @@ class Task:
     supervision: Supervision = "last"
     scoring: Scoring = "last"
     """What a string scores. "last": 1 if its last question is answered right. "every": 1 if all its questions are.
-    "mean": the share of its questions that are."""
+    "mean": the share of its questions that are. "generated": see `GeneratedAnswers`."""
     padding: int | None = None
     """The token that fills rows on the right, where `length` does not fix the number of tokens. None: T = length."""
     unit: str = "tokens"
@@ -110,7 +110,8 @@ class Task:
 
         Scoring "last": the largest share that one class has at the last position, whatever the supervision.
         Scoring "every": the probability that all questions of a string have the same answer, for the answer that makes
-        it largest. Scoring "mean": the largest share that one class has among all questions.
+        it largest. Scoring "mean": the largest share that one class has among all questions. Scoring "generated": the
+        score of the best text that is written whatever the prompt is.
         """
         raise NotImplementedError
 

@@ -3,8 +3,8 @@
 What is tried, at a few short lengths: the task is built again from its parameters; impossible lengths are refused;
 tokens, answers and masks have their shapes, types and ranges; the same seed gives the same strings, whatever was drawn
 before; test strings depend on (task, length, seed) alone, a larger test set begins with the smaller, and its parts are
-its strings; held-out strings are kept apart; the oracle says of a string alone what it says of it among others; the
-baseline is a share, and what the best constant answer scores.
+its strings; held-out strings are kept apart; the oracle says of a string alone what it says of it among others; what
+stands behind a prompt is right, and nothing is not; the baseline is a share, and what the best constant answer scores.
 
 Shapes: B batch, T tokens, S outputs, E questions.
 """
@@ -21,9 +21,12 @@ from torch import Tensor
 
 from ..errors import Error
 from .base import TEST_BLOCK, Batch, Task
+from .generated_answers import GeneratedAnswers
 
 STRINGS = 512
 """How many strings the baseline is held against."""
+CONSTANTS = 32
+"""Where a model writes its answer, the best constant is sought among those of so many strings."""
 
 
 def check(task: Task, lengths: Sequence[int] | None = None) -> None:
@@ -41,6 +44,7 @@ def check(task: Task, lengths: Sequence[int] | None = None) -> None:
         _strings(task, n)
         _seeds(task, n)
         _oracle(task, n)
+        _written(task, n)
         _baseline(task, n)
     _rebuilt(task, tried[0])
 
@@ -205,6 +209,33 @@ def _oracle(task: Task, n: int) -> None:
             raise _broken(task, "machine and readout say what answer says", "another answer", "Mend one of them.")
 
 
+def _written(task: Task, n: int) -> None:
+    """Where a model writes its answer, the one that the string has is right, and an empty one is wrong."""
+    if not isinstance(task, GeneratedAnswers):
+        return
+    tokens = task.sample(n, 5, _seeded(6)).tokens
+    own = _own_answers(task, tokens)
+    for written, right in ((own, True), (torch.full_like(own, task.padding), False)):
+        if not bool((task.is_right(tokens, written) == right).all()):
+            what = "what stands behind a prompt is right" if right else "who writes nothing is not right"
+            raise _broken(task, f"{what} (length {n})", "the contrary", "Mend prompts or is_right.")
+    if own.shape[1] > task.longest_answer(tokens):
+        raise _broken(
+            task,
+            f"longest_answer is the most tokens of an answer (length {n})",
+            f"{task.longest_answer(tokens)} for one of {own.shape[1]}",
+            "Count its padding too.",
+        )
+
+
+def _own_answers(task: GeneratedAnswers, tokens: Tensor) -> Tensor:
+    """What stands behind the prompts (B, n), each with at least one padding."""
+    starts = task.prompts(tokens)
+    own = [torch.cat([row[start:], row.new_tensor([task.padding])]) for row, start in zip(tokens, starts, strict=True)]
+    whole = torch.nn.utils.rnn.pad_sequence(own, batch_first=True, padding_value=task.padding)
+    return whole[:, : int((whole != task.padding).sum(1).max()) + 1]
+
+
 def _baseline(task: Task, n: int) -> None:
     claimed = task.baseline(n)
     if not isinstance(claimed, (int, float)) or not 0 <= claimed <= 1:
@@ -224,6 +255,10 @@ def _baseline(task: Task, n: int) -> None:
 
 def _best_constant(task: Task, batch: Batch) -> float:
     """The score of the best constant answer to these strings, as the task scores."""
+    if isinstance(task, GeneratedAnswers):
+        constants = _own_answers(task, batch.tokens[:CONSTANTS])
+        constants = constants[:, None].expand(-1, len(batch.tokens), -1)
+        return max(float(task.is_right(batch.tokens, constant).float().mean()) for constant in constants)
     rows = [targets[mask].tolist() for targets, mask in zip(batch.targets, batch.mask, strict=True)]
     if task.scoring == "last":
         counted = Counter(row[-1] for row in rows)

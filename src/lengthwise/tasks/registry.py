@@ -10,6 +10,7 @@ from ..automata import Semiautomaton
 from ..errors import UnknownName
 from ..options import Schema, schema, take
 from . import own, tomita
+from .arithmetic_steps import ArithmeticSteps
 from .associative_recall import AssociativeRecall
 from .base import Task
 from .boxes import Boxes
@@ -34,6 +35,7 @@ FAMILIES: dict[str, tuple[Builder, str]] = {
     "cycle-navigation": (CycleNavigation, "steps 0, +1, -1 on a ring; the place reached"),
     "modular-sum": (ModularSum, "digits; their sum, modulo the modulus"),
     "modular-arithmetic": (ModularArithmetic, "an expression over + - * (and brackets); its value, modulo the modulus"),
+    "arithmetic-steps": (ArithmeticSteps, "an expression over + - * / and brackets, reduced step by step to its value"),
     "word-problem": (WordProblem, "elements of a finite group (Z5, S5, A5, …); their product"),
     "reference-chains": (ReferenceChains, "blocks of references to the block before; every place's chain to a value"),
     "boxes": (Boxes, "objects put into boxes, moved and removed, in words; what each box holds at the end"),

@@ -4,7 +4,7 @@ Shapes: B batch, T tokens, S outputs, E questions of a place (one, but for tasks
 `loss = Σ loss(b, t, e) / number of questions`, over the questions (b, t, e) which exist at asked places.
 A place is right when its class is, or all bits of its set. By the task's `scoring` a string scores
 "last": whether its last asked place is right; "every": whether every asked place is; "mean": the share of its
-questions that are right.
+questions that are right; so does "generated" while the right tokens stand before the model's eyes, as in training.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def right(answers: Tensor, batch: Batch, task: Task) -> Tensor:
     else:
         places = by_entry(answers, task).argmax(-1) == batch.targets
     counted = asked(batch, task)
-    if task.scoring == "mean":
+    if task.scoring in ("mean", "generated"):
         counted = counted.flatten(1)
         return (places.flatten(1) & counted).sum(1).double() / counted.sum(1)
     if task.scoring == "every":
