@@ -1,6 +1,7 @@
 """What a trained model is worth: strings right at every length, and the perplexity of text."""
 
+from .far_tokens import FarScores, Needle, Variables, score_far_tokens
 from .strings import StringScores, score_strings
 from .text import perplexity
 
-__all__ = ["StringScores", "perplexity", "score_strings"]
+__all__ = ["FarScores", "Needle", "StringScores", "Variables", "perplexity", "score_far_tokens", "score_strings"]

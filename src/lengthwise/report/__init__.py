@@ -12,6 +12,7 @@ A `Panel` is a finding beside the runs: a chart, a table, or a look inside a mod
 from .attention_panel import links_panel as attention
 from .charts import line_chart, scatter_plot
 from .export import as_data as data
+from .far_tokens_panel import far_tokens_panel as far_tokens
 from .html_page import write_html as html
 from .insight_panels import clusters_panel as clusters
 from .insight_panels import receptive_field_panel as receptive_field
@@ -31,6 +32,7 @@ __all__ = [
     "compare",
     "csv",
     "data",
+    "far_tokens",
     "frame",
     "heat_map",
     "html",

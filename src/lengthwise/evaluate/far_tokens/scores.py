@@ -1,0 +1,167 @@
+"""How often a language model finds what stands far back, by length of the prompt and depth in it.
+
+    score(N, depth) = mean over samples of the share of right answers      (`answers` says what counts as right)
+
+A question is a function of (seed, length, depth, sample), the settings, the tokenizer and the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import chain, product
+from random import Random
+from typing import Annotated, Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from ...errors import Error, OutOfMemory
+from ...limits import CLASSES, SAMPLES
+from ...options import arguments, at_least
+from ...seeds import derive
+from ...train.counting import ran_out
+from .answers import contained, log_likelihoods, ranked, written
+from .haystack import Encoder
+from .needle import Needle, Needles
+from .variables import Chains, Variables
+from .words import DRAWS, Question
+
+DEPTHS = (0.0, 0.25, 0.5, 0.75, 1.0)
+POOL = 4
+"""Needles are hidden in text that is so many times as long as the longest prompt, if the documents have as much."""
+NEEDLE = Needle()
+
+
+@dataclass(frozen=True)
+class FarScores:
+    """What was found at each length and depth."""
+
+    what: str
+    """"needle" or "variables"."""
+    lengths: tuple[int, ...]
+    """Tokens of a prompt with its answer."""
+    depths: tuple[float, ...]
+    """Where the needle lay: 0 the beginning, 1 the end. Empty where facts lie everywhere."""
+    scores: tuple[tuple[float, ...], ...]
+    """A row for each length, with a score for each depth, or one."""
+    samples: int
+    """How many prompts each score is the mean of."""
+    baseline: float
+    """What a model scores that holds all answers alike; 0 of one that writes."""
+    settings: dict[str, Any]
+
+    @property
+    def by_length(self) -> dict[int, float]:
+        """The mean over all depths."""
+        return {n: sum(row) / len(row) for n, row in zip(self.lengths, self.scores, strict=True)}
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "by_length": {str(n): score for n, score in self.by_length.items()}}
+
+
+def score_far_tokens(
+    model: nn.Module,
+    tokenizer: Any,
+    documents: Iterable[str],
+    question: Needle | Variables = NEEDLE,
+    *,
+    lengths: Annotated[Sequence[int], at_least(1), "How many tokens a prompt has with its answer."],
+    depths: Annotated[Sequence[float], at_least(0, at_most=1), "Where the needle lies, from 0 to 1, the end."] = DEPTHS,
+    samples: Annotated[int, at_least(1, at_most=SAMPLES), "How many prompts there are of each kind."] = 10,
+    scoring: Annotated[
+        Literal["ranking", "generation"], "Whether given answers are ranked, or the model writes its own."
+    ] = "ranking",
+    choices: Annotated[int, at_least(2, at_most=CLASSES), "How many answers are ranked for each right one."] = 10,
+    budget: Annotated[int, at_least(1), "How many tokens a model may write."] = 32,
+    seed: int = 0,
+    autocast: str = "fp32",
+    tokens_at_once: int = 8192,
+    after: Callable[[int, int], None] | None = None,
+) -> FarScores:
+    """How often a language model answers a question about its prompt rightly, by length and depth.
+
+    `after` each length and depth it is called with how many are done, and how many there are.
+    """
+    lengths, depths, samples, scoring, choices, budget, seed = arguments(
+        score_far_tokens,
+        lengths=lengths,
+        depths=depths,
+        samples=samples,
+        scoring=scoring,
+        choices=choices,
+        budget=budget,
+        seed=seed,
+    )
+    writes = scoring == "generation"
+    source = question.source(Encoder(tokenizer), documents, POOL * max(lengths), writes)
+    ask = partial(_by_writing, tokenizer=tokenizer, budget=budget) if writes else _by_ranking
+    asked = {
+        **asdict(question),
+        "scoring": scoring,
+        "seed": seed,
+        **({"budget": budget} if writes else {"choices": choices}),
+    }
+    places = list(depths) if question.lies_at_depth else [None]
+    model.eval()
+    scores: list[float] = []
+    for n, depth in product(lengths, places):
+        before = n - (budget if writes else source.width)
+        drawn = [_drawn(source, before, depth, question.right * choices, (n, i, asked)) for i in range(samples)]
+        shares = _shares(partial(ask, model, autocast=autocast), [*chain(*drawn)], n, tokens_at_once)
+        scores.append(sum(shares) / len(shares))
+        if after:
+            after(len(scores), len(lengths) * len(places))
+    rows = tuple(tuple(scores[i : i + len(places)]) for i in range(0, len(scores), len(places)))
+    where = tuple(depths) if question.lies_at_depth else ()
+    return FarScores(question.name, tuple(lengths), where, rows, samples, 0.0 if writes else 1 / choices, asked)
+
+
+def _drawn(
+    source: Needles | Chains, tokens: int, depth: float | None, choices: int, known_by: tuple[Any, ...]
+) -> list[Question]:
+    for attempt in range(DRAWS):
+        random = Random(derive("far tokens", *known_by, depth, attempt))
+        if questions := source.draw(tokens, depth, choices, random):
+            return questions
+    raise Error(
+        "What is hidden must stand in its prompt as often as it was put there, and in none that was drawn it does. "
+        "Either the text is full of such words, or the tokenizer cannot write them. Give other documents, or another "
+        "tokenizer."
+    )
+
+
+def _shares(
+    ask: Callable[[Sequence[Question]], list[float]], questions: list[Question], length: int, tokens_at_once: int
+) -> list[float]:
+    some = max(1, tokens_at_once // length)
+    try:
+        return [share for i in range(0, len(questions), some) for share in ask(questions[i : i + some])]
+    except (RuntimeError, OutOfMemory) as error:
+        if not ran_out(error):
+            raise
+        raise OutOfMemory(
+            f"Prompts of {length:,} tokens do not fit the memory. Ask for shorter ones, or for fewer tokens at once."
+        ) from error
+
+
+def _by_ranking(model: nn.Module, questions: Sequence[Question], autocast: str) -> list[float]:
+    answers = [question.right + question.wrong for question in questions]
+    found = log_likelihoods(model, _prompts(model, questions), _on(model, answers), autocast=autocast)
+    return [ranked(row, len(question.right)) for row, question in zip(found.tolist(), questions, strict=True)]
+
+
+def _by_writing(
+    model: nn.Module, questions: Sequence[Question], tokenizer: Any, budget: int, autocast: str
+) -> list[float]:
+    texts = written(model, tokenizer, _prompts(model, questions), budget, autocast=autocast)
+    return [contained(text, question.answers) for text, question in zip(texts, questions, strict=True)]
+
+
+def _prompts(model: nn.Module, questions: Sequence[Question]) -> Tensor:
+    return _on(model, [question.prompt for question in questions])
+
+
+def _on(model: nn.Module, tokens: list[Any]) -> Tensor:
+    return torch.tensor(tokens, device=next(model.parameters()).device)
