@@ -87,6 +87,7 @@ class TwoSlopes(LogLength):
 ONLY_HERE = {"restart": Restart, "log-length": LogLength, "log-length in each layer": TwoSlopes}
 MIXERS = {
     "fixed": {"mixer": [{"name": "softmax", "heads": 2}, {"name": "chain", "heads": 2, "gamma": 0.5}]},
+    "forgetting": {"mixer": {"name": "forgetting", "heads": 2}, "depth": {"name": "fixed", "layers": 2}},
     "adaptive": {"mixer": {"name": "softmax", "heads": 2}, "depth": {"name": "adaptive", "by": "position"}},
 }
 LENGTHS = [[1], [3, 5, 2], [11, 1, 14]]
@@ -105,6 +106,9 @@ OPTIONS = {
 }
 """What an encoding must be told; fewer rows than tokens. After a comma stands what is special about the settings."""
 NAMES = [*positions.POSITIONS, *(name for name in OPTIONS if "," in name)]
+GATED = ("none", "alibi", "transformer-xl", "bilevel", "multilevel")
+"""Beside forgetting gates, one encoding of each kind; between segments alone where there are any."""
+PAIRS = [(name, kind) for kind in MIXERS for name in [*NAMES, *ONLY_HERE] if kind != "forgetting" or name in GATED]
 
 
 @pytest.fixture(autouse=True)
@@ -115,13 +119,11 @@ def _registered(monkeypatch):
 
 def make(name, kind="fixed"):
     torch.manual_seed(0)
-    depth = {"depth": {"name": "fixed", "layers": 2}} if kind == "fixed" else {}
+    given = {"depth": {"name": "fixed", "layers": 2}, **MIXERS[kind]}
+    if kind == "forgetting":
+        given["mixer"] = {**given["mixer"], "by_segment": "level" in name}
     config = made.config(
-        vocab_size=V,
-        width=8,
-        position={"name": name.partition(",")[0], **OPTIONS.get(name, {})},
-        **depth,
-        **MIXERS[kind],
+        vocab_size=V, width=8, position={"name": name.partition(",")[0], **OPTIONS.get(name, {})}, **given
     )
     model = LengthwiseForCausalLM(config).double().eval()
     for p in model.parameters():
@@ -167,8 +169,7 @@ def left_padded_in_pieces(model, xs):
     return left_padded(model, xs, cuts=(1, 3, 4, 9, 10))
 
 
-@pytest.mark.parametrize("kind", MIXERS)
-@pytest.mark.parametrize("name", [*NAMES, *ONLY_HERE])
+@pytest.mark.parametrize(("name", "kind"), PAIRS)
 def test_law(name, kind):
     model = make(name, kind)
     for lengths in LENGTHS:
@@ -188,8 +189,7 @@ def test_law(name, kind):
             torch.testing.assert_close(gradients(outputs), slopes, rtol=1e-8, atol=1e-8, msg=report)
 
 
-@pytest.mark.parametrize("kind", MIXERS)
-@pytest.mark.parametrize("name", [*NAMES, *ONLY_HERE])
+@pytest.mark.parametrize(("name", "kind"), PAIRS)
 def test_generate(name, kind):
     """Greedily and with beams, from rows of which one is padded: with a cache what there is without."""
     model = make(name, kind)

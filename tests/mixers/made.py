@@ -11,6 +11,7 @@ from lengthwise.models import LengthwiseConfig
 STEPS = {"step_min": 1e-3, "step_max": 0.1, "output": "glu"}
 USUAL: dict[str, dict[str, Any]] = {
     "softmax": {"heads": 8},
+    "forgetting": {"heads": 8},
     "chain": {"heads": 8, "gamma": 0.9, "exclude_diagonal": True, "paths": "mean"},
     "sliding-dilated": {"heads": 8, "chunk": 2, "missing": "learned-pad", "biases": True},
     "block-lrnn": {

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ..errors import Error, NonFiniteError, ShapeError
 from ..limits import need_memory
-from ..mixers import Chain, Layout, Mixer, Softmax
+from ..mixers import Chain, Forgetting, Layout, Mixer, Softmax
 from ..mixers.attention import own_position, queries_keys_values, rotated, scored
 from ..mixers.softmax import visible
 from ..models import TokenClassifier
@@ -104,7 +104,9 @@ def _layer(name: str, mixer: Mixer, x: Tensor, layout: Layout, placed: Placed | 
     assert isinstance(mixer, (Softmax, Chain))
     A = _weights(mixer, x, layout, placed)
     if isinstance(mixer, Softmax):
-        return Attention(name, "softmax", None, A[0].cpu(), A[0].cpu())
+        return Attention(
+            name, "forgetting" if isinstance(mixer, Forgetting) else "softmax", None, A[0].cpu(), A[0].cpu()
+        )
     gamma = torch.as_tensor(mixer.gamma(x), dtype=A.dtype).expand(mixer.heads)
     rate = gamma.view(-1, 1, 1)
     B = system(A, rate, not mixer.exclude_diagonal)

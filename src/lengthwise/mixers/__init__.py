@@ -20,6 +20,7 @@ from .attention import KeyValues
 from .base import Level, Mixer, Traits
 from .block_lrnn import BlockLRNN, BlockState
 from .chain import Chain
+from .forgetting import Forgetting
 from .recurrent import Recurrent, RecurrentState
 from .sliding_dilated import SlidingDilated
 from .softmax import Softmax
@@ -27,6 +28,7 @@ from .state_space import LRU, S4, S4D, Diagonal, LiquidS4, SpaceState
 
 MIXERS: dict[str, Callable[..., Mixer]] = {
     "softmax": Softmax,
+    "forgetting": Forgetting,
     "chain": Chain,
     "sliding-dilated": SlidingDilated,
     "block-lrnn": BlockLRNN,
@@ -67,6 +69,7 @@ __all__ = [
     "BlockState",
     "Chain",
     "Diagonal",
+    "Forgetting",
     "KeyValues",
     "Layout",
     "Level",

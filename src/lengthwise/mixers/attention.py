@@ -23,6 +23,8 @@ class KeyValues(NamedTuple):
     layout: Layout
     places: Places | None = None
     """None where no position encoding acts on the attention."""
+    gates: Tensor | None = None
+    """(B,H,S) the cumulated gates of a mixer that has them."""
 
     def then(self, k: Tensor, v: Tensor, layout: Layout, places: Places | None = None) -> KeyValues:
         return self.with_keys(k, layout, places).with_values(v)
@@ -32,10 +34,14 @@ class KeyValues(NamedTuple):
         if self.k.shape[0] != k.shape[0]:
             raise ShapeError(f"state: batch must be that of the tokens, {k.shape[0]}, got {self.k.shape[0]}.")
         joined = None if self.places is None or places is None else self.places.then(places)
-        return KeyValues(torch.cat([self.k, k], 2), self.v, self.layout.then(layout), joined)
+        return self._replace(k=torch.cat([self.k, k], 2), layout=self.layout.then(layout), places=joined)
 
     def with_values(self, v: Tensor) -> KeyValues:
         return self._replace(v=torch.cat([self.v, v], 2))
+
+    def with_gates(self, c: Tensor) -> KeyValues:
+        """The gates of the keys that have none yet."""
+        return self._replace(gates=c if self.gates is None else torch.cat([self.gates, c], 2))
 
 
 def own_position(own: Position, placed: Placed | None, layout: Layout) -> Placed:

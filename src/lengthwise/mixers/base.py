@@ -35,6 +35,8 @@ class Traits:
     """Its state is the keys and values of all tokens, so that their layout must be kept too."""
     takes_position: bool = False
     """It compares queries with keys, and is called with `placed`, where a model has placed its tokens for that."""
+    reads_segments: bool = False
+    """It reads of `placed` where segments begin, so the model must have an encoding that knows (`has_segments`)."""
     takes_level: bool = False
     """It is called with `level`, what an adaptive depth has to say (`Level`)."""
     shares_pad: bool = False

@@ -97,8 +97,9 @@ class GrowingKeyValues:
     croppable = True
 
     def __init__(self, first: KeyValues, tokens: GrowingTokens):
-        self.k, self.v, self.layout, self.places = first
+        self.k, self.v, self.layout, self.places, self.gates = first
         self._k, self._v, self._tokens = Growing(first.k, 2), Growing(first.v, 2), tokens
+        self._gates = None if first.gates is None else Growing(first.gates, 2)
 
     def then(self, k: Tensor, v: Tensor, layout: Layout, places: Places | None = None) -> GrowingKeyValues:
         self.k, self.v = self._k.append(k), self._v.append(v)
@@ -114,11 +115,20 @@ class GrowingKeyValues:
         self.v = self._v.append(v)
         return self
 
+    def with_gates(self, c: Tensor) -> GrowingKeyValues:
+        assert self._gates is not None
+        self.gates = self._gates.append(c)
+        return self
+
     def select(self, rows: Tensor) -> GrowingKeyValues:
         k, v = self._k.select(rows).value, self._v.select(rows).value
-        return GrowingKeyValues(KeyValues(k, v, self.layout, self.places), self._tokens)
+        gates = None if self._gates is None else self._gates.select(rows).value
+        return GrowingKeyValues(KeyValues(k, v, self.layout, self.places, gates), self._tokens)
 
     def crop(self, length: int) -> None:
         self._k.crop(length)
         self._v.crop(length)
         self.k, self.v = self._k.value, self._v.value
+        if self._gates is not None:
+            self._gates.crop(length)
+            self.gates = self._gates.value

@@ -89,4 +89,9 @@ def _mixer(config: LengthwiseConfig, spec: dict[str, Any]) -> mixers.Mixer:
                 f"position {config.position} is shared by the layers, so all must have as many heads, and say how "
                 f"many: got {config.heads} and, of mixer {name!r}, {mixer.traits.heads}."
             )
+    if mixer.traits.reads_segments and not position.has_segments:
+        raise Error(
+            f"mixer {name!r} reads where segments begin, and position {config.position} has none. Use the position "
+            '"bilevel" or "multilevel".'
+        )
     return mixer

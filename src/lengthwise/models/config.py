@@ -44,12 +44,12 @@ class Block:
     """Of a transformer block, which must say it: how many times the width its hidden layer is."""
     biases: bool = True
     """On the feed-forward maps (a mixer has its own say)."""
-    normalisation: str = "layer"
-    """Which norm: one of `NORMALISATIONS`. The model's last norm is that of its last block."""
+    normalisation: str | None = None
+    """Which norm: one of `NORMALISATIONS`, None: LayerNorm. The model's last norm is that of its last block."""
 
     def __post_init__(self):
         kinds = ("transformer", "residual", "normed", "bare")
-        if self.normalisation not in NORMALISATIONS:
+        if self.normalisation not in (None, *NORMALISATIONS):
             raise UnknownName("block.normalisation", self.normalisation, NORMALISATIONS)
         if self.kind not in kinds:
             raise Error(f"block.kind is {' or '.join(kinds)}, got {self.kind!r}.")

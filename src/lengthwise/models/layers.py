@@ -28,7 +28,7 @@ from .equal_tokens import EqualTokens
 
 
 def make_norm(block: Block, width: int) -> nn.Module:
-    return nn.LayerNorm(width) if block.normalisation == "layer" else nn.RMSNorm(width, eps=1e-5)
+    return nn.RMSNorm(width, eps=1e-5) if block.normalisation == "rms" else nn.LayerNorm(width)
 
 
 class Layer(nn.Module):

@@ -64,6 +64,7 @@ class LengthwisePreTrainedModel(PreTrainedModel):
         # It names the ids without weights; in a tuple, and so no part of the module tree.
         self._placer = (position,)
         self.depth = make_depth(config)
+        self.places_for_mixers = position.at_attention or any(m.traits.reads_segments for m in self.mixers())
         shared = any(m.traits.shares_pad for m in self.mixers()) or self.depth.pad_tokens
         self.pad = nn.Parameter(torch.empty(width)) if shared else None
         self.norm = make_norm(config.blocks(1)[-1], width) if config.final_norm else nn.Identity()
@@ -161,7 +162,7 @@ class LengthwisePreTrainedModel(PreTrainedModel):
         else:
             layout = read_layout(tokens, attention_mask, sequence_ids, position_ids, cache)
         placer, placed = self._placer[0], None
-        if placer.at_input or placer.at_attention:
+        if placer.at_input or self.places_for_mixers:
             places, after = placer.place(input_ids, layout, None if cache is None else cache.place_state)
             if cache is not None:
                 cache.place_state = after
@@ -177,7 +178,7 @@ class LengthwisePreTrainedModel(PreTrainedModel):
         x = F.dropout(x, self.config.dropout, self.training)
         equal = self._equal_tokens(input_ids) if self.reuses_equal_tokens and input_ids is not None else None
         return Entered(
-            x, layout, Level(pad=self.pad), cache, equal, placed if placer.at_attention else None, bool(noted)
+            x, layout, Level(pad=self.pad), cache, equal, placed if self.places_for_mixers else None, bool(noted)
         )
 
     def _note(self, entered: Entered, last: bool) -> tuple[Tensor, tuple[Tensor, ...]]:

@@ -13,9 +13,9 @@ from .absolute import Learned, NoPosition, Sinusoidal
 from .base import Placed, Places, Position
 from .distance_biases import T5, Alibi, KerpleLog, KerplePower
 from .layout import Layout
-from .multilevel import Bilevel, Multilevel
+from .multilevel import Bilevel, Multilevel, begins_segment
 from .rope import Rope, Xpos
-from .score import Bias, DenseBias, DistanceBias, KeyBias, Score
+from .score import Bias, DenseBias, DistanceBias, KeyBias, Score, added
 from .transformer_xl import TransformerXL
 
 POSITIONS: dict[str, type[Position]] = {
@@ -76,6 +76,8 @@ __all__ = [
     "Sinusoidal",
     "TransformerXL",
     "Xpos",
+    "added",
+    "begins_segment",
     "get",
     "options",
 ]

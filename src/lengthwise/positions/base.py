@@ -63,6 +63,8 @@ class Position(nn.Module):
     """Whether `embed` acts."""
     at_attention = False
     """Whether `rotate`, `rotate_queries` or `score` act."""
+    has_segments = False
+    """Whether its places say where segments begin (`begins_segment`)."""
     in_each_layer = False
     """Whether every layer has weights of its own for what acts on attention."""
 

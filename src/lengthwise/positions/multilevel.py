@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from ..errors import Error
 from .base import Places, Position
 from .layout import Layout
-from .score import NOTHING, Bias, DenseBias, KeyBias, Score
+from .score import NOTHING, Score, added
 
 Ends = int | list[int]
 """What ends the segments of a level: any of these tokens, or so many tokens."""
@@ -70,7 +70,14 @@ def level_ids(ended: Sequence[Tensor], begins: Tensor, first: Tensor | None = No
     return ids, torch.stack(following, 1)
 
 
+def begins_segment(places: Places) -> Tensor:
+    """(B,T) whether a token is the first of a segment of the finest level."""
+    return places["level-0"] == 0
+
+
 class Multilevel(Position):
+    has_segments = True
+
     def __init__(
         self,
         width: int,
@@ -193,12 +200,4 @@ def _checked(ends: Any) -> Ends:
 
 def _both(one: Score, other: Score) -> Score:
     scale = one.scale if other.scale is None else other.scale if one.scale is None else one.scale * other.scale
-    return Score(scale, _sum(one.bias, other.bias))
-
-
-def _sum(one: Bias | None, other: Bias | None) -> Bias | None:
-    if one is None or other is None:
-        return other if one is None else one
-    if isinstance(one, KeyBias) and isinstance(other, KeyBias):
-        return KeyBias(one.values + other.values)
-    return DenseBias(one.dense() + other.dense())
+    return Score(scale, added(one.bias, other.bias))

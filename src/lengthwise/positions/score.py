@@ -55,6 +55,15 @@ class DenseBias:
 Bias = KeyBias | DistanceBias | DenseBias
 
 
+def added(one: Bias | None, other: Bias | None) -> Bias | None:
+    """The sum of two biases; None: there is none."""
+    if one is None or other is None:
+        return other if one is None else one
+    if isinstance(one, KeyBias) and isinstance(other, KeyBias):
+        return KeyBias(one.values + other.values)
+    return DenseBias(one.dense() + other.dense())
+
+
 @dataclass(frozen=True, eq=False)
 class Score:
     scale: Tensor | None = None

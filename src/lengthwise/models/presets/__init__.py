@@ -10,6 +10,7 @@ from typing import Any
 
 from .attention import chacal, regular_gpt, transformer, transformer_xl
 from .bipe import bipe
+from .fox import fox
 from .linear_rnns import block_lrnn
 from .recurrent import gru, lstm, rnn
 from .state_spaces import diagonal_lrnn, liquid_s4, lru, s4, s4d
@@ -20,6 +21,7 @@ PRESETS: dict[str, Any] = {
     "transformer-xl": transformer_xl,
     "chacal": chacal,
     "bipe": bipe,
+    "fox": fox,
     "block-lrnn": block_lrnn,
     "s4": s4,
     "s4d": s4d,
@@ -37,6 +39,7 @@ __all__ = [
     "block_lrnn",
     "chacal",
     "diagonal_lrnn",
+    "fox",
     "gru",
     "liquid_s4",
     "lru",

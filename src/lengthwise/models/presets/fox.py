@@ -1,0 +1,77 @@
+"""FoX (Lin et al. 2025), a Transformer that forgets as much as its tokens say, and BiPE-FoX, which forgets segment by
+segment.
+
+>>> fox(vocab_size=100).position, fox(vocab_size=100).mixer["name"]
+({'name': 'none'}, 'forgetting')
+>>> fox(vocab_size=100, ends=[13, 198]).mixer["by_segment"]
+True
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from ... import positions
+from ..config import LengthwiseConfig
+from .attention import BlockName, PositionName, PositionOptions, transformer
+from .shared_options import Dropout, Expansion, Heads, InitializerRange, Layers, LogScale, MaxLength, Tied, Width
+
+
+def fox(
+    vocab_size: int,
+    num_outputs: int | None = None,
+    *,
+    ends: Annotated[
+        int | list[int] | None,
+        "The ids of the tokens that end a segment, or how many tokens a segment has: gates then close only between "
+        "segments (BiPE-FoX); None: they close at every token.",
+    ] = None,
+    gate_bias: Annotated[
+        float, "Gates are at first the sigmoid of this: 0 halves the weight of all before, 5 leaves 99%."
+    ] = 0.0,
+    position: Annotated[
+        PositionName, "A position encoding beside the gates; with ends, that of the segments' numbers."
+    ] = "none",
+    position_options: PositionOptions = None,
+    max_length: MaxLength = 512,
+    log_scale: LogScale = None,
+    block: BlockName = "llama",
+    width: Width = 64,
+    heads: Heads = 8,
+    layers: Layers = 5,
+    expansion: Expansion = 4,
+    dropout: Dropout = 0.0,
+    initializer_range: InitializerRange = None,
+    tie_word_embeddings: Tied = False,
+) -> LengthwiseConfig:
+    """FoX: attention with forgetting gates and no positions, in LLaMA's block.
+
+    With `ends` it is BiPE-FoX: a token's place inside its segment is learned and added to the embedding, as in BiPE,
+    and a gate at the first token of each segment says how much of all before is forgotten.
+    """
+    rows = {"rows": max_length} if "rows" in positions.options(position) else {}
+    encoding = {"name": position, **rows, **(position_options or {})}
+    if ends is not None:
+        encoding = {
+            "name": "bilevel",
+            "inside": {"name": "learned", "rows": max_length},
+            "between": encoding,
+            "ends": ends,
+        }
+    config = transformer(
+        vocab_size,
+        num_outputs,
+        width=width,
+        heads=heads,
+        layers=layers,
+        log_scale=log_scale,
+        block=block,
+        expansion=expansion,
+        dropout=dropout,
+        initializer_range=initializer_range,
+        tie_word_embeddings=tie_word_embeddings,
+    )
+    assert isinstance(config.mixer, dict)
+    config.position = encoding
+    config.mixer = {**config.mixer, "name": "forgetting", "gate_bias": gate_bias, "by_segment": ends is not None}
+    return config
