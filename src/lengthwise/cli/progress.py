@@ -15,7 +15,7 @@ from rich.progress import Progress as RichProgress
 from rich.table import Column
 
 from ..lab.records import RunDirectory
-from ..lab.statistics import ranges, score
+from ..lab.statistics import perplexities, ranges, score
 from ..report.formatting import counted, duration, percent, short_names
 from ..report.sections import labelled, task_name
 from . import console
@@ -56,9 +56,13 @@ def verdict(outcome: Outcome) -> str:
     if outcome.run is None:
         return "failed, see below"
     e = outcome.experiment
-    if e.on_text:
-        before, last = (outcome.run.result["checkpoints"][which]["perplexity"] for which in ("before", "last"))
+    if e.from_checkpoint:
+        before, last = (perplexities(outcome.run, which)[e.tests.lengths[0]] for which in ("before", "last"))
         return f"perplexity {before:.4g} before, {last:.4g} after"
+    if e.on_text:
+        found = perplexities(outcome.run)
+        shown = dict.fromkeys([min(found), max(found)])
+        return f"perplexity {', '.join(f'{found[n]:.4g} at {n:,}' for n in shown)}"
     columns = ranges(e.training.curriculum.lengths, e.tests.lengths)
     beyond = [r for r in columns if r.beyond] or columns
     shown = dict.fromkeys([beyond[0], beyond[-1]])

@@ -2,6 +2,17 @@
 
 from .far_tokens import FarScores, Needle, Variables, score_far_tokens
 from .strings import StringScores, score_strings
-from .text import perplexity
+from .text import Loss, Way, losses_by_length, perplexity
 
-__all__ = ["FarScores", "Needle", "StringScores", "Variables", "perplexity", "score_far_tokens", "score_strings"]
+__all__ = [
+    "FarScores",
+    "Loss",
+    "Needle",
+    "StringScores",
+    "Variables",
+    "Way",
+    "losses_by_length",
+    "perplexity",
+    "score_far_tokens",
+    "score_strings",
+]

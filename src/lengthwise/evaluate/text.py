@@ -1,25 +1,51 @@
-"""How well a language model predicts text it was not trained on.
+"""How well a language model predicts text it was not trained on, at each of several lengths T.
 
-    perplexity = exp( mean over all but the first token of every block of -log p(token | those before it in the block) )
+    windows:     exp( mean of -log p(token | those before it in its window) ), over all but the first token of a window
+    last-token:  exp( mean of -log p(token | the T-1 before it) ), over tokens drawn from the text at random
 
-Shapes: N blocks, T tokens of a block.
+Windows of T tokens follow one another through the text without overlap, so that all lengths are measured on the same
+text, and a long window holds tokens near its beginning too (BiPE). The last token of a chunk has as much before it as
+the length allows, and nearly the same tokens are drawn for every length (RegularGPT, Table 3).
+
+Shapes: N blocks, T tokens of a block, M tokens of the text.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..errors import NonFiniteError
-from ..text import packing
-from ..train.counting import precision
-from ..train.objectives import negative_log_likelihood
+from ..errors import Error, NonFiniteError, OutOfMemory
+from ..models import TokenClassifier
+from ..seeds import generator
+from ..train.counting import precision, ran_out
+from ..train.objectives import block_loss
+
+Way = Literal["windows", "last-token"]
+"""What is measured at a length."""
 
 
-@torch.no_grad()
+class Loss(NamedTuple):
+    """What was measured at one length."""
+
+    mean: float | None
+    """-log p of a token, in nats; None where it is not finite."""
+    tokens: int
+    """How many tokens were predicted."""
+
+    @property
+    def perplexity(self) -> float:
+        """NaN where the loss is not finite; infinite where it is greater than any float."""
+        if self.mean is None:
+            return math.nan
+        return math.exp(self.mean) if self.mean < 709 else math.inf
+
+
 def perplexity(
     model: nn.Module,
     blocks: Tensor,
@@ -30,15 +56,126 @@ def perplexity(
     before: Callable[[], None] | None = None,
 ) -> float:
     """Of blocks (N, T), read in parts of about `tokens_at_once` tokens; `before` each part is called and may raise."""
+    reading: dict[str, Any] = {"device": device, "autocast": autocast, "tokens_at_once": tokens_at_once}
+    loss = _window_loss(model.eval(), blocks, before=before, **reading)
+    if loss.mean is None:
+        raise NonFiniteError("The loss on the test text is not finite.")
+    return loss.perplexity
+
+
+def losses_by_length(
+    model: nn.Module,
+    text: Tensor,
+    lengths: Sequence[int],
+    *,
+    device: torch.device,
+    way: Way = "windows",
+    samples: int = 512,
+    seed: int = 0,
+    autocast: str = "fp32",
+    tokens_at_once: int = 4096,
+    known: Mapping[int, Loss] | None = None,
+    before: Callable[[], None] | None = None,
+    after: Callable[[dict[int, Loss]], None] | None = None,
+) -> dict[int, Loss]:
+    """Of a text (M,), at each of these lengths but those `known`; `after` each it is called with all so far.
+
+    `samples` and `seed` are for last tokens: how many, and which.
+    """
+    check_lengths(len(text), lengths)
+    reading: dict[str, Any] = {"device": device, "autocast": autocast, "tokens_at_once": tokens_at_once}
     model.eval()
+    found = dict(known or {})
+    for length in lengths:
+        if length in found:
+            continue
+        try:
+            if way == "windows":
+                found[length] = _window_loss(model, windows(text, length), before=before, **reading)
+            else:
+                places = last_places(len(text), length, samples, seed)
+                found[length] = _last_token_loss(model, text, places, length, before=before, **reading)
+        except (RuntimeError, OutOfMemory) as error:
+            if not ran_out(error):
+                raise
+            raise OutOfMemory(
+                f"A window of {length:,} tokens does not fit the memory. Test shorter lengths, or use a smaller model."
+            ) from error
+        if after:
+            after(found)
+    return found
+
+
+def check_lengths(tokens: int, lengths: Sequence[int]) -> None:
+    """Raise unless a text of so many tokens has a window of every length."""
+    if min(lengths) < 2:
+        raise Error(f"A test length of text must be at least 2, a token and one to predict, got {min(lengths)}.")
+    if max(lengths) > tokens:
+        raise Error(
+            f"The text to test on must fill a window of {max(lengths):,} tokens, the longest test length, and it has "
+            f"{tokens:,}. Give more text, or test shorter lengths."
+        )
+
+
+def windows(text: Tensor, length: int) -> Tensor:
+    """(N, T) a text (M,) cut into windows, without its last tokens that fill none.
+
+    >>> windows(torch.arange(7), 3).tolist()
+    [[0, 1, 2], [3, 4, 5]]
+    """
+    count = len(text) // length
+    return text[: count * length].view(count, length)
+
+
+def last_places(tokens: int, length: int, samples: int, seed: int) -> Tensor:
+    """(samples,) where the last tokens of chunks stand, drawn from a text of so many tokens.
+
+    One sequence of draws serves every length: those with too little text before them are passed over.
+    """
+    draw, found, count = generator("last-token", tokens, seed), [], 0
+    while count < samples:
+        places = torch.randint(tokens, (max(samples, 1024),), generator=draw)
+        found.append(places[places >= length - 1])
+        count += len(found[-1])
+    return torch.cat(found)[:samples]
+
+
+def _window_loss(model: nn.Module, blocks: Tensor, **reading: Any) -> Loss:
+    """Of blocks (N, T), of which every token but the first is predicted."""
+    total = block_loss(lambda tokens: _logits(model, tokens), blocks, **reading)
+    return _loss(total, blocks[:, 1:].numel())
+
+
+@torch.no_grad()
+def _last_token_loss(
+    model: nn.Module,
+    text: Tensor,
+    places: Tensor,
+    length: int,
+    *,
+    device: torch.device,
+    autocast: str,
+    tokens_at_once: int,
+    before: Callable[[], None] | None,
+) -> Loss:
+    """Of the tokens of a text (M,) at these places, each predicted from the `length` - 1 before it."""
     total = 0.0
-    for part in packing.parts(blocks, tokens_at_once):
+    for part in places.split(max(1, tokens_at_once // length)):
         if before:
             before()
+        chunks = torch.stack([text[end - length + 1 : end + 1] for end in part.tolist()]).to(device).long()
         with precision(autocast, device):
-            logits = model(input_ids=part.to(device).long(), use_cache=False).logits
-        total += negative_log_likelihood(logits, part.to(device).long()).item()
-    mean = total / blocks[:, 1:].numel()
-    if not math.isfinite(mean):
-        raise NonFiniteError(f"The loss on the test text is not finite ({mean}).")
-    return math.exp(mean)
+            logits = _logits(model, chunks[:, :-1], last=True)
+        total += F.cross_entropy(logits[:, -1].float(), chunks[:, -1], reduction="sum").item()
+    return _loss(total, len(places))
+
+
+def _logits(model: nn.Module, tokens: Tensor, last: bool = False) -> Tensor:
+    if isinstance(model, TokenClassifier):
+        return model(tokens, last=last)
+    return model(input_ids=tokens, use_cache=False).logits
+
+
+def _loss(total: float, tokens: int) -> Loss:
+    mean = total / tokens
+    return Loss(mean if math.isfinite(mean) else None, tokens)

@@ -19,7 +19,8 @@ from .engines import Engine, InProcess, Processes, leave_a_starting_worker
 from .experiment import Experiment, LengthTests, ModelSpec, TaskSpec, TextSpec
 from .grid import Architectures, OneTask, Settings, plan, settings_of_part
 from .job import Job, Outcome, groups
-from .loading import asked_own, load_model, load_task
+from .language_models import plan_language_models
+from .loading import asked_own, load_model, load_task, load_tokenizer
 from .loggers import check_loggers
 from .on_text import plan_text
 from .records import Found, Run, find, load
@@ -50,7 +51,9 @@ __all__ = [
     "load",
     "load_model",
     "load_task",
+    "load_tokenizer",
     "plan",
+    "plan_language_models",
     "plan_text",
     "run",
     "settings_of_part",

@@ -26,6 +26,7 @@ from typing import Annotated, Any, Literal, get_origin, get_type_hints
 
 from .. import models
 from ..errors import Error
+from ..evaluate.text import Way
 from ..limits import SAMPLES
 from ..options import at_least, check_fields
 from ..train.settings import Training
@@ -52,7 +53,12 @@ class TextSpec:
     """Of the documents to "train" on and of those to "test" on."""
     block: int = 512
     test_blocks: int | None = None
-    """How many blocks are tested at most; None: all."""
+    """The test is at most so many blocks long; None: as long as its documents."""
+    tokenizer: str | None = None
+    """The digest of the tokenizer; None: it is the checkpoint's own."""
+    tokenizer_folder: str | None = field(default=None, compare=False)
+    store: str | None = field(default=None, compare=False)
+    """Where the tokens are kept."""
     files: tuple[str, ...] = field(default=(), compare=False)
     test_files: tuple[str, ...] = field(default=(), compare=False)
     """Documents to test on; none: a share of `files`."""
@@ -103,11 +109,17 @@ class Objective:
 
 @dataclass(frozen=True)
 class LengthTests:
-    """Where to test: `samples` strings of every length, a function of (task, length, seed) alone."""
+    """Where to test: `samples` strings of every length, a function of (task, length, seed) alone.
+
+    Of text a length is a number of tokens, and `way` says what is measured there; see `evaluate/text.py`.
+    """
 
     lengths: Annotated[tuple[int, ...], at_least(1), "The lengths that are tested."] = ()
     samples: Annotated[int, at_least(1, at_most=SAMPLES), "How many strings of every length are tested."] = 512
     seed: Annotated[int, "Another seed tests other strings."] = 0
+    way: Annotated[
+        Way, "Text: perplexity of whole windows of the length, or of the last token of chunks drawn at random."
+    ] = "windows"
 
     def __post_init__(self):
         check_fields(self, "tests.{}".format)
@@ -138,6 +150,11 @@ class Experiment:
     def on_text(self) -> bool:
         """Whether perplexity is measured, and not strings that are right."""
         return isinstance(self.data, TextSpec)
+
+    @property
+    def from_checkpoint(self) -> bool:
+        """Whether a pretrained checkpoint is trained on, and not a model from scratch."""
+        return isinstance(self.data, TextSpec) and self.data.tokenizer is None
 
     def to_json(self) -> dict[str, Any]:
         """What is not at its default; with `SCHEMA`, all there is to say."""

@@ -59,7 +59,8 @@ def _full_name(key: str) -> str:
     return "For example --set model.width=64."
 
 
-def _of_part(settings: dict[str, Any], part: str) -> dict[str, Any]:
+def settings_of(settings: dict[str, Any], part: str) -> dict[str, Any]:
+    """The settings of a part, without its name before theirs."""
     prefix = f"{part}."
     return {key[len(prefix) :]: value for key, value in settings.items() if key.startswith(prefix)}
 
@@ -127,18 +128,18 @@ def plan(
             raise UnknownName("setting", key.split(".")[0], parts)
     rates = learning_rates_of(learning_rates)
     EXPERIMENTS.check(len(asked) * len(names) * seeds * max(1, len(rates)), "plan")
-    lacking = _lacking(_of_part(given, "model"), names) if unused else {}
+    lacking = _lacking(settings_of(given, "model"), names) if unused else {}
     for setting, without in lacking.items():
         if unused:
             unused(f"model.{setting}", without)
     of_models = {
-        name: {k: v for k, v in _of_part(given, "model").items() if name not in lacking.get(k, ())}
-        | _of_part(given, name)
+        name: {k: v for k, v in settings_of(given, "model").items() if name not in lacking.get(k, ())}
+        | settings_of(given, name)
         for name in names
     }
     experiments = []
     for each, own_name in zip(asked, called, strict=True):
-        made = task_of(each, {**_of_part(given, "task"), **_of_part(given, own_name)})
+        made = task_of(each, {**settings_of(given, "task"), **settings_of(given, own_name)})
         experiments += _plan_task(made, of_models, given, seeds, train_length, test_lengths, rates)
     return experiments
 
@@ -152,7 +153,7 @@ def _plan_task(
     test_lengths: str | Sequence[int] | None,
     rates: Sequence[float],
 ) -> list[Experiment]:
-    trained = take(settings_of_part("training"), _of_part(given, "training"), "training", "training.")
+    trained = take(settings_of_part("training"), settings_of(given, "training"), "training", "training.")
     training = Training.of(**{"lengths": (1, train_length), **trained})
     possible = made.lengths(*training.curriculum.lengths)
     make_curriculum(training.curriculum, possible)
@@ -160,7 +161,7 @@ def _plan_task(
     made.check_size(possible[-1], max(training.batch, training.checkpointing.validation_samples))
     tested = tested_lengths(made, possible, test_lengths)
     known = settings_of_part("tests")
-    tests = LengthTests(tested, **take(known, _of_part(given, "tests"), "tests", "tests."))
+    tests = LengthTests(tested, **take(known, settings_of(given, "tests"), "tests", "tests."))
 
     spec = spec_of(made)
     experiments = []
@@ -199,7 +200,7 @@ def _lacking(for_all: Mapping[str, Any], names: Sequence[str]) -> dict[str, list
 
 def settings_of_part(part: str) -> Schema:
     """What `training.` or `tests.` settings there are; test lengths have a keyword of their own."""
-    return training_options() if part == "training" else schema(LengthTests, without=("lengths",))
+    return training_options() if part == "training" else schema(LengthTests, without=("lengths", "way"))
 
 
 def spec_of(task: tasks.Task) -> TaskSpec:

@@ -9,16 +9,21 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
 
 from .. import models, own_code, tasks
-from ..errors import Error
+from ..errors import Error, RecordError
+from ..models import pretrained
+from ..text import tokenizers
 from ..train.state import load_weights
-from .experiment import Experiment, ModelSpec, TaskSpec
+from .experiment import Experiment, ModelSpec, TaskSpec, TextSpec
 from .grid import name_of, spec_of
 from .on_strings import build_classifier
+from .on_text import build_language_model
 from .records import SOURCES, Run, own_parts
 
 
@@ -38,7 +43,9 @@ def load_model(
     if which not in ("last", "best"):
         raise Error(f"which is 'last' or 'best', got {which!r}.")
     experiment = run.experiment
-    found = load_task(run, trust=trust, task=task)
+    if experiment.on_text and (folder := model_folder(run, which)):
+        return pretrained.as_classifier(pretrained.find(str(folder)).model(), experiment.model.name).eval()
+    found = None if experiment.on_text else load_task(run, trust=trust, task=task)
     spec = experiment.model
     if model is not None:
         name = name_of(model)
@@ -48,9 +55,36 @@ def load_model(
         spec = replace(spec, name=name, source=source)
     elif own_code.is_class(spec.name):
         spec = replace(spec, name=_permitted(run, "model", spec, trust))
-    classifier = build_classifier(replace(experiment, model=spec), found, torch.device("cpu"))
+    if found is None:
+        classifier = build_language_model(spec, load_tokenizer(run), experiment.seed)
+    else:
+        classifier = build_classifier(replace(experiment, model=spec), found, torch.device("cpu"))
     load_weights(classifier.inner, run.tensors("model" if which == "last" else "best"))
     return classifier.eval()
+
+
+def model_folder(run: Run, which: str = "last") -> Path | None:
+    """The folder, as transformers loads it, of a run on text; None where its model is of another kind.
+
+    Where no step was better than the last, it is the best too.
+    """
+    folders = run.result.get("folders", {})
+    name = "best" if which == "best" and "best" in folders else "model"
+    folder = run.path / name
+    if not folder.is_dir():
+        return None
+    if folders.get(name, pretrained.folder_digest(folder)) != pretrained.folder_digest(folder):
+        raise RecordError(f"{folder}: edited since the run ended. Delete {run.path} to run it again.")
+    return folder
+
+
+def load_tokenizer(run: Run) -> Any:
+    """The tokenizer of a run on text."""
+    spec = run.experiment.data
+    if not isinstance(spec, TextSpec):
+        raise Error(f"{run.path}: a run on strings has no tokenizer, but the vocabulary of its task.")
+    folder = model_folder(run) or spec.tokenizer_folder
+    return tokenizers.load(folder or run.path)
 
 
 def load_task(run: Run, *, trust: bool = False, task: tasks.Task | None = None) -> tasks.Task:

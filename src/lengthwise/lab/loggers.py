@@ -19,6 +19,7 @@ from ..errors import RecordError, UnknownName, check_extra
 from ..train.state import learning_rate
 from .experiment import Experiment
 from .records import Run
+from .statistics import perplexities
 
 Values = dict[str, float]
 PROJECT = "lengthwise"
@@ -170,7 +171,7 @@ class Sender:
 
         def tell(logger: Logger) -> None:
             for at, values in tests:
-                (logger.log if run.experiment.on_text else logger.test)(values, at)
+                (logger.log if run.experiment.from_checkpoint else logger.test)(values, at)
 
         if self._send(tell):
             self._keep()
@@ -243,8 +244,13 @@ def _tests(run: Run) -> Iterator[tuple[int, Values]]:
     """Of strings the accuracies at each length, of text the perplexities at the steps where they were measured."""
     checkpoints = run.result["checkpoints"]
     if run.experiment.on_text:
-        for each in checkpoints.values():
-            yield each["step"], {"test/perplexity": each["perplexity"]}
+        if not run.experiment.from_checkpoint:
+            for length, perplexity in perplexities(run).items():
+                yield length, {"test/perplexity": perplexity}
+            return
+        for which in ("before", "last"):
+            (perplexity, *_) = perplexities(run, which).values()
+            yield checkpoints[which]["step"], {"test/perplexity": perplexity}
         return
     samples = run.result["samples"]
     for length, correct in sorted(checkpoints["last"]["correct"].items(), key=lambda item: int(item[0])):

@@ -1,9 +1,10 @@
-"""An experiment on text: a pretrained checkpoint, converted or not, trained on, its perplexity before and after.
+"""An experiment on text: a language model from scratch, or a pretrained checkpoint, converted or not, trained on.
 
-Text and checkpoint are known by digests. Where they lie on this machine stands in the record too, and whoever runs the
-experiment reads them from there.
+Text, tokenizer and checkpoint are known by digests. Where they lie on this machine stands in the record too, and
+whoever runs the experiment reads them from there.
 
     model/      the trained model and its tokenizer, as transformers loads them, beside the usual files of a run
+    best/       the same of the best validation, where the text is validated on and an earlier step was better
 """
 
 from __future__ import annotations
@@ -11,19 +12,22 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
 
-from .. import convert
+from .. import convert, models
 from ..errors import Error, NonFiniteError
-from ..evaluate import perplexity
+from ..evaluate import Loss, losses_by_length
 from ..files import Tensors, naming
-from ..models import pretrained
-from ..models.pretrained import Checkpoint, quiet
-from ..text import PackedText, documents, pack_train_and_test, tokenizers
+from ..models import TokenClassifier, pretrained
+from ..models.pretrained import quiet
+from ..seeds import derive
 from ..train import Directory, NextToken, Progress, TextBlocks, Training, TrainState
+from ..train.state import load_weights, untouched_random
+from . import texts
 from .experiment import Experiment, LengthTests, ModelSpec, Objective, TextSpec
 
 
@@ -45,12 +49,11 @@ def plan_text(
     Text, tokenizer and conversions are tried here, so that a wrong one is refused before anything runs.
     """
     training = training or Training()
-    if training.precision == "fp64":
-        raise Error("training.precision of text is one of fp32, bf16, got 'fp64'.")
+    check_precision(training)
     source = pretrained.find(checkpoint)
     files, test_files = tuple(map(str, text)), tuple(map(str, test))
-    digests = _packed(source, files, test_files, held_out, block, test_blocks).digests
-    spec = TextSpec("text", digests, block, test_blocks, files, test_files, held_out)
+    spec = TextSpec("text", {}, block, test_blocks, files=files, test_files=test_files, held_out=held_out)
+    spec = replace(spec, digests=texts.read_for(source, spec).digests)
     experiments = []
     for each in conversions:
         if each:
@@ -73,22 +76,9 @@ def plan_text(
     return experiments
 
 
-@lru_cache(maxsize=1)
-def _packed(
-    checkpoint: Checkpoint,
-    files: tuple[str, ...],
-    test_files: tuple[str, ...],
-    held_out: float,
-    block: int,
-    test_blocks: int | None,
-) -> PackedText:
-    """The blocks to train on and to test on; the experiments of one study share them."""
-    tokenizer = tokenizers.load(checkpoint.folder, checkpoint.name)
-    checkpoint.check(tokenizer, block)
-    train, test = documents.read(files), documents.read(test_files) if test_files else []
-    if not test:
-        train, test = documents.split(train, held_out)
-    return pack_train_and_test(train, test, tokenizer, block, test_blocks)
+def check_precision(training: Training) -> None:
+    if training.precision == "fp64":
+        raise Error("training.precision of text is one of fp32, bf16, got 'fp64'.")
 
 
 class OnText:
@@ -96,37 +86,44 @@ class OnText:
 
     def __init__(self, experiment: Experiment, device: torch.device, share: int = 1):
         spec, model = experiment.data, experiment.model
-        if not isinstance(spec, TextSpec) or experiment.objective.kind != "next-token" or model.folder is None:
-            raise Error(
-                "Text is trained on with the objective next-token, by a pretrained checkpoint in a folder; "
-                f"got {experiment.objective.kind} and {model.name}."
-            )
-        self.device, self.checkpoint = device, pretrained.find(model.folder)
-        if self.checkpoint.digest != model.source:
-            raise Error(f"{model.folder}: its files changed since the experiment was planned. Plan it again.")
-        self.text = _packed(self.checkpoint, spec.files, spec.test_files, spec.held_out, spec.block, spec.test_blocks)
+        if not isinstance(spec, TextSpec) or experiment.objective.kind != "next-token":
+            raise Error(f"Text is trained on with the objective next-token, got {experiment.objective.kind}.")
+        self.device, self.checkpoint = device, None
+        if model.folder is None:
+            self.text = texts.read(spec, experiment.training.checkpointing.validation_samples)
+        else:
+            self.checkpoint = pretrained.find(model.folder)
+            if self.checkpoint.digest != model.source:
+                raise Error(f"{model.folder}: its files changed since the experiment was planned. Plan it again.")
+            self.text = texts.read_for(self.checkpoint, spec)
         if self.text.digests != spec.digests:
             raise Error(f"{', '.join(spec.files)}: the text changed since the experiment was planned. Plan it again.")
-        self.data = TextBlocks(self.text, experiment.training)
+        self.data = TextBlocks(self.text.train, experiment.training, self.text.validation)
         self.objective = NextToken(experiment.objective.tokens_at_once)
 
     def state(self, experiment: Experiment, directory: Directory | None = None) -> TrainState:
-        conversions = experiment.model.options.get("conversions", [])
-        model = convert.load(self.checkpoint, conversions).to(self.device)  # pyright: ignore[reportArgumentType]
+        if self.checkpoint is None:
+            model = build_language_model(experiment.model, self.text.tokenizer, experiment.seed)
+        else:
+            conversions = experiment.model.options.get("conversions", [])
+            inner = convert.load(self.checkpoint, conversions)
+            model = pretrained.as_classifier(inner, self.checkpoint.name)
+        model = model.to(self.device)
         return TrainState(
             model,
             experiment.training,
             self.data.lengths,
             seed=experiment.seed,
             name=experiment.hash,
+            core=model.inner,
             device=self.device,
             directory=directory,
         )
 
     def test_before(self, experiment: Experiment, state: TrainState, check: Callable[[], None]) -> None:
-        """The perplexity of the checkpoint as it is."""
-        if "before" not in state.scores:
-            state.scores["before"] = {"perplexity": self._perplexity(experiment, state, check)}
+        """The perplexity of a checkpoint as it is. Weights drawn at random are worth a guess: they are not tested."""
+        if self.checkpoint is not None and "before" not in state.scores:
+            state.scores["before"] = self._said(self._losses(experiment, state, check), experiment, state)
 
     def test_after(
         self,
@@ -137,42 +134,103 @@ class OnText:
         check: Callable[[], None],
     ) -> tuple[dict[str, Tensors], dict[str, Any]]:
         """Test the trained model and write it as transformers loads it; what the result says."""
-        began = time.perf_counter() - state.test_seconds
-        # A test that is stopped begins anew, so there is nothing to keep meanwhile.
-        state.scores["last"] = {"perplexity": self._perplexity(experiment, state, check)}
-        state.test_seconds = time.perf_counter() - began
-        if state.directory:
-            self._write_model(state, state.directory)
-        said = {
-            "checkpoints": {
-                "before": {"step": 0, **state.scores["before"]},
-                "last": {"step": state.step, **state.scores["last"]},
-            },
+        tests, began = experiment.tests, time.perf_counter() - state.test_seconds
+        last = {name: tensor.clone() for name, tensor in state.weights().items()}
+
+        def after(found: dict[int, Loss]) -> None:
+            hear(Progress(state.name, len(found), len(tests.lengths), phase="test last"))
+            state.scores["so far"] = {str(n): list(loss) for n, loss in found.items()}
+            state.test_seconds = time.perf_counter() - began
+            keep(last)
+
+        known = {int(n): Loss(*loss) for n, loss in state.scores.get("so far", {}).items()}
+        # At a single length a test that is stopped begins anew, so there is nothing to keep meanwhile.
+        found = self._losses(experiment, state, check, after if len(tests.lengths) > 1 else None, known)
+        said: dict[str, Any] = {
+            "checkpoints": {"last": {"step": state.step, **self._said(found, experiment, state)}},
             "documents": self.text.counts,
-            "test_tokens": self.text.test[:, 1:].numel(),
+            "test_tokens": found[min(found)].tokens,
             "epochs": state.step * state.training.batch / len(self.text.train),
         }
-        return {}, said
+        if self.checkpoint is not None:
+            said["checkpoints"] = {"before": {"step": 0, **state.scores["before"]}, **said["checkpoints"]}
+        if state.best["step"]:
+            said["checkpoints"]["best"] = {"step": state.best["step"], "validation": {"loss": state.best["loss"]}}
+        state.test_seconds = time.perf_counter() - began
+        return self._kept(state, last, said), said
 
-    def _perplexity(self, experiment: Experiment, state: TrainState, check: Callable[[], None]) -> float:
-        try:
-            return perplexity(
-                state.model,
-                self.text.test,
-                device=self.device,
-                autocast=state.training.precision,
-                tokens_at_once=experiment.objective.tokens_at_once,
-                before=check,
-            )
-        except NonFiniteError as error:
-            remedy = "Lower training.lr." if state.step else f"The weights of {self.checkpoint.name} may be damaged."
-            raise NonFiniteError(f"{error} It was measured after {state.step} steps of training. {remedy}") from error
+    def _losses(
+        self,
+        experiment: Experiment,
+        state: TrainState,
+        check: Callable[[], None],
+        after: Callable[[dict[int, Loss]], None] | None = None,
+        known: Mapping[int, Loss] | None = None,
+    ) -> dict[int, Loss]:
+        tests = experiment.tests
+        return losses_by_length(
+            state.model,
+            self.text.test,
+            tests.lengths,
+            device=self.device,
+            way=tests.way,
+            samples=tests.samples,
+            seed=tests.seed,
+            autocast=state.training.precision,
+            tokens_at_once=experiment.objective.tokens_at_once,
+            known=known,
+            before=check,
+            after=after,
+        )
 
-    def _write_model(self, state: TrainState, directory: Directory) -> None:
-        folder, beside = directory.path / "model", directory.path / ".model-unfinished"
+    def _said(self, found: Mapping[int, Loss], experiment: Experiment, state: TrainState) -> dict[str, Any]:
+        """What a checkpoint is worth. Beyond the trained length a loss that is not finite is a finding."""
+        block = getattr(experiment.data, "block", 0)
+        for length, loss in found.items():
+            if loss.mean is None and length <= block:
+                name = self.checkpoint.name if self.checkpoint else experiment.model.name
+                remedy = "Lower training.lr." if state.step else f"The weights of {name} may be damaged."
+                raise NonFiniteError(
+                    f"The loss on the test text is not finite at length {length:,}. It was measured after {state.step} "
+                    f"steps of training. {remedy}"
+                )
+        if self.checkpoint is not None and experiment.tests == LengthTests((block,)):
+            return {"perplexity": found[block].perplexity}
+        return {
+            "losses": {str(n): loss.mean for n, loss in found.items()},
+            "predicted": {str(n): loss.tokens for n, loss in found.items()},
+        }
+
+    def _kept(self, state: TrainState, last: Tensors, said: dict[str, Any]) -> dict[str, Tensors]:
+        """Write the model, and that of the best validation, as transformers loads them; or give their weights."""
+        better = bool(state.best["step"]) and state.best["step"] != state.step
+        every = {"model": last, **({"best": state.best_weights} if better else {})}
+        if not hasattr(state.core, "save_pretrained"):
+            return every
+        if state.directory:
+            for name, weights in reversed(every.items()):
+                load_weights(state.core, weights)
+                self._write(state.core, state.directory.path, name)
+            if self.checkpoint is None:
+                said["folders"] = {name: pretrained.folder_digest(state.directory.path / name) for name in every}
+        return {}
+
+    def _write(self, model: Any, path: Path, name: str) -> None:
+        folder, beside = path / name, path / f".{name}-unfinished"
         for left in (folder, beside):
             shutil.rmtree(left, ignore_errors=True)
         with naming(beside), quiet():
-            state.model.save_pretrained(beside)  # pyright: ignore[reportCallIssue]
-            tokenizers.load(self.checkpoint.folder, self.checkpoint.name).save_pretrained(beside)
+            model.save_pretrained(beside)
+            self.text.tokenizer.save_pretrained(beside)
             beside.rename(folder)
+
+
+def build_language_model(spec: ModelSpec, tokenizer: Any, seed: int) -> TokenClassifier:
+    """A model for the tokens of this tokenizer, initialised by the seed alone."""
+    with untouched_random(torch.device("cpu")):
+        torch.manual_seed(derive("init", seed))
+        model = models.build(spec.name, vocab_size=len(tokenizer), settings=spec.options, source=spec.source)
+    for config in (getattr(model.inner, "config", None), getattr(model.inner, "generation_config", None)):
+        if config is not None:
+            config.eos_token_id = tokenizer.eos_token_id
+    return model

@@ -19,6 +19,7 @@ from ..errors import Error, RecordError, in_words
 from ..files import Tensors, naming, read_json, read_tensors, write_atomically
 from ..train.directory import Directory, SavedState, read_result
 from .experiment import Experiment, ModelSpec, TaskSpec
+from .statistics import perplexities
 
 FORMAT = 1
 """What the fields of result.json mean."""
@@ -195,7 +196,9 @@ def check_shape(run: Run) -> None:
         raise TypeError("machine, code and options must be objects")
     checkpoints = result["checkpoints"]
     if e.on_text:
-        numbers += [checkpoints[which]["perplexity"] for which in ("before", "last")]
+        for which in ["before", "last"] if e.from_checkpoint else ["last"]:
+            found = perplexities(run, which)
+            numbers += [found[n] for n in e.tests.lengths]
     else:
         numbers += [len(dict(e.task.params))]
         lengths = list(map(str, e.tests.lengths))

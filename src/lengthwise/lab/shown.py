@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..notebooks import html_table
+from .experiment import TextSpec
 from .records import Run
-from .statistics import ranges, score
+from .statistics import perplexities, ranges, score
 
 if TYPE_CHECKING:
     from ..train import Progress
@@ -36,9 +37,14 @@ def runs_table(runs: Iterable[Run]) -> str:
 def _row(run: Run) -> list[str]:
     e = run.experiment
     first, last = [e.data.name, e.model.name, str(e.seed)], [run.path.name]
-    if e.on_text:
-        before, after = (run.result["checkpoints"][which]["perplexity"] for which in ("before", "last"))
+    if e.from_checkpoint:
+        before, after = (perplexities(run, which)[e.tests.lengths[0]] for which in ("before", "last"))
         return [*first, f"blocks of {e.tests.lengths[0]}", f"perplexity {before:.4g} → {after:.4g}", "", "", *last]
+    if isinstance(e.data, TextSpec):
+        trained, found = e.data.block, perplexities(run)
+        longer = [f"perplexity {found[n]:.4g} at {n:,}" for n in e.tests.lengths if n > trained]
+        columns = [f"perplexity {found[trained]:.4g}", *longer[:1], *longer[1:][-1:]]
+        return [*first, f"windows of {trained}", *columns, *[""] * (3 - len(columns)), *last]
     low, high = e.training.curriculum.lengths
     every = ranges((low, high), e.tests.lengths)
     inside, beyond = [r for r in every if r.trained], [r for r in every if r.beyond]

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from ..errors import Error
+from ..evaluate.text import Loss
 
 if TYPE_CHECKING:
     from . import Run
@@ -224,3 +225,14 @@ def best_rate(runs: Sequence[Run]) -> list[Run]:
 def _validated(runs: Sequence[Run]) -> tuple[float, float]:
     best = [run.result["checkpoints"]["best"]["validation"] for run in runs]
     return statistics.fmean(v["accuracy"] for v in best), -statistics.fmean(v["loss"] for v in best)
+
+
+def perplexities(run: Run, which: str = "last") -> dict[int, float]:
+    """Of a run on text at every test length; NaN or infinite where the loss is no number or too great.
+
+    `which`: "last" or, of a checkpoint that was trained on, "before".
+    """
+    measured = run.result["checkpoints"][which]
+    if "losses" not in measured:
+        return {run.experiment.tests.lengths[0]: measured["perplexity"]}
+    return {int(n): Loss(mean, 0).perplexity for n, mean in measured["losses"].items()}

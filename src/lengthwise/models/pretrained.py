@@ -15,6 +15,9 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 from transformers.utils import logging
 
 from ..errors import Error
+from .hugging_face import HuggingFaceClassifier
+from .modelling import LengthwiseForCausalLM
+from .token_classifier import PresetClassifier, TokenClassifier
 
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")
 """What a name on the hub looks like."""
@@ -82,6 +85,12 @@ def find(name: str) -> Checkpoint:
     if not list(folder.glob("*.safetensors")):
         raise Error(f"{name}: there are no weights as .safetensors in it. Save it with model.save_pretrained.")
     return Checkpoint(name, folder, folder_digest(folder))
+
+
+def as_classifier(model: PreTrainedModel, name: str) -> TokenClassifier:
+    """The model as a bench sees it; `name` is what errors call it."""
+    kind = PresetClassifier if isinstance(model, LengthwiseForCausalLM) else HuggingFaceClassifier
+    return kind(model, model.config.vocab_size, name)
 
 
 def folder_digest(folder: Path) -> str:

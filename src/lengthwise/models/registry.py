@@ -25,13 +25,14 @@ def build(
     name: str,
     *,
     vocab_size: int,
-    num_outputs: int,
+    num_outputs: int | None = None,
     settings: Mapping[str, Any] | None = None,
     source: str | None = None,
     **options: Any,
 ) -> TokenClassifier:
     """A model with random weights reading `vocab_size` tokens and giving `num_outputs` logits a position.
 
+    Without `num_outputs` it is a language model, with a logit for every token of the vocabulary.
     `settings` are options too, for those whose name is taken here: `settings={"vocab_size": 32}` for an `hf:` model.
     `source`: what `source(name)` must be now; other code or another config is refused.
 
@@ -39,7 +40,8 @@ def build(
     >>> build("lstm", vocab_size=2, num_outputs=3, width=8)(torch.tensor([[0, 1, 1]]), last=True).shape
     torch.Size([1, 1, 3])
     """
-    if not all(isinstance(size, int) and size >= 1 for size in (vocab_size, num_outputs)):
+    sizes = [vocab_size] if num_outputs is None else [vocab_size, num_outputs]
+    if not all(isinstance(size, int) and size >= 1 for size in sizes):
         got = f"{in_words(vocab_size)} and {in_words(num_outputs)}"
         raise Error(f"vocab_size and num_outputs must be at least 1, got {got}.")
     if not isinstance(name, str):
@@ -50,17 +52,18 @@ def build(
 
 
 def _build(
-    name: str, vocab_size: int, num_outputs: int, options: dict[str, Any], source: str | None
+    name: str, vocab_size: int, num_outputs: int | None, options: dict[str, Any], source: str | None
 ) -> TokenClassifier:
+    logits = vocab_size if num_outputs is None else num_outputs
     if name.startswith(HF):
         if source and hugging_face.source(name.removeprefix(HF)) != source:
             raise Error(f"{name}: the config has changed since the experiment was planned. Restore it, or plan anew.")
-        return hugging_face.build(name, name.removeprefix(HF), vocab_size, num_outputs, options)
+        return hugging_face.build(name, name.removeprefix(HF), vocab_size, logits, options)
     if ":" in name:
-        return imported.build(name, vocab_size, num_outputs, options, source)
+        return imported.build(name, vocab_size, logits, options, source)
     given = take(_preset_options(name), options, name)
     config = PRESETS[name](vocab_size, num_outputs, **given)
-    return PresetClassifier(LengthwiseForCausalLM(config), num_outputs, name)
+    return PresetClassifier(LengthwiseForCausalLM(config), logits, name)
 
 
 def options(name: str) -> Schema:

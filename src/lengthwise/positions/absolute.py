@@ -37,6 +37,7 @@ class Learned(Position):
         if rows < 1:
             raise Error(f"Learned positions: rows must be at least 1, got {rows}.")
         self.table = nn.Embedding(rows, width)
+        self.longest = rows
 
     def embed(self, places: Places) -> Tensor:
         return self.table(places["token"].clamp(0, self.table.num_embeddings - 1))

@@ -67,6 +67,8 @@ class Position(nn.Module):
     """Whether its places say where segments begin (`begins_segment`)."""
     in_each_layer = False
     """Whether every layer has weights of its own for what acts on attention."""
+    longest: int | None = None
+    """How many places it can tell apart, beyond which tokens share one; None: any number."""
 
     def place(self, tokens: Tensor | None, layout: Layout, state: Any = None) -> tuple[Places, Any]:
         """The ids of these tokens, and a state from which to place the next ones; it uses no weights.

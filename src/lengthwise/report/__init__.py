@@ -23,7 +23,7 @@ from .panel import Panel
 from .rates import chosen_learning_rates as learning_rates
 from .table_panels import heat_map, text_table
 from .terminal_table import table
-from .text_runs import perplexities
+from .text_runs import before_and_after as perplexities
 
 __all__ = [
     "Panel",

@@ -18,7 +18,7 @@ from .. import models, tasks
 from ..errors import Error, import_extra
 from ..files import write_text
 from ..lab.experiment import Experiment, TaskSpec
-from ..lab.statistics import overflowed, wilson
+from ..lab.statistics import overflowed, perplexities, wilson
 from .sections import flat_settings, list_of_runs
 
 if TYPE_CHECKING:
@@ -125,13 +125,16 @@ def _on_strings(run: Run) -> Iterator[dict[str, Any]]:
 
 
 def _on_text(run: Run) -> Iterator[dict[str, Any]]:
-    before, last = (run.result["checkpoints"][which] for which in ("before", "last"))
-    yield {
-        "length": run.experiment.tests.lengths[0],
-        "step": last["step"],
-        "perplexity_before": before["perplexity"],
-        "perplexity": last["perplexity"],
-    }
+    """`perplexity_before` is a checkpoint's; `best_validation` the least loss on the validation text, in nats."""
+    checkpoints, last = run.result["checkpoints"], perplexities(run)
+    before = perplexities(run, "before") if "before" in checkpoints else {}
+    best = checkpoints.get("best")
+    for length in run.experiment.tests.lengths:
+        row = {"length": length, "step": checkpoints["last"]["step"]}
+        row |= {"perplexity_before": before[length]} if before else {}
+        row |= {"perplexity": last[length]}
+        row |= {"best_step": best["step"], "best_validation": best["validation"]["loss"]} if best else {}
+        yield row
 
 
 def _origin(run: Run) -> dict[str, Any]:

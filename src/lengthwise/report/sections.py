@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from ..lab import Run
 
 TOKENS = "tokens"
+LISTED = 8
+"""A label writes a list of up to so many values out."""
 
 
 @dataclass(frozen=True)
@@ -124,9 +126,9 @@ def group_runs(runs: Iterable[Run]) -> list[Section]:
     questions: dict[str, list[Run]] = {}
     for run in unique.values():
         e = run.experiment
-        asked = _key(asdict(e.task), e.training.curriculum.lengths, asdict(e.tests))
+        asked = key_of(asdict(e.task), e.training.curriculum.lengths, asdict(e.tests))
         questions.setdefault(asked, []).append(run)
-    found = [Section(task_name(members[0].experiment.task), _groups(members, names)) for members in questions.values()]
+    found = [Section(task_name(each[0].experiment.task), groups_of(each, names)) for each in questions.values()]
     titles = list(dict.fromkeys(section.title for section in found))
     return sorted(found, key=lambda section: titles.index(section.title))
 
@@ -163,10 +165,12 @@ def flat_settings(experiment: Experiment) -> dict[str, Any]:
         flat = {f"task.{k}": v for k, v in data.params.items()}
     else:
         flat = {"text.digests": data.digests, "text.block": data.block, "text.test_blocks": data.test_blocks}
+        flat |= {"text.tokenizer": data.tokenizer} if data.tokenizer else {}
         flat |= {"objective.tokens_at_once": experiment.objective.tokens_at_once}
     flat |= {f"model.{k}": v for k, v in model.options.items()}
     flat |= {f"training.{k}": v for k, v in experiment.training.settings().items()}
-    flat |= {f"tests.{k}": v for k, v in asdict(experiment.tests).items() if k != "lengths"}
+    unsaid = ("lengths",) if experiment.on_text else ("lengths", "way")
+    flat |= {f"tests.{k}": v for k, v in asdict(experiment.tests).items() if k not in unsaid}
     return flat | ({"model.source": model.source} if model.source else {})
 
 
@@ -174,11 +178,12 @@ def differing_settings(experiments: Sequence[Experiment]) -> list[dict[str, Any]
     """For each experiment, those of its settings that are not the same in all."""
     flats = [flat_settings(e) for e in experiments]
     keys = {k for flat in flats for k in flat}
-    differing = [k for k in sorted(keys) if len({_key(flat.get(k)) for flat in flats}) > 1]
+    differing = [k for k in sorted(keys) if len({key_of(flat.get(k)) for flat in flats}) > 1]
     return [{k: flat[k] for k in differing if k in flat} for flat in flats]
 
 
-def _groups(runs: Sequence[Run], short: dict[str, str]) -> tuple[SeedGroup, ...]:
+def groups_of(runs: Sequence[Run], short: dict[str, str]) -> tuple[SeedGroup, ...]:
+    """Runs that differ in their seed alone, together; `short`: what to call the models."""
     members: dict[str, list[Run]] = {}
     for run in runs:
         members.setdefault(replace(run.experiment, seed=0).hash, []).append(run)
@@ -210,17 +215,23 @@ def _told(differing: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         return list(differing)
     usual = {}
     for k in keys:
-        values = [_key(settings[k]) if k in settings else None for settings in differing]
+        values = [key_of(settings[k]) if k in settings else None for settings in differing]
         most = max(values, key=values.count)
         # What some lack must be said of all that have it: nothing can be written in its place.
         if 2 * values.count(most) > len(values) and (most is None or None not in values):
             usual[k] = most
-    return [{k: v for k, v in settings.items() if usual.get(k) != _key(v)} for settings in differing]
+    return [{k: v for k, v in settings.items() if usual.get(k) != key_of(v)} for settings in differing]
 
 
-def _key(*parts: Any) -> str:
+def key_of(*parts: Any) -> str:
     return json.dumps(parts, sort_keys=True)
 
 
 def _short(value: Any) -> str:
-    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    """
+    >>> _short([1, 40]), _short(list(range(100)))
+    ('1,40', '0,1,2,… (100)')
+    """
+    if not isinstance(value, list | tuple):
+        return str(value)
+    return ",".join(map(str, value)) if len(value) <= LISTED else f"{','.join(map(str, value[:3]))},… ({len(value)})"

@@ -1,27 +1,41 @@
-"""What runs on text are worth: the perplexity of held-out text before training and after it."""
+"""What runs on text are worth: a checkpoint's perplexity before and after training, that of other models by length."""
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from ..lab.experiment import TextSpec
+from ..lab.statistics import perplexities
+from .charts import line_chart
+from .formatting import count, short_names
 from .panel import Panel
-from .sections import list_of_runs
+from .sections import SeedGroup, groups_of, key_of, list_of_runs
 from .table_panels import text_table
 
 if TYPE_CHECKING:
     from ..lab import Run
 
+WAYS = {
+    "windows": "Windows of the length follow one another through the same held-out text, and all but the first token "
+    "of each are predicted.",
+    "last-token": "Tokens of the held-out text are drawn at random, and each is predicted from the length less one "
+    "before it.",
+}
 
-def perplexities(runs: Sequence[Run]) -> Panel:
-    """One row a run."""
+
+def before_and_after(runs: Sequence[Run]) -> Panel:
+    """One row for each checkpoint that was trained on."""
     data = [
         {
             "model": run.experiment.model.name,
             "text": run.experiment.data.name,
             "seed": run.experiment.seed,
             "steps": run.result["steps"],
-            **{which: run.result["checkpoints"][which]["perplexity"] for which in ("before", "last")},
+            **{which: perplexities(run, which)[run.experiment.tests.lengths[0]] for which in ("before", "last")},
             "path": str(run.path),
         }
         for run in runs
@@ -40,8 +54,83 @@ def perplexities(runs: Sequence[Run]) -> Panel:
     return text_table("Perplexity", caption, ["", "text", "steps", "before", "after"], rows, data)
 
 
+def by_length(runs: Sequence[Run]) -> list[Panel]:
+    """A panel for each text and way of testing: curves and a table of perplexity by length."""
+    questions: dict[str, list[Run]] = {}
+    for run in runs:
+        spec, tests = run.experiment.data, run.experiment.tests
+        asked = key_of(getattr(spec, "digests", None), getattr(spec, "block", None), asdict(tests))
+        questions.setdefault(asked, []).append(run)
+    return [_by_length(members) for members in questions.values()]
+
+
+def _by_length(runs: Sequence[Run]) -> Panel:
+    e = runs[0].experiment
+    assert isinstance(e.data, TextSpec)
+    groups = groups_of(runs, short_names(run.experiment.model.name for run in runs))
+    several = max(len(group.runs) for group in groups) > 1
+    measured = {group.label: _measured(group) for group in groups}
+    lengths = e.tests.lengths
+    curves = {name: (lengths, [_middle(values[n]) for n in lengths]) for name, values in measured.items()}
+    caption = (
+        f"{WAYS[e.tests.way]} Trained on windows of {e.data.block:,} tokens"
+        f"{'; mean ± standard deviation over seeds' if several else ''}. ∞: greater than any float, or no number."
+    )
+    title = f"Perplexity by length: {e.data.name}"
+    chart = line_chart(
+        title, caption, "tokens", "perplexity", curves, log_x=True, log_y=True, marks={"trained": e.data.block}
+    )
+    rows = [
+        [group.label, count(group.first.result["parameters"]), *(_said(measured[group.label][n]) for n in lengths)]
+        for group in groups
+    ]
+    head = ["", "parameters", *(f"{n:,}" for n in lengths)]
+    data = [
+        {
+            "model": group.label,
+            "length": n,
+            "way": e.tests.way,
+            "trained": e.data.block,
+            "perplexities": [value if math.isfinite(value) else None for value in measured[group.label][n]],
+        }
+        for group in groups
+        for n in lengths
+    ]
+    table = text_table(title, caption, head, rows, data)
+    return Panel(title, caption, chart.body + table.body, table.text, data, _finding(measured, e.data.block, lengths))
+
+
+def _measured(group: SeedGroup) -> dict[int, list[float]]:
+    """The perplexities of the seeds at every length."""
+    found = [perplexities(run) for run in group.runs]
+    return {n: [each[n] for each in found] for n in group.experiment.tests.lengths}
+
+
+def _middle(values: Sequence[float]) -> float:
+    """Their mean; NaN where one of them is none."""
+    return statistics.fmean(values) if all(map(math.isfinite, values)) else math.nan
+
+
+def _said(values: Sequence[float]) -> str:
+    if math.isnan(middle := _middle(values)):
+        return "∞"
+    return f"{middle:.4g}" if len(values) < 2 else f"{middle:.4g} ± {statistics.stdev(values):.2g}"
+
+
+def _finding(measured: dict[str, dict[int, list[float]]], trained: int, lengths: Sequence[int]) -> str:
+    if max(lengths) <= trained:
+        return ""
+    ends = {name: _middle(values[max(lengths)]) for name, values in measured.items()}
+    order = sorted(ends, key=lambda name: (math.isnan(ends[name]), ends[name]))
+    said = ", ".join(f"{name} {_said(measured[name][max(lengths)])}" for name in order)
+    return f"Perplexity at {max(lengths):,} tokens, {max(lengths) / trained:.3g} times the trained length: {said}."
+
+
 def strings_and_text(runs: Iterable[Run]) -> tuple[list[Run], list[Panel]]:
-    """The runs on strings, which have accuracies by length, and a panel of the others, if there are any."""
+    """The runs on strings, which have accuracies by length, and panels of the others, if there are any."""
     runs = list_of_runs(runs)
     on_text = list({run.experiment.hash: run for run in runs if run.experiment.on_text}.values())
-    return [run for run in runs if not run.experiment.on_text], [perplexities(on_text)] if on_text else []
+    tuned = [run for run in on_text if run.experiment.from_checkpoint]
+    panels = [before_and_after(tuned)] if tuned else []
+    panels += by_length([run for run in on_text if not run.experiment.from_checkpoint])
+    return [run for run in runs if not run.experiment.on_text], panels

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..seeds import generator
 from ..tasks.base import Batch, Task
-from ..text import PackedText, packing
+from ..text import packing
 from .settings import Training
 
 VALIDATION_LENGTHS = 16
@@ -47,14 +47,14 @@ class TaskStrings:
 
 
 class TextBlocks:
-    """Blocks of a packed text, every one once an epoch."""
+    """Blocks (N, T) of a text, every one once an epoch; those (n, T) of other documents are validated on."""
 
-    def __init__(self, text: PackedText, training: Training):
-        self.text, self.training = text, training
-        self.lengths = [text.train.shape[1]]
+    def __init__(self, train: Tensor, training: Training, validation: Tensor | None = None):
+        self.train, self.training, self.held_out = train, training, validation
+        self.lengths = [train.shape[1]]
 
     def batch(self, seed: int, step: int, length: int) -> Tensor:
-        return packing.batch(self.text.train, step, self.training.batch, seed)
+        return packing.batch(self.train, step, self.training.batch, seed)
 
     def validation(self, seed: int) -> list[Tensor]:
-        return []
+        return [] if self.held_out is None else [self.held_out]

@@ -8,9 +8,11 @@ Shapes: B strings or blocks, T tokens.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -18,7 +20,7 @@ from ..errors import NonFiniteError
 from ..models import TokenClassifier
 from ..tasks.base import Batch, Task
 from ..text import packing
-from .counting import count_right, one_place
+from .counting import count_right, one_place, precision
 from .scoring import logits, loss, narrow, right
 from .state import TrainState
 
@@ -119,7 +121,7 @@ class StringObjective:
 
 
 class NextToken:
-    """Every token of a block but the first, given those before it, by a causal language model of Hugging Face's."""
+    """Every token of a block but the first, given those before it, by a causal language model."""
 
     logs_first_step = True
     has_accuracy = False
@@ -129,7 +131,7 @@ class NextToken:
         """About how many tokens of a batch are read in one part."""
 
     def prepare(self, state: TrainState, stacked: bool) -> None:
-        """A model from outside is trained as it is."""
+        """Tokens of a text are too many and too different for equal ones to share work."""
 
     def parts(self, batch: Tensor) -> Sequence[Tensors]:
         return [(part,) for part in packing.parts(batch, self.tokens_at_once)]
@@ -140,16 +142,53 @@ class NextToken:
     def measure(self, batches: Sequence[Tensor]) -> Measure:
         predicted = batches[0][:, 1:].numel()
 
-        def measure(forward: Callable[..., Any], blocks: Tensor) -> tuple[Tensor, Tensor]:
-            logits = forward(input_ids=blocks, use_cache=False).logits
-            share = negative_log_likelihood(logits, blocks) / predicted
+        def measure(forward: Callable[..., Tensor], blocks: Tensor) -> tuple[Tensor, Tensor]:
+            share = negative_log_likelihood(forward(blocks), blocks) / predicted
             # No text is right or wrong: nothing is learned from its accuracy.
             return share, share.detach().new_zeros(())
 
         return measure
 
     def validate(self, state: TrainState, batches: Sequence[Tensor]) -> tuple[float, float]:
-        raise NotImplementedError("Text has no part to validate on.")
+        state.model.eval()
+        loss = math.fsum(
+            block_loss(
+                state.model,
+                blocks,
+                device=state.device,
+                autocast=state.training.precision,
+                tokens_at_once=self.tokens_at_once,
+            )
+            for blocks in batches
+        ) / sum(blocks[:, 1:].numel() for blocks in batches)
+        state.model.train()
+        if not math.isfinite(loss):
+            raise NonFiniteError(
+                f"The loss on the validation text is not finite ({loss}) at step {state.step}. Lower training.lr."
+            )
+        return 0.0, loss
+
+
+@torch.no_grad()
+def block_loss(
+    model: Callable[[Tensor], Tensor],
+    blocks: Tensor,
+    *,
+    device: torch.device,
+    autocast: str,
+    tokens_at_once: int,
+    before: Callable[[], None] | None = None,
+) -> float:
+    """-log p of blocks (B, T), summed over all tokens but each block's first; `before` each part is called."""
+    total = 0.0
+    for part in packing.parts(blocks, tokens_at_once):
+        if before:
+            before()
+        tokens = part.to(device).long()
+        with precision(autocast, device):
+            logits = model(tokens)
+        total += negative_log_likelihood(logits, tokens).item()
+    return total
 
 
 def negative_log_likelihood(logits: Tensor, blocks: Tensor) -> Tensor:

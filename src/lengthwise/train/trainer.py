@@ -150,8 +150,8 @@ class Trainer:
             accuracy, loss = self.objective.validate(state, batches)
             state.note_validation(accuracy, loss)
             if state.directory:
-                row = {"kind": "validation", "step": state.step, "accuracy": accuracy, "loss": loss}
-                state.directory.log(row)
+                seen = {"accuracy": accuracy, "loss": loss} if self.objective.has_accuracy else {"loss": loss}
+                state.directory.log({"kind": "validation", "step": state.step, **seen})
         if state.step % every.checkpoint_every == 0 and not state.done:
             self.save(state)
 

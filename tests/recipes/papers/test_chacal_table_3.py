@@ -17,7 +17,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LM
 from lengthwise import Error, lab, recipes
 from lengthwise.cli import main
 from lengthwise.errors import UnknownName
-from lengthwise.lab.on_text import _packed
+from lengthwise.lab.texts import _packed
 from lengthwise.train import Interrupted
 
 WORDS = ["the", "cat", "and", "dog", "saw", "a", "bird", "in", "tree", "on", "hill", "by", "lake"]

@@ -1,0 +1,277 @@
+"""Plan language models trained from scratch on a corpus and tested at many lengths: models × seeds.
+
+    plan_language_models(["stdlib"], ["bipe", "transformer position=rope"], train_length=128, test_lengths="128,1024")
+
+A model's own options may stand behind its name. Where segments end (`ends` of BiPE and of positions in levels) is named
+by a rule, such as "sentence", of which the tokenizer makes token ids.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+from torch import nn
+
+from .. import models
+from ..errors import Error, ForeignError, UnknownName
+from ..evaluate.text import Way, check_lengths
+from ..limits import BATCH_TOKENS, EXPERIMENTS
+from ..models import TokenClassifier
+from ..options import Schema, above, arguments, at_least, schema, take, word_of
+from ..text import corpora, segment_ends, tokenizers, tokens_of
+from ..text.segments import RULES
+from ..train.settings import Training, training_options
+from ..train.state import untouched_random
+from .experiment import Experiment, LengthTests, ModelSpec, Objective, TextSpec
+from .grid import Settings, name_of, parse, settings_of
+from .on_text import build_language_model, check_precision
+from .tested_lengths import lengths
+from .texts import digests_of, half
+
+OneModel = str | type[nn.Module] | tuple[str | type[nn.Module], Mapping[str, Any]]
+"""A model by name, with its options behind it ("transformer position=alibi") or beside it, or by its class."""
+STRINGS_ALONE = ("curriculum", "lengths", "grow_from", "grow_at", "shrink_at")
+"""Settings of a training that mean nothing for text, whose windows all have one length."""
+USUAL = Training.of(
+    batch=32, optimizer="adamw", betas=(0.9, 0.95), weight_decay=0.1, validation_samples=64, checkpoint_every=100
+)
+WARMUP = 200
+"""Steps of warm-up, but at most a tenth of all."""
+DOUBLINGS = 4
+"""How often the test length doubles from the training length on, unless lengths are named."""
+
+
+def text_settings(
+    *,
+    held_out: Annotated[
+        float, above(0, below=1), "The share of the documents that is kept to validate on and to test on."
+    ] = 0.05,
+    test_tokens: Annotated[
+        int | None, at_least(2), "Windows: how many tokens are tested at most, at every length; None: all."
+    ] = 65_536,
+) -> None:
+    """The `text.` settings."""
+
+
+def plan_language_models(
+    corpus: str | Path | Sequence[str | Path],
+    architectures: Sequence[OneModel] | OneModel,
+    *,
+    train_length: Annotated[int, at_least(2), "How many tokens a training window has."] = 128,
+    test_lengths: str | Sequence[int] | None = None,
+    way: Way = "windows",
+    seeds: Annotated[int, at_least(1), "How many runs of each model."] = 1,
+    tokenizer: str | Path | None = None,
+    vocabulary: Annotated[int, at_least(2), "How many tokens the tokenizer has that is trained on the corpus."] = 4096,
+    settings: Settings = (),
+    store: str | Path = "runs/text",
+    unused: Callable[[str, list[str]], None] | None = None,
+    warn: Callable[[str], None] | None = None,
+) -> list[Experiment]:
+    """An experiment for each model and seed, all that can be wrong checked before any run.
+
+    `corpus`: "stdlib", paths of files and folders, "hf:NAME" for a dataset. `tokenizer`: the folder of one, or None to
+    train byte-level BPE on the corpus. Tokens and a tokenizer that is trained are kept in `store`.
+    `settings` belong to `model.` (every one), a model's own name (that one), `training.`, `tests.`, `text.` or
+    `objective.`. `way`: what is measured at a length, "windows" or "last-token" (see `evaluate/text.py`).
+    The default test lengths are the training length and its doublings to 16 times it.
+
+    `warn` hears what is likely to disappoint, such as test lengths beyond what a position can encode; None: Python's
+    warnings do. A setting `model.` that some of the models do not have is an error, or `unused` hears of it.
+    """
+    given = parse(settings)
+    seeds, train_length, vocabulary = arguments(
+        plan_language_models, seeds=seeds, train_length=train_length, vocabulary=vocabulary
+    )
+    asked = _models(architectures)
+    parts = {"model", "training", "tests", "text", "objective", *(name for name, _ in asked)}
+    for key in given:
+        if not any(key.startswith(f"{part}.") for part in parts):
+            raise UnknownName("setting", key.split(".")[0], parts)
+    EXPERIMENTS.check(len(asked) * seeds, "plan")
+    training = _training(settings_of(given, "training"))
+    BATCH_TOKENS.check(train_length * training.batch, f"training.batch={training.batch}, length {train_length:,}")
+    objective = Objective("next-token", **take(_OBJECTIVE, settings_of(given, "objective"), "objective", "objective."))
+
+    names = (corpus,) if isinstance(corpus, (str, Path)) else tuple(corpus)
+    of_text = take(_TEXT, settings_of(given, "text"), "text", "text.")
+    opened = corpora.open(names, held_out=of_text.get("held_out", _TEXT["held_out"].default))
+    folder = Path(tokenizer) if tokenizer else tokenizers.train(opened, vocabulary, root=store)
+    read = tokenizers.load(folder)
+    tokens = tokens_of(opened, read, root=store)
+    held_out = len(tokens.test) - half(tokens.test)
+    tests = _tests(settings_of(given, "tests"), way, train_length, test_lengths, held_out)
+    check_lengths(held_out, tests.lengths)
+    tokens.train.blocks(train_length)
+    most = of_text.get("test_tokens", _TEXT["test_tokens"].default if way == "windows" else None)
+    spec = TextSpec(
+        ", ".join(Path(name).name if Path(name).exists() else str(name) for name in names),
+        digests_of(tokens),
+        train_length,
+        None if most is None else -(-max(most, *tests.lengths) // train_length),
+        tokens.tokenizer,
+        tokenizer_folder=str(folder),
+        store=str(store),
+        files=tuple(map(str, names)),
+        held_out=opened.held_out,
+    )
+    experiments = []
+    for model in _specs(asked, given, read, unused):
+        check_model(model, read, train_length, tests.lengths, warn or _warn)
+        experiments += [Experiment(spec, model, training, tests, seed, objective) for seed in range(seeds)]
+    return experiments
+
+
+_TEXT = schema(text_settings, keyword_only=True)
+_OBJECTIVE = schema(Objective, without=("kind",))
+
+
+def settings_of_text(part: str) -> Schema:
+    """What `training.`, `tests.`, `text.` or `objective.` settings there are for text."""
+    if part == "training":
+        return {name: option for name, option in training_options().items() if name not in STRINGS_ALONE}
+    if part == "tests":
+        return schema(LengthTests, without=("lengths", "way"))
+    return _TEXT if part == "text" else _OBJECTIVE
+
+
+def _training(given: dict[str, Any]) -> Training:
+    if wrong := next((name for name in STRINGS_ALONE if name in given), None):
+        raise Error(f"training.{wrong} is for strings: windows of text all have one length. Use train_length.")
+    trained = take(settings_of_text("training"), given, "training", "training.")
+    steps = trained.get("steps", USUAL.steps)
+    training = USUAL.but(**{"warmup": min(WARMUP, steps // 10), **trained})
+    check_precision(training)
+    return training
+
+
+def _tests(
+    given: dict[str, Any], way: Way, trained: int, wanted: str | Sequence[int] | None, held_out: int
+) -> LengthTests:
+    if way == "windows" and given:
+        raise Error(
+            f"tests.{next(iter(given))} is for way='last-token', which draws tokens at random; windows follow one "
+            "another through the text. text.test_tokens says how much of it is tested."
+        )
+    if wanted is None:
+        wanted = [n for n in (trained << k for k in range(DOUBLINGS + 1)) if n <= held_out] or [trained]
+    tested = lengths(wanted) if isinstance(wanted, str) else tuple(wanted)
+    return LengthTests(
+        tuple(sorted({*tested, trained})), way=way, **take(settings_of_text("tests"), given, "tests", "tests.")
+    )
+
+
+def _models(architectures: Any) -> list[tuple[str, dict[str, Any]]]:
+    """The models' names and their own options."""
+    several = architectures if isinstance(architectures, list) else [architectures]
+    found = []
+    for each in several:
+        name, options = each if isinstance(each, tuple) else (each, {})
+        if isinstance(name, str):
+            name, typed = _apart(name)
+            options = {**typed, **options}
+        found.append((name_of(name), dict(options)))
+    if not found:
+        raise Error(f"Name at least one model. Known: {', '.join(models.available())}.")
+    return found
+
+
+def _apart(word: str) -> tuple[str, dict[str, Any]]:
+    """`transformer position=alibi layers=2` as a name and options; a path may hold spaces itself."""
+    words = word.split()
+    first = next((i for i, each in enumerate(words) if i and "=" in each), len(words))
+    name = " ".join(words[:first]) if first < len(words) else word.strip()
+    return name, dict(word_of(each, "model.width=64") for each in words[first:])
+
+
+def _specs(
+    asked: list[tuple[str, dict[str, Any]]],
+    given: dict[str, Any],
+    tokenizer: Any,
+    unused: Callable[[str, list[str]], None] | None,
+) -> list[ModelSpec]:
+    """The models as data, each once."""
+    for_all = settings_of(given, "model")
+    names = list(dict.fromkeys(name for name, _ in asked))
+    without = {key: [name for name in names if key not in models.options(name)] for key in for_all}
+    lacking = {key: lack for key, lack in without.items() if unused and 0 < len(lack) < len(names)}
+    for key, lack in lacking.items():
+        if unused:
+            unused(f"model.{key}", lack)
+    specs = []
+    for name, own in asked:
+        meant = {key: value for key, value in for_all.items() if name not in lacking.get(key, ())}
+        meant = {**meant, **settings_of(given, name), **own}
+        if name == "bipe":
+            meant.setdefault("ends", "sentence")
+        if isinstance(rule := meant.get("ends"), str) and re.fullmatch(r"[a-z-]+", rule):
+            meant["ends"] = _ends(tokenizer, rule)
+        options = take(models.options(name), meant, name, "model.")
+        if name.startswith("hf:"):
+            options.setdefault("vocab_size", len(tokenizer))
+        if isinstance(placed := options.get("position_options"), dict):
+            options["position_options"] = _with_ends(placed, tokenizer)
+        specs.append(ModelSpec(name, options, models.source(name)))
+    return list({repr(spec): spec for spec in specs}.values())
+
+
+def _with_ends(placed: dict[str, Any], tokenizer: Any) -> dict[str, Any]:
+    """A position's options, with token ids for rules that say where segments end."""
+    found = dict(placed)
+    if isinstance(rule := placed.get("ends"), str):
+        found["ends"] = _ends(tokenizer, rule)
+    if isinstance(rules := placed.get("level_ends"), list):
+        found["level_ends"] = [_ends(tokenizer, rule) if isinstance(rule, str) else rule for rule in rules]
+    return found
+
+
+def _ends(tokenizer: Any, rule: str) -> list[int]:
+    ends = segment_ends(tokenizer, str(rule))
+    if ends in ([], [tokenizer.eos_token_id]) and rule in RULES:
+        warnings.warn(
+            f"No token of this tokenizer ends a {rule}, so a whole document is one segment, and a model that counts "
+            "segments cannot tell places apart beyond its table.",
+            stacklevel=2,
+        )
+    return ends
+
+
+def check_model(
+    spec: ModelSpec, tokenizer: Any, trained: int, tested: Sequence[int], warn: Callable[[str], None]
+) -> None:
+    """Refuse a model that cannot be built or read windows, and name the lengths that its position cannot encode."""
+    model = build_language_model(spec, tokenizer, 0).eval()
+    longest = longest_position(model)
+    called = " ".join([spec.name, *(f"{k}={v}" for k, v in spec.options.items() if k in ("position", "max_length"))])
+    if longest is not None and trained > longest:
+        raise Error(
+            f"{called}: windows of {trained:,} tokens are longer than its {longest:,} positions. Lower the training "
+            "length, or raise the model's max_length."
+        )
+    if ":" in spec.name:
+        rows = torch.full((1, trained), len(tokenizer) - 1)
+        with torch.no_grad(), untouched_random(torch.device("cpu")):
+            try:
+                model(rows)
+            except ForeignError as error:
+                raise Error(str(error)) from error.__cause__
+    if longest is not None and (beyond := [n for n in tested if n > longest]):
+        warn(
+            f"{called}: it has {longest:,} positions, and at test lengths {', '.join(f'{n:,}' for n in beyond)} all "
+            "tokens beyond share the last one. Raise max_length for places of their own, which training never meets."
+        )
+
+
+def longest_position(model: TokenClassifier) -> int | None:
+    """How many tokens the model's position can tell apart; None: any number, or nobody knows."""
+    position = getattr(model.inner, "position", None)
+    return getattr(position, "longest", None)
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, stacklevel=3)

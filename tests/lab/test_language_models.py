@@ -1,0 +1,241 @@
+"""Language models from scratch: planned, trained, stopped and resumed, tested at every length, and loaded again."""
+
+import math
+import signal
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from lengthwise import Error, lab, report
+from lengthwise.errors import UnknownName
+from lengthwise.text import segment_ends, tokenizers
+
+from . import corpora
+
+QUICK = {
+    "training.steps": 12,
+    "training.batch": 8,
+    "training.lr": 1e-2,
+    "training.validate_every": 4,
+    "training.validation_samples": 8,
+    "training.checkpoint_every": 5,
+    "text.held_out": 0.3,
+    "model.width": 16,
+}
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    return corpora.write(tmp_path_factory.mktemp("text") / "corpus")
+
+
+@pytest.fixture(scope="module")
+def plan(corpus, tmp_path_factory):
+    store = tmp_path_factory.mktemp("store")
+
+    def make(*architectures, settings=None, train_length=16, test_lengths="16,32", **options):
+        given = {**QUICK, **(settings or {})}
+        return lab.plan_language_models(
+            corpus,
+            list(architectures),
+            train_length=train_length,
+            test_lengths=test_lengths,
+            vocabulary=280,
+            settings=given,
+            store=store,
+            unused=lambda *_: None,
+            **options,
+        )
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def run(plan, tmp_path_factory):
+    (experiment,) = plan("bipe heads=2 layers=1", settings={"training.lr": 10, "training.steps": 24})
+    (outcome,) = lab.run([experiment], tmp_path_factory.mktemp("runs"), workers=1)
+    assert outcome.run, outcome.traceback
+    return outcome.run
+
+
+def test_the_loss_falls_and_every_length_is_tested(plan, tmp_path):
+    planned = plan("lstm layers=1", "transformer position=rope heads=2 layers=1", settings={"training.steps": 40})
+    for outcome in lab.run(planned, tmp_path, workers=1):
+        losses = [row["loss"] for row in outcome.run.metrics if row["kind"] == "train"]
+        assert losses[0] == pytest.approx(math.log(280), rel=0.15)
+        assert losses[-1] < 0.8 * losses[0]
+        found = outcome.run.result["checkpoints"]["last"]
+        assert found["losses"].keys() == found["predicted"].keys() == {"16", "32"}
+        validated = [row for row in outcome.run.metrics if row["kind"] == "validation"]
+        assert [row["step"] for row in validated] == list(range(4, 41, 4))
+        assert min(row["loss"] for row in validated) == outcome.run.result["checkpoints"]["best"]["validation"]["loss"]
+
+
+def test_what_is_reported_is_the_loss_of_the_saved_model_on_the_held_out_half(run):
+    """By transformers' own loss, on text that is split and cut here once more."""
+    text = lab.texts.read(run.experiment.data, 8)
+    model = AutoModelForCausalLM.from_pretrained(run.path / "model").eval()
+    measured = run.result["checkpoints"]["last"]["losses"]
+    for length in (16, 32):
+        rows = text.test[: len(text.test) // length * length].view(-1, length).long()
+        with torch.no_grad():
+            assert model(input_ids=rows, labels=rows).loss.item() == pytest.approx(measured[str(length)], rel=1e-5)
+
+
+def test_no_document_is_on_two_sides(run):
+    spec = run.experiment.data
+    text = lab.texts.read(spec, 1000)
+    tokenizer = text.tokenizer
+
+    def documents(tokens):
+        return {document.strip() for document in tokenizer.decode(tokens).split("<|endoftext|>") if document.strip()}
+
+    train, test = documents(text.train.flatten().long()), documents(text.test.long())
+    validation = documents(text.validation.flatten().long())
+    assert len(test) >= 2
+    assert not train & validation
+    assert not train & test
+    assert not validation & test
+
+
+def test_the_best_and_the_last_model_are_kept(run):
+    best = run.result["checkpoints"]["best"]
+    # At so high a rate the loss goes up and down, and the last is hardly ever the best.
+    assert (run.path / "best").is_dir() == (best["step"] < run.result["steps"])
+    assert best["validation"]["loss"] == min(row["loss"] for row in run.metrics if row["kind"] == "validation")
+    text = lab.texts.read(run.experiment.data, 8)
+    for which, step in (("best", best["step"]), ("last", run.result["steps"])):
+        row = next(row for row in run.metrics if row["kind"] == "validation" and row["step"] == step)
+        rows = text.validation.long()
+        with torch.no_grad():
+            logits = lab.load_model(run, which)(rows)
+        loss = torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), rows[:, 1:].flatten())
+        assert loss.item() == pytest.approx(row["loss"], rel=1e-5)
+
+
+def test_an_edited_model_is_noticed(run, tmp_path):
+    import shutil
+
+    copy = shutil.copytree(run.path, tmp_path / run.path.name)
+    config = copy / "model" / "config.json"
+    config.write_text(config.read_text() + " ")
+    with pytest.raises(Error, match="edited since the run ended"):
+        lab.load_model(lab.load(copy)[0])
+
+
+def test_the_saved_model_generates_in_the_words_of_its_tokenizer(run):
+    tokenizer = AutoTokenizer.from_pretrained(run.path / "model")
+    model = AutoModelForCausalLM.from_pretrained(run.path / "model")
+    assert model.generation_config.eos_token_id == tokenizer.eos_token_id
+    tokens = model.generate(**tokenizer("the cat", return_tensors="pt"), max_new_tokens=4, pad_token_id=0)
+    assert tokenizer.decode(tokens[0]).startswith("the cat")
+    assert lab.load_tokenizer(run)("the cat")["input_ids"] == tokenizer("the cat")["input_ids"]
+
+
+class Interrupting:
+    """Presses Ctrl-C at a step of training, once."""
+
+    def __init__(self, step):
+        self.step = step
+
+    def begin(self, experiment): ...
+
+    def waiting(self, experiment): ...
+
+    def end(self, experiment, outcome): ...
+
+    def advance(self, progress):
+        if progress.step == self.step:
+            self.step = None
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_a_run_that_is_stopped_goes_on_bit_for_bit(plan, tmp_path):
+    planned = plan("transformer position=alibi heads=2 layers=1 dropout=0.1")
+    with pytest.raises(lab.Interrupted):
+        lab.run(planned, tmp_path / "stopped", workers=1, progress=Interrupting(7))
+    stopped, whole = (lab.run(planned, tmp_path / where, workers=1)[0].run for where in ("stopped", "whole"))
+    assert stopped.metrics == whole.metrics
+    assert stopped.result["checkpoints"] == whole.result["checkpoints"]
+    assert stopped.result["folders"] == whole.result["folders"]
+
+
+def test_segments_end_where_the_tokenizer_says(plan):
+    by_sentence, by_line, fixed = plan("bipe heads=2", "bipe heads=2 ends=line", "bipe heads=2 ends=8")
+    tokenizer = tokenizers.load(by_sentence.data.tokenizer_folder)
+    assert by_sentence.model.options["ends"] == segment_ends(tokenizer, "sentence")
+    assert by_line.model.options["ends"] == segment_ends(tokenizer, "line")
+    assert fixed.model.options["ends"] == 8
+    placed = {"inside": {"name": "learned", "rows": 16}, "between": {"name": "rope"}, "ends": "sentence"}
+    (bilevel,) = plan(("transformer", {"heads": 2, "position": "bilevel", "position_options": placed}))
+    assert bilevel.model.options["position_options"]["ends"] == by_sentence.model.options["ends"]
+
+
+def test_an_experiment_is_known_by_its_text_and_tokenizer_wherever_they_lie(plan, corpus, tmp_path):
+    import shutil
+
+    (here,) = plan("lstm")
+    moved = shutil.copytree(corpus, tmp_path / "elsewhere" / corpus.name)
+    (there,) = lab.plan_language_models(
+        moved, "lstm", train_length=16, test_lengths="16,32", vocabulary=280, settings=QUICK, store=tmp_path
+    )
+    assert there.hash == here.hash
+    assert lab.Experiment.from_json(here.to_json()) == here
+    (moved / "new.txt").write_text("the cat saw a new bird.\n" * 9)
+    (other,) = lab.plan_language_models(
+        moved, "lstm", train_length=16, test_lengths="16,32", vocabulary=280, settings=QUICK, store=tmp_path
+    )
+    assert other.hash != here.hash
+
+
+def test_lengths_that_a_position_cannot_tell_apart_are_named_before_training(plan):
+    said = []
+    plan("transformer position=learned max_length=24 heads=2", warn=said.append)
+    assert len(said) == 1
+    assert "it has 24 positions, and at test lengths 32 all tokens beyond share the last one" in said[0]
+    plan("transformer position=sinusoidal heads=2", "bipe heads=2 max_length=8", warn=said.append)
+    assert len(said) == 1
+    with pytest.raises(Error, match="windows of 16 tokens are longer than its 8 positions"):
+        plan("transformer position=learned max_length=8 heads=2")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"settings": {"training.lengths": "1,40"}}, "training.lengths is for strings"),
+        ({"settings": {"tests.samples": 9}}, "tests.samples is for way='last-token'"),
+        ({"settings": {"training.precision": "fp64"}}, "precision of text is one of fp32, bf16"),
+        ({"settings": {"text.held_in": 0.1}}, "Did you mean 'text.held_out'"),
+        ({"settings": {"txt.held_out": 0.1}}, "Unknown setting 'txt'"),
+        ({"test_lengths": "16,1000000"}, "must fill a window of 1,000,000 tokens"),
+        ({"train_length": 100_000}, "must fill a block of 100000|must fill a window of 100,000"),
+        ({"train_length": 1}, "train_length must be a whole number at least 2"),
+        ({"settings": {"model.width": "wide"}}, "width must be a whole number"),
+        ({"settings": {"model.ends": "sentense"}}, "sentence"),
+    ],
+)
+def test_wrong_calls_are_refused_before_anything_runs(plan, options, said):
+    with pytest.raises(Error, match=said):
+        plan("bipe heads=2", **options)
+
+
+def test_unknown_models_are_refused(plan):
+    with pytest.raises(UnknownName, match="Did you mean 'transformer'"):
+        plan("transfromer position=rope")
+
+
+def test_models_that_differ_in_options_are_told_apart_in_a_report(plan, tmp_path):
+    planned = plan("transformer position=rope heads=2 layers=1", "transformer position=alibi heads=2 layers=1", seeds=2)
+    runs = [outcome.run for outcome in lab.run(planned, tmp_path / "runs", workers=1)]
+    said = str(report.table(runs))
+    assert "transformer position=alibi" in said
+    assert "transformer position=rope" in said
+    assert " ± " in said
+    rows = report.rows(runs)
+    assert [(row["seed"], row["length"]) for row in rows[:4]] == [(0, 16), (0, 32), (1, 16), (1, 32)]
+    losses = runs[0].result["checkpoints"]["last"]["losses"]
+    assert [row["perplexity"] for row in rows[:2]] == [math.exp(losses["16"]), math.exp(losses["32"])]
+    page = report.html(runs, tmp_path / "page.html").read_text()
+    assert "Perplexity by length: corpus" in page
+    assert "Perplexity at 32 tokens, 2 times the trained length" in page
