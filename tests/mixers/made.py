@@ -13,6 +13,9 @@ USUAL: dict[str, dict[str, Any]] = {
     "softmax": {"heads": 8},
     "forgetting": {"heads": 8},
     "chain": {"heads": 8, "gamma": 0.9, "exclude_diagonal": True, "paths": "mean"},
+    "stick-breaking": {"heads": 8, "current": False, "remainder": True},
+    "path": {"heads": 8},
+    "cope": {"heads": 8, "rows": 64},
     "sliding-dilated": {"heads": 8, "chunk": 2, "missing": "learned-pad", "biases": True},
     "block-lrnn": {
         "transition": "two-layer",

@@ -20,16 +20,22 @@ from .attention import KeyValues
 from .base import Level, Mixer, Traits
 from .block_lrnn import BlockLRNN, BlockState
 from .chain import Chain
+from .cope import CoPE
 from .forgetting import Forgetting
+from .path import PaTH, PathState
 from .recurrent import Recurrent, RecurrentState
 from .sliding_dilated import SlidingDilated
 from .softmax import Softmax
 from .state_space import LRU, S4, S4D, Diagonal, LiquidS4, SpaceState
+from .stick_breaking import StickBreaking
 
 MIXERS: dict[str, Callable[..., Mixer]] = {
     "softmax": Softmax,
     "forgetting": Forgetting,
     "chain": Chain,
+    "stick-breaking": StickBreaking,
+    "path": PaTH,
+    "cope": CoPE,
     "sliding-dilated": SlidingDilated,
     "block-lrnn": BlockLRNN,
     "s4": S4,
@@ -68,6 +74,7 @@ __all__ = [
     "BlockLRNN",
     "BlockState",
     "Chain",
+    "CoPE",
     "Diagonal",
     "Forgetting",
     "KeyValues",
@@ -75,11 +82,14 @@ __all__ = [
     "Level",
     "LiquidS4",
     "Mixer",
+    "PaTH",
+    "PathState",
     "Recurrent",
     "RecurrentState",
     "SlidingDilated",
     "Softmax",
     "SpaceState",
+    "StickBreaking",
     "Traits",
     "get",
     "options",

@@ -43,6 +43,10 @@ class KeyValues(NamedTuple):
         """The gates of the keys that have none yet."""
         return self._replace(gates=c if self.gates is None else torch.cat([self.gates, c], 2))
 
+    def with_turned(self, k: Tensor) -> KeyValues:
+        """The same tokens, with these keys in the place of theirs."""
+        return self._replace(k=k)
+
 
 def own_position(own: Position, placed: Placed | None, layout: Layout) -> Placed:
     """The encoding of a layer that has its own, with the places of the tokens.

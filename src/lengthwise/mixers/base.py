@@ -37,6 +37,8 @@ class Traits:
     """It compares queries with keys, and is called with `placed`, where a model has placed its tokens for that."""
     reads_segments: bool = False
     """It reads of `placed` where segments begin, so the model must have an encoding that knows (`has_segments`)."""
+    knows_order: str = ""
+    """How it knows the order of tokens, as a clause; with that, no encoding of positions may act on its attention."""
     takes_level: bool = False
     """It is called with `level`, what an adaptive depth has to say (`Level`)."""
     shares_pad: bool = False

@@ -47,6 +47,14 @@ class Growing:
         self.length = end
         return self.buffer.narrow(self.dim, 0, end)
 
+    def replace(self, x: Tensor) -> Tensor:
+        """Another value of the same shape."""
+        if self.length > self.room or torch.is_grad_enabled() or self.buffer.is_inference():
+            self.buffer, self.room = x, 0
+        else:
+            self.value.copy_(x)
+        return self.value
+
     def select(self, rows: Tensor) -> Growing:
         """These rows, in this order."""
         return Growing(self.value.index_select(0, rows), self.dim)
@@ -118,6 +126,10 @@ class GrowingKeyValues:
     def with_gates(self, c: Tensor) -> GrowingKeyValues:
         assert self._gates is not None
         self.gates = self._gates.append(c)
+        return self
+
+    def with_turned(self, k: Tensor) -> GrowingKeyValues:
+        self.k = self._k.replace(k)
         return self
 
     def select(self, rows: Tensor) -> GrowingKeyValues:

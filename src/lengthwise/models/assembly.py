@@ -81,7 +81,11 @@ def _mixer(config: LengthwiseConfig, spec: dict[str, Any]) -> mixers.Mixer:
     position = make_position(config, mixer.traits.heads)
     if position.at_attention:
         if not mixer.traits.takes_position:
-            raise Error(f"position {config.position} acts on attention, and mixer {name!r} takes no positions.")
+            why = f": {mixer.traits.knows_order}" if mixer.traits.knows_order else ""
+            raise Error(
+                f"position {config.position} acts on attention, and mixer {name!r} takes no positions{why}. Use the "
+                "position 'none', or 'learned' or 'sinusoidal', which are added to the embeddings."
+            )
         if position.in_each_layer:
             mixer.position = position
         elif mixer.traits.heads != config.heads:

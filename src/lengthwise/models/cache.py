@@ -17,7 +17,7 @@ from torch import Tensor
 from transformers.cache_utils import Cache
 
 from ..errors import Error, ShapeError
-from ..mixers import KeyValues, Layout
+from ..mixers import KeyValues, Layout, PathState
 from ..mixers.growing_keys import Growing, GrowingKeyValues, GrowingTokens
 from ..positions import Placed
 
@@ -63,6 +63,9 @@ class LengthwiseCache(Cache):
         if isinstance(state, KeyValues):
             assert self.tokens is not None
             state = GrowingKeyValues(state, self.tokens)
+        elif isinstance(state, PathState) and isinstance(state.keys, KeyValues):
+            assert self.tokens is not None
+            state = state._replace(keys=GrowingKeyValues(state.keys, self.tokens))
         self.states[place] = state
 
     @property

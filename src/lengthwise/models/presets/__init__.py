@@ -12,6 +12,7 @@ from .attention import chacal, regular_gpt, transformer, transformer_xl
 from .bipe import bipe
 from .fox import fox
 from .linear_rnns import block_lrnn
+from .ordered_by_content import cope, path, stick_breaking
 from .recurrent import gru, lstm, rnn
 from .state_spaces import diagonal_lrnn, liquid_s4, lru, s4, s4d
 
@@ -22,6 +23,9 @@ PRESETS: dict[str, Any] = {
     "chacal": chacal,
     "bipe": bipe,
     "fox": fox,
+    "stick-breaking": stick_breaking,
+    "path": path,
+    "cope": cope,
     "block-lrnn": block_lrnn,
     "s4": s4,
     "s4d": s4d,
@@ -38,16 +42,19 @@ __all__ = [
     "bipe",
     "block_lrnn",
     "chacal",
+    "cope",
     "diagonal_lrnn",
     "fox",
     "gru",
     "liquid_s4",
     "lru",
     "lstm",
+    "path",
     "regular_gpt",
     "rnn",
     "s4",
     "s4d",
+    "stick_breaking",
     "transformer",
     "transformer_xl",
 ]

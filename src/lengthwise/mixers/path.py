@@ -1,0 +1,170 @@
+"""PaTH attention (Yang et al. 2025): positions are the products of the reflections that lie between query and key.
+
+    H_t = I - β_t w_t w_tᵀ,    logit_ij = q_iᵀ H_i H_{i-1} … H_{j+1} k_j / sqrt(d)
+
+    β = 2 σ(u · x + b), one for each head;    w = c / |c|,  c_t = sum_{s<3} taps_s ∘ (U V x)_{t-s},  V of 32 rows
+
+Of one block of tokens all logits come of one triangular solve (stril: below the diagonal, B = diag β):
+
+    L = I + stril(B W Wᵀ)
+    tril(Q Kᵀ) - tril(Q Wᵀ) L⁻¹ stril(B W Kᵀ)
+
+The keys before a block have passed every H up to it, and pass the block's at once, K <- K - K (L⁻¹ B W)ᵀ W, which is
+what a decoded token does to the keys of the cache. So time is O(T² d), twice that of softmax attention, and memory is
+that of T² d / (2 BLOCK) numbers a head for the keys of all blocks, where there are gradients (query_blocks.py).
+
+All of it is in fp32 at least. The state is the keys, as turned by every H so far, the values, and the last two U V x.
+
+Shapes: B batch, T tokens, S keys, H heads, C tokens of a block, d head width, D model width.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Annotated, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..ops.checks import without_autocast
+from ..positions import Layout
+from .attention import KeyValues, check_heads, merge_heads, queries_keys_values, split_heads
+from .base import Mixer, Traits
+from .growing_keys import GrowingKeyValues
+from .query_blocks import made_again
+from .softmax import visible
+
+RANK, TAPS = 32, 3
+LEAST = 1e-3
+"""The norm below which w is shorter than 1, lest a token of zeros, whose c is 0, have a gradient beyond all bounds."""
+BLOCK = 128
+
+
+class Recent(NamedTuple):
+    """What the convolution still reads of the last two tokens."""
+
+    inputs: Tensor
+    """(B,2,D), zero on padding and before the first token."""
+    sequences: Tensor | None
+    """(B,2) the packed sequences they belong to."""
+
+    def select(self, rows: Tensor) -> Recent:
+        return Recent(self.inputs[rows], None if self.sequences is None else self.sequences[rows])
+
+
+class PathState(NamedTuple):
+    croppable = False
+    keys: KeyValues | GrowingKeyValues
+    """The keys as every reflection so far has turned them."""
+    recent: Recent
+
+    def select(self, rows: Tensor) -> PathState:
+        """These rows, in this order."""
+        # Rows are selected in a model's cache, where keys grow in place.
+        assert isinstance(self.keys, GrowingKeyValues)
+        return PathState(self.keys.select(rows), self.recent.select(rows))
+
+
+class Reflections(nn.Module):
+    """w (B,H,T,d) and beta (B,H,T) of tokens (B,T,D), and what the next ones need."""
+
+    def __init__(self, width: int, heads: int):
+        super().__init__()
+        self.heads = heads
+        self.down = nn.Linear(width, RANK, bias=False)
+        self.up = nn.Linear(RANK, width, bias=False)
+        self.taps = nn.Parameter(torch.empty(TAPS, width).uniform_(-1, 1) * TAPS**-0.5)
+        self.strength = nn.Linear(width, heads)
+
+    def forward(self, x: Tensor, layout: Layout, before: Recent | None) -> tuple[Tensor, Tensor, Recent]:
+        kind = torch.promote_types(x.dtype, torch.float32)
+        new, beta = self.up(self.down(x)), 2 * self.strength(x).to(kind).sigmoid()
+        if layout.real is not None:
+            # No padding lies between a key and a query, but before the first token it lies under the taps.
+            new = new.masked_fill(~layout.real[..., None], 0.0)
+        c, recent = self._convolved(new, layout.sequences, before)
+        return F.normalize(split_heads(c, self.heads).to(kind), dim=-1, eps=LEAST), beta.mT, recent
+
+    def _convolved(self, new: Tensor, sequences: Tensor | None, before: Recent | None) -> tuple[Tensor, Recent]:
+        T, past = new.shape[1], TAPS - 1
+        inputs = F.pad(new, (0, 0, past, 0)) if before is None else torch.cat([before.inputs, new], 1)
+        ids = None
+        if sequences is not None:
+            first = (
+                sequences[:, :1].expand(-1, past) if before is None or before.sequences is None else before.sequences
+            )
+            ids = torch.cat([first, sequences], 1)
+        parts = []
+        for s in range(TAPS):
+            columns = slice(past - s, past - s + T)
+            read = inputs[:, columns]
+            if ids is not None:
+                read = read.masked_fill((ids[:, columns] != sequences)[..., None], 0.0)
+            parts.append(self.taps[s] * read)
+        return torch.stack(parts).sum(0), Recent(inputs[:, T:], None if ids is None else ids[:, T:])
+
+
+class PaTH(Mixer):
+    """Softmax attention whose keys are reflected by every token between them and the query."""
+
+    traits = Traits(keeps_keys=True, knows_order="every token between a key and the query turns the key")
+
+    def __init__(
+        self,
+        width: int,
+        *,
+        heads: Annotated[int, "How many attention heads share the width, which they must divide."],
+        biases: Annotated[bool, "Whether the maps of the attention have biases."] = True,
+        dropout: Annotated[float, "The share of the attention weights that training drops."] = 0.0,
+    ):
+        super().__init__()
+        check_heads("path", width, heads)
+        self.heads, self.dropout = heads, dropout
+        self.qkv = nn.Linear(width, 3 * width, bias=biases)
+        self.out = nn.Linear(width, width, bias=biases)
+        self.reflections = Reflections(width, heads)
+        self.traits = replace(self.traits, heads=heads)
+
+    def forward(self, x: Tensor, *, layout: Layout, state: PathState | None = None) -> tuple[Tensor, PathState]:
+        q, k, v = queries_keys_values(self.qkv(x), self.heads)
+        w, beta, recent = self.reflections(x, layout, None if state is None else state.recent)
+        q, k = q.to(w.dtype), k.to(w.dtype)
+        seen = KeyValues(k, v, layout) if state is None else state.keys.then(k, v, layout)
+        with without_autocast(x):
+            y, turned = self._read(q, seen, w, beta, layout)
+        return self.out(merge_heads(y)), PathState(seen.with_turned(turned), recent)
+
+    def _read(
+        self, q: Tensor, seen: KeyValues | GrowingKeyValues, w: Tensor, beta: Tensor, layout: Layout
+    ) -> tuple[Tensor, Tensor]:
+        """The output (B,H,T,d), and all keys as the last token leaves them."""
+        T, S = q.shape[2], seen.k.shape[2]
+        turned, parts = seen.k[:, :, : S - T], []
+        for start in range(0, T, BLOCK):
+            rows = slice(start, min(start + BLOCK, T))
+            own, so_far = slice(S - T + start, S - T + rows.stop), slice(S - T + rows.stop)
+            read = partial(self._read_block, layout.pick(rows), seen.layout.pick(so_far))
+            given = (q[:, :, rows], seen.k[:, :, own], w[:, :, rows], beta[:, :, rows, None])
+            y, turned = made_again(T > BLOCK, read, *given, turned, seen.v[:, :, so_far])
+            parts.append(y)
+        return parts[0] if len(parts) == 1 else torch.cat(parts, 2), turned
+
+    def _read_block(
+        self, layout: Layout, keys: Layout, Q: Tensor, K: Tensor, W: Tensor, beta: Tensor, earlier: Tensor, v: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The output of these tokens, and all keys so far as the last of them leaves them."""
+        d = Q.shape[-1]
+        B_W = beta * W
+        sides = torch.cat([B_W, (B_W @ K.mT).tril(-1)], -1)
+        # The diagonal of L is 1, and of what is given nothing on or above it is read.
+        solved = torch.linalg.solve_triangular(B_W @ W.mT, sides, upper=False, unitriangular=True)
+        U, X = solved[..., :d], solved[..., d:]
+        Q_W = (Q @ W.mT).tril()
+        logits = torch.cat([(Q - Q_W @ U) @ earlier.mT, Q @ K.mT - Q_W @ X], -1) * d**-0.5
+        A = logits.masked_fill(~visible(layout, keys), -torch.inf).softmax(-1)
+        if self.training and self.dropout:
+            A = F.dropout(A, self.dropout)
+        turned = torch.cat([earlier - (earlier @ U.mT) @ W, K - X.mT @ W], 2)
+        return A.to(v.dtype) @ v, turned
