@@ -5,7 +5,7 @@
 Perplexity beside it says how well the model predicts text; most of that can be had from the last tokens alone.
 """
 
-from .answers import contained, log_likelihoods, ranked, written
+from .answers import log_likelihoods, ranked, written
 from .haystack import Encoder
 from .needle import Needle
 from .scores import FarScores, score_far_tokens
@@ -16,7 +16,6 @@ __all__ = [
     "FarScores",
     "Needle",
     "Variables",
-    "contained",
     "log_likelihoods",
     "ranked",
     "score_far_tokens",

@@ -12,7 +12,6 @@ Shapes: B prompts, P tokens of each, C answers to each, L tokens of an answer.
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -72,16 +71,6 @@ def ranked(likelihoods: Sequence[float], right: int) -> float:
     mine = scores[:right, None]
     above, level = (scores > mine).sum(1), (scores == mine).sum(1)
     return float(((right - above).double() / level).clamp(0, 1).mean())
-
-
-def contained(text: str, answers: Sequence[str]) -> float:
-    """The share of the answers that stand in the text.
-
-    >>> contained("They are QWERT, and asdfg.", ["Asdfg", "ZXCVB"])
-    0.5
-    """
-    written = re.sub(r"[\x00-\x1f]", "\n", text).lower()
-    return sum(answer.lower() in written for answer in answers) / len(answers)
 
 
 @torch.no_grad()

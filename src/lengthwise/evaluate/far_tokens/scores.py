@@ -22,7 +22,8 @@ from ...limits import CLASSES, SAMPLES
 from ...options import arguments, at_least
 from ...seeds import derive
 from ...train.counting import ran_out
-from .answers import contained, log_likelihoods, ranked, written
+from ..benchmark_scores import contained
+from .answers import log_likelihoods, ranked, written
 from .haystack import Encoder
 from .needle import Needle, Needles
 from .variables import Chains, Variables
