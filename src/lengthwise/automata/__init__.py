@@ -12,11 +12,15 @@ from .algebra import (
     transition_monoid,
     word_map,
 )
+from .bi_nfa import BiNFA
 from .near_misses import NearMisses
+from .nfa import NFA
 from .regex import from_regex
 from .semiautomaton import Semiautomaton
 
 __all__ = [
+    "NFA",
+    "BiNFA",
     "Monoid",
     "NearMisses",
     "Semiautomaton",

@@ -46,17 +46,11 @@ class Semiautomaton:
         self.num_states, self.num_symbols = self.delta.shape
         self.start = whole_numbers("Semiautomaton: start", [start])[0]
         self.accepting = None if accepting is None else frozenset(whole_numbers("Semiautomaton: accepting", accepting))
-        self.symbols = tuple(
-            map(str, range(self.num_symbols) if symbols is None else in_order("Semiautomaton: symbols", symbols))
-        )
+        self.symbols = symbol_names("Semiautomaton", symbols, self.num_symbols)
         self.states = None if states is None else tuple(states)
         for q in {self.start} | (self.accepting or frozenset()):
             if not 0 <= q < self.num_states:
                 raise Error(f"Semiautomaton: states are 0..{self.num_states - 1}, got {q} as start or accepting state.")
-        if len(set(self.symbols)) != self.num_symbols or len(self.symbols) != self.num_symbols:
-            raise Error(
-                f"Semiautomaton: needs {self.num_symbols} different symbol names, one per column, got {self.symbols}."
-            )
         if self.states is not None and len(self.states) != self.num_states:
             raise Error(f"Semiautomaton: needs {self.num_states} state names, got {len(self.states)}.")
 
@@ -97,17 +91,8 @@ class Semiautomaton:
     def run(self, tokens: Any, start: Any = None) -> Tensor:
         """(B, T) tokens -> (B, T) states, each after its token; `start` is one state or (B,) of them."""
         tokens = torch.as_tensor(tokens)
-        if tokens.dim() != 2:
-            raise ShapeError(f"Semiautomaton.run: tokens must be (B, T), got shape {tuple(tokens.shape)}.")
-        B, T = tokens.shape
-        if tokens.numel() and (tokens.is_floating_point() or tokens.is_complex()):
-            raise Error(f"Semiautomaton.run: tokens must be whole numbers, got {tokens.dtype}. Use tokens.long().")
-        columns = np.ascontiguousarray(tokens.cpu().numpy().T, dtype=np.intp)
-        if columns.size and not 0 <= columns.min() <= columns.max() < self.num_symbols:
-            raise Error(
-                f"Semiautomaton.run: tokens must be in 0..{self.num_symbols - 1}, "
-                f"got {columns.min()}..{columns.max()}. Is this the machine of another task?"
-            )
+        columns = token_columns("Semiautomaton.run", tokens, self.num_symbols)
+        T, B = columns.shape
         # The state is kept multiplied by S, so that a step is one addition and one look-up.
         flat = (self.delta * self.num_symbols).ravel()
         begin = np.asarray(self.start if start is None else start)
@@ -141,13 +126,7 @@ class Semiautomaton:
 
     def encode(self, word: str | Sequence[int]) -> list[int]:
         """A word as symbol numbers. A sequence of numbers stays as it is; a string is cut into symbol names."""
-        if not isinstance(word, str):
-            return whole_numbers("a word's symbols", word)
-        parts = list(word) if max(map(len, self.symbols)) == 1 else word.split()
-        index = {name: s for s, name in enumerate(self.symbols)}
-        if unknown := [part for part in parts if part not in index]:
-            raise Error(f"{unknown[0]!r} is not a symbol of this machine, which has {', '.join(self.symbols)}.")
-        return [index[part] for part in parts]
+        return encode(self.symbols, word)
 
     def state_after(self, word: str | Sequence[int]) -> int:
         """The state after one word (the start state after the empty one)."""
@@ -246,3 +225,37 @@ def in_order(name: str, given: Any) -> Any:
     if isinstance(given, (set, frozenset)):
         raise Error(f"{name} must have an order, got a set. Give a text or a list, such as {sorted(map(str, given))}.")
     return given
+
+
+def token_columns(what: str, tokens: Tensor, num_symbols: int) -> np.ndarray:
+    """(B, T) tokens -> (T, B), each the number of a symbol. `what` reads them."""
+    if tokens.dim() != 2:
+        raise ShapeError(f"{what}: tokens must be (B, T), got shape {tuple(tokens.shape)}.")
+    if tokens.numel() and (tokens.is_floating_point() or tokens.is_complex()):
+        raise Error(f"{what}: tokens must be whole numbers, got {tokens.dtype}. Use tokens.long().")
+    columns = np.ascontiguousarray(tokens.cpu().numpy().T, dtype=np.intp)
+    if columns.size and not 0 <= columns.min() <= columns.max() < num_symbols:
+        raise Error(
+            f"{what}: tokens must be in 0..{num_symbols - 1}, "
+            f"got {columns.min()}..{columns.max()}. Is this the machine of another task?"
+        )
+    return columns
+
+
+def encode(symbols: Sequence[str], word: str | Sequence[int]) -> list[int]:
+    """A word as numbers of these symbols. A sequence of numbers stays as it is; a string is cut into symbol names."""
+    if not isinstance(word, str):
+        return whole_numbers("a word's symbols", word)
+    parts = list(word) if max(map(len, symbols)) == 1 else word.split()
+    index = {name: s for s, name in enumerate(symbols)}
+    if unknown := [part for part in parts if part not in index]:
+        raise Error(f"{unknown[0]!r} is not a symbol of this machine, which has {', '.join(symbols)}.")
+    return [index[part] for part in parts]
+
+
+def symbol_names(what: str, given: Sequence[str] | None, count: int) -> tuple[str, ...]:
+    """How each of `count` symbols is written; None: "0", "1", …"""
+    names = tuple(map(str, range(count) if given is None else in_order(f"{what}: symbols", given)))
+    if len(set(names)) != count or len(names) != count:
+        raise Error(f"{what}: needs {count} different symbol names, one per column, got {names}.")
+    return names
