@@ -301,6 +301,18 @@ CLAIMS = [
         for n in (2, 5, 10, 16, 127)
     ),
     *(
+        Claim(
+            CONSTRUCTIONS,
+            "| {} | {} | {:,} | {:,} | {:,} |",
+            lambda k=k: (
+                *(k, k**2, k**4),
+                theory.bipe_width([k**2], longest=2000),
+                theory.bipe_width([k] * k, longest=2000),
+            ),
+        )
+        for k in (2, 3, 4, 6, 8, 12, 16)
+    ),
+    *(
         Claim(CONSTRUCTIONS, f"| {label} | {blocks} | {{:,}} |", lambda build=build: [weights(build())])
         for label, blocks, build in (
             ("PARITY", "1 × 2", lambda: theory.block_lrnn(machine("parity"))),

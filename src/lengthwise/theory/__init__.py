@@ -14,6 +14,8 @@ True
 """
 
 from .affine_layer import FirstLayer
+from .bi_nfa_vector import bipe_width
+from .bi_nfa_weights import bipe
 from .block_lrnn_weights import block_lrnn
 from .classifiers import exact_classifier
 from .commuting import prefix_identity, subtraction_answers, subtraction_identity, subtraction_prefixes
@@ -23,6 +25,8 @@ from .rounding import rounding_bounds, rounding_is_harmless
 __all__ = [
     "FirstLayer",
     "binary_matrix_product",
+    "bipe",
+    "bipe_width",
     "block_lrnn",
     "exact_classifier",
     "prefix_identity",
