@@ -165,6 +165,7 @@ def test_links_in_documents_resolve(path):
     "document",
     [
         "README.md",
+        "docs/bipe.md",
         "docs/chacal.md",
         "docs/far-tokens.md",
         "docs/hugging-face.md",

@@ -7,7 +7,7 @@ clusters.count, clusters.truth.agreement
 
 `find_clusters` and `measure_receptive_field` work for any model: they listen to its blocks and to its embedding while
 it runs. `read_attention` and `find_links` are for models whose layers are softmax or chain attention. `boxes` is about
-stories, whose answers and graphs are known.
+stories, whose answers and graphs are known, and `score_chains` about arithmetic with its steps written down.
 """
 
 from . import boxes
@@ -17,18 +17,23 @@ from .links import Links, find_links
 from .machine_truth import MachineTruth
 from .probing import probe_strings, readable_length
 from .receptive_field import ReceptiveField, measure_receptive_field
+from .written_steps import ChainScores, add_chains, count_chains, score_chains
 
 __all__ = [
     "Attention",
+    "ChainScores",
     "Clusters",
     "Links",
     "MachineTruth",
     "ReceptiveField",
+    "add_chains",
     "boxes",
+    "count_chains",
     "find_clusters",
     "find_links",
     "measure_receptive_field",
     "probe_strings",
     "read_attention",
     "readable_length",
+    "score_chains",
 ]

@@ -9,7 +9,7 @@ from ..errors import UnknownName
 from ..options import Schema, schema
 from . import demo
 from .base import Recipe, Scale, Table, given
-from .papers import chacal, lrnn, regulargpt
+from .papers import bipe, chacal, lrnn, regulargpt
 from .studies import (
     chacal_slow_start,
     depth_collapse,
@@ -35,6 +35,7 @@ TABLES: dict[tuple[str, str], Table] = {
     ("chacal", "table-3"): chacal.table_3.recipe,
     ("chacal", "figure-5"): chacal.figure_5.recipe,
     ("lrnn", "table-2"): lrnn.table_2.recipe,
+    ("bipe", "figure-3"): bipe.figure_3.recipe,
     ("study", "chunk-sizes"): chunk_sizes.recipe,
     ("study", "learned-chunk-size"): learned_chunk_size.recipe,
     ("study", "depth-collapse"): depth_collapse.recipe,

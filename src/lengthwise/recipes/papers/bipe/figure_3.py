@@ -1,0 +1,218 @@
+"""Figure 3: which encoding of positions lets a small Transformer learn arithmetic with its steps written down?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple, cast
+
+from .... import tasks
+from ....insight import ChainScores, add_chains, score_chains
+from ....lab import Experiment, Run, plan
+from ....lab.statistics import summary
+from ....models import TokenClassifier
+from ....report import Panel, line_chart, text_table
+from ....report.formatting import count, duration, percent, spread
+from ....tasks.arithmetic_steps import ArithmeticSteps
+from ...base import Recipe, Scale
+from ...common.curves import curves
+from ...common.grid import Cell, Grid, Model
+from ...common.rules import Rule, Rules, differences_from_paper, settings_of
+from ...common.trained import loaded, task_of
+
+TASK = "arithmetic-steps"
+ENCODINGS = {
+    "sinusoidal": Model("transformer", {"model.position": "sinusoidal"}),
+    "rope": Model("transformer", {"model.position": "rope"}),
+    "xpos": Model("transformer", {"model.position": "xpos"}),
+    "alibi": Model("transformer", {"model.position": "alibi"}),
+    "bipe-rope": Model("bipe", {"model.position": "rope"}),
+    "bipe-alibi": Model("bipe", {"model.position": "alibi"}),
+}
+PUBLISHED = {("bipe-alibi", 48): "97", ("bipe-rope", 48): "95"}
+"""What the text says of the figure; of the others that they are below 70 at width 48."""
+BELOW = 70
+
+PAPER = Rule(
+    "*",
+    "*",
+    {
+        "operators": 6,
+        "task.modulus": 11,
+        "widths": [48, 64, 256],
+        "seeds": 3,
+        "model.layers": 3,
+        "model.heads": 4,
+        "model.dropout": 0.1,
+        # 100 times 1,000,000 problems; here each of them is a fresh one.
+        "training.steps": 195_312,
+        "training.batch": 512,
+        "training.optimizer": "adamw",
+        "training.lr": 1e-4,
+        "training.weight_decay": 0.01,
+        "training.schedule": "constant",
+        "training.warmup": 0,
+        "training.clip": None,
+        "training.validate_every": 2000,
+        "training.validation_samples": 1024,
+        "training.checkpoint_every": 2000,
+        "tests.samples": 100_000,
+    },
+)
+LAPTOP = Rule(
+    "*",
+    "*",
+    {
+        "operators": 4,
+        "task.modulus": 7,
+        "widths": [48],
+        "seeds": 1,
+        "model.dropout": 0.0,
+        "training.steps": 8000,
+        "training.batch": 64,
+        "training.lr": 5e-3,
+        "training.schedule": "cosine",
+        "training.warmup": 100,
+        "training.clip": 1.0,
+        "training.validate_every": 500,
+        "training.validation_samples": 256,
+        "training.checkpoint_every": 500,
+        "tests.samples": 1024,
+    },
+)
+SMOKE = Rule(
+    "*",
+    "*",
+    {
+        "operators": 2,
+        "task.modulus": 3,
+        "widths": [8],
+        "seeds": 1,
+        "training.steps": 2,
+        "training.batch": 4,
+        "training.validate_every": 1,
+        "training.validation_samples": 4,
+        "training.checkpoint_every": 2,
+        "tests.samples": 4,
+    },
+)
+RULES: Rules = {"paper": [PAPER], "laptop": [PAPER, LAPTOP], "smoke": [PAPER, SMOKE]}
+
+
+class Key(NamedTuple):
+    encoding: str
+    width: int
+
+
+def recipe(scale: Scale) -> Recipe:
+    """Arithmetic with its steps written down: BiPE-RoPE and BiPE-ALiBi beside four encodings, at small widths."""
+    settings = settings_of(RULES[scale], TASK, "*")
+
+    def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
+        chains = {key: measured(runs, settings, device) for key, runs in finished.items()}
+        panels = [_table(finished, chains, settings), _holding(chains, settings["operators"])]
+        for width in dict.fromkeys(key.width for key in finished):
+            mine = {key.encoding: runs for key, runs in finished.items() if key.width == width}
+            caption = "Share of next tokens that are right, with the right ones before them, on validation strings."
+            panels.append(curves(f"Learning at width {width}", caption, mine))
+        same = "The form of the task, layers, heads, optimiser and weight decay are as published."
+        return [*panels, *differences_from_paper(RULES, scale, [TASK], list(ENCODINGS), same)]
+
+    keys = [Key(encoding, width) for width in settings["widths"] for encoding in ENCODINGS]
+    return Recipe(
+        title="BiPE, Figure 3: arithmetic with every step written down",
+        description=(
+            f"A problem of {settings['operators']} operators is reduced step by step, each line joined to the last by "
+            '"=", until one number is left. The model writes all lines by itself, and a problem is right if the last '
+            "number is. A line is mostly a copy of the one before it. The segments of BiPE are the lines, so a place "
+            "has the same vector in each of them. The paper finds that small models learn the task with it alone."
+        ),
+        grid=Grid([Cell(key, partial(planned, scale, key), label=key.encoding) for key in keys]),
+        report=report,
+    )
+
+
+def planned(scale: Scale, key: Key) -> list[Experiment]:
+    """The runs of one encoding at one width."""
+    settings = {**settings_of(RULES[scale], TASK, key.encoding), "model.width": key.width}
+    operators, seeds = settings.pop("operators"), settings.pop("seeds")
+    del settings["widths"]
+    task = tasks.get(TASK, modulus=settings.pop("task.modulus"))
+    assert isinstance(task, ArithmeticSteps)
+    preset, own = ENCODINGS[key.encoding]
+    if preset == "bipe":
+        # As many rows as the longest problem has symbols, with the "=" behind it.
+        own = {**own, "model.ends": [task.equals], "model.max_length": 4 * operators}
+    settings |= {**own, "training.lengths": (operators, operators)}
+    return plan(task, [preset], seeds=seeds, test_lengths=[operators], settings=settings)
+
+
+def measured(runs: list[Run], settings: Mapping[str, Any], device: str) -> ChainScores:
+    """What became of the chains of all seeds."""
+    task = task_of(runs[0])
+    assert isinstance(task, ArithmeticSteps)
+    models = [cast(TokenClassifier, model) for model in loaded(runs, device)]
+    strings = min(1024, settings["tests.samples"])
+    return add_chains(score_chains(model, task, settings["operators"], strings) for model in models)
+
+
+def _table(finished: Mapping[Key, list[Run]], chains: Mapping[Key, ChainScores], settings: Mapping[str, Any]) -> Panel:
+    rows, data = [], []
+    for key, runs in finished.items():
+        scores, found = summary(runs, [settings["operators"]]), chains[key]
+        published = PUBLISHED.get(key, f"below {BELOW}" if key.width == 48 else "–")
+        seconds = sum(run.result["seconds"]["train"] for run in runs) / len(runs)
+        data.append({"encoding": key.encoding, "width": key.width, "mean": scores.mean, "max": scores.max,
+                     "std": scores.std, "seeds": len(runs), "published": published, **found.to_json()})  # fmt: skip
+        rows.append(
+            [
+                f"{key.encoding}, {key.width}",
+                count(runs[0].result["parameters"]),
+                str(len(runs)),
+                f"{percent(scores.max)} / {spread(scores)}",
+                percent(found.valid / found.chains),
+                percent(1 - found.holding(1)),
+                published,
+                duration(seconds),
+            ]
+        )
+    head = ["encoding, width", "size", "runs", "right, max / mean ± std", "valid", "wrong at step 1", "published",
+            "training"]  # fmt: skip
+    caption = (
+        "Right: test problems whose last number is right, in %, written by greedy decoding from the problem alone. "
+        "Valid: those whose every line follows from the one before it by one reduction. A constant answer is right in "
+        f"{percent(1 / settings['task.modulus'])}%. Published: with {PAPER.settings['operators']} operators modulo "
+        f"{PAPER.settings['task.modulus']}, as far as the paper's text names the numbers of its figure."
+    )
+    return replace(
+        text_table("Measured beside published", caption, head, rows, data), finding=order(finished, settings)
+    )
+
+
+def order(finished: Mapping[Key, list[Run]], settings: Mapping[str, Any]) -> str:
+    """Whether both kinds of BiPE are ahead of all others at the smallest width, as published."""
+    width = min(settings["widths"])
+    mine = {key.encoding: runs for key, runs in finished.items() if key.width == width}
+    means = {encoding: summary(runs, [settings["operators"]]).mean for encoding, runs in mine.items()}
+    two = {name: mean for name, mean in means.items() if name.startswith("bipe")}
+    others = {name: mean for name, mean in means.items() if name not in two}
+    if len(means) < len(ENCODINGS):
+        return f"{len(means)} of {len(ENCODINGS)} encodings are finished at width {width}."
+    least, best = min(two, key=two.__getitem__), max(others, key=others.__getitem__)
+    said = f"{least} is right in {percent(two[least])}% and {best} in {percent(others[best])}%"
+    if two[least] > others[best]:
+        return f"At width {width} both kinds of BiPE are ahead of the others, as published: {said}."
+    return f"At width {width} not both kinds of BiPE are ahead of the others, as they are in the paper: {said}."
+
+
+def _holding(chains: Mapping[Key, ChainScores], operators: int) -> Panel:
+    steps = list(range(operators + 1))
+    return line_chart(
+        "Where chains go wrong",
+        "Share of chains in which every step so far is right.",
+        "step",
+        "chains without a wrong step",
+        {f"{key.encoding}, {key.width}": (steps, [found.holding(n) for n in steps]) for key, found in chains.items()},
+        percent=True,
+    )
