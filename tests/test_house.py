@@ -173,6 +173,7 @@ def test_links_in_documents_resolve(path):
         "docs/own-tasks.md",
         "docs/positions.md",
         "docs/results.md",
+        "docs/text.md",
     ],
 )
 def test_a_document_s_python_runs(document, tmp_path):

@@ -6,9 +6,9 @@
 (2, 1)
 """
 
-from . import corpora, documents, packing, segments, tokenizers, tokens
+from . import corpora, documents, packing, python_functions, segments, tokenizers, tokens
 from .packing import PackedText, pack_train_and_test
-from .segments import segment_ends
+from .segments import level_ends, segment_ends
 from .tokens import Tokens, tokens_of
 
 __all__ = [
@@ -16,8 +16,10 @@ __all__ = [
     "Tokens",
     "corpora",
     "documents",
+    "level_ends",
     "pack_train_and_test",
     "packing",
+    "python_functions",
     "segment_ends",
     "segments",
     "tokenizers",
