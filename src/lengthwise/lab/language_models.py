@@ -24,7 +24,6 @@ from ..limits import BATCH_TOKENS, EXPERIMENTS
 from ..models import TokenClassifier
 from ..options import Schema, above, arguments, at_least, schema, take, word_of
 from ..text import corpora, segment_ends, tokenizers, tokens_of
-from ..text.segments import RULES
 from ..train.settings import Training, training_options
 from ..train.state import untouched_random
 from .experiment import Experiment, LengthTests, ModelSpec, Objective, TextSpec
@@ -210,7 +209,7 @@ def _specs(
         if name == "bipe":
             meant.setdefault("ends", "sentence")
         if isinstance(rule := meant.get("ends"), str) and re.fullmatch(r"[a-z-]+", rule):
-            meant["ends"] = _ends(tokenizer, rule)
+            meant["ends"] = segment_ends(tokenizer, rule)
         options = take(models.options(name), meant, name, "model.")
         if name.startswith("hf:"):
             options.setdefault("vocab_size", len(tokenizer))
@@ -224,21 +223,10 @@ def _with_ends(placed: dict[str, Any], tokenizer: Any) -> dict[str, Any]:
     """A position's options, with token ids for rules that say where segments end."""
     found = dict(placed)
     if isinstance(rule := placed.get("ends"), str):
-        found["ends"] = _ends(tokenizer, rule)
+        found["ends"] = segment_ends(tokenizer, rule)
     if isinstance(rules := placed.get("level_ends"), list):
-        found["level_ends"] = [_ends(tokenizer, rule) if isinstance(rule, str) else rule for rule in rules]
+        found["level_ends"] = [segment_ends(tokenizer, rule) if isinstance(rule, str) else rule for rule in rules]
     return found
-
-
-def _ends(tokenizer: Any, rule: str) -> list[int]:
-    ends = segment_ends(tokenizer, str(rule))
-    if ends in ([], [tokenizer.eos_token_id]) and rule in RULES:
-        warnings.warn(
-            f"No token of this tokenizer ends a {rule}, so a whole document is one segment, and a model that counts "
-            "segments cannot tell places apart beyond its table.",
-            stacklevel=2,
-        )
-    return ends
 
 
 def check_model(
