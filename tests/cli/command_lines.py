@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from .laws.misuses import MISUSES
+from ..laws.misuses import MISUSES
 
 VERBS = {"bench": 8, "report": 4, "inspect": 4, "export": 4, "list": 2, "reproduce": 2, "doctor": 0.1}
 """The verbs, and how often each is drawn."""

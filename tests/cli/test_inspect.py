@@ -20,7 +20,7 @@ SETTINGS = {
     "tests.samples": 4,
     "regular-gpt.width": 16,
 }
-TOYS = Path(__file__).parent / "insight" / "toys.py"
+TOYS = Path(__file__).parent.parent / "insight" / "toys.py"
 
 
 def train(root, task="parity", models=("regular-gpt",)):

@@ -37,7 +37,7 @@ MEMORY = 4 * 2**30
 FREE = 2 * 2**30
 """Bytes that are free, as the library is told, so that it refuses the same on every machine."""
 
-MISUSES = runpy.run_path(str(Path(__file__).parent / "laws" / "misuses.py"))["MISUSES"]
+MISUSES = runpy.run_path(str(Path(__file__).parent.parent / "laws" / "misuses.py"))["MISUSES"]
 ROOMS = {"automata": automata, "insight": insight, "lab": lab, "mixers": mixers, "models": models, "ops": ops}
 ROOMS |= {"positions": positions, "report": report, "tasks": tasks, "torch": torch}
 OURS = "|".join(map(re.escape, models.available()))

@@ -4,7 +4,7 @@ Four child processes run them, one line after another, each on files of its own.
 time, however busy the machine is, and 4 GB; all of them together took 107
 seconds of it. What ends badly is printed as it can be run again. Other lines:
 
-    LENGTHWISE_FUZZ_SEED=7 pytest -m slow tests/test_cli_fuzz.py
+    LENGTHWISE_FUZZ_SEED=7 pytest -m slow tests/cli/test_fuzz.py
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lengthwise.cli import main
 
-TOYS = Path(__file__).parent / "lab" / "toys.py"
+TOYS = Path(__file__).parent.parent / "lab" / "toys.py"
 SMALL = {"steps": 10, "lr": 0.01, "schedule": "constant", "batch": 8, "validate_every": 10, "validation_samples": 16}
 
 

@@ -1,0 +1,142 @@
+"""What one can find out: help, `list`, `doctor`, and the names that a shell completes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from lengthwise import recipes
+from lengthwise.cli import console, main
+
+
+@pytest.mark.parametrize("name", ["list", "doctor"])
+def test_json_is_alone_on_stdout(name, capsys):
+    assert main([name, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)
+    assert main([name]) == 0
+    assert "{" not in capsys.readouterr().out
+
+
+def test_list_has_every_name(capsys):
+    from lengthwise import mixers, models, positions, tasks
+
+    main(["list"])
+    out = capsys.readouterr().out
+    parts = (*positions.POSITIONS, *mixers.MIXERS, "training", "tests")
+    for name in (*tasks.available(), *models.available(), *recipes.available(), *parts):
+        assert f" {name} " in out
+
+
+def test_the_help_of_list_names_what_can_be_listed(capsys):
+    main(["list", "--help"])
+    out = capsys.readouterr().out
+    assert "list[str]" not in out
+    for word in ("task", "model", "recipe", "position", "mixer", "training", "tests", "settings", "study"):
+        assert word in out
+
+
+def test_doctor_says_what_is_missing(capsys, monkeypatch):
+    from lengthwise.cli import doctor
+
+    monkeypatch.setattr(
+        doctor, "_package", lambda name, purpose, required=False: doctor.Check(name, "bad", "x", purpose)
+    )
+    assert main(["doctor"]) == 1
+    assert "✗" in capsys.readouterr().out
+
+
+def test_doctor_cuts_nothing_on_a_narrow_terminal(capsys, monkeypatch):
+    from rich.console import Console
+
+    from lengthwise.cli import doctor
+
+    long = doctor.Check("a part", "ok", "/a/path/that/is/longer/than/its/column", "training.precision=bf16-and-more")
+    monkeypatch.setattr(doctor, "examine", lambda: [long])
+    monkeypatch.setattr(console, "out", lambda: Console(width=60, file=sys.stdout))
+    assert main(["doctor"]) == 0
+    out = capsys.readouterr().out
+    assert "…" not in out
+    for word in (long.found, long.purpose):
+        assert all(letter in out for letter in word)
+    assert max(map(len, out.splitlines())) <= 60
+
+
+@pytest.mark.parametrize("verb", [[], ["list"], ["bench"], ["reproduce"], ["report"], ["export"], ["doctor"]])
+def test_help_has_an_example(verb, capsys):
+    assert main([*verb, "--help"]) == 0
+    out = capsys.readouterr().out
+    assert "lengthwise " + " ".join(verb) in out
+    assert "Example:" in out or not verb
+    assert "--json" in out or not verb
+
+
+VERBS = ("list", "bench", "reproduce", "report", "inspect", "export", "doctor")
+
+
+@pytest.mark.parametrize("columns", ["60", "80"])
+@pytest.mark.parametrize("verb", ["", *VERBS])
+def test_help_shows_values_and_no_types(verb, columns, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", columns)
+    assert main([verb, "--help"] if verb else ["--help"]) == 0
+    out = capsys.readouterr().out
+    assert not re.search(r"<[a-zA-Z]", out), "a Python type such as <int range>"
+    assert not re.search(r"\w…", out.replace("NAME[,NAME…]", "")), "a cut word"
+    assert max(map(len, out.splitlines())) <= int(columns)
+
+
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [
+        ("lengthwise bench pa", ["parity"]),
+        ("lengthwise bench parity -m l", ["liquid-s4", "lru", "lstm"]),
+        ("lengthwise reproduce l", ["lrnn"]),
+        ("lengthwise reproduce regulargpt ", ["table-1", "table-2", "figure-3", "figure-4"]),
+        ("lengthwise inspect runs c", ["clusters"]),
+        ("lengthwise list mix", ["mixers"]),
+        ("lengthwise list demo ", ["parity"]),
+    ],
+)
+def test_a_shell_completes_names_without_torch(typed, completed):
+    code = (
+        "import sys; from lengthwise.cli import main\n"
+        "try: main([])\n"
+        "finally: print('torch' in sys.modules, file=sys.stderr)"
+    )
+    words = {"COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" ")), "_LENGTHWISE_COMPLETE": "complete_bash"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **words}, check=True
+    )
+    assert done.stdout.split() == completed
+    assert done.stderr.strip() == "False"
+
+
+def test_completed_names_are_those_that_are_listed():
+    from lengthwise.cli.list import all_tables
+    from lengthwise.cli.typed import REGISTRIES, names
+
+    tables = all_tables()
+    for table in REGISTRIES:
+        assert sorted(names(table)) == sorted(tables[table])
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys; from lengthwise.cli import main; main(['--help']); "
+        "print([m for m in ('torch', 'transformers', 'pandas', 'matplotlib') if m in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"
+
+
+def test_everything_that_can_be_listed_says_what_its_options_are_for():
+    from lengthwise.cli.list import all_tables, described
+
+    tables = all_tables()
+    entries = [entry for lines in tables.values() for name in lines for entry in described(name, tables)]
+    silent = [f"{e.room} {e.name}: {o.name}" for e in entries for o in e.options.values() if not o.line]
+    assert silent == []

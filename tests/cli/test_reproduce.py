@@ -1,0 +1,69 @@
+"""`lengthwise reproduce`: the panels of a recipe, beside its runs or alone."""
+
+from __future__ import annotations
+
+import json
+
+from lengthwise import Error, lab, recipes, report
+from lengthwise.cli import main
+from lengthwise.recipes.common.grid import Cell, Grid
+
+from .tiny import bench
+
+
+def panel(title="What <was> [found]"):
+    return report.Panel(title, "a caption [dim]", "<p>body</p>", "the [bold]text  42", {"x": 42})
+
+
+def recipe(monkeypatch, experiments, report):
+    grid = Grid([Cell("all", lambda: experiments)] if experiments else [])
+    monkeypatch.setitem(recipes.TABLES, ("demo", "mine"), lambda scale: recipes.Recipe("Mine", "Why", grid, report))
+
+
+def test_a_recipe_may_be_a_measurement_alone(tmp_path, capsys, monkeypatch):
+    recipe(monkeypatch, [], lambda finished, device: [panel(f"{len(finished)} runs [found]")])
+    call = ["reproduce", "demo", "mine", "--out", str(tmp_path / "new")]
+    assert main(call) == 0
+    out, err = capsys.readouterr()
+    assert out == f"\n0 runs [found]\nthe [bold]text  42\na caption [dim]\nPage:    {tmp_path / 'new' / 'index.html'}\n"
+    assert err == ""
+    assert "<p>body</p>" in (tmp_path / "new" / "index.html").read_text()
+    assert main([*call, "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["tasks"] == []
+    assert data["panels"] == [{"title": "0 runs [found]", "caption": "a caption [dim]", "data": {"x": 42}}]
+    assert main([*call, "--only", "parity"]) == 2
+    assert "Leave --only out" in capsys.readouterr().err
+
+
+def test_panels_hear_of_the_finished_runs_and_hold_no_result_back(root, tmp_path, capsys, monkeypatch):
+    bench(root)
+    capsys.readouterr()
+    runs = lab.load(root)[:2]
+    heard = []
+
+    def report(finished, device):
+        print("from a model's code")
+        heard.append([run.experiment.hash for run in finished["all"]])
+        if len(heard) == 2:
+            raise Error("this panel fails")
+        return [panel()]
+
+    recipe(monkeypatch, [run.experiment for run in runs], report)
+    call = ["reproduce", "demo", "mine", "--out", str(root), "--workers", "1", "--html", str(tmp_path), "--json"]
+    assert main(call) == 0
+    out, _ = capsys.readouterr()
+    assert json.loads(out)["panels"][0]["title"] == "What <was> [found]"
+    assert "What &lt;was&gt; [found]" in (tmp_path / "index.html").read_text()
+    assert main(call) == 2
+    out, err = capsys.readouterr()
+    assert json.loads(out)["tasks"], "what was computed is told all the same"
+    assert json.loads(out)["page"] is None
+    assert "error: this panel fails" in err
+    assert heard == [[run.experiment.hash for run in runs]] * 2
+
+    failed = [lab.Outcome(run.experiment, error="it broke", exit_code=1) for run in runs]
+    monkeypatch.setattr(lab, "run", lambda *_, **__: failed)
+    assert main(call) == 1
+    assert json.loads(capsys.readouterr().out)["panels"] == []
+    assert len(heard) == 2, "without a single run there is nothing to draw"
