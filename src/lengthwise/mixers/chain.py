@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from ..errors import Error, UnknownName
 from ..ops.chain import HIDDEN, chain_attention, solved_values
 from ..positions import KeyBias, Layout, Placed, Position
-from .attention import KeyValues, check_heads, merge_heads, own_position, queries_keys_values, rotated, scored
+from .attention import KeyValues, check_heads, own_position, queries_keys_values, rotated, scored
 from .base import Mixer, Traits
 
 HIGHEST = 0.999
@@ -149,7 +149,7 @@ class Chain(Mixer):
         state = seen.with_values(solved_values(v, y, gamma)) if self.causal else None
         if self.paths == "sum":
             y = summed(y, gamma)
-        return self.out(merge_heads(y)), state
+        return self.out(y.transpose(1, 2).flatten(-2)), state
 
     def _check_whole(self, layout: Layout, state: KeyValues | None) -> None:
         """Without causality only whole sequences can be read, one a row."""

@@ -70,7 +70,8 @@ class GrowingTokens:
         self.layout, self.places = layout, places
         self._positions = Growing(layout.positions)
         self._real = None if layout.real is None else Growing(layout.real)
-        self._ids = {name: Growing(ids) for name, ids in (places or {}).items()}
+        # Ids that are the positions themselves are not kept a second time.
+        self._ids = {name: Growing(ids) for name, ids in (places or {}).items() if ids is not layout.positions}
 
     def append(self, layout: Layout, places: Places | None) -> None:
         if layout.real is not None and self._real is None:
@@ -78,7 +79,9 @@ class GrowingTokens:
         real = None if self._real is None else self._real.append(layout.real_tokens())
         self.layout = Layout(self._positions.append(layout.positions), real=real)
         if places is not None:
-            self.places = Places(**{name: ids.append(places[name]) for name, ids in self._ids.items()})
+            self.places = Places(self.layout.positions)
+            for name, ids in self._ids.items():
+                self.places[name] = ids.append(places[name])
 
     def select(self, rows: Tensor) -> None:
         """Keep these rows, in this order; all layers that refer to these tokens follow."""
@@ -96,7 +99,8 @@ class GrowingTokens:
     def _read(self) -> None:
         """The values, once for all layers that ask."""
         self.layout = Layout(self._positions.value, real=None if self._real is None else self._real.value)
-        self.places = Places(**{name: ids.value for name, ids in self._ids.items()}) if self._ids else None
+        if self.places is not None:
+            self.places = Places(**{"token": self.layout.positions, **{name: i.value for name, i in self._ids.items()}})
 
 
 class GrowingKeyValues:

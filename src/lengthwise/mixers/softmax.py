@@ -27,8 +27,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..options import at_least
-from ..positions import Bias, KeyBias, Layout, Placed, Position
-from .attention import KeyValues, check_heads, merge_heads, own_position, queries_keys_values, rotated, scored
+from ..positions import Bias, DenseBias, KeyBias, Layout, Placed, Position
+from .attention import KeyValues, check_heads, own_position, queries_keys_values, rotated, scored
 from .base import Mixer, Traits
 
 
@@ -69,7 +69,7 @@ class Softmax(Mixer):
         q, seen, bias = self.compared(x, layout, state, placed)
         dropout = self.dropout if self.training else 0.0
         y = attend(q, seen.k, seen.v, layout, seen.layout, bias, dropout)
-        return self.out(merge_heads(y)), seen
+        return self.out(y.transpose(1, 2).flatten(-2)), seen
 
     def compared(
         self, x: Tensor, layout: Layout, state: KeyValues | None, placed: Placed | None
@@ -101,12 +101,13 @@ def attend(
 ) -> Tensor:
     """Causal attention of the last T of S tokens, each to its own sequence's real tokens."""
     T, S, d = q.shape[2], k.shape[2], q.shape[3]
-    if keys.plain and (T == S or T == 1):
+    if keys.sequences is None and keys.real is None and (T == S or T == 1):
         # Causality alone says what may be read.
         if bias is None:
             return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=T == S)
         if T == 1:
-            return F.scaled_dot_product_attention(q, k, v, attn_mask=bias.dense().to(q.dtype), dropout_p=dropout)
+            mask = bias.values if isinstance(bias, DenseBias) else bias.dense()
+            return F.scaled_dot_product_attention(q, k, v, attn_mask=mask.to(q.dtype), dropout_p=dropout)
         if isinstance(bias, KeyBias):
             q, k, v = _with_key_bias(q, k, v, bias)
             return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=True, scale=d**-0.5)[..., :d]

@@ -75,6 +75,10 @@ class Op(Generic[C]):
 
     def run(self, call: C, backend: str = "auto") -> Any:
         """The call computed by the kernel that `choose` chooses."""
+        best = self.kernels[0]
+        # Without asking, which counts where one token is decoded.
+        if backend == "auto" and _surrounding == "auto" and best.supports is every_call and best.worthwhile is None:
+            return best.run(call)
         return self.choose(call, backend).run(call)
 
     def choose(self, call: C, backend: str = "auto") -> Kernel[C]:

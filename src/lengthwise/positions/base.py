@@ -75,7 +75,8 @@ class Position(nn.Module):
 
         `tokens` (B,T) is None where a mixer is used without a model; an encoding that reads them raises an Error then.
         `state` is None before the first token. One that is not None has `select(rows)` and says by `croppable` whether
-        it has `crop(length)`, as a mixer's state does; the cache of a model keeps it.
+        it has `crop(length)`, as a mixer's state does; the cache of a model keeps it. Ids that are `layout.positions`
+        itself are so in every call.
         """
         return Places(token=layout.positions), None
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from ..limits import need_memory
 from .absolute import sinusoid
 from .base import Places, Position
-from .score import DenseBias, Score, distances
+from .score import DenseBias, Score
 
 
 class TransformerXL(Position):
@@ -42,12 +42,13 @@ class TransformerXL(Position):
 
     def score(self, q: Tensor, queries: Places, keys: Places) -> Score:
         B, T, S = q.shape[0], q.shape[2], keys["token"].shape[1]
-        # Distances, (q + v) · R, its entries picked out, and those scaled.
-        size = B * T * S * (8 + 3 * self.heads * q.element_size())
-        what = f"transformer-xl: {B} x {T:,} queries of {S:,} keys, each pair with a bias in {self.heads} heads,"
-        need_memory(size, what, "Ask for shorter strings, or use another position.", q.device)
+        if T > 1:
+            # Distances, (q + v) · R, its entries picked out, and those scaled.
+            size = B * T * S * (8 + 3 * self.heads * q.element_size())
+            what = f"transformer-xl: {B} x {T:,} queries of {S:,} keys, each pair with a bias in {self.heads} heads,"
+            need_memory(size, what, "Ask for shorter strings, or use another position.", q.device)
         # Inside one sequence of at most S tokens no distance reaches S; across sequences the logit is masked anyway.
-        n = distances(queries["token"], keys["token"], S)
+        n = (queries["token"][:, :, None] - keys["token"][:, None, :]).clamp(0, S - 1)
         sinusoids = sinusoid(torch.arange(S, device=q.device), self.width, self.base)
         R = self.relative(sinusoids.to(self.relative.weight.dtype)).view(S, self.heads, -1).transpose(0, 1)
         every = (q + self.v[:, None]).to(R.dtype) @ R.mT

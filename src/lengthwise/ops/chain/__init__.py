@@ -68,6 +68,8 @@ def chain_attention(
 
 def solved_values(v: Tensor, y: Tensor, gamma: float | Tensor) -> Tensor:
     """z = (1-γ) v + γ y (B,H,T,d): what later tokens read of these, which are solved."""
+    if type(gamma) is float and v.dtype == y.dtype and v.dtype.itemsize >= 4:
+        return v.lerp(y, gamma)
     rate = rates(gamma, v)
     return v.to(rate.dtype).lerp(y.to(rate.dtype), rate).to(v.dtype)
 

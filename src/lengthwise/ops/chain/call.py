@@ -109,7 +109,8 @@ def _check(q, k, v, gamma, bias, key_bias, cu_seqlens, sequences, solved, causal
             f"{NAME}: {S} keys of {T} queries need the solved values of the first {S - T}, got those of {past}. "
             "Pass solved (B,H,S-T,d)."
         )
-    _check_gamma(gamma, H)
+    if not (type(gamma) is float and 0 <= gamma < 1):
+        _check_gamma(gamma, H)
     if bias is not None and not _spreads(bias.shape, (B, H, T, S)):
         raise ShapeError(f"{NAME}: bias must be broadcastable to (B,H,T,S) = {[B, H, T, S]}, got {list(bias.shape)}.")
     if key_bias is not None and key_bias.shape not in ((H, S), (B, H, S), (B, 1, S)):
