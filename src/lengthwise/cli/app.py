@@ -27,11 +27,13 @@ from ..errors import Error
 from . import console
 from .bench import bench
 from .doctor import doctor
+from .eval import evaluate
 from .export import export
 from .inspect import inspect
 from .list import list_names
 from .report import report_runs
 from .reproduce import reproduce
+from .train import train
 from .work import INTERRUPTED
 
 
@@ -67,6 +69,8 @@ app = typer.Typer(
 for name, verb in {
     "list": list_names,
     "bench": bench,
+    "train": train,
+    "eval": evaluate,
     "reproduce": reproduce,
     "report": report_runs,
     "inspect": inspect,

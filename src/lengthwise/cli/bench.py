@@ -125,7 +125,7 @@ def bench(
     }
     with console.stdout_kept(as_json):
         filed = read_study(config) if config else {}
-        given = {name for name in said if _is_typed(context, "model" if name == "models" else name)}
+        given = {name for name in said if is_typed(context, "model" if name == "models" else name)}
         given |= {"task"} if said["task"] else set()
         said |= {name: value for name, value in filed.items() if name not in given}
         said["settings"] = {**filed.get("settings", {}), **parse(settings or [])}
@@ -142,7 +142,7 @@ def bench(
         plan = {name: said[name] for name in ("seeds", "train_length", "test_lengths", "settings")}
         plan["learning_rates"] = said["learning_rates"] or ()
         lab.chosen_device(said["device"])
-        experiments = lab.plan(said["task"], said["models"], **plan, unused=_tell_unused)
+        experiments = lab.plan(said["task"], said["models"], **plan, unused=tell_unused)
         if save_config:
             write_study(save_config, said)
     carry_out(
@@ -164,7 +164,7 @@ def _chosen_rates(runs: list[Run]) -> list[Panel]:
     return [panel] if panel else []
 
 
-def _tell_unused(setting: str, models: list[str]) -> None:
+def tell_unused(setting: str, models: list[str]) -> None:
     console.remark(f"note: {setting} is no option of {', '.join(models)}, and is used for the others alone.")
 
 
@@ -173,6 +173,6 @@ def _apart(word: str) -> list[str]:
     return [word] if ":" in word else word.split(",")
 
 
-def _is_typed(context: typer.Context, name: str) -> bool:
+def is_typed(context: typer.Context, name: str) -> bool:
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"

@@ -70,10 +70,10 @@ def verdict(outcome: Outcome) -> str:
 
 
 class Pace:
-    """Steps and seconds of one run, from where it began to be watched."""
+    """Steps and seconds of one run, from where it began to be watched. `tokens`: of text, how many a step reads."""
 
-    def __init__(self, steps: int):
-        self.steps = steps
+    def __init__(self, steps: int, tokens: int = 0):
+        self.steps, self.tokens = steps, tokens
         self.began: tuple[float, int] | None = None
         self.seconds, self.step, self.done = 0.0, 0, 0
 
@@ -87,7 +87,10 @@ class Pace:
         return (self.steps - self.step) * self.seconds / self.done if self.done else 0.0
 
     def __str__(self) -> str:
-        return f"{self.done / self.seconds:.0f} steps/s" if self.done and self.seconds > 0 else ""
+        if not self.done or not self.seconds > 0:
+            return ""
+        speed = self.done / self.seconds
+        return f"{speed * self.tokens:,.0f} tokens/s" if self.tokens else f"{speed:.0f} steps/s"
 
 
 class TimeLeft:
@@ -99,6 +102,7 @@ class TimeLeft:
 
     def __init__(self, experiments: Sequence[Experiment]):
         self.unheard = {e.hash: e.training.steps for e in experiments}
+        self.tokens = {e.hash: e.training.batch * getattr(e.data, "block", 0) for e in experiments}
         self.paces: dict[str, Pace] = {}
         self.ended: set[str] = set()
         self.began: float | None = None
@@ -107,7 +111,7 @@ class TimeLeft:
         now = time.monotonic()
         self.began = now if self.began is None else self.began
         if run not in self.paces:
-            self.paces[run] = Pace(self.unheard.pop(run))
+            self.paces[run] = Pace(self.unheard.pop(run), self.tokens[run])
         self.paces[run].advance(step, now)
         return self.paces[run]
 

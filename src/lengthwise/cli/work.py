@@ -80,11 +80,11 @@ def carry_out(
         raise typer.Exit(INTERRUPTED) from None
 
     runs = [outcome.run for outcome in outcomes if outcome.run]
-    # What text is worth is for the recipe's panels to say.
-    on_strings = [run for run in runs if not run.experiment.on_text]
+    # Where a recipe has panels, what text is worth is for them to say.
+    shown = [run for run in runs if not (panels and run.experiment.on_text)]
     failed = [outcome for outcome in outcomes if outcome.run is None]
-    if on_strings and not as_json:
-        console.out().print(report.table(on_strings))
+    if shown and not as_json:
+        console.out().print(report.table(shown))
     page, made = None, []
     try:
         if panels and (runs or not experiments):
@@ -92,16 +92,16 @@ def carry_out(
                 made = panels(runs)
         if not as_json:
             print_panels(made)
-        if on_strings or made:
+        if shown or made:
             where = page_path(html) if html else out / "index.html"
-            page = report.html(on_strings, where, title=title, description=description, panels=made)
+            page = report.html(shown, where, title=title, description=description, panels=made)
     finally:
         # Whatever becomes of panels and page, what was computed and what failed is told.
         if as_json:
             failures = [{"run": called[o.experiment.hash], "error": o.error, "log": str(o.log)} for o in failed]
-            data = report.data(on_strings, made) if on_strings or made else {"tasks": [], "panels": []}
+            data = report.data(shown, made) if shown or made else {"tasks": [], "panels": []}
             console.emit({**data, "failures": failures, "page": str(page) if page else None})
-        _warn(on_strings, watching.name)
+        _warn([run for run in runs if not run.experiment.on_text], watching.name)
         tell_other_code([run for run in runs if watching.was_finished(run.experiment)], watching.name)
         _tell(failed, called)
     if page and not as_json:

@@ -22,6 +22,7 @@ from .job import Job, Outcome, groups
 from .language_models import plan_language_models
 from .loading import asked_own, load_model, load_task, load_tokenizer
 from .loggers import check_loggers
+from .measured import Measured, measure_perplexity
 from .on_text import plan_text
 from .records import Found, Run, find, load
 from .shown import NotebookProgress, Runs
@@ -36,6 +37,7 @@ __all__ = [
     "Job",
     "LengthTests",
     "Listener",
+    "Measured",
     "ModelSpec",
     "Outcome",
     "Processes",
@@ -52,6 +54,7 @@ __all__ = [
     "load_model",
     "load_task",
     "load_tokenizer",
+    "measure_perplexity",
     "plan",
     "plan_language_models",
     "plan_text",

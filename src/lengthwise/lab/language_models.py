@@ -71,6 +71,7 @@ def plan_language_models(
     store: str | Path = "runs/text",
     unused: Callable[[str, list[str]], None] | None = None,
     warn: Callable[[str], None] | None = None,
+    tokenizing: Callable[[int, int], None] | None = None,
 ) -> list[Experiment]:
     """An experiment for each model and seed, all that can be wrong checked before any run.
 
@@ -82,6 +83,7 @@ def plan_language_models(
 
     `warn` hears what is likely to disappoint, such as test lengths beyond what a position can encode; None: Python's
     warnings do. A setting `model.` that some of the models do not have is an error, or `unused` hears of it.
+    `tokenizing` hears how many characters of the corpus are tokenized, and how many there are.
     """
     given = parse(settings)
     seeds, train_length, vocabulary = arguments(
@@ -102,7 +104,7 @@ def plan_language_models(
     opened = corpora.open(names, held_out=of_text.get("held_out", _TEXT["held_out"].default))
     folder = Path(tokenizer) if tokenizer else tokenizers.train(opened, vocabulary, root=store)
     read = tokenizers.load(folder)
-    tokens = tokens_of(opened, read, root=store)
+    tokens = tokens_of(opened, read, root=store, progress=tokenizing)
     held_out = len(tokens.test) - half(tokens.test)
     tests = _tests(settings_of(given, "tests"), way, train_length, test_lengths, held_out)
     check_lengths(held_out, tests.lengths)
@@ -172,7 +174,7 @@ def _models(architectures: Any) -> list[tuple[str, dict[str, Any]]]:
     for each in several:
         name, options = each if isinstance(each, tuple) else (each, {})
         if isinstance(name, str):
-            name, typed = _apart(name)
+            name, typed = apart(name)
             options = {**typed, **options}
         found.append((name_of(name), dict(options)))
     if not found:
@@ -180,7 +182,7 @@ def _models(architectures: Any) -> list[tuple[str, dict[str, Any]]]:
     return found
 
 
-def _apart(word: str) -> tuple[str, dict[str, Any]]:
+def apart(word: str) -> tuple[str, dict[str, Any]]:
     """`transformer position=alibi layers=2` as a name and options; a path may hold spaces itself."""
     words = word.split()
     first = next((i for i, each in enumerate(words) if i and "=" in each), len(words))

@@ -12,6 +12,7 @@
     training.clip = "none"
     regular-gpt.chunk = 3
 
+`train` has files of its own keys, with `corpus` in the place of `task`.
 Numbers and lists may be written as TOML's own; a text is read as `--set` reads it.
 """
 
@@ -26,8 +27,10 @@ from typing import Annotated, Any
 
 from .. import models, tasks
 from ..errors import Error
-from ..options import Option, Word, at_least, schema, take, value_of
+from ..evaluate.text import Way
+from ..options import Option, Schema, Word, at_least, schema, take, value_of
 from .grid import settings_of_part
+from .language_models import apart, settings_of_text
 
 
 def study(
@@ -51,7 +54,30 @@ def study(
 KEYS = schema(study, keyword_only=True)
 
 
-def read_study(path: Path) -> dict[str, Any]:
+def text_study(
+    *,
+    corpus: Annotated[list[str], "stdlib, files and folders, or hf:NAME."],
+    models: Annotated[list[str], "Models, their own options behind their names."],
+    seeds: Annotated[int, at_least(1), "Runs of each model."] = 1,
+    train_length: Annotated[int, at_least(2), "Tokens of a training window."] = 128,
+    test_lengths: Annotated[str | None, "Such as 128,512,2048."] = None,
+    way: Annotated[Way, "What perplexity is of."] = "windows",
+    tokenizer: Annotated[str | None, "The folder of a tokenizer."] = None,
+    vocabulary: Annotated[int, at_least(2), "Tokens of a tokenizer that is trained."] = 4096,
+    settings: Annotated[dict | None, "Settings by part and name."] = None,
+    out: Annotated[str, "Where the records go."] = "runs",
+    workers: Annotated[int | None, at_least(1), "Runs at a time."] = None,
+    device: Annotated[str, "auto, cpu, cuda or cuda:N."] = "auto",
+    html: Annotated[str | None, "Where the page goes."] = None,
+    log: Annotated[list[str] | None, "Where the runs are sent too: tensorboard, wandb, trackio."] = None,
+) -> None:
+    """The keys of a file of `train`."""
+
+
+TEXT_KEYS = schema(text_study, keyword_only=True)
+
+
+def read_study(path: Path, keys: Schema = KEYS) -> dict[str, Any]:
     """The file's keys, checked, with `settings` flat: `{"training.steps": 500}`. Nothing is filled in."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -60,7 +86,7 @@ def read_study(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise Error(f"{path}: not a readable TOML file: {error}.") from error
     # A file may leave to the command line what must be given.
-    optional = {name: Option(name, o.kind, None, o.bounds, o.line) for name, o in KEYS.items()}
+    optional = {name: Option(name, o.kind, None, o.bounds, o.line) for name, o in keys.items()}
     said = take(optional, content, str(path))
     if null := next((name for name, value in said.items() if isinstance(value, str) and "\0" in value), None):
         raise Error(f"{path}: {null} holds a null character, which no name and no path has. Remove it.")
@@ -87,7 +113,7 @@ def write_study(path: Path, said: Mapping[str, Any]) -> None:
     ]
     parts: dict[str, list[str]] = {}
     for key, value in said.get("settings", {}).items():
-        part = _part(key, [*said["models"], *_tasks(said)])
+        part = _part(key, [*_models(said), *_tasks(said)])
         option = _options(part, said).get(key[len(part) + 1 :])
         parts.setdefault(part, []).append(f"{_key(key[len(part) + 1 :])} = {_toml(_native(value, option))}")
     for part, rows in parts.items():
@@ -105,15 +131,23 @@ def _part(key: str, names: list[str]) -> str:
 
 def _tasks(said: Mapping[str, Any]) -> list[str]:
     """The tasks of a study, which names one or several."""
-    return [said["task"]] if isinstance(said["task"], str) else list(said["task"])
+    named = said.get("task", [])
+    return [named] if isinstance(named, str) else list(named)
+
+
+def _models(said: Mapping[str, Any]) -> list[str]:
+    """The names of its models; in a study of text their own options may stand behind them."""
+    return [apart(word)[0] for word in said["models"]] if "corpus" in said else said["models"]
 
 
 def _options(part: str, said: Mapping[str, Any]) -> Mapping[str, Option]:
     if part == "task" or part in _tasks(said):
         return tasks.options(_tasks(said)[0] if part == "task" else part)
+    if "corpus" in said and part in ("training", "tests", "text", "objective"):
+        return settings_of_text(part)
     if part in ("training", "tests"):
         return settings_of_part(part)
-    return models.options(said["models"][0] if part == "model" else part)
+    return models.options(_models(said)[0] if part == "model" else part)
 
 
 def _native(value: Any, option: Option | None) -> Any:

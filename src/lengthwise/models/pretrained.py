@@ -93,6 +93,17 @@ def as_classifier(model: PreTrainedModel, name: str) -> TokenClassifier:
     return kind(model, model.config.vocab_size, name)
 
 
+def position_rows(model: torch.nn.Module) -> int | None:
+    """How many tokens a model of Hugging Face's has a row for in a table of positions; None: it has no such table."""
+    longest = getattr(getattr(model, "config", None), "max_position_embeddings", None)
+    if not isinstance(model, PreTrainedModel) or not isinstance(longest, int):
+        return None
+    words = model.get_input_embeddings()
+    tables = [part for part in model.modules() if isinstance(part, torch.nn.Embedding) and part is not words]
+    # OPT's table begins with two rows that stand for no place.
+    return longest if any(table.num_embeddings - longest in (0, 2) for table in tables) else None
+
+
 def folder_digest(folder: Path) -> str:
     """A digest of the names and contents of all files that are read."""
     whole = hashlib.sha256()

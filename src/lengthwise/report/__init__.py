@@ -24,6 +24,7 @@ from .rates import chosen_learning_rates as learning_rates
 from .table_panels import heat_map, text_table
 from .terminal_table import table
 from .text_runs import before_and_after as perplexities
+from .text_runs import measured_perplexity as perplexity
 
 __all__ = [
     "Panel",
@@ -40,6 +41,7 @@ __all__ = [
     "line_chart",
     "paired",
     "perplexities",
+    "perplexity",
     "receptive_field",
     "rows",
     "scatter_plot",

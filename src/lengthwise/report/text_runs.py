@@ -17,7 +17,7 @@ from .sections import SeedGroup, groups_of, key_of, list_of_runs
 from .table_panels import text_table
 
 if TYPE_CHECKING:
-    from ..lab import Run
+    from ..lab import Measured, Run
 
 WAYS = {
     "windows": "Windows of the length follow one another through the same held-out text, and all but the first token "
@@ -124,6 +124,17 @@ def _finding(measured: dict[str, dict[int, list[float]]], trained: int, lengths:
     order = sorted(ends, key=lambda name: (math.isnan(ends[name]), ends[name]))
     said = ", ".join(f"{name} {_said(measured[name][max(lengths)])}" for name in order)
     return f"Perplexity at {max(lengths):,} tokens, {max(lengths) / trained:.3g} times the trained length: {said}."
+
+
+def measured_perplexity(measured: Measured) -> Panel:
+    """What `lab.measure_perplexity` found, a row for each length."""
+    rows = [
+        [f"{n:,}", _said([loss.perplexity]), "–" if loss.mean is None else f"{loss.mean:.4f}", f"{loss.tokens:,}"]
+        for n, loss in measured.losses.items()
+    ]
+    caption = f"Of {measured.model}. {WAYS[measured.way]} The loss is -log p of a token, in nats."
+    title = f"Perplexity by length: {measured.text}"
+    return text_table(title, caption, ["tokens", "perplexity", "loss", "predicted"], rows, measured.to_json())
 
 
 def strings_and_text(runs: Iterable[Run]) -> tuple[list[Run], list[Panel]]:

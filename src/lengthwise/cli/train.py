@@ -1,0 +1,194 @@
+"""`lengthwise train`: train language models on short windows of a corpus and test them on long ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from . import console, typed
+from .bench import is_typed, tell_unused
+from .work import Device, Log, Out, Page, Workers, carry_out
+
+WAYS = ("windows", "last-token")
+Tokenizer = Annotated[
+    Path | None,
+    typer.Option(
+        "--tokenizer",
+        metavar="DIR",
+        show_default="byte-level BPE trained on the corpus",
+        help="The folder of a tokenizer, as transformers saves it.",
+    ),
+]
+HowMeasured = Annotated[
+    Literal["windows", "last-token"],
+    typer.Option(
+        "--way",
+        parser=typed.one_of("--way", *WAYS),
+        autocompletion=typed.words(*WAYS),
+        metavar="WAY",
+        help="What perplexity is of: windows that follow one another, or last tokens of random chunks.",
+    ),
+]
+
+
+def train(
+    context: typer.Context,
+    corpus: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="CORPUS...",
+            help="stdlib (the Python standard library), files and folders of text or code, or hf:NAME for a dataset.",
+            show_default=False,
+        ),
+    ] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--model",
+            "-m",
+            metavar="NAME",
+            help="A model, its own options behind its name, as in -m 'transformer position=alibi'; repeat it for more.",
+            autocompletion=typed.models,
+        ),
+    ] = None,
+    seeds: Annotated[
+        int,
+        typer.Option(
+            "--seeds", parser=typed.whole("--seeds", 1), metavar="N", help="Runs of each model, with seeds 0, 1, …."
+        ),
+    ] = 1,
+    train_length: Annotated[
+        int,
+        typer.Option(
+            "--train-length",
+            parser=typed.whole("--train-length", 2),
+            metavar="N",
+            help="How many tokens a training window has.",
+        ),
+    ] = 128,
+    test_lengths: Annotated[
+        str | None,
+        typer.Option(
+            "--test-lengths",
+            metavar="LENGTHS",
+            show_default="the training length, and doublings to 16 times it",
+            help="Lengths in tokens at which perplexity is measured, such as 128,512,2048.",
+        ),
+    ] = None,
+    way: HowMeasured = "windows",
+    tokenizer: Tokenizer = None,
+    vocabulary: Annotated[
+        int,
+        typer.Option(
+            "--vocabulary",
+            parser=typed.whole("--vocabulary", 2),
+            metavar="N",
+            help="How many tokens a tokenizer has that is trained here.",
+        ),
+    ] = 4096,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            "-s",
+            metavar="NAME=VALUE",
+            help="One setting of model., MODEL., training., tests., text. or objective.; repeat it.",
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", metavar="FILE", help="Read these options from a TOML file; those typed here win."),
+    ] = None,
+    save_config: Annotated[
+        Path | None, typer.Option("--save-config", metavar="FILE", help="Write a TOML file that repeats this call.")
+    ] = None,
+    out: Out = Path("runs"),
+    workers: Workers = None,
+    device: Device = "auto",
+    html: Page = None,
+    log: Log = None,
+    as_json: console.Json = False,
+) -> None:
+    """Train language models on windows of a CORPUS and measure their perplexity at longer lengths.
+
+    Documents are held out whole, to validate and to test on. To resume, give the same call again. The models and their
+    tokenizer are saved as transformers loads them.
+
+    Exit codes: 0 fine, 1 a run failed, 2 wrong input, 130 stopped by Ctrl-C.
+
+    Example: [bold]lengthwise train stdlib -m bipe -m 'transformer position=rope' --set training.steps=500[/bold]
+    """
+    from .. import lab
+    from ..errors import Error
+    from ..lab.grid import parse
+    from ..lab.study import TEXT_KEYS, read_study, write_study
+
+    said: dict[str, Any] = {
+        "corpus": corpus or [],
+        "models": model or [],
+        "seeds": seeds,
+        "train_length": train_length,
+        "test_lengths": test_lengths,
+        "way": way,
+        "tokenizer": tokenizer and str(tokenizer),
+        "vocabulary": vocabulary,
+        "out": str(out),
+        "workers": workers,
+        "device": device,
+        "html": html and str(html),
+        "log": log or [],
+    }
+    with console.stdout_kept(as_json):
+        filed = read_study(config, TEXT_KEYS) if config else {}
+        given = {name for name in said if is_typed(context, "model" if name == "models" else name)}
+        said |= {name: value for name, value in filed.items() if name not in given}
+        said["settings"] = {**filed.get("settings", {}), **parse(settings or [])}
+        for name, remedy in (
+            ("corpus", "a CORPUS: a file, a folder, hf:NAME, or stdlib for the Python standard library"),
+            ("models", "a model, as in -m bipe; lengthwise list models names them"),
+        ):
+            if not said[name]:
+                raise Error(f"train needs {remedy}.")
+        lab.chosen_device(said["device"])
+        plan = {name: said[name] for name in ("seeds", "train_length", "test_lengths", "way", "tokenizer")}
+        experiments = lab.plan_language_models(
+            said["corpus"],
+            said["models"],
+            **plan,
+            vocabulary=said["vocabulary"],
+            settings=said["settings"],
+            store=Path(said["out"]) / "text",
+            unused=tell_unused,
+            warn=lambda text: console.remark(f"note: {text}"),
+            tokenizing=Tokenizing(),
+        )
+        if save_config:
+            write_study(save_config, said)
+    carry_out(
+        experiments,
+        out=Path(said["out"]),
+        workers=said["workers"],
+        device=said["device"],
+        html=Path(said["html"]) if said["html"] else None,
+        as_json=as_json,
+        log=said["log"],
+        title=f"Language models on {experiments[0].data.name}",
+        description="Perplexity of held-out text at lengths that no model was trained on.",
+    )
+
+
+class Tokenizing:
+    """Says on stderr, at every tenth, how far the tokenizing of a corpus is; of a small corpus nothing."""
+
+    SMALL = 5_000_000
+    """Characters."""
+
+    def __init__(self):
+        self.tenths = 0
+
+    def __call__(self, done: int, characters: int) -> None:
+        if characters > self.SMALL and (tenths := 10 * done // characters) > self.tenths:
+            self.tenths = tenths
+            console.remark(f"tokenizing: {10 * tenths}% of {characters:,} characters")

@@ -1,0 +1,129 @@
+"""The perplexity of a run's model, or of any Hugging Face checkpoint, on any text at any lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .. import convert
+from ..errors import Error
+from ..evaluate import Loss, Way, losses_by_length
+from ..models import TokenClassifier, pretrained
+from ..text import corpora, tokenizers, tokens_of
+from . import texts
+from .experiment import TextSpec
+from .loading import load_model, load_tokenizer, model_folder
+from .records import Run, load
+from .tested_lengths import lengths as written
+
+
+@dataclass(frozen=True)
+class Measured:
+    model: str
+    text: str
+    way: Way
+    losses: dict[int, Loss]
+
+    def to_json(self) -> dict[str, Any]:
+        lengths = {
+            str(n): {"loss": loss.mean, "perplexity": loss.mean and loss.perplexity, "predicted": loss.tokens}
+            for n, loss in self.losses.items()
+        }
+        return {"model": self.model, "text": self.text, "way": self.way, "lengths": lengths}
+
+
+def measure_perplexity(
+    model: str | Path,
+    corpus: str | Path | Sequence[str | Path] = (),
+    lengths: str | Sequence[int] | None = None,
+    *,
+    way: Way = "windows",
+    tokens: int = 65_536,
+    samples: int = 1000,
+    seed: int = 0,
+    which: str = "last",
+    conversions: Sequence[Mapping[str, Any]] = (),
+    tokenizer: str | Path | None = None,
+    precision: str = "fp32",
+    tokens_at_once: int = 4096,
+    store: str | Path = "runs/text",
+    device: str = "cpu",
+    after: Callable[[dict[int, Loss]], None] | None = None,
+) -> Measured:
+    """Of a run directory, or of a checkpoint's folder or hub name.
+
+    `corpus`: "stdlib", paths of files and folders, "hf:NAME" for a dataset, all of it tested on; without one the text
+    that a run was tested on. `tokens`: windows are cut from so many tokens at most, or from one window if it is longer.
+    `samples` and `seed` are for last tokens. `conversions` change a checkpoint first, as in `convert.load`.
+    """
+    run = _run_at(Path(model).expanduser())
+    if lengths is None:
+        if run is None:
+            raise Error(f"{model}: it was tested at no lengths yet. Name some, such as --lengths 512,1024.")
+        lengths = run.experiment.tests.lengths
+    wanted = written(lengths) if isinstance(lengths, str) else tuple(lengths)
+    classifier, own = _model(str(model), run, which, conversions)
+    read = tokenizers.load(tokenizer) if tokenizer else own
+    if len(read) > classifier.num_outputs:
+        raise Error(
+            f"{model}: its model knows {classifier.num_outputs:,} tokens and the tokenizer has {len(read):,}. They are "
+            "not of one model: give the tokenizer that the model was trained with."
+        )
+    rows = pretrained.position_rows(classifier.inner)
+    if rows is not None and max(wanted) > rows:
+        raise Error(f"{model}: it has places for {rows:,} tokens, got length {max(wanted):,}. Test shorter lengths.")
+    name, text = _text(run, corpus, read, store)
+    text = text[: max(tokens, *wanted)] if way == "windows" else text
+    losses = losses_by_length(
+        classifier.to(device),
+        text,
+        wanted,
+        device=torch.device(device),
+        way=way,
+        samples=samples,
+        seed=seed,
+        autocast=precision,
+        tokens_at_once=tokens_at_once,
+        after=after,
+    )
+    return Measured(str(model), name, way, losses)
+
+
+def _run_at(path: Path) -> Run | None:
+    if not (path / "metrics.jsonl").exists() and not (path / "result.json").exists():
+        return None
+    (run,) = load(path)
+    if not run.experiment.on_text:
+        raise Error(f"{path}: a run on strings, which has no perplexity. Give a run of `lengthwise train`.")
+    return run
+
+
+def _model(name: str, run: Run | None, which: str, conversions: Sequence[Any]) -> tuple[TokenClassifier, Any]:
+    """The model, converted, and its own tokenizer."""
+    if run is not None and not conversions:
+        return load_model(run, which), load_tokenizer(run)  # pyright: ignore[reportReturnType]
+    folder = str(model_folder(run, which)) if run else name
+    checkpoint = pretrained.find(folder)
+    converted = convert.load(checkpoint, conversions).eval()
+    return pretrained.as_classifier(converted, name), tokenizers.load(checkpoint.folder, name)
+
+
+def _text(run: Run | None, corpus: Any, tokenizer: Any, store: str | Path) -> tuple[str, Tensor]:
+    """What the text is called, and its tokens."""
+    names = (corpus,) if isinstance(corpus, (str, Path)) else tuple(corpus)
+    if names:
+        opened = corpora.open(names, held_out=0)
+        return opened.name, tokens_of(opened, tokenizer, root=store).train.tokens
+    if run is None:
+        raise Error("A checkpoint needs a text to be tested on. Give a corpus, such as --corpus book.txt.")
+    spec, model = run.experiment.data, run.experiment.model
+    assert isinstance(spec, TextSpec)
+    found = texts.read(spec, 1) if model.folder is None else texts.read_for(pretrained.find(model.folder), spec)
+    if found.digests != spec.digests:
+        raise Error(f"{', '.join(spec.files)}: the text changed since the run. Name a corpus, such as --corpus PATH.")
+    return f"{spec.name} (held out)", found.test

@@ -1,0 +1,114 @@
+"""`lengthwise train` and `lengthwise eval perplexity`: what they print, and what they refuse."""
+
+import json
+import shutil
+
+import pytest
+
+from lengthwise import lab
+from lengthwise.cli import main
+from lengthwise.cli.progress import Pace
+
+from .lab import corpora
+
+LENGTHS = ["--train-length", "16", "--test-lengths", "16,32", "--vocabulary", "280"]
+SETTINGS = ["training.steps=4", "training.batch=4", "training.validation_samples=4", "text.held_out=0.3"]
+TINY = [*LENGTHS, "--workers", "1", "--device", "cpu", "-s", "model.width=8"]
+TINY += [word for setting in SETTINGS for word in ("-s", setting)]
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    return corpora.write(tmp_path_factory.mktemp("text") / "corpus")
+
+
+@pytest.fixture(scope="module")
+def root(corpus, tmp_path_factory):
+    root = tmp_path_factory.mktemp("runs")
+    assert train(corpus, root) == 0
+    return root
+
+
+def train(corpus, root, *more):
+    models = ["-m", "transformer position=rope layers=1 heads=2", "-m", "transformer position=alibi layers=1 heads=2"]
+    return main(["train", str(corpus), *models, *TINY, "--out", str(root), *more])
+
+
+def test_train_again_from_its_file_finds_the_runs_finished(corpus, root, capsys):
+    assert train(corpus, root, "--save-config", str(root / "study.toml")) == 0
+    out, _ = capsys.readouterr()
+    assert "Perplexity by length: corpus" in out
+    assert "transformer position=alibi" in out
+    page = (root / "index.html").read_text()
+    assert "Language models on corpus" in page
+    assert page.count("<svg") >= 2
+    assert main(["train", "--config", str(root / "study.toml"), "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert err.count("found finished, perplexity ") == 2
+    assert [row["length"] for row in json.loads(out)["rows"]] == [16, 32, 16, 32]
+
+
+def test_eval_finds_what_the_run_reported(root, capsys):
+    run = lab.load(root)[0]
+    assert main(["eval", "perplexity", str(run.path), "--json", "--device", "cpu"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    losses = run.result["checkpoints"]["last"]["losses"]
+    assert {n: each["loss"] for n, each in found["lengths"].items()} == pytest.approx(losses)
+    assert (found["way"], found["text"]) == ("windows", "corpus (held out)")
+
+
+def test_eval_reads_a_saved_folder_and_any_text(root, corpus, tmp_path, capsys):
+    folder = lab.load(root)[0].path / "model"
+    call = ["eval", "perplexity", str(folder), "--corpus", str(corpus / "000.txt"), "--lengths", "8,24"]
+    call += ["--way", "last-token", "--samples", "6", "--store", str(tmp_path), "--device", "cpu"]
+    assert main(call) == 0
+    out, err = capsys.readouterr()
+    assert "Perplexity by length" in out
+    assert "drawn at random" in out
+    assert "24 tokens: perplexity" in err
+
+
+def test_speed_of_text_is_in_tokens():
+    pace = Pace(10, tokens=512)
+    pace.advance(1, 0.0)
+    pace.advance(5, 2.0)
+    assert str(pace) == "1,024 tokens/s"
+
+
+def wrong(root, corpus, tmp_path):
+    """Calls that are wrong, and words of the line that says so."""
+    folder = str(lab.load(root)[0].path / "model")
+    (tmp_path / "empty.txt").write_text("")
+    (tmp_path / "binary.txt").write_bytes(bytes(range(128, 256)) * 9)
+    (tmp_path / "short.txt").write_text("the cat")
+    larger = shutil.copytree(folder, tmp_path / "larger")
+    tokenizer = json.loads((larger / "tokenizer.json").read_text())
+    tokenizer["added_tokens"].append({**tokenizer["added_tokens"][0], "id": 280, "content": "<more>"})
+    (larger / "tokenizer.json").write_text(json.dumps(tokenizer))
+    eval_ = ["eval", "perplexity", folder, "--device", "cpu", "--store", str(tmp_path), "--lengths", "8", "--corpus"]
+    mine = ["-m", "bipe", *TINY, "--out", str(tmp_path / "runs")]
+    return [
+        ([*eval_, str(tmp_path / "empty.txt")], "there is no text in it"),
+        ([*eval_, str(tmp_path / "binary.txt")], "must be UTF-8"),
+        ([*eval_, str(tmp_path / "short.txt")], "must fill a window of 8 tokens"),
+        ([*eval_, str(tmp_path / "nowhere.txt")], "no such file or folder"),
+        ([*eval_, str(corpus), "--tokenizer", str(larger)], "knows 280 tokens and the tokenizer has 281"),
+        (["eval", "perplexity", folder, "--corpus", str(corpus)], "Name some, such as --lengths 512,1024"),
+        (["eval", "perplexity", folder, "--lengths", "8"], "Give a corpus, such as --corpus book.txt"),
+        (["eval", "perplexity", folder, "--way", "word"], "--way must be 'windows' or 'last-token'"),
+        (["eval", "surprise", folder], "WHAT must be 'perplexity'"),
+        (["train", str(tmp_path / "empty.txt"), *mine], "there is no text in it"),
+        (["train", str(tmp_path / "short.txt"), *mine], "two documents or more"),
+        (["train", *mine], "train needs a CORPUS"),
+        (["train", str(corpus)], "train needs a model"),
+        (["train", str(corpus), *mine, "-s", "training.stps=3"], "Did you mean 'training.steps'"),
+    ]
+
+
+def test_wrong_calls_are_one_line_and_two(root, corpus, tmp_path, capsys):
+    for call, words in wrong(root, corpus, tmp_path):
+        assert main(call) == 2, call
+        out, err = capsys.readouterr()
+        assert words in err, call
+        assert err.count("\n") == 1
+        assert out == ""
