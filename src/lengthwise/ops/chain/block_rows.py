@@ -23,10 +23,11 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from ..fused import packed
+from ..stacks import folded
 from .call import HIDDEN
-from .earlier_keys import adjoint, packed, read
+from .earlier_keys import adjoint, read
 from .triangular import Constants, own_logits, solve
-from .vmap import folded
 
 
 class Block(NamedTuple):

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from ..stacks import folded
 from .triangular import Constants, own_logits, solve
-from .vmap import folded
 
 INVERT = 64
 """Up to so many tokens two products with W are faster than two solves."""

@@ -11,11 +11,9 @@ Shapes: B batch, H heads, n rows, m earlier keys, d head width.
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
-_flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
-_flash_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
+from ..fused import attention, attention_adjoint
 
 
 def fused(q: Tensor, z: Tensor) -> bool:
@@ -23,15 +21,10 @@ def fused(q: Tensor, z: Tensor) -> bool:
     return q.device.type == "cpu" and q.shape[-1] == z.shape[-1]
 
 
-def packed(x: Tensor) -> Tensor:
-    """x with the numbers of each row side by side: the fused kernel reads it so, however it lies."""
-    return x if x.stride(-1) == 1 else x.contiguous()
-
-
 def read(q: Tensor, k: Tensor, z: Tensor, bias: Tensor | None, scale: float) -> tuple[Tensor, Tensor]:
     """out (B,H,n,d) and lse_e (B,H,n,1)."""
     if fused(q, z):
-        out, lse = _flash(q, k, z, attn_mask=bias, scale=scale)
+        out, lse = attention(q, k, z, bias, scale)
         return out, lse.unsqueeze(-1)
     s = q @ k.mT * scale
     s = s if bias is None else s + bias
@@ -44,7 +37,7 @@ def adjoint(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
     """dq, dk, dz, and ds (B,H,n,m), which the gradient of a bias needs; None unless `keep_ds`."""
     if fused(q, z) and not keep_ds:
-        dq, dk, dz = _flash_backward(R, q, k, z, y, lse.squeeze(-1), 0.0, False, attn_mask=bias, scale=scale)
+        dq, dk, dz = attention_adjoint(R, q, k, z, y, lse.squeeze(-1), bias, scale)
         return dq, dk, dz, None
     s = q @ k.mT * scale
     s = s if bias is None else s + bias

@@ -1,4 +1,5 @@
-"""torch.func.vmap over the op: the stacked dimension is one more batch dimension, so fold it into the batch.
+"""torch.func.vmap over a function of autograd: the stacked dimension is one more batch dimension, so fold it into the
+batch.
 
 Shapes: N stacked, B batch.
 """
