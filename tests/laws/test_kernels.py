@@ -15,12 +15,13 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
 from lengthwise import Error, ops
-from lengthwise.ops import block_diagonal, chain, diagonal, sliding_dilated
+from lengthwise.ops import block_diagonal, chain, diagonal, key_biased, sliding_dilated
 
 FUNCTIONS: dict[str, tuple[Callable, Callable]] = {
     "block_scan": (ops.block_scan, block_diagonal.Call.of),
     "chain_attention": (ops.chain_attention, chain.Call.of),
     "diagonal_scan": (ops.diagonal_scan, diagonal.Call.of),
+    "key_biased_attention": (ops.key_biased_attention, key_biased.Call.of),
     "sliding_dilated_attention": (ops.sliding_dilated_attention, sliding_dilated.Call.of),
 }
 """What a user calls, and what makes a `Call` of the same arguments."""
@@ -189,10 +190,42 @@ def diagonal_scans() -> Iterator[tuple[str, Callable[[Draw], Arguments]]]:
                 yield f"{T} tokens, {dtype}, {rows} rows of transitions", call
 
 
+def key_biased_attentions() -> Iterator[tuple[str, Callable[[Draw], Arguments]]]:
+    def call(draw, T, past=0, B=2, H=3, d=4, **more) -> Arguments:
+        keys = (B, H, T + past, d)
+        bias = more.pop("key_bias", None)
+        bias = draw(B, H, T + past) if bias is None else draw.leaf(bias)
+        return {"q": draw(B, H, T, d), "k": draw(*keys), "v": draw(*keys), "key_bias": bias, **more}
+
+    for T in (1, 2, 3, 31, 64, 65, 127, 128, 129, 300):
+        yield f"{T} tokens", lambda draw, T=T: call(draw, T)
+    for T, past in ((1, 1), (1, 300), (2, 129), (131, 1), (257, 200)):
+        yield f"{T} tokens after {past}", lambda draw, T=T, past=past: call(draw, T, past)
+    yield "one bias for all rows", lambda draw: {**call(draw, 150), "key_bias": draw(3, 150)}
+    yield "one bias for all heads", lambda draw: {**call(draw, 150), "key_bias": draw(2, 1, 150)}
+    for T in (40, 300):
+        # ALiBi between segments of 7 tokens, as steep as in BiPE, so far from 0 that few digits are left for q · k.
+        slope = torch.tensor([0.4, 7.6, 60.5])[:, None]
+        for sign in (1, -1):
+            bias = sign * slope.double() * (1e5 + torch.arange(T) // 7)
+            yield f"{T} tokens, steep {sign}", lambda draw, T=T, bias=bias: call(draw, T, key_bias=bias)
+        never = (torch.arange(T) - T // 3).abs() < torch.tensor([[[3]], [[T // 2]]])  # some; and all at first
+        hidden = torch.zeros(2, 3, T, dtype=torch.float64).masked_fill(never, -torch.inf)
+        yield f"{T} tokens, keys that are never read", lambda draw, T=T, bias=hidden: call(draw, T, key_bias=bias)
+    for scale in (0.0, -0.7, 2.0):
+        yield f"scale {scale}", lambda draw, scale=scale: call(draw, 140, scale=scale)
+    yield (
+        "swapped in memory",
+        lambda draw: {**{name: draw(1, 2, 4, 150).mT for name in ("q", "k", "v")}, "key_bias": draw(150, 2).T},
+    )
+    yield "one head, wide", lambda draw: call(draw, 130, B=1, H=1, d=65)
+
+
 CALLS = {
     "block_scan": dict(block_scans()),
     "chain_attention": dict(chain_attentions()),
     "diagonal_scan": dict(diagonal_scans()),
+    "key_biased_attention": dict(key_biased_attentions()),
     "sliding_dilated_attention": dict(sliding_dilated_attentions()),
 }
 KERNELS = [(op.name, kernel.name) for op in ops.OPS.values() for kernel in op.kernels]

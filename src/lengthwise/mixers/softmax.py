@@ -10,8 +10,9 @@ stay as sharp among many keys as among few:
 a is learned, one for each head, and 1 / ln(log_scale) at first. A query that reads itself alone is multiplied by ln 1 =
 0, which changes nothing: its one weight is 1 all the same.
 
-No mask is built unless something asks for one: padding, packing, a position's bias, or several tokens after a state. A
-bias by key alone needs none either: q · k + b_s is the product of (q, 1) and (k, b_s).
+No mask is built unless something asks for one: padding, packing, a position's bias, or several tokens after a state.
+Where the bias is by key alone, packing alone needs one: `ops.key_biased_attention` goes on from a state, and padding is
+keys of bias -inf.
 
 Shapes: B batch, T tokens, S keys, H heads, d head width, D model width.
 """
@@ -26,6 +27,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..ops import key_biased_attention
 from ..options import at_least
 from ..positions import Bias, DenseBias, KeyBias, Layout, Placed, Position
 from .attention import KeyValues, check_heads, own_position, queries_keys_values, rotated, scored
@@ -100,27 +102,21 @@ def attend(
     q: Tensor, k: Tensor, v: Tensor, layout: Layout, keys: Layout, bias: Bias | None = None, dropout: float = 0.0
 ) -> Tensor:
     """Causal attention of the last T of S tokens, each to its own sequence's real tokens."""
-    T, S, d = q.shape[2], k.shape[2], q.shape[3]
-    if keys.sequences is None and keys.real is None and (T == S or T == 1):
+    T, S = q.shape[2], k.shape[2]
+    if keys.sequences is None and keys.real is None and (T == 1 or (T == S and bias is None)):
         # Causality alone says what may be read.
         if bias is None:
             return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=T == S)
-        if T == 1:
-            mask = bias.values if isinstance(bias, DenseBias) else bias.dense()
-            return F.scaled_dot_product_attention(q, k, v, attn_mask=mask.to(q.dtype), dropout_p=dropout)
-        if isinstance(bias, KeyBias):
-            q, k, v = _with_key_bias(q, k, v, bias)
-            return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=True, scale=d**-0.5)[..., :d]
+        mask = bias.values if isinstance(bias, DenseBias) else bias.dense()
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask.to(q.dtype), dropout_p=dropout)
+    if isinstance(bias, KeyBias) and keys.sequences is None:
+        values = bias.values if keys.real is None else bias.values.masked_fill(~keys.real[:, None], -torch.inf)
+        # Under autocast what a position turns may come out wider than the values.
+        return key_biased_attention(q.to(v.dtype), k.to(v.dtype), v, values, dropout=dropout)
     mask = visible(layout, keys)
     if bias is not None:
         mask = bias.dense().to(q.dtype).masked_fill(~mask, -torch.inf)
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
-
-
-def _with_key_bias(q: Tensor, k: Tensor, v: Tensor, bias: KeyBias) -> tuple[Tensor, Tensor, Tensor]:
-    """One more column for each: (q, 1), (k, b sqrt(d)) and, for the fused kernels want one width, (v, 0)."""
-    column = (bias.values * q.shape[-1] ** 0.5).to(k.dtype)[..., None].expand(*k.shape[:-1], 1)
-    return torch.cat([q, torch.ones_like(q[..., :1])], -1), torch.cat([k, column], -1), F.pad(v, (0, 1))
 
 
 def visible(layout: Layout, keys: Layout) -> Tensor:

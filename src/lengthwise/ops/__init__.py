@@ -2,14 +2,15 @@
 it the other kernels, named by algorithm; a short one is a file. `kernels.py` chooses among them.
 """
 
-from . import block_diagonal, chain, diagonal, sliding_dilated
+from . import block_diagonal, chain, diagonal, key_biased, sliding_dilated
 from .block_diagonal import block_scan
 from .chain import chain_attention, solved_values
 from .diagonal import diagonal_scan
 from .kernels import BACKENDS, Kernel, Op, backend
+from .key_biased import key_biased_attention
 from .sliding_dilated import sliding_dilated_attention
 
-OPS = {op.name: op for op in (sliding_dilated.OP, chain.OP, block_diagonal.OP, diagonal.OP)}
+OPS = {op.name: op for op in (sliding_dilated.OP, chain.OP, key_biased.OP, block_diagonal.OP, diagonal.OP)}
 """Every op with its kernels, by name."""
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "block_scan",
     "chain_attention",
     "diagonal_scan",
+    "key_biased_attention",
     "sliding_dilated_attention",
     "solved_values",
 ]

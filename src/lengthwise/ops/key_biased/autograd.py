@@ -1,0 +1,74 @@
+"""The squares made differentiable: by a function of autograd, and for torch.compile by an operator.
+
+Shapes: as in the package.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...errors import Error
+from ..stacks import folded
+from . import custom_op
+from .call import NAME, Call
+from .squares import gradients, values
+
+
+def supports(call: Call) -> str | None:
+    """Why this kernel cannot take the call, if it cannot."""
+    if call.q.device.type != "cpu":
+        return f"q is on {call.q.device.type}, and it is the CPU's fused attention that says its logsumexp"
+    if call.dropout:
+        return "fused attention on a CPU drops no weights"
+    return None
+
+
+def by_squares(call: Call) -> Tensor:
+    """As `oracle`."""
+    # Unpacked here: autograd and torch.compile see tensors only where each is an argument.
+    given = call.q, call.k, call.v, call.bias, call.scale
+    return (custom_op.attention if torch.compiler.is_compiling() else Squares.apply)(*given)[0]
+
+
+class Squares(torch.autograd.Function):
+    @staticmethod
+    def forward(q, k, v, bias, scale):
+        return values(q, k, v, bias, scale)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs, output):
+        q, k, v, bias, ctx.scale = inputs
+        y, lse = output
+        ctx.mark_non_differentiable(lse)
+        ctx.save_for_backward(q, k, v, bias, y, lse)
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs):  # pyright: ignore[reportIncompatibleMethodOverride]
+        return *Adjoint.apply(grad_outputs[0], *ctx.saved_tensors, ctx.scale, ctx.needs_input_grad[3]), None
+
+    @staticmethod
+    def vmap(info, in_dims, *inputs):
+        return folded(Squares, info, in_dims, inputs)
+
+
+class Adjoint(torch.autograd.Function):
+    """A function of its own, so that it can be mapped by itself, as in vmap of grad."""
+
+    @staticmethod
+    def forward(dy, q, k, v, bias, y, lse, scale, with_bias):
+        return gradients(dy, q, k, v, bias, y, lse, scale, with_bias)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs):
+        raise Error(f"{NAME}: by squares it is differentiable once, and was asked for more. Use backend='reference'.")
+
+    @staticmethod
+    def vmap(info, in_dims, *inputs):
+        return folded(Adjoint, info, in_dims, inputs)
