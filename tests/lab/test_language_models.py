@@ -198,6 +198,9 @@ def test_lengths_that_a_position_cannot_tell_apart_are_named_before_training(pla
     assert len(said) == 1
     with pytest.raises(Error, match="windows of 16 tokens are longer than its 8 positions"):
         plan("transformer position=learned max_length=8 heads=2")
+    drawn = {"model.position_options": {"of": {"name": "rope"}, "longest": 24}}
+    with pytest.raises(Error, match="its positions reach 24 tokens, and it would be trained or tested with 32"):
+        plan("transformer position=randomized heads=2", settings=drawn)
 
 
 @pytest.mark.parametrize(

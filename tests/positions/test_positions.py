@@ -65,11 +65,11 @@ def test_transformer_xl_is_its_equation():
                 torch.testing.assert_close(logits[0, h, i, j], wanted / math.sqrt(d), rtol=1e-6, atol=1e-6)
 
 
-OF_LEVELS = ("bilevel", "multilevel")
-"""They name the ids of each level: tests/positions/test_multilevel.py."""
+OF_THEIR_OWN = ("bilevel", "multilevel", "randomized")
+"""They name ids of their own: tests/positions/test_multilevel.py and test_randomized.py."""
 
 
-@pytest.mark.parametrize("name", [name for name in positions.POSITIONS if name not in OF_LEVELS])
+@pytest.mark.parametrize("name", [name for name in positions.POSITIONS if name not in OF_THEIR_OWN])
 def test_ids_on_padding_are_finite(name):
     p = positions.get(name, width=8, heads=2, **({"rows": 4} if name == "learned" else {}))
     ids = torch.tensor([[-3, -2, -1, 0, 1]])

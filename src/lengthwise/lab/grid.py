@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from .. import models, own_code, tasks
-from ..errors import Error, ForeignError, UnknownName, in_words
+from ..errors import Error, ForeignError, LengthError, UnknownName, in_words
 from ..limits import BATCH_TOKENS, EXPERIMENTS
 from ..options import Schema, arguments, at_least, schema, take, word_of
 from ..train.counting import one_place
@@ -168,7 +168,7 @@ def _plan_task(
     for name, meant in asked.items():
         options = take(models.options(name), meant, name, "model.")
         model = ModelSpec(name, options, models.source(name))
-        check(model, made, possible[0])
+        check(model, made, possible[0], max(possible[-1], *tested))
         for lr in rates or [training.optimizer.lr]:
             rated = training.but(lr=lr)
             experiments += [Experiment(spec, model, rated, tests, seed) for seed in range(seeds)]
@@ -239,11 +239,12 @@ def _check_it_can_be_rebuilt(name: str, task: tasks.Task, params: dict[str, Any]
         )
 
 
-def check(model: ModelSpec, task: tasks.Task, length: int) -> None:
+def check(model: ModelSpec, task: tasks.Task, length: int, longest: int) -> None:
     """Refuse a model that cannot be built, or not for this task, before anything runs.
 
-    A preset has the right shape by construction, so it is built once for its options, whatever the task. A model from
-    outside is also run: on every token, and on strings of `length`.
+    A preset has the right shape by construction, so it is built once for its options, whatever the task; one whose
+    positions end must reach the `longest` strings. A model from outside is also run: on every token, and on strings of
+    `length`.
     """
     options = json.dumps(model.options, sort_keys=True)
     if ":" in model.name:
@@ -252,17 +253,35 @@ def check(model: ModelSpec, task: tasks.Task, length: int) -> None:
         _runs(model.name, model.source, options, len(task.vocabulary), task.logits, batch.tokens.shape[1], last)
         return
     shapes = (len(task.vocabulary), task.logits) if model.options.get("tie_word_embeddings") else (2, 2)
-    if _mixes(model.name, options, *shapes) and (task.kind == "set" or task.questions > 1):
+    mixes, most = _mixes_and_reads(model.name, options, *shapes)
+    if most is not None:
+        check_reach(model.name, most, task.test_set(longest, 1).tokens.shape[1])
+    if mixes and (task.kind == "set" or task.questions > 1):
         raise Error(
             f"{model.name}: a choice of chunks mixes distributions over one answer, and {task.name} reads "
             "several answers at once. Leave largest_chunk out."
         )
 
 
+def reach(model: models.TokenClassifier) -> int | None:
+    """How many tokens its positions let it read; None: any number."""
+    return getattr(getattr(model.inner, "position", None), "at_most", None)
+
+
+def check_reach(name: str, most: int | None, tokens: int) -> None:
+    """Refuse a model that would be trained or tested with more tokens than it can read."""
+    if most is not None and tokens > most:
+        raise LengthError(
+            f"{name}: its positions reach {most:,} tokens, and it would be trained or tested with {tokens:,}. Give the "
+            f"position a longest of at least {tokens:,}, or ask for shorter texts."
+        )
+
+
 @lru_cache(maxsize=1024)
-def _mixes(name: str, options: str, vocab_size: int, num_outputs: int) -> bool:
-    """Whether a preset mixes distributions; it is built to find out whether it can be."""
-    return getattr(_built(name, options, vocab_size, num_outputs), "mixes", False)
+def _mixes_and_reads(name: str, options: str, vocab_size: int, num_outputs: int) -> tuple[bool, int | None]:
+    """Whether a preset mixes distributions, and how many tokens it reads at most; built to see whether it can be."""
+    built = _built(name, options, vocab_size, num_outputs)
+    return getattr(built, "mixes", False), reach(built)
 
 
 @lru_cache(maxsize=1024)

@@ -27,7 +27,7 @@ from ..text import corpora, segment_ends, tokenizers, tokens_of
 from ..train.settings import Training, training_options
 from ..train.state import untouched_random
 from .experiment import Experiment, LengthTests, ModelSpec, Objective, TextSpec
-from .grid import Settings, name_of, parse, settings_of
+from .grid import Settings, check_reach, name_of, parse, reach, settings_of
 from .on_text import build_language_model, check_precision
 from .tested_lengths import lengths
 from .texts import digests_of, half
@@ -236,6 +236,7 @@ def check_model(
 ) -> None:
     """Refuse a model that cannot be built or read windows, and name the lengths that its position cannot encode."""
     model = build_language_model(spec, tokenizer, 0).eval()
+    check_reach(spec.name, reach(model), max(trained, *tested))
     longest = longest_position(model)
     called = " ".join([spec.name, *(f"{k}={v}" for k, v in spec.options.items() if k in ("position", "max_length"))])
     if longest is not None and trained > longest:

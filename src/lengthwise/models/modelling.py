@@ -89,7 +89,7 @@ class LengthwiseForCausalLM(LengthwisePreTrainedModel, GenerationMixin):
         self.head = nn.Linear(config.width, config.outputs, bias=config.head_bias)
         self.post_init()
         if self.generation_config is not None:
-            self.generation_config.use_cache = self.depth.uncached is None
+            self.generation_config.use_cache = self.uncached is None
 
     def get_output_embeddings(self) -> nn.Linear | None:
         """The head, where it answers in words: a head of `num_outputs` stays as wide when the vocabulary grows."""
@@ -182,8 +182,8 @@ class LengthwiseForCausalLM(LengthwisePreTrainedModel, GenerationMixin):
     ) -> None:
         if generation_config.use_cache is False or model_kwargs.get("past_key_values") is not None:
             return
-        if self.depth.uncached:
-            raise Error(self.depth.uncached)
+        if self.uncached:
+            raise Error(self.uncached)
         model_kwargs["past_key_values"] = LengthwiseCache()
 
     def _prepare_position_ids_for_generation(self, inputs_tensor: Tensor, model_kwargs: dict[str, Any]) -> None:

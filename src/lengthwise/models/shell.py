@@ -69,6 +69,11 @@ class LengthwisePreTrainedModel(PreTrainedModel):
         self.pad = nn.Parameter(torch.empty(width)) if shared else None
         self.norm = make_norm(config.blocks(1)[-1], width) if config.final_norm else nn.Identity()
 
+    @property
+    def uncached(self) -> str | None:
+        """Why nothing can be kept between the steps of decoding; None where it can."""
+        return self.depth.uncached or self._placer[0].uncached
+
     def mixers(self) -> list[mixers.Mixer]:
         return [m for m in self.modules() if isinstance(m, mixers.Mixer)]
 
@@ -150,6 +155,8 @@ class LengthwisePreTrainedModel(PreTrainedModel):
             self._check_hidden_states()
         cache = LengthwiseCache() if past_key_values is None and use_cache else past_key_values
         if cache is not None and cache.model_id != id(self):
+            if self._placer[0].uncached:
+                raise Error(self._placer[0].uncached)
             cache.of(self)
         if cache_position is not None:
             check_cache_position(cache_position, tokens.shape[1], cache)

@@ -7,13 +7,14 @@ torch.Size([1, 2, 8])
 
 from __future__ import annotations
 
-from ..errors import UnknownName
+from ..errors import Error, UnknownName
 from ..options import Schema, schema, take
 from .absolute import Learned, NoPosition, Sinusoidal
 from .base import Placed, Places, Position
 from .distance_biases import T5, Alibi, KerpleLog, KerplePower
 from .layout import Layout
 from .multilevel import Bilevel, Multilevel, begins_segment
+from .randomized import Randomized
 from .rope import Rope, Xpos
 from .score import Bias, DenseBias, DistanceBias, KeyBias, Score, added
 from .transformer_xl import TransformerXL
@@ -31,6 +32,7 @@ POSITIONS: dict[str, type[Position]] = {
     "kerple-power": KerplePower,
     "bilevel": Bilevel,
     "multilevel": Multilevel,
+    "randomized": Randomized,
 }
 
 
@@ -53,6 +55,22 @@ def get(name: str, *, width: int, heads: int, **options) -> Position:
     return POSITIONS[name](width=width, heads=heads, **given)
 
 
+def numbered(spec: dict, what: str, *, width: int, heads: int) -> Position:
+    """The encoding of a `spec` with a name and settings, to stand at numbers which another encoding finds.
+
+    `what` it is to that one, for errors: "Multilevel positions: a level".
+    """
+    if "name" not in spec:
+        raise Error(f'{what} is a dict with a "name", such as {{"name": "rope"}}, got {spec}.')
+    made = get(spec["name"], width=width, heads=heads, **{key: value for key, value in spec.items() if key != "name"})
+    if made.in_each_layer or type(made).place is not Position.place:
+        raise Error(
+            f"{what} cannot be {spec['name']!r}, whose weights or ids are its own. Take an encoding that places tokens "
+            "by number and that all layers share, such as learned, rope or alibi."
+        )
+    return made
+
+
 __all__ = [
     "POSITIONS",
     "T5",
@@ -71,6 +89,7 @@ __all__ = [
     "Placed",
     "Places",
     "Position",
+    "Randomized",
     "Rope",
     "Score",
     "Sinusoidal",
@@ -79,5 +98,6 @@ __all__ = [
     "added",
     "begins_segment",
     "get",
+    "numbered",
     "options",
 ]

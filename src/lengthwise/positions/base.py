@@ -65,6 +65,10 @@ class Position(nn.Module):
     """Whether `rotate`, `rotate_queries` or `score` act."""
     has_segments = False
     """Whether its places say where segments begin (`begins_segment`)."""
+    at_most: int | None = None
+    """How many tokens a text may have, beyond which it is refused; None: any number."""
+    uncached: str | None = None
+    """Why nothing can be kept between the steps of decoding; None where it can."""
     in_each_layer = False
     """Whether every layer has weights of its own for what acts on attention."""
     longest: int | None = None

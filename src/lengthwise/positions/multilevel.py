@@ -89,14 +89,16 @@ class Multilevel(Position):
         ],
     ):
         super().__init__()
-        from . import get  # the registry holds this class too
+        from . import numbered  # the registry holds this class too
 
         if len(levels) < 2 or len(level_ends) != len(levels) - 1:
             raise Error(
                 "Multilevel positions: there must be two levels or more, and ends for each but the last, got "
                 f"{len(levels)} levels and {len(level_ends)} ends."
             )
-        self.levels = nn.ModuleList(_made(get, spec, width, heads) for spec in levels)
+        self.levels = nn.ModuleList(
+            numbered(spec, "Multilevel positions: a level", width=width, heads=heads) for spec in levels
+        )
         self.ends = [_checked(each) for each in level_ends]
         self.at_input = any(level.at_input for level in self.encodings())
         self.at_attention = any(level.at_attention for level in self.encodings())
@@ -174,18 +176,6 @@ class Bilevel(Multilevel):
         ends: Annotated[int | list[int], "The tokens that end a segment, or how many tokens a segment has."],
     ):
         super().__init__(width, heads, levels=[inside, between], level_ends=[ends])
-
-
-def _made(get: Any, spec: dict[str, Any], width: int, heads: int) -> Position:
-    if "name" not in spec:
-        raise Error(f'Multilevel positions: a level is a dict with a "name", such as {{"name": "rope"}}, got {spec}.')
-    made = get(spec["name"], width=width, heads=heads, **{key: value for key, value in spec.items() if key != "name"})
-    if made.in_each_layer or type(made).place is not Position.place:
-        raise Error(
-            f"Multilevel positions: a level cannot be {spec['name']!r}, whose weights or ids are its own. Take an "
-            "encoding that places tokens by number and that all layers share, such as learned, rope or alibi."
-        )
-    return made
 
 
 def _checked(ends: Any) -> Ends:
