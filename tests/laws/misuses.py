@@ -217,6 +217,14 @@ def foreign_cache() -> Any:
 
 MODELS: dict[str, tuple[Callable[[], Any], str]] = {
     "no name": (build(None), "A model is built by its name, got None"),
+    "a stick that turns": (
+        build("stick-breaking", position="rope"),
+        "rope.*takes no positions: .* Use the position 'none'",
+    ),
+    "a path with slopes": (build("path", position="alibi"), "alibi.*takes no positions: every token between"),
+    "a count in segments": (build("cope", position="bilevel"), "bilevel"),
+    "a stick in front of softmax": (build("stick-breaking", curent=True), "Did you mean 'current'"),
+    "no row to count in": (build("cope", rows=0), "rows must be a whole number at least 1, got 0"),
     "no outputs": (build("lstm", num_outputs=0), "must be at least 1, got 2 and 0"),
     "outputs in between": (build("lstm", num_outputs=1.5), "must be at least 1, got 2 and 1.5"),
     "a config without outputs": (lambda: models.presets.lstm(2, 0), "num_outputs must be a whole number at least 1"),

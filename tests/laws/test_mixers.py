@@ -64,6 +64,7 @@ CASES = {
     "stick-breaking current": heads("stick-breaking", current=True, remainder=False),
     "stick-breaking learned": heads("stick-breaking", position="learned"),
     "path": heads("path"),
+    "path forgetting": heads("path", forgetting=True),
     "path sinusoidal": heads("path", position="sinusoidal"),
     "cope": heads("cope", rows=4),
     "cope one row": heads("cope", rows=1),

@@ -48,13 +48,16 @@ def reflected(mixer, x):
     q, k, v = read(mixer, x)
     maps, d = mixer.reflections, q.shape[-1]
     inner = x @ maps.down.weight.T @ maps.up.weight.T
-    keys, y = k[:, :0], []
+    keys, y, fades = k[:, :0], [], q.new_zeros(H, 1, 0)
     for i in range(len(x)):
         c = sum(maps.taps[s] * inner[i - s] for s in range(3) if i >= s).view(H, d, 1)
         w = c / c.square().sum(1, keepdim=True).sqrt()
         beta = 2 * maps.strength(x[i]).sigmoid().view(H, 1, 1)
         keys = torch.cat([keys - beta * (keys @ w) @ w.mT, k[:, i : i + 1]], 1)
-        weights = (q[:, i : i + 1] @ keys.mT / d**0.5).softmax(-1)
+        if mixer.gates is not None:
+            fades = fades + (x[i] @ mixer.gates.weight.T + mixer.gates.bias).sigmoid().log().view(H, 1, 1)
+        fades = F.pad(fades, (0, 1))
+        weights = (q[:, i : i + 1] @ keys.mT / d**0.5 + fades).softmax(-1)
         y.append(weights @ v[:, : i + 1])
     return given_out(mixer, torch.cat(y, 1))
 
@@ -81,6 +84,7 @@ ORACLES = {
     "stick-breaking with the remainder": (stick_breaking, {"remainder": True}),
     "stick-breaking with the current token": (stick_breaking, {"current": True, "remainder": True}),
     "path": (reflected, {}),
+    "path with forgetting": (reflected, {"forgetting": True}),
     "cope": (counted, {"rows": 5}),
 }
 

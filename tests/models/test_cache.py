@@ -25,6 +25,7 @@ CACHED = {
     "chacal transformer-xl": lambda: presets.chacal(5, width=8, heads=2, layers=1, position="transformer-xl"),
     "stick-breaking": lambda: presets.stick_breaking(5, width=8, heads=2, layers=2),
     "path": lambda: presets.path(5, width=8, heads=2, layers=2),
+    "path forgetting": lambda: presets.path(5, width=8, heads=2, layers=2, forgetting=True),
     "cope": lambda: presets.cope(5, width=8, heads=2, layers=2, rows=6),
     "universal transformer": lambda: made.config(
         vocab_size=5, width=8, mixer={"name": "softmax", "heads": 2}, depth={"name": "adaptive", "by": "position"}
@@ -154,7 +155,7 @@ def test_a_cache_begun_in_inference_mode_goes_on_outside_of_it(name):
             torch.testing.assert_close(logits, whole[:, t : t + 1], rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", [n for n in CACHED if n not in ("lstm", "block-lrnn", "path")])
+@pytest.mark.parametrize("name", [n for n in CACHED if n not in ("lstm", "block-lrnn", "path", "path forgetting")])
 def test_rewinding(name):
     model, tokens = make(name), torch.randint(0, 5, (2, 33))
     with torch.no_grad():

@@ -47,6 +47,12 @@ class Gates(nn.Module):
         return F.logsigmoid(opened.to(torch.promote_types(opened.dtype, torch.float32)))
 
 
+def cumulated(log_f: Tensor, earlier: Tensor | None) -> Tensor:
+    """(B,H,T) c, which goes on from that of the `earlier` tokens."""
+    c = log_f.to(INEXACT.get(log_f.device.type, torch.float64)).cumsum(-1)
+    return c if earlier is None else earlier[..., -1:] + c
+
+
 class Forgetting(Softmax):
     """`biases` on the query, key, value and output maps; `dropout` on the attention weights while training."""
 
@@ -101,5 +107,4 @@ class Forgetting(Softmax):
                     "Use it in a model with the position bilevel or multilevel, or give placed=Placed(None, places)."
                 )
             log_f = log_f.masked_fill(~begins_segment(placed.places)[:, None], 0)
-        c = log_f.to(INEXACT.get(x.device.type, torch.float64)).cumsum(-1)
-        return c if earlier is None else earlier[..., -1:] + c
+        return cumulated(log_f, earlier)

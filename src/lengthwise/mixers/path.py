@@ -9,6 +9,8 @@ Of one block of tokens all logits come of one triangular solve (stril: below the
     L = I + stril(B W Wᵀ)
     tril(Q Kᵀ) - tril(Q Wᵀ) L⁻¹ stril(B W Kᵀ)
 
+With `forgetting` (PaTH-FoX) FoX's gates are added, logit_ij + c_i - c_j (forgetting.py).
+
 The keys before a block have passed every H up to it, and pass the block's at once, K <- K - K (L⁻¹ B W)ᵀ W, which is
 what a decoded token does to the keys of the cache. So time is O(T² d), twice that of softmax attention, and memory is
 that of T² d / (2 BLOCK) numbers a head for the keys of all blocks, where there are gradients (query_blocks.py).
@@ -32,6 +34,7 @@ from ..ops.checks import without_autocast
 from ..positions import Layout
 from .attention import KeyValues, check_heads, merge_heads, queries_keys_values, split_heads
 from .base import Mixer, Traits
+from .forgetting import Gates, cumulated
 from .growing_keys import GrowingKeyValues
 from .query_blocks import made_again
 from .softmax import visible
@@ -92,10 +95,8 @@ class Reflections(nn.Module):
         inputs = F.pad(new, (0, 0, past, 0)) if before is None else torch.cat([before.inputs, new], 1)
         ids = None
         if sequences is not None:
-            first = (
-                sequences[:, :1].expand(-1, past) if before is None or before.sequences is None else before.sequences
-            )
-            ids = torch.cat([first, sequences], 1)
+            known = None if before is None else before.sequences
+            ids = torch.cat([sequences[:, :1].expand(-1, past) if known is None else known, sequences], 1)
         parts = []
         for s in range(TAPS):
             columns = slice(past - s, past - s + T)
@@ -118,6 +119,7 @@ class PaTH(Mixer):
         heads: Annotated[int, "How many attention heads share the width, which they must divide."],
         biases: Annotated[bool, "Whether the maps of the attention have biases."] = True,
         dropout: Annotated[float, "The share of the attention weights that training drops."] = 0.0,
+        forgetting: Annotated[bool, "Whether gates forget what lies before a token besides, as FoX's do."] = False,
     ):
         super().__init__()
         check_heads("path", width, heads)
@@ -125,6 +127,7 @@ class PaTH(Mixer):
         self.qkv = nn.Linear(width, 3 * width, bias=biases)
         self.out = nn.Linear(width, width, bias=biases)
         self.reflections = Reflections(width, heads)
+        self.gates = Gates(width, heads, bias=0.0) if forgetting else None
         self.traits = replace(self.traits, heads=heads)
 
     def forward(self, x: Tensor, *, layout: Layout, state: PathState | None = None) -> tuple[Tensor, PathState]:
@@ -132,6 +135,8 @@ class PaTH(Mixer):
         w, beta, recent = self.reflections(x, layout, None if state is None else state.recent)
         q, k = q.to(w.dtype), k.to(w.dtype)
         seen = KeyValues(k, v, layout) if state is None else state.keys.then(k, v, layout)
+        if self.gates is not None:
+            seen = seen.with_gates(cumulated(self.gates(x), seen.gates))
         with without_autocast(x):
             y, turned = self._read(q, seen, w, beta, layout)
         return self.out(merge_heads(y)), PathState(seen.with_turned(turned), recent)
@@ -147,12 +152,22 @@ class PaTH(Mixer):
             own, so_far = slice(S - T + start, S - T + rows.stop), slice(S - T + rows.stop)
             read = partial(self._read_block, layout.pick(rows), seen.layout.pick(so_far))
             given = (q[:, :, rows], seen.k[:, :, own], w[:, :, rows], beta[:, :, rows, None])
-            y, turned = made_again(T > BLOCK, read, *given, turned, seen.v[:, :, so_far])
+            c = None if seen.gates is None else seen.gates[:, :, so_far]
+            y, turned = made_again(T > BLOCK, read, *given, turned, seen.v[:, :, so_far], c)
             parts.append(y)
         return parts[0] if len(parts) == 1 else torch.cat(parts, 2), turned
 
     def _read_block(
-        self, layout: Layout, keys: Layout, Q: Tensor, K: Tensor, W: Tensor, beta: Tensor, earlier: Tensor, v: Tensor
+        self,
+        layout: Layout,
+        keys: Layout,
+        Q: Tensor,
+        K: Tensor,
+        W: Tensor,
+        beta: Tensor,
+        earlier: Tensor,
+        v: Tensor,
+        c: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
         """The output of these tokens, and all keys so far as the last of them leaves them."""
         d = Q.shape[-1]
@@ -163,6 +178,9 @@ class PaTH(Mixer):
         U, X = solved[..., :d], solved[..., d:]
         Q_W = (Q @ W.mT).tril()
         logits = torch.cat([(Q - Q_W @ U) @ earlier.mT, Q @ K.mT - Q_W @ X], -1) * d**-0.5
+        if c is not None:
+            # Softmax ignores what is the same for all keys: c is counted from the last one, which needs no gradient.
+            logits = logits + (c[..., -1:].detach() - c).to(logits.dtype).unsqueeze(-2)
         A = logits.masked_fill(~visible(layout, keys), -torch.inf).softmax(-1)
         if self.training and self.dropout:
             A = F.dropout(A, self.dropout)

@@ -43,7 +43,7 @@ def in_blocks(read: Read, q: Tensor, k: Tensor, v: Tensor, layout: Layout, keys:
     return parts[0] if len(parts) == 1 else torch.cat(parts, 2)
 
 
-def made_again(again: bool, run: Callable[..., Any], *given: Tensor) -> Any:
+def made_again(again: bool, run: Callable[..., Any], *given: Tensor | None) -> Any:
     """`run(*given)`; with `again`, all but its result is forgotten and made again for the backward pass."""
     # torch.func cannot run the hooks by which the second time happens.
     if not again or not torch.is_grad_enabled() or mapped(*given):

@@ -19,9 +19,11 @@ def readable(*tensors: Tensor | None) -> bool:
     return not any(x is not None and (x.device.type != "cpu" or is_functorch_wrapped_tensor(x)) for x in tensors)
 
 
-def mapped(*tensors: Tensor) -> bool:
+def mapped(*tensors: Tensor | None) -> bool:
     """Whether torch.func maps or differentiates this call; a compiled graph is not looked into."""
-    return not torch.compiler.is_compiling() and any(is_functorch_wrapped_tensor(x) for x in tensors)
+    if torch.compiler.is_compiling():
+        return False
+    return any(x is not None and is_functorch_wrapped_tensor(x) for x in tensors)
 
 
 def stack_size(*tensors: Tensor) -> int:

@@ -48,6 +48,9 @@ def path(
     width: Width = 64,
     heads: Heads = 8,
     layers: Layers = 5,
+    forgetting: Annotated[
+        bool, "Whether gates forget what lies before a token besides, as FoX's do (PaTH-FoX)."
+    ] = False,
     position: Position = "none",
     max_length: MaxLength = 512,
     expansion: Expansion = 4,
@@ -57,7 +60,7 @@ def path(
 ) -> LengthwiseConfig:
     """PaTH: every token between a key and a query reflects the key, by a direction of its own."""
     common = (width, heads, layers, position, max_length, expansion, dropout, initializer_range, tie_word_embeddings)
-    return _llama(vocab_size, num_outputs, *common, mixer={"name": "path"})
+    return _llama(vocab_size, num_outputs, *common, mixer={"name": "path", "forgetting": forgetting})
 
 
 def cope(
