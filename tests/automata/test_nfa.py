@@ -17,7 +17,14 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 def nfa(seed, states, symbols=2):
-    return NFA.random(states, symbols, np.random.default_rng(seed))
+    rng = np.random.default_rng(seed)
+    return NFA(rng.random((symbols, states, states)) < 0.3, accepting=np.flatnonzero(rng.random(states) < 0.5).tolist())
+
+
+def lossy(machine, rng):
+    """The same with some transitions gone, so that sets of states may die out."""
+    parts = [NFA(p.matrices & (rng.random(p.matrices.shape) < 0.9), p.start, p.accepting) for p in machine.parts]
+    return BiNFA(parts, [leaves & (rng.random(leaves.shape) < 0.8) for leaves in machine.leaves], machine.start)
 
 
 def paths(machine, word):
@@ -83,7 +90,7 @@ def test_every_map_is_a_symbol_and_no_two_are_alike():
 @given(SEEDS, st.lists(st.integers(1, 3), min_size=1, max_size=4), st.integers(1, 3), st.integers(0, 40))
 def test_two_levels_run_as_one(seed, sizes, symbols, T):
     rng = np.random.default_rng(seed)
-    machine = BiNFA.random(sizes, symbols, rng)
+    machine = lossy(BiNFA.random(sizes, symbols, rng), rng)
     flat = machine.to_nfa()
     tokens = torch.from_numpy(rng.integers(machine.num_symbols, size=(2, T)))
     assert torch.equal(machine.run(tokens), flat.run(tokens))
@@ -101,6 +108,14 @@ def test_two_levels_run_as_one(seed, sizes, symbols, T):
     assert {first[j] + machine.entries[j] for j in np.flatnonzero(outer)} == {
         q for q in flat.states_after(word[: len(word) - len(segments[-1])])
     }
+
+
+def test_random_machines_live():
+    rng = np.random.default_rng(0)
+    for machine in (NFA.random(4, 3, rng), BiNFA.random([3, 2], 3, rng)):
+        reached = machine.run(torch.from_numpy(rng.integers(machine.num_symbols, size=(2, 500))))
+        assert reached.any(-1).all()
+        assert 0.1 < reached.float().mean() < 0.9
 
 
 @pytest.mark.parametrize(

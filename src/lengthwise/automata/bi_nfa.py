@@ -29,7 +29,7 @@ import torch
 from torch import Tensor
 
 from ..errors import Error, ShapeError
-from .nfa import NFA, after, binary
+from .nfa import NFA, after, binary, choices
 from .semiautomaton import encode, symbol_names, token_columns, whole_numbers
 
 
@@ -73,13 +73,13 @@ class BiNFA:
         self.num_states = sum(self.sizes)
 
     @classmethod
-    def random(cls, sizes: Sequence[int], symbols: int, rng: np.random.Generator, density: float = 0.4) -> BiNFA:
-        """Parts of these sizes; each transition is there with probability `density`, and starts are drawn evenly."""
+    def random(cls, sizes: Sequence[int], symbols: int, rng: np.random.Generator, density: float = 0.1) -> BiNFA:
+        """Parts of these sizes, drawn as `NFA.random` draws, and likewise where they lead; starts are drawn evenly."""
         parts = []
         for size in sizes:
             part = NFA.random(size, symbols, rng, density)
             parts.append(NFA(part.matrices, [int(rng.integers(size))], part.accepting))
-        leaves = [rng.random((size, len(sizes))) < density for size in sizes]
+        leaves = [choices((size,), len(sizes), rng, density) for size in sizes]
         return cls(parts, leaves, int(rng.integers(len(sizes))))
 
     def run(self, tokens: Any) -> Tensor:

@@ -64,10 +64,11 @@ class NFA:
         return cls(matrices, {machine.start}, machine.need_accepting("NFA.of"), machine.symbols)
 
     @classmethod
-    def random(cls, states: int, symbols: int, rng: np.random.Generator, density: float = 0.3) -> NFA:
-        """Each transition is there with probability `density`; states accept with probability 1/2."""
+    def random(cls, states: int, symbols: int, rng: np.random.Generator, density: float = 0.1) -> NFA:
+        """By each symbol a state leads to one drawn evenly, and to others with probability `density`, so that sets of
+        states never die out; a state accepts with probability 1/2."""
         accepting = np.flatnonzero(rng.random(states) < 0.5).tolist()
-        return cls(rng.random((symbols, states, states)) < density, accepting=accepting)
+        return cls(choices((symbols, states), states, rng, density), accepting=accepting)
 
     @classmethod
     def of_all_maps(cls, states: int) -> NFA:
@@ -157,3 +158,9 @@ def binary(what: str, given: Any, dimensions: int) -> np.ndarray:
 def after(states: np.ndarray, matrix: np.ndarray) -> np.ndarray:
     """(…, Q) sets of states, then a binary matrix (…, Q, R): the sets (…, R) that it leads to."""
     return np.asarray((states[..., None] & matrix).any(-2))
+
+
+def choices(shape: tuple[int, ...], targets: int, rng: np.random.Generator, density: float) -> np.ndarray:
+    """(*shape, targets) one target drawn evenly, and others with probability `density`."""
+    one = rng.integers(targets, size=shape)[..., None] == np.arange(targets)
+    return one | (rng.random((*shape, targets)) < density)

@@ -9,10 +9,11 @@
 from . import corpora, documents, packing, python_functions, segments, tokenizers, tokens
 from .packing import PackedText, pack_train_and_test
 from .segments import level_ends, segment_ends
-from .tokens import Tokens, tokens_of
+from .tokens import TokenFile, Tokens, tokens_of
 
 __all__ = [
     "PackedText",
+    "TokenFile",
     "Tokens",
     "corpora",
     "documents",
