@@ -147,6 +147,28 @@ def test_the_bias_is_by_key_and_the_last_key_s_is_0():
     assert (bias.values.diff(dim=-1) > 0).all()
 
 
+@pytest.mark.parametrize("form", ["whole", "padded", "packed", "continued"])
+def test_bf16_is_near(form):
+    """Over 600 tokens c falls to -400, where bf16 has steps of 2; only its differences are rounded."""
+    torch.manual_seed(3)
+    mixer, x, T = made.mixer("forgetting", width=64, heads=4), torch.randn(2, 600, 64), 600
+    layout = {
+        "padded": Layout.from_mask(torch.arange(T) >= torch.tensor([[0], [70]])),
+        "packed": Layout.from_sequences((torch.arange(T) // 250).expand(2, -1)),
+    }.get(form, Layout.of(x))
+
+    def read(mixer, x):
+        if form != "continued":
+            return mixer(x, layout=layout)[0]
+        first, state = mixer(x[:, :500], layout=layout.pick(slice(0, 500)))
+        return torch.cat([first, mixer(x[:, 500:], layout=layout.pick(slice(500, T)), state=state)[0]], 1)
+
+    wanted, half = read(mixer, x), read(mixer.bfloat16(), x.bfloat16())
+    assert half.dtype == torch.bfloat16
+    real = layout.real_tokens()
+    torch.testing.assert_close(half[real].float(), wanted[real], rtol=0.03, atol=0.03)
+
+
 @pytest.mark.parametrize("ends", [None, [3], 4])
 def test_a_cache_can_be_cut_back(ends):
     """As assisted decoding does; where segments are, their numbers cannot be taken back, and the cache says so."""

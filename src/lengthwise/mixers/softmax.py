@@ -115,7 +115,11 @@ def attend(
         return key_biased_attention(q.to(v.dtype), k.to(v.dtype), v, values, dropout=dropout)
     mask = visible(layout, keys)
     if bias is not None:
-        mask = bias.dense().to(q.dtype).masked_fill(~mask, -torch.inf)
+        dense = bias.dense()
+        if isinstance(bias, KeyBias) and q.dtype in (torch.float16, torch.bfloat16):
+            # Counted from each query's own, which softmax ignores: half precision has digits for near keys alone.
+            dense = dense - bias.values[..., S - T :, None].detach()
+        mask = dense.to(q.dtype).masked_fill(~mask, -torch.inf)
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
 
 
