@@ -18,11 +18,12 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
-from . import block_lrnn, block_scan, chain, population, regular_gpt, sliding_dilated, tasks
+from . import block_lrnn, block_scan, chain, population, regular_gpt, sliding_dilated, tasks, tokens
 
 RESULTS = Path(__file__).parent / "results.md"
 BENCHES = {
     "tasks": tasks.tables,
+    "tokens": lambda: [tokens.table()],
     "population": lambda: [population.table()],
     "sliding_dilated": lambda: [sliding_dilated.table()],
     "regular_gpt": regular_gpt.tables,

@@ -1,11 +1,15 @@
 """Corpora: which documents there are, in which order, and which of them are kept for the test."""
 
 import json
+import tracemalloc
+import warnings
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lengthwise import Error
-from lengthwise.text import corpora, documents
+from lengthwise.text import corpora, documents, text_files
 
 
 def test_a_folder_gives_all_its_text(tmp_path):
@@ -38,3 +42,96 @@ def test_what_holds_no_text_is_refused(tmp_path):
         corpora.open([tmp_path]).survey  # noqa: B018
     with pytest.raises(Error, match="must be UTF-8 text, and this file is not"):
         corpora.open([tmp_path / "a.bin"]).survey  # noqa: B018
+
+
+def test_the_standard_library_is_the_same_every_time():
+    corpus = corpora.open(["stdlib"])
+    first = list(corpus.documents())
+    assert 300 < len(first) == corpus.survey.documents
+    assert corpus.survey.digest == corpora.open("stdlib").survey.digest
+    assert any("class Fraction(" in text for text in first)
+    assert not any("import unittest\n" in text and "class Test" in text for text in first[:50])
+
+
+def test_binary_files_of_a_folder_are_left_out_and_counted_once(tmp_path):
+    (tmp_path / "a.py").write_text("x = 1")
+    (tmp_path / "b.png").write_bytes(b"\x89PNG\x00")
+    (tmp_path / "c.c").write_bytes("caf\xe9".encode("latin-1"))
+    (tmp_path / "d.md").write_text("é")
+    corpus = corpora.open([tmp_path])
+    with pytest.warns(UserWarning, match=rf"2 files are no UTF-8 text and were left out, {tmp_path / 'b.png'} first"):
+        assert list(corpus.documents()) == ["x = 1", "é"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert corpus.survey.documents == 2
+
+
+def test_a_character_may_lie_across_what_is_looked_at(tmp_path, monkeypatch):
+    monkeypatch.setattr(text_files, "PIECE", 4)
+    (tmp_path / "a.py").write_text("abcéd")  # é is the bytes 3 and 4
+    assert list(corpora.open([tmp_path / "a.py"]).documents()) == ["abcéd"]
+    (tmp_path / "b.txt").write_bytes(b"abcdef\xff")
+    with pytest.raises(Error, match=r"b\.txt: text must be UTF-8, got other bytes"):
+        list(corpora.open([tmp_path / "b.txt"]).documents())
+
+
+@given(st.lists(st.sampled_from(["a", "b\n", "é", "<|endoftext|>", "<|", "\r\n"]), max_size=30), st.integers(1, 9))
+def test_a_file_read_in_pieces_is_the_file_read_whole(tmp_path_factory, parts, piece):
+    file = tmp_path_factory.mktemp("a") / "a.txt"
+    file.write_bytes("".join(parts).encode())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text_files, "PIECE", piece)
+        assert list(text_files.read_one(file, [])) == list(documents.READERS[".txt"](file))
+
+
+def test_a_long_document_is_cut_after_lines(tmp_path, monkeypatch):
+    monkeypatch.setattr(text_files, "LONGEST", 10)
+    monkeypatch.setattr(text_files, "PIECE", 7)
+    text = "one\ntwo\nthree\n" + 25 * "x" + "\nfour"
+    (tmp_path / "a.txt").write_text(text)
+    (tmp_path / "a.md").write_text(text)
+    for name in ("a.txt", "a.md"):
+        pieces = list(corpora.open([tmp_path / name]).documents())
+        assert "".join(pieces) == text
+        assert pieces[:2] == ["one\ntwo\n", "three\n"]
+        assert max(map(len, pieces)) <= 10
+
+
+@given(st.lists(st.text("ab ", max_size=3), max_size=30), st.floats(0.01, 0.99))
+def test_any_corpus_is_split_as_its_documents_are(tmp_path_factory, texts, share):
+    texts = [text for text in texts if text.strip()] + ["c", "d"]
+    file = tmp_path_factory.mktemp("a") / "a.json"
+    file.write_text(json.dumps(texts))
+    corpus = corpora.open([file], held_out=share)
+    sides = [[text for side, text in corpus.sides() if side == name] for name in ("train", "test")]
+    assert sides == list(documents.split(texts, share))
+
+
+def test_nothing_is_held_out_if_nothing_is_asked(tmp_path):
+    (tmp_path / "a.txt").write_text("one")
+    corpus = corpora.open([tmp_path], held_out=0)
+    assert list(corpus.sides()) == [("train", "one")]
+    with pytest.raises(Error, match="two documents or more"):
+        corpora.open([tmp_path]).survey  # noqa: B018
+    for share in (-0.1, 1, float("nan")):
+        with pytest.raises(Error, match="held_out is a share"):
+            corpora.open([tmp_path], held_out=share)
+    with pytest.raises(Error, match="A corpus must be named"):
+        corpora.open([])
+
+
+def test_a_corpus_is_never_held_in_memory(tmp_path, monkeypatch):
+    """Eight megabytes as one document, as many, and as lines of JSON, read with the memory of a hundredth."""
+    monkeypatch.setattr(text_files, "LONGEST", 1 << 14)
+    monkeypatch.setattr(text_files, "PIECE", 1 << 13)
+    line = "All of this text is one line, and there are many lines of it.\n"
+    (tmp_path / "one.txt").write_text(line * (1 << 17))
+    (tmp_path / "many.jsonl").write_text((json.dumps({"text": line * 9}) + "\n") * (1 << 14))
+    corpus = corpora.open([tmp_path], held_out=0)
+    tracemalloc.start()
+    try:
+        assert sum(map(len, corpus.documents())) == len(line) * ((1 << 17) + 9 * (1 << 14))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1 << 20

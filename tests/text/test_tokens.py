@@ -1,12 +1,21 @@
 """Tokens of a corpus: those of the tokenizer, on the side of their document, made once, whatever stops the making."""
 
+import json
+import signal
+import subprocess
+import sys
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import pre_tokenizers
 
 from lengthwise import Error
-from lengthwise.text import corpora, documents, tokenizers, tokens, tokens_of
+from lengthwise.errors import RecordError
+from lengthwise.text import corpora, documents, encoder, packing, tokenizers, tokens, tokens_of
 from lengthwise.text.encoder import Encoder
 
 
@@ -34,6 +43,16 @@ def test_every_side_has_the_tokens_of_its_documents(corpus, tokenizer, tmp_path)
         places = file.documents.tolist()
         assert [file.tokens[a:b].tolist() for a, b in pairwise(places)] == rows
         assert file.digest == documents.digest(texts[side])
+
+
+def test_what_is_kept_in_a_corpus_is_no_part_of_it(tmp_path):
+    (tmp_path / "a.py").write_text("x = 1")
+    for _ in range(2):
+        corpus = corpora.open([tmp_path], held_out=0)
+        tokens_of(
+            corpus, tokenizers.load(tokenizers.train(corpus, 257, root=tmp_path / "root")), root=tmp_path / "root"
+        )
+        assert list(corpora.open([tmp_path]).documents()) == ["x = 1"]
 
 
 def test_blocks_are_a_view_of_the_file(corpus, tokenizer, tmp_path):
@@ -75,3 +94,129 @@ def test_a_call_that_was_stopped_goes_on_where_it_was(corpus, tokenizer, tmp_pat
     asked.clear()
     tokens_of(corpus, tokenizer, root=root)
     assert asked == []
+
+
+@pytest.mark.parametrize("words", ["ours", "gpt2", "prefix"])
+def test_a_long_document_has_the_tokens_it_has_as_a_whole(tokenizer, words, monkeypatch):
+    backend = tokenizer.backend_tokenizer
+    if words == "gpt2":
+        backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    if words == "prefix":  # puts a letter before each text, so a document must not be cut
+        backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    monkeypatch.setattr(encoder, "AT_ONCE", 6)
+    cutting = Encoder(tokenizer)
+    assert cutting.cuts == (words != "prefix")
+
+    @given(st.lists(st.text(" a\n.'é\t", max_size=40), max_size=3))
+    def tokens_are_those_of_the_whole(texts):
+        rows = [[*backend.encode(text).ids, tokenizer.eos_token_id] for text in texts]
+        assert [row.tolist() for row in cutting.documents(texts)] == rows
+
+    tokens_are_those_of_the_whole()
+    assert len(list(cutting._pieces("return x\n" * 5))) == (5 if cutting.cuts else 1)
+
+
+def test_an_end_of_text_that_is_spelled_out_ends_nothing(tmp_path):
+    (tmp_path / "a.py").write_text('END = "<|endoftext|>"\n')
+    corpus = corpora.open([tmp_path / "a.py"], held_out=0)
+    tokenizer = tokenizers.load(tokenizers.train(corpus, 257, root=tmp_path / "root"))
+    made = tokens_of(corpus, tokenizer, root=tmp_path / "root")
+    assert (made.train.tokens.long() == tokenizer.eos_token_id).tolist() == [False] * 22 + [True]
+    assert len(made.test) == 0
+    with pytest.raises(Error, match="must fill a block of 4 tokens, got 0 in 0 documents"):
+        made.test.blocks(4)
+
+
+def test_large_vocabularies_have_32_bits(tmp_path):
+    class Letters:
+        eos_token_id = 70_000
+
+        def __len__(self):
+            return 70_001
+
+        def get_vocab(self):
+            return {"<end>": 70_000}
+
+        def __call__(self, texts, **_):
+            return {"input_ids": [[66_000 + ord(letter) for letter in text] for text in texts]}
+
+    (tmp_path / "a.txt").write_text("ab")
+    made = tokens_of(corpora.open([tmp_path], held_out=0), Letters(), root=tmp_path / "root")
+    assert made.train.blocks(3).tolist() == [[66_097, 66_098, 70_000]]
+    assert made.train.tokens.dtype == torch.uint32
+    assert packing.batch(made.train.blocks(3), 0, 1, seed=0).tolist() == [[66_097, 66_098, 70_000]]
+
+
+def test_what_is_drawn_from_the_file_is_what_is_drawn_from_memory(corpus, tokenizer, tmp_path):
+    blocks = tokens_of(corpus, tokenizer, root=tmp_path / "root").train.blocks(16)
+    packed = packing.pack(list(corpus.train()), tokenizer, 16)
+    assert torch.equal(blocks.long(), packed.long())
+    assert torch.equal(packing.batch(blocks, 3, 4, seed=0), packing.batch(packed, 3, 4, seed=0))
+
+
+def test_files_that_changed_are_refused(corpus, tokenizer, tmp_path):
+    folder = tokens_of(corpus, tokenizer, root=tmp_path / "root").folder
+    with (folder / "test.tokens").open("ab") as file:
+        file.write(b"xx")
+    with pytest.raises(RecordError, match=r"test\.tokens: must be a file of \d+ bytes"):
+        tokens_of(corpus, tokenizer, root=tmp_path / "root")
+
+
+KILLED = """
+import os, signal, sys
+from lengthwise.text import corpora, tokenizers, tokens, tokens_of
+tokens.PART = 1 << 16
+corpus = corpora.open([sys.argv[1]])
+read = tokenizers.load(tokenizers.train(corpus, 500, root=sys.argv[2]))
+parts = []
+def kill(done, all):
+    parts.append(done)
+    if len(parts) == 3 and sys.argv[3] == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+made = tokens_of(corpus, read, root=sys.argv[2], progress=kill)
+print(made.train.digest, len(made.train), int(made.train.tokens.long().sum()), len(made.test))
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_process_is_gone_on_with(tmp_path):
+    def call(root, kill):
+        words = [sys.executable, "-c", KILLED, str(Path(json.__file__).parent.parent / "asyncio"), str(root), kill]
+        return subprocess.run(words, capture_output=True, text=True)
+
+    assert call(tmp_path / "a", "kill").returncode == -signal.SIGKILL
+    (unfinished,) = (tmp_path / "a").glob("tokens/*.unfinished")
+    assert (unfinished / "train.tokens").stat().st_size > 0
+    again, whole = call(tmp_path / "a", "no"), call(tmp_path / "b", "no")
+    assert (again.returncode, again.stdout) == (0, whole.stdout)
+
+
+@pytest.mark.slow
+def test_a_large_file_needs_little_memory(tmp_path):
+    """200 MB in one document without an end, surveyed, and tokens made of the first 20: well below a gigabyte."""
+    code = """
+import resource, sys
+from lengthwise.text import corpora, tokenizers, tokens_of
+corpus = corpora.open([sys.argv[1]], held_out=0)
+assert corpus.survey.characters == int(sys.argv[3])
+read = tokenizers.load(tokenizers.train(corpora.open([sys.argv[2]], held_out=0), 500, root=sys.argv[2] + "/root"))
+class Enough(Exception): pass
+def stop(done, all):
+    if done > 2e7:
+        raise Enough
+try:
+    tokens_of(corpus, read, root=sys.argv[2] + "/root", progress=stop)
+except Enough:
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+    small = "".join(path.read_text() for path in sorted(Path(json.__file__).parent.glob("*.py")))
+    (tmp_path / "small").mkdir()
+    (tmp_path / "small" / "a.txt").write_text(small)
+    times = 200_000_000 // len(small)
+    with (tmp_path / "large.txt").open("w") as file:
+        for _ in range(times):
+            file.write(small)
+    words = [sys.executable, "-c", code, str(tmp_path / "large.txt"), str(tmp_path / "small"), str(times * len(small))]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) * 1024 < 1 << 30

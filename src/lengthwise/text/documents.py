@@ -18,6 +18,8 @@ from typing import Any, TypeVar
 from ..errors import Error
 
 END = "<|endoftext|>"
+AT_ONCE = 256
+"""Documents of a parquet file that are read at once."""
 Digest = TypeVar("Digest", bytes, int)
 
 
@@ -118,10 +120,15 @@ def _parquet(path: Path) -> Iterable[str]:
     except ImportError as error:
         raise Error(f"{path}: reading parquet needs pyarrow. pip install pyarrow, or convert it to .jsonl.") from error
     try:
-        column = parquet.read_table(path, columns=["text"])["text"].to_pylist()
-    except (KeyError, pyarrow.ArrowException) as error:
+        file = parquet.ParquetFile(path)
+        if "text" not in file.schema_arrow.names:
+            raise Error(
+                f'{path}: must be a parquet file with a column "text", got {", ".join(file.schema_arrow.names)}.'
+            )
+        for batch in file.iter_batches(AT_ONCE, columns=["text"]):
+            yield from (text for text in batch["text"].to_pylist() if text)
+    except pyarrow.ArrowException as error:
         raise Error(f'{path}: must be a parquet file with a column "text": {error}.') from error
-    return [text for text in column if text]
 
 
 def _json(text: str, where: str) -> Any:

@@ -32,12 +32,13 @@ class Encoder:
 
     def documents(self, texts: list[str]) -> Iterator[np.ndarray]:
         """The tokens of each document and its end."""
-        tokens: list[list[int]] = []
+        end = np.array([self.tokenizer.eos_token_id], np.uint32)
+        tokens: list[np.ndarray] = []
         for some in _calls([piece for text in texts for piece in self._pieces(text)]):
             for ids, (_, last) in zip(self._encode([text for text, _ in some]), some, strict=True):
-                tokens.append(ids)
+                tokens.append(np.array(ids, np.uint32))
                 if last:
-                    yield np.array([token for part in tokens for token in part] + [self.tokenizer.eos_token_id])
+                    yield np.concatenate([*tokens, end])
                     tokens = []
 
     def _encode(self, texts: list[str]) -> list[list[int]]:

@@ -2,7 +2,7 @@
 
 .txt .jsonl .json .parquet    documents, as `documents` says
 any other file                one document, if it is UTF-8
-a folder                      all its files and those of its folders, sorted; what is hidden is left out
+a folder                      all its files and those of its folders, sorted, but for what is hidden and for caches
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ PIECE = 1 << 20
 """Characters that are read at once."""
 LONGEST = 1 << 24
 """Characters of the longest document."""
+CACHE, CACHE_SIGNATURE = "CACHEDIR.TAG", "Signature: 8a477f597d28d172789f06886806bc55"
+"""The file by which many programs say that a folder holds what they can make again."""
 
 
 def read(path: Path, left_out: list[str]) -> Iterator[str]:
@@ -35,18 +37,27 @@ def read(path: Path, left_out: list[str]) -> Iterator[str]:
 
 
 def walk(path: Path, without: Container[str] = ("__pycache__",)) -> Iterator[Path]:
-    """The files of a folder and of those in it, sorted, but for what is hidden and for folders of these names."""
+    """The files of a folder and of those in it, sorted, but for what is hidden, caches and folders of these names."""
     for folder, folders, files in os.walk(path):
+        if CACHE in files:
+            folders.clear()
+            continue
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in without)
         for name in sorted(files):
             if not name.startswith(".") and (file := Path(folder, name)).is_file():
                 yield file
 
 
+def make_cache(folder: Path) -> None:
+    """A folder that is no part of the corpus in which it stands."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / CACHE).write_text(f"{CACHE_SIGNATURE}\n")
+
+
 def read_one(file: Path, left_out: list[str]) -> Iterator[str]:
     try:
         if file.suffix == ".parquet":
-            yield from _parquet(file)
+            yield from documents.READERS[".parquet"](file)
         elif not _is_text(file):
             left_out.append(str(file))
         elif file.suffix == ".jsonl":
@@ -108,7 +119,3 @@ def _list_or_whole(file: Path) -> Iterator[str]:
     except (ValueError, RecursionError, Error):
         pass
     return iter([text])
-
-
-def _parquet(file: Path) -> Iterator[str]:
-    yield from documents.READERS[".parquet"](file)

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from ..errors import Error
 from ..files import canonical, naming
+from . import text_files
 from .corpora import Corpus
 from .documents import END
 
@@ -46,7 +47,7 @@ def load(folder: Path | str, name: str | None = None) -> Any:
 
 def train(
     corpus: Corpus,
-    size: Annotated[int, "Tokens of the vocabulary: the 256 bytes, the end of a text, and what is learned."] = 4096,
+    size: Annotated[int, "Tokens of the vocabulary at most: the 256 bytes, the end of a text, what is learned."] = 4096,
     *,
     root: Path | str,
 ) -> Path:
@@ -81,7 +82,7 @@ def train(
     bpe.train_from_iterator(_beginning(corpus), trainer)
     beside = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
     with naming(beside):
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        text_files.make_cache(folder.parent)
         PreTrainedTokenizerFast(tokenizer_object=bpe, eos_token=END).save_pretrained(beside)
         try:
             beside.rename(folder)

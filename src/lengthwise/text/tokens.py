@@ -28,7 +28,7 @@ from torch import Tensor
 
 from ..errors import Error, RecordError
 from ..files import canonical, naming, read_json, write_atomically
-from . import documents, tokenizers
+from . import documents, text_files, tokenizers
 from .corpora import Corpus
 from .encoder import Encoder
 
@@ -84,7 +84,7 @@ def tokens_of(corpus: Corpus, tokenizer: Any, *, root: Path | str, progress: Pro
     kind = np.uint16 if len(tokenizer) <= 1 << 16 else np.uint32
     if not (folder / "whole.json").is_file():
         with naming(folder):
-            folder.parent.mkdir(parents=True, exist_ok=True)
+            text_files.make_cache(folder.parent)
             with FileLock(folder.with_suffix(".lock")):
                 if not folder.exists():
                     _make(corpus, tokenizer, folder, kind, progress)
