@@ -201,6 +201,9 @@ def test_pieces_are_the_text_again():
     some = haystack.pieces_of(DOCUMENTS, encode, 100)
     assert some == pieces[: len(some)]
     assert sum(map(len, some)) >= 100
+    tokens = torch.tensor([token for piece in pieces for token in piece])
+    assert haystack.pieces_of(tokens, encode, 10**6) == pieces
+    assert sum(map(len, haystack.pieces_of(tokens, encode, 100))) == 100
 
 
 def test_questions_are_a_function_of_their_seed(words):
@@ -258,7 +261,7 @@ def test_what_cannot_be_asked_is_refused(letters):
         score(model, letters, Needle(), depths=[2])
     with pytest.raises(Error, match="choices must be a whole number in 2"):
         score(model, letters, Needle(), choices=1)
-    with pytest.raises(Error, match="the documents have none"):
+    with pytest.raises(Error, match="must be text, and there is none"):
         evaluate.score_far_tokens(model, letters, [], lengths=[300])
 
 

@@ -11,6 +11,8 @@ from itertools import accumulate, chain, cycle
 from random import Random
 from typing import Any
 
+from torch import Tensor
+
 from ...errors import Error, LengthError
 from ...text import segment_ends
 
@@ -44,22 +46,25 @@ class Encoder:
         return self.tokenizer.decode(tokens, skip_special_tokens=True)
 
 
-def pieces_of(documents: Iterable[str], encode: Encoder, tokens: int) -> list[Tokens]:
-    """The first pieces of these documents that have about so many tokens, or all there are."""
+def pieces_of(text: Iterable[str] | Tensor, encode: Encoder, tokens: int) -> list[Tokens]:
+    """The first pieces of these documents, or tokens (M,), that have about so many tokens, or all there are."""
     ends, pieces, count = set(segment_ends(encode.tokenizer)), [], 0
+    documents = (
+        [text[:tokens].tolist()] if isinstance(text, Tensor) else (encode(each.rstrip() + "\n") for each in text)
+    )
     for document in documents:
         piece: Tokens = []
-        for token in encode(document.rstrip() + "\n"):
+        for token in document:
             piece.append(token)
             if token in ends:
                 pieces.append(piece)
                 piece = []
         pieces += [piece] if piece else []
-        count = count if count >= tokens else sum(map(len, pieces))
+        count += len(document)
         if count >= tokens:
             break
     if not pieces:
-        raise Error("The haystack must be text, and the documents have none. Give others.")
+        raise Error("The haystack must be text, and there is none. Give other documents.")
     return pieces
 
 

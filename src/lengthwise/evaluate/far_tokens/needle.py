@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Annotated, ClassVar, Literal
 
+from torch import Tensor
+
 from ...errors import Error
 from ...options import at_least, check_fields
 from .haystack import DULL, Encoder, Tokens, fill, from_anywhere, insert, pieces_of, room
@@ -49,9 +51,9 @@ class Needle:
         """How many answers are right."""
         return self.values
 
-    def source(self, encode: Encoder, documents: Iterable[str], pool: int, writes: bool) -> Needles:
+    def source(self, encode: Encoder, text: Iterable[str] | Tensor, pool: int, writes: bool) -> Needles:
         """Where questions are drawn from, with text of about `pool` tokens. `writes`: the model writes its answers."""
-        text = [DULL] if self.haystack == "repeated" else documents
+        text = [DULL] if self.haystack == "repeated" else text
         return Needles(self, encode, [] if self.haystack == "needles" else pieces_of(text, encode, pool), writes)
 
 

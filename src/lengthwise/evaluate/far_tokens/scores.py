@@ -65,7 +65,7 @@ class FarScores:
 def score_far_tokens(
     model: nn.Module,
     tokenizer: Any,
-    documents: Iterable[str],
+    text: Iterable[str] | Tensor,
     question: Needle | Variables = NEEDLE,
     *,
     lengths: Annotated[Sequence[int], at_least(1), "How many tokens a prompt has with its answer."],
@@ -83,6 +83,7 @@ def score_far_tokens(
 ) -> FarScores:
     """How often a language model answers a question about its prompt rightly, by length and depth.
 
+    `text`: documents, or their tokens (M,), to hide facts in. The first that fill some prompts are read.
     `after` each length and depth it is called with how many are done, and how many there are.
     """
     lengths, depths, samples, scoring, choices, budget, seed = arguments(
@@ -96,7 +97,7 @@ def score_far_tokens(
         seed=seed,
     )
     writes = scoring == "generation"
-    source = question.source(Encoder(tokenizer), documents, POOL * max(lengths), writes)
+    source = question.source(Encoder(tokenizer), text, POOL * max(lengths), writes)
     ask = partial(_by_writing, tokenizer=tokenizer, budget=budget) if writes else _by_ranking
     asked = {
         **asdict(question),

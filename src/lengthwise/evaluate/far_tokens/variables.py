@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Annotated, ClassVar
 
+from torch import Tensor
+
 from ...options import at_least, check_fields
 from .haystack import Encoder, Tokens, fill, from_anywhere, insert, pieces_of, room
 from .words import Question, Words, letters, number
@@ -36,8 +38,8 @@ class Variables:
     def right(self) -> int:
         return self.hops + 1
 
-    def source(self, encode: Encoder, documents: Iterable[str], pool: int, writes: bool) -> Chains:
-        return Chains(self, encode, pieces_of(documents, encode, pool))
+    def source(self, encode: Encoder, text: Iterable[str] | Tensor, pool: int, writes: bool) -> Chains:
+        return Chains(self, encode, pieces_of(text, encode, pool))
 
 
 class Chains:
