@@ -54,3 +54,20 @@ def test_variables_have_no_depth_and_written_answers_no_baseline():
     assert panel.text.startswith("50.0% of the answers are right in prompts of 64 tokens.\n")
     assert "Depth" not in panel.caption
     assert "the 32 tokens that the model writes" in panel.caption
+
+
+def test_models_stand_side_by_side_with_their_perplexity():
+    other = scores(lengths=(512, 1024), scores=((0.5, 0.5, 0.5), (0.25, 0.25, 0.25)))
+    known = {"BiPE": {512: 12.3456, 2048: 12.5}}
+    panel = report.far_tokens_compared({"BiPE": scores(), "RoPE <x>": other}, known, trained=512)
+    assert [line.split() for line in panel.text.splitlines()] == [
+        ["512", "1,024", "2,048"],
+        ["BiPE", "91.7%", "(12.35)", "–", "45.8%", "(12.5)"],
+        ["RoPE", "<x>", "50.0%", "25.0%", "–"],
+    ]
+    assert "<x>" not in panel.body
+    assert "<svg" in panel.body
+    assert "all answers alike" in panel.body
+    assert "perplexity of windows" in panel.caption
+    assert panel.data["BiPE"]["perplexities"] == {"512": 12.3456, "2048": 12.5}
+    assert "perplexity" not in report.far_tokens_compared({"BiPE": scores()}).caption

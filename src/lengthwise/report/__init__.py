@@ -12,6 +12,7 @@ A `Panel` is a finding beside the runs: a chart, a table, or a look inside a mod
 from .attention_panel import links_panel as attention
 from .charts import line_chart, scatter_plot
 from .export import as_data as data
+from .far_tokens_panel import compared_panel as far_tokens_compared
 from .far_tokens_panel import far_tokens_panel as far_tokens
 from .html_page import write_html as html
 from .insight_panels import clusters_panel as clusters
@@ -34,6 +35,7 @@ __all__ = [
     "csv",
     "data",
     "far_tokens",
+    "far_tokens_compared",
     "frame",
     "heat_map",
     "html",

@@ -1,13 +1,15 @@
-"""What a language model finds in long prompts, as a panel: depth against length."""
+"""What a language model finds in long prompts, as panels: depth against length, and models side by side."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from html import escape
 
 from ..evaluate import FarScores
+from .charts import line_chart
 from .formatting import percent
 from .panel import Panel
-from .table_panels import heat_map
+from .table_panels import heat_map, text_table
 
 NAMES = {"needle": "a needle in a haystack", "variables": "variable tracking"}
 ALL = "all depths"
@@ -29,6 +31,42 @@ def far_tokens_panel(scores: FarScores, model: str = "the model") -> Panel:
         text=f"{finding}\n\n{table.text}",
         data={"model": model, **scores.to_json()},
     )
+
+
+def compared_panel(
+    scores: Mapping[str, FarScores],
+    perplexities: Mapping[str, Mapping[int, float]] | None = None,
+    trained: int | None = None,
+) -> Panel:
+    """Several models by length: what each finds and, where it is known, its perplexity at the same length.
+
+    `trained`: the length that they were trained at.
+    """
+    first = next(iter(scores.values()))
+    known = perplexities or {}
+    lengths = sorted({n for each in scores.values() for n in each.lengths})
+    curves = {name: (list(each.lengths), list(each.by_length.values())) for name, each in scores.items()}
+    if first.baseline:
+        curves["all answers alike"] = (lengths, [first.baseline] * len(lengths))
+    title = f"By length: {NAMES[first.what]}"
+    marks = {} if trained is None else {"trained": trained}
+    chart = line_chart(title, "", "tokens", "answers right, in %", curves, log_x=True, percent=True, marks=marks)
+    rows = [
+        [name, *(_cell(each.by_length.get(n), known.get(name, {}).get(n)) for n in lengths)]
+        for name, each in scores.items()
+    ]
+    data = {
+        name: {**each.to_json(), "perplexities": {str(n): value for n, value in known.get(name, {}).items()}}
+        for name, each in scores.items()
+    }
+    caption = _caption(first) + (" In brackets: the perplexity of windows of that length." if known else "")
+    table = text_table(title, caption, ["", *(f"{n:,}" for n in lengths)], rows, data)
+    return Panel(title, caption, chart.body + table.body, table.text, data)
+
+
+def _cell(score: float | None, perplexity: float | None) -> str:
+    said = "–" if score is None else f"{percent(score)}%"
+    return said if perplexity is None else f"{said} ({perplexity:.4g})"
 
 
 def _finding(scores: FarScores, means: list[float]) -> str:
