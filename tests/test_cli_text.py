@@ -1,4 +1,4 @@
-"""`lengthwise train` and `lengthwise eval perplexity`: what they print, and what they refuse."""
+"""`lengthwise train` and `lengthwise eval`: what they print, and what they refuse."""
 
 import json
 import shutil
@@ -68,6 +68,25 @@ def test_eval_reads_a_saved_folder_and_any_text(root, corpus, tmp_path, capsys):
     assert "24 tokens: perplexity" in err
 
 
+def test_eval_asks_for_a_needle_by_length_and_depth(root, corpus, tmp_path, capsys):
+    run = lab.load(root)[0]
+    few = ["--lengths", "130,150", "--depths", "0,1", "--samples", "2", "--device", "cpu"]
+    assert main(["eval", "needle", str(run.path), *few, "-s", "choices=4", "--html", str(tmp_path / "page.html")]) == 0
+    out, err = capsys.readouterr()
+    assert "a needle in a haystack" in out
+    assert "all depths" in out
+    assert "4 of 4 lengths and depths" in err
+    assert "a needle in a haystack" in (tmp_path / "page.html").read_text()
+    beside = ["--with-perplexity", "--tokens", "300", "--store", str(tmp_path), "--json"]
+    call = ["eval", "variables", str(run.path / "model"), *few, "--corpus", str(corpus), "-s", "hops=1", *beside]
+    assert main(call) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["what"] == "variables"
+    assert found["settings"]["hops"] == 1
+    assert found["lengths"] == [130, 150]
+    assert set(found["perplexity"]["lengths"]) == {"130", "150"}
+
+
 def test_speed_of_text_is_in_tokens():
     pace = Pace(10, tokens=512)
     pace.advance(1, 0.0)
@@ -96,7 +115,19 @@ def wrong(root, corpus, tmp_path):
         (["eval", "perplexity", folder, "--corpus", str(corpus)], "Name some, such as --lengths 512,1024"),
         (["eval", "perplexity", folder, "--lengths", "8"], "Give a corpus, such as --corpus book.txt"),
         (["eval", "perplexity", folder, "--way", "word"], "--way must be 'windows' or 'last-token'"),
-        (["eval", "surprise", folder], "WHAT must be 'perplexity'"),
+        (["eval", "surprise", folder], "WHAT must be 'perplexity', 'needle' or 'variables'"),
+        (["eval", "needle", folder, "--lengths", "40", "--corpus", str(corpus)], "A prompt must hold its facts"),
+        (["eval", "needle", folder, "--lengths", "99"], "Give a corpus, such as --corpus book.txt"),
+        (["eval", "needle", folder, "--lengths", "99", "-s", "hops=2"], "Unknown setting of needle 'hops'"),
+        (
+            ["eval", "needle", folder, "--lengths", "99", "-s", "keys=0"],
+            "needle: keys must be a whole number in 1..100",
+        ),
+        (["eval", "needle", folder, "--lengths", "99", "--depths", "2"], "--depths must be"),
+        (
+            ["eval", "perplexity", folder, "--lengths", "8", "-s", "keys=2"],
+            "--set and --with-perplexity are for needle",
+        ),
         (["train", str(tmp_path / "empty.txt"), *mine], "there is no text in it"),
         (["train", str(tmp_path / "short.txt"), *mine], "two documents or more"),
         (["train", *mine], "train needs a CORPUS"),

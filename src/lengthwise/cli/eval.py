@@ -9,22 +9,22 @@ import typer
 
 from . import console, typed
 from .train import HowMeasured
-from .work import Device, print_panels
+from .work import Device, page_path, print_panels
 
 if TYPE_CHECKING:
-    from ..evaluate import Loss
+    from ..evaluate import Loss, Needle, Variables
 
-KINDS = ("perplexity",)
+KINDS = ("perplexity", "needle", "variables")
 
 
 def evaluate(
     what: Annotated[
-        Literal["perplexity"],
+        Literal["perplexity", "needle", "variables"],
         typer.Argument(
             parser=typed.one_of("WHAT", *KINDS),
             autocompletion=typed.words(*KINDS),
             metavar="WHAT",
-            help="What is measured: perplexity.",
+            help="What is measured: perplexity; needle, a fact far back; or variables, a chain of them.",
         ),
     ],
     model: Annotated[
@@ -60,11 +60,31 @@ def evaluate(
         ),
     ] = 65_536,
     samples: Annotated[
-        int,
+        int | None,
         typer.Option(
-            "--samples", parser=typed.whole("--samples", 1), metavar="N", help="Last token: how many chunks are drawn."
+            "--samples",
+            parser=typed.whole("--samples", 1),
+            metavar="N",
+            show_default="1000; needle, variables: 10",
+            help="Last token: how many chunks are drawn. Needle, variables: how many prompts of each kind.",
         ),
-    ] = 1000,
+    ] = None,
+    depths: Annotated[
+        str,
+        typer.Option("--depths", metavar="SHARES", help="Needle: where it lies, from 0 to 1, the end of the prompt."),
+    ] = "0,0.25,0.5,0.75,1",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            "-s",
+            metavar="NAME=VALUE",
+            help="Needle: keys, values, queries, haystack. Variables: chains, hops. Both: scoring, choices, budget.",
+        ),
+    ] = None,
+    beside: Annotated[
+        bool, typer.Option("--with-perplexity", help="Needle, variables: perplexity at the same lengths, too.")
+    ] = False,
     seed: Annotated[int, typer.Option("--seed", parser=typed.whole("--seed"), metavar="N", help="Draws others.")] = 0,
     checkpoint: Annotated[
         Literal["last", "best"],
@@ -101,43 +121,75 @@ def evaluate(
         Path, typer.Option("--store", metavar="DIR", help="Where the corpus's tokens are kept for the next call.")
     ] = Path("runs/text"),
     device: Device = "auto",
+    html: Annotated[Path | None, typer.Option("--html", metavar="PATH", help="Write a page here.")] = None,
     as_json: console.Json = False,
 ) -> None:
-    """Measure the perplexity of a run's model, or of any Hugging Face checkpoint, at several lengths of text.
+    """Measure a run's model, or any Hugging Face checkpoint, at several lengths of text.
+
+    [bold]perplexity[/bold]: how well it predicts the text.
+
+    [bold]needle[/bold]: how often it knows a number that a line of its prompt has told, by length and depth.
+
+    [bold]variables[/bold]: how often it knows which names have a value, by assignments all over its prompt.
 
     Exit codes: 0 fine, 1 a loss is not finite, 2 wrong input.
 
     Example: [bold]lengthwise eval perplexity runs/stdlib-bipe-s0-1a2b3c --lengths 512,1024,4096[/bold]
 
+    Example: [bold]lengthwise eval needle ./my-llama --corpus book.txt --lengths 512,2048 -s keys=4[/bold]
+
     Example: [bold]lengthwise eval perplexity ./my-llama --corpus book.txt --lengths 1024 --way last-token[/bold]
     """
     from .. import lab, report
-    from ..lab.measured import measure_perplexity
+    from ..errors import Error
 
+    if what == "perplexity" and (settings or beside):
+        raise Error("--set and --with-perplexity are for needle and variables, got perplexity. Leave them out.")
+    shared: dict[str, Any] = {"seed": seed, "which": checkpoint, "tokenizer": tokenizer, "precision": precision}
+    shared |= {"conversions": [read_conversion(text) for text in conversions or ()]}
+    shared |= {"device": lab.chosen_device(device)}
+    how: dict[str, Any] = {"way": way, "tokens": tokens, "samples": samples or 1000, "store": store}
+    found, losses = None, None
     with console.stdout_kept(as_json):
-        done = measure_perplexity(
-            model,
-            corpus or (),
-            lengths,
-            way=way,
-            tokens=tokens,
-            samples=samples,
-            seed=seed,
-            which=checkpoint,
-            conversions=[read_conversion(text) for text in conversions or ()],
-            tokenizer=tokenizer,
-            precision=precision,
-            store=store,
-            device=lab.chosen_device(device),
-            after=_tell,
+        if what != "perplexity":
+            question, asked = read_question(what, settings or [], depths)
+            asked |= {"samples": samples} if samples else {}
+            found = lab.measure_far_tokens(model, corpus or (), lengths, question, **asked, **shared, after=_tell_done)
+        if what == "perplexity" or beside:
+            losses = lab.measure_perplexity(model, corpus or (), lengths, **how, **shared, after=_tell)
+        panels = ([report.far_tokens(found.scores, found.model)] if found else []) + (
+            [report.perplexity(losses)] if losses else []
         )
-        panel = report.perplexity(done)
+    page = report.html([], page_path(html), title=panels[0].title, panels=panels) if html else None
     if as_json:
-        console.emit(done.to_json())
+        both = {**found.to_json(), "perplexity": losses and losses.to_json()} if found else losses and losses.to_json()
+        console.emit({**(both or {}), "page": str(page) if page else None})
     else:
-        print_panels([panel])
-    if any(loss.mean is None for loss in done.losses.values()):
+        print_panels(panels)
+        if page:
+            console.out().print(f"\nPage: {page}", markup=False)
+    if losses and any(loss.mean is None for loss in losses.losses.values()):
         raise typer.Exit(1)
+
+
+def read_question(what: str, settings: list[str], depths: str) -> tuple[Needle | Variables, dict[str, Any]]:
+    """What is asked, and how it is asked and scored.
+
+    >>> read_question("needle", ["keys=4", "choices=5"], "0,1")
+    (Needle(keys=4, values=1, queries=1, haystack='text'), {'depths': [0.0, 1.0], 'choices': 5})
+    """
+    from ..evaluate import Needle, Variables, score_far_tokens
+    from ..options import Word, schema, take, word_of
+
+    kind = {"needle": Needle, "variables": Variables}[what]
+    how = {
+        name: option for name, option in schema(score_far_tokens).items() if name in ("scoring", "choices", "budget")
+    }
+    given = dict(word_of(setting, "keys=4") for setting in settings)
+    read = take({**schema(kind), **how}, given, what, prefix="")
+    places = schema(score_far_tokens)["depths"].read(Word(depths), "--depths")
+    own = {name: value for name, value in read.items() if name not in how}
+    return kind(**own), {"depths": places, **{name: value for name, value in read.items() if name in how}}
 
 
 def read_conversion(text: str) -> dict[str, Any]:
@@ -154,6 +206,10 @@ def read_conversion(text: str) -> dict[str, Any]:
     except ValueError as error:
         raise Error(f"--convert is a name, or JSON with one, got {text!r} ({error}).") from error
     return found
+
+
+def _tell_done(done: int, of: int) -> None:
+    console.remark(f"{done} of {of} lengths and depths")
 
 
 def _tell(found: dict[int, Loss]) -> None:

@@ -22,7 +22,7 @@ from .job import Job, Outcome, groups
 from .language_models import plan_language_models
 from .loading import asked_own, load_model, load_task, load_tokenizer
 from .loggers import check_loggers
-from .measured import Measured, measure_perplexity
+from .measured import Measured, MeasuredFarTokens, measure_far_tokens, measure_perplexity
 from .on_text import plan_text
 from .records import Found, Run, find, load
 from .shown import NotebookProgress, Runs
@@ -38,6 +38,7 @@ __all__ = [
     "LengthTests",
     "Listener",
     "Measured",
+    "MeasuredFarTokens",
     "ModelSpec",
     "Outcome",
     "Processes",
@@ -54,6 +55,7 @@ __all__ = [
     "load_model",
     "load_task",
     "load_tokenizer",
+    "measure_far_tokens",
     "measure_perplexity",
     "plan",
     "plan_language_models",

@@ -1,18 +1,19 @@
-"""The perplexity of a run's model, or of any Hugging Face checkpoint, on any text at any lengths."""
+"""The perplexity of a run's model, or of any Hugging Face checkpoint, and what it finds far back, in any text."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from .. import convert
 from ..errors import Error
-from ..evaluate import Loss, Way, losses_by_length
+from ..evaluate import FarScores, Loss, Needle, Variables, Way, losses_by_length, score_far_tokens
+from ..evaluate.far_tokens.scores import DEPTHS
 from ..models import TokenClassifier, pretrained
 from ..text import corpora, tokenizers, tokens_of
 from . import texts
@@ -61,6 +62,103 @@ def measure_perplexity(
     that a run was tested on. `tokens`: windows are cut from so many tokens at most, or from one window if it is longer.
     `samples` and `seed` are for last tokens. `conversions` change a checkpoint first, as in `convert.load`.
     """
+    opened = _opened(model, lengths, which, conversions, tokenizer)
+    wanted = opened.lengths
+    name, text = _text(opened.run, corpus, opened.tokenizer, store)
+    text = text[: max(tokens, *wanted)] if way == "windows" else text
+    losses = losses_by_length(
+        opened.classifier.to(device),
+        text,
+        wanted,
+        device=torch.device(device),
+        way=way,
+        samples=samples,
+        seed=seed,
+        autocast=precision,
+        tokens_at_once=tokens_at_once,
+        after=after,
+    )
+    return Measured(str(model), name, way, losses)
+
+
+@dataclass(frozen=True)
+class MeasuredFarTokens:
+    """What a model found far back in its prompts."""
+
+    model: str
+    text: str
+    scores: FarScores
+
+    def to_json(self) -> dict[str, Any]:
+        return {"model": self.model, "text": self.text, **self.scores.to_json()}
+
+
+def measure_far_tokens(
+    model: str | Path,
+    corpus: str | Path | Sequence[str | Path] = (),
+    lengths: str | Sequence[int] | None = None,
+    question: Needle | Variables | None = None,
+    *,
+    depths: Sequence[float] = DEPTHS,
+    scoring: Literal["ranking", "generation"] = "ranking",
+    samples: int = 10,
+    choices: int = 10,
+    budget: int = 32,
+    seed: int = 0,
+    which: str = "last",
+    conversions: Sequence[Mapping[str, Any]] = (),
+    tokenizer: str | Path | None = None,
+    precision: str = "fp32",
+    tokens_at_once: int = 8192,
+    device: str = "cpu",
+    after: Callable[[int, int], None] | None = None,
+) -> MeasuredFarTokens:
+    """Of a run directory, or of a checkpoint's folder or hub name, as `measure_perplexity` takes them.
+
+    `question`: a needle unless it says otherwise. It is hidden in the corpus's documents; without a corpus in the text
+    that a run was tested on. The rest is as in `evaluate.score_far_tokens`.
+    """
+    opened = _opened(model, lengths, which, conversions, tokenizer)
+    names = (corpus,) if isinstance(corpus, (str, Path)) else tuple(corpus)
+    if names:
+        read = corpora.open(names, held_out=0)
+        name, text = read.name, read.documents()
+    else:
+        name, text = _text(opened.run, (), opened.tokenizer, "")
+    scores = score_far_tokens(
+        opened.classifier.inner.to(device),
+        opened.tokenizer,
+        text,
+        question or Needle(),
+        lengths=opened.lengths,
+        depths=depths,
+        samples=samples,
+        scoring=scoring,
+        choices=choices,
+        budget=budget,
+        seed=seed,
+        autocast=precision,
+        tokens_at_once=tokens_at_once,
+        after=after,
+    )
+    return MeasuredFarTokens(str(model), name, scores)
+
+
+class _Opened(NamedTuple):
+    run: Run | None
+    classifier: TokenClassifier
+    tokenizer: Any
+    lengths: tuple[int, ...]
+
+
+def _opened(
+    model: str | Path,
+    lengths: str | Sequence[int] | None,
+    which: str,
+    conversions: Sequence[Mapping[str, Any]],
+    tokenizer: str | Path | None,
+) -> _Opened:
+    """What is measured, once it is known that it can read so much text of this tokenizer."""
     run = _run_at(Path(model).expanduser())
     if lengths is None:
         if run is None:
@@ -77,21 +175,7 @@ def measure_perplexity(
     rows = pretrained.position_rows(classifier.inner)
     if rows is not None and max(wanted) > rows:
         raise Error(f"{model}: it has places for {rows:,} tokens, got length {max(wanted):,}. Test shorter lengths.")
-    name, text = _text(run, corpus, read, store)
-    text = text[: max(tokens, *wanted)] if way == "windows" else text
-    losses = losses_by_length(
-        classifier.to(device),
-        text,
-        wanted,
-        device=torch.device(device),
-        way=way,
-        samples=samples,
-        seed=seed,
-        autocast=precision,
-        tokens_at_once=tokens_at_once,
-        after=after,
-    )
-    return Measured(str(model), name, way, losses)
+    return _Opened(run, classifier, read, wanted)
 
 
 def _run_at(path: Path) -> Run | None:
