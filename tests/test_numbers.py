@@ -91,6 +91,7 @@ def two_digits(number: str) -> str:
 
 
 README, CHACAL, CONSTRUCTIONS, LRNN = "README.md", "docs/chacal.md", "docs/constructions.md", "docs/lrnn.md"
+BIPE = "docs/bipe.md"
 REGULAR_GPT = "docs/regulargpt.md"
 LENGTHS = (40, 500, 1_000, 2_000, 10_000)
 S4_FAMILY = ("s4", "s4d", "liquid-s4")
@@ -287,6 +288,41 @@ CLAIMS = [
         lambda: [f"{start('γ learned from 0.01 and 0.9, sum')['first'][1]:,}"],
         lambda: started("γ learned from 0.01 and 0.9, sum", 400) < 0.53,
     ),
+    *(
+        Claim(
+            BIPE,
+            f"| {name} | {{:.1f}} | {{:.0f}} | {{:.1f}} | {{:.1f}} | {{:.1f}} points |",
+            lambda corpus=corpus: segments(corpus),
+        )
+        for name, corpus in (
+            ("Python standard library", "stdlib"),
+            ("WikiText-2, test", "wikitext2-test.txt"),
+            ("Shakespeare's plays", "shakespeare.txt"),
+            ("State of the Union, 1945 to 2006", "state-of-the-union.txt"),
+        )
+    ),
+    Claim(
+        BIPE,
+        "In a window of 65,536 tokens no segment is longer than {}, so a table of 512 places is enough.",
+        lambda: [
+            max(
+                p["data"]["by_length"][-1]["longest"]
+                for p in result("bipe-figure-1")["panels"]
+                if p["title"].startswith("By length")
+            )
+        ],
+    ),
+    Claim(
+        BIPE,
+        "of {:,} answers on words of {:,} tokens, to machines of {} to {} parts, {} were wrong",
+        lambda: [
+            sum(row["answers"] for row in panel("bipe-theorem-3", "Built")),
+            *{row["tokens"] for row in panel("bipe-theorem-3", "Built")},
+            min(row["parts"] for row in panel("bipe-theorem-3", "Built")),
+            max(row["parts"] for row in panel("bipe-theorem-3", "Built")),
+            sum(row["wrong"] for row in panel("bipe-theorem-3", "Built")),
+        ],
+    ),
     Claim(
         CONSTRUCTIONS,
         "The number of weights is about 8n⁵: {} for PARITY, {} for cycle navigation, {} for S₃, and {} for D₁₂ (14 "
@@ -466,6 +502,15 @@ def started(way: str, step: int) -> float:
     """Accuracy on validation strings after so many steps."""
     (drawn,) = (p["data"] for p in result("study-chacal-slow-start")["panels"] if p["title"] == "The start")
     return dict(zip(drawn["series"][way]["x"], drawn["series"][way]["y"], strict=True))[step]
+
+
+def segments(corpus: str) -> list[Any]:
+    """A row of docs/bipe.md's table."""
+    found = panel("bipe-figure-1", f"By length: {corpus}")
+    first, last = found["by_length"][0], found["by_length"][-1]
+    assert (first["length"], last["length"]) == (1024, 65_536)
+    density = [1000 * line["segments"] / line["length"] for line in (first, last)]
+    return [last["tokens"], last["tokens_by_share"]["99%"], *density, 100 * found["change"]]
 
 
 def machine(task: str, group: str | None = None) -> Any:
