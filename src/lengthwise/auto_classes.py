@@ -19,6 +19,9 @@ MODEL_TYPES = {
     "chain-gpt2": ("lengthwise.convert.chained", "ChainGPT2Config"),
     "chain-llama": ("lengthwise.convert.chained", "ChainLlamaConfig"),
     "chain-mistral": ("lengthwise.convert.chained", "ChainMistralConfig"),
+    "segmented-gpt2": ("lengthwise.convert.segmented", "SegmentedGPT2Config"),
+    "segmented-llama": ("lengthwise.convert.segmented", "SegmentedLlamaConfig"),
+    "segmented-mistral": ("lengthwise.convert.segmented", "SegmentedMistralConfig"),
 }
 """The `model_type` of a saved config, and where its class is."""
 REGISTRY = "transformers.models.auto.configuration_auto"

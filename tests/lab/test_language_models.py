@@ -242,3 +242,23 @@ def test_models_that_differ_in_options_are_told_apart_in_a_report(plan, tmp_path
     page = report.html(runs, tmp_path / "page.html").read_text()
     assert "Perplexity by length: corpus" in page
     assert "Perplexity at 32 tokens, 2 times the trained length" in page
+
+
+def test_a_trained_model_is_a_checkpoint_to_tune_for_longer_texts(run, corpus, tmp_path):
+    planned = lab.plan_text(
+        str(run.path / "model"),
+        [str(corpus)],
+        held_out=0.3,
+        block=16,
+        conversions=[[], [{"name": "yarn", "factor": 2, "trained": 4}]],
+        training=lab.Training.of(steps=2, batch=2, lr=1e-4),
+        test_lengths=(16, 32),
+    )
+    runs = [outcome.run for outcome in lab.run(planned, tmp_path, workers=1)]
+    before = [each.result["checkpoints"]["before"]["losses"] for each in runs]
+    assert before[0].keys() == before[1].keys() == {"16", "32"}
+    assert before[0] != before[1]
+    assert "pretrained-yarn seed 0" in str(report.table(runs))
+    assert [row["length"] for row in report.rows(runs)] == [16, 32, 16, 32]
+    measured = lab.measure_perplexity(runs[1].path, device="cpu", tokens=10**9)
+    assert measured.losses[32].mean == pytest.approx(runs[1].result["checkpoints"]["last"]["losses"]["32"])

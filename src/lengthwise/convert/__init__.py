@@ -9,7 +9,9 @@
 What is saved loads again by the auto classes of transformers, after `import lengthwise`.
 """
 
+from .bipe import to_bipe
 from .chain import to_chain
 from .registry import CONVERSIONS, Conversion, apply, load
+from .yarn import to_yarn
 
-__all__ = ["CONVERSIONS", "Conversion", "apply", "load", "to_chain"]
+__all__ = ["CONVERSIONS", "Conversion", "apply", "load", "to_bipe", "to_chain", "to_yarn"]

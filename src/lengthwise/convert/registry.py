@@ -13,12 +13,14 @@ from transformers import PreTrainedModel
 
 from ..errors import Error, UnknownName
 from ..models.pretrained import Checkpoint
+from .bipe import to_bipe
 from .chain import to_chain
+from .yarn import to_yarn
 
 Conversion = Mapping[str, Any]
 """The "name" of a conversion, and its options."""
 
-CONVERSIONS: dict[str, Callable[..., PreTrainedModel]] = {"chain": to_chain}
+CONVERSIONS: dict[str, Callable[..., PreTrainedModel]] = {"chain": to_chain, "bipe": to_bipe, "yarn": to_yarn}
 """Each takes a model and its own options, and returns the converted model, whose weights it takes over."""
 
 

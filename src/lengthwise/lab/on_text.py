@@ -20,7 +20,8 @@ import torch
 
 from .. import convert, models
 from ..errors import Error, NonFiniteError
-from ..evaluate import Loss, losses_by_length
+from ..evaluate import Loss, Way, losses_by_length
+from ..evaluate.text import check_lengths
 from ..files import Tensors, naming
 from ..models import TokenClassifier, pretrained
 from ..models.pretrained import quiet
@@ -43,9 +44,14 @@ def plan_text(
     training: Training | None = None,
     tokens_at_once: int = 4096,
     seed: int = 0,
+    test_lengths: Sequence[int] | None = None,
+    way: Way = "windows",
+    samples: int = 512,
 ) -> list[Experiment]:
     """An experiment for each list of `conversions`: the checkpoint after them, trained on this text.
 
+    `test_lengths`: where perplexity is measured, before and after; None: at `block`. `way` and, for last tokens,
+    `samples` say how (see `evaluate/text.py`).
     Text, tokenizer and conversions are tried here, so that a wrong one is refused before anything runs.
     """
     training = training or Training()
@@ -53,11 +59,20 @@ def plan_text(
     source = pretrained.find(checkpoint)
     files, test_files = tuple(map(str, text)), tuple(map(str, test))
     spec = TextSpec("text", {}, block, test_blocks, files=files, test_files=test_files, held_out=held_out)
-    spec = replace(spec, digests=texts.read_for(source, spec).digests)
+    read = texts.read_for(source, spec)
+    spec = replace(spec, digests=read.digests)
+    tests = LengthTests((block,) if test_lengths is None else tuple(test_lengths), way=way)
+    tests = replace(tests, samples=samples) if way == "last-token" else tests
+    check_lengths(len(read.test), tests.lengths)
     experiments = []
     for each in conversions:
-        if each:
-            convert.load(source, each)
+        if each or max(tests.lengths) > block:
+            rows = pretrained.position_rows(convert.load(source, each))
+            if rows is not None and rows < max(tests.lengths):
+                raise Error(
+                    f"{checkpoint}: it has places for {rows:,} tokens, got test length {max(tests.lengths):,}. Test "
+                    "shorter lengths."
+                )
         experiments.append(
             Experiment(
                 spec,
@@ -68,7 +83,7 @@ def plan_text(
                     folder=str(source.folder),
                 ),
                 training,
-                LengthTests(lengths=(block,)),
+                tests,
                 seed,
                 Objective("next-token", tokens_at_once),
             )

@@ -28,30 +28,33 @@ WAYS = {
 
 
 def before_and_after(runs: Sequence[Run]) -> Panel:
-    """One row for each checkpoint that was trained on."""
+    """One row for each checkpoint that was trained on and each length at which it was tested."""
     data = [
         {
             "model": run.experiment.model.name,
             "text": run.experiment.data.name,
             "seed": run.experiment.seed,
             "steps": run.result["steps"],
-            **{which: perplexities(run, which)[run.experiment.tests.lengths[0]] for which in ("before", "last")},
+            "length": length,
+            **{which: perplexities(run, which)[length] for which in ("before", "last")},
             "path": str(run.path),
         }
         for run in runs
+        for length in run.experiment.tests.lengths
     ]
     rows = [
         [
             f"{row['model']} seed {row['seed']}",
             row["text"],
             f"{row['steps']:,}",
-            f"{row['before']:.4g}",
-            f"{row['last']:.4g}",
+            f"{row['length']:,}",
+            _said([row["before"]]),
+            _said([row["last"]]),
         ]
         for row in data
     ]
     caption = "Of held-out text: the checkpoint as it was, and after its training."
-    return text_table("Perplexity", caption, ["", "text", "steps", "before", "after"], rows, data)
+    return text_table("Perplexity", caption, ["", "text", "steps", "tokens", "before", "after"], rows, data)
 
 
 def by_length(runs: Sequence[Run]) -> list[Panel]:
