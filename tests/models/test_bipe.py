@@ -40,8 +40,7 @@ def llama_weights(model):
     return weights
 
 
-def test_the_block_is_that_of_llama():
-    ours = made(presets.transformer(V, width=D, heads=H, layers=L, position="rope", block="llama"))
+def llama(ours):
     config = LlamaConfig(
         vocab_size=V,
         hidden_size=D,
@@ -53,9 +52,30 @@ def test_the_block_is_that_of_llama():
     )
     theirs = LlamaForCausalLM(config).eval()
     theirs.load_state_dict(llama_weights(ours))
+    return theirs
+
+
+def test_the_block_is_that_of_llama():
+    ours = made(presets.transformer(V, width=D, heads=H, layers=L, position="rope", block="llama"))
+    theirs = llama(ours)
     assert sum(p.numel() for p in ours.parameters()) == sum(p.numel() for p in theirs.parameters())
     tokens = torch.randint(V, (2, 23))
     torch.testing.assert_close(ours(tokens).logits, theirs(tokens).logits, rtol=1e-4, atol=1e-4)
+
+
+def test_a_dropped_rope_is_no_position():
+    """DroPE, in a model of this library and in a Llama: cos = 1 and sin = 0 at every place."""
+    ours = made(presets.transformer(V, width=D, heads=H, layers=L, position="rope", block="llama"))
+    tokens = torch.randint(V, (2, 23))
+    with_rope = ours(tokens).logits
+    ours.config.position = {"name": "none"}
+    dropped = LengthwiseForCausalLM(ours.config).eval()
+    dropped.load_state_dict(ours.state_dict())
+    theirs = llama(ours)
+    torch.testing.assert_close(theirs(tokens).logits, with_rope, rtol=1e-4, atol=1e-4)
+    theirs.model.rotary_emb.inv_freq.zero_()
+    torch.testing.assert_close(theirs(tokens).logits, dropped(tokens).logits, rtol=1e-4, atol=1e-4)
+    assert not torch.allclose(dropped(tokens).logits, with_rope, atol=1e-2)
 
 
 def written_down(model, tokens, ends, rows, kind):

@@ -77,6 +77,21 @@ def test_xpos_is_its_equation():
     assert logit.item() == pytest.approx(wanted, rel=1e-12)
 
 
+def test_pope_is_its_equation():
+    encoding = positions.get("pope", width=D * H, heads=H, base=500.0).double()
+    torch.nn.init.uniform_(encoding.delta, -7, 1)
+    q, k = torch.randn(2, 1, H, IDS.shape[1], D, dtype=torch.float64)
+    turned, turned_keys = encoding.rotate_queries(q, PLACES), encoding.rotate(k, PLACES)
+    found = turned @ turned_keys.mT / turned.shape[-1] ** 0.5
+    for i, a in enumerate(IDS[0].tolist()):
+        for j, b in enumerate(IDS[0].tolist()):
+            wanted = torch.zeros(H, dtype=torch.float64)
+            for c in range(D):
+                angle = (b - a) * 500.0 ** (-c / D) + encoding.delta[:, c].clamp(-2 * math.pi, 0)
+                wanted += (q[0, :, i, c].exp() + 1).log() * (k[0, :, j, c].exp() + 1).log() * angle.cos() / D**0.5
+            torch.testing.assert_close(found[0, :, i, j], wanted, rtol=1e-9, atol=1e-9)
+
+
 @pytest.mark.parametrize("heads", [1, 2, 3, 8, 12])
 def test_alibi_is_that_of_bloom(heads):
     S = 40

@@ -14,6 +14,7 @@ from .base import Placed, Places, Position
 from .distance_biases import T5, Alibi, KerpleLog, KerplePower
 from .layout import Layout
 from .multilevel import Bilevel, Multilevel, begins_segment
+from .pope import Pope
 from .randomized import Randomized
 from .rope import Rope, Xpos
 from .score import Bias, DenseBias, DistanceBias, KeyBias, Score, added
@@ -26,6 +27,7 @@ POSITIONS: dict[str, type[Position]] = {
     "transformer-xl": TransformerXL,
     "rope": Rope,
     "xpos": Xpos,
+    "pope": Pope,
     "alibi": Alibi,
     "t5": T5,
     "kerple-log": KerpleLog,
