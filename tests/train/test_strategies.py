@@ -46,6 +46,11 @@ def test_together_is_alone_in_recurrences_too(model, options):
     same(grid(model, options, steps=20, validate_every=10))
 
 
+def test_together_is_alone_with_forgetting_gates_too():
+    options = {"model.heads": 2, "model.layers": 1, "model.ends": 4, "model.log_scale": 5}
+    same(grid("fox", options, steps=10, validate_every=5))
+
+
 def stacks(trainer):
     return Stacked(CPU).takes(trainer.states[0], trainer.data, trainer.objective)
 
@@ -96,6 +101,8 @@ def test_gradients_do_not_mix():
 def test_what_cannot_be_stacked_says_so(toy, quick):
     assert not stacks(make_trainer(grid("lstm")[:1]))
     assert not stacks(make_trainer(quick(toy("Dropping"))))
+    drawn = {"model.position": "randomized", "model.position_options": {"of": {"name": "rope"}, "longest": 99}}
+    assert not stacks(make_trainer(grid("transformer", drawn)[:1]))
 
 
 @pytest.mark.parametrize("model", ["regular-gpt", "lstm"])

@@ -103,7 +103,9 @@ def attend(
 ) -> Tensor:
     """Causal attention of the last T of S tokens, each to its own sequence's real tokens."""
     T, S = q.shape[2], k.shape[2]
-    if keys.sequences is None and keys.real is None and (T == 1 or (T == S and bias is None)):
+    # A string of one token with a bias goes the way of longer ones, which torch.func can map with gradients.
+    alone = T in (1, S) if bias is None else T == 1 < S
+    if keys.sequences is None and keys.real is None and alone:
         # Causality alone says what may be read.
         if bias is None:
             return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=T == S)
