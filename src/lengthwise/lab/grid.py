@@ -6,21 +6,19 @@ import inspect
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from functools import lru_cache
 from typing import Annotated, Any
 
 import torch
 from torch import nn
 
 from .. import models, own_code, tasks
-from ..errors import Error, ForeignError, LengthError, UnknownName, in_words
+from ..errors import Error, UnknownName, in_words
 from ..limits import BATCH_TOKENS, EXPERIMENTS
 from ..options import Schema, arguments, at_least, schema, take, word_of
-from ..train.counting import one_place
 from ..train.curriculum import make_curriculum
 from ..train.settings import Training, training_options
-from ..train.state import untouched_random, weights
 from .experiment import Experiment, LengthTests, ModelSpec, TaskSpec
+from .model_checks import check
 from .tested_lengths import tested_lengths
 
 Settings = Sequence[str] | Mapping[str, Any]
@@ -237,72 +235,3 @@ def _check_it_can_be_rebuilt(name: str, task: tasks.Task, params: dict[str, Any]
             f"{name}: its params {params} build another task than the one given. Let params hold every argument of "
             "__init__; tasks.check(task) says more."
         )
-
-
-def check(model: ModelSpec, task: tasks.Task, length: int, longest: int) -> None:
-    """Refuse a model that cannot be built, or not for this task, before anything runs.
-
-    A preset has the right shape by construction, so it is built once for its options, whatever the task; one whose
-    positions end must reach the `longest` strings. A model from outside is also run: on every token, and on strings of
-    `length`.
-    """
-    options = json.dumps(model.options, sort_keys=True)
-    if ":" in model.name:
-        batch = task.test_set(length, 2)
-        last = one_place(task, batch) and task.supervision == "last"
-        _runs(model.name, model.source, options, len(task.vocabulary), task.logits, batch.tokens.shape[1], last)
-        return
-    shapes = (len(task.vocabulary), task.logits) if model.options.get("tie_word_embeddings") else (2, 2)
-    mixes, most = _mixes_and_reads(model.name, options, *shapes)
-    if most is not None:
-        check_reach(model.name, most, task.test_set(longest, 1).tokens.shape[1])
-    if mixes and (task.kind == "set" or task.questions > 1):
-        raise Error(
-            f"{model.name}: a choice of chunks mixes distributions over one answer, and {task.name} reads "
-            "several answers at once. Leave largest_chunk out."
-        )
-
-
-def reach(model: models.TokenClassifier) -> int | None:
-    """How many tokens its positions let it read; None: any number."""
-    return getattr(getattr(model.inner, "position", None), "at_most", None)
-
-
-def check_reach(name: str, most: int | None, tokens: int) -> None:
-    """Refuse a model that would be trained or tested with more tokens than it can read."""
-    if most is not None and tokens > most:
-        raise LengthError(
-            f"{name}: its positions reach {most:,} tokens, and it would be trained or tested with {tokens:,}. Give the "
-            f"position a longest of at least {tokens:,}, or ask for shorter texts."
-        )
-
-
-@lru_cache(maxsize=1024)
-def _mixes_and_reads(name: str, options: str, vocab_size: int, num_outputs: int) -> tuple[bool, int | None]:
-    """Whether a preset mixes distributions, and how many tokens it reads at most; built to see whether it can be."""
-    built = _built(name, options, vocab_size, num_outputs)
-    return getattr(built, "mixes", False), reach(built)
-
-
-@lru_cache(maxsize=1024)
-def _runs(
-    name: str, source: str | None, options: str, vocab_size: int, num_outputs: int, tokens: int, last: bool
-) -> None:
-    """Run a model from outside, whose code has the digest `source`, on every token and on a row of `tokens`."""
-    classifier = _built(name, options, vocab_size, num_outputs).eval()
-    every = torch.arange(vocab_size)
-    with torch.no_grad(), untouched_random(torch.device("cpu")):
-        try:
-            classifier(every[:, None])
-            classifier(every.repeat(2 * tokens)[: 2 * tokens].view(2, tokens), last=last)
-        except ForeignError as error:
-            raise Error(str(error)) from error.__cause__  # nothing has run yet: the call is wrong
-    if not any(weight.requires_grad for weight in classifier.parameters()):
-        raise Error(f"{name}: a model must have weights that can be trained, and this one has none, or all are frozen.")
-
-
-def _built(name: str, options: str, vocab_size: int, num_outputs: int) -> models.TokenClassifier:
-    with untouched_random(torch.device("cpu")):
-        built = models.build(name, vocab_size=vocab_size, num_outputs=num_outputs, settings=json.loads(options))
-    weights(built.inner)
-    return built

@@ -27,7 +27,8 @@ from ..text import corpora, segment_ends, tokenizers, tokens_of
 from ..train.settings import Training, training_options
 from ..train.state import untouched_random
 from .experiment import Experiment, LengthTests, ModelSpec, Objective, TextSpec
-from .grid import Settings, check_reach, name_of, parse, reach, settings_of
+from .grid import Settings, name_of, parse, settings_of
+from .model_checks import check_reach, reach
 from .on_text import build_language_model, check_precision
 from .tested_lengths import lengths
 from .texts import digests_of, half
