@@ -1,6 +1,7 @@
 """Tokens of a corpus: those of the tokenizer, on the side of their document, made once, whatever stops the making."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import pre_tokenizers
 
@@ -104,6 +105,7 @@ def test_a_long_document_has_the_tokens_it_has_as_a_whole(tokenizer, words, monk
     if words == "prefix":  # puts a letter before each text, so a document must not be cut
         backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
     monkeypatch.setattr(encoder, "AT_ONCE", 6)
+    monkeypatch.setattr(encoder, "LONG", 6)
     cutting = Encoder(tokenizer)
     assert cutting.cuts == (words != "prefix")
 
@@ -114,6 +116,31 @@ def test_a_long_document_has_the_tokens_it_has_as_a_whole(tokenizer, words, monk
 
     tokens_are_those_of_the_whole()
     assert len(list(cutting._pieces("return x\n" * 5))) == (5 if cutting.cuts else 1)
+
+
+LETTERS = st.sampled_from(
+    [*"aZé09'\".,_ \t\n\r\v\f\x1c\x01\x85\xa0\u2003\u2028“’。你²Ⅳ\u0301", "don't", "\r\n", "  ", "<|endoftext|>"]
+)
+
+
+def test_words_that_are_looked_up_have_the_tokens_of_the_library(tokenizer, monkeypatch):
+    monkeypatch.setenv("RAYON_NUM_THREADS", "1")
+    looking = Encoder(tokenizer)
+    assert looking.looks_up
+    monkeypatch.setattr(encoder, "KNOWN", 30)
+
+    @given(st.one_of(st.lists(LETTERS, max_size=30).map("".join), st.text(max_size=20)))
+    @settings(max_examples=300)
+    def tokens_are_those_of_the_library(text):
+        assert looking._encode([text]) == looking._without_looking_up([text])
+
+    tokens_are_those_of_the_library()
+    monkeypatch.setenv("RAYON_NUM_THREADS", "8")
+    assert not Encoder(tokenizer).looks_up or os.environ.get("TOKENIZERS_PARALLELISM") == "false"
+    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
+    assert Encoder(tokenizer).looks_up
+    tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    assert not Encoder(tokenizer).looks_up
 
 
 def test_an_end_of_text_that_is_spelled_out_ends_nothing(tmp_path):

@@ -56,7 +56,7 @@ def train(
     It lies in `root`, named by its size and by the digest of what it is trained on. One that is there is not trained
     again.
     """
-    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
     if size <= BYTES:
@@ -66,12 +66,7 @@ def train(
     if (folder / "tokenizer.json").is_file():
         return folder
     bpe = Tokenizer(models.BPE())
-    bpe.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(Regex(WORDS), "isolated"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
-    )
+    bpe.pre_tokenizer = pre_tokenizer()
     bpe.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=size,
@@ -89,6 +84,14 @@ def train(
         except OSError:  # another process was first
             shutil.rmtree(beside)
     return folder
+
+
+def pre_tokenizer() -> Any:
+    """What cuts a text into words, and these into bytes."""
+    from tokenizers import Regex, pre_tokenizers
+
+    words = pre_tokenizers.Split(Regex(WORDS), "isolated")
+    return pre_tokenizers.Sequence([words, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
 
 
 def _beginning(corpus: Corpus) -> Any:
