@@ -28,7 +28,7 @@ LONG = 1 << 14
 KNOWN = 1 << 18
 """How many words are kept at most."""
 THREADS = 4
-"""From so many on, the tokenizers library is faster without looking words up."""
+"""From so many on, the tokenizers library is left to work on many documents at once."""
 ASCII_WORDS = re.compile(
     WORDS.replace(r"\p{L}\p{N}", "A-Za-z0-9").replace(r"\p{L}", "[A-Za-z]").replace(r"\p{N}", "[0-9]"), re.ASCII
 )
