@@ -10,7 +10,7 @@ import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from torch import nn
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from lengthwise import Error, evaluate
 from lengthwise.errors import LengthError
@@ -253,6 +253,10 @@ def test_what_cannot_be_asked_is_refused(letters):
     model = Constant(letters)
     with pytest.raises(LengthError, match=r"must hold its facts and its question, here \d+ tokens, and has 32"):
         score(model, letters, Needle(), lengths=[40])
+    sizes = {"n_embd": 8, "n_layer": 1, "n_head": 1}
+    gpt2 = GPT2LMHeadModel(GPT2Config(vocab_size=len(letters), n_positions=64, **sizes))
+    with pytest.raises(LengthError, match="places for 64 tokens, got length 300"):
+        score(gpt2, letters, Needle(), lengths=[300])
     with pytest.raises(Error, match=r"got 3 of 2\. Use keys=3"):
         Needle(keys=2, queries=3)
     with pytest.raises(Error, match="needle: haystack must be 'text', 'repeated' or 'needles', got 'essay'"):

@@ -17,8 +17,9 @@ from typing import Annotated, Any, Literal
 import torch
 from torch import Tensor, nn
 
-from ...errors import Error, OutOfMemory
+from ...errors import Error, LengthError, OutOfMemory
 from ...limits import CLASSES, SAMPLES
+from ...models import pretrained
 from ...options import arguments, at_least
 from ...seeds import derive
 from ...train.counting import ran_out
@@ -96,6 +97,11 @@ def score_far_tokens(
         budget=budget,
         seed=seed,
     )
+    rows = pretrained.position_rows(model)
+    if rows is not None and max(lengths) > rows:
+        raise LengthError(
+            f"The model has places for {rows:,} tokens, got length {max(lengths):,}. Use shorter prompts."
+        )
     writes = scoring == "generation"
     source = question.source(Encoder(tokenizer), text, POOL * max(lengths), writes)
     ask = partial(_by_writing, tokenizer=tokenizer, budget=budget) if writes else _by_ranking
