@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from lengthwise import lab, models, tasks
+from lengthwise.errors import NonFiniteError
 from lengthwise.evaluate import score_strings
 from lengthwise.evaluate.generation import reread, write_answers
 from lengthwise.tasks.base import Batch
@@ -111,6 +112,24 @@ def test_the_test_counts_what_is_written_and_training_what_is_next():
         logits = classifier(batch.tokens)
     share = (((logits.argmax(-1) == batch.targets) & batch.mask).sum(1) / batch.mask.sum(1)).double()
     assert torch.allclose(right(logits, batch, TASK), share)
+
+
+def test_a_string_at_which_the_model_overflows_is_wrong_and_counted():
+    torch.manual_seed(0)
+    batch = TASK.test_set(1, 8)
+    mine = learnt(models.TokenClassifier(Mine(V), V, "mine"), Batch(*(part.repeat(2, 1) for part in batch)))
+
+    class Overflowing(nn.Module):
+        def forward(self, tokens, last=False):
+            if bool((tokens[:, 0] == batch.tokens[0, 0]).any()):
+                raise NonFiniteError("too large")
+            return mine(tokens, last=last)
+
+    scores = score_strings(Overflowing(), TASK, (1,), 8, seed=0, device=torch.device("cpu"))
+    refused = int((batch.tokens[:, 0] == batch.tokens[0, 0]).sum())
+    assert 0 < refused < 8
+    assert scores.overflowed == {"1": refused}
+    assert scores.correct == {"1": 8 - refused}
 
 
 def test_a_bench_has_the_accuracy_of_what_is_written(tmp_path):

@@ -283,14 +283,14 @@ def test_what_is_written_is_judged_up_to_its_end():
     task = build("modulo 11")
     known = {symbol: i for i, symbol in enumerate(task.vocabulary)}
     tokens = torch.tensor([[known[s] for s in ("2", "+", "3", "*", "4", "=")]] * 6)
-    said = ["2 + 1 = 3 <end>", "3 <end>", "2 + 1 = 3 3", "2 + 1 = 4 <end>", "5 * 4 = 3 <end>", "2 + 1 = 3 <end> ="]
+    said = ["2 + 1 = 3 <end>", "3 <end>", "2 + 1 + 0 = 3", "2 + 1 = 4 <end>", "5 * 4 = 3 <end>", "2 + 1 = 3 <end> ="]
     written = [torch.tensor([known[s] for s in text.split()]) for text in said]
     written = torch.nn.utils.rnn.pad_sequence(written, batch_first=True, padding_value=3)
     assert task.is_right(tokens, written).tolist() == [True, True, False, False, True, True]
     judged = task.judge(tokens, written)
     assert [each.right for each in judged] == task.is_right(tokens, written).tolist()
     assert [each.valid for each in judged] == [True, False, False, False, False, True]
-    assert [each.first_wrong_step for each in judged] == [None, 1, 2, 2, 1, None]
+    assert [each.first_wrong_step for each in judged] == [None, 1, 1, 2, 1, None]
 
 
 @pytest.mark.parametrize("kind", ["modulo 11", "whole"])

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from ..errors import NonFiniteError
 from ..tasks.base import Task
 from ..tasks.generated_answers import GeneratedAnswers
 from ..train.counting import count_right
@@ -47,14 +48,29 @@ def score_strings(
             right, overflowed = 0, 0
             for part in task.test_parts(length, samples, seed):
                 if isinstance(task, GeneratedAnswers):
-                    written = write_answers(classifier, task, part.tokens, autocast=autocast, share=share)
-                    right += int(task.is_right(part.tokens, written).sum())
-                    continue
-                counted = count_right(classifier, task, part, device=device, autocast=autocast, share=share)
-                right, overflowed = right + counted.right, overflowed + counted.overflowed
+                    found = count_written(classifier, task, part.tokens, autocast, share)
+                else:
+                    counted = count_right(classifier, task, part, device=device, autocast=autocast, share=share)
+                    found = counted.right, counted.overflowed
+                right, overflowed = right + found[0], overflowed + found[1]
             scores.correct[str(length)] = right
             if overflowed:
                 scores.overflowed[str(length)] = overflowed
             if after:
                 after(scores)
     return scores
+
+
+def count_written(
+    classifier: nn.Module, task: GeneratedAnswers, tokens: Tensor, autocast: str = "fp32", share: int = 1
+) -> tuple[int, int]:
+    """How many of the answers that the model writes are right, and at how many prompts it overflowed."""
+    try:
+        written = write_answers(classifier, task, tokens, autocast=autocast, share=share)
+    except NonFiniteError:
+        if len(tokens) == 1:
+            return 0, 1
+        # It refuses a batch for one of its strings.
+        each = [count_written(classifier, task, row[None], autocast, share) for row in tokens]
+        return sum(right for right, _ in each), sum(overflowed for _, overflowed in each)
+    return int(task.is_right(tokens, written).sum()), 0
