@@ -32,6 +32,8 @@ def test_figure_3(runs):
         assert row["valid"] + sum(row["first_wrong"].values()) == 4
         assert row["right"] / 4 == row["mean"], "the same strings, counted by the lab and by the checker"
     assert "At width 8" in table.finding
+    longer = next(panel for panel in panels if panel.title == "Shorter and longer problems")
+    assert [line.split()[0] for line in longer.text.splitlines()[1:5]] == ["1", "2", "3", "4"]
     assert "1 of 6 encodings are finished" in recipe.panels(runs[:1])[0].finding
     assert recipe.panels([]) == []
     assert [key.encoding for key in recipe.only(["rope"]).grid.finished(runs)] == ["rope"]

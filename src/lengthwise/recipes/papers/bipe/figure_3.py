@@ -33,6 +33,11 @@ ENCODINGS = {
 PUBLISHED = {("bipe-alibi", 48): "97", ("bipe-rope", 48): "95"}
 """What the text says of the figure; of the others that they are below 70 at width 48."""
 BELOW = 70
+AROUND = (-2, -1, 0, 1, 2)
+"""Operators fewer or more than in training with which chains are looked at too."""
+CHAINS = 1024
+"""Chains that the checker reads, at most, of each seed and length."""
+ByLength = Mapping[int, ChainScores]
 
 PAPER = Rule(
     "*",
@@ -64,13 +69,12 @@ LAPTOP = Rule(
     "*",
     "*",
     {
-        "operators": 4,
-        "task.modulus": 7,
+        # With few numbers their tables of + - * / are soon known, and what is left to learn is where to copy from.
+        "task.modulus": 3,
         "widths": [48],
         "seeds": 1,
-        "model.dropout": 0.0,
-        "training.steps": 8000,
-        "training.batch": 64,
+        "training.steps": 6000,
+        "training.batch": 32,
         "training.lr": 5e-3,
         "training.schedule": "cosine",
         "training.warmup": 100,
@@ -111,7 +115,7 @@ def recipe(scale: Scale) -> Recipe:
 
     def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
         chains = {key: measured(runs, settings, device) for key, runs in finished.items()}
-        panels = [_table(finished, chains, settings), _holding(chains, settings["operators"])]
+        panels = [_table(finished, chains, settings), _holding(chains, settings["operators"]), _lengths(chains)]
         for width in dict.fromkeys(key.width for key in finished):
             mine = {key.encoding: runs for key, runs in finished.items() if key.width == width}
             caption = "Share of next tokens that are right, with the right ones before them, on validation strings."
@@ -142,25 +146,26 @@ def planned(scale: Scale, key: Key) -> list[Experiment]:
     assert isinstance(task, ArithmeticSteps)
     preset, own = ENCODINGS[key.encoding]
     if preset == "bipe":
-        # As many rows as the longest problem has symbols, with the "=" behind it.
-        own = {**own, "model.ends": [task.equals], "model.max_length": 4 * operators}
+        # As many rows as the longest problem that is looked at has symbols, with the "=" behind it.
+        own = {**own, "model.ends": [task.equals], "model.max_length": 4 * (operators + max(AROUND))}
     settings |= {**own, "training.lengths": (operators, operators)}
     return plan(task, [preset], seeds=seeds, test_lengths=[operators], settings=settings)
 
 
-def measured(runs: list[Run], settings: Mapping[str, Any], device: str) -> ChainScores:
-    """What became of the chains of all seeds."""
+def measured(runs: list[Run], settings: Mapping[str, Any], device: str) -> dict[int, ChainScores]:
+    """What became of the chains of all seeds, by the number of operators: those of training, fewer and more."""
     task = task_of(runs[0])
     assert isinstance(task, ArithmeticSteps)
     models = [cast(TokenClassifier, model) for model in loaded(runs, device)]
-    strings = min(1024, settings["tests.samples"])
-    return add_chains(score_chains(model, task, settings["operators"], strings) for model in models)
+    strings, trained = min(CHAINS, settings["tests.samples"]), settings["operators"]
+    lengths = sorted({max(1, trained + more) for more in AROUND})
+    return {n: add_chains(score_chains(model, task, n, strings) for model in models) for n in lengths}
 
 
-def _table(finished: Mapping[Key, list[Run]], chains: Mapping[Key, ChainScores], settings: Mapping[str, Any]) -> Panel:
+def _table(finished: Mapping[Key, list[Run]], chains: Mapping[Key, ByLength], settings: Mapping[str, Any]) -> Panel:
     rows, data = [], []
     for key, runs in finished.items():
-        scores, found = summary(runs, [settings["operators"]]), chains[key]
+        scores, found = summary(runs, [settings["operators"]]), chains[key][settings["operators"]]
         published = PUBLISHED.get(key, f"below {BELOW}" if key.width == 48 else "–")
         seconds = sum(run.result["seconds"]["train"] for run in runs) / len(runs)
         data.append({"encoding": key.encoding, "width": key.width, "mean": scores.mean, "max": scores.max,
@@ -206,13 +211,27 @@ def order(finished: Mapping[Key, list[Run]], settings: Mapping[str, Any]) -> str
     return f"At width {width} not both kinds of BiPE are ahead of the others, as they are in the paper: {said}."
 
 
-def _holding(chains: Mapping[Key, ChainScores], operators: int) -> Panel:
+def _holding(chains: Mapping[Key, ByLength], operators: int) -> Panel:
     steps = list(range(operators + 1))
+    trained = {f"{key.encoding}, {key.width}": by_length[operators] for key, by_length in chains.items()}
     return line_chart(
         "Where chains go wrong",
         "Share of chains in which every step so far is right.",
         "step",
         "chains without a wrong step",
-        {f"{key.encoding}, {key.width}": (steps, [found.holding(n) for n in steps]) for key, found in chains.items()},
+        {label: (steps, [found.holding(n) for n in steps]) for label, found in trained.items()},
+        percent=True,
+    )
+
+
+def _lengths(chains: Mapping[Key, ByLength]) -> Panel:
+    """What the paper does not ask: problems of other lengths than those of training."""
+    series = {f"{key.encoding}, {key.width}": by_length for key, by_length in chains.items()}
+    return line_chart(
+        "Shorter and longer problems",
+        "Share of chains that are valid to their end, by the number of operators; training had one number alone.",
+        "operators",
+        "valid chains",
+        {label: (list(of), [found.valid / found.chains for found in of.values()]) for label, of in series.items()},
         percent=True,
     )
