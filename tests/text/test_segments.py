@@ -3,7 +3,6 @@
 import re
 import warnings
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -13,8 +12,7 @@ from transformers import PreTrainedTokenizerFast
 
 from lengthwise import Error
 from lengthwise.positions.multilevel import Bilevel
-from lengthwise.text import corpora, level_ends, python_functions, segment_ends, segments, tokenizers, tokens_of
-from lengthwise.text.tokens import TokenFile
+from lengthwise.text import corpora, level_ends, python_functions, segment_ends, tokenizers, tokens_of
 
 TEXT = """He left. "She came." (Why?) It is 3 o'clock...
 
@@ -211,22 +209,6 @@ def test_no_causal_rule_knows_where_a_function_ends():
     assert goes_on[0][: len(start)] == ended[0][: len(start)]
     assert not goes_on[1][len(start) - 1]
     assert ended[1][len(start) - 1]
-
-
-def test_statistics_are_those_of_a_reader():
-    generator = torch.Generator().manual_seed(0)
-    tokens = torch.randint(7, (200,), generator=generator)
-    text = TokenFile("text", tokens.to(torch.uint16), torch.tensor([0, 200]), "")
-    (found,) = segments.statistics(text, [2, 5], [30], shares=(0.5, 1.0))
-    counts, sizes = [], []
-    for row in tokens[:180].view(6, 30).tolist():
-        parts = re.findall("[^25]*[25]|[^25]+$", "".join(map(str, row)))
-        counts.append(len(parts))
-        sizes += [len(part) for part in parts if part[-1] in "25"]
-    assert (found.length, found.blocks) == (30, 6)
-    assert found.segments == pytest.approx(np.mean(counts))
-    assert found.deviation == pytest.approx(np.std(counts))
-    assert found.tokens == {0.5: sorted(sizes)[-(-len(sizes) // 2) - 1], 1.0: max(sizes)}
 
 
 def test_a_trained_tokenizer_tells_paragraphs(tmp_path):

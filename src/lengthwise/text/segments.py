@@ -12,8 +12,6 @@ A closing quote that is a token of its own begins the next segment. A mark insid
 ".com". A mark whose bytes are several tokens cannot be told from
 other characters that end in the same byte, and ends nothing either. Abbreviations and numbers end sentences as they do
 in the released code of BiPE.
-
-Shapes: N blocks, T tokens of a block.
 """
 
 from __future__ import annotations
@@ -21,13 +19,9 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ..errors import Error, UnknownName
-from .tokens import TokenFile
 
 CLOSING = r"""["'”’»)\]}*_`]*"""
 """What may stand behind a mark and yet belong to its segment."""
@@ -107,40 +101,3 @@ def _warn(by: str, why: str) -> None:
         "its tokens. Take another rule (by=…) or tokenizer, or ends=16 for segments of 16 tokens.",
         stacklevel=4,
     )
-
-
-@dataclass(frozen=True)
-class SegmentStatistics:
-    """Segments in blocks of `length` tokens."""
-
-    length: int
-    blocks: int
-    segments: float
-    """How many begin in a block, in the mean."""
-    deviation: float
-    """The standard deviation of that number over the blocks."""
-    tokens: dict[float, int]
-    """Tokens of a segment that lies within a block: by its share, the number that so many segments do not exceed."""
-
-
-def statistics(
-    text: TokenFile, ends: Sequence[int], lengths: Sequence[int], shares: Sequence[float] = (0.1, 0.5, 0.9, 0.99)
-) -> list[SegmentStatistics]:
-    """How many segments blocks of each length have, and how long these are."""
-    return [_statistics(text, np.array(ends), length, shares) for length in lengths]
-
-
-def _statistics(text: TokenFile, ends: np.ndarray, length: int, shares: Sequence[float]) -> SegmentStatistics:
-    counts: list[np.ndarray] = []
-    tokens = np.zeros(length + 1, dtype=np.int64)
-    for rows in text.blocks(length).split(max(1, (1 << 20) // length)):
-        ended = np.isin(rows.numpy(), ends)
-        # A segment begins with the block and behind every end but that of the block's last token.
-        counts.append(1 + ended[:, :-1].sum(1))
-        row, column = np.nonzero(ended)
-        begins = np.where(np.diff(row, prepend=-1) > 0, 0, np.concatenate([[0], column[:-1] + 1])[: len(column)])
-        tokens += np.bincount(column + 1 - begins, minlength=length + 1)
-    count = np.concatenate(counts)
-    upto = tokens.cumsum()
-    quantiles = {share: int(np.searchsorted(upto, share * upto[-1])) for share in shares} if upto[-1] else {}
-    return SegmentStatistics(length, len(count), float(count.mean()), float(count.std()), quantiles)
