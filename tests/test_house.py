@@ -169,6 +169,7 @@ def test_links_in_documents_resolve(path):
         "docs/chacal.md",
         "docs/far-tokens.md",
         "docs/hugging-face.md",
+        "docs/language-models.md",
         "docs/lrnn.md",
         "docs/own-tasks.md",
         "docs/positions.md",

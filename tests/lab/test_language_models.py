@@ -9,6 +9,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from lengthwise import Error, lab, report
 from lengthwise.errors import UnknownName
+from lengthwise.lab.job import make_trainer
 from lengthwise.text import segment_ends, tokenizers
 
 from . import corpora
@@ -152,11 +153,12 @@ class Interrupting:
 
 
 def test_a_run_that_is_stopped_goes_on_bit_for_bit(plan, tmp_path):
-    planned = plan("transformer position=alibi heads=2 layers=1 dropout=0.1")
+    planned = plan("transformer position=alibi heads=2 layers=1 dropout=0.1", settings={"training.sample_every": 4})
     with pytest.raises(lab.Interrupted):
         lab.run(planned, tmp_path / "stopped", workers=1, progress=Interrupting(7))
     stopped, whole = (lab.run(planned, tmp_path / where, workers=1)[0].run for where in ("stopped", "whole"))
-    assert stopped.metrics == whole.metrics
+    rows = [[row for row in run.metrics if row["kind"] != "speed"] for run in (stopped, whole)]
+    assert rows[0] == rows[1]
     assert stopped.result["checkpoints"] == whole.result["checkpoints"]
     assert stopped.result["folders"] == whole.result["folders"]
 
@@ -262,3 +264,36 @@ def test_a_trained_model_is_a_checkpoint_to_tune_for_longer_texts(run, corpus, t
     assert [row["length"] for row in report.rows(runs)] == [16, 32, 16, 32]
     measured = lab.measure_perplexity(runs[1].path, device="cpu", tokens=10**9)
     assert measured.losses[32].mean == pytest.approx(runs[1].result["checkpoints"]["last"]["losses"]["32"])
+
+
+def test_recomputed_activations_and_parts_of_a_batch_change_nothing(plan, tmp_path):
+    model, found = "transformer position=rope heads=2 layers=1 dropout=0.1", []
+    for settings in ({}, {"training.recompute": True}, {"objective.tokens_at_once": 32, "model.dropout": 0.0}):
+        (experiment,) = plan(model if "model.dropout" not in settings else model.replace("0.1", "0"), settings=settings)
+        (outcome,) = lab.run([experiment], tmp_path, workers=1)
+        assert outcome.run, outcome.traceback
+        found.append(outcome.run.result["checkpoints"]["last"]["losses"])
+    assert found[0] == found[1]
+    trainer = make_trainer(plan(model, settings={"training.recompute": True}))
+    trainer.strategy.prepare(trainer.states[0])
+    assert trainer.states[0].core.depth.layers[0].gradient_checkpointing
+    (whole,) = lab.run(plan(model.replace("0.1", "0")), tmp_path, workers=1)
+    assert found[2] == pytest.approx(whole.run.result["checkpoints"]["last"]["losses"], rel=1e-5)
+
+
+def test_bf16_trains_and_is_tested(plan, tmp_path):
+    (outcome,) = lab.run(plan("bipe heads=2 layers=1", settings={"training.precision": "bf16"}), tmp_path, workers=1)
+    assert outcome.run, outcome.traceback
+    assert outcome.run.result["checkpoints"]["last"]["losses"]["16"] < math.log(280)
+
+
+def test_samples_and_speed_are_in_the_metrics(plan, tmp_path):
+    (outcome,) = lab.run(plan("lstm", settings={"training.sample_every": 6}), tmp_path, workers=1)
+    samples = [row for row in outcome.run.metrics if row["kind"] == "sample"]
+    assert [row["step"] for row in samples] == [6, 12]
+    text = lab.texts.read(outcome.run.experiment.data, 8)
+    begins = text.tokenizer.decode(text.validation[0, :8].tolist())
+    assert all(row["text"].startswith(begins) and len(row["text"]) > len(begins) for row in samples)
+    speeds = [row["tokens_per_second"] for row in outcome.run.metrics if row["kind"] == "speed"]
+    assert len(speeds) == 3
+    assert min(speeds) > 0

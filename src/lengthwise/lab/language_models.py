@@ -38,7 +38,13 @@ OneModel = str | type[nn.Module] | tuple[str | type[nn.Module], Mapping[str, Any
 STRINGS_ALONE = ("curriculum", "lengths", "grow_from", "grow_at", "shrink_at")
 """Settings of a training that mean nothing for text, whose windows all have one length."""
 USUAL = Training.of(
-    batch=32, optimizer="adamw", betas=(0.9, 0.95), weight_decay=0.1, validation_samples=64, checkpoint_every=100
+    batch=32,
+    optimizer="adamw",
+    betas=(0.9, 0.95),
+    weight_decay=0.1,
+    validation_samples=64,
+    checkpoint_every=100,
+    sample_every=250,
 )
 WARMUP = 200
 """Steps of warm-up, but at most a tenth of all."""

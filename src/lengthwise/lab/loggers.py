@@ -233,7 +233,7 @@ class Sender:
 
 def _values(line: Mapping[str, Any], experiment: Experiment) -> Iterator[tuple[str, float]]:
     kind, step, training = line["kind"], line["step"], experiment.training
-    for name in ("loss", "accuracy", "length"):
+    for name in ("loss", "accuracy", "length", "tokens_per_second"):
         if name in line:
             yield f"{kind}/{name}", line[name]
     if kind == "train":

@@ -31,6 +31,9 @@ from ..train.state import load_weights, untouched_random
 from . import texts
 from .experiment import Experiment, LengthTests, ModelSpec, Objective, TextSpec
 
+PROMPT = 8
+"""Tokens with which samples begin."""
+
 
 def plan_text(
     checkpoint: str,
@@ -114,7 +117,9 @@ class OnText:
         if self.text.digests != spec.digests:
             raise Error(f"{', '.join(spec.files)}: the text changed since the experiment was planned. Plan it again.")
         self.data = TextBlocks(self.text.train, experiment.training, self.text.validation)
-        self.objective = NextToken(experiment.objective.tokens_at_once)
+        validation = self.text.validation
+        prompt = (self.text.train if validation is None else validation)[0][:PROMPT]
+        self.objective = NextToken(experiment.objective.tokens_at_once, self.text.tokenizer, prompt)
 
     def state(self, experiment: Experiment, directory: Directory | None = None) -> TrainState:
         if self.checkpoint is None:

@@ -18,11 +18,15 @@ from torch import Tensor
 
 from ..errors import NonFiniteError
 from ..models import TokenClassifier
+from ..seeds import generator
 from ..tasks.base import Batch, Task
 from ..text import packing
 from .counting import count_right, one_place, precision
 from .scoring import logits, loss, narrow, right
 from .state import TrainState
+
+SAMPLED = 40
+"""Tokens that a sample has beyond its prompt."""
 
 Tensors = tuple[Tensor, ...]
 Measure = Callable[..., tuple[Tensor, Tensor]]
@@ -57,6 +61,14 @@ class Objective(Protocol):
 
     def validate(self, state: TrainState, batches: Sequence[Any]) -> tuple[float, float]:
         """Accuracy and mean loss."""
+        ...
+
+    def tokens_per_second(self, state: TrainState) -> float | None:
+        """How fast the model was trained so far; None where tokens are no measure."""
+        ...
+
+    def sample(self, state: TrainState) -> str | None:
+        """Something that the model writes by itself; None where it writes nothing."""
         ...
 
 
@@ -119,6 +131,12 @@ class StringObjective:
         state.model.train()
         return correct / total, weighted / total
 
+    def tokens_per_second(self, state: TrainState) -> None:
+        """Strings are of many lengths."""
+
+    def sample(self, state: TrainState) -> None:
+        """Answers are no text."""
+
 
 class NextToken:
     """Every token of a block but the first, given those before it, by a causal language model."""
@@ -126,9 +144,11 @@ class NextToken:
     logs_first_step = True
     has_accuracy = False
 
-    def __init__(self, tokens_at_once: int = 4096):
+    def __init__(self, tokens_at_once: int = 4096, tokenizer: Any = None, prompt: Tensor | None = None):
         self.tokens_at_once = tokens_at_once
         """About how many tokens of a batch are read in one part."""
+        self.tokenizer, self.prompt = tokenizer, prompt
+        """With which samples are read and begun, if there are to be some."""
 
     def prepare(self, state: TrainState, stacked: bool) -> None:
         """Tokens of a text are too many and too different for equal ones to share work."""
@@ -167,6 +187,27 @@ class NextToken:
                 f"The loss on the validation text is not finite ({loss}) at step {state.step}. Lower training.lr."
             )
         return 0.0, loss
+
+    def tokens_per_second(self, state: TrainState) -> float | None:
+        if not state.train_seconds:
+            return None
+        return round(state.step * state.training.batch * state.curriculum.length(0) / state.train_seconds, 1)
+
+    @torch.no_grad()
+    def sample(self, state: TrainState) -> str | None:
+        """The prompt and what the model makes of it: a function of (seed, step), drawn as likely as the model says."""
+        if self.tokenizer is None or self.prompt is None:
+            return None
+        state.model.eval()
+        tokens = self.prompt.long()[None]
+        draw = generator("sample", state.seed, state.step)
+        for _ in range(SAMPLED):
+            with precision(state.training.precision, state.device):
+                logits = state.model(tokens.to(state.device), last=True)[0, -1]
+            drawn = torch.multinomial(logits.float().softmax(-1).cpu(), 1, generator=draw)
+            tokens = torch.cat([tokens, drawn[None]], 1)
+        state.model.train()
+        return self.tokenizer.decode(tokens[0].tolist())
 
 
 @torch.no_grad()

@@ -80,6 +80,9 @@ class Checkpointing:
         int | None, at_least(1), "Stop after this many validations without improvement; None: never."
     ] = None
     checkpoint_every: Annotated[int, at_least(1), "Steps from one checkpoint to the next."] = 200
+    sample_every: Annotated[
+        int | None, at_least(1), "Text: steps from one generated sample in the metrics to the next; None: no samples."
+    ] = None
 
     def __post_init__(self):
         check_fields(self, _named())
@@ -95,6 +98,12 @@ class Training:
     threads: Annotated[
         int, at_least(1, at_most=WORKERS), "Threads of torch on a CPU; another number rounds sums in another order."
     ] = 1
+    recompute: Annotated[
+        bool, "Compute activations again in the backward pass: a model takes less memory and more time."
+    ] = False
+    compile: Annotated[bool, "Train with torch.compile: it takes minutes to begin, and pays on a GPU in long runs."] = (
+        False
+    )
     curriculum: Curriculum = Curriculum()
     optimizer: Optimizer = Optimizer()
     checkpointing: Checkpointing = Checkpointing()

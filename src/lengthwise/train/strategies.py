@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -28,11 +29,12 @@ class Single:
 
     def __init__(self, device: torch.device | str = "cpu"):
         self.device = torch.device(device)
+        self._compiled: WeakKeyDictionary[TrainState, Callable[..., Any]] = WeakKeyDictionary()
 
     def backward(self, states: Sequence[TrainState], batches: Sequence[Any], objective: Objective) -> Tensor:
         """(M, 2) the loss and the share right of every state; adds to the gradients of its parameters."""
         (state,), (batch,) = states, batches
-        measure, forward = objective.measure(batches), self._forward(state, state.model)
+        measure, forward = objective.measure(batches), self._forward(state, self._model(state))
         measured = []
         for part in objective.parts(batch):
             loss, score = measure(forward, *(tensor.to(self.device) for tensor in part))
@@ -52,6 +54,27 @@ class Single:
     def load(self, state: TrainState, saved: SavedState) -> None:
         """Go on from a checkpoint."""
         state.restore(saved)
+
+    def prepare(self, state: TrainState) -> None:
+        """Make the model compute as the training asks."""
+        if state.training.recompute:
+            # The second is its name in earlier versions of transformers.
+            names = ("activation_checkpointing_enable", "gradient_checkpointing_enable")
+            enable = next((getattr(state.core, name) for name in names if hasattr(state.core, name)), None)
+            if enable is None or not getattr(state.core, "supports_gradient_checkpointing", False):
+                raise Error(
+                    f"training.recompute: {type(state.core).__name__} cannot compute its activations again. Leave it "
+                    "out, or lower objective.tokens_at_once or training.batch."
+                )
+            enable({"use_reentrant": False})
+
+    def _model(self, state: TrainState) -> Callable[..., Any]:
+        """What is called in training: the model, or what torch.compile made of it."""
+        if not state.training.compile:
+            return state.model
+        if state not in self._compiled:
+            self._compiled[state] = torch.compile(state.model)
+        return self._compiled[state]
 
     def _forward(self, state: TrainState, call: Callable[..., Any]) -> Callable[..., Any]:
         def forward(*arguments: Any, **options: Any) -> Any:
@@ -99,7 +122,7 @@ class Stacked(Single):
 
     def takes(self, state: TrainState, data: Data, objective: Objective) -> bool:
         """Whether the model can be mapped: it has a batching rule for all it does and draws no random numbers."""
-        if not getattr(state.model, "stackable", False):
+        if not getattr(state.model, "stackable", False) or state.training.recompute or state.training.compile:
             return False
         batch = data.batch(state.seed, state.step, state.curriculum.length(state.step))
         try:

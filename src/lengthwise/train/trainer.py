@@ -80,6 +80,7 @@ class Trainer:
         begun = [state.step for state in self.states]
         for state in self.states:
             state.model.train()
+            self.strategy.prepare(state)
             self.objective.prepare(state, stacked=len(self.states) > 1)
         with untouched_random(self.strategy.device):
             while (active := [state for state in self.states if not state.done]) and not self.stop.asked:
@@ -152,6 +153,11 @@ class Trainer:
             if state.directory:
                 seen = {"accuracy": accuracy, "loss": loss} if self.objective.has_accuracy else {"loss": loss}
                 state.directory.log({"kind": "validation", "step": state.step, **seen})
+                if speed := self.objective.tokens_per_second(state):
+                    state.directory.log({"kind": "speed", "step": state.step, "tokens_per_second": speed})
+        asked = every.sample_every and state.step % every.sample_every == 0
+        if asked and state.directory and (text := self.objective.sample(state)) is not None:
+            state.directory.log({"kind": "sample", "step": state.step, "text": text})
         if state.step % every.checkpoint_every == 0 and not state.done:
             self.save(state)
 
