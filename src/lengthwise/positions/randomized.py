@@ -1,4 +1,4 @@
-"""Randomized positions (Ruoss et al. 2023): places are drawn from more than a text has, so that no number is new later.
+"""Randomized positions: places are drawn from more than a text has, so that no number is new in longer ones.
 
     r_0 < r_1 < … < r_(T-1),  T different numbers of 0 … longest - 1, drawn anew for every batch
     an encoding that places by number stands at r_t instead of t
