@@ -157,7 +157,9 @@ def test_a_prompt_has_its_tokens_and_says_its_fact_once(kind, tokenizer, request
     tokenizer, question = request.getfixturevalue(tokenizer), KINDS[kind]
     source = question.source(far_tokens.Encoder(tokenizer), DOCUMENTS, 2000, writes=False)
     for seed, tokens in enumerate([500, 501, 700, 997]):
-        for each in source.draw(tokens, 0.5, 4 * question.right, Random(seed)):
+        drawn = source.draw(tokens, 0.5, 4 * question.right, Random(seed))
+        assert len(drawn) == getattr(question, "queries", 1)
+        for each in drawn:
             assert len(each.prompt) == tokens
             assert (each.prompt[0] == tokenizer.bos_token_id) is (tokenizer.bos_token is not None)
             text = tokenizer.decode(each.prompt, skip_special_tokens=True)
@@ -168,6 +170,29 @@ def test_a_prompt_has_its_tokens_and_says_its_fact_once(kind, tokenizer, request
             assert len({*wrong, *each.answers}) == 4 * question.right
             for answer in each.answers if isinstance(question, Needle) else ():
                 assert text.count(answer) == 1
+
+
+class Listening(Constant):
+    """Knows nothing, and notes how many tokens it is given."""
+
+    def forward(self, input_ids, **more):
+        self.widths.add(input_ids.shape[1])
+        return super().forward(input_ids, **more)
+
+    def generate(self, input_ids, max_new_tokens, **more):
+        self.widths.add(input_ids.shape[1] + max_new_tokens)
+        return super().generate(input_ids, max_new_tokens)
+
+
+@pytest.mark.parametrize("kind", ["one", "variables"])
+def test_a_length_counts_the_prompt_and_its_answer(kind, letters):
+    model = Listening(letters)
+    model.widths = set()
+    score(model, letters, KINDS[kind], lengths=[500], depths=[0.5], samples=1)
+    assert max(model.widths) == 499  # the last token of an answer is only predicted
+    model.widths = set()
+    score(model, letters, KINDS[kind], lengths=[500], depths=[0.5], samples=1, scoring="generation", budget=30)
+    assert model.widths == {500}
 
 
 def test_wrong_answers_of_the_prompt_come_first(letters):
