@@ -40,7 +40,7 @@ def recipe(scale: Scale) -> Recipe:
             "On PARITY and Cycle Navigation every token matters to the answer, wherever it stands. A model that knows "
             "this spreads its gradient over the whole string, and the cumulative share is a straight slanted line, as "
             "in Figure 4a of the paper. The RNN and the Transformer of Table 1 stand beside it. Figure 4b, the steep "
-            "local window on natural language, needs a language model and is not here."
+            "local window on natural language, is a recipe of its own."
         ),
         grid=cells(scale, TASKS, MODELS),
         report=report,
@@ -56,7 +56,7 @@ def receptive_field_of(run: Run, length: int, count: int, device: str) -> Recept
 
 def _drawn(models: dict[str, list[ReceptiveField]]) -> Panel:
     panel = draw_receptive_field({model: fields[0] for model, fields in models.items()})
-    note = "One run of each model; all are in the table. Figure 4b (natural language) is not here."
+    note = "One run of each model; all are in the table."
     return replace(panel, caption=f"{panel.caption} {note}")
 
 

@@ -1,0 +1,192 @@
+"""Grids of language models trained from scratch on one text, and what their recipes say beside the curves by length.
+
+The rules of such a recipe speak of columns alone (`Rule("*", column, …)`), and beside settings as `lengthwise train`
+takes them there are
+
+    train_length     how many tokens a window of training has
+    test_lengths     at which lengths the models are tested
+    vocabulary       how many tokens the tokenizer has that is trained on the text
+    seeds            how many runs of each model
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+from ...evaluate import Way
+from ...lab import Experiment, Run, measure_far_tokens, measure_perplexity, plan_language_models
+from ...lab.experiment import TextSpec
+from ...lab.statistics import perplexities
+from ...report import Panel, far_tokens_compared, line_chart, text_table
+from ..base import Scale
+from .grid import Cell, Grid, Model
+from .rules import Rule, settings_of
+
+STANDARD_LIBRARY = "stdlib"
+HOLDS, BREAKS = 1.1, 1.5
+"""A model holds at a length where its perplexity is at most so many times that at the trained length, and is broken
+where it is so many times that or more."""
+NAMED = ("train_length", "test_lengths", "vocabulary", "seeds")
+"""What stands in rules beside settings."""
+
+
+def text_of(text: Sequence[str], scale: Scale) -> list[str]:
+    """The text that is trained on: what was named, or the standard library; of it a package for a try of seconds."""
+    if list(text) != [STANDARD_LIBRARY] or scale != "smoke":
+        return list(text)
+    import asyncio
+
+    return [str(Path(asyncio.__file__).parent)]
+
+
+def usual_ends(text: Sequence[str]) -> str:
+    """The rule of segments that suits this text: lines of code, sentences of anything else."""
+    return "line" if list(text) == [STANDARD_LIBRARY] else "sentence"
+
+
+def language_models(
+    rules: Sequence[Rule],
+    scale: Scale,
+    text: Sequence[str],
+    columns: Mapping[str, Model],
+    *,
+    way: Way = "windows",
+    tokenizer: str | None = None,
+    store: str = "runs/text",
+) -> Grid[str]:
+    """A cell for each column, all trained on the same tokens; a column of other settings is planned by itself."""
+
+    @cache
+    def planned(column: str) -> list[Experiment]:
+        settings = settings_of(rules, "*", column)
+        named = {name: settings.pop(name) for name in NAMED}
+        common = {key.removeprefix("model."): settings.pop(key) for key in list(settings) if key.startswith("model.")}
+        preset, own = columns[column]
+        return plan_language_models(
+            text_of(text, scale),
+            [(preset, {**common, **own})],
+            **named,
+            way=way,
+            tokenizer=tokenizer,
+            settings=settings,
+            store=store,
+            warn=lambda warning: None,  # that encodings fail beyond what they know is what is asked
+        )
+
+    return Grid([Cell(column, lambda column=column: planned(column), label=column) for column in columns])
+
+
+def growth(finished: Mapping[str, Sequence[Run]]) -> Panel:
+    """How many times its perplexity at the trained length each model has at longer ones; the mean of the seeds."""
+    trained = _trained(finished)
+    found = {column: _means(runs) for column, runs in finished.items()}
+    times = {
+        column: {n: mean / means[trained] for n, mean in means.items() if n > trained}
+        for column, means in found.items()
+    }
+    beyond = sorted({n for of in times.values() for n in of})
+    rows = [
+        [column, f"{found[column][trained]:.4g}", *(_said(of[n]) if n in of else "–" for n in beyond)]
+        for column, of in times.items()
+    ]
+    data = [
+        {
+            "model": column,
+            "trained": trained,
+            "perplexity": found[column][trained],
+            "times": {str(n): _number(by) for n, by in of.items()},
+        }
+        for column, of in times.items()
+    ]
+    caption = (
+        f"Perplexity at each length over that at {trained:,} tokens, the trained length: below 1 more text before a "
+        f"token helps. A model holds where it is at most {HOLDS:g} times that, and is broken from {BREAKS:g} times on. "
+        "–: a length for which its encoding has no places."
+    )
+    head = ["", f"perplexity at {trained:,}", *(f"{n:,}" for n in beyond)]
+    panel = text_table("Beyond the trained length", caption, head, rows, data)
+    return replace(panel, finding=_verdict(times, beyond[-1])) if beyond else panel
+
+
+def _verdict(times: Mapping[str, Mapping[int, float]], longest: int) -> str:
+    """Which models hold at the longest length, and which are broken."""
+    grown = {column: of[longest] for column, of in times.items() if longest in of}
+    holding = [column for column, by in grown.items() if by <= HOLDS]
+    broken = [column for column, by in grown.items() if not by < BREAKS]
+    between = [column for column in grown if column not in (*holding, *broken)]
+    groups = {"hold": holding, "are broken": broken, "are between": between}
+    return f"At {longest:,} tokens " + "; ".join(f"{', '.join(some)} {be}" for be, some in groups.items() if some) + "."
+
+
+def far_tokens(
+    finished: Mapping[str, Sequence[Run]], device: str, lengths: Sequence[int], samples: int, depths: Sequence[float]
+) -> Panel:
+    """What the model of each column's first seed finds in held-out text, by length, with its perplexity beside it."""
+    scores = {
+        column: measure_far_tokens(
+            runs[0].path, (), _up_to(runs[0], lengths), depths=depths, samples=samples, device=device
+        ).scores
+        for column, runs in finished.items()
+    }
+    known = {column: _means(runs) for column, runs in finished.items()}
+    return far_tokens_compared(scores, known, _trained(finished))
+
+
+def other_texts(finished: Mapping[str, Sequence[Run]], device: str, texts: Sequence[str], store: str) -> list[Panel]:
+    """Perplexity by length on texts that no model was trained on, one panel each; of the first seed."""
+    lengths = sorted({n for runs in finished.values() for n in runs[0].experiment.tests.lengths})
+    marks = {"trained": _trained(finished)}
+    panels = []
+    for name in texts:
+        found = {column: _on_text(runs[0], name, store, device) for column, runs in finished.items()}
+        title = f"Perplexity by length: {Path(name).name}"
+        caption = "On a text that neither the models nor their tokenizer were trained on."
+        rows = [[column, *(_said(of[n]) if n in of else "–" for n in lengths)] for column, of in found.items()]
+        data = {column: {str(n): _number(p) for n, p in of.items()} for column, of in found.items()}
+        curves = {column: (list(of), list(of.values())) for column, of in found.items()}
+        chart = line_chart(title, caption, "tokens", "perplexity", curves, log_x=True, log_y=True, marks=marks)
+        table = text_table(title, caption, ["", *(f"{n:,}" for n in lengths)], rows, data)
+        panels.append(replace(table, body=chart.body + table.body))
+    return panels
+
+
+def _on_text(run: Run, name: str, store: str, device: str) -> dict[int, float]:
+    tests = run.experiment.tests
+    measured = measure_perplexity(
+        run.path, [name], tests.lengths, way=tests.way, samples=tests.samples, store=store, device=device
+    )
+    return {n: loss.perplexity for n, loss in measured.losses.items()}
+
+
+def _up_to(run: Run, lengths: Sequence[int]) -> list[int]:
+    """Those of these lengths that the model was tested up to, which its encoding has places for."""
+    return [n for n in lengths if n <= max(run.experiment.tests.lengths)] or [max(run.experiment.tests.lengths)]
+
+
+def _trained(finished: Mapping[str, Sequence[Run]]) -> int:
+    spec = next(iter(finished.values()))[0].experiment.data
+    assert isinstance(spec, TextSpec)
+    return spec.block
+
+
+def _means(runs: Sequence[Run]) -> dict[int, float]:
+    """The mean perplexity of the seeds at every length."""
+    each = [perplexities(run) for run in runs]
+    return {n: _mean([found[n] for found in each]) for n in each[0]}
+
+
+def _mean(values: Sequence[float]) -> float:
+    return statistics.fmean(values) if all(map(math.isfinite, values)) else math.nan
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _said(value: float) -> str:
+    return f"{value:.4g}" if math.isfinite(value) else "∞"

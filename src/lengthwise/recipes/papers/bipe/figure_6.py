@@ -1,0 +1,51 @@
+"""Figure 6: what is left of BiPE-RoPE without one of its two levels, or with segments of a fixed length."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+from ....lab import Run
+from ....report import Panel
+from ...base import Recipe, Scale
+from ...common.grid import Model
+from ...common.rules import settings_of
+from ...common.text_grid import STANDARD_LIBRARY, growth, language_models, usual_ends
+from .figure_4 import RULES, columns, rules_of_runs
+
+FIXED = (8, 16, 32)
+"""Tokens of a segment, where segments have a fixed length."""
+
+
+def recipe(
+    scale: Scale,
+    *,
+    text: Annotated[Sequence[str], "A corpus: stdlib, a path, or hf:NAME; repeat it."] = (STANDARD_LIBRARY,),
+    ends: Annotated[str | None, "The rule of segments: sentence, line, …; None: lines of code, else sentences."] = None,
+    tokenizer: Annotated[str | None, "A folder; None: one is trained on the text."] = None,
+    store: Annotated[str, "Where tokens and a tokenizer that is trained are kept."] = "runs/text",
+) -> Recipe:
+    """BiPE-RoPE on text without one of its two levels, and with segments of a fixed length: --set text=…."""
+    rule, trained = ends or usual_ends(text), settings_of(RULES[scale], "*", "*")["train_length"]
+    whole = {"bipe-rope": columns(rule, trained)["bipe-rope"]}
+    levels = {"inside": {"name": "learned", "rows": trained}, "between": {"name": "rope"}, "ends": rule}
+    without = {
+        "no places inside": {**levels, "inside": {"name": "none"}},
+        "no places of segments": {**levels, "between": {"name": "none"}},
+        **{f"segments of {n}": {**levels, "ends": n} for n in FIXED},
+    }
+    options = {"block": "llama", "position": "bilevel"}
+    parts = {name: Model("transformer", {**options, "position_options": each}) for name, each in without.items()}
+
+    def report(finished: Mapping[str, list[Run]], device: str) -> list[Panel]:
+        return [growth(finished)]
+
+    return Recipe(
+        title="BiPE, Figure 6: what its parts are for",
+        description=(
+            "BiPE-RoPE as it is, without the places inside segments, without the places of the segments, and with "
+            "segments that end after a fixed number of tokens. The paper finds all of these worse than BiPE itself."
+        ),
+        grid=language_models(rules_of_runs(scale), scale, text, whole | parts, tokenizer=tokenizer, store=store),
+        report=report,
+    )

@@ -1,0 +1,45 @@
+"""Figure 9: randomized positions, drawn from 4 or from 16 times the trained length."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+from ....lab import Run
+from ....report import Panel
+from ...base import Recipe, Scale
+from ...common.grid import Model
+from ...common.rules import settings_of
+from ...common.text_grid import STANDARD_LIBRARY, growth, language_models
+from .figure_4 import RULES, columns, rules_of_runs
+
+WIDER = 16
+"""From how many times the trained length places are drawn in the second column."""
+
+
+def recipe(
+    scale: Scale,
+    *,
+    text: Annotated[Sequence[str], "A corpus: stdlib, a path, or hf:NAME; repeat it."] = (STANDARD_LIBRARY,),
+    tokenizer: Annotated[str | None, "A folder; None: one is trained on the text."] = None,
+    store: Annotated[str, "Where tokens and a tokenizer that is trained are kept."] = "runs/text",
+) -> Recipe:
+    """Randomized RoPE on text, with places from 4 times the trained length and from 16 times: --set text=…."""
+    trained = settings_of(RULES[scale], "*", "*")["train_length"]
+    drawn = columns("sentence", trained)["randomized"]
+    wider = {**drawn.settings, "position_options": {"of": {"name": "rope"}, "longest": WIDER * trained}}
+    both = {"randomized": drawn, f"randomized-{WIDER}": Model(drawn.preset, wider)}
+
+    def report(finished: Mapping[str, list[Run]], device: str) -> list[Panel]:
+        return [growth(finished)]
+
+    return Recipe(
+        title="BiPE, Figure 9: how far randomized positions are drawn from",
+        description=(
+            "Randomized RoPE draws the places of a text's tokens, in order, from more places than the text has tokens, "
+            "so that none of them is new in a longer text. The wider they lie, the less of them each training text "
+            "sees: the paper finds that 16 times the trained length is worse than 4 times."
+        ),
+        grid=language_models(rules_of_runs(scale), scale, text, both, tokenizer=tokenizer, store=store),
+        report=report,
+    )

@@ -1,0 +1,147 @@
+"""From scratch with chain attention: what costs perplexity, ChaCAL or its fine-tuning? The paper leaves it open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+from ....lab import Run
+from ....lab.statistics import perplexities
+from ....report import Panel, line_chart, text_table
+from ....report.formatting import duration
+from ...base import Recipe, Scale
+from ...common.curves import curve
+from ...common.grid import Model
+from ...common.rules import Rule, Rules
+from ...common.text_grid import STANDARD_LIBRARY, language_models
+
+PAPER = Rule(
+    "*",
+    "*",
+    {
+        "train_length": 512,
+        "test_lengths": [512, 1024],
+        "vocabulary": 50_257,
+        "seeds": 3,
+        "model.width": 768,
+        "model.heads": 12,
+        "model.layers": 12,
+        "model.max_length": 1024,
+        "training.steps": 50_000,
+        "training.batch": 64,
+        "training.lr": 3e-4,
+        "training.precision": "bf16",
+        "training.checkpoint_every": 1000,
+    },
+)
+LAPTOP = Rule(
+    "*",
+    "*",
+    {
+        "train_length": 128,
+        "test_lengths": [128, 256],
+        "vocabulary": 4096,
+        "seeds": 1,
+        "model.width": 192,
+        "model.heads": 6,
+        "model.layers": 4,
+        "model.max_length": 256,
+        "training.steps": 800,
+        "training.batch": 32,
+        "training.lr": 1e-3,
+        "training.precision": "fp32",
+        "training.threads": 2,
+        "training.checkpoint_every": 100,
+    },
+)
+SMOKE = Rule(
+    "*",
+    "*",
+    {
+        "train_length": 8,
+        "test_lengths": [8, 16],
+        "vocabulary": 300,
+        "seeds": 1,
+        "model.width": 16,
+        "model.heads": 2,
+        "model.layers": 1,
+        "model.max_length": 16,
+        "training.steps": 2,
+        "training.batch": 2,
+        "training.precision": "fp32",
+        "training.validation_samples": 2,
+        "training.validate_every": 1,
+        "training.checkpoint_every": 2,
+    },
+)
+RULES: Rules = {"paper": [PAPER], "laptop": [PAPER, LAPTOP], "smoke": [PAPER, SMOKE]}
+"""There is no published setting: "paper" is the size of Table 3's GPT-2."""
+
+COLUMNS = {
+    "standard": Model("transformer", {"position": "learned", "initializer_range": 0.02}),
+    "ChaCAL last": Model("chacal", {}),
+    "ChaCAL all": Model("chacal", {"chain_layers": "all"}),
+    "ChaCAL all, learned gamma": Model("chacal", {"chain_layers": "all", "gamma": 0.1, "learn_gamma": True}),
+}
+"""A model without chains, one whose last layer follows them as in the paper, and two all of whose layers do."""
+
+
+def recipe(
+    scale: Scale,
+    *,
+    text: Annotated[Sequence[str], "A corpus: stdlib, a path, or hf:NAME; repeat it."] = (STANDARD_LIBRARY,),
+    tokenizer: Annotated[str | None, "A folder; None: one is trained on the text."] = None,
+    store: Annotated[str, "Where tokens and a tokenizer that is trained are kept."] = "runs/text",
+) -> Recipe:
+    """Language models trained from scratch with chain attention and without: --set text=…."""
+
+    def report(finished: Mapping[str, list[Run]], device: str) -> list[Panel]:
+        return [_learning(finished), _ended(finished)]
+
+    return Recipe(
+        title="ChaCAL from scratch on natural text",
+        description=(
+            "The paper fine-tunes a GPT-2 that was trained with standard attention, which ends above the same GPT-2 "
+            "without chains (Table 3: 21.46 against 20.15). Is this the price of chains, or of changing the attention "
+            "late? Here all models are trained from scratch on the same text, with as many weights."
+        ),
+        grid=language_models(RULES[scale], scale, text, COLUMNS, tokenizer=tokenizer, store=store),
+        report=report,
+    )
+
+
+def _learning(finished: Mapping[str, Sequence[Run]]) -> Panel:
+    lines = {column: curve(runs, "loss") for column, runs in finished.items()}
+    caption = "Loss of a token, in nats, on validation text; the mean of the seeds."
+    return line_chart("Learning", caption, "training step", "loss", lines)
+
+
+def _ended(finished: Mapping[str, Sequence[Run]]) -> Panel:
+    rows, data = [], []
+    standard = finished.get("standard")
+    for column, runs in finished.items():
+        e = runs[0].experiment
+        at = [[perplexities(run)[n] for run in runs] for n in e.tests.lengths]
+        means = [sum(each) / len(each) for each in at]
+        seconds = sum(run.result["seconds"]["train"] for run in runs) / len(runs)
+        base = sum(run.result["seconds"]["train"] for run in standard) / len(standard) if standard else None
+        rows.append(
+            [
+                column,
+                str(len(runs)),
+                *(f"{mean:.4g}" for mean in means),
+                duration(seconds),
+                f"{seconds / base:.2f}" if base else "–",
+            ]
+        )
+        data.append(
+            {
+                "model": column,
+                "perplexities": {str(n): each for n, each in zip(e.tests.lengths, at, strict=True)},
+                "seconds": seconds,
+                "parameters": runs[0].result["parameters"],
+            }
+        )
+    lengths = next(iter(finished.values()))[0].experiment.tests.lengths
+    head = ["", "runs", *(f"at {n:,}" for n in lengths), "training", "over standard"]
+    return text_table("Perplexity and time", "On held-out text, at the last step.", head, rows, data)

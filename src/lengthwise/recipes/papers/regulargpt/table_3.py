@@ -1,0 +1,192 @@
+"""Table 3: RegularGPT on text, beside three encodings made for longer texts than those trained on."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+from ....lab import Run
+from ....lab.experiment import TextSpec
+from ....lab.statistics import perplexities
+from ....report import Panel, text_table
+from ...base import Recipe, Scale
+from ...common.grid import Model
+from ...common.rules import Rule, Rules, differences_from_paper, settings_of
+from ...common.text_grid import STANDARD_LIBRARY, growth, language_models
+
+LENGTHS = (512, 1024, 2048, 4096, 8192)
+PUBLISHED = {
+    "kerple": (24.71, 24.42, 24.21, 24.53, 24.74),
+    "t5": (24.50, 24.38, 25.01, 28.91, 39.08),
+    "alibi": (24.53, 24.90, 25.08, 25.08, 25.08),
+    "32/6": (32.06, 32.03, 791.74, 812.00, 818.49),
+    "64/6": (30.17, 30.30, 30.56, 30.80, 1175.91),
+    "128/6": (28.80, 28.94, 29.14, 29.25, 29.41),
+    "128/12": (26.37, 26.91, 27.08, 27.28, 27.39),
+    "256/6": (27.90, 34.38, 34.85, 35.11, 35.42),
+}
+"""Perplexity on OpenWebText2 at `LENGTHS`, the mean of three seeds; "32/6" is RegularGPT with C = 32 and K = 6."""
+SIZES: dict[Scale, tuple[tuple[int, int], ...]] = {
+    "paper": ((32, 6), (64, 6), (128, 6), (128, 12), (256, 6)),
+    "laptop": ((8, 4), (16, 4), (32, 4), (32, 8), (64, 4)),
+    "smoke": ((2, 1), (4, 1)),
+}
+"""C and K of RegularGPT. C is to the trained length at `laptop` what it is at `paper`, but for its smallest."""
+
+PAPER = Rule(
+    "*",
+    "*",
+    {
+        "train_length": 512,
+        "test_lengths": list(LENGTHS),
+        "vocabulary": 50_257,
+        "seeds": 3,
+        "model.width": 768,
+        "model.heads": 12,
+        "training.steps": 50_000,
+        "training.batch": 32,
+        "training.optimizer": "adam",
+        "training.lr": 6e-4,
+        "training.weight_decay": 0.0,
+        "training.precision": "bf16",
+        "training.checkpoint_every": 1000,
+        "tests.samples": 1000,
+    },
+)
+LAPTOP = Rule(
+    "*",
+    "*",
+    {
+        "train_length": 128,
+        "test_lengths": [128, 256, 512, 1024, 2048],
+        "vocabulary": 4096,
+        "seeds": 1,
+        "model.width": 192,
+        "model.heads": 6,
+        "training.steps": 800,
+        "training.lr": 1e-3,
+        "training.precision": "fp32",
+        "training.threads": 2,
+        "training.checkpoint_every": 100,
+    },
+)
+SMOKE = Rule(
+    "*",
+    "*",
+    {
+        "train_length": 8,
+        "test_lengths": [8, 16, 32],
+        "vocabulary": 300,
+        "seeds": 1,
+        "model.width": 16,
+        "model.heads": 2,
+        "training.steps": 2,
+        "training.batch": 2,
+        "training.precision": "fp32",
+        "training.validation_samples": 2,
+        "training.checkpoint_every": 2,
+        "tests.samples": 4,
+    },
+)
+RULES: Rules = {"paper": [PAPER], "laptop": [PAPER, LAPTOP], "smoke": [PAPER, SMOKE]}
+
+
+def columns(scale: Scale) -> dict[str, Model]:
+    """Transformers with as many layers as RegularGPT has weights of, and RegularGPT with several C and K."""
+    layers = SIZES[scale][0][1]
+    encodings = {"kerple": "kerple-log", "t5": "t5", "alibi": "alibi"}
+    others = {name: Model("transformer", {"position": p, "layers": layers}) for name, p in encodings.items()}
+    regular = {f"{C}/{K}": Model("regular-gpt", {"chunk": C, "thickness": K}) for C, K in SIZES[scale]}
+    return others | regular
+
+
+def recipe(
+    scale: Scale,
+    *,
+    text: Annotated[Sequence[str], "A corpus: stdlib, a path, or hf:NAME; repeat it."] = (STANDARD_LIBRARY,),
+    tokenizer: Annotated[str | None, "A folder; None: one is trained on the text."] = None,
+    store: Annotated[str, "Where tokens and a tokenizer that is trained are kept."] = "runs/text",
+) -> Recipe:
+    """Perplexity of the last token against length: RegularGPT C/K, KERPLE, T5 and ALiBi: --set text=…."""
+    settings, every = settings_of(RULES[scale], "*", "*"), columns(scale)
+
+    def report(finished: Mapping[str, list[Run]], device: str) -> list[Panel]:
+        same = "What is measured, and the layers that share their weights, are as published."
+        groups = [] if scale == "paper" else [_groups(finished, scale)]
+        return [
+            growth(finished),
+            *groups,
+            _published(finished),
+            *differences_from_paper(RULES, scale, ["*"], list(every), same),
+        ]
+
+    return Recipe(
+        title="RegularGPT, Table 3: natural text beyond the trained length",
+        description=(
+            f"Language models are trained on windows of {settings['train_length']:,} tokens. At each length the last "
+            f"token of {settings['tests.samples']:,} random chunks is predicted. RegularGPT C/K runs its K layers once "
+            "for every power of C in the length: a model that was trained with g groups of them can be expected to "
+            "hold up to C^g tokens, and to break where a further group runs that no training has seen."
+        ),
+        grid=language_models(RULES[scale], scale, text, every, way="last-token", tokenizer=tokenizer, store=store),
+        report=report,
+    )
+
+
+def reach(chunk: int, trained: int) -> int:
+    """C^g, the longest text for which RegularGPT runs no more groups than in training.
+
+    >>> reach(32, 512), reach(64, 512), reach(128, 512)
+    (1024, 4096, 16384)
+    """
+    longest = chunk
+    while longest < trained:
+        longest *= chunk
+    return longest
+
+
+def _groups(finished: Mapping[str, Sequence[Run]], scale: Scale) -> Panel:
+    """What is expected of each C, and what came of it: the last length up to which perplexity does not jump."""
+    rows, data = [], []
+    for chunk, thickness in SIZES[scale]:
+        runs = finished.get(f"{chunk}/{thickness}")
+        if not runs:
+            continue
+        spec = runs[0].experiment.data
+        assert isinstance(spec, TextSpec)
+        expected = reach(chunk, spec.block)
+        by_length = {
+            n: statistics.fmean(perplexities(run)[n] for run in runs) for n in runs[0].experiment.tests.lengths
+        }
+        inside = [p for n, p in by_length.items() if spec.block <= n <= expected]
+        outside = [p for n, p in by_length.items() if n > expected]
+        rows.append(
+            [
+                f"{chunk}/{thickness}",
+                f"{expected:,}",
+                f"{max(inside):.4g}",
+                *(f"{min(some):.4g}" if some else "–" for some in [outside]),
+            ]
+        )
+        data.append(
+            {
+                "model": f"{chunk}/{thickness}",
+                "expected": expected,
+                "inside": max(inside),
+                "beyond": min(outside, default=None),
+            }
+        )
+    caption = (
+        "Expected: up to so many tokens no group runs that training has not seen. Inside: the greatest perplexity at "
+        "the trained length and up to there; beyond: the least at longer lengths."
+    )
+    return text_table("Where RegularGPT should break", caption, ["C/K", "expected", "inside", "beyond"], rows, data)
+
+
+def _published(finished: Mapping[str, Sequence[Run]]) -> Panel:
+    rows = [[column, *(f"{p:.2f}" for p in PUBLISHED[column])] for column in PUBLISHED]
+    caption = "On OpenWebText2, trained at 512 tokens, the mean of three seeds."
+    head = ["", *(f"{n:,}" for n in LENGTHS)]
+    data = {column: dict(zip(map(str, LENGTHS), of, strict=True)) for column, of in PUBLISHED.items()}
+    return text_table("Published", caption, head, rows, data)

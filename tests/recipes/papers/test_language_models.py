@@ -1,0 +1,128 @@
+"""Recipes of language models at the scale of seconds: that they run, and that their panels say what was measured."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+from lengthwise import lab, recipes
+from lengthwise.lab.statistics import perplexities
+from lengthwise.recipes.common import text_grid
+from lengthwise.recipes.papers.bipe import figure_4
+from lengthwise.recipes.papers.regulargpt import table_3
+
+ALL = (
+    ("bipe", "figure-4"),
+    ("bipe", "figure-6"),
+    ("bipe", "figure-9"),
+    ("regulargpt", "table-3"),
+    ("regulargpt", "figure-4b"),
+    ("chacal", "pretraining"),
+)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    return tmp_path_factory.mktemp("text")
+
+
+def made(paper: str, table: str, store, *more: str) -> recipes.Recipe:
+    return recipes.get(paper, table, "smoke", [f"store={store}", *more])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("paper", "table", "only"),
+    [
+        ("bipe", "figure-4", ["rope", "bipe-alibi", "bipe-fox"]),
+        ("bipe", "figure-6", ["bipe-rope", "no places inside", "segments of 8"]),
+        ("regulargpt", "table-3", ["alibi", "2/1", "4/1"]),
+    ],
+)
+def test_a_recipe_runs_and_says_what_it_measured(paper, table, only, store, tmp_path):
+    recipe = made(paper, table, store).only(only)
+    outcomes = lab.run(recipe.experiments, tmp_path, workers=1)
+    assert [outcome.error for outcome in outcomes if outcome.run is None] == []
+    runs = [outcome.run for outcome in outcomes if outcome.run]
+    panels = recipe.panels(runs)
+    assert all(panel.title and panel.body and panel.text and panel.data for panel in panels)
+    json.dumps([panel.to_json() for panel in panels], allow_nan=False)
+    by_column = {column: mine[0] for column, mine in recipe.grid.finished(runs).items()}
+    assert list(by_column) == only
+    for row in panels[0].data:
+        measured = perplexities(by_column[row["model"]])
+        assert row["perplexity"] == measured[8]
+        assert row["times"]["16"] == pytest.approx(measured[16] / measured[8])
+    assert recipe.panels(runs[:1])
+    assert recipe.panels([]) == []
+
+
+@pytest.mark.slow
+def test_figure_4b_measures_the_runs_of_table_3(store, tmp_path):
+    table, figure = made("regulargpt", "table-3", store), made("regulargpt", "figure-4b", store)
+    (outcome,) = lab.run(table.only(["2/1"]).experiments, tmp_path, workers=1)
+    drawn, counted = figure.panels([outcome.run])
+    assert list(drawn.data) == ["2/1"]
+    assert 1 <= counted.data["2/1"]["newest_90"] <= counted.data["2/1"]["newest_99"] <= 16
+
+
+@pytest.mark.slow
+def test_chacal_from_scratch(store, tmp_path):
+    recipe = made("chacal", "pretraining", store).only(["standard", "ChaCAL all"])
+    runs = [outcome.run for outcome in lab.run(recipe.experiments, tmp_path, workers=1) if outcome.run]
+    learning, ended = recipe.panels(runs)
+    assert learning.data
+    assert [row["model"] for row in ended.data] == ["standard", "ChaCAL all"]
+    assert len({row["parameters"] for row in ended.data}) == 1
+    assert ended.data[0]["perplexities"]["16"] == [perplexities(runs[0])[16]]
+
+
+@pytest.mark.slow
+def test_a_further_text_is_tested_on(store, tmp_path):
+    other = tmp_path / "other.txt"
+    other.write_text("def one(x):\n    return x\n" * 40)
+    recipe = made("bipe", "figure-4", store, f"test={other}").only(["alibi"])
+    (outcome,) = lab.run(recipe.experiments, tmp_path / "runs", workers=1)
+    assert outcome.run
+    (panel,) = [panel for panel in recipe.panels([outcome.run]) if "other.txt" in panel.title]
+    assert set(panel.data["alibi"]) == {"8", "16", "192"}
+    assert all(math.isfinite(perplexity) for perplexity in panel.data["alibi"].values())
+
+
+def test_all_models_of_a_recipe_can_be_built(store):
+    for name in ALL:
+        recipe = made(*name, store)
+        experiments = [recipe.grid.only([cell.label]).experiments for cell in recipe.grid.cells]
+        assert all(len(each) == 1 for each in experiments)
+        assert len({each[0].data.digests["train"] for each in experiments}) == 1, "all are trained on one text"
+        assert len({each[0].hash for each in experiments}) == len(experiments)
+
+
+def test_figures_share_runs(store):
+    first = {e.hash for e in made("bipe", "figure-4", store).experiments}
+    for figure, shared in (("figure-6", "bipe-rope"), ("figure-9", "randomized")):
+        (e,) = made("bipe", figure, store).only([shared]).experiments
+        assert e.hash in first
+
+
+def test_what_is_said_of_longer_texts():
+    times = {"a": {16: 1.05}, "b": {16: 1.3}, "c": {16: 40.0}, "d": {16: math.nan}}
+    assert text_grid._verdict(times, 16) == "At 16 tokens a hold; c, d are broken; b are between."
+
+
+def test_the_published_settings():
+    settings = figure_4.RULES["paper"][0].settings
+    assert (settings["train_length"], settings["training.steps"], settings["model.width"]) == (1024, 500_000, 768)
+    assert list(figure_4.columns("sentence", 1024))[:7] == [
+        "sinusoidal", "randomized", "rope", "xpos", "alibi", "bipe-rope", "bipe-alibi",
+    ]  # fmt: skip
+    assert set(table_3.columns("paper")) == set(table_3.PUBLISHED)
+
+
+def test_which_text_stands_for_which():
+    assert text_grid.text_of(["stdlib"], "laptop") == ["stdlib"]
+    assert text_grid.text_of(["stdlib"], "smoke") != ["stdlib"]
+    assert text_grid.text_of(["a.txt"], "smoke") == ["a.txt"]
+    assert (text_grid.usual_ends(["stdlib"]), text_grid.usual_ends(["a.txt"])) == ("line", "sentence")
