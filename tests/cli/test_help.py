@@ -95,7 +95,7 @@ def test_help_shows_values_and_no_types(verb, columns, capsys, monkeypatch):
         ("lengthwise bench pa", ["parity"]),
         ("lengthwise bench parity -m l", ["liquid-s4", "lru", "lstm"]),
         ("lengthwise reproduce l", ["lrnn"]),
-        ("lengthwise reproduce regulargpt ", ["table-1", "table-2", "figure-3", "figure-4"]),
+        ("lengthwise reproduce regulargpt ", ["table-1", "table-2", "table-3", "figure-3", "figure-4", "figure-4b"]),
         ("lengthwise inspect runs c", ["clusters"]),
         ("lengthwise list mix", ["mixers"]),
         ("lengthwise list demo ", ["parity"]),
