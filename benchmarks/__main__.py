@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
-from . import block_lrnn, block_scan, chain, population, regular_gpt, sliding_dilated, tasks, tokens
+from . import block_lrnn, block_scan, chain, population, positions, regular_gpt, sliding_dilated, tasks, tokens
 
 RESULTS = Path(__file__).parent / "results.md"
 BENCHES = {
@@ -30,6 +30,7 @@ BENCHES = {
     "chain": chain.tables,
     "block_scan": block_scan.tables,
     "block_lrnn": block_lrnn.tables,
+    "positions": positions.tables,
 }
 HEAD = (
     "# Benchmarks\n\nWritten by `make bench RECORD=1`. Timings on a shared machine are noisy; read the ratios, "

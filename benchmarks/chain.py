@@ -136,12 +136,12 @@ def held(way: str, T: int, heads: int) -> None:
     torch.autograd.grad(WAYS[way](*small), small, slope)
     qkv, slope = inputs(T, 1, heads)
     Path("/proc/self/clear_refs").write_text("5")  # the peak so far is forgotten
-    before = _status("VmRSS")
+    before = kibibytes("VmRSS")
     torch.autograd.grad(WAYS[way](*qkv), qkv, slope)
-    print((_status("VmHWM") - before) / 1024)
+    print((kibibytes("VmHWM") - before) / 1024)
 
 
-def _status(name: str) -> int:
+def kibibytes(name: str) -> int:
     """KiB of this process, by the kernel's own count."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(name))

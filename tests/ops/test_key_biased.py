@@ -15,7 +15,10 @@ from torch.utils._pytree import tree_leaves
 
 from lengthwise import Error, ops
 from lengthwise.errors import ShapeError
+from lengthwise.mixers import softmax
+from lengthwise.models import LengthwiseForCausalLM, presets
 from lengthwise.ops import key_biased_attention
+from lengthwise.ops.key_biased import autograd, custom_op, squares
 from lengthwise.ops.key_biased.squares import parts
 
 SLOPES = 96 * torch.tensor([2.0 ** (-8 * h / 12) for h in (1, 4, 8, 12)], dtype=torch.float64)[:, None]
@@ -200,3 +203,32 @@ def test_refuses():
     with pytest.raises(Error, match=r"dropout must be at least 0 and below 1, got 1"):
         key_biased_attention(q, k, v, bias, dropout=1)
     assert ops.OPS["key_biased_attention"].kernels[0].name == "squares"
+
+
+ALIBI = {
+    "transformer": presets.transformer(7, position="alibi", layers=2, width=16, heads=2),
+    "bipe": presets.bipe(7, position="alibi", ends=[0], layers=2, width=16, heads=2),
+}
+
+
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ALIBI)
+def test_a_training_step_takes_the_squares(name, compiled, monkeypatch):
+    """In every layer, forward and backward, padded or not; no other attention is called, and no mask is made."""
+    run = []
+    where = custom_op if compiled else autograd
+    for part in ("values", "gradients"):
+        pass_ = getattr(squares, part)
+        monkeypatch.setattr(where, part, lambda *given, part=part, pass_=pass_: (run.append(part), pass_(*given))[1])
+    monkeypatch.setattr(F, "scaled_dot_product_attention", lambda *_, **__: pytest.fail("other attention"))
+    monkeypatch.setattr(softmax, "visible", lambda *_: pytest.fail("a mask"))
+    torch._dynamo.reset()
+    model, tokens = LengthwiseForCausalLM(ALIBI[name]), torch.randint(7, (2, 70))
+    mask = torch.ones_like(tokens)
+    mask[1, :5] = 0
+    step = lambda: model(tokens, labels=tokens).loss  # noqa: E731
+    (torch.compile(step, backend="aot_eager") if compiled else step)().backward()
+    assert run == ["values"] * 2 + ["gradients"] * 2
+    if not compiled:
+        model(tokens, attention_mask=mask, labels=tokens).loss.backward()
+        assert run[4:] == run[:4]

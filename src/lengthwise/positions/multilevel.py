@@ -19,6 +19,7 @@ from functools import reduce
 from typing import Annotated, Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import Error
@@ -51,10 +52,14 @@ def level_ids(ended: Sequence[Tensor], begins: Tensor, first: Tensor | None = No
     >>> [level.tolist() for level in ids], following.tolist()
     ([[[0, 1, 0, 1]], [[0, 0, 1, 1]]], [[2, 1]])
     """
-    columns = torch.arange(begins.shape[1], device=begins.device).expand_as(begins)
-    whole = torch.zeros_like(begins)
     # Coarse to fine: what ends a level ends all below.
     ends = [reduce(torch.logical_or, ended[k:]) for k in range(len(ended))]
+    if first is not None and begins.shape[1] == 1:  # a decoded token, in few operations
+        at, over = first.masked_fill(begins, 0), torch.cat(ends, 1)
+        following = (at + F.pad(over, (1, 0), value=True)).masked_fill(F.pad(over, (0, 1)), 0)
+        return list(at.split(1, 1)), following
+    columns = torch.arange(begins.shape[1], device=begins.device).expand_as(begins)
+    whole = torch.zeros_like(begins)
     units = [~whole, *ends]
     ids, following = [], []
     for k, unit in enumerate(units):
