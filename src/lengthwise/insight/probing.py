@@ -15,7 +15,7 @@ from ..limits import PROBED, shown
 from ..models import TokenClassifier
 from ..models.token_classifier import equal_tokens
 from ..options import arguments, at_least
-from ..tasks import Task
+from ..tasks import GeneratedAnswers, Task
 
 LENGTH = 500
 READABLE = 24
@@ -25,14 +25,18 @@ STORY = 6
 
 
 def probe_strings(task: Task, length: int | None = None, count: Annotated[int, at_least(1), "Strings."] = 1) -> Tensor:
-    """(count, length) test tokens; without a length, the longest that the task has up to 500.
+    """(count, length) test tokens; without a length, the longest that the task has up to 500, or 6 steps.
 
     >>> from lengthwise import tasks
     >>> [probe_strings(tasks.get(name)).shape[1] for name in ("parity", "modular-arithmetic")]
     [500, 499]
+    >>> probe_strings(tasks.get("arithmetic-steps")).shape[1] < 100
+    True
     """
     [count] = arguments(probe_strings, count=count)
-    length = task.lengths(1, LENGTH)[-1] if length is None else length
+    if length is None:
+        # Where every step is written down, the tokens are the square of the length.
+        length = task.lengths(1, STORY if isinstance(task, GeneratedAnswers) else LENGTH)[-1]
     task.check(length)
     PROBED.check(count * length, f"{shown(count)} strings of length {length:,}")
     return task.test_set(length, count).tokens
