@@ -1,7 +1,12 @@
 """`lengthwise train` and `lengthwise eval`: what they print, and what they refuse."""
 
 import json
+import os
 import shutil
+import signal
+import subprocess
+import sys
+import time
 
 import pytest
 
@@ -143,3 +148,25 @@ def test_wrong_calls_are_one_line_and_two(root, corpus, tmp_path, capsys):
         assert words in err, call
         assert err.count("\n") == 1
         assert out == ""
+
+
+@pytest.mark.slow
+def test_a_training_that_is_killed_goes_on_bit_for_bit(corpus, tmp_path):
+    call = ["train", str(corpus), "-m", "bipe heads=2 layers=1", *TINY, "-s", "training.steps=60"]
+    call += ["-s", "training.checkpoint_every=7", "-s", "training.sample_every=9", "--out"]
+    start = [sys.executable, "-c", "import sys; from lengthwise.cli import main; sys.exit(main())", *call]
+    process = subprocess.Popen([*start, str(tmp_path / "killed")], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    ends = time.monotonic() + 120
+    while not list((tmp_path / "killed").glob("*/state/*.safetensors")) and time.monotonic() < ends:
+        assert process.poll() is None
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not list((tmp_path / "killed").rglob("result.json"))
+    for where in ("killed", "whole"):
+        assert main([*call, str(tmp_path / where)]) == 0
+    killed, whole = (lab.load(tmp_path / where)[0] for where in ("killed", "whole"))
+    assert killed.result["folders"] == whole.result["folders"]
+    assert killed.result["checkpoints"] == whole.result["checkpoints"]
+    rows = [[row for row in run.metrics if row["kind"] != "speed"] for run in (killed, whole)]
+    assert rows[0] == rows[1]
