@@ -93,6 +93,15 @@ def test_labels_are_of_the_places_that_are_asked(tmp_path):
                 assert flat(label) == [t if asked and t != -1 else -100 for t in flat(target)]
 
 
+def test_the_answer_that_a_model_writes_is_exported_whole(tmp_path):
+    task = tasks.get("arithmetic-steps")
+    directory = tasks.export(task, [3], 4, tmp_path / "steps")
+    for line in (directory / "data" / "length_3.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        chain = row["text"].split()
+        assert task.write(row["answer"]).split() == chain[chain.index("=") + 1 :]
+
+
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])
 def test_datasets_reads_named_files(tmp_path, monkeypatch, kind):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")

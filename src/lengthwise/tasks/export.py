@@ -102,7 +102,7 @@ def split_name(length: int) -> str:
 
 def in_full(task: Task) -> bool:
     """Whether a string's answer is all its targets, such as a text, rather than the last one."""
-    return task.kind == "class" and task.scoring == "every"
+    return task.kind == "class" and task.scoring in ("every", "generated")
 
 
 def rows(task: Task, batch: Batch, length: int) -> Iterator[dict[str, Any]]:
