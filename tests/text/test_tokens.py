@@ -123,8 +123,13 @@ LETTERS = st.sampled_from(
 )
 
 
-def test_words_that_are_looked_up_have_the_tokens_of_the_library(tokenizer, monkeypatch):
+def test_words_that_are_looked_up_have_the_tokens_of_the_library(tmp_path, monkeypatch):
     monkeypatch.setenv("RAYON_NUM_THREADS", "1")
+    (tmp_path / "a.txt").write_text(
+        "é été\té\té “don't” a\xa0é\n" * 50
+    )  # so that tokens reach from white space into letters
+    corpus = corpora.open([tmp_path / "a.txt"], held_out=0)
+    tokenizer = tokenizers.load(tokenizers.train(corpus, 300, root=tmp_path))
     looking = Encoder(tokenizer)
     assert looking.looks_up
     monkeypatch.setattr(encoder, "KNOWN", 30)
@@ -143,7 +148,10 @@ def test_words_that_are_looked_up_have_the_tokens_of_the_library(tokenizer, monk
     assert not Encoder(tokenizer).looks_up
 
 
-def test_an_end_of_text_that_is_spelled_out_ends_nothing(tmp_path):
+@pytest.mark.parametrize("threads", ["1", "8"])
+def test_an_end_of_text_that_is_spelled_out_ends_nothing(tmp_path, threads, monkeypatch):
+    monkeypatch.setenv("RAYON_NUM_THREADS", threads)
+    monkeypatch.delenv("TOKENIZERS_PARALLELISM", raising=False)
     (tmp_path / "a.py").write_text('END = "<|endoftext|>"\n')
     corpus = corpora.open([tmp_path / "a.py"], held_out=0)
     tokenizer = tokenizers.load(tokenizers.train(corpus, 257, root=tmp_path / "root"))
