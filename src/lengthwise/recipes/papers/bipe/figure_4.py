@@ -31,6 +31,7 @@ PAPER = Rule(
         "model.width": 768,
         "model.heads": 12,
         "model.layers": 12,
+        "model.initializer_range": 0.02,
         "training.steps": 500_000,
         "training.batch": 256,
         "training.lr": 1e-4,
