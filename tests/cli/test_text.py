@@ -14,7 +14,7 @@ from lengthwise import lab
 from lengthwise.cli import main
 from lengthwise.cli.progress import Pace
 
-from .lab import corpora
+from ..lab import corpora
 
 LENGTHS = ["--train-length", "16", "--test-lengths", "16,32", "--vocabulary", "280"]
 SETTINGS = ["training.steps=4", "training.batch=4", "training.validation_samples=4", "text.held_out=0.3"]
