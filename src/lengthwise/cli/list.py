@@ -45,6 +45,8 @@ EXAMPLES: dict[str, Any] = {
     "ends": [13, 198],
     "levels": [{"name": "learned", "rows": 64}, {"name": "rope"}, {"name": "alibi"}],
     "level_ends": [[13], [198]],
+    "of": {"name": "rope"},
+    "longest": 2048,
 }
 """What an example gives for options that must be given and are no choice between words."""
 
