@@ -195,15 +195,18 @@ class NextToken:
 
     @torch.no_grad()
     def sample(self, state: TrainState) -> str | None:
-        """The prompt and what the model makes of it: a function of (seed, step), drawn as likely as the model says."""
+        """The prompt and what the model makes of it: a function of (seed, step), drawn as likely as the model says.
+
+        The model reads no more tokens at once than in training: its positions may end there.
+        """
         if self.tokenizer is None or self.prompt is None:
             return None
         state.model.eval()
-        tokens = self.prompt.long()[None]
+        tokens, most = self.prompt.long()[None], state.curriculum.length(0)
         draw = generator("sample", state.seed, state.step)
         for _ in range(SAMPLED):
             with precision(state.training.precision, state.device):
-                logits = state.model(tokens.to(state.device), last=True)[0, -1]
+                logits = state.model(tokens[:, -most:].to(state.device), last=True)[0, -1]
             drawn = torch.multinomial(logits.float().softmax(-1).cpu(), 1, generator=draw)
             tokens = torch.cat([tokens, drawn[None]], 1)
         state.model.train()
