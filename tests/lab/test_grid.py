@@ -155,3 +155,12 @@ def test_bench_from_python(tmp_path):
     runs = lab.bench("parity", ["rnn"], train_length=4, test_lengths="8", settings={"training.steps": 5}, root=tmp_path)
     assert [run.experiment.model.name for run in runs] == ["rnn"]
     assert lab.load(tmp_path) == runs
+
+
+def test_a_model_of_transformers_must_have_a_place_for_every_token_of_a_test(tmp_path):
+    from transformers import GPT2Config
+
+    GPT2Config(n_positions=24, n_embd=16, n_layer=1, n_head=2, vocab_size=8).save_pretrained(tmp_path)
+    lab.plan("parity", [f"hf:{tmp_path}"], train_length=10, test_lengths="20")
+    with pytest.raises(LengthError, match="its positions reach 24 tokens, and it would be trained or tested with 40"):
+        lab.plan("parity", [f"hf:{tmp_path}"], train_length=10, test_lengths="20,40")

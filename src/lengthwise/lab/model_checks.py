@@ -9,6 +9,7 @@ import torch
 
 from .. import models, tasks
 from ..errors import Error, ForeignError, LengthError
+from ..models import pretrained
 from ..train.counting import one_place
 from ..train.state import untouched_random, weights
 from .experiment import ModelSpec
@@ -25,7 +26,10 @@ def check(model: ModelSpec, task: tasks.Task, length: int, longest: int) -> None
     if ":" in model.name:
         batch = task.test_set(length, 2)
         last = one_place(task, batch) and task.supervision == "last"
-        _runs(model.name, model.source, options, len(task.vocabulary), task.logits, batch.tokens.shape[1], last)
+        shapes = (len(task.vocabulary), task.logits)
+        most = _runs(model.name, model.source, options, *shapes, batch.tokens.shape[1], last)
+        if most is not None:
+            check_reach(model.name, most, task.test_set(longest, 1).tokens.shape[1])
         return
     shapes = (len(task.vocabulary), task.logits) if model.options.get("tie_word_embeddings") else (2, 2)
     mixes, most = _mixes_and_reads(model.name, options, *shapes)
@@ -39,16 +43,18 @@ def check(model: ModelSpec, task: tasks.Task, length: int, longest: int) -> None
 
 
 def reach(model: models.TokenClassifier) -> int | None:
-    """How many tokens its positions let it read; None: any number."""
-    return getattr(getattr(model.inner, "position", None), "at_most", None)
+    """How many tokens its positions let it read; None: any number, or nobody knows."""
+    places = getattr(getattr(model.inner, "position", None), "at_most", None)
+    return pretrained.position_rows(model.inner) if places is None else places
 
 
 def check_reach(name: str, most: int | None, tokens: int) -> None:
     """Refuse a model that would be trained or tested with more tokens than it can read."""
     if most is not None and tokens > most:
+        setting = "config max_position_embeddings" if name.startswith("hf:") else "position a longest"
         raise LengthError(
             f"{name}: its positions reach {most:,} tokens, and it would be trained or tested with {tokens:,}. Give the "
-            f"position a longest of at least {tokens:,}, or ask for shorter texts."
+            f"{setting} of at least {tokens:,}, or ask for shorter texts."
         )
 
 
@@ -62,8 +68,11 @@ def _mixes_and_reads(name: str, options: str, vocab_size: int, num_outputs: int)
 @lru_cache(maxsize=1024)
 def _runs(
     name: str, source: str | None, options: str, vocab_size: int, num_outputs: int, tokens: int, last: bool
-) -> None:
-    """Run a model from outside, whose code has the digest `source`, on every token and on a row of `tokens`."""
+) -> int | None:
+    """Run a model from outside, whose code has the digest `source`, on every token and on a row of `tokens`.
+
+    How many tokens it reads at most is returned.
+    """
     classifier = _built(name, options, vocab_size, num_outputs).eval()
     every = torch.arange(vocab_size)
     with torch.no_grad(), untouched_random(torch.device("cpu")):
@@ -74,6 +83,7 @@ def _runs(
             raise Error(str(error)) from error.__cause__  # nothing has run yet: the call is wrong
     if not any(weight.requires_grad for weight in classifier.parameters()):
         raise Error(f"{name}: a model must have weights that can be trained, and this one has none, or all are frozen.")
+    return reach(classifier)
 
 
 def _built(name: str, options: str, vocab_size: int, num_outputs: int) -> models.TokenClassifier:
