@@ -2,14 +2,16 @@
 
 import math
 import signal
+from dataclasses import replace
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config
 
 from lengthwise import Error, lab, report
 from lengthwise.errors import UnknownName
 from lengthwise.lab.job import make_trainer
+from lengthwise.report.sections import labelled
 from lengthwise.text import segment_ends, tokenizers
 
 from . import corpora
@@ -205,6 +207,28 @@ def test_lengths_that_a_position_cannot_tell_apart_are_named_before_training(pla
         plan("transformer position=randomized heads=2", settings=drawn)
 
 
+def test_a_model_of_transformers_with_too_few_positions_is_refused_before_training(plan, tmp_path):
+    GPT2Config(n_positions=24, n_embd=16, n_layer=1, n_head=2, vocab_size=300).save_pretrained(tmp_path)
+    with pytest.raises(
+        Error, match=r"its positions reach 24 tokens.* with 32\. Give the config max_position_embeddings"
+    ):
+        plan("lstm", f"hf:{tmp_path}")
+    _, experiment = plan("lstm", f"hf:{tmp_path} max_position_embeddings=32")
+    assert experiment.model.options["max_position_embeddings"] == 32
+
+
+@pytest.mark.parametrize("model", ["transformer", "hf:"])
+def test_a_sample_reads_no_more_than_the_model_can(plan, tmp_path, model):
+    """A prompt of 8 tokens and 40 more, by models of 16 positions."""
+    GPT2Config(n_positions=16, n_embd=16, n_layer=1, n_head=2, vocab_size=300).save_pretrained(tmp_path / "gpt2")
+    placed = {"position": "randomized", "position_options": {"of": {"name": "rope"}, "longest": 16}, "heads": 2}
+    asked = ("transformer", placed) if model == "transformer" else f"hf:{tmp_path / 'gpt2'}"
+    _, experiment = plan("lstm", asked, settings={"training.sample_every": 6}, test_lengths="16")
+    (outcome,) = lab.run([experiment], tmp_path / "runs", workers=1)
+    assert outcome.run, outcome.traceback
+    assert [row["step"] for row in outcome.run.metrics if row["kind"] == "sample"] == [6, 12]
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -244,6 +268,18 @@ def test_models_that_differ_in_options_are_told_apart_in_a_report(plan, tmp_path
     page = report.html(runs, tmp_path / "page.html").read_text()
     assert "Perplexity by length: corpus" in page
     assert "Perplexity at 32 tokens, 2 times the trained length" in page
+
+
+def test_perplexities_of_different_tokenizers_are_not_ranked(plan, run, tmp_path):
+    spec = replace(run.experiment.data, tokenizer=64 * "0", tokenizer_folder="tokenizers/other")
+    runs = [run]
+    for changed in (spec, replace(run.experiment.data, test_blocks=1)):
+        runs.append(run._replace(experiment=replace(run.experiment, data=changed)))
+    panels = report.text_runs.by_length(runs)
+    assert [len(panel.data) for panel in panels] == [2, 2, 2]
+    assert panels[1].title == "Perplexity by length: corpus (tokens of other)"
+    labels = labelled([each.experiment for each in runs[:2]], {"bipe": "bipe"})
+    assert labels[1] == "bipe tokenizer=00000000"
 
 
 def test_a_trained_model_is_a_checkpoint_to_tune_for_longer_texts(run, corpus, tmp_path):

@@ -9,6 +9,7 @@ tells the models of all sections apart.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from ..lab import Run
 
 TOKENS = "tokens"
+DIGEST = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{56}\b")
 LISTED = 8
 """A label writes a list of up to so many values out."""
 
@@ -228,10 +230,11 @@ def key_of(*parts: Any) -> str:
 
 
 def _short(value: Any) -> str:
-    """
-    >>> _short([1, 40]), _short(list(range(100)))
-    ('1,40', '0,1,2,… (100)')
+    """Of a digest the beginning.
+
+    >>> _short([1, 40]), _short(list(range(100))), _short(64 * "a")
+    ('1,40', '0,1,2,… (100)', 'aaaaaaaa')
     """
     if not isinstance(value, list | tuple):
-        return str(value)
+        return DIGEST.sub(r"\1", str(value))
     return ",".join(map(str, value)) if len(value) <= LISTED else f"{','.join(map(str, value[:3]))},… ({len(value)})"

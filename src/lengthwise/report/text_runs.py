@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..lab.experiment import TextSpec
@@ -58,16 +59,21 @@ def before_and_after(runs: Sequence[Run]) -> Panel:
 
 
 def by_length(runs: Sequence[Run]) -> list[Panel]:
-    """A panel for each text and way of testing: curves and a table of perplexity by length."""
+    """A panel for each text, tokenizer and way of testing: curves and a table of perplexity by length.
+
+    A tokenizer of longer tokens has fewer to predict, each harder: perplexities of two tokenizers are no ranking.
+    """
     questions: dict[str, list[Run]] = {}
     for run in runs:
         spec, tests = run.experiment.data, run.experiment.tests
-        asked = key_of(getattr(spec, "digests", None), getattr(spec, "block", None), asdict(tests))
+        assert isinstance(spec, TextSpec)
+        asked = key_of(spec.digests, spec.block, spec.test_blocks, spec.tokenizer, asdict(tests))
         questions.setdefault(asked, []).append(run)
-    return [_by_length(members) for members in questions.values()]
+    several = len({getattr(run.experiment.data, "tokenizer", None) for run in runs}) > 1
+    return [_by_length(members, several) for members in questions.values()]
 
 
-def _by_length(runs: Sequence[Run]) -> Panel:
+def _by_length(runs: Sequence[Run], several_tokenizers: bool) -> Panel:
     e = runs[0].experiment
     assert isinstance(e.data, TextSpec)
     groups = groups_of(runs, short_names(run.experiment.model.name for run in runs))
@@ -80,6 +86,8 @@ def _by_length(runs: Sequence[Run]) -> Panel:
         f"{'; mean ± standard deviation over seeds' if several else ''}. ∞: greater than any float, or no number."
     )
     title = f"Perplexity by length: {e.data.name}"
+    if several_tokenizers and e.data.tokenizer_folder:
+        title += f" (tokens of {Path(e.data.tokenizer_folder).name})"
     chart = line_chart(
         title, caption, "tokens", "perplexity", curves, log_x=True, log_y=True, marks={"trained": e.data.block}
     )
