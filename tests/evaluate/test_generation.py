@@ -140,3 +140,18 @@ def test_a_bench_has_the_accuracy_of_what_is_written(tmp_path):
     for length, correct in last.items():
         tokens = task.test_set(int(length), 4).tokens
         assert correct == int(task.is_right(tokens, write_answers(model, task, tokens)).sum())
+
+
+def test_an_answer_is_as_long_alone_as_beside_others():
+    """A batch is cut where the memory ends, so what is beside a problem must not matter to its score."""
+    torch.manual_seed(0)
+    classifier = models.build("transformer", vocab_size=V, num_outputs=V, width=8, heads=2)
+    tokens = TASK.test_set(3, 12).tokens
+    together = write_answers(classifier, TASK, tokens)
+    limits = [TASK.longest_answer(row) for row in tokens.split(1)]
+    assert len(set(limits)) > 1, "or this would show nothing"
+    for row, limit, answer in zip(tokens.split(1), limits, together, strict=True):
+        (alone,) = write_answers(classifier, TASK, row)
+        assert len(alone) <= limit
+        assert torch.equal(answer[: len(alone)], alone)
+        assert bool((answer[len(alone) :] == TASK.padding).all())

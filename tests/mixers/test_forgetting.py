@@ -11,6 +11,7 @@ from lengthwise import mixers, models, positions
 from lengthwise.errors import Error
 from lengthwise.insight import read_attention
 from lengthwise.mixers import Layout
+from lengthwise.models import LengthwiseForCausalLM, presets
 from lengthwise.models.cache import LengthwiseCache
 from lengthwise.positions import KeyBias, Placed, Places
 
@@ -167,6 +168,19 @@ def test_bf16_is_near(form):
     assert half.dtype == torch.bfloat16
     real = layout.real_tokens()
     torch.testing.assert_close(half[real].float(), wanted[real], rtol=0.03, atol=0.03)
+
+
+@pytest.mark.parametrize("position", ["t5", "kerple-log", "transformer-xl"])
+def test_bf16_is_near_with_a_bias_of_pairs_beside_the_gates(position):
+    torch.manual_seed(3)
+    config = presets.fox(9, width=32, heads=2, layers=1, position=position)
+    model = LengthwiseForCausalLM(config).eval()
+    tokens = torch.randint(9, (1, 512))
+    with torch.no_grad():
+        wanted = model(tokens).logits
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            half = model(tokens).logits
+    torch.testing.assert_close(half.float(), wanted, rtol=0.05, atol=0.05)
 
 
 @pytest.mark.parametrize("ends", [None, [3], 4])

@@ -25,7 +25,7 @@ def write_answers(
 ) -> Tensor:
     """(B, n) on the CPU, each answer up to its padding, which ends it; what follows the prompts is not looked at.
 
-    An answer that is longer than any right one of its batch is cut there.
+    An answer that is longer than any right one to its prompt is cut there.
 
     >>> from lengthwise import models, tasks
     >>> task = tasks.get("arithmetic-steps")
@@ -66,7 +66,7 @@ def continued(model: LengthwiseForCausalLM, task: GeneratedAnswers, tokens: Tens
         eos_token_id=task.padding,
         pad_token_id=task.padding,
     )
-    return made[:, T:]
+    return _cut(task, tokens, made[:, T:])
 
 
 def reread(classifier: nn.Module, task: GeneratedAnswers, tokens: Tensor) -> Tensor:
@@ -83,4 +83,10 @@ def reread(classifier: nn.Module, task: GeneratedAnswers, tokens: Tensor) -> Ten
             rows, text = rows[going], torch.cat([text, token[:, None]], 1)[going]
             if not len(rows):
                 break
-    return written
+    return _cut(task, tokens, written)
+
+
+def _cut(task: GeneratedAnswers, tokens: Tensor, written: Tensor) -> Tensor:
+    """Each answer as long as one to its own prompt may be: what else is in the batch depends on the memory."""
+    longest = torch.tensor([task.longest_answer(row) for row in tokens.split(1)], device=written.device)
+    return written.masked_fill(torch.arange(written.shape[1], device=written.device) >= longest[:, None], task.padding)

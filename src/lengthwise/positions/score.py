@@ -61,7 +61,12 @@ def added(one: Bias | None, other: Bias | None) -> Bias | None:
         return other if one is None else one
     if isinstance(one, KeyBias) and isinstance(other, KeyBias):
         return KeyBias(one.values + other.values)
-    return DenseBias(one.dense() + other.dense())
+    total, keys = one.dense() + other.dense(), one if isinstance(one, KeyBias) else other
+    if isinstance(keys, KeyBias):
+        # Counted from each query's own key, which softmax ignores: half precision has digits for near keys alone.
+        S, T = total.shape[-1], total.shape[-2]
+        total = total - keys.values[..., S - T :, None].detach()
+    return DenseBias(total)
 
 
 @dataclass(frozen=True, eq=False)
