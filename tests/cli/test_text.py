@@ -170,3 +170,19 @@ def test_a_training_that_is_killed_goes_on_bit_for_bit(corpus, tmp_path):
     assert killed.result["checkpoints"] == whole.result["checkpoints"]
     rows = [[row for row in run.metrics if row["kind"] != "speed"] for run in (killed, whole)]
     assert rows[0] == rows[1]
+
+
+def test_models_train_in_the_folder_of_their_corpus(tmp_path, monkeypatch, capsys):
+    """The runs, the tokens and the page are no part of the corpus, so the same call finds the runs finished."""
+    folder = corpora.write(tmp_path / "tales")
+    monkeypatch.chdir(folder)
+    call = ["train", ".", "-m", "lstm layers=1", "-m", "bipe layers=1 heads=2", *TINY]
+    for out in ("runs", "."):
+        assert main([*call, "--out", out]) == 0
+        made = {path.name for path in (folder / out).glob("*-s0-*")}
+        assert {name[:-16] for name in made} == {"tales-lstm-s0-", "tales-bipe-s0-"}
+        assert (folder / out / "index.html").is_file()
+        capsys.readouterr()
+        assert main([*call, "--out", out]) == 0
+        assert capsys.readouterr().err.count("found finished, perplexity ") == 2
+        assert {path.name for path in (folder / out).glob("*-s0-*")} == made

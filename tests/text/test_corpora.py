@@ -135,3 +135,16 @@ def test_a_corpus_is_never_held_in_memory(tmp_path, monkeypatch):
     finally:
         tracemalloc.stop()
     assert peak < 1 << 20
+
+
+def test_runs_and_their_page_are_no_part_of_a_corpus(tmp_path):
+    (tmp_path / "a.py").write_text("x = 1")
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "index.html").write_text("a page of the corpus")
+    run = tmp_path / "runs" / "tales-lstm-s0-0123456789abcdef"
+    run.mkdir(parents=True)
+    (run / "holder").write_text("process 1")
+    (run.parent / "index.html").write_text("the page of the runs")
+    assert list(corpora.open([tmp_path]).documents()) == ["x = 1", "a page of the corpus"]
+    # A run that is named is read.
+    assert list(corpora.open([run]).documents()) == ["process 1"]

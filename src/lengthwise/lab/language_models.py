@@ -8,6 +8,7 @@ by a rule, such as "sentence", of which the tokenizer makes token ids.
 
 from __future__ import annotations
 
+import os
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -118,7 +119,7 @@ def plan_language_models(
     tokens.train.blocks(train_length)
     most = of_text.get("test_tokens", _TEXT["test_tokens"].default if way == "windows" else None)
     spec = TextSpec(
-        ", ".join(Path(name).name if Path(name).exists() else str(name) for name in names),
+        ", ".join(map(_called, names)),
         digests_of(tokens),
         train_length,
         None if most is None else -(-max(most, *tests.lengths) // train_length),
@@ -133,6 +134,12 @@ def plan_language_models(
         check_model(model, read, train_length, tests.lengths, warn or _warn)
         experiments += [Experiment(spec, model, training, tests, seed, objective) for seed in range(seeds)]
     return experiments
+
+
+def _called(corpus: str | Path) -> str:
+    """Of a path the last name alone, so that the same text is the same experiment wherever it lies."""
+    path = Path(corpus).expanduser()
+    return Path(os.path.abspath(path)).name or str(corpus) if path.exists() else str(corpus)
 
 
 _TEXT = schema(text_settings, keyword_only=True)

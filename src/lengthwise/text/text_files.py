@@ -2,13 +2,14 @@
 
 .txt .jsonl .json .parquet    documents, as `documents` says
 any other file                one document, if it is UTF-8
-a folder                      all its files and those of its folders, sorted, but for what is hidden and for caches
+a folder                      all its files and those of its folders, sorted, but for what is hidden, caches and runs
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Container, Iterator
 from pathlib import Path
 
@@ -22,6 +23,10 @@ LONGEST = 1 << 24
 """Characters of the longest document."""
 CACHE, CACHE_SIGNATURE = "CACHEDIR.TAG", "Signature: 8a477f597d28d172789f06886806bc55"
 """The file by which many programs say that a folder holds what they can make again."""
+RUN = re.compile(r".+-s\d+-[0-9a-f]{16}")
+"""The folder of a run, as `Experiment.directory` names it, so that a corpus stays as it is while models train in it."""
+PAGE = "index.html"
+"""The page of the runs that stand beside it."""
 
 
 def read(path: Path, left_out: list[str]) -> Iterator[str]:
@@ -37,14 +42,17 @@ def read(path: Path, left_out: list[str]) -> Iterator[str]:
 
 
 def walk(path: Path, without: Container[str] = ("__pycache__",)) -> Iterator[Path]:
-    """The files of a folder and of those in it, sorted, but for what is hidden, caches and folders of these names."""
+    """The files of a folder and of those in it, sorted, but for what is hidden, caches, runs with their page, and
+    folders of these names."""
     for folder, folders, files in os.walk(path):
         if CACHE in files:
             folders.clear()
             continue
-        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in without)
+        runs = set(filter(RUN.fullmatch, folders))
+        kept = (name for name in folders if not name.startswith(".") and name not in without)
+        folders[:] = sorted(name for name in kept if name not in runs)
         for name in sorted(files):
-            if not name.startswith(".") and (file := Path(folder, name)).is_file():
+            if not name.startswith(".") and not (runs and name == PAGE) and (file := Path(folder, name)).is_file():
                 yield file
 
 
