@@ -1,5 +1,6 @@
 """Language models from scratch: planned, trained, stopped and resumed, tested at every length, and loaded again."""
 
+import json
 import math
 import signal
 from dataclasses import replace
@@ -12,7 +13,8 @@ from lengthwise import Error, lab, report
 from lengthwise.errors import UnknownName
 from lengthwise.lab.job import make_trainer
 from lengthwise.report.sections import labelled
-from lengthwise.text import segment_ends, tokenizers
+from lengthwise.text import corpora as corpora_of_text
+from lengthwise.text import segment_ends, tokenizers, tokens_of
 
 from . import corpora
 
@@ -100,6 +102,46 @@ def test_no_document_is_on_two_sides(run):
     assert not train & validation
     assert not train & test
     assert not validation & test
+
+
+def held_out(folder, texts):
+    """The held-out documents of these texts, as the halves of an experiment have them."""
+    folder.mkdir(exist_ok=True)
+    (folder / "a.json").write_text(json.dumps(texts))
+    opened = corpora_of_text.open([folder / "a.json"], held_out=0)
+    tokenizer = tokenizers.load(tokenizers.train(opened, 257, root=folder))
+    return tokens_of(opened, tokenizer, root=folder).train
+
+
+def test_copies_of_a_document_are_on_the_same_half(tmp_path):
+    texts = [f"The number {i % 9}." + " " * (i // 9) for i in range(45)]
+    both = lab.texts.halves(held_out(tmp_path, texts))
+    assert sorted([*both[0], *both[1]]) == list(range(45))
+    validated, tested = ({i % 9 for i in half} for half in both)
+    assert not validated & tested
+    assert min(len(validated), len(tested)) == 4
+    for two in (["one", "two" * 99], ["one" * 99, "two"], ["two", "one", "one"]):
+        assert all(lab.texts.halves(held_out(tmp_path, two)))
+    with pytest.raises(Error, match=r"two documents or more, one to validate on .* got 1, for copies count once"):
+        lab.texts.halves(held_out(tmp_path, ["one", "one "]))
+    with pytest.raises(Error, match=r"got 1\. Give more documents"):
+        lab.texts.halves(held_out(tmp_path, ["one"]))
+
+
+def test_a_text_that_is_edited_between_two_plans_is_read_again(run, tmp_path):
+    """In one process, which keeps the tokens that it read last."""
+    corpus = corpora.write(tmp_path / "corpus")
+    options = {"train_length": 16, "test_lengths": "16", "settings": QUICK, "tokenizer": run.path / "model"}
+
+    def planned():
+        (model,) = lab.plan_language_models(corpus, "lstm", **options, store=tmp_path)
+        assert lab.texts.read(model.data, 8).digests == model.data.digests
+        (checkpoint,) = lab.plan_text(str(run.path / "model"), [str(corpus)], held_out=0.3, block=16)
+        return model.data.digests, checkpoint.data.digests
+
+    before = planned()
+    (corpus / "000.txt").write_text("the bird saw the lake. " * 20)
+    assert all(old != new for old, new in zip(before, planned(), strict=True))
 
 
 def test_the_best_and_the_last_model_are_kept(run):

@@ -1,5 +1,6 @@
 """Tokens of a corpus: those of the tokenizer, on the side of their document, made once, whatever stops the making."""
 
+import hashlib
 import json
 import os
 import signal
@@ -34,6 +35,10 @@ def tokenizer(corpus, tmp_path):
     return tokenizers.load(tokenizers.train(corpus, 300, root=tmp_path / "root"))
 
 
+def documents_as_read(texts):
+    return hashlib.sha256(b"".join(hashlib.sha256(text.encode()).digest() for text in texts)).hexdigest()
+
+
 def test_every_side_has_the_tokens_of_its_documents(corpus, tokenizer, tmp_path):
     made = tokens_of(corpus, tokenizer, root=tmp_path / "root")
     texts = dict(zip(("train", "test"), documents.split(list(corpus.documents()), 0.2), strict=True))
@@ -43,7 +48,9 @@ def test_every_side_has_the_tokens_of_its_documents(corpus, tokenizer, tmp_path)
         assert file.tokens.tolist() == [token for row in rows for token in row]
         places = file.documents.tolist()
         assert [file.tokens[a:b].tolist() for a, b in pairwise(places)] == rows
-        assert file.digest == documents.digest(texts[side])
+        assert file.digest == documents_as_read(texts[side])
+        assert file.of([2, 0]).tolist() == [*rows[2], *rows[0]]
+        assert file.of(range(3), len(rows[0]) + 2).tolist() == [*rows[0], *rows[1][:2]]
 
 
 def test_what_is_kept_in_a_corpus_is_no_part_of_it(tmp_path):
@@ -180,6 +187,36 @@ def test_large_vocabularies_have_32_bits(tmp_path):
     assert made.train.blocks(3).tolist() == [[66_097, 66_098, 70_000]]
     assert made.train.tokens.dtype == torch.uint32
     assert packing.batch(made.train.blocks(3), 0, 1, seed=0).tolist() == [[66_097, 66_098, 70_000]]
+
+
+def test_a_token_that_does_not_fit_its_bits_is_refused(tmp_path):
+    class Gaps:
+        eos_token_id = 1
+
+        def __len__(self):
+            return 2
+
+        def get_vocab(self):
+            return {"a": 65_536, "<end>": 1}
+
+        def __call__(self, texts, **_):
+            return {"input_ids": [[65_536 for _ in text] for text in texts]}
+
+    (tmp_path / "a.txt").write_text("aa")
+    with pytest.raises(Error, match=r"A token's id must be below 65,536, .* got 65,536"):
+        tokens_of(corpora.open([tmp_path], held_out=0), Gaps(), root=tmp_path / "root")
+
+
+def test_texts_that_differ_in_white_space_alone_have_tokens_of_their_own(tokenizer, tmp_path):
+    """Their sides are the same, for copies are told by their words."""
+    found = []
+    for text in ("one", " one\n\n", "one "):
+        (tmp_path / "a.json").write_text(json.dumps([text, "two"]))
+        made = tokens_of(corpora.open([tmp_path / "a.json"], held_out=0), tokenizer, root=tmp_path / "root").train
+        assert made.tokens.tolist()[: made.documents[1] - 1] == tokenizer.encode(text)
+        found.append((made.digest, made.numbers.tolist()))
+    assert len({digest for digest, _ in found}) == 3
+    assert all(numbers == found[0][1] for _, numbers in found)
 
 
 def test_what_is_drawn_from_the_file_is_what_is_drawn_from_memory(corpus, tokenizer, tmp_path):

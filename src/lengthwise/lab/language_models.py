@@ -32,7 +32,7 @@ from .grid import Settings, name_of, parse, settings_of
 from .model_checks import check_reach, reach
 from .on_text import build_language_model, check_precision
 from .tested_lengths import lengths
-from .texts import digests_of, half
+from .texts import digests_of, halves
 
 OneModel = str | type[nn.Module] | tuple[str | type[nn.Module], Mapping[str, Any]]
 """A model by name, with its options behind it ("transformer position=alibi") or beside it, or by its class."""
@@ -113,7 +113,8 @@ def plan_language_models(
     folder = Path(tokenizer) if tokenizer else tokenizers.train(opened, vocabulary, root=store)
     read = tokenizers.load(folder)
     tokens = tokens_of(opened, read, root=store, progress=tokenizing)
-    held_out = len(tokens.test) - half(tokens.test)
+    _, tested = halves(tokens.test)
+    held_out = int(tokens.test.documents.diff()[tested].sum())
     tests = _tests(settings_of(given, "tests"), way, train_length, test_lengths, held_out)
     check_lengths(held_out, tests.lengths)
     tokens.train.blocks(train_length)

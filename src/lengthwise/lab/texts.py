@@ -1,15 +1,17 @@
 """The text of an experiment, as tokens: to train on, to validate on and to test on, no document on two sides.
 
 A checkpoint brings its tokenizer, and its text is tested on without validation. For a model from scratch a corpus is
-tokenized once and kept; of its held-out documents the first half is validated on, and the second half tested on.
+tokenized once and kept; one half of its held-out documents is validated on, the other tested on.
 """
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 
 from ..errors import Error
@@ -35,41 +37,44 @@ class Text:
 
 def read_for(checkpoint: Checkpoint, spec: TextSpec) -> Text:
     """In the tokens of a checkpoint."""
-    packed = _packed(checkpoint, spec.files, spec.test_files, spec.held_out, spec.block, spec.test_blocks)
+    packed = _packed(checkpoint, spec)
     tokenizer = tokenizers.load(checkpoint.folder, checkpoint.name)
     return Text(packed.train, None, packed.test.flatten(), tokenizer, packed.digests, packed.counts)
 
 
-@lru_cache(maxsize=1)
-def _packed(
-    checkpoint: Checkpoint,
-    files: tuple[str, ...],
-    test_files: tuple[str, ...],
-    held_out: float,
-    block: int,
-    test_blocks: int | None,
-) -> PackedText:
-    """The blocks to train on and to test on; the experiments of one study share them."""
-    tokenizer = tokenizers.load(checkpoint.folder, checkpoint.name)
-    checkpoint.check(tokenizer, block)
-    train, test = documents.read(files), documents.read(test_files) if test_files else []
+_last_packed: dict[Any, PackedText] = {}
+"""The text that was packed last, by all that decides its blocks."""
+
+
+def _packed(checkpoint: Checkpoint, spec: TextSpec) -> PackedText:
+    """The blocks to train on and to test on; the experiments of one study share them while no file changes."""
+    train, test = documents.read(spec.files), documents.read(spec.test_files) if spec.test_files else []
     if not test:
-        train, test = documents.split(train, held_out)
-    return pack_train_and_test(train, test, tokenizer, block, test_blocks)
+        train, test = documents.split(train, spec.held_out)
+    read = tuple(hashlib.sha256(b"".join(map(documents.digest_as_read, side))).digest() for side in (train, test))
+    key = (checkpoint, *read, spec.block, spec.test_blocks)
+    if key not in _last_packed:
+        tokenizer = tokenizers.load(checkpoint.folder, checkpoint.name)
+        checkpoint.check(tokenizer, spec.block)
+        _last_packed.clear()
+        _last_packed[key] = pack_train_and_test(train, test, tokenizer, spec.block, spec.test_blocks)
+    return _last_packed[key]
 
 
 def read(spec: TextSpec, validation_blocks: int) -> Text:
     """In the tokens of a tokenizer's folder, at most `validation_blocks` of them to validate on."""
     if spec.tokenizer_folder is None or spec.store is None:
         raise Error(f"{spec.name}: the record says neither tokenizer nor where tokens are kept. Plan it again.")
-    tokens, tokenizer = _tokens(spec.files, spec.held_out, spec.tokenizer_folder, spec.store)
+    known = (*spec.digests.items(), ("tokenizer", spec.tokenizer))
+    tokens, tokenizer = _tokens(spec.files, spec.held_out, spec.tokenizer_folder, spec.store, known)
     if tokens.tokenizer != spec.tokenizer:
         raise Error(f"{spec.tokenizer_folder}: the tokenizer changed since the experiment was planned. Plan it again.")
-    middle = half(tokens.test)
+    validated, tested = halves(tokens.test)
+    most = spec.test_blocks and spec.test_blocks * spec.block
     return Text(
         tokens.train.blocks(spec.block),
-        _blocks(tokens.test.tokens[:middle], spec.block, "validate")[:validation_blocks],
-        tokens.test.tokens[middle:][: spec.test_blocks and spec.test_blocks * spec.block],
+        _blocks(tokens.test.of(validated, validation_blocks * spec.block), spec.block, "validate"),
+        tokens.test.of(tested, most),
         tokenizer,
         digests_of(tokens),
         {side: len(getattr(tokens, side).documents) - 1 for side in ("train", "test")},
@@ -81,21 +86,31 @@ def digests_of(tokens: Tokens) -> dict[str, str]:
 
 
 @lru_cache(maxsize=1)
-def _tokens(files: tuple[str, ...], held_out: float, tokenizer_folder: str, store: str) -> tuple[Tokens, Any]:
-    """The tokens, made if they are not kept there, and the tokenizer; the experiments of one study share them."""
+def _tokens(
+    files: tuple[str, ...], held_out: float, tokenizer_folder: str, store: str, known: tuple[Any, ...]
+) -> tuple[Tokens, Any]:
+    """The tokens, made if they are not kept there, and the tokenizer; the experiments of one study share them.
+
+    `known`: the digests of what is meant, so that files which have changed are read again.
+    """
     tokenizer = tokenizers.load(tokenizer_folder)
     return tokens_of(corpora.open(files, held_out=held_out), tokenizer, root=store), tokenizer
 
 
-def half(held_out: TokenFile) -> int:
-    """Where the second half of the documents begins: the place between two of them that is nearest to the middle."""
-    between = held_out.documents[1:-1]
-    if not len(between):
+def halves(held_out: TokenFile) -> tuple[list[int], list[int]]:
+    """Which documents are validated on and which are tested on: all copies of one on the same half, about as many
+    tokens on both.
+    """
+    different, which = np.unique(held_out.numbers, return_inverse=True)
+    if len(different) < 2:
+        copies = ", for copies count once" if len(which) > 1 else ""
         raise Error(
             f"{held_out.name}: the held-out text must be two documents or more, one to validate on and one to test on, "
-            f"got {len(held_out.documents) - 1}. Give more documents, or raise text.held_out."
+            f"got {len(different)}{copies}. Give more documents, or raise text.held_out."
         )
-    return int(between[(between - len(held_out) // 2).abs().argmin()])
+    tokens = np.bincount(which, held_out.documents.diff().numpy())
+    last = np.abs(tokens.cumsum()[:-1] - len(held_out) / 2).argmin()
+    return np.flatnonzero(which <= last).tolist(), np.flatnonzero(which > last).tolist()
 
 
 def _blocks(tokens: Tensor, block: int, purpose: str) -> Tensor:

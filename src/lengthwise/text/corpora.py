@@ -38,7 +38,7 @@ class Survey:
     documents: int
     characters: int
     digest: str
-    """Of all documents in their order, as `documents.digest` has it."""
+    """Of all documents in their order, as they are read: white space around a document counts."""
     last_held_out: int
     """Documents whose digest begins with at most this number are tested on; -1: none."""
 
@@ -74,7 +74,7 @@ class Corpus:
         """All documents, each after its side, "train" or "test". The sides are those of `documents.split`."""
         last = self.survey.last_held_out
         for text in self.documents():
-            yield ("test" if _number(documents.digest_of(text)) <= last else "train"), text
+            yield ("test" if number_of(text) <= last else "train"), text
 
     def train(self) -> Iterator[str]:
         """The documents that are trained on."""
@@ -84,9 +84,8 @@ class Corpus:
     def survey(self) -> Survey:
         numbers, characters, whole = array("Q"), 0, hashlib.sha256()
         for text in self.documents():
-            digest = documents.digest_of(text)
-            whole.update(digest)
-            numbers.append(_number(digest))
+            whole.update(documents.digest_as_read(text))
+            numbers.append(number_of(text))
             characters += len(text)
         last = documents.last_held_out(array("Q", np.unique(numbers).tobytes()), self.held_out) if self.held_out else -1
         return Survey(len(numbers), characters, whole.hexdigest(), last)
@@ -95,7 +94,8 @@ class Corpus:
 def open(names: Sequence[str | Path], *, held_out: float = 0.05) -> Corpus:
     """The corpus of all these: "stdlib", paths of files and folders, "hf:NAME".
 
-    About `held_out` of its documents are kept for the test, by their words alone; 0: none.
+    About `held_out` of its documents are kept for the test, those with the lowest digests; 0: none. All copies of a
+    document are on one side. Documents that are added to a corpus can move others across.
 
     >>> next(open(["stdlib"]).documents())[:12]
     '\"\"\"Record of'
@@ -127,5 +127,6 @@ def _standard_library(left_out: list[str]) -> Iterator[str]:
             yield from text_files.read_one(file, left_out)
 
 
-def _number(digest: bytes) -> int:
-    return int.from_bytes(digest[:8], "big")
+def number_of(text: str) -> int:
+    """The number by which a document has its side; white space around it does not count."""
+    return int.from_bytes(documents.digest_of(text)[:8], "big")

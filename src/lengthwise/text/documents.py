@@ -43,7 +43,8 @@ def read(paths: Sequence[Path | str]) -> list[str]:
 def split(documents: Sequence[str], share: float) -> tuple[list[str], list[str]]:
     """Documents to train on and about `share` of them to test on, at least one.
 
-    A document's words alone decide its side, so all copies of a text are on one side, whatever their order.
+    Those with the lowest digests are tested on, so all copies of a text are on one side, whatever their order. Other
+    documents can move a text across, for the share is of them all.
 
     >>> train, test = split(["one", "two", "three", "one", "four"], 0.5)
     >>> len(train) + len(test), set(train) & set(test)
@@ -80,6 +81,11 @@ def digest(documents: Iterable[str]) -> str:
 def digest_of(text: str) -> bytes:
     """Of one document; white space around it does not count."""
     return hashlib.sha256(text.strip().encode()).digest()
+
+
+def digest_as_read(text: str) -> bytes:
+    """Of one document with the white space around it, which has tokens too."""
+    return hashlib.sha256(text.encode()).digest()
 
 
 def _files(path: Path) -> list[Path]:

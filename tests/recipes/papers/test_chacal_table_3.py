@@ -17,7 +17,6 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config, GPT2LM
 from lengthwise import Error, lab, recipes
 from lengthwise.cli import main
 from lengthwise.errors import UnknownName
-from lengthwise.lab.texts import _packed
 from lengthwise.train import Interrupted
 
 WORDS = ["the", "cat", "and", "dog", "saw", "a", "bird", "in", "tree", "on", "hill", "by", "lake"]
@@ -173,7 +172,6 @@ def test_a_changed_text_or_checkpoint_is_refused(folder, text, tmp_path):
     assert moved[0].to_json() != first.to_json()
     assert lab.Experiment.from_json(first.to_json()).data.files == (str(text),)
     text.write_text(text.read_text() + json.dumps({"text": "a new one"}) + "\n")
-    _packed.cache_clear()
     (outcome,) = lab.run([first], tmp_path / "runs", workers=1)
     assert "the text changed since the experiment was planned" in outcome.error
     (copy / "generation_config.json").write_text("{}")
