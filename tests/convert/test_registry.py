@@ -51,6 +51,9 @@ def test_conversions_follow_one_another(checkpoint, monkeypatch):
         ({"gamma": 0.9}, Error, "A conversion needs a name"),
         ({"name": "chian"}, UnknownName, "Unknown conversion 'chian'. Did you mean 'chain'"),
         ({"name": "chain", "gama": 0.9}, UnknownName, "Unknown option of conversion 'chain' 'gama'. Did you mean"),
+        (["chain"], Error, r"A conversion needs a name, .* got \['chain'\]"),
+        ({"name": "yarn"}, Error, r"The conversion 'yarn' needs factor: \{\"name\": \"yarn\", \"factor\": …\}"),
+        ({"name": "bipe"}, Error, "The conversion 'bipe' needs ends"),
         ({"name": "chain", "model": None}, UnknownName, "Unknown option of conversion 'chain' 'model'"),
     ],
 )

@@ -170,6 +170,7 @@ def test_conversions_are_named_as_data(tmp_path):
         (lambda: to_yarn(to_yarn(original("llama"), 2), 2), "scaled already"),
         (lambda: to_yarn(models.build("bipe", vocab_size=5, position="alibi").inner, 2), "YaRN slows rotary"),
         (lambda: to_yarn(models.build("bipe", vocab_size=5).inner, 2), "trained must say"),
+        (lambda: to_yarn(bipe("llama", between=True), 2), "trained must say"),
         (lambda: to_bipe(original("gpt2"), []), "ends must be a list of token ids with at least one"),
         (lambda: to_bipe(original("gpt2"), ENDS, between=True), "this model has none"),
         (lambda: to_bipe(original("gpt2"), ENDS, rows=0), "rows must be at least 1"),

@@ -17,6 +17,8 @@ from transformers import PreTrainedModel
 from ..errors import Error
 from ..models import LengthwiseForCausalLM
 
+UNKNOWN = "to_yarn: trained must say how many places the model was trained on: tokens, or of BiPE segments."
+
 
 def to_yarn(model: nn.Module, factor: float, *, trained: int | None = None) -> PreTrainedModel:
     """The model for texts `factor` times as long.
@@ -46,6 +48,8 @@ def _like_llama(model: Any, factor: float, trained: int | None) -> PreTrainedMod
         )
     if (kind := rope["rope_type"]) != "default":
         raise Error(f"to_yarn: the model's rotary positions are scaled already ({kind}). Give the original.")
+    if trained is None and getattr(config, "between_segments", False):
+        raise Error(UNKNOWN)
     trained = int(trained or config.max_position_embeddings)
     config.rope_parameters = {
         **rope,
@@ -69,7 +73,7 @@ def _own(model: LengthwiseForCausalLM, factor: float, trained: int | None) -> Le
     if any(spec.get("scaling", "none") != "none" for spec in ropes):
         raise Error("to_yarn: the model's rotary positions are scaled already. Give the original.")
     if trained is None:
-        raise Error("to_yarn: trained must say how many places the model was trained on: tokens, or of BiPE segments.")
+        raise Error(UNKNOWN)
     for spec in ropes:
         spec.update(scaling="yarn", factor=factor, trained=trained)
     made: Any = LengthwiseForCausalLM(config)
