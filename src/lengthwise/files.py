@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,6 +39,19 @@ def naming(path: Path, missing: str = "See whether the path and its disk are in 
             errno.EEXIST: "A file stands where a directory is needed: move it, or choose another with --out",
         }.get(error.errno or 0, "See whether the path and its disk are in order")
         raise RecordError(f"{path}: {(error.strerror or str(error)).lower()}. {remedy}.") from error
+
+
+def finite(data: Any) -> Any:
+    """The same as JSON can say it: None in the place of every number that is not finite.
+
+    >>> finite({"a": [1.5, float("inf")], "b": float("nan")})
+    {'a': [1.5, None], 'b': None}
+    """
+    if isinstance(data, float):
+        return data if math.isfinite(data) else None
+    if isinstance(data, dict):
+        return {key: finite(value) for key, value in data.items()}
+    return [finite(value) for value in data] if isinstance(data, list | tuple) else data
 
 
 def digest(content: bytes) -> str:

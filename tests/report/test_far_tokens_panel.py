@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 
@@ -70,4 +71,6 @@ def test_models_stand_side_by_side_with_their_perplexity():
     assert "all answers alike" in panel.body
     assert "perplexity of windows" in panel.caption
     assert panel.data["BiPE"]["perplexities"] == {"512": 12.3456, "2048": 12.5}
+    none = report.far_tokens_compared({"BiPE": scores()}, {"BiPE": {512: math.nan, 2048: math.inf}})
+    assert none.data["BiPE"]["perplexities"] == {"512": None, "2048": None}
     assert "perplexity" not in report.far_tokens_compared({"BiPE": scores()}).caption

@@ -91,7 +91,9 @@ def stdout_kept(as_json: bool) -> Iterator[None]:
 
 
 def emit(data: Any) -> None:
-    """`--json`: the one document on stdout."""
-    text = json.dumps(data, indent=2, ensure_ascii=False)
+    """`--json`: the one document on stdout, with null for a number that is not finite, which JSON does not have."""
+    from ..files import finite
+
+    text = json.dumps(finite(data), indent=2, ensure_ascii=False)
     # JSON escapes C0 by itself, and may escape any character.
     sys.stdout.write(CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from html import escape
 
 from ..evaluate import FarScores
+from ..files import finite
 from .charts import line_chart
 from .formatting import percent
 from .panel import Panel
@@ -56,7 +57,7 @@ def compared_panel(
         for name, each in scores.items()
     ]
     data = {
-        name: {**each.to_json(), "perplexities": {str(n): value for n, value in known.get(name, {}).items()}}
+        name: {**each.to_json(), "perplexities": finite({str(n): p for n, p in known.get(name, {}).items()})}
         for name, each in scores.items()
     }
     caption = _caption(first) + (" In brackets: the perplexity of windows of that length." if known else "")

@@ -14,7 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..files import write_text
+from ..files import finite, write_text
 from ..lab.statistics import Range, in_parts, overflowed, summary
 from .chart_parts import line_key
 from .finding import findings
@@ -147,7 +147,7 @@ def _record(run: Run) -> dict[str, Any]:
 
 def _embedded(name: str, data: Any) -> str:
     """Data as JSON which no text inside it can end early (`</script>`) or turn into markup."""
-    text = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
+    text = json.dumps(finite(data), ensure_ascii=True, separators=(",", ":"))
     text = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
     return f'<script type="application/json" id="{name}">{text}</script>'
 

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..files import finite
 from ..lab.experiment import TextSpec
 from ..lab.statistics import perplexities
 from .charts import line_chart
@@ -55,7 +56,7 @@ def before_and_after(runs: Sequence[Run]) -> Panel:
         for row in data
     ]
     caption = "Of held-out text: the checkpoint as it was, and after its training."
-    return text_table("Perplexity", caption, ["", "text", "steps", "tokens", "before", "after"], rows, data)
+    return text_table("Perplexity", caption, ["", "text", "steps", "tokens", "before", "after"], rows, finite(data))
 
 
 def by_length(runs: Sequence[Run]) -> list[Panel]:
@@ -102,7 +103,7 @@ def _by_length(runs: Sequence[Run], several_tokenizers: bool) -> Panel:
             "length": n,
             "way": e.tests.way,
             "trained": e.data.block,
-            "perplexities": [value if math.isfinite(value) else None for value in measured[group.label][n]],
+            "perplexities": finite(measured[group.label][n]),
         }
         for group in groups
         for n in lengths

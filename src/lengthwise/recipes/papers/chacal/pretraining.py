@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
+from ....files import finite
 from ....lab import Run
 from ....lab.statistics import perplexities
 from ....report import Panel, line_chart, text_table
@@ -137,7 +138,7 @@ def _ended(finished: Mapping[str, Sequence[Run]]) -> Panel:
         data.append(
             {
                 "model": column,
-                "perplexities": {str(n): each for n, each in zip(e.tests.lengths, at, strict=True)},
+                "perplexities": {str(n): finite(each) for n, each in zip(e.tests.lengths, at, strict=True)},
                 "seconds": seconds,
                 "parameters": runs[0].result["parameters"],
             }

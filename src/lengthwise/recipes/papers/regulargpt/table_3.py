@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
+from ....files import finite
 from ....lab import Run
 from ....lab.experiment import TextSpec
 from ....lab.statistics import perplexities
@@ -159,22 +161,22 @@ def _groups(finished: Mapping[str, Sequence[Run]], scale: Scale) -> Panel:
         by_length = {
             n: statistics.fmean(perplexities(run)[n] for run in runs) for n in runs[0].experiment.tests.lengths
         }
-        inside = [p for n, p in by_length.items() if spec.block <= n <= expected]
-        outside = [p for n, p in by_length.items() if n > expected]
+        inside = max((p for n, p in by_length.items() if spec.block <= n <= expected), key=_no_number_last)
+        outside = min((p for n, p in by_length.items() if n > expected), key=_no_number_last, default=None)
         rows.append(
             [
                 f"{chunk}/{thickness}",
                 f"{expected:,}",
-                f"{max(inside):.4g}",
-                *(f"{min(some):.4g}" if some else "–" for some in [outside]),
+                f"{inside:.4g}",
+                "–" if outside is None else f"{outside:.4g}",
             ]
         )
         data.append(
             {
                 "model": f"{chunk}/{thickness}",
                 "expected": expected,
-                "inside": max(inside),
-                "beyond": min(outside, default=None),
+                "inside": finite(inside),
+                "beyond": finite(outside),
             }
         )
     caption = (
@@ -182,6 +184,11 @@ def _groups(finished: Mapping[str, Sequence[Run]], scale: Scale) -> Panel:
         "the trained length and up to there; beyond: the least at longer lengths."
     )
     return text_table("Where RegularGPT should break", caption, ["C/K", "expected", "inside", "beyond"], rows, data)
+
+
+def _no_number_last(perplexity: float) -> tuple[bool, float]:
+    """NaN is greater than every number."""
+    return math.isnan(perplexity), perplexity
 
 
 def _published(finished: Mapping[str, Sequence[Run]]) -> Panel:
