@@ -11,6 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config
 
 from lengthwise import Error, lab, report
 from lengthwise.errors import UnknownName
+from lengthwise.evaluate import Loss
 from lengthwise.lab.job import make_trainer
 from lengthwise.report.sections import labelled
 from lengthwise.text import corpora as corpora_of_text
@@ -342,6 +343,48 @@ def test_a_trained_model_is_a_checkpoint_to_tune_for_longer_texts(run, corpus, t
     assert [row["length"] for row in report.rows(runs)] == [16, 32, 16, 32]
     measured = lab.measure_perplexity(runs[1].path, device="cpu", tokens=10**9)
     assert measured.losses[32].mean == pytest.approx(runs[1].result["checkpoints"]["last"]["losses"]["32"])
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"way": "foo"}, "way must be 'windows' or 'last-token', got 'foo'"),
+        ({"precision": "fp16"}, "precision must be 'fp32' or 'bf16', got 'fp16'"),
+        ({"tokens": -1}, "tokens must be a whole number at least 2 or None, got -1"),
+        ({"samples": 0}, "samples must be a whole number in 1"),
+        ({"lengths": []}, "lengths is empty"),
+        ({"lengths": [8.5]}, "lengths must be a list of whole numbers at least 2"),
+        ({"tokens_at_once": 0}, "tokens_at_once must be a whole number at least 1"),
+        ({"conversions": [[1]]}, r"A conversion needs a name, .* got \[1\]"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(run, options, said):
+    with pytest.raises(Error, match=said):
+        lab.measure_perplexity(run.path, **options)
+
+
+@pytest.mark.parametrize(("options", "said"), [({"depths": []}, "depths is empty"), ({"lengths": []}, "lengths is em")])
+def test_what_cannot_be_asked_is_refused(run, options, said):
+    with pytest.raises(Error, match=said):
+        lab.measure_far_tokens(run.path, **{"lengths": [200], **options})
+
+
+def test_a_run_is_measured_in_its_own_tokens(run, corpus, tmp_path):
+    own = lab.measure_perplexity(run.path, tokenizer=run.experiment.data.tokenizer_folder)
+    assert own.losses == lab.measure_perplexity(run.path, tokens=None).losses
+    other = tokenizers.train(corpora_of_text.open([corpus]), 270, root=tmp_path)
+    for more in ({}, {"corpus": str(corpus)}):
+        with pytest.raises(Error, match="another tokenizer than that of"):
+            lab.measure_perplexity(run.path, tokenizer=other, store=tmp_path, **more)
+        with pytest.raises(Error, match="another tokenizer than that of"):
+            lab.measure_far_tokens(run.path, tokenizer=other, **more)
+
+
+def test_what_was_measured_is_json():
+    losses = {8: Loss(0.0, 7), 16: Loss(None, 7), 32: Loss(1e4, 7)}
+    found = lab.Measured("model", "text", "windows", losses).to_json()["lengths"]
+    assert [each["perplexity"] for each in found.values()] == [1.0, None, None]
+    assert [each["loss"] for each in found.values()] == [0.0, None, 1e4]
 
 
 def test_recomputed_activations_and_parts_of_a_batch_change_nothing(plan, tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,7 +14,10 @@ from .. import convert
 from ..errors import Error
 from ..evaluate import FarScores, Loss, Needle, Variables, Way, losses_by_length, score_far_tokens
 from ..evaluate.far_tokens.scores import DEPTHS
+from ..files import finite
+from ..limits import SAMPLES
 from ..models import TokenClassifier, pretrained
+from ..options import Option, arguments, at_least
 from ..text import corpora, tokenizers, tokens_of
 from . import texts
 from .experiment import TextSpec
@@ -32,7 +35,7 @@ class Measured:
 
     def to_json(self) -> dict[str, Any]:
         lengths = {
-            str(n): {"loss": loss.mean, "perplexity": loss.mean and loss.perplexity, "predicted": loss.tokens}
+            str(n): {"loss": loss.mean, "perplexity": finite(loss.perplexity), "predicted": loss.tokens}
             for n, loss in self.losses.items()
         }
         return {"model": self.model, "text": self.text, "way": self.way, "lengths": lengths}
@@ -43,15 +46,15 @@ def measure_perplexity(
     corpus: str | Path | Sequence[str | Path] = (),
     lengths: str | Sequence[int] | None = None,
     *,
-    way: Way = "windows",
-    tokens: int = 65_536,
-    samples: int = 1000,
+    way: Annotated[Way, "What is measured at a length."] = "windows",
+    tokens: Annotated[int | None, at_least(2), "Windows are cut from so many tokens at most; None: from all."] = 65_536,
+    samples: Annotated[int, at_least(1, at_most=SAMPLES), "How many last tokens are drawn."] = 1000,
     seed: int = 0,
     which: str = "last",
     conversions: Sequence[Mapping[str, Any]] = (),
     tokenizer: str | Path | None = None,
-    precision: str = "fp32",
-    tokens_at_once: int = 4096,
+    precision: Literal["fp32", "bf16"] = "fp32",
+    tokens_at_once: Annotated[int, at_least(1), "About how many tokens are read in one part."] = 4096,
     store: str | Path = "runs/text",
     device: str = "cpu",
     after: Callable[[dict[int, Loss]], None] | None = None,
@@ -62,10 +65,19 @@ def measure_perplexity(
     that a run was tested on. `tokens`: windows are cut from so many tokens at most, or from one window if it is longer.
     `samples` and `seed` are for last tokens. `conversions` change a checkpoint first, as in `convert.load`.
     """
+    way, tokens, samples, seed, precision, tokens_at_once = arguments(
+        measure_perplexity,
+        way=way,
+        tokens=tokens,
+        samples=samples,
+        seed=seed,
+        precision=precision,
+        tokens_at_once=tokens_at_once,
+    )
     opened = _opened(model, lengths, which, conversions, tokenizer)
     wanted = opened.lengths
     name, text = _text(opened.run, corpus, opened.tokenizer, store)
-    text = text[: max(tokens, *wanted)] if way == "windows" else text
+    text = text[: max(tokens, *wanted)] if way == "windows" and tokens else text
     losses = losses_by_length(
         opened.classifier.to(device),
         text,
@@ -108,19 +120,23 @@ def measure_far_tokens(
     which: str = "last",
     conversions: Sequence[Mapping[str, Any]] = (),
     tokenizer: str | Path | None = None,
-    precision: str = "fp32",
-    tokens_at_once: int = 8192,
+    precision: Literal["fp32", "bf16"] = "fp32",
+    tokens_at_once: Annotated[int, at_least(1), "About how many tokens are read in one part."] = 8192,
     device: str = "cpu",
     after: Callable[[int, int], None] | None = None,
 ) -> MeasuredFarTokens:
     """Of a run directory, or of a checkpoint's folder or hub name, as `measure_perplexity` takes them.
 
     `question`: a needle unless it says otherwise. It is hidden in the corpus's documents; without a corpus in the text
-    that a run was tested on. The rest is as in `evaluate.score_far_tokens`.
+    that a run was tested on. A haystack that is no text needs neither. The rest is as in `evaluate.score_far_tokens`.
     """
+    precision, tokens_at_once = arguments(measure_far_tokens, precision=precision, tokens_at_once=tokens_at_once)
     opened = _opened(model, lengths, which, conversions, tokenizer)
     names = (corpus,) if isinstance(corpus, (str, Path)) else tuple(corpus)
-    if names:
+    question = question or Needle()
+    if not question.reads_text:
+        name, text = "no text", ()
+    elif names:
         read = corpora.open(names, held_out=0)
         name, text = read.name, read.documents()
     else:
@@ -129,7 +145,7 @@ def measure_far_tokens(
         opened.classifier.inner.to(device),
         opened.tokenizer,
         text,
-        question or Needle(),
+        question,
         lengths=opened.lengths,
         depths=depths,
         samples=samples,
@@ -151,6 +167,9 @@ class _Opened(NamedTuple):
     lengths: tuple[int, ...]
 
 
+_LENGTHS = Option("lengths", tuple[int, ...], bounds=at_least(2))
+
+
 def _opened(
     model: str | Path,
     lengths: str | Sequence[int] | None,
@@ -164,9 +183,16 @@ def _opened(
         if run is None:
             raise Error(f"{model}: it was tested at no lengths yet. Name some, such as --lengths 512,1024.")
         lengths = run.experiment.tests.lengths
-    wanted = written(lengths) if isinstance(lengths, str) else tuple(lengths)
+    wanted = written(lengths) if isinstance(lengths, str) else _LENGTHS.read(lengths, "lengths")
+    if not wanted:
+        raise Error("lengths is empty: name at least one, such as 512.")
     classifier, own = _model(str(model), run, which, conversions)
     read = tokenizers.load(tokenizer) if tokenizer else own
+    if run and tokenizer and tokenizers.digest(read) != tokenizers.digest(own):
+        raise Error(
+            f"{tokenizer}: another tokenizer than that of {model}, whose model knows the tokens of its own alone. "
+            "Leave it out."
+        )
     if len(read) > classifier.num_outputs:
         raise Error(
             f"{model}: its model knows {classifier.num_outputs:,} tokens and the tokenizer has {len(read):,}. They are "

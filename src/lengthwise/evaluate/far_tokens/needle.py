@@ -51,6 +51,11 @@ class Needle:
         """How many answers are right."""
         return self.values
 
+    @property
+    def reads_text(self) -> bool:
+        """Whether the haystack is made of documents."""
+        return self.haystack == "text"
+
     def source(self, encode: Encoder, text: Iterable[str] | Tensor, pool: int, writes: bool) -> Needles:
         """Where questions are drawn from, with text of about `pool` tokens. `writes`: the model writes its answers."""
         text = [DULL] if self.haystack == "repeated" else text

@@ -30,6 +30,7 @@ class Variables:
     hops: Annotated[int, at_least(0, at_most=MOST), "How many names take the value of the one before."] = 4
     name: ClassVar[str] = "variables"
     lies_at_depth: ClassVar[bool] = False
+    reads_text: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_fields(self, lambda field: f"variables: {field}")
