@@ -1,6 +1,7 @@
 """`lengthwise train` and `lengthwise eval`: what they print, and what they refuse."""
 
 import json
+import math
 import os
 import shutil
 import signal
@@ -11,7 +12,7 @@ import time
 import pytest
 
 from lengthwise import lab
-from lengthwise.cli import main
+from lengthwise.cli import console, main
 from lengthwise.cli.progress import Pace
 
 from ..lab import corpora
@@ -75,8 +76,9 @@ def test_eval_reads_a_saved_folder_and_any_text(root, corpus, tmp_path, capsys):
 
 def test_eval_asks_for_a_needle_by_length_and_depth(root, corpus, tmp_path, capsys):
     run = lab.load(root)[0]
-    few = ["--lengths", "130,150", "--depths", "0,1", "--samples", "2", "--device", "cpu"]
-    assert main(["eval", "needle", str(run.path), *few, "-s", "choices=4", "--html", str(tmp_path / "page.html")]) == 0
+    few = ["--lengths", "130,150", "--samples", "2", "--device", "cpu"]
+    needle = ["eval", "needle", str(run.path), *few, "--depths", "0,1", "-s", "choices=4"]
+    assert main([*needle, "--html", str(tmp_path / "page.html")]) == 0
     out, err = capsys.readouterr()
     assert "a needle in a haystack" in out
     assert "all depths" in out
@@ -90,6 +92,18 @@ def test_eval_asks_for_a_needle_by_length_and_depth(root, corpus, tmp_path, caps
     assert found["settings"]["hops"] == 1
     assert found["lengths"] == [130, 150]
     assert set(found["perplexity"]["lengths"]) == {"130", "150"}
+
+
+def test_a_haystack_of_needles_needs_no_corpus(root, capsys):
+    call = ["eval", "needle", str(lab.load(root)[0].path / "model"), "--lengths", "130", "--depths", "0.5", "--json"]
+    for haystack in ("needles", "repeated"):
+        assert main([*call, "--samples", "1", "--device", "cpu", "-s", f"haystack={haystack}"]) == 0
+        assert json.loads(capsys.readouterr().out)["text"] == "no text"
+
+
+def test_numbers_that_are_not_finite_are_null(capsys):
+    console.emit({"a": [math.inf, 0.5], "b": math.nan})
+    assert json.loads(capsys.readouterr().out, parse_constant=pytest.fail) == {"a": [None, 0.5], "b": None}
 
 
 def test_speed_of_text_is_in_tokens():
@@ -133,8 +147,21 @@ def wrong(root, corpus, tmp_path):
             ["eval", "perplexity", folder, "--lengths", "8", "-s", "keys=2"],
             "--set and --with-perplexity are for needle",
         ),
+        (
+            ["eval", "variables", folder, "--lengths", "99", "--depths", "1"],
+            "--depths is for needle, which lies at one",
+        ),
+        (["eval", "perplexity", folder, "--lengths", "8", "--depths", "1"], "--depths is for needle"),
+        (["eval", "needle", folder, "--lengths", "99", "-s", "haystack=text"], "Give a corpus"),
+        (
+            ["eval", "perplexity", folder, "--lengths", "8", "--convert", '{"name":"yarn"}'],
+            "The conversion 'yarn' needs factor",
+        ),
         (["train", str(tmp_path / "empty.txt"), *mine], "there is no text in it"),
-        (["train", str(tmp_path / "short.txt"), *mine], "two documents or more"),
+        (
+            ["train", str(tmp_path / "short.txt"), *mine],
+            "Name more files, or part the text with lines of <|endoftext|>",
+        ),
         (["train", *mine], "train needs a CORPUS"),
         (["train", str(corpus)], "train needs a model"),
         (["train", str(corpus), *mine, "-s", "training.stps=3"], "Did you mean 'training.steps'"),

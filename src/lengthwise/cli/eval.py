@@ -70,9 +70,14 @@ def evaluate(
         ),
     ] = None,
     depths: Annotated[
-        str,
-        typer.Option("--depths", metavar="SHARES", help="Needle: where it lies, from 0 to 1, the end of the prompt."),
-    ] = "0,0.25,0.5,0.75,1",
+        str | None,
+        typer.Option(
+            "--depths",
+            metavar="SHARES",
+            show_default="0,0.25,0.5,0.75,1",
+            help="Needle: where it lies, from 0 to 1, the end of the prompt.",
+        ),
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -145,6 +150,8 @@ def evaluate(
 
     if what == "perplexity" and (settings or beside):
         raise Error("--set and --with-perplexity are for needle and variables, got perplexity. Leave them out.")
+    if what != "needle" and depths is not None:
+        raise Error(f"--depths is for needle, which lies at one, got {what}. Leave it out.")
     shared: dict[str, Any] = {"seed": seed, "which": checkpoint, "tokenizer": tokenizer, "precision": precision}
     shared |= {"conversions": [read_conversion(text) for text in conversions or ()]}
     shared |= {"device": lab.chosen_device(device)}
@@ -172,11 +179,11 @@ def evaluate(
         raise typer.Exit(1)
 
 
-def read_question(what: str, settings: list[str], depths: str) -> tuple[Needle | Variables, dict[str, Any]]:
+def read_question(what: str, settings: list[str], depths: str | None) -> tuple[Needle | Variables, dict[str, Any]]:
     """What is asked, and how it is asked and scored.
 
     >>> read_question("needle", ["keys=4", "choices=5"], "0,1")
-    (Needle(keys=4, values=1, queries=1, haystack='text'), {'depths': [0.0, 1.0], 'choices': 5})
+    (Needle(keys=4, values=1, queries=1, haystack='text'), {'choices': 5, 'depths': [0.0, 1.0]})
     """
     from ..evaluate import Needle, Variables, score_far_tokens
     from ..options import Word, schema, take, word_of
@@ -187,9 +194,11 @@ def read_question(what: str, settings: list[str], depths: str) -> tuple[Needle |
     }
     given = dict(word_of(setting, "keys=4") for setting in settings)
     read = take({**schema(kind), **how}, given, what, prefix="")
-    places = schema(score_far_tokens)["depths"].read(Word(depths), "--depths")
     own = {name: value for name, value in read.items() if name not in how}
-    return kind(**own), {"depths": places, **{name: value for name, value in read.items() if name in how}}
+    asked = {name: value for name, value in read.items() if name in how}
+    if depths is not None:
+        asked["depths"] = schema(score_far_tokens)["depths"].read(Word(depths), "--depths")
+    return kind(**own), asked
 
 
 def read_conversion(text: str) -> dict[str, Any]:

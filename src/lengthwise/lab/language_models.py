@@ -24,7 +24,7 @@ from ..evaluate.text import Way, check_lengths
 from ..limits import BATCH_TOKENS, EXPERIMENTS
 from ..models import TokenClassifier
 from ..options import Schema, above, arguments, at_least, schema, take, word_of
-from ..text import corpora, segment_ends, tokenizers, tokens_of
+from ..text import corpora, documents, segment_ends, tokenizers, tokens_of
 from ..train.settings import Training, training_options
 from ..train.state import untouched_random
 from .experiment import Experiment, LengthTests, ModelSpec, Objective, TextSpec
@@ -110,6 +110,7 @@ def plan_language_models(
     names = (corpus,) if isinstance(corpus, (str, Path)) else tuple(corpus)
     of_text = take(_TEXT, settings_of(given, "text"), "text", "text.")
     opened = corpora.open(names, held_out=of_text.get("held_out", _TEXT["held_out"].default))
+    _check_documents(opened)
     folder = Path(tokenizer) if tokenizer else tokenizers.train(opened, vocabulary, root=store)
     read = tokenizers.load(folder)
     tokens = tokens_of(opened, read, root=store, progress=tokenizing)
@@ -141,6 +142,19 @@ def _called(corpus: str | Path) -> str:
     """Of a path the last name alone, so that the same text is the same experiment wherever it lies."""
     path = Path(corpus).expanduser()
     return Path(os.path.abspath(path)).name or str(corpus) if path.exists() else str(corpus)
+
+
+def _check_documents(corpus: corpora.Corpus) -> None:
+    """Refuse a text of which nothing can be held out, in the words of this call."""
+    different: set[bytes] = set()
+    for text in corpus.documents():
+        different.add(documents.digest_of(text))
+        if len(different) > 1:
+            return
+    raise Error(
+        f"{corpus.name}: the text must be two documents or more, so that whole ones can be held out to validate and to "
+        f"test on, got 1. Name more files, or part the text with lines of {documents.END}."
+    )
 
 
 _TEXT = schema(text_settings, keyword_only=True)
