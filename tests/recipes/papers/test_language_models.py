@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from lengthwise import lab, recipes
+from lengthwise.evaluate import Loss
+from lengthwise.lab import Experiment, LengthTests, ModelSpec, Training
+from lengthwise.lab.experiment import TextSpec
 from lengthwise.lab.statistics import perplexities
 from lengthwise.recipes.common import text_grid
 from lengthwise.recipes.papers.bipe import figure_4
+from lengthwise.recipes.papers.chacal import pretraining
 from lengthwise.recipes.papers.regulargpt import table_3
 
 ALL = (
@@ -110,6 +117,41 @@ def test_figures_share_runs(store):
 def test_what_is_said_of_longer_texts():
     times = {"a": {16: 1.05}, "b": {16: 1.3}, "c": {16: 40.0}, "d": {16: math.nan}}
     assert text_grid._verdict(times, 16) == "At 16 tokens a hold; c, d are broken; b are between."
+
+
+def a_run(losses):
+    """A run of windows of 8 tokens with these losses by length, as much of it as panels read."""
+    spec = TextSpec("text", {}, 8, 3, tokenizer="digest")
+    tests = LengthTests(tuple(losses), way="windows", seed=5)
+    experiment = Experiment(spec, ModelSpec("lstm"), Training.of(precision="bf16"), tests)
+    said = {"losses": {str(n): loss for n, loss in losses.items()}}
+    result = {"checkpoints": {"last": said}, "parameters": 1, "seconds": {"train": 1.0}}
+    return lab.Run(Path("run"), experiment, result, [])
+
+
+def test_what_is_not_finite_is_none_in_every_panel():
+    finished = {"standard": [a_run({8: 1.0, 16: None})], "2/1": [a_run({8: 1.0, 16: 1e4})]}
+    (groups,) = table_3._groups(finished, "smoke").data
+    assert groups == {"model": "2/1", "expected": 8, "inside": math.e, "beyond": None}
+    ended = {row["model"]: row["perplexities"] for row in pretraining._ended(finished).data}
+    assert ended == {"standard": {"8": [math.e], "16": [None]}, "2/1": {"8": [math.e], "16": [None]}}
+    assert [row["times"] for row in text_grid.growth(finished).data] == [{"16": None}, {"16": None}]
+
+
+def test_other_texts_are_measured_as_the_run_was_tested(monkeypatch):
+    asked = {}
+
+    def measure(*_, **given):
+        asked.update(given)
+        return SimpleNamespace(losses={8: Loss(0.0, 7)})
+
+    monkeypatch.setattr(text_grid, "measure_perplexity", measure)
+    run = a_run({8: 1.0})
+    assert text_grid._on_text(run, "other.txt", "store", "cpu") == {8: 1.0}
+    assert (asked["tokens"], asked["precision"], asked["seed"]) == (24, "bf16", 5)
+    whole = run._replace(experiment=replace(run.experiment, data=replace(run.experiment.data, test_blocks=None)))
+    text_grid._on_text(whole, "other.txt", "store", "cpu")
+    assert asked["tokens"] is None
 
 
 def test_the_published_settings():

@@ -19,6 +19,7 @@ from functools import cache
 from pathlib import Path
 
 from ...evaluate import Way
+from ...files import finite
 from ...lab import Experiment, Run, measure_far_tokens, measure_perplexity, plan_language_models
 from ...lab.experiment import TextSpec
 from ...lab.statistics import perplexities
@@ -98,8 +99,8 @@ def growth(finished: Mapping[str, Sequence[Run]]) -> Panel:
         {
             "model": column,
             "trained": trained,
-            "perplexity": found[column][trained],
-            "times": {str(n): _number(by) for n, by in of.items()},
+            "perplexity": finite(found[column][trained]),
+            "times": finite({str(n): by for n, by in of.items()}),
         }
         for column, of in times.items()
     ]
@@ -147,7 +148,7 @@ def other_texts(finished: Mapping[str, Sequence[Run]], device: str, texts: Seque
         title = f"Perplexity by length: {Path(name).name}"
         caption = "On a text that neither the models nor their tokenizer were trained on."
         rows = [[column, *(_said(of[n]) if n in of else "–" for n in lengths)] for column, of in found.items()]
-        data = {column: {str(n): _number(p) for n, p in of.items()} for column, of in found.items()}
+        data = {column: finite({str(n): p for n, p in of.items()}) for column, of in found.items()}
         curves = {column: (list(of), list(of.values())) for column, of in found.items()}
         chart = line_chart(title, caption, "tokens", "perplexity", curves, log_x=True, log_y=True, marks=marks)
         table = text_table(title, caption, ["", *(f"{n:,}" for n in lengths)], rows, data)
@@ -156,9 +157,20 @@ def other_texts(finished: Mapping[str, Sequence[Run]], device: str, texts: Seque
 
 
 def _on_text(run: Run, name: str, store: str, device: str) -> dict[int, float]:
-    tests = run.experiment.tests
+    """As the run itself was tested: on as many tokens, in the same precision."""
+    spec, tests = run.experiment.data, run.experiment.tests
+    assert isinstance(spec, TextSpec)
     measured = measure_perplexity(
-        run.path, [name], tests.lengths, way=tests.way, samples=tests.samples, store=store, device=device
+        run.path,
+        [name],
+        tests.lengths,
+        way=tests.way,
+        tokens=None if spec.test_blocks is None else spec.test_blocks * spec.block,
+        samples=tests.samples,
+        seed=tests.seed,
+        precision=run.experiment.training.precision,  # pyright: ignore[reportArgumentType]
+        store=store,
+        device=device,
     )
     return {n: loss.perplexity for n, loss in measured.losses.items()}
 
@@ -182,10 +194,6 @@ def _means(runs: Sequence[Run]) -> dict[int, float]:
 
 def _mean(values: Sequence[float]) -> float:
     return statistics.fmean(values) if all(map(math.isfinite, values)) else math.nan
-
-
-def _number(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def _said(value: float) -> str:
