@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config
 
 from lengthwise import Error, lab, report
 from lengthwise.errors import UnknownName
-from lengthwise.evaluate import Loss
+from lengthwise.evaluate import Loss, Variables
 from lengthwise.lab.job import make_trainer
 from lengthwise.report.sections import labelled
 from lengthwise.text import corpora as corpora_of_text
@@ -367,6 +367,8 @@ def test_what_cannot_be_measured_is_refused(run, options, said):
 def test_what_cannot_be_asked_is_refused(run, options, said):
     with pytest.raises(Error, match=said):
         lab.measure_far_tokens(run.path, **{"lengths": [200], **options})
+    found = lab.measure_far_tokens(run.path, (), [200], Variables(hops=0), depths=[], samples=1)
+    assert found.scores.depths == ()
 
 
 def test_a_run_is_measured_in_its_own_tokens(run, corpus, tmp_path):

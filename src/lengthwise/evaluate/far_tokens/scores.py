@@ -97,9 +97,8 @@ def score_far_tokens(
         budget=budget,
         seed=seed,
     )
-    for name, given in (("lengths", lengths), ("depths", depths)):
-        if not given:
-            raise Error(f"{name} is empty: name at least one.")
+    if not lengths or (question.lies_at_depth and not depths):
+        raise Error(f"{'depths' if lengths else 'lengths'} is empty: name at least one.")
     rows = pretrained.position_rows(model)
     if rows is not None and max(lengths) > rows:
         raise LengthError(
