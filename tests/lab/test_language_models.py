@@ -219,6 +219,11 @@ def test_segments_end_where_the_tokenizer_says(plan):
     assert bilevel.model.options["position_options"]["ends"] == by_sentence.model.options["ends"]
 
 
+def test_ends_may_be_none(plan):
+    given = ("fox heads=2 ends=none", ("fox", {"heads": 2, "ends": "none"}), "fox heads=2")
+    assert len({plan(model)[0].hash for model in given}) == 1
+
+
 def test_an_experiment_is_known_by_its_text_and_tokenizer_wherever_they_lie(plan, corpus, tmp_path):
     import shutil
 
@@ -285,6 +290,8 @@ def test_a_sample_reads_no_more_than_the_model_can(plan, tmp_path, model):
         ({"train_length": 1}, "train_length must be a whole number at least 2"),
         ({"settings": {"model.width": "wide"}}, "width must be a whole number"),
         ({"settings": {"model.ends": "sentense"}}, "sentence"),
+        ({"settings": {"model.ends": [3, 5000]}}, "below the 280 that the tokenizer has, got 5,000"),
+        ({"settings": {"model.ends": "none"}}, "ends must be .* got None"),
     ],
 )
 def test_wrong_calls_are_refused_before_anything_runs(plan, options, said):

@@ -187,6 +187,9 @@ def test_a_text_without_ends_is_one_segment_and_a_warning_says_so():
         segment_ends(digits, "document")
     with pytest.raises(Error, match="Unknown rule of segments 'sentences'"):
         segment_ends(digits, "sentences")
+    for nothing in ([], [""], ["=", ""], [3]):
+        with pytest.raises(Error, match="Segments end at marks of at least one character, got"):
+            segment_ends(digits, nothing)
 
 
 def test_functions_end_where_the_syntax_says(tmp_path):

@@ -24,6 +24,7 @@ from ..evaluate.text import Way, check_lengths
 from ..limits import BATCH_TOKENS, EXPERIMENTS
 from ..models import TokenClassifier
 from ..options import Schema, above, arguments, at_least, schema, take, word_of
+from ..positions import Multilevel
 from ..text import corpora, documents, segment_ends, tokenizers, tokens_of
 from ..train.settings import Training, training_options
 from ..train.state import untouched_random
@@ -240,7 +241,7 @@ def _specs(
         if name == "bipe":
             meant.setdefault("ends", "sentence")
         if isinstance(rule := meant.get("ends"), str) and re.fullmatch(r"[a-z-]+", rule):
-            meant["ends"] = segment_ends(tokenizer, rule)
+            meant["ends"] = None if rule in ("none", "null") else segment_ends(tokenizer, rule)
         options = take(models.options(name), meant, name, "model.")
         if name.startswith("hf:"):
             options.setdefault("vocab_size", len(tokenizer))
@@ -266,6 +267,7 @@ def check_model(
     """Refuse a model that cannot be built or read windows, and name the lengths that its position cannot encode."""
     model = build_language_model(spec, tokenizer, 0).eval()
     check_reach(spec.name, reach(model), max(trained, *tested))
+    _check_ends(spec.name, model, len(tokenizer))
     longest = longest_position(model)
     called = " ".join([spec.name, *(f"{k}={v}" for k, v in spec.options.items() if k in ("position", "max_length"))])
     if longest is not None and trained > longest:
@@ -284,6 +286,17 @@ def check_model(
         warn(
             f"{called}: it has {longest:,} positions, and at test lengths {', '.join(f'{n:,}' for n in beyond)} all "
             "tokens beyond share the last one. Raise max_length for places of their own, which training never meets."
+        )
+
+
+def _check_ends(name: str, model: nn.Module, size: int) -> None:
+    """Refuse ends of segments that are no tokens: a mistyped id would make the whole text one segment."""
+    levels = [module for module in model.modules() if isinstance(module, Multilevel)]
+    listed = [token for each in levels for ends in each.ends if isinstance(ends, list) for token in ends]
+    if beyond := [token for token in listed if token >= size]:
+        raise Error(
+            f"{name}: ends must be ids of tokens, below the {size:,} that the tokenizer has, got {beyond[0]:,}. "
+            "text.segment_ends finds them by a rule."
         )
 
 

@@ -62,6 +62,8 @@ def segment_ends(tokenizer: Any, by: str | Sequence[str] = "sentence") -> list[i
         return end
     if isinstance(by, str) and by not in RULES:
         raise UnknownName("rule of segments", by, [*RULES, "document", "two-ids"], "Or give a list of marks.")
+    if not isinstance(by, str) and not (by and all(isinstance(mark, str) and mark for mark in by)):
+        raise Error(f'Segments end at marks of at least one character, got {by!r}. Give some, such as by=["="].')
     if isinstance(by, str):
         pattern, example = RULES[by]
     else:
