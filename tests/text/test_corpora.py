@@ -66,6 +66,20 @@ def test_binary_files_of_a_folder_are_left_out_and_counted_once(tmp_path):
         assert corpus.survey.documents == 2
 
 
+def test_data_among_code_is_text_and_bytes_anywhere_leave_a_file_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(text_files, "PIECE", 4)
+    (tmp_path / "a.jsonl").write_text('{"id": 1}\n{"id": 2}\n')
+    (tmp_path / "b.json").write_text('[{"id": 1}]')
+    for name, late in (("c.txt", b"abcdefgh\xff"), ("d.txt", b"abcdefgh\xc3"), ("e.py", b"abcdefgh\0")):
+        (tmp_path / name).write_bytes(late)
+    (tmp_path / "f.txt").write_text("abcéédeé")
+    with pytest.warns(UserWarning, match=rf"3 files are no UTF-8 text and were left out, {tmp_path / 'c.txt'} first"):
+        found = list(corpora.open([tmp_path]).documents())
+    assert found == ['{"id": 1}\n{"id": 2}\n', '[{"id": 1}]', "abcéédeé"]
+    with pytest.raises(Error, match=r"a\.jsonl, line 1: a document is a string or has a field"):
+        list(corpora.open([tmp_path / "a.jsonl"]).documents())
+
+
 def test_a_character_may_lie_across_what_is_looked_at(tmp_path, monkeypatch):
     monkeypatch.setattr(text_files, "PIECE", 4)
     (tmp_path / "a.py").write_text("abcéd")  # é is the bytes 3 and 4

@@ -7,6 +7,7 @@ a folder                      all its files and those of its folders, sorted, bu
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import re
@@ -38,7 +39,7 @@ def read(path: Path, left_out: list[str]) -> Iterator[str]:
             raise Error(f"{path}: a corpus must be UTF-8 text, and this file is not. Convert it or leave it out.")
         return
     for file in walk(path):
-        yield from read_one(file, left_out)
+        yield from read_one(file, left_out, named=False)
 
 
 def walk(path: Path, without: Container[str] = ("__pycache__",)) -> Iterator[Path]:
@@ -62,13 +63,14 @@ def make_cache(folder: Path) -> None:
     (folder / CACHE).write_text(f"{CACHE_SIGNATURE}\n")
 
 
-def read_one(file: Path, left_out: list[str]) -> Iterator[str]:
+def read_one(file: Path, left_out: list[str], named: bool = True) -> Iterator[str]:
+    """The documents of a file. One that is not `named`, but was found in a folder, may be anything."""
     try:
         if file.suffix == ".parquet":
             yield from documents.READERS[".parquet"](file)
-        elif not _is_text(file):
+        elif not _is_text(file, whole=not named):
             left_out.append(str(file))
-        elif file.suffix == ".jsonl":
+        elif file.suffix == ".jsonl" and (named or _begins_with_a_document(file)):
             yield from documents.READERS[".jsonl"](file)
         elif file.suffix == ".json":
             yield from _list_or_whole(file)
@@ -82,18 +84,31 @@ def read_one(file: Path, left_out: list[str]) -> Iterator[str]:
         raise Error(f"{file}: text must be UTF-8, got other bytes ({error}). Convert it.") from error
 
 
-def _is_text(file: Path) -> bool:
-    """Whether all of a small file, or the beginning of a large one, is UTF-8 without zeros."""
+def _is_text(file: Path, whole: bool) -> bool:
+    """Whether the `whole` file, or what it begins with, is UTF-8 without zeros."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
     with file.open("rb") as opened:
-        start = opened.read(PIECE)
-        cut = len(opened.read(1)) > 0
+        piece = opened.read(PIECE)
+        while True:
+            following = opened.read(PIECE if whole else 1)
+            try:
+                decoder.decode(piece, final=not following)
+            except UnicodeDecodeError:
+                return False
+            if b"\0" in piece:
+                return False
+            if not following or not whole:
+                return True
+            piece = following
+
+
+def _begins_with_a_document(file: Path) -> bool:
+    """Whether the lines of a .jsonl are documents, and not settings or other data of the code around it."""
     try:
-        start.decode()
-    except UnicodeDecodeError as error:
-        # The last character may go on behind the piece.
-        if not cut or error.start < len(start) - 3:
-            return False
-    return b"\0" not in start
+        next(iter(documents.READERS[".jsonl"](file)), None)
+    except Error:
+        return False
+    return True
 
 
 def _parted(file: Path) -> Iterator[str]:
