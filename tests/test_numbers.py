@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from lengthwise import tasks, theory
+from lengthwise.recipes.studies.hundred_thousand_tokens import HOLDS
 from lengthwise.report.formatting import percent
 from lengthwise.theory.rounding import MARGIN, rounding_bounds
 
@@ -386,14 +387,9 @@ CLAIMS = [
     ),
     Claim(
         LRNN,
-        "four seeds were right on {} to {}% of strings of 39 tokens, and {} seeds of {} on more than 99% of strings of "
-        "499, the other one on {}%",
-        lambda: (
-            *(percent(share) for share in (min(four_seeds(39)), max(four_seeds(39)))),
-            sum(share > 0.99 for share in four_seeds(499)),
-            len(four_seeds(499)),
-            percent(min(four_seeds(499))),
-        ),
+        "{} of {} seeds learned it, {} of {} were right on at least {}% of strings of 499 tokens, and {} on all of them",
+        lambda: [automaton_seeds("ModArith(5)")[what] for what in ("learned", "seeds", "hold", "seeds")]
+        + [f"{100 * HOLDS:.0f}", automaton_seeds("ModArith(5)")["exact"]],
     ),
     Claim(
         LRNN,
@@ -450,11 +446,6 @@ def stability(variant: str) -> list[str]:
 def automaton_seeds(task: str) -> dict[str, Any]:
     (found,) = (line for line in panel("study-automaton-seeds", "How many seeds") if line["task"] == task)
     return found
-
-
-def four_seeds(length: int) -> list[float]:
-    rows = result("lrnn-modular-arithmetic-seeds")["rows"]
-    return [row["accuracy"] for row in rows if row["length"] == length]
 
 
 def seeds_at_500(variant: str) -> list[float]:
