@@ -387,9 +387,12 @@ CLAIMS = [
     ),
     Claim(
         LRNN,
-        "{} of {} seeds learned it, {} of {} were right on at least {}% of strings of 499 tokens, and {} on all of them",
-        lambda: [automaton_seeds("ModArith(5)")[what] for what in ("learned", "seeds", "hold", "seeds")]
-        + [f"{100 * HOLDS:.0f}", automaton_seeds("ModArith(5)")["exact"]],
+        "{} of {} seeds learned it, {} of {} were right on at least {}% of strings of 499 tokens, and {} on all of "
+        "them",
+        lambda: (
+            [automaton_seeds("ModArith(5)")[what] for what in ("learned", "seeds", "hold", "seeds")]
+            + [f"{100 * HOLDS:.0f}", automaton_seeds("ModArith(5)")["exact"]]
+        ),
     ),
     Claim(
         LRNN,

@@ -15,23 +15,19 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import torch
 from torch import nn
 
 from .. import models
-from ..errors import Error, ForeignError, UnknownName
+from ..errors import Error, UnknownName
 from ..evaluate.text import Way, check_lengths
 from ..limits import BATCH_TOKENS, EXPERIMENTS
-from ..models import TokenClassifier
 from ..options import Schema, above, arguments, at_least, schema, take, word_of
-from ..positions import Multilevel
 from ..text import corpora, documents, segment_ends, tokenizers, tokens_of
 from ..train.settings import Training, training_options
-from ..train.state import untouched_random
 from .experiment import Experiment, LengthTests, ModelSpec, Objective, TextSpec
 from .grid import Settings, name_of, parse, settings_of
-from .model_checks import check_reach, reach
-from .on_text import build_language_model, check_precision
+from .model_checks import check_on_text
+from .on_text import check_precision
 from .tested_lengths import lengths
 from .texts import digests_of, halves
 
@@ -134,7 +130,7 @@ def plan_language_models(
     )
     experiments = []
     for model in _specs(asked, given, read, unused):
-        check_model(model, read, train_length, tests.lengths, warn or _warn)
+        check_on_text(model, read, train_length, tests.lengths, warn or _warn)
         experiments += [Experiment(spec, model, training, tests, seed, objective) for seed in range(seeds)]
     return experiments
 
@@ -259,51 +255,6 @@ def _with_ends(placed: dict[str, Any], tokenizer: Any) -> dict[str, Any]:
     if isinstance(rules := placed.get("level_ends"), list):
         found["level_ends"] = [segment_ends(tokenizer, rule) if isinstance(rule, str) else rule for rule in rules]
     return found
-
-
-def check_model(
-    spec: ModelSpec, tokenizer: Any, trained: int, tested: Sequence[int], warn: Callable[[str], None]
-) -> None:
-    """Refuse a model that cannot be built or read windows, and name the lengths that its position cannot encode."""
-    model = build_language_model(spec, tokenizer, 0).eval()
-    check_reach(spec.name, reach(model), max(trained, *tested))
-    _check_ends(spec.name, model, len(tokenizer))
-    longest = longest_position(model)
-    called = " ".join([spec.name, *(f"{k}={v}" for k, v in spec.options.items() if k in ("position", "max_length"))])
-    if longest is not None and trained > longest:
-        raise Error(
-            f"{called}: windows of {trained:,} tokens are longer than its {longest:,} positions. Lower the training "
-            "length, or raise the model's max_length."
-        )
-    if ":" in spec.name:
-        rows = torch.full((1, trained), len(tokenizer) - 1)
-        with torch.no_grad(), untouched_random(torch.device("cpu")):
-            try:
-                model(rows)
-            except ForeignError as error:
-                raise Error(str(error)) from error.__cause__
-    if longest is not None and (beyond := [n for n in tested if n > longest]):
-        warn(
-            f"{called}: it has {longest:,} positions, and at test lengths {', '.join(f'{n:,}' for n in beyond)} all "
-            "tokens beyond share the last one. Raise max_length for places of their own, which training never meets."
-        )
-
-
-def _check_ends(name: str, model: nn.Module, size: int) -> None:
-    """Refuse ends of segments that are no tokens: a mistyped id would make the whole text one segment."""
-    levels = [module for module in model.modules() if isinstance(module, Multilevel)]
-    listed = [token for each in levels for ends in each.ends if isinstance(ends, list) for token in ends]
-    if beyond := [token for token in listed if token >= size]:
-        raise Error(
-            f"{name}: ends must be ids of tokens, below the {size:,} that the tokenizer has, got {beyond[0]:,}. "
-            "text.segment_ends finds them by a rule."
-        )
-
-
-def longest_position(model: TokenClassifier) -> int | None:
-    """How many tokens the model's position can tell apart; None: any number, or nobody knows."""
-    position = getattr(model.inner, "position", None)
-    return getattr(position, "longest", None)
 
 
 def _warn(text: str) -> None:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import Any
 
 import torch
+from torch import nn
 
 from .. import models, tasks
 from ..errors import Error, ForeignError, LengthError
-from ..models import pretrained
+from ..models import TokenClassifier, pretrained
+from ..positions import Multilevel
 from ..train.counting import one_place
 from ..train.state import untouched_random, weights
 from .experiment import ModelSpec
+from .on_text import build_language_model
 
 
 def check(model: ModelSpec, task: tasks.Task, length: int, longest: int) -> None:
@@ -40,6 +45,51 @@ def check(model: ModelSpec, task: tasks.Task, length: int, longest: int) -> None
             f"{model.name}: a choice of chunks mixes distributions over one answer, and {task.name} reads "
             "several answers at once. Leave largest_chunk out."
         )
+
+
+def check_on_text(
+    spec: ModelSpec, tokenizer: Any, trained: int, tested: Sequence[int], warn: Callable[[str], None]
+) -> None:
+    """Refuse a model that cannot be built or read windows, and name the lengths that its position cannot encode."""
+    model = build_language_model(spec, tokenizer, 0).eval()
+    check_reach(spec.name, reach(model), max(trained, *tested))
+    _check_ends(spec.name, model, len(tokenizer))
+    longest = longest_position(model)
+    called = " ".join([spec.name, *(f"{k}={v}" for k, v in spec.options.items() if k in ("position", "max_length"))])
+    if longest is not None and trained > longest:
+        raise Error(
+            f"{called}: windows of {trained:,} tokens are longer than its {longest:,} positions. Lower the training "
+            "length, or raise the model's max_length."
+        )
+    if ":" in spec.name:
+        rows = torch.full((1, trained), len(tokenizer) - 1)
+        with torch.no_grad(), untouched_random(torch.device("cpu")):
+            try:
+                model(rows)
+            except ForeignError as error:
+                raise Error(str(error)) from error.__cause__
+    if longest is not None and (beyond := [n for n in tested if n > longest]):
+        warn(
+            f"{called}: it has {longest:,} positions, and at test lengths {', '.join(f'{n:,}' for n in beyond)} all "
+            "tokens beyond share the last one. Raise max_length for places of their own, which training never meets."
+        )
+
+
+def _check_ends(name: str, model: nn.Module, size: int) -> None:
+    """Refuse ends of segments that are no tokens: a mistyped id would make the whole text one segment."""
+    levels = [module for module in model.modules() if isinstance(module, Multilevel)]
+    listed = [token for each in levels for ends in each.ends if isinstance(ends, list) for token in ends]
+    if beyond := [token for token in listed if token >= size]:
+        raise Error(
+            f"{name}: ends must be ids of tokens, below the {size:,} that the tokenizer has, got {beyond[0]:,}. "
+            "text.segment_ends finds them by a rule."
+        )
+
+
+def longest_position(model: TokenClassifier) -> int | None:
+    """How many tokens the model's position can tell apart; None: any number, or nobody knows."""
+    position = getattr(model.inner, "position", None)
+    return getattr(position, "longest", None)
 
 
 def reach(model: models.TokenClassifier) -> int | None:
