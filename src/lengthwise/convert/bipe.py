@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import nn
 from transformers import PreTrainedModel
 
 from ..errors import Error
 from .segmented import SEGMENTED, Segmented
+from .taken_over import fields_of, take_over
 
 
 def to_bipe(model: nn.Module, ends: list[int] | int, *, rows: int = 512, between: bool = False) -> PreTrainedModel:
@@ -27,24 +27,13 @@ def to_bipe(model: nn.Module, ends: list[int] | int, *, rows: int = 512, between
         raise Error(f"to_bipe: the model must be a {known}, got {type(model).__name__}. Unwrap it, or convert first.")
     old: Any = model.config
     _check(old, ends, rows, between)
-    fields = {
-        k: v for k, v in old.to_dict().items() if k not in ("model_type", "architectures", "transformers_version")
-    }
-    config = kind.config_class(**fields, segment_ends=ends, segment_rows=rows, between_segments=between)
+    config = kind.config_class(**fields_of(old), segment_ends=ends, segment_rows=rows, between_segments=between)
     config._attn_implementation = old._attn_implementation
     words: Any = model.get_input_embeddings()  # pyright: ignore[reportCallIssue]
     table = nn.Embedding(rows, config.hidden_size).to(words.weight)
     nn.init.zeros_(table.weight)
-    # Nothing is allocated: all that holds weights is then taken from the model.
-    with torch.device("meta"):
-        made = kind(config)
-    for name, child in model.named_children():
-        setattr(made, name, child)
-    for module in made.modules():
-        if getattr(module, "config", None) is old:
-            module.config = config
+    made = take_over(model, kind, config)
     made.install(table)
-    made.generation_config = getattr(model, "generation_config", None)
     return made.train(model.training)
 
 

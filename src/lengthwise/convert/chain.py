@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-import torch
 from torch import nn
 from transformers import PreTrainedModel
 
@@ -13,6 +12,7 @@ from ..errors import Error
 from ..mixers.chain import Gamma
 from ..models.presets.attention import layer_numbers
 from .chained import CHAINED, Chained
+from .taken_over import fields_of, take_over
 
 
 def to_chain(
@@ -42,17 +42,8 @@ def to_chain(
     options = {"learn_gamma": learn_gamma, "paths": paths, "exclude_diagonal": exclude_diagonal}
     config = _config(model, kind, gamma, layers, options)
     _check_layers(model, kind, config.chain_layers)
-    old = model.config
-    # Nothing is allocated: all that holds weights is then taken from the model.
-    with torch.device("meta"):
-        chained = kind(config)
-    for name, child in model.named_children():
-        setattr(chained, name, child)
-    for module in chained.modules():
-        if getattr(module, "config", None) is old:
-            module.config = config
+    chained = take_over(model, kind, config)
     chained.install()
-    chained.generation_config = getattr(model, "generation_config", None)
     return chained.train(model.training)
 
 
@@ -83,9 +74,7 @@ def _config(model: Any, kind: Any, gamma: float, layers: str | Sequence[int], op
     if not isinstance(gamma, int | float):
         raise Error(f"to_chain: gamma is a number, got {gamma!r}.")
     Gamma(1, gamma, options["learn_gamma"])  # raises unless γ is in range
-    fields = {
-        k: v for k, v in old.to_dict().items() if k not in ("model_type", "architectures", "transformers_version")
-    }
+    fields = fields_of(old)
     if window is not None:
         fields["sliding_window"] = None  # as no text is longer, and the cache would cut its keys off
     config = kind.config_class(**fields, chain_layers=chosen, gamma=float(gamma), **options)

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Annotated, Any
 
 from ...evaluate import Way
 from ...files import finite
@@ -32,6 +33,39 @@ STANDARD_LIBRARY = "stdlib"
 HOLDS, BREAKS = 1.1, 1.5
 """A model holds at a length where its perplexity is at most so many times that at the trained length, and is broken
 where it is so many times that or more."""
+Text = Annotated[Sequence[str], "A corpus to train on: stdlib, a path, or hf:NAME; repeat it."]
+Ends = Annotated[str | None, "The rule of segments: sentence, line, …; None: lines of code, else sentences."]
+Tokenizer = Annotated[str | None, "A folder; None: one is trained on the text."]
+Store = Annotated[str, "Where tokens and a tokenizer that is trained are kept."]
+STORE = "runs/text"
+LAPTOP: dict[str, Any] = {
+    "train_length": 128,
+    "test_lengths": [128, 256, 512, 1024, 2048],
+    "vocabulary": 4096,
+    "seeds": 1,
+    "model.width": 192,
+    "model.heads": 6,
+    "training.steps": 800,
+    "training.batch": 32,
+    "training.lr": 1e-3,
+    "training.precision": "fp32",
+    "training.threads": 2,
+    "training.checkpoint_every": 100,
+}
+"""A model that two cores train in some ten minutes."""
+SMOKE: dict[str, Any] = {
+    "train_length": 8,
+    "test_lengths": [8, 16, 32],
+    "vocabulary": 300,
+    "seeds": 1,
+    "model.width": 16,
+    "model.heads": 2,
+    "training.steps": 2,
+    "training.batch": 2,
+    "training.precision": "fp32",
+    "training.validation_samples": 2,
+    "training.checkpoint_every": 2,
+}
 NAMED = ("train_length", "test_lengths", "vocabulary", "seeds")
 """What stands in rules beside settings."""
 
@@ -58,7 +92,7 @@ def language_models(
     *,
     way: Way = "windows",
     tokenizer: str | None = None,
-    store: str = "runs/text",
+    store: str = STORE,
 ) -> Grid[str]:
     """A cell for each column, all trained on the same tokens; a column of other settings is planned by itself."""
 

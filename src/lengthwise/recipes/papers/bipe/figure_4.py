@@ -8,9 +8,22 @@ from typing import Annotated
 from ....lab import Run
 from ....report import Panel, text_table
 from ...base import Recipe, Scale
+from ...common import text_grid
 from ...common.grid import Model
 from ...common.rules import Rule, Rules, differences_from_paper, settings_of
-from ...common.text_grid import STANDARD_LIBRARY, far_tokens, growth, language_models, other_texts, usual_ends
+from ...common.text_grid import (
+    STANDARD_LIBRARY,
+    STORE,
+    Ends,
+    Store,
+    Text,
+    Tokenizer,
+    far_tokens,
+    growth,
+    language_models,
+    other_texts,
+    usual_ends,
+)
 
 PUBLISHED = {
     "alibi": {8192: 28.59},
@@ -49,22 +62,13 @@ PAPER = Rule(
 LAPTOP = Rule(
     "*",
     "*",
-    {
-        "train_length": 128,
-        "test_lengths": [128, 256, 512, 1024, 2048],
-        "vocabulary": 4096,
-        "model.width": 192,
-        "model.heads": 6,
+    text_grid.LAPTOP
+    | {
         "model.layers": 4,
-        "training.steps": 800,
-        "training.batch": 32,
         "training.lr": 2e-3,
         "training.betas": (0.9, 0.95),
         "training.weight_decay": 0.1,
         "training.schedule": "cosine",
-        "training.precision": "fp32",
-        "training.threads": 2,
-        "training.checkpoint_every": 100,
         "text.test_tokens": 65_536,
         "needle": [128, 512, 2048],
         "needle_samples": 8,
@@ -74,18 +78,10 @@ LAPTOP = Rule(
 SMOKE = Rule(
     "*",
     "*",
-    {
-        "train_length": 8,
+    text_grid.SMOKE
+    | {
         "test_lengths": [8, 16, 192],
-        "vocabulary": 300,
-        "model.width": 16,
-        "model.heads": 2,
         "model.layers": 1,
-        "training.steps": 2,
-        "training.batch": 2,
-        "training.precision": "fp32",
-        "training.validation_samples": 2,
-        "training.checkpoint_every": 2,
         "text.test_tokens": 256,
         "needle": [192],
         "needle_samples": 1,
@@ -139,13 +135,11 @@ def columns(ends: str, trained: int) -> dict[str, Model]:
 def recipe(
     scale: Scale,
     *,
-    text: Annotated[Sequence[str], "A corpus to train on: stdlib, a path, or hf:NAME; repeat it."] = (
-        STANDARD_LIBRARY,
-    ),
-    test: Annotated[Sequence[str], "A further text to test on, whole; repeat it."] = (),
-    ends: Annotated[str | None, "The rule of segments: sentence, line, …; None: lines of code, else sentences."] = None,
-    tokenizer: Annotated[str | None, "A folder; None: one is trained on the text."] = None,
-    store: Annotated[str, "Where tokens and a tokenizer that is trained are kept."] = "runs/text",
+    text: Text = (STANDARD_LIBRARY,),
+    test: Annotated[Sequence[str], "A further text to test on, as much of it as of the held-out text; repeat it."] = (),
+    ends: Ends = None,
+    tokenizer: Tokenizer = None,
+    store: Store = STORE,
 ) -> Recipe:
     """Perplexity against length: BiPE beside five encodings, and those that came after it: --set text=…."""
     settings = settings_of(RULES[scale], "*", "*")

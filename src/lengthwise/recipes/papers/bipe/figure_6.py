@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated
+from collections.abc import Mapping
 
 from ....lab import Run
 from ....report import Panel
 from ...base import Recipe, Scale
 from ...common.grid import Model
 from ...common.rules import settings_of
-from ...common.text_grid import STANDARD_LIBRARY, growth, language_models, usual_ends
+from ...common.text_grid import (
+    STANDARD_LIBRARY,
+    STORE,
+    Ends,
+    Store,
+    Text,
+    Tokenizer,
+    growth,
+    language_models,
+    usual_ends,
+)
 from .figure_4 import RULES, columns, rules_of_runs
 
 FIXED = (8, 16, 32)
@@ -20,10 +29,10 @@ FIXED = (8, 16, 32)
 def recipe(
     scale: Scale,
     *,
-    text: Annotated[Sequence[str], "A corpus: stdlib, a path, or hf:NAME; repeat it."] = (STANDARD_LIBRARY,),
-    ends: Annotated[str | None, "The rule of segments: sentence, line, …; None: lines of code, else sentences."] = None,
-    tokenizer: Annotated[str | None, "A folder; None: one is trained on the text."] = None,
-    store: Annotated[str, "Where tokens and a tokenizer that is trained are kept."] = "runs/text",
+    text: Text = (STANDARD_LIBRARY,),
+    ends: Ends = None,
+    tokenizer: Tokenizer = None,
+    store: Store = STORE,
 ) -> Recipe:
     """BiPE-RoPE on text without one of its two levels, and with segments of a fixed length: --set text=…."""
     rule, trained = ends or usual_ends(text), settings_of(RULES[scale], "*", "*")["train_length"]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated
+from collections.abc import Mapping
 
 from ....lab import Run
 from ....report import Panel
 from ...base import Recipe, Scale
 from ...common.grid import Model
 from ...common.rules import settings_of
-from ...common.text_grid import STANDARD_LIBRARY, growth, language_models
+from ...common.text_grid import STANDARD_LIBRARY, STORE, Store, Text, Tokenizer, growth, language_models
 from .figure_4 import RULES, columns, rules_of_runs
 
 WIDER = 16
@@ -20,9 +19,9 @@ WIDER = 16
 def recipe(
     scale: Scale,
     *,
-    text: Annotated[Sequence[str], "A corpus: stdlib, a path, or hf:NAME; repeat it."] = (STANDARD_LIBRARY,),
-    tokenizer: Annotated[str | None, "A folder; None: one is trained on the text."] = None,
-    store: Annotated[str, "Where tokens and a tokenizer that is trained are kept."] = "runs/text",
+    text: Text = (STANDARD_LIBRARY,),
+    tokenizer: Tokenizer = None,
+    store: Store = STORE,
 ) -> Recipe:
     """Randomized RoPE on text, with places from 4 times the trained length and from 16 times: --set text=…."""
     trained = settings_of(RULES[scale], "*", "*")["train_length"]

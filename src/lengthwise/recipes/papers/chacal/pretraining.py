@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated
 
 from ....files import finite
 from ....lab import Run
@@ -11,10 +10,11 @@ from ....lab.statistics import perplexities
 from ....report import Panel, line_chart, text_table
 from ....report.formatting import duration
 from ...base import Recipe, Scale
+from ...common import text_grid
 from ...common.curves import curve
 from ...common.grid import Model
 from ...common.rules import Rule, Rules
-from ...common.text_grid import STANDARD_LIBRARY, language_models
+from ...common.text_grid import STANDARD_LIBRARY, STORE, Store, Text, Tokenizer, language_models
 
 PAPER = Rule(
     "*",
@@ -38,41 +38,22 @@ PAPER = Rule(
 LAPTOP = Rule(
     "*",
     "*",
-    {
-        "train_length": 128,
+    text_grid.LAPTOP
+    | {
         "test_lengths": [128, 256],
-        "vocabulary": 4096,
-        "seeds": 1,
-        "model.width": 192,
-        "model.heads": 6,
         "model.layers": 4,
         "model.max_length": 256,
-        "training.steps": 800,
-        "training.batch": 32,
-        "training.lr": 1e-3,
-        "training.precision": "fp32",
-        "training.threads": 2,
-        "training.checkpoint_every": 100,
     },
 )
 SMOKE = Rule(
     "*",
     "*",
-    {
-        "train_length": 8,
+    text_grid.SMOKE
+    | {
         "test_lengths": [8, 16],
-        "vocabulary": 300,
-        "seeds": 1,
-        "model.width": 16,
-        "model.heads": 2,
         "model.layers": 1,
         "model.max_length": 16,
-        "training.steps": 2,
-        "training.batch": 2,
-        "training.precision": "fp32",
-        "training.validation_samples": 2,
         "training.validate_every": 1,
-        "training.checkpoint_every": 2,
     },
 )
 RULES: Rules = {"paper": [PAPER], "laptop": [PAPER, LAPTOP], "smoke": [PAPER, SMOKE]}
@@ -90,9 +71,9 @@ COLUMNS = {
 def recipe(
     scale: Scale,
     *,
-    text: Annotated[Sequence[str], "A corpus: stdlib, a path, or hf:NAME; repeat it."] = (STANDARD_LIBRARY,),
-    tokenizer: Annotated[str | None, "A folder; None: one is trained on the text."] = None,
-    store: Annotated[str, "Where tokens and a tokenizer that is trained are kept."] = "runs/text",
+    text: Text = (STANDARD_LIBRARY,),
+    tokenizer: Tokenizer = None,
+    store: Store = STORE,
 ) -> Recipe:
     """Language models trained from scratch with chain attention and without: --set text=…."""
 

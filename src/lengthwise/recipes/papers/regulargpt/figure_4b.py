@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, cast
+from collections.abc import Mapping
+from typing import cast
 
 from ....insight import ReceptiveField, measure_receptive_field
 from ....lab import Run, load_model, texts
@@ -12,7 +12,7 @@ from ....models import TokenClassifier
 from ....report import Panel, text_table
 from ....report import receptive_field as draw_receptive_field
 from ...base import Recipe, Scale
-from ...common.text_grid import STANDARD_LIBRARY, language_models
+from ...common.text_grid import STANDARD_LIBRARY, STORE, Store, Text, Tokenizer, language_models
 from .table_3 import RULES, SIZES, columns
 
 CHUNKS: dict[Scale, tuple[int, int]] = {"smoke": (16, 2), "laptop": (512, 16), "paper": (2048, 64)}
@@ -22,9 +22,9 @@ CHUNKS: dict[Scale, tuple[int, int]] = {"smoke": (16, 2), "laptop": (512, 16), "
 def recipe(
     scale: Scale,
     *,
-    text: Annotated[Sequence[str], "A corpus: stdlib, a path, or hf:NAME; repeat it."] = (STANDARD_LIBRARY,),
-    tokenizer: Annotated[str | None, "A folder; None: one is trained on the text."] = None,
-    store: Annotated[str, "Where tokens and a tokenizer that is trained are kept."] = "runs/text",
+    text: Text = (STANDARD_LIBRARY,),
+    tokenizer: Tokenizer = None,
+    store: Store = STORE,
 ) -> Recipe:
     """The receptive field on natural text, of the models of Table 3 that are level beyond the trained length."""
     length, count = CHUNKS[scale]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Annotated
 
 from ....files import finite
 from ....lab import Run
@@ -13,9 +12,10 @@ from ....lab.experiment import TextSpec
 from ....lab.statistics import perplexities
 from ....report import Panel, text_table
 from ...base import Recipe, Scale
+from ...common import text_grid
 from ...common.grid import Model
 from ...common.rules import Rule, Rules, differences_from_paper, settings_of
-from ...common.text_grid import STANDARD_LIBRARY, growth, language_models
+from ...common.text_grid import STANDARD_LIBRARY, STORE, Store, Text, Tokenizer, growth, language_models
 
 LENGTHS = (512, 1024, 2048, 4096, 8192)
 PUBLISHED = {
@@ -34,7 +34,7 @@ SIZES: dict[Scale, tuple[tuple[int, int], ...]] = {
     "laptop": ((8, 4), (16, 4), (32, 4), (32, 8), (64, 4)),
     "smoke": ((2, 1), (4, 1)),
 }
-"""C and K of RegularGPT. C is to the trained length at `laptop` what it is at `paper`, but for its smallest."""
+"""C and K of RegularGPT. C is to the trained length at `laptop` what it is at `paper`."""
 
 PAPER = Rule(
     "*",
@@ -56,41 +56,8 @@ PAPER = Rule(
         "tests.samples": 1000,
     },
 )
-LAPTOP = Rule(
-    "*",
-    "*",
-    {
-        "train_length": 128,
-        "test_lengths": [128, 256, 512, 1024, 2048],
-        "vocabulary": 4096,
-        "seeds": 1,
-        "model.width": 192,
-        "model.heads": 6,
-        "training.steps": 800,
-        "training.lr": 1e-3,
-        "training.precision": "fp32",
-        "training.threads": 2,
-        "training.checkpoint_every": 100,
-    },
-)
-SMOKE = Rule(
-    "*",
-    "*",
-    {
-        "train_length": 8,
-        "test_lengths": [8, 16, 32],
-        "vocabulary": 300,
-        "seeds": 1,
-        "model.width": 16,
-        "model.heads": 2,
-        "training.steps": 2,
-        "training.batch": 2,
-        "training.precision": "fp32",
-        "training.validation_samples": 2,
-        "training.checkpoint_every": 2,
-        "tests.samples": 4,
-    },
-)
+LAPTOP = Rule("*", "*", text_grid.LAPTOP)
+SMOKE = Rule("*", "*", {**text_grid.SMOKE, "tests.samples": 4})
 RULES: Rules = {"paper": [PAPER], "laptop": [PAPER, LAPTOP], "smoke": [PAPER, SMOKE]}
 
 
@@ -106,9 +73,9 @@ def columns(scale: Scale) -> dict[str, Model]:
 def recipe(
     scale: Scale,
     *,
-    text: Annotated[Sequence[str], "A corpus: stdlib, a path, or hf:NAME; repeat it."] = (STANDARD_LIBRARY,),
-    tokenizer: Annotated[str | None, "A folder; None: one is trained on the text."] = None,
-    store: Annotated[str, "Where tokens and a tokenizer that is trained are kept."] = "runs/text",
+    text: Text = (STANDARD_LIBRARY,),
+    tokenizer: Tokenizer = None,
+    store: Store = STORE,
 ) -> Recipe:
     """Perplexity of the last token against length: RegularGPT C/K, KERPLE, T5 and ALiBi: --set text=…."""
     settings, every = settings_of(RULES[scale], "*", "*"), columns(scale)
