@@ -168,7 +168,9 @@ def layer(T: int = 2048) -> Table:
     width = HEADS * WIDTH
     draw = torch.Generator().manual_seed(0)
     tokens = torch.randint(0, SEGMENT, (1, T), generator=draw)
-    x, slope = (torch.randn(1, T, width, generator=draw) for _ in range(2))
+    # As in any layer but the first, x has a gradient whether or not anything is added to it.
+    x = torch.randn(1, T, width, generator=draw, requires_grad=True)
+    slope = torch.randn(1, T, width, generator=draw)
 
     def run(options: dict[str, Any]) -> Callable[[], None]:
         torch.manual_seed(0)

@@ -75,6 +75,8 @@ class Task:
     machine: Semiautomaton | None = None
     readout: Tensor | None = None
     """The answer in each state of `machine`, (Q,) integers or (Q, S) booleans; 0 in states without an answer."""
+    answered: Tensor | None = None
+    """(Q,) booleans: the states of `machine` that have an answer. None: all."""
 
     @cached_property
     def name(self) -> str:

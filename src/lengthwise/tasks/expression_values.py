@@ -82,13 +82,13 @@ def first_product(first: np.ndarray, m: int) -> np.ndarray:
     return (first != m).astype(np.int64)
 
 
-def flat_machine(m: int, leading_plus: bool) -> tuple[Semiautomaton, Tensor]:
-    """The machine of expressions without brackets, and the value in each of its states.
+def flat_machine(m: int, leading_plus: bool) -> tuple[Semiautomaton, Tensor, Tensor]:
+    """The machine of expressions without brackets, the value in each of its states, and which states have one.
 
     State (2 s + operator) m + p: `operator` is 1 where an operator must come next. Two states follow these: the
     dead one, where a word goes that is no prefix of an expression, and with a leading + the start.
 
-    >>> machine, values = flat_machine(5, leading_plus=False)
+    >>> machine, values, _ = flat_machine(5, leading_plus=False)
     >>> machine.num_states, int(values[machine.state_after("1+2-4")])
     (51, 4)
     """
@@ -104,11 +104,12 @@ def flat_machine(m: int, leading_plus: bool) -> tuple[Semiautomaton, Tensor]:
     table = np.hstack([digits, np.where(operator == 1, operators, dead)])
     table = np.vstack([table, np.full(m + 3, dead)])
     values = np.append(np.where(operator == 1, (s + p) % m, 0), 0)
+    whole = np.append(np.broadcast_to(operator == 1, p.shape), False)
     begin = number(np.zeros(1, dtype=np.int64), 0, np.ones(1, dtype=np.int64))[0]
     if leading_plus:
         table = np.vstack([table, np.full(m + 3, dead)])
         table[start, m] = begin
-        values = np.append(values, 0)
+        values, whole = np.append(values, 0), np.append(whole, False)
         begin = start
     symbols = [*(str(d) for d in range(m)), *"+-*"]
-    return Semiautomaton(table, begin, symbols=symbols), torch.from_numpy(values)
+    return Semiautomaton(table, begin, symbols=symbols), torch.from_numpy(values), torch.from_numpy(whole)

@@ -85,6 +85,8 @@ class FormalLanguage(Task):
         self.machine = self.language = machine
         accepts = torch.from_numpy(machine.accepts_state)
         self.readout = accepts.long() if member else next_symbols(machine, end)
+        # Of next symbols only words are asked that can still become accepted.
+        self.answered = None if member else torch.from_numpy(live_states(machine))
         self.outputs = 2 if member else self.readout.shape[1]
         options = {"negatives": self.negatives, "supervision": self.supervision} if member else {"end": end}
         weights = None if self.weights is None else self.weights.tolist()

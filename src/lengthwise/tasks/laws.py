@@ -204,7 +204,10 @@ def _oracle(task: Task, n: int) -> None:
                 "Let answer treat each row by itself.",
             )
     if task.machine is not None and task.readout is not None:
-        found = task.readout[task.machine.run(batch.tokens)]
+        states = task.machine.run(batch.tokens)
+        found = task.readout[states]
+        if task.answered is not None and not task.answered[states][batch.mask].all():
+            raise _broken(task, "only answered states are asked for", "a question in another", "Mend answered or asked.")
         if not torch.equal(found[batch.mask], batch.targets[batch.mask]):
             raise _broken(task, "machine and readout say what answer says", "another answer", "Mend one of them.")
 

@@ -47,7 +47,7 @@ class ModularArithmetic(Task):
         self.vocabulary = (*(str(d) for d in range(m)), *"+-*", *("()" if brackets else ""))
         self.flat = None if brackets else flat_machine(m, self.leading_plus)
         if self.flat:
-            self.machine, self.readout = self.flat
+            self.machine, self.readout, self.answered = self.flat
         settings = {"brackets": brackets, "leading_plus": self.leading_plus, "supervision": supervision}
         self.params = {"modulus": m, **settings}
 
@@ -102,7 +102,7 @@ class ModularArithmetic(Task):
         if self.brackets:
             return float(self.brackets.value_shares(length - self.leading_plus).max())
         assert self.flat is not None  # without brackets it is always set
-        machine, values = self.flat
+        machine, values, _ = self.flat
         *_, pi = machine.state_probabilities(islice(self._weights(), length))
         return float(np.bincount(values.numpy(), weights=pi).max())
 

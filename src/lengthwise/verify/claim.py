@@ -1,0 +1,78 @@
+"""What a model is held against: the right answer after every word, as the states of a machine say it.
+
+    answer(w) = answers[δ(start, w)]      wherever asked[δ(start, w)]
+
+A word has at least one symbol, and symbol s is the model's token s.
+
+Shapes: Q states, S symbols, E outputs of the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..automata import Semiautomaton
+from ..errors import Error
+from ..tasks import Task
+
+
+@dataclass(frozen=True, eq=False)
+class Claim:
+    machine: Semiautomaton
+    answers: np.ndarray
+    """(Q,) the one right output of each state, or (Q,E) booleans: which outputs are to be named, each by itself."""
+    asked: np.ndarray
+    """(Q,) booleans: the states that have a question. After other words the model may say what it likes."""
+
+    def __post_init__(self) -> None:
+        Q = self.machine.num_states
+        if self.answers.shape[:1] != (Q,) or self.asked.shape != (Q,):
+            raise Error(
+                f"Claim: needs an answer and a question for each of {Q} states, got {list(self.answers.shape)} answers "
+                f"and {list(self.asked.shape)} questions."
+            )
+
+    @property
+    def several(self) -> bool:
+        """Whether a model names any number of outputs at once, those whose logit is above 0."""
+        return self.answers.ndim == 2
+
+    def right(self, word: str | Sequence[int]) -> int | tuple[int, ...] | None:
+        """The right answer after a word; None where nothing is asked.
+
+        >>> from lengthwise import tasks
+        >>> claim_of(tasks.get("parity")).right([1, 0, 1, 1])
+        1
+        """
+        q = self.machine.state_after(word)
+        if not self.asked[q] or not len(word):
+            return None
+        return tuple(np.flatnonzero(self.answers[q]).tolist()) if self.several else int(self.answers[q])
+
+    def to_json(self) -> dict[str, Any]:
+        """As it stands in a certificate."""
+        return {
+            "symbols": list(self.machine.symbols),
+            "delta": self.machine.delta.tolist(),
+            "start": self.machine.start,
+            "answers": self.answers.astype(int).tolist(),
+            "asked": self.asked.astype(int).tolist(),
+        }
+
+
+def claim_of(source: Task | Semiautomaton) -> Claim:
+    """The claim of a task; or of a machine: acceptance where it has accepting states, else the state itself."""
+    if isinstance(source, Semiautomaton):
+        Q = source.num_states
+        answers = np.arange(Q) if source.accepting is None else source.accepts_state.astype(int)
+        return Claim(source, answers, np.ones(Q, dtype=bool))
+    if source.machine is None or source.readout is None:
+        raise Error(f"{source.name} {source.params}: only a task with a machine says what is right at every length.")
+    if source.questions > 1 or source.scoring == "generated":
+        raise Error(f"{source.name} {source.params}: a claim is about one answer after each word.")
+    asked = np.ones(source.machine.num_states, dtype=bool) if source.answered is None else source.answered.numpy()
+    return Claim(source.machine, source.readout.numpy(), asked)
