@@ -207,7 +207,8 @@ def _oracle(task: Task, n: int) -> None:
         states = task.machine.run(batch.tokens)
         found = task.readout[states]
         if task.answered is not None and not task.answered[states][batch.mask].all():
-            raise _broken(task, "only answered states are asked for", "a question in another", "Mend answered or asked.")
+            why = "only states with an answer are asked about"
+            raise _broken(task, why, "a question in another", "Mend answered or asked.")
         if not torch.equal(found[batch.mask], batch.targets[batch.mask]):
             raise _broken(task, "machine and readout say what answer says", "another answer", "Mend one of them.")
 
