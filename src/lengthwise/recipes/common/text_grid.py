@@ -41,18 +41,18 @@ STORE = "runs/text"
 LAPTOP: dict[str, Any] = {
     "train_length": 128,
     "test_lengths": [128, 256, 512, 1024, 2048],
-    "vocabulary": 4096,
+    "vocabulary": 2048,
     "seeds": 1,
-    "model.width": 192,
-    "model.heads": 6,
+    "model.width": 128,
+    "model.heads": 4,
     "training.steps": 800,
     "training.batch": 32,
     "training.lr": 1e-3,
     "training.precision": "fp32",
-    "training.threads": 2,
+    "training.threads": 1,
     "training.checkpoint_every": 100,
 }
-"""A model that two cores train in some ten minutes."""
+"""A model that one core trains in some five minutes."""
 SMOKE: dict[str, Any] = {
     "train_length": 8,
     "test_lengths": [8, 16, 32],
