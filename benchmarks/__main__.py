@@ -18,7 +18,18 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
-from . import block_lrnn, block_scan, chain, population, positions, regular_gpt, sliding_dilated, tasks, tokens
+from . import (
+    block_lrnn,
+    block_scan,
+    chain,
+    language_models,
+    population,
+    positions,
+    regular_gpt,
+    sliding_dilated,
+    tasks,
+    tokens,
+)
 
 RESULTS = Path(__file__).parent / "results.md"
 BENCHES = {
@@ -31,6 +42,7 @@ BENCHES = {
     "block_scan": block_scan.tables,
     "block_lrnn": block_lrnn.tables,
     "positions": positions.tables,
+    "language_models": lambda: [language_models.table()],
 }
 HEAD = (
     "# Benchmarks\n\nWritten by `make bench RECORD=1`. Timings on a shared machine are noisy; read the ratios, "

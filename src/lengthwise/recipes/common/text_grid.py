@@ -45,7 +45,7 @@ LAPTOP: dict[str, Any] = {
     "seeds": 1,
     "model.width": 128,
     "model.heads": 4,
-    "training.steps": 800,
+    "training.steps": 500,
     "training.batch": 32,
     "training.lr": 1e-3,
     "training.precision": "fp32",

@@ -31,7 +31,7 @@ PUBLISHED = {
 """Perplexity on OpenWebText2 at `LENGTHS`, the mean of three seeds; "32/6" is RegularGPT with C = 32 and K = 6."""
 SIZES: dict[Scale, tuple[tuple[int, int], ...]] = {
     "paper": ((32, 6), (64, 6), (128, 6), (128, 12), (256, 6)),
-    "laptop": ((8, 4), (16, 4), (32, 4), (32, 8), (64, 4)),
+    "laptop": ((8, 2), (16, 2), (32, 2), (32, 4), (64, 2)),
     "smoke": ((2, 1), (4, 1)),
 }
 """C and K of RegularGPT. C is to the trained length at `laptop` what it is at `paper`."""
