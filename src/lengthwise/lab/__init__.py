@@ -15,6 +15,7 @@ from ..limits import WORKERS
 from ..notebooks import in_notebook
 from ..options import arguments, at_least
 from ..train import Interrupted, Progress, Training
+from .continued import plan_continued, trained_places
 from .engines import Engine, InProcess, Processes, leave_a_starting_worker
 from .experiment import Experiment, LengthTests, ModelSpec, TaskSpec, TextSpec
 from .grid import Architectures, OneTask, Settings, plan, settings_of_part
@@ -58,10 +59,12 @@ __all__ = [
     "measure_far_tokens",
     "measure_perplexity",
     "plan",
+    "plan_continued",
     "plan_language_models",
     "plan_text",
     "run",
     "settings_of_part",
+    "trained_places",
 ]  # fmt: skip
 
 

@@ -74,7 +74,8 @@ DATA: dict[str, type[TaskSpec] | type[TextSpec]] = {"task": TaskSpec, "text": Te
 class ModelSpec:
     """`models.build(name, …, **options)` rebuilds the model; `source`: a digest of code or config from outside.
 
-    Of a pretrained checkpoint `options` holds the conversions, `source` the digest and `folder` its place.
+    Of a pretrained checkpoint `options` holds the conversions, `source` the digest and `folder` its place; of the model
+    of an earlier experiment the conversions alone.
     """
 
     name: str
@@ -135,6 +136,8 @@ class Experiment:
     tests: LengthTests
     seed: int = 0
     objective: Objective = Objective()
+    continues: Experiment | None = None
+    """The experiment whose trained model this one begins with, and which is run before it."""
 
     def __post_init__(self):
         check_fields(self, "experiment.{}".format)
@@ -163,6 +166,8 @@ class Experiment:
     def _json(self, local: bool) -> dict[str, Any]:
         kind = next(key for key, spec in DATA.items() if isinstance(self.data, spec))
         changed = {**_changed(self, local), "data": {kind: _changed(self.data, local)}}
+        if self.continues is not None:
+            changed["continues"] = self.continues.to_json() if local else self.continues.hash
         return json.loads(json.dumps({"schema": SCHEMA, **changed}))
 
     @classmethod
@@ -178,6 +183,8 @@ class Experiment:
         try:
             ((kind, data),) = given["data"].items()
             rest = {key: value for key, value in given.items() if key not in ("schema", "data")}
+            if "continues" in rest:
+                rest["continues"] = cls.from_json(rest["continues"])
             return _read(cls, {**rest, "data": _read(DATA[kind], data)})
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise Error(f"Not an experiment of this version of Lengthwise: {error}.") from error

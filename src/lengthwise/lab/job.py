@@ -91,6 +91,11 @@ def run_group(experiments: Sequence[Experiment], job: Job, *, wait: bool = True)
     What another process is at work on is waited for or, without `wait`, has no outcome.
     """
     own_code.allow(job.own)
+    for earlier in {e.continues.hash: e.continues for e in experiments if e.continues is not None}.values():
+        (outcome,) = run_group([earlier], replace(job, hear=None))
+        if outcome.run is None:
+            why = Error(f"The run that it goes on from failed: {outcome.error}")
+            return [failure(RunDirectory(job.root, experiment), why) for experiment in experiments]
     directories = [RunDirectory(job.root, experiment) for experiment in experiments]
     try:
         with ExitStack() as stack:

@@ -100,7 +100,7 @@ def plan_language_models(
         if not any(key.startswith(f"{part}.") for part in parts):
             raise UnknownName("setting", key.split(".")[0], parts)
     EXPERIMENTS.check(len(asked) * seeds, "plan")
-    training = _training(settings_of(given, "training"))
+    training = training_of(settings_of(given, "training"))
     BATCH_TOKENS.check(train_length * training.batch, f"training.batch={training.batch}, length {train_length:,}")
     objective = Objective("next-token", **take(_OBJECTIVE, settings_of(given, "objective"), "objective", "objective."))
 
@@ -167,7 +167,8 @@ def settings_of_text(part: str) -> Schema:
     return _TEXT if part == "text" else _OBJECTIVE
 
 
-def _training(given: dict[str, Any]) -> Training:
+def training_of(given: dict[str, Any]) -> Training:
+    """The training of a language model, as these settings say and as usual where they say nothing."""
     if wrong := next((name for name in STRINGS_ALONE if name in given), None):
         raise Error(f"training.{wrong} is for strings: windows of text all have one length. Use train_length.")
     trained = take(settings_of_text("training"), given, "training", "training.")

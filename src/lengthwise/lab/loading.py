@@ -9,14 +9,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
 from .. import models, own_code, tasks
-from ..errors import Error, RecordError
+from ..errors import Error
 from ..models import pretrained
 from ..text import tokenizers
 from ..train.state import load_weights
@@ -24,7 +23,7 @@ from .experiment import Experiment, ModelSpec, TaskSpec, TextSpec
 from .grid import name_of, spec_of
 from .on_strings import build_classifier
 from .on_text import build_language_model
-from .records import SOURCES, Run, own_parts
+from .records import SOURCES, Run, model_folder, own_parts
 
 
 def load_model(
@@ -61,21 +60,6 @@ def load_model(
         classifier = build_classifier(replace(experiment, model=spec), found, torch.device("cpu"))
     load_weights(classifier.inner, run.tensors("model" if which == "last" else "best"))
     return classifier.eval()
-
-
-def model_folder(run: Run, which: str = "last") -> Path | None:
-    """The folder, as transformers loads it, of a run on text; None where its model is of another kind.
-
-    Where no step was better than the last, it is the best too.
-    """
-    folders = run.result.get("folders", {})
-    name = "best" if which == "best" and "best" in folders else "model"
-    folder = run.path / name
-    if not folder.is_dir():
-        return None
-    if folders.get(name, pretrained.folder_digest(folder)) != pretrained.folder_digest(folder):
-        raise RecordError(f"{folder}: edited since the run ended. Delete {run.path} to run it again.")
-    return folder
 
 
 def load_tokenizer(run: Run) -> Any:

@@ -1,4 +1,5 @@
-"""An experiment on text: a language model from scratch, or a pretrained checkpoint, converted or not, trained on.
+"""An experiment on text: a language model from scratch, or one that was trained before, converted or not, trained on:
+a pretrained checkpoint, or what an earlier experiment made.
 
 Text, tokenizer and checkpoint are known by digests. Where they lie on this machine stands in the record too, and
 whoever runs the experiment reads them from there.
@@ -30,6 +31,7 @@ from ..train import Directory, NextToken, Progress, TextBlocks, Training, TrainS
 from ..train.state import load_weights, untouched_random
 from . import texts
 from .experiment import Experiment, LengthTests, ModelSpec, Objective, TextSpec
+from .records import RunDirectory, model_folder, read_run
 
 PROMPT = 8
 """Tokens with which samples begin."""
@@ -122,12 +124,14 @@ class OnText:
         self.objective = NextToken(experiment.objective.tokens_at_once, self.text.tokenizer, prompt)
 
     def state(self, experiment: Experiment, directory: Directory | None = None) -> TrainState:
-        if self.checkpoint is None:
+        begun = self.checkpoint
+        if experiment.continues is not None:
+            begun = _trained(experiment.continues, directory)
+        if begun is None:
             model = build_language_model(experiment.model, self.text.tokenizer, experiment.seed)
         else:
-            conversions = experiment.model.options.get("conversions", [])
-            inner = convert.load(self.checkpoint, conversions)
-            model = pretrained.as_classifier(inner, self.checkpoint.name)
+            inner = convert.load(begun, experiment.model.options.get("conversions", []))
+            model = pretrained.as_classifier(inner, begun.name)
         model = model.to(self.device)
         return TrainState(
             model,
@@ -141,8 +145,9 @@ class OnText:
         )
 
     def test_before(self, experiment: Experiment, state: TrainState, check: Callable[[], None]) -> None:
-        """The perplexity of a checkpoint as it is. Weights drawn at random are worth a guess: they are not tested."""
-        if self.checkpoint is not None and "before" not in state.scores:
+        """The perplexity of a trained model as it is. Weights drawn at random are not tested."""
+        known = self.checkpoint is not None or experiment.continues is not None
+        if known and "before" not in state.scores:
             state.scores["before"] = self._said(self._losses(experiment, state, check), experiment, state)
 
     def test_after(
@@ -172,7 +177,7 @@ class OnText:
             "test_tokens": found[min(found)].tokens,
             "epochs": state.step * state.training.batch / len(self.text.train),
         }
-        if self.checkpoint is not None:
+        if "before" in state.scores:
             said["checkpoints"] = {"before": {"step": 0, **state.scores["before"]}, **said["checkpoints"]}
         if state.best["step"]:
             said["checkpoints"]["best"] = {"step": state.best["step"], "validation": {"loss": state.best["loss"]}}
@@ -243,6 +248,17 @@ class OnText:
             model.save_pretrained(beside)
             self.text.tokenizer.save_pretrained(beside)
             beside.rename(folder)
+
+
+def _trained(experiment: Experiment, directory: Directory | None) -> pretrained.Checkpoint:
+    """The trained model of an earlier experiment, whose run stands beside this directory."""
+    if directory is None:
+        raise Error(f"{experiment.model.name}: what an earlier run trained lies beside its own. Use lab.run.")
+    run = read_run(RunDirectory(directory.path.parent, experiment).path)
+    folder = model_folder(run)
+    if folder is None:
+        raise Error(f"{run.path}: its model is none that transformers loads, so that nothing can go on from it.")
+    return pretrained.find(str(folder))
 
 
 def build_language_model(spec: ModelSpec, tokenizer: Any, seed: int) -> TokenClassifier:

@@ -17,6 +17,7 @@ from torch import nn
 from .. import own_code, tasks
 from ..errors import Error, RecordError, in_words
 from ..files import Tensors, naming, read_json, read_tensors, write_atomically
+from ..models import pretrained
 from ..train.directory import Directory, SavedState, read_result
 from .experiment import Experiment, ModelSpec, TaskSpec
 from .statistics import perplexities
@@ -120,6 +121,21 @@ def read_run(path: Path) -> Run:
         )
     metrics = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
     return Run(path, experiment, content, metrics)
+
+
+def model_folder(run: Run, which: str = "last") -> Path | None:
+    """The folder, as transformers loads it, of a run on text; None where its model is of another kind.
+
+    Where no step was better than the last, it is the best too.
+    """
+    folders = run.result.get("folders", {})
+    name = "best" if which == "best" and "best" in folders else "model"
+    folder = run.path / name
+    if not folder.is_dir():
+        return None
+    if folders.get(name, pretrained.folder_digest(folder)) != pretrained.folder_digest(folder):
+        raise RecordError(f"{folder}: edited since the run ended. Delete {run.path} to run it again.")
+    return folder
 
 
 class Found(NamedTuple):
