@@ -41,6 +41,7 @@ TABLES: dict[tuple[str, str], Table] = {
     ("bipe", "figure-1"): bipe.figure_1.recipe,
     ("bipe", "figure-3"): bipe.figure_3.recipe,
     ("bipe", "figure-4"): bipe.figure_4.recipe,
+    ("bipe", "figure-5"): bipe.figure_5.recipe,
     ("bipe", "figure-6"): bipe.figure_6.recipe,
     ("bipe", "figure-9"): bipe.figure_9.recipe,
     ("bipe", "theorem-3"): bipe.theorem_3.recipe,

@@ -16,12 +16,13 @@ from lengthwise.lab import Experiment, LengthTests, ModelSpec, Training
 from lengthwise.lab.experiment import TextSpec
 from lengthwise.lab.statistics import perplexities
 from lengthwise.recipes.common import text_grid
-from lengthwise.recipes.papers.bipe import figure_4
+from lengthwise.recipes.papers.bipe import figure_4, figure_5
 from lengthwise.recipes.papers.chacal import pretraining
 from lengthwise.recipes.papers.regulargpt import table_3
 
 ALL = (
     ("bipe", "figure-4"),
+    ("bipe", "figure-5"),
     ("bipe", "figure-6"),
     ("bipe", "figure-9"),
     ("regulargpt", "table-3"),
@@ -67,6 +68,34 @@ def test_a_recipe_runs_and_says_what_it_measured(paper, table, only, store, tmp_
 
 
 @pytest.mark.slow
+def test_figure_5_shows_yarn_before_its_training_and_after(store, tmp_path):
+    recipe = made("bipe", "figure-5", store).only(["bipe-rope", "bipe-rope-yarn"])
+    runs = [outcome.run for outcome in lab.run(recipe.experiments, tmp_path, workers=1) if outcome.run]
+    first, tuned = runs
+    panels = recipe.panels(runs)
+    json.dumps([panel.to_json() for panel in panels], allow_nan=False)
+    shown = panels[0].data
+    assert shown == {
+        name: {str(n): perplexity for n, perplexity in found.items()}
+        for name, found in {
+            "bipe-rope": perplexities(first),
+            "bipe-rope, YaRN alone": perplexities(tuned, "before"),
+            "bipe-rope, YaRN and trained": perplexities(tuned),
+        }.items()
+    }
+    assert (first.experiment.data.block, tuned.experiment.data.block) == (8, 32)
+    assert set(tuned.experiment.tests.lengths) >= {8 * times for times in (1, 4, 20)}
+    (yarn,) = tuned.experiment.model.options["conversions"]
+    assert (yarn["factor"], yarn["trained"]) == (16, lab.trained_places(first.experiment))
+    assert (
+        f"At 160 tokens, with YaRN and trained further: bipe-rope has {shown['bipe-rope, YaRN and trained']['160']:.4g}"
+        in (panels[0].finding)
+    )
+    (alone,) = made("bipe", "figure-5", store).only(["bipe-rope-yarn"]).experiments
+    assert alone.hash == tuned.experiment.hash
+
+
+@pytest.mark.slow
 def test_figure_4b_measures_the_runs_of_table_3(store, tmp_path):
     table, figure = made("regulargpt", "table-3", store), made("regulargpt", "figure-4b", store)
     (outcome,) = lab.run(table.only(["2/1"]).experiments, tmp_path, workers=1)
@@ -109,7 +138,7 @@ def test_all_models_of_a_recipe_can_be_built(store):
 
 def test_figures_share_runs(store):
     first = {e.hash for e in made("bipe", "figure-4", store).experiments}
-    for figure, shared in (("figure-6", "bipe-rope"), ("figure-9", "randomized")):
+    for figure, shared in (("figure-5", "bipe-rope"), ("figure-6", "bipe-rope"), ("figure-9", "randomized")):
         (e,) = made("bipe", figure, store).only([shared]).experiments
         assert e.hash in first
 
@@ -161,6 +190,9 @@ def test_the_published_settings():
         "sinusoidal", "randomized", "rope", "xpos", "alibi", "bipe-rope", "bipe-alibi",
     ]  # fmt: skip
     assert set(table_3.columns("paper")) == set(table_3.PUBLISHED)
+    # Figure 5: 500 steps on windows of 4,096 tokens, 64 of them in a batch, at a rate of 2e-5, tested to 20k tokens.
+    assert (figure_5.STEPS["paper"], 1024 * figure_5.FURTHER, 256 // figure_5.FURTHER) == (500, 4096, 64)
+    assert (settings["training.lr"] / figure_5.SLOWER, 1024 * figure_5.TESTED[-1]) == (2e-5, 20_480)
 
 
 def test_which_text_stands_for_which():

@@ -119,14 +119,14 @@ def language_models(
 def growth(finished: Mapping[str, Sequence[Run]]) -> Panel:
     """How many times its perplexity at the trained length each model has at longer ones; the mean of the seeds."""
     trained = _trained(finished)
-    found = {column: _means(runs) for column, runs in finished.items()}
+    found = {column: means(runs) for column, runs in finished.items()}
     times = {
         column: {n: mean / means[trained] for n, mean in means.items() if n > trained}
         for column, means in found.items()
     }
     beyond = sorted({n for of in times.values() for n in of})
     rows = [
-        [column, f"{found[column][trained]:.4g}", *(_said(of[n]) if n in of else "–" for n in beyond)]
+        [column, f"{found[column][trained]:.4g}", *(said(of[n]) if n in of else "–" for n in beyond)]
         for column, of in times.items()
     ]
     data = [
@@ -168,7 +168,7 @@ def far_tokens(
         ).scores
         for column, runs in finished.items()
     }
-    known = {column: _means(runs) for column, runs in finished.items()}
+    known = {column: means(runs) for column, runs in finished.items()}
     return far_tokens_compared(scores, known, _trained(finished))
 
 
@@ -181,7 +181,7 @@ def other_texts(finished: Mapping[str, Sequence[Run]], device: str, texts: Seque
         found = {column: _on_text(runs[0], name, store, device) for column, runs in finished.items()}
         title = f"Perplexity by length: {Path(name).name}"
         caption = "On a text that neither the models nor their tokenizer were trained on."
-        rows = [[column, *(_said(of[n]) if n in of else "–" for n in lengths)] for column, of in found.items()]
+        rows = [[column, *(said(of[n]) if n in of else "–" for n in lengths)] for column, of in found.items()]
         data = {column: finite({str(n): p for n, p in of.items()}) for column, of in found.items()}
         curves = {column: (list(of), list(of.values())) for column, of in found.items()}
         chart = line_chart(title, caption, "tokens", "perplexity", curves, log_x=True, log_y=True, marks=marks)
@@ -220,9 +220,9 @@ def _trained(finished: Mapping[str, Sequence[Run]]) -> int:
     return spec.block
 
 
-def _means(runs: Sequence[Run]) -> dict[int, float]:
-    """The mean perplexity of the seeds at every length."""
-    each = [perplexities(run) for run in runs]
+def means(runs: Sequence[Run], which: str = "last") -> dict[int, float]:
+    """The mean perplexity of the seeds at every length; `which`: "last", or "before" a further training."""
+    each = [perplexities(run, which) for run in runs]
     return {n: _mean([found[n] for found in each]) for n in each[0]}
 
 
@@ -230,5 +230,6 @@ def _mean(values: Sequence[float]) -> float:
     return statistics.fmean(values) if all(map(math.isfinite, values)) else math.nan
 
 
-def _said(value: float) -> str:
+def said(value: float) -> str:
+    """A perplexity, or a ratio of two, in a table."""
     return f"{value:.4g}" if math.isfinite(value) else "∞"
