@@ -72,6 +72,7 @@ CASES = {
     "sliding-dilated level 1": heads("sliding-dilated", chunk=3, level=1),
     "sliding-dilated level 3": heads("sliding-dilated", chunk=2, level=3),
     "sliding-dilated shared pad": lambda: Layer("sliding-dilated", heads=HEADS, chunk=2, level=1, shared_pad=True),
+    "sliding-dilated own dilation": heads("sliding-dilated", chunk=2, level=1, dilation=1),
     "sliding-dilated drop": heads("sliding-dilated", chunk=2, level=1, missing="drop"),
     "sliding-dilated sinusoidal": heads("sliding-dilated", chunk=2, position="sinusoidal"),
     "block-lrnn": lambda: Layer("block-lrnn", block=4),

@@ -88,6 +88,15 @@ ONLY_HERE = {"restart": Restart, "log-length": LogLength, "log-length in each la
 MIXERS = {
     "fixed": {"mixer": [{"name": "softmax", "heads": 2}, {"name": "chain", "heads": 2, "gamma": 0.5}]},
     "forgetting": {"mixer": {"name": "forgetting", "heads": 2}, "depth": {"name": "fixed", "layers": 2}},
+    "stack": {
+        "mixer": [
+            {"name": "block-lrnn", "block": 4},
+            {"name": "softmax", "heads": 2},
+            {"name": "sliding-dilated", "heads": 2, "dilation": 1, "shared_pad": True},
+            {"name": "chain", "heads": 2, "gamma": 0.5},
+        ],
+        "depth": {"name": "fixed", "layers": 4},
+    },
     "adaptive": {"mixer": {"name": "softmax", "heads": 2}, "depth": {"name": "adaptive", "by": "position"}},
 }
 LENGTHS = [[1], [3, 5, 2], [11, 1, 14]]
@@ -111,7 +120,10 @@ WHOLE = [name for name in NAMES if name != "randomized"]
 """A drawn place depends on how many tokens are read at once, so that no part of the law can hold for it."""
 GATED = ("none", "alibi", "transformer-xl", "bilevel", "multilevel")
 """Beside forgetting gates, one encoding of each kind; between segments alone where there are any."""
-PAIRS = [(name, kind) for kind in MIXERS for name in [*WHOLE, *ONLY_HERE] if kind != "forgetting" or name in GATED]
+STACKED = ("transformer-xl", "bilevel")
+"""In a stack of several mixers, of which two do without what acts on attention."""
+FEW = {"forgetting": GATED, "stack": STACKED}
+PAIRS = [(name, kind) for kind in MIXERS for name in FEW.get(kind, [*WHOLE, *ONLY_HERE])]
 
 
 @pytest.fixture(autouse=True)

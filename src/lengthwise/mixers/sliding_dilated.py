@@ -2,9 +2,10 @@
 
     y_m = sum_j softmax_j(q_m · k_{m - j C^l} / sqrt(d) + r_{h,j}) v_{m - j C^l}
 
-r is learned, one scalar per head and tap. `level.number` is l. A tap before the first token reads a learned raw vector
-through this layer's own key and value maps ("learned-pad", which learns far faster) or is left out ("drop"). The vector
-is the layer's own, or with `shared_pad` the model's, handed over as `level.pad`.
+r is learned, one scalar per head and tap. l is `level.number`, the group of an adaptive depth, and with `dilation` so
+much more: in a stack of a fixed depth every layer can say its own. A tap before the first token reads a learned raw
+vector through this layer's own key and value maps ("learned-pad", which learns far faster) or is left out ("drop"). The
+vector is the layer's own, or with `shared_pad` the model's, handed over as `level.pad`.
 
 Shapes: B batch, T tokens, H heads, d head width, D model width, C chunk.
 """
@@ -20,6 +21,7 @@ from torch import Tensor, nn
 
 from ..errors import Error
 from ..ops import sliding_dilated_attention
+from ..options import at_least
 from ..positions import Layout
 from .attention import KeyValues, check_heads, merge_heads, queries_keys_values, split_heads
 from .base import FIRST, Level, Mixer, Traits, from_end
@@ -39,6 +41,9 @@ class SlidingDilated(Mixer):
         ],
         shared_pad: Annotated[bool, "Whether the learned vector is the model's, one for all layers."] = False,
         biases: Annotated[bool, "Whether the maps of the attention have biases."],
+        dilation: Annotated[
+            int, at_least(0), "The power of the chunk that keys stand apart by, in a group of level 0: the layer's own."
+        ] = 0,
     ):
         super().__init__()
         check_heads("sliding-dilated", width, heads)
@@ -46,8 +51,11 @@ class SlidingDilated(Mixer):
             raise Error(f"sliding-dilated: chunk must be at least 2, got {chunk}.")
         if missing not in ("learned-pad", "drop"):
             raise Error(f"sliding-dilated: missing is learned-pad or drop, got {missing!r}.")
-        self.heads, self.chunk = heads, chunk
+        self.heads, self.chunk, self.dilation = heads, chunk, dilation
         self.traits = replace(self.traits, heads=heads, chunk=chunk, shares_pad=shared_pad and missing == "learned-pad")
+        if dilation:
+            # On the tokens of one group alone it still reads far ones, so that an adaptive depth drops none.
+            self.traits = replace(self.traits, dilates=False)
         self.qkv = nn.Linear(width, 3 * width, bias=biases)
         self.out = nn.Linear(width, width, bias=biases)
         self.r = nn.Parameter(torch.zeros(heads, chunk))
@@ -86,7 +94,7 @@ class SlidingDilated(Mixer):
             seen.v,
             self.r if chunk == self.chunk else self.r[:, :chunk],
             chunk=chunk,
-            level=level.number,
+            level=level.number + self.dilation,
             pad=self._pad(level),
             # Plain rows stand where their index among the keys says, which spares the op a look at the positions.
             positions=None if seen.layout.plain else layout.positions,

@@ -68,24 +68,32 @@ def _layers(config: LengthwiseConfig, count: int) -> list[Layer]:
     for name, given in (("mixer", specs), ("block", blocks)):
         if len(given) != count:
             raise Error(f"{name} lists {len(given)} for {count} layers; list one for each, or give one for all.")
+    acts = any(map(_compares, specs))
     return [
-        Layer(config.width, _mixer(config, {**spec}), block, config.dropout)
+        Layer(config.width, _mixer(config, {**spec}, acts), block, config.dropout)
         for spec, block in zip(specs, blocks, strict=True)
     ]
 
 
-def _mixer(config: LengthwiseConfig, spec: dict[str, Any]) -> mixers.Mixer:
+def _compares(spec: dict[str, Any]) -> bool:
+    """Whether a mixer compares queries with keys, so that an encoding can act on that."""
+    traits = getattr(mixers.MIXERS.get(spec.get("name", "")), "traits", None)
+    return traits is not None and traits.takes_position
+
+
+def _mixer(config: LengthwiseConfig, spec: dict[str, Any], acts: bool) -> mixers.Mixer:
+    """`acts`: on some layer's attention an encoding can act. The other layers do without it."""
     name = _name("mixer", spec)
     mixer = mixers.get(name, width=config.width, **spec)
     # Built for every layer even if the model's one serves all: what it draws is a part of what a seed means.
     position = make_position(config, mixer.traits.heads)
-    if position.at_attention:
-        if not mixer.traits.takes_position:
-            why = f": {mixer.traits.knows_order}" if mixer.traits.knows_order else ""
-            raise Error(
-                f"position {config.position} acts on attention, and mixer {name!r} takes no positions{why}. Use the "
-                "position 'none', or 'learned' or 'sinusoidal', which are added to the embeddings."
-            )
+    if position.at_attention and not acts:
+        why = f": {mixer.traits.knows_order}" if mixer.traits.knows_order else ""
+        raise Error(
+            f"position {config.position} acts on attention, and mixer {name!r} takes no positions{why}. Use the "
+            "position 'none', or 'learned' or 'sinusoidal', which are added to the embeddings."
+        )
+    if position.at_attention and mixer.traits.takes_position:
         if position.in_each_layer:
             mixer.position = position
         elif mixer.traits.heads != config.heads:

@@ -11,6 +11,7 @@ from typing import Any
 from .attention import chacal, regular_gpt, transformer, transformer_xl
 from .bipe import bipe
 from .fox import fox
+from .hybrid import hybrid
 from .linear_rnns import block_lrnn
 from .ordered_by_content import cope, path, stick_breaking
 from .recurrent import gru, lstm, rnn
@@ -26,6 +27,7 @@ PRESETS: dict[str, Any] = {
     "stick-breaking": stick_breaking,
     "path": path,
     "cope": cope,
+    "hybrid": hybrid,
     "block-lrnn": block_lrnn,
     "s4": s4,
     "s4d": s4d,
@@ -46,6 +48,7 @@ __all__ = [
     "diagonal_lrnn",
     "fox",
     "gru",
+    "hybrid",
     "liquid_s4",
     "lru",
     "lstm",
