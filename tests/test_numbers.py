@@ -548,6 +548,8 @@ EXEMPT: dict[str, dict[str, str]] = {
     },
     "docs/bipe.md": {
         "97% for BiPE-ALiBi and 95% for BiPE-RoPE at width 48, where the others are below 70%": "published",
+        "YaRN for texts 16 times as long": "a setting",
+        "the number of segments that 99% of the training windows have at most": "a definition",
     },
     "docs/chacal.md": {
         "| `gamma` | 0.9 |": "a default",

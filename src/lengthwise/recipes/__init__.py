@@ -11,6 +11,7 @@ from . import demo
 from .base import Recipe, Scale, Table, given
 from .papers import bipe, chacal, lrnn, regulargpt
 from .studies import (
+    bipe_with_other_mixers,
     chacal_slow_start,
     depth_collapse,
     hundred_thousand_tokens,
@@ -57,6 +58,7 @@ TABLES: dict[tuple[str, str], Table] = {
     ("study", "boxes-longer-stories"): longer_stories.recipe,
     ("study", "boxes-linked-words"): linked_words.recipe,
     ("study", "chacal-slow-start"): chacal_slow_start.recipe,
+    ("study", "bipe-with-other-mixers"): bipe_with_other_mixers.recipe,
 }
 
 

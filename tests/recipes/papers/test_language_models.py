@@ -16,9 +16,11 @@ from lengthwise.lab import Experiment, LengthTests, ModelSpec, Training
 from lengthwise.lab.experiment import TextSpec
 from lengthwise.lab.statistics import perplexities
 from lengthwise.recipes.common import text_grid
+from lengthwise.recipes.common.rules import settings_of
 from lengthwise.recipes.papers.bipe import figure_4, figure_5
 from lengthwise.recipes.papers.chacal import pretraining
 from lengthwise.recipes.papers.regulargpt import table_3
+from lengthwise.recipes.studies import bipe_with_other_mixers
 
 ALL = (
     ("bipe", "figure-4"),
@@ -28,6 +30,7 @@ ALL = (
     ("regulargpt", "table-3"),
     ("regulargpt", "figure-4b"),
     ("chacal", "pretraining"),
+    ("study", "bipe-with-other-mixers"),
 )
 
 
@@ -47,6 +50,7 @@ def made(paper: str, table: str, store, *more: str) -> recipes.Recipe:
         ("bipe", "figure-4", ["rope", "bipe-alibi", "bipe-fox"]),
         ("bipe", "figure-6", ["bipe-rope", "no places inside", "segments of 8"]),
         ("regulargpt", "table-3", ["alibi", "2/1", "4/1"]),
+        ("study", "bipe-with-other-mixers", ["softmax", "sliding-dilated", "all four"]),
     ],
 )
 def test_a_recipe_runs_and_says_what_it_measured(paper, table, only, store, tmp_path):
@@ -141,6 +145,14 @@ def test_figures_share_runs(store):
     for figure, shared in (("figure-5", "bipe-rope"), ("figure-6", "bipe-rope"), ("figure-9", "randomized")):
         (e,) = made("bipe", figure, store).only([shared]).experiments
         assert e.hash in first
+
+
+def test_stacks_share_figure_4_s_runs_where_they_are_as_deep(store):
+    """With four layers, as at laptop scale: a smoke test of Figure 4 has one."""
+    study, figure = (columns("line", 128) for columns in (bipe_with_other_mixers.columns, figure_4.columns))
+    assert study["softmax"] == figure["bipe-rope"]
+    assert bipe_with_other_mixers.DEEPER["laptop"] == bipe_with_other_mixers.DEEPER["paper"] == []
+    assert settings_of(figure_4.RULES["laptop"], "*", "*")["model.layers"] % 4 == 0
 
 
 def test_what_is_said_of_longer_texts():
