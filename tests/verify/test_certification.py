@@ -1,7 +1,8 @@
-"""`certify` checks its arguments, claims nothing, and says why."""
+"""`certify` checks its arguments, refutes what is wrong, claims nothing without a proof, and says why."""
 
 from __future__ import annotations
 
+import json
 import math
 from types import SimpleNamespace
 
@@ -11,38 +12,106 @@ import torch
 from lengthwise import automata, lab, models, tasks, theory, verify
 from lengthwise.errors import Error, ShapeError
 from lengthwise.lab.experiment import TaskSpec
+from lengthwise.verify import certification
 
 PARITY = tasks.get("parity").machine
 
 
 def run_of(name, **params):
-    """As much of a finished run as is looked at."""
-    return lab.Run(None, SimpleNamespace(task=TaskSpec(name, params)), {}, [])
+    """As much of a finished run as is looked at before its weights are."""
+    return lab.Run(None, SimpleNamespace(task=TaskSpec(name, params), on_text=False), {}, [])
+
+
+class ParityElsewhere(torch.nn.Module):
+    """A right model that does not say how many tokens it reads."""
+
+    def forward(self, tokens):
+        return torch.nn.functional.one_hot(tokens.sum(1, keepdim=True) % 2, 2).float()
+
+
+@pytest.fixture
+def no_methods(monkeypatch):
+    monkeypatch.setattr(certification, "METHODS", ())
 
 
 @pytest.mark.parametrize(
-    ("subject", "machine"),
+    ("subject", "why"),
     [
-        (theory.regular_gpt(PARITY), PARITY),
-        (theory.exact_classifier("parity", theory.block_lrnn), PARITY),
-        (models.build("lstm", vocab_size=2, num_outputs=2), PARITY),
-        (torch.nn.Linear(2, 2), PARITY),  # a model that does not say how many tokens it reads
-        (run_of("parity"), None),
-        (run_of("cycle-navigation"), automata.Semiautomaton([[0, 1, 0], [1, 0, 1]])),
+        (theory.regular_gpt(PARITY), "no method of proof for trees"),
+        (theory.exact_classifier("parity"), "no method of proof for trees"),
+        (ParityElsewhere(), "only this library's own trees and recurrences can be proved"),
     ],
 )
-def test_nothing_is_claimed(subject, machine):
-    """Even of models that are right by construction: no method has looked at them."""
-    verdict = verify.certify(subject, machine, budget=1)
+def test_nothing_is_claimed_without_a_proof(subject, why, no_methods):
+    """Even of models that are right by construction: only a proof says so."""
+    verdict = verify.certify(subject, PARITY, budget=0.5)
     assert isinstance(verdict, verify.Unknown)
-    assert str(verdict) == "unknown: no method of proof is built yet, so nothing was tried"
+    assert "unknown: no failure in " in str(verdict)
+    assert "all of up to " in str(verdict)
+    assert why in str(verdict)
     assert verdict.by_how_much is None
+    assert verdict.shown["strings"] > 10
     assert verdict.exit_code == 1
+    assert verify.verdict_from_json(json.loads(json.dumps(verdict.to_json()))) == verdict
+
+
+def test_a_wrong_model_is_refuted():
+    torch.manual_seed(0)
+    model = models.build("lstm", vocab_size=2, num_outputs=2, width=4)
+    verdict = verify.certify(model, tasks.get("parity"), budget=30)
+    assert isinstance(verdict, verify.Refuted)
+    assert verdict.right == sum(verdict.word) % 2 != verdict.said
+
+
+def test_of_a_model_that_is_neither_it_says_what_can_be_done(no_methods):
+    model = models.build("transformer", vocab_size=2, num_outputs=2, width=8)
+    subject = certification.subject_of("certify", model, PARITY)
+    said = certification.unprovable(subject)
+    assert "neither a tree" in said
+    assert "Train one of these" in said
+
+
+def test_what_methods_say_is_passed_on(monkeypatch):
+    model = theory.regular_gpt(PARITY)
+    asked = []
+
+    def prove_nothing(model, claim, seconds):
+        asked.append((type(model).__name__, claim.machine.num_states, model.training, 0 < seconds <= 1))
+        return "a box is too wide"
+
+    def prove_less(model, claim, seconds):
+        return verify.Unknown("a radius is too large", 0.25)
+
+    monkeypatch.setattr(certification, "METHODS", (prove_nothing, prove_less))
+    model.train()
+    verdict = verify.certify(model, PARITY, budget=1)
+    assert asked == [("LengthwiseForCausalLM", 2, False, True)]
+    assert model.training
+    assert verdict.why.endswith("; nothing: a box is too wide; less: a radius is too large")
+    assert verdict.by_how_much == 0.25
+
+
+def test_a_proof_that_the_checker_rejects_proves_nothing(monkeypatch):
+    def prove_anything(model, claim, seconds):
+        return {"kind": "boxes", "inference": "raw", "arithmetic": "float32", "margin": 1.0, "proof": {}}
+
+    monkeypatch.setattr(certification, "METHODS", (prove_anything,))
+    verdict = verify.certify(theory.regular_gpt(PARITY), PARITY, budget=1)
+    assert isinstance(verdict, verify.Unknown)
+    assert "check" in verdict.why
+
+
+def test_those_who_watch_hear_how_far_it_is():
+    heard = []
+    verify.certify(theory.regular_gpt(PARITY), PARITY, budget=0.5, watch=heard.append)
+    shares = [stage.share for stage in heard]
+    assert shares == sorted(shares)
+    assert 0 <= shares[0] <= shares[-1] <= 1
 
 
 @pytest.mark.parametrize("budget", [0, -1, math.inf, math.nan, True, "60"])
 def test_a_budget_is_seconds(budget):
-    with pytest.raises(Error, match="finite number of seconds above 0"):
+    with pytest.raises(Error, match="certify: budget must be a finite number of seconds above 0"):
         verify.certify(theory.regular_gpt(PARITY), PARITY, budget=budget)
 
 
@@ -52,12 +121,20 @@ def test_a_subject_that_is_none():
 
 
 def test_a_machine_is_needed():
-    with pytest.raises(Error, match="needs a machine to be held against"):
+    with pytest.raises(Error, match="needs a machine or a task to be held against"):
         verify.certify(theory.regular_gpt(PARITY))
     with pytest.raises(Error, match="boxes of this run has no machine"):
         verify.certify(run_of("boxes"))
-    with pytest.raises(Error, match="must be a Semiautomaton, got Parity"):
-        verify.certify(theory.regular_gpt(PARITY), tasks.get("parity"))
+    with pytest.raises(Error, match="said by a Semiautomaton or a task with a machine, got list"):
+        verify.certify(theory.regular_gpt(PARITY), [[0, 1], [1, 0]])
+    with pytest.raises(Error, match="only a task with a machine"):
+        verify.certify(theory.regular_gpt(PARITY), tasks.get("selective-copy"))
+
+
+def test_text_has_no_machine():
+    run = lab.Run("runs/a", SimpleNamespace(on_text=True), {}, [])
+    with pytest.raises(Error, match="was trained on text, where no machine says what is right"):
+        verify.certify(run)
 
 
 @pytest.mark.parametrize("subject", [theory.regular_gpt(PARITY), theory.exact_classifier("parity"), run_of("parity")])
@@ -65,3 +142,27 @@ def test_a_machine_with_symbols_that_the_model_cannot_read(subject):
     three = tasks.get("cycle-navigation").machine
     with pytest.raises(ShapeError, match="reads 2 tokens of 3 symbols"):
         verify.certify(subject, three)
+
+
+def test_nothing_asked_is_nothing_to_be_right_about():
+    claim = verify.claim_of(automata.Semiautomaton([[0, 0]]))
+    nothing = verify.Claim(claim.machine, claim.answers, ~claim.asked)
+    with pytest.raises(Error, match="nothing is asked after any word"):
+        verify.certify(theory.regular_gpt(PARITY), nothing)
+
+
+def test_a_run_is_held_against_its_own_task(quick, tmp_path):
+    experiment = quick("gru", steps=2)[0]
+    outcome = next(iter(lab.run([experiment], tmp_path, workers=1, device="cpu")))
+    verdict = verify.certify(outcome.run, budget=30)
+    assert isinstance(verdict, verify.Refuted)
+    assert verdict.right == sum(verdict.word) % 2
+
+
+def test_names_load_without_torch():
+    import subprocess
+    import sys
+
+    code = "import sys; sys.modules['torch'] = None; from lengthwise.verify import Refuted; print(Refuted((1,), 0, 1))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "refuted: after the word 1 the model says 0, and 1 is right\n", done.stderr

@@ -3,10 +3,56 @@
 verdict = verify.certify(lab.load("runs/parity-regular-gpt-s0-…")[0])
 print(verdict)
 raise SystemExit(verdict.exit_code)  # 0 for Proved, 1 for the others
+
+`falsify` only searches for a word that the model gets wrong. Names load when first used: who checks a certificate needs
+no torch.
 """
 
-from .certification import certify
-from .verdict import Proved, Refuted, Unknown, Verdict
-from .verdict import from_json as verdict_from_json
+from __future__ import annotations
 
-__all__ = ["Proved", "Refuted", "Unknown", "Verdict", "certify", "verdict_from_json"]
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .certification import certify
+    from .claim import Claim, claim_of
+    from .falsification.search import Search, falsify
+    from .verdict import Proof, Proved, Refuted, Unknown, Verdict
+    from .verdict import from_json as verdict_from_json
+
+WHERE = {
+    "certify": ("certification", "certify"),
+    "Claim": ("claim", "Claim"),
+    "claim_of": ("claim", "claim_of"),
+    "Search": ("falsification.search", "Search"),
+    "falsify": ("falsification.search", "falsify"),
+    "Proof": ("verdict", "Proof"),
+    "Proved": ("verdict", "Proved"),
+    "Refuted": ("verdict", "Refuted"),
+    "Unknown": ("verdict", "Unknown"),
+    "Verdict": ("verdict", "Verdict"),
+    "verdict_from_json": ("verdict", "from_json"),
+}
+"""The file of each public name, and what it is called there."""
+
+
+def __getattr__(name: str):
+    if name not in WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    file, own = WHERE[name]
+    return getattr(importlib.import_module(f".{file}", __name__), own)
+
+
+__all__ = [
+    "Claim",
+    "Proof",
+    "Proved",
+    "Refuted",
+    "Search",
+    "Unknown",
+    "Verdict",
+    "certify",
+    "claim_of",
+    "falsify",
+    "verdict_from_json",
+]

@@ -1,70 +1,131 @@
-"""Certify a model: try the methods of proof within a budget of seconds, and say what is known then.
+"""Certify a model: search for a word that it gets wrong, then for a proof that there is none, and say what is known.
 
-No method is built yet. `certify` checks what it is given and answers `Unknown`: it never claims what nobody has proved.
+falsify        a wrong word: Refuted
+prove          a method finds a proof, and the checker, which shares no code with it, accepts its certificate
+else           Unknown, with what was read and why each method fell short
 """
 
 from __future__ import annotations
 
-import math
+import time
+from typing import Any, Literal
 
 from torch import nn
 
 from ..automata import Semiautomaton
-from ..errors import Error, ShapeError
-from ..lab import Run, load_task
-from ..models import LengthwiseForCausalLM
-from .verdict import Unknown, Verdict
+from ..lab import Run
+from ..models.depth import Adaptive
+from ..tasks import Task
+from .claim import Claim
+from .falsification.hunt import Stage, Watcher
+from .falsification.reading import carries_state
+from .falsification.search import Search, search
+from .prove import METHODS, Method
+from .subject import Subject, checked_seconds, subject_of
+from .verdict import Proved, Unknown, Verdict
 
 BUDGET = 60.0
 """Seconds."""
+FALSIFY_SHARE = 0.4
+"""How much of the budget the search for a wrong word has; all of it, where no method can take the model."""
+Made = Literal["learned", "consolidated", "compiled", "built", "given"]
 
 
-def certify(model_or_run: nn.Module | Run, machine: Semiautomaton | None = None, budget: float = BUDGET) -> Verdict:
+def certify(
+    model_or_run: nn.Module | Run,
+    machine_or_task: Semiautomaton | Task | Claim | None = None,
+    budget: float = BUDGET,
+    *,
+    made: Made | None = None,
+    watch: Watcher | None = None,
+) -> Verdict:
     """Whether the model is right on every word of every length.
 
-    `machine` says what is right; None: the machine of the run's task. `budget`: seconds after which it gives up.
+    `machine_or_task` says what is right; None: the task of the run. `budget`: seconds after which it gives up.
+    `made`: how the model came about, which a certificate states; None: "learned" for a run, else "given".
 
-    >>> from lengthwise import tasks, theory
-    >>> machine = tasks.get("parity").machine
-    >>> print(certify(theory.regular_gpt(machine), machine, budget=10))
-    unknown: no method of proof is built yet, so nothing was tried
+    >>> from lengthwise import automata, tasks, theory
+    >>> model = theory.regular_gpt(tasks.get("parity").machine)
+    >>> print(certify(model, automata.Semiautomaton([[0, 1], [0, 1]]), budget=5))
+    refuted: after the word 1 1 the model says 0, and 1 is right
     """
-    if isinstance(budget, bool) or not isinstance(budget, (int, float)) or not (0 < budget < math.inf):
-        raise Error(f"certify: budget must be a finite number of seconds above 0, got {budget!r}.")
-    if machine is not None and not isinstance(machine, Semiautomaton):
-        raise Error(
-            f"certify: machine must be a Semiautomaton, got {type(machine).__name__}. Take a task's `machine`, or make "
-            "one with lengthwise.automata."
-        )
-    if isinstance(model_or_run, Run):
-        machine, vocabulary = _of_run(model_or_run, machine)
-    elif isinstance(model_or_run, nn.Module):
-        vocabulary = _vocabulary(model_or_run)
-    else:
-        raise Error(
-            f"certify: takes a model or a finished run, got {type(model_or_run).__name__}. A path is loaded with "
-            "lab.load(path)[0]."
-        )
-    if machine is None:
-        raise Error("certify: a model needs a machine to be held against. Pass machine=, or a run of a task with one.")
-    if vocabulary is not None and vocabulary < machine.num_symbols:
-        raise ShapeError(
-            f"certify: the model must read every symbol of the machine, and it reads {vocabulary} tokens of "
-            f"{machine.num_symbols} symbols. Pass the machine it was built or trained for."
-        )
-    return Unknown("no method of proof is built yet, so nothing was tried")
+    seconds = checked_seconds("certify", budget, "budget")
+    subject = subject_of("certify", model_or_run, machine_or_task)
+    if made is not None:
+        subject = subject._replace(made=made)
+    return decide(subject, seconds, watch)[0]
 
 
-def _of_run(run: Run, machine: Semiautomaton | None) -> tuple[Semiautomaton, int]:
-    """The machine of the run's task, unless one is given, and how many tokens its model reads."""
-    task = load_task(run)
-    machine = task.machine if machine is None else machine
-    if machine is None:
-        raise Error(f"certify: the task {task.name} of this run has no machine to be held against. Pass machine=.")
-    return machine, len(task.vocabulary)
+def decide(subject: Subject, seconds: float, watch: Watcher | None = None) -> tuple[Verdict, Search]:
+    """The verdict, and the search that came before it."""
+    began, tell = time.monotonic(), watch or (lambda stage: None)
+    methods = METHODS if subject.inner is not None else ()
+    share = FALSIFY_SHARE if methods else 1.0
+
+    def scaled(stage: Stage) -> None:
+        tell(stage._replace(share=stage.share * share))
+
+    found = search(subject.model, subject.claim, seconds * share, watch=scaled)
+    if found.refuted:
+        return found.refuted, found
+    shortcomings: list[Unknown] = []
+    for i, method in enumerate(methods):
+        left = seconds - (time.monotonic() - began)
+        if left <= 0:
+            shortcomings.append(Unknown(f"{_name(method)}: the budget was over before it began"))
+            continue
+        tell(Stage(f"proof by {_name(method)}", min(1.0, 1 - left / seconds)))
+        attempt = _attempt(method, subject, left / (len(methods) - i))
+        if not isinstance(attempt, Unknown):
+            return attempt, found
+        shortcomings.append(attempt)
+    return unknown(subject, found, shortcomings), found
 
 
-def _vocabulary(model: nn.Module) -> int | None:
-    """How many tokens a model reads; None where the model does not say."""
-    inner = getattr(model, "inner", model)
-    return inner.config.vocab_size if isinstance(inner, LengthwiseForCausalLM) else None
+def _attempt(method: Method, subject: Subject, seconds: float) -> Proved | Unknown:
+    """What one method proves, once the checker has accepted its certificate."""
+    assert subject.inner is not None
+    training = subject.inner.training
+    subject.inner.eval()
+    try:
+        proof = method(subject.inner, subject.claim, seconds)
+    finally:
+        subject.inner.train(training)
+    if isinstance(proof, str):
+        return Unknown(f"{_name(method)}: {proof}")
+    if isinstance(proof, Unknown):
+        return Unknown(f"{_name(method)}: {proof.why}", proof.by_how_much)
+    return accepted(subject, proof)
+
+
+def accepted(subject: Subject, proof: dict[str, Any]) -> Proved | Unknown:
+    """The certificate of a proof, if the checker accepts it for the weights of this very model."""
+    return Unknown("a proof was found, and no checker is built yet that could accept it")
+
+
+def unknown(subject: Subject, found: Search, shortcomings: list[Unknown]) -> Unknown:
+    """What was read, and of each method why it proves nothing."""
+    reasons = [each.why for each in shortcomings] or [f"no proof was tried: {unprovable(subject)}"]
+    short = [each.by_how_much for each in shortcomings if each.by_how_much is not None]
+    return Unknown("; ".join([str(found), *reasons]), min(short, default=None), found.to_json())
+
+
+def unprovable(subject: Subject) -> str:
+    """Why no method takes the model, and what can be done instead."""
+    model = subject.inner
+    instead = "a longer budget searches for more strings"
+    if model is None:
+        return f"only this library's own trees and recurrences can be proved, and of other models {instead}"
+    if isinstance(model.depth, Adaptive) and model.depth.shares_subtrees:
+        return f"no method of proof for trees is built yet; {instead}"
+    if carries_state(subject.model):
+        return f"no method of proof for recurrences is built yet; {instead}"
+    return (
+        "the model is neither a tree (regular-gpt with one layer a group) nor a recurrence (block-lrnn, rnn, gru, "
+        f"lstm), so nothing that it keeps is bounded at every length. Train one of these; of this one {instead}"
+    )
+
+
+def _name(method: Method) -> str:
+    """`prove_boxes` is "boxes"."""
+    return getattr(method, "__name__", str(method)).removeprefix("prove_").replace("_", " ")

@@ -20,6 +20,8 @@ from ..errors import Error
 SHOWN = 24
 """Words are written out up to so many tokens."""
 
+Proof = dict[str, Any]
+"""A certificate's own part, as a method of proof finds it: `kind`, `inference`, `arithmetic`, `margin` and `proof`."""
 Answer = int | tuple[int, ...]
 """The output named after a word; of a model that may name several at once, all of them."""
 
@@ -100,6 +102,8 @@ class Unknown:
     """What was missing, as a sentence without its full stop."""
     by_how_much: float | None = None
     """How far the best bound is from the one a proof needs; None where no bound was reached."""
+    shown: dict[str, Any] | None = None
+    """What the search for a wrong word has read, as JSON; None where there was none."""
 
     exit_code: ClassVar[int] = 1
     _repr_html_ = _shown
@@ -109,12 +113,17 @@ class Unknown:
             raise Error(f"Unknown: why must say what was missing, got {self.why!r}.")
         if self.by_how_much is not None and not (_is_number(self.by_how_much) and math.isfinite(self.by_how_much)):
             raise Error(f"Unknown: by_how_much must be a finite number or None, got {self.by_how_much!r}.")
+        if self.shown is not None and (not isinstance(self.shown, dict) or _through_json(self.shown) != self.shown):
+            raise Error(
+                f"Unknown: shown must be the same after it was written and read as JSON, got {self.shown!r:.80}."
+            )
 
     def __str__(self) -> str:
         return f"unknown: {self.why}" + ("" if self.by_how_much is None else f" (short by {self.by_how_much:.3g})")
 
     def to_json(self) -> dict[str, Any]:
-        return {"verdict": "unknown", "why": self.why, "by_how_much": self.by_how_much}
+        shown = {} if self.shown is None else {"shown": self.shown}
+        return {"verdict": "unknown", "why": self.why, "by_how_much": self.by_how_much, **shown}
 
 
 Verdict = Proved | Refuted | Unknown
@@ -131,12 +140,13 @@ def from_json(data: Any) -> Verdict:
     kind = data.get("verdict") if isinstance(data, dict) else None
     if not isinstance(kind, str) or kind not in FIELDS:
         raise Error(f"verdict: must be an object whose `verdict` is one of {', '.join(FIELDS)}, got {data!r:.80}.")
-    if data.keys() != FIELDS[kind]:
+    given = data.keys() - ({"shown"} if kind == "unknown" else set())
+    if given != FIELDS[kind]:
         raise Error(f"verdict: {kind} has the fields {', '.join(sorted(FIELDS[kind]))}, got {', '.join(sorted(data))}.")
     if kind == "proved":
         return Proved(data["certificate"])
     if kind == "unknown":
-        return Unknown(data["why"], data["by_how_much"])
+        return Unknown(data["why"], data["by_how_much"], data.get("shown"))
     word, said, right = (tuple(x) if isinstance(x, list) else x for x in (data["word"], data["said"], data["right"]))
     return Refuted(word, said, right)
 

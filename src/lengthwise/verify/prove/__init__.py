@@ -1,1 +1,20 @@
-"""Methods of proof."""
+"""Methods of proof, tried in turn until one proves the claim.
+
+A method is a plain function. It finds what a certificate holds, or says in one sentence why it does not, which is also
+what it says of a model that it cannot take. It is no authority: unless the checker accepts it, nothing is proved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...models import LengthwiseForCausalLM
+from ..claim import Claim
+from ..verdict import Proof, Unknown
+
+Method = Callable[[LengthwiseForCausalLM, Claim, float], Proof | Unknown | str]
+"""From a model in eval mode, a claim and seconds to a proof, or to why there is none."""
+
+METHODS: tuple[Method, ...] = ()
+
+__all__ = ["METHODS", "Method"]

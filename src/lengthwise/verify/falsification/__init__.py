@@ -1,0 +1,1 @@
+"""Falsify: a search for words that a model gets wrong."""
