@@ -166,6 +166,7 @@ def test_links_in_documents_resolve(path):
     [
         "README.md",
         "docs/bipe.md",
+        "docs/certify.md",
         "docs/chacal.md",
         "docs/far-tokens.md",
         "docs/hugging-face.md",

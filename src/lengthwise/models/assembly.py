@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from .. import mixers, positions
@@ -12,6 +13,7 @@ from .config import LengthwiseConfig
 from .depth import Adaptive, Fixed
 from .layers import Layer
 from .learned_chunk import LearnedChunk
+from .snapped_nodes import SnappedLayer
 
 
 def make_position(config: LengthwiseConfig, heads: int) -> positions.Position:
@@ -34,7 +36,7 @@ def make_depth(config: LengthwiseConfig) -> Fixed | Adaptive | LearnedChunk:
     needed = {"fixed": ("layers",), "adaptive": ("chunk", "thickness", "by")}
     if name not in needed:
         raise UnknownName("depth", name, needed)
-    known = {"pad_tokens", *needed[name]} if name == "adaptive" else needed[name]
+    known = {"pad_tokens", "snapped", *needed[name]} if name == "adaptive" else needed[name]
     for option in spec:
         if option not in known:
             raise UnknownName(f"option of depth {name!r}", option, known)
@@ -42,7 +44,7 @@ def make_depth(config: LengthwiseConfig) -> Fixed | Adaptive | LearnedChunk:
         raise Error(f"depth {name!r} needs {', '.join(missing)}: presets give all its options.")
     if name == "fixed":
         return Fixed(_layers(config, spec["layers"]))
-    layers = _layers(config, spec["thickness"])
+    layers = _layers(config, spec["thickness"], spec.get("snapped"))
     chunk = spec["chunk"]
     largest = max(chunk, default=0) if isinstance(chunk, list) else chunk
     for layer in layers:
@@ -59,7 +61,7 @@ def make_depth(config: LengthwiseConfig) -> Fixed | Adaptive | LearnedChunk:
     return LearnedChunk(layers, chunk, spec["by"])
 
 
-def _layers(config: LengthwiseConfig, count: int) -> list[Layer]:
+def _layers(config: LengthwiseConfig, count: int, snapped: dict[str, Any] | None = None) -> list[Layer]:
     LAYERS.check(Option("layers", int).read(count, "depth: layers (of an adaptive depth, thickness)"), "depth")
     if count < 1:
         raise Error(f"depth: layers (of an adaptive depth, thickness) must be at least 1, got {count}.")
@@ -68,11 +70,22 @@ def _layers(config: LengthwiseConfig, count: int) -> list[Layer]:
     for name, given in (("mixer", specs), ("block", blocks)):
         if len(given) != count:
             raise Error(f"{name} lists {len(given)} for {count} layers; list one for each, or give one for all.")
+    make = Layer if snapped is None else partial(SnappedLayer, **_centres(snapped))
     acts = any(map(_compares, specs))
     return [
-        Layer(config.width, _mixer(config, {**spec}, acts), block, config.dropout)
+        make(config.width, _mixer(config, {**spec}, acts), block, config.dropout)
         for spec, block in zip(specs, blocks, strict=True)
     ]
+
+
+def _centres(spec: dict[str, Any]) -> dict[str, Any]:
+    """How many centres nodes are snapped to, and how near they must be."""
+    if not isinstance(spec, dict) or spec.keys() != {"centres", "radius"}:
+        raise Error(
+            f'depth: snapped nodes are {{"centres": N, "radius": R}}, got {spec}. model.snap() makes such a config.'
+        )
+    kinds = {"centres": int, "radius": float}
+    return {key: Option(key, kind).read(spec[key], f"depth: snapped.{key}") for key, kind in kinds.items()}
 
 
 def _compares(spec: dict[str, Any]) -> bool:

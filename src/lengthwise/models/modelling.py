@@ -9,8 +9,11 @@ Shapes: B batch, T tokens, D model width, S outputs.
 
 from __future__ import annotations
 
+from copy import deepcopy
+from math import inf
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, GenerationMixin
@@ -20,6 +23,7 @@ from ..errors import Error
 from ..mixers import Layout
 from .cache import LengthwiseCache
 from .config import LengthwiseConfig
+from .depth import Adaptive
 from .learned_chunk import LearnedChunk
 from .shell import LengthwisePreTrainedModel
 
@@ -165,6 +169,30 @@ class LengthwiseForCausalLM(LengthwisePreTrainedModel, GenerationMixin):
         output = CausalLMOutputWithPast(loss=loss, logits=logits, past_key_values=cache, hidden_states=hidden_states)
         as_dict = self.config.return_dict if return_dict is None else return_dict
         return output if as_dict else output.to_tuple()
+
+    def snap(self, centres: Tensor, radius: float) -> LengthwiseForCausalLM:
+        """This model with every node replaced by the nearest of the centres (N,D): saved, loaded and run as any other.
+
+        For a RegularGPT of one layer a group. `radius`: a node farther from every centre than this is an error.
+        `verify.extract(model).snap()` finds the centres.
+        """
+        if not isinstance(self.depth, Adaptive) or not self.depth.shortens or len(self.depth.layers) > 1:
+            raise Error("snap: only the nodes of a RegularGPT of one layer a group (thickness=1) can be snapped.")
+        width = self.config.width
+        if centres.dim() != 2 or centres.shape[1] != width or not len(centres):
+            raise Error(f"snap: centres must be (N,D) with D = {width}, the model's width, got {list(centres.shape)}.")
+        if not centres.isfinite().all() or not 0 <= radius < inf:
+            raise Error(f"snap: centres and radius must be finite, and the radius at least 0, got radius {radius}.")
+        config = deepcopy(self.config)
+        config.depth = {**(config.depth or {}), "snapped": {"centres": len(centres), "radius": float(radius)}}
+        with torch.device("meta"):  # so that no weight is drawn first
+            model = type(self)(config)
+        weights = {name: weight.detach().clone() for name, weight in self.state_dict().items()}
+        first = next(self.parameters())
+        weights["depth.layers.0.centres"] = centres.detach().to(first, copy=True)
+        model.load_state_dict(weights, assign=True)
+        model.tie_weights()
+        return model.eval()
 
     def _loss(self, logits: Tensor, labels: Tensor, layout: Layout, items: Tensor | int | None) -> Tensor:
         targets = labels[:, 1:]

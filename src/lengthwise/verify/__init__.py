@@ -4,7 +4,7 @@ verdict = verify.certify(lab.load("runs/parity-regular-gpt-s0-…")[0])
 print(verdict)
 raise SystemExit(verdict.exit_code)  # 0 for Proved, 1 for the others
 
-`falsify` only searches for a word that the model gets wrong. Names load when first used: who checks a certificate needs
+`falsify` only searches for a word that the model gets wrong, and `extract` finds the finite machine that it is. Names load when first used: who checks a certificate needs
 no torch.
 """
 
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .certification import certify
     from .claim import Claim, claim_of
+    from .extraction import Extracted, extract
     from .falsification.search import Search, falsify
     from .verdict import Proof, Proved, Refuted, Unknown, Verdict
     from .verdict import from_json as verdict_from_json
@@ -24,6 +25,8 @@ WHERE = {
     "certify": ("certification", "certify"),
     "Claim": ("claim", "Claim"),
     "claim_of": ("claim", "claim_of"),
+    "Extracted": ("extraction", "Extracted"),
+    "extract": ("extraction", "extract"),
     "Search": ("falsification.search", "Search"),
     "falsify": ("falsification.search", "falsify"),
     "Proof": ("verdict", "Proof"),
@@ -45,6 +48,7 @@ def __getattr__(name: str):
 
 __all__ = [
     "Claim",
+    "Extracted",
     "Proof",
     "Proved",
     "Refuted",
@@ -53,6 +57,7 @@ __all__ = [
     "Verdict",
     "certify",
     "claim_of",
+    "extract",
     "falsify",
     "verdict_from_json",
 ]

@@ -1,0 +1,144 @@
+"""Extract what a model computes: the finite algebra of a tree, the machine of a recurrence, or of any model.
+
+found = verify.extract(lab.load("runs/parity-regular-gpt-s0-…")[0])
+print(found)  # an algebra of 2 elements; the model says the same of 1,662 words; equal to the machine at every length
+found.algebra.table, found.difference
+
+Nothing is labelled by the machine of the task, which only judges what was found. That what was extracted equals the
+machine at every length is decided; that the model equals what was extracted is not: it was seen on words.
+A proof of that is `certify`'s.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import nn
+
+from ...automata import Semiautomaton
+from ...errors import Error, UnknownName
+from ...lab import Run, load_model, load_task
+from ...models import LengthwiseForCausalLM, TokenClassifier
+from ...tasks import Task
+from ..claim import Claim, claim_of
+from .algebra import Algebra
+from .difference import Difference, read
+from .extracted import Extracted
+from .learned import learn
+from .moore import Moore
+from .network import no_tree
+from .states import find_states, no_recurrence
+from .tree import find_algebra
+
+__all__ = ["Algebra", "Difference", "Extracted", "Moore", "extract"]
+
+METHODS = ("auto", "tree", "states", "learned")
+
+
+def extract(
+    model_or_run: nn.Module | Run,
+    machine: Semiautomaton | Task | Claim | None = None,
+    *,
+    method: Literal["auto", "tree", "states", "learned"] = "auto",
+    seed: int = 0,
+) -> Extracted:
+    """The finite algebra or machine that a trained model is, and how it compares with `machine`.
+
+    `machine`: what is right, and after which words something is asked; None: the task of the run, and for a model
+    nothing to compare with. `method`: "tree" for a RegularGPT of one layer a group, "states" for recurrent models,
+    "learned" for any other (automata learning with the model as the teacher, `pip install 'lengthwise[extract]'`);
+    "auto" takes the first that fits.
+
+    >>> from lengthwise import tasks, theory
+    >>> parity = tasks.get("parity")
+    >>> found = extract(theory.exact_classifier(parity), parity)
+    >>> print(found)
+    an algebra of 2 elements; the model says the same of 1,662 words; equal to the machine at every length
+    >>> found.algebra.leaf(1), found.algebra.product(1, 1)
+    (1, 0)
+    """
+    if method not in METHODS:
+        raise UnknownName("method of extract", method, METHODS)
+    classifier, claim = _subject(model_or_run, machine)
+    inner = classifier.inner if isinstance(classifier, TokenClassifier) else classifier
+    told = claim or _nothing_asked(inner)
+    _check_vocabulary(inner, told)
+    why = {"tree": no_tree(inner), "states": no_recurrence(inner), "learned": None}
+    chosen = method if method != "auto" else next(name for name, reason in why.items() if reason is None)
+    if reason := why[chosen]:
+        raise Error(f"extract: method {chosen!r} cannot take this model: {reason}. Use method='auto'.")
+    found = _found(chosen, classifier, inner, told, seed)
+    if claim is None:
+        return found
+    finite = found.algebra if found.moore is None else found.moore
+    assert finite is not None
+    difference = finite.difference(claim)
+    raw = None
+    if difference is not None and difference.word is not None:
+        raw = _answer(classifier, difference.word, claim) != difference.right
+    return replace(found, claim=claim, difference=difference, raw=raw)
+
+
+def _found(method: str, classifier: nn.Module, inner: nn.Module, claim: Claim, seed: int) -> Extracted:
+    nothing: dict[str, Any] = {"claim": None, "difference": None, "raw": None, "model": inner}
+    if method == "tree":
+        assert isinstance(inner, LengthwiseForCausalLM)
+        tree = find_algebra(inner, claim, seed)
+        return Extracted("tree", tree.algebra, None, tree.agreement, tree.words, len(tree.algebra), **nothing)
+    if method == "states":
+        assert isinstance(inner, LengthwiseForCausalLM)
+        states = find_states(inner, claim, seed)
+        return Extracted("states", None, states.moore, states.agreement, states.words, states.states, **nothing)
+    learned = learn(classifier, claim, seed)
+    return Extracted("learned", None, learned.moore, learned.agreement, learned.words, len(learned.moore), **nothing)
+
+
+def _subject(
+    model_or_run: nn.Module | Run, machine: Semiautomaton | Task | Claim | None
+) -> tuple[nn.Module, Claim | None]:
+    if machine is not None and not isinstance(machine, (Semiautomaton, Task, Claim)):
+        raise Error(f"extract: machine must be a Semiautomaton or a task, got {type(machine).__name__}.")
+    claim = machine if machine is None or isinstance(machine, Claim) else claim_of(machine)
+    if isinstance(model_or_run, Run):
+        claim = claim or claim_of(load_task(model_or_run))
+        return load_model(model_or_run), claim
+    if isinstance(model_or_run, nn.Module):
+        return model_or_run, claim
+    raise Error(
+        f"extract: takes a model or a finished run, got {type(model_or_run).__name__}. A path is loaded with "
+        "lab.load(path)[0]."
+    )
+
+
+def _nothing_asked(inner: nn.Module) -> Claim:
+    """Of a model alone: every word counts, and nothing is right."""
+    vocabulary = getattr(getattr(inner, "config", None), "vocab_size", None)
+    if vocabulary is None:
+        raise Error("extract: this model does not say how many tokens it reads. Pass machine=.")
+    machine = Semiautomaton([[0] * vocabulary])
+    return Claim(machine, np.zeros(1, dtype=np.int64), np.ones(1, dtype=bool))
+
+
+def _check_vocabulary(inner: nn.Module, claim: Claim) -> None:
+    vocabulary = getattr(getattr(inner, "config", None), "vocab_size", None)
+    if vocabulary is not None and vocabulary < claim.machine.num_symbols:
+        raise Error(
+            f"extract: the model must read every symbol of the machine, and it reads {vocabulary} tokens of "
+            f"{claim.machine.num_symbols} symbols. Pass the machine it was built or trained for."
+        )
+
+
+@torch.no_grad()
+def _answer(classifier: nn.Module, word: tuple[int, ...], claim: Claim) -> Any:
+    """What the model itself says after a word."""
+    device = next((p.device for p in classifier.parameters()), torch.device("cpu"))
+    tokens = torch.tensor([word], device=device)
+    if isinstance(classifier, TokenClassifier):
+        logits = classifier(tokens, last=True)
+    else:
+        made = classifier(tokens)
+        logits = made if isinstance(made, torch.Tensor) else made.logits
+    return read(logits[:, -1], claim.several)[0][0]

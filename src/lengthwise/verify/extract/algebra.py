@@ -1,0 +1,163 @@
+"""The finite algebra of a tree model: what its node function makes of finitely many centres, and what it then says.
+
+    e_(x_1 … x_m) = the centre nearest to node(x_1, …, x_m)       x_i a leaf or a centre, m <= C; before x_1 only pads
+    said_e        = what the head says of centre e
+
+It is the model in which every node is replaced by the nearest of the centres, as a table. Input s < S is the leaf of
+symbol s, and S + e is element e.
+
+Shapes: B words, T tokens, S symbols, N elements, M nodes at once, m taps, C chunk, D model width.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from ...errors import Error
+from ...models.depth import groups
+from ..claim import Claim
+from .difference import Difference, differs, right_answer
+from .levels import TUPLES, WRITTEN, Level, levels
+from .transitions import Transitions
+
+Answer = int | tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Algebra:
+    symbols: tuple[str, ...]
+    chunk: int
+    table: dict[tuple[int, ...], int]
+    """From 1 to C inputs, the oldest first, to the element that they make; fewer than C have pads before them."""
+    said: tuple[Answer, ...]
+    """What the model says of each element."""
+    margins: tuple[float, ...]
+    """By how much its logit leads, of each element."""
+    centres: Tensor
+    """(N,D)."""
+    radius: float
+    """A node that is farther than this from every centre stands for no element."""
+    spread: float
+    """The farthest that the node of any inputs in the table is from the centre that replaces it."""
+
+    def __len__(self) -> int:
+        return len(self.said)
+
+    def leaf(self, symbol: int) -> int | None:
+        """The element of the word of this one symbol."""
+        return self.table.get((symbol,))
+
+    def product(self, *elements: int) -> int | None:
+        """The element of these, the oldest first; None where no word needs it."""
+        return self.table.get(tuple(len(self.symbols) + e for e in elements))
+
+    def elements_of(self, tokens: Any) -> np.ndarray:
+        """(B,T) tokens -> (B,) the element of each word; -1 where one needs what is not in the table."""
+        inputs = np.asarray(tokens, dtype=np.int64)
+        if inputs.ndim != 2 or not inputs.shape[1]:
+            raise Error(f"Algebra: words must be (B,T) with at least one token, got {list(inputs.shape)}.")
+        S, C = len(self.symbols), self.chunk
+        if inputs.size and not 0 <= inputs.min() <= inputs.max() < S:
+            raise Error(f"Algebra: tokens must be in 0..{S - 1}, got {inputs.min()}..{inputs.max()}.")
+        for _ in range(groups(inputs.shape[1], C)):
+            first = inputs.shape[1] - C * (-(-inputs.shape[1] // C) - 1)
+            made = self._look_up(inputs[:, :first])[:, None]
+            if inputs.shape[1] > first:
+                rest = inputs[:, first:].reshape(-1, C)
+                made = np.concatenate([made, self._look_up(rest).reshape(len(inputs), -1)], 1)
+            inputs = np.where(made < 0, -1, S + made)
+        return np.where(inputs[:, 0] < 0, -1, inputs[:, 0] - S)
+
+    def answers(self, tokens: Any) -> list[Answer | None]:
+        """What is said after each of the words (B,T); None where one needs what is not in the table."""
+        return [None if e < 0 else self.said[e] for e in self.elements_of(tokens).tolist()]
+
+    @cached_property
+    def _sorted(self) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+        base, found = len(self.symbols) + len(self), {}
+        if base**self.chunk >= 1 << 62:
+            raise TUPLES.exceeded(f"extract: chunk {self.chunk} with {base} inputs")
+        for m in range(1, self.chunk + 1):
+            rows = [(_code(inputs, base), e) for inputs, e in self.table.items() if len(inputs) == m]
+            codes, values = np.array(sorted(rows), dtype=np.int64).reshape(-1, 2).T
+            found[m] = codes, values
+        return found
+
+    def _look_up(self, inputs: np.ndarray) -> np.ndarray:
+        """(M,m) -> (M,), -1 for what is not in the table."""
+        base = len(self.symbols) + len(self)
+        codes, values = self._sorted[inputs.shape[1]]
+        if not len(codes):
+            return np.full(len(inputs), -1)
+        asked = np.zeros(len(inputs), dtype=np.int64)
+        for column in inputs.T:
+            asked = asked * base + column
+        place = np.searchsorted(codes, asked).clip(max=len(codes) - 1)
+        return np.where((codes[place] == asked) & (inputs >= 0).all(1), values[place], -1)
+
+    def levels(self, transitions: Transitions) -> Any:
+        """The levels of this algebra beside a machine (levels.py)."""
+        return levels(transitions, self.chunk, self._look_up)
+
+    def difference(self, claim: Claim) -> Difference | None:
+        """A shortest word after which the algebra says something else than is right; None: there is none.
+
+        The product of both is explored level by level, so words of all lengths are compared.
+        """
+        transitions = Transitions(claim)
+        for level in self.levels(transitions):
+            if found := self._first_wrong(level, claim, transitions):
+                return found
+        return None
+
+    def _first_wrong(self, level: Level, claim: Claim, transitions: Transitions) -> Difference | None:
+        elements, states = level.read.inputs - len(self.symbols), transitions.states(level.read.acts)
+        wrong = [
+            i
+            for i, (e, q) in enumerate(zip(elements.tolist(), states.tolist(), strict=True))
+            if claim.asked[q] and differs(None if e < 0 else self.said[e], right_answer(claim, q))
+        ]
+        if not wrong:
+            return None
+        i = min(wrong, key=lambda i: int(level.read.lengths[i]))
+        length = int(level.read.lengths[i])
+        word = tuple(level.word(level.read.made_of[i])) if length <= WRITTEN else None
+        said = None if elements[i] < 0 else self.said[int(elements[i])]
+        return Difference(word, length, said, right_answer(claim, int(states[i])))
+
+    def acts(self, claim: Claim) -> tuple[tuple[tuple[int, ...], ...], ...]:
+        """For each element, the transitions of the words that lead to it: one each, where it is an element of the
+        machine's transition monoid."""
+        transitions = Transitions(claim)
+        found: list[set[int]] = [set() for _ in range(len(self))]
+        for level in self.levels(transitions):
+            for nodes in (level.edge, level.full):
+                for e, act in zip((nodes.inputs - len(self.symbols)).tolist(), nodes.acts.tolist(), strict=True):
+                    if e >= 0:
+                        found[e].add(act)
+        return tuple(tuple(tuple(transitions.of(act).tolist()) for act in sorted(acts)) for acts in found)
+
+    def to_json(self) -> dict[str, Any]:
+        """Without the centres, which are numbers of the model."""
+        return {
+            "symbols": list(self.symbols),
+            "chunk": self.chunk,
+            "elements": len(self),
+            "table": [[*inputs, e] for inputs, e in sorted(self.table.items(), key=lambda item: (len(item[0]), item))],
+            "said": [list(s) if isinstance(s, tuple) else s for s in self.said],
+            "margin": min(self.margins),
+            "radius": self.radius,
+            "spread": self.spread,
+        }
+
+
+def _code(inputs: tuple[int, ...], base: int) -> int:
+    code = 0
+    for x in inputs:
+        code = code * base + x
+    return code

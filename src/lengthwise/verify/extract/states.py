@@ -1,0 +1,187 @@
+"""The machine of a recurrent model, found without labels: cluster its states, step from cluster to cluster, compare.
+
+1. The states after every prefix of random words are cut into clusters, the coarsest cut first (clustering.py).
+2. From the state after the empty word every symbol leads on. A state within the radius of one that was met before is
+   that one; any other is a new one, and is stepped on from, until nothing is new. The states that stand for the
+   clusters are the model's own, after a shortest word each.
+3. The machine must say what the model itself says, of random words and of all short ones. The coarsest cut of which
+   that is true is the one; of several that fail, the one that fails least.
+
+Shapes: B words, T tokens, n numbers in a state, S symbols.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...automata import Semiautomaton, live_states
+from ...errors import Error
+from ...limits import Limit
+from ...models import LengthwiseForCausalLM
+from ...models.depth import Fixed
+from ...seeds import generator
+from ..claim import Claim
+from .asked_words import asked_words
+from .clustering import cuts
+from .difference import Answer, read, said_by
+from .moore import Moore
+
+STATES = Limit("EXTRACTED_STATES", 500, "clusters of states", "Train the model further, so that they fall into fewer")
+WORDS, STEPS = 64, 60
+"""Random words whose states are looked at, and their length."""
+
+
+@dataclass(frozen=True, eq=False)
+class FoundStates:
+    moore: Moore
+    """The smallest machine with these answers."""
+    states: int
+    """Before it was made smallest."""
+    radius: float
+    agreement: float
+    words: int
+
+
+def no_recurrence(model: object) -> str | None:
+    """Why a model is no recurrence over states of one size; None where it is."""
+    if not isinstance(model, LengthwiseForCausalLM) or not isinstance(model.depth, Fixed):
+        return "it has no fixed stack of layers"
+    if model.uncached:
+        return "it keeps no state between tokens"
+    if model.depth.keeps_keys or model.position.at_input or model.places_for_mixers:
+        return "what it keeps grows with every token"
+    return None
+
+
+def find_states(model: LengthwiseForCausalLM, claim: Claim, seed: int = 0) -> FoundStates:
+    if reason := no_recurrence(model):
+        raise Error(f"extract: this model is not recurrent: {reason}.")
+    training = model.training
+    model.eval()
+    try:
+        return _find(model, claim, seed)
+    finally:
+        model.train(training)
+
+
+def _find(model: LengthwiseForCausalLM, claim: Claim, seed: int) -> FoundStates:
+    words = asked_words(claim, seed)
+    said = [said_by(model, tokens, claim.several) for tokens in words]
+    best, refused = None, None
+    for cut in cuts(_sample(model, claim, seed), seed):
+        try:
+            machine = _explored(model, claim, cut.radius)
+        except Error as error:
+            refused = error
+            continue
+        both = [zip(machine.answers(tokens), own, strict=True) for tokens, own in zip(words, said, strict=True)]
+        pairs = [pair for each in both for pair in each]
+        right, count = sum(a == b for a, b in pairs), len(pairs)
+        if best is None or right / count > best.agreement:
+            best = FoundStates(machine.smallest(), len(machine), cut.radius, right / count, count)
+        if right == count:
+            break
+    if best is None:
+        assert refused is not None
+        raise refused
+    return best
+
+
+def _vector(cache: Any) -> Tensor:
+    """(B,n) all numbers that the layers keep."""
+    parts = [part for state in cache.states.values() for part in _tensors(state)]
+    return torch.cat([part.double().cpu().flatten(1) for part in parts], 1)
+
+
+def _tensors(state: Any) -> Iterator[Tensor]:
+    """The (B,…) tensors of a mixer's state; torch's own recurrences have a first dimension for layers."""
+    if isinstance(state, Tensor):
+        if state.is_floating_point() or state.is_complex():
+            yield torch.view_as_real(state) if state.is_complex() else state
+    elif hasattr(state, "hidden"):
+        yield from (h[0] for h in state.hidden)
+    elif isinstance(state, (tuple, list)):
+        for part in state:
+            yield from _tensors(part)
+
+
+@torch.no_grad()
+def _after(model: LengthwiseForCausalLM, tokens: Tensor) -> tuple[Tensor, Tensor]:
+    """(B,n) the states after these words (B,T), and (B,E) the logits."""
+    made = model(tokens.to(model.embedding.weight.device), use_cache=True, logits_to_keep=1)
+    return _vector(made.past_key_values), made.logits[:, -1]
+
+
+@torch.no_grad()
+def _sample(model: LengthwiseForCausalLM, claim: Claim, seed: int) -> Tensor:
+    """(M,n) the states after every prefix of random words."""
+    S, draw = claim.machine.num_symbols, generator("states", seed)
+    tokens = torch.randint(S, (WORDS, STEPS), generator=draw).to(model.embedding.weight.device)
+    cache, states = None, []
+    for t in range(STEPS):
+        cache = model(tokens[:, t : t + 1], past_key_values=cache, use_cache=True, logits_to_keep=1).past_key_values
+        states.append(_vector(cache))
+    return torch.unique(torch.cat(states), dim=0)
+
+
+def _explored(model: LengthwiseForCausalLM, claim: Claim, radius: float) -> Moore:
+    """The machine of the states that are reached, two within the radius being one.
+
+    State 0 is the start, and the last one, if it is needed, where words lead after which nothing is ever asked.
+    """
+    S, target = claim.machine.num_symbols, claim.machine.delta.tolist()
+    alive = live_states(claim.machine.with_accepting(np.flatnonzero(claim.asked).tolist()))
+    clusters, steps = _Clusters(model, claim, radius), {}
+    pairs = [(0, claim.machine.start)]
+    seen = set(pairs)
+    for q, state in pairs:  # grows while we walk it: breadth first
+        needed = [s for s in range(S) if alive[target[state][s]]]
+        if new := [s for s in needed if (q, s) not in steps]:
+            steps.update(zip([(q, s) for s in new], clusters.after(q, new), strict=True))
+        for s in needed:
+            pair = (steps[q, s], target[state][s])
+            if pair not in seen:
+                seen.add(pair)
+                pairs.append(pair)
+    out = len(clusters.said)
+    delta = [[steps.get((q, s), out) for s in range(S)] for q in range(out)]
+    said = clusters.said
+    if len(steps) < out * S:
+        delta, said = [*delta, [out] * S], [*said, None]
+    return Moore(Semiautomaton(delta, 0, symbols=claim.machine.symbols), tuple(said))
+
+
+class _Clusters:
+    """The states met so far that are farther than the radius from all before, with a shortest word of each."""
+
+    def __init__(self, model: LengthwiseForCausalLM, claim: Claim, radius: float):
+        self.model, self.several, self.radius = model, claim.several, radius
+        self.words: list[list[int]] = [[]]
+        self.said: list[Answer | None] = [None]
+        self.known: Tensor | None = None
+
+    def after(self, q: int, symbols: list[int]) -> list[int]:
+        """The clusters that these symbols lead to from cluster q."""
+        states, logits = _after(self.model, torch.tensor([[*self.words[q], s] for s in symbols]))
+        answers = read(logits, self.several)[0]
+        reached = zip(states, symbols, answers, strict=True)
+        return [self._cluster(x[None], [*self.words[q], s], answer) for x, s, answer in reached]
+
+    def _cluster(self, x: Tensor, word: list[int], said: Answer) -> int:
+        if self.known is not None:
+            distance = torch.cdist(x, self.known, compute_mode="donot_use_mm_for_euclid_dist")[0]
+            if distance.min() <= self.radius:
+                return int(distance.argmin()) + 1
+        if not x.isfinite().all():
+            raise Error("extract: a state of the model is not finite. Extract from a model whose numbers are.")
+        STATES.check(len(self.words), "extract")
+        self.known = x if self.known is None else torch.cat([self.known, x])
+        self.words.append(word)
+        self.said.append(said)
+        return len(self.known)

@@ -1,0 +1,171 @@
+"""The algebra of a trained tree model, found without labels: cluster its nodes, close the clusters, compare.
+
+1. Nodes of random words at ten levels are cut into clusters, the coarsest cut first (clustering.py).
+2. The node function is run on the centres. What falls farther than the radius from every centre is a centre too, until
+   nothing is added: then the nodes of all words, level by level (levels.py), have a centre each.
+3. The finite algebra must say what the model itself says, of random words and of all short ones. The coarsest cut of
+   which that is true is the one; of several that fail, the one that fails least.
+
+A machine, where one is given, only says after which words something is asked. It assigns no element.
+
+Shapes: M nodes, m taps, N elements, D model width.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...errors import Error
+from ...limits import Limit
+from ...models import LengthwiseForCausalLM
+from ...seeds import generator
+from ..claim import Claim
+from .algebra import Algebra
+from .asked_words import asked_words
+from .clustering import Cut, cuts
+from .difference import read, said_by
+from .levels import levels
+from .network import TreeNetwork
+from .transitions import Transitions
+
+ELEMENTS = Limit("ELEMENTS", 1000, "clusters of nodes", "Train the model further, so that its nodes fall into fewer")
+LEVELS = 10
+POOL = 192
+"""Random nodes kept at each level."""
+PASSES = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    algebra: Algebra
+    agreement: float
+    """The share of the words compared after which the model and its algebra say the same."""
+    words: int
+
+
+def find_algebra(model: LengthwiseForCausalLM, claim: Claim, seed: int = 0) -> Found:
+    """The algebra of the model over all words after which `claim` asks something."""
+    network, transitions = TreeNetwork(model), Transitions(claim)
+    words = asked_words(claim, seed)
+    said = [said_by(model, tokens, claim.several) for tokens in words]
+    best, refused = None, None
+    for cut in cuts(_sample(network, transitions, seed), seed):
+        try:
+            algebra = _close(network, Transitions(claim), claim, cut)
+        except Error as error:
+            refused = error
+            continue
+        pairs = [pair for tokens, own in zip(words, said, strict=True) for pair in _both(algebra, tokens, own)]
+        right, count = sum(a == b for a, b in pairs), len(pairs)
+        if best is None or right / count > best.agreement:
+            best = Found(algebra, right / count, count)
+        if right == count:
+            break
+    if best is None:
+        assert refused is not None
+        raise refused
+    return best
+
+
+def _both(algebra: Algebra, tokens: Tensor, own: list) -> zip:
+    return zip(algebra.answers(tokens), own, strict=True)
+
+
+def _sample(network: TreeNetwork, transitions: Transitions, seed: int) -> Tensor:
+    """(M,D) nodes of random words at every level, full ones and first ones, no two alike."""
+    draw = generator("nodes", seed)
+    S, C = len(transitions.symbols), network.chunk
+    symbols = torch.arange(S)[torch.from_numpy(transitions.kept(transitions.symbols, opening=False))]
+    full = symbols[torch.randint(len(symbols), (POOL,), generator=draw)]
+    x, acts = network.leaves(S)[full], transitions.symbols[full.numpy()]
+    first, first_acts = x[:0], acts[:0]
+    points = []
+    for _ in range(LEVELS):
+        made = []
+        for m in range(1, C + 1):
+            heads, head_acts = (torch.cat([first, x]), np.concatenate([first_acts, acts])) if m < C else (x, acts)
+            places = torch.randint(len(x), (4 * POOL, m), generator=draw)
+            places[:, 0] = torch.randint(len(heads), (4 * POOL,), generator=draw)
+            act = head_acts[places[:, 0].numpy()]
+            for j in range(1, m):
+                act = transitions.composed(act, acts[places[:, j].numpy()])
+            kept = np.flatnonzero(transitions.kept(act, opening=m < C))[:POOL]
+            taps = torch.cat([heads[places[kept, :1]], x[places[kept, 1:]]], 1)
+            made.append((network.node(taps) if len(kept) else x[:0], act[kept]))
+        x, acts = made[-1]
+        first, first_acts = torch.cat([y for y, _ in made[:-1]]), np.concatenate([a for _, a in made[:-1]])
+        points += [x, first]
+        if not len(x):
+            break
+    return torch.unique(torch.cat(points).cpu(), dim=0)
+
+
+class _Closing:
+    """The table so far: what is asked of it is computed by the network, and snapped to a centre or made one."""
+
+    def __init__(self, network: TreeNetwork, symbols: int, cut: Cut):
+        ELEMENTS.check(len(cut.centres), "extract")
+        self.network, self.radius = network, cut.radius
+        self.leaves = network.leaves(symbols)
+        self.centres = cut.centres.to(self.leaves)
+        self.begin()
+
+    def begin(self) -> None:
+        self.table: dict[tuple[int, ...], int] = {}
+        self.spread, self.added = 0.0, False
+
+    def __call__(self, inputs: np.ndarray) -> np.ndarray:
+        keys = list(map(tuple, inputs.tolist()))
+        if new := [key for key in dict.fromkeys(keys) if key not in self.table]:
+            vectors = torch.cat([self.leaves, self.centres])
+            nodes = self.network.node(vectors[torch.tensor(new, device=vectors.device)])
+            self.table.update(zip(new, self._snapped(nodes), strict=True))
+        return np.array([self.table[key] for key in keys])
+
+    def _snapped(self, nodes: Tensor) -> list[int]:
+        while True:
+            distance, element = _distances(nodes, self.centres).min(1)
+            outside = torch.nonzero(~(distance <= self.radius))[:, 0]
+            if not len(outside):
+                self.spread = max(self.spread, float(distance.max()))
+                return element.tolist()
+            ELEMENTS.check(len(self.centres) + 1, "extract")
+            if not bool(nodes[outside[0]].isfinite().all()):
+                raise Error("extract: a node of the model is not finite. Extract from a model whose numbers are.")
+            self.centres = torch.cat([self.centres, nodes[outside[:1]]])
+            self.added = True
+
+
+def _distances(x: Tensor, centres: Tensor) -> Tensor:
+    return torch.cdist(x.double(), centres.double(), compute_mode="donot_use_mm_for_euclid_dist")
+
+
+def _close(network: TreeNetwork, transitions: Transitions, claim: Claim, cut: Cut) -> Algebra:
+    closing = _Closing(network, len(transitions.symbols), cut)
+    for _ in range(PASSES):
+        closing.begin()
+        for _ in levels(transitions, network.chunk, closing):
+            pass
+        if not closing.added:
+            break
+    else:
+        raise Error(f"extract: the clusters were not closed after {PASSES} passes. Train the model further.")
+    # Only what some word needs is an element: a cluster may be of nodes that another cut of the cloud explains.
+    used = sorted(set(closing.table.values()))
+    S, number = len(transitions.symbols), {e: i for i, e in enumerate(used)}
+    table = {tuple(x if x < S else S + number[x - S] for x in inputs): number[e] for inputs, e in closing.table.items()}
+    said, margins = read(network.logits(closing.centres[used]), claim.several)
+    return Algebra(
+        symbols=claim.machine.symbols,
+        chunk=network.chunk,
+        table=table,
+        said=tuple(said),
+        margins=tuple(margins),
+        centres=closing.centres[used].cpu(),
+        radius=closing.radius,
+        spread=closing.spread,
+    )
