@@ -183,7 +183,7 @@ class LengthwiseForCausalLM(LengthwisePreTrainedModel, GenerationMixin):
             raise Error(f"snap: centres must be (N,D) with D = {width}, the model's width, got {list(centres.shape)}.")
         if not centres.isfinite().all() or not 0 <= radius < inf:
             raise Error(f"snap: centres and radius must be finite, and the radius at least 0, got radius {radius}.")
-        config = deepcopy(self.config)
+        config: Any = deepcopy(self.config)
         config.depth = {**(config.depth or {}), "snapped": {"centres": len(centres), "radius": float(radius)}}
         with torch.device("meta"):  # so that no weight is drawn first
             model = type(self)(config)
