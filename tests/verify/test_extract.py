@@ -12,9 +12,9 @@ import torch.nn.functional as F
 from lengthwise import Error, automata, models, tasks, theory, verify
 from lengthwise.automata import Semiautomaton
 from lengthwise.verify.claim import Claim, claim_of
-from lengthwise.verify.extract import Algebra, Moore, tree
-from lengthwise.verify.extract.asked_words import asked_words
-from lengthwise.verify.extract.clustering import cuts
+from lengthwise.verify.extraction import Algebra, Moore, tree
+from lengthwise.verify.extraction.asked_words import asked_words
+from lengthwise.verify.extraction.clustering import cuts
 
 PARITY = tasks.get("parity")
 STUCK = Semiautomaton([[0, 1], [1, 2], [2, 0]], accepting={1})
@@ -191,7 +191,7 @@ def test_too_many_clusters(monkeypatch):
 def test_what_cannot_be_extracted():
     with pytest.raises(Error, match=r"takes a model or a finished run, got str.*lab\.load"):
         verify.extract("runs/parity", PARITY)
-    with pytest.raises(Error, match="machine must be a Semiautomaton or a task, got str"):
+    with pytest.raises(Error, match="said by a Semiautomaton or a task with a machine, got str"):
         verify.extract(theory.regular_gpt(STUCK), "parity")
     with pytest.raises(Error, match="method of extract"):
         verify.extract(theory.regular_gpt(STUCK), PARITY, method="trees")

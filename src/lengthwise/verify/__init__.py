@@ -4,8 +4,8 @@ verdict = verify.certify(lab.load("runs/parity-regular-gpt-s0-…")[0])
 print(verdict)
 raise SystemExit(verdict.exit_code)  # 0 for Proved, 1 for the others
 
-`falsify` only searches for a word that the model gets wrong, and `extract` finds the finite machine that it is. Names load when first used: who checks a certificate needs
-no torch.
+`falsify` only searches for a word that the model gets wrong, and `extract` finds the finite machine that it is. Names
+load when first used: who checks a certificate needs no torch.
 """
 
 from __future__ import annotations

@@ -20,10 +20,11 @@ from torch import nn
 
 from ...automata import Semiautomaton
 from ...errors import Error, UnknownName
-from ...lab import Run, load_model, load_task
+from ...lab import Run
 from ...models import LengthwiseForCausalLM, TokenClassifier
 from ...tasks import Task
-from ..claim import Claim, claim_of
+from ..claim import Claim
+from ..subject import subject_of
 from .algebra import Algebra
 from .difference import Difference, read
 from .extracted import Extracted
@@ -65,7 +66,6 @@ def extract(
     classifier, claim = _subject(model_or_run, machine)
     inner = classifier.inner if isinstance(classifier, TokenClassifier) else classifier
     told = claim or _nothing_asked(inner)
-    _check_vocabulary(inner, told)
     why = {"tree": no_tree(inner), "states": no_recurrence(inner), "learned": None}
     chosen = method if method != "auto" else next(name for name, reason in why.items() if reason is None)
     if reason := why[chosen]:
@@ -99,18 +99,10 @@ def _found(method: str, classifier: nn.Module, inner: nn.Module, claim: Claim, s
 def _subject(
     model_or_run: nn.Module | Run, machine: Semiautomaton | Task | Claim | None
 ) -> tuple[nn.Module, Claim | None]:
-    if machine is not None and not isinstance(machine, (Semiautomaton, Task, Claim)):
-        raise Error(f"extract: machine must be a Semiautomaton or a task, got {type(machine).__name__}.")
-    claim = machine if machine is None or isinstance(machine, Claim) else claim_of(machine)
-    if isinstance(model_or_run, Run):
-        claim = claim or claim_of(load_task(model_or_run))
-        return load_model(model_or_run), claim
-    if isinstance(model_or_run, nn.Module):
-        return model_or_run, claim
-    raise Error(
-        f"extract: takes a model or a finished run, got {type(model_or_run).__name__}. A path is loaded with "
-        "lab.load(path)[0]."
-    )
+    if machine is None and isinstance(model_or_run, nn.Module):
+        return model_or_run, None
+    subject = subject_of("extract", model_or_run, machine)
+    return subject.model, subject.claim
 
 
 def _nothing_asked(inner: nn.Module) -> Claim:
@@ -120,15 +112,6 @@ def _nothing_asked(inner: nn.Module) -> Claim:
         raise Error("extract: this model does not say how many tokens it reads. Pass machine=.")
     machine = Semiautomaton([[0] * vocabulary])
     return Claim(machine, np.zeros(1, dtype=np.int64), np.ones(1, dtype=bool))
-
-
-def _check_vocabulary(inner: nn.Module, claim: Claim) -> None:
-    vocabulary = getattr(getattr(inner, "config", None), "vocab_size", None)
-    if vocabulary is not None and vocabulary < claim.machine.num_symbols:
-        raise Error(
-            f"extract: the model must read every symbol of the machine, and it reads {vocabulary} tokens of "
-            f"{claim.machine.num_symbols} symbols. Pass the machine it was built or trained for."
-        )
 
 
 @torch.no_grad()
