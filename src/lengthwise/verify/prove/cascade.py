@@ -1,0 +1,283 @@
+"""Every state that a stack of automata can reach, beside the machine's.
+
+A block's columns are one-hot, so after any word its state is x_0's entries moved by a function of b places: one of
+finitely many. A layer is driven by the token and by the states of the layers before it. So the whole model is a finite
+machine, a cascade, and running it beside the reference machine from (x_0, start) reaches finitely many pairs:
+
+    (s_1 … s_L, q) --token--> (s_1' … s_L', δ(q, token))
+
+If at every pair that is reached each argmax that moves an entry is decided by more than any rounding, the float network
+takes these very steps; and if at each the right answer is ahead by more than any rounding, it is right at every length.
+States of the machine after which nothing is ever asked again are left out.
+
+Shapes: N pairs or steps, L layers, n entries of x_0 that are not 0 (cascade_network.py).
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from ...limits import Limit
+from ..claim import Claim
+from ..verdict import Refuted, Unknown
+from .cascade_network import CascadeNetwork, network_of
+from .numbered_rows import NumberedRows
+
+REACHED = Limit("CASCADE_STATES", 200_000, "reachable states", "Silence the blocks that carry nothing")
+AT_ONCE = 1024
+"""Tokens whose functions are computed together."""
+
+
+@dataclass(frozen=True)
+class Closest:
+    """The argmax that is decided by least."""
+
+    gap: float
+    layer: int
+    block: int
+    column: int
+    symbol: int
+
+    def __str__(self) -> str:
+        return f"layer {self.layer}, block {self.block}, column {self.column}, token {self.symbol}"
+
+
+@dataclass
+class Reached:
+    """What an exploration has found so far."""
+
+    pairs: np.ndarray
+    """(N,1+L) the machine's state, and each layer's by number."""
+    states: list[np.ndarray]
+    """Of each layer (·,n) places."""
+    closest: Closest
+    margin: float
+    """The least, over all that is asked, beyond rounding."""
+    wrong: tuple[int, ...] | None = None
+    """A shortest word after which the answer is not right beyond rounding."""
+    surely: bool = False
+    """Whether it is then wrong beyond rounding."""
+
+
+class TooMany(Exception):
+    """The limit, or the time, was reached."""
+
+
+@dataclass
+class Explorer:
+    network: CascadeNetwork
+    claim: Claim
+    most: int
+    until: float
+    closest: Closest = Closest(np.inf, 0, 0, 0, 0)
+    margin: float = np.inf
+    wrong: tuple[int, int] | None = None
+    surely: bool = False
+    pairs: NumberedRows = field(init=False)
+    parents: list[np.ndarray] = field(init=False)
+
+    def __post_init__(self) -> None:
+        layers = self.network.layers
+        L = len(layers)
+        self.entries = [layer.entries for layer in layers]
+        self.states = [NumberedRows(len(block), np.uint8) for block, _ in self.entries]
+        self.drivers = [NumberedRows(1 + k, np.int32) for k in range(L)]
+        self.functions = [np.zeros((0, *layer.initial.shape), np.uint8) for layer in layers]
+        self.gaps = [np.zeros((0, *layer.initial.shape)) for layer in layers]
+        self.steps = [NumberedRows(2, np.int32) for _ in range(L)]
+        self.after = [np.zeros(0, np.int64) for _ in range(L)]
+        self.pairs = NumberedRows(1 + L, np.int32)
+        self.readings = NumberedRows(1 if self.network.reads_state_alone else 1 + L, np.int32)
+        self.answered = NumberedRows(2, np.int32)
+        self.logits = np.zeros((2, 0, self.network.outputs))
+        self.parents, self.symbols = [], []
+        self.alive = asked_again(self.claim)
+
+    def run(self) -> Reached:
+        start = [state.add(place[None])[0] for state, (_, place) in zip(self.states, self.entries, strict=True)]
+        first = np.array([[self.claim.machine.start, *(int(i[0]) for i in start)]])
+        self.pairs.add(first)
+        self.parents, self.symbols = [np.array([-1])], [np.array([-1])]
+        done = 0
+        while done < len(self.pairs):
+            end = len(self.pairs)
+            for begin in range(done, end, 4096):
+                self._level(np.arange(begin, min(end, begin + 4096)))
+                if self.wrong is not None or self.closest.gap <= 0:
+                    return self._reached()
+            done = end
+        return self._reached()
+
+    def _level(self, nodes: np.ndarray) -> None:
+        delta = self.claim.machine.delta
+        S = delta.shape[1]
+        node, symbol = np.repeat(nodes, S), np.tile(np.arange(S), len(nodes))
+        pair = self.pairs.rows[node]
+        q = delta[pair[:, 0], symbol]
+        kept = self.alive[q]
+        node, symbol, pair, q = node[kept], symbol[kept], pair[kept], q[kept]
+        driver = symbol[:, None].astype(np.int32)
+        for k in range(len(self.network.layers)):
+            key = self._driven(k, driver)
+            driver = np.concatenate([driver, self._stepped(k, pair[:, 1 + k], key)[:, None].astype(np.int32)], 1)
+        if self.closest.gap <= 0:
+            return
+        self._answer(node, symbol, driver, q)
+        _, first = self.pairs.add(np.concatenate([q[:, None], driver[:, 1:]], 1))
+        self.parents.append(node[first])
+        self.symbols.append(symbol[first])
+        self._watch()
+
+    def _watch(self) -> None:
+        if len(self.pairs) > self.most:
+            raise TooMany(
+                f"more than {self.most:,} states are reachable beside the machine's. Silence the blocks that carry "
+                f"nothing (--consolidate), or raise the limit: {REACHED.variable}=…"
+            )
+        if time.monotonic() > self.until:
+            raise TooMany(
+                f"the time was over after {len(self.pairs):,} reachable states. Give it a larger budget, or silence "
+                "the blocks that carry nothing (--consolidate)"
+            )
+
+    def _driven(self, k: int, driver: np.ndarray) -> np.ndarray:
+        """The number of each row's functions in layer k."""
+        key, first = self.drivers[k].add(driver)
+        for some in np.array_split(driver[first], max(1, -(-len(first) // AT_ONCE))):
+            if not len(some):
+                continue
+            before = [self.states[j].rows[some[:, 1 + j]] for j in range(k)]
+            F, G = self.network.layers[k].functions(self.network.before(k, some[:, 0].astype(np.int64), before))
+            self.functions[k] = np.concatenate([self.functions[k], F])
+            self.gaps[k] = np.concatenate([self.gaps[k], G])
+            self._watch()
+        return key
+
+    def _stepped(self, k: int, state: np.ndarray, key: np.ndarray) -> np.ndarray:
+        """The number of layer k's state after these steps."""
+        step, first = self.steps[k].add(np.stack([state, key], 1))
+        state, key = state[first], key[first]
+        block = self.entries[k][0]
+        places = self.states[k].rows[state]
+        moved = self.functions[k][key[:, None], block, places]
+        if moved.size:
+            gaps = self.gaps[k][key[:, None], block, places]
+            i, j = np.unravel_index(gaps.argmin(), gaps.shape)
+            if gaps[i, j] < self.closest.gap:
+                symbol = int(self.drivers[k].rows[key[i], 0])
+                self.closest = Closest(float(gaps[i, j]), k, int(block[j]), int(places[i, j]), symbol)
+        new, _ = self.states[k].add(moved)
+        self.after[k] = np.concatenate([self.after[k], new])
+        return self.after[k][step]
+
+    def _answer(self, node: np.ndarray, symbol: np.ndarray, driver: np.ndarray, q: np.ndarray) -> None:
+        asked = self.claim.asked[q]
+        node, symbol, driver, q = node[asked], symbol[asked], driver[asked], q[asked]
+        if not len(q):
+            return
+        read, first = self.readings.add(driver[:, -1:] if self.network.reads_state_alone else driver)
+        if len(first):
+            L = len(self.network.layers)
+            states = [self.states[j].rows[driver[first, 1 + j]] for j in range(L)]
+            said = self.network.logits(self.network.before(L, symbol[first], states))
+            low, high = (said.mid - said.rad).numpy(), (said.mid + said.rad).numpy()
+            self.logits = np.concatenate([self.logits, np.stack([low, high])], 1)
+        _, first = self.answered.add(np.stack([read, q], 1))
+        if not len(first):
+            return
+        low, high = self.logits[:, read[first]]
+        least, most = margins(low, high, self.claim.answers[q[first]])
+        if least.min() < self.margin:
+            self.margin = float(least.min())
+        bad = ~(least > 0)
+        if bad.any():
+            surely = bad & (most < 0)
+            i = first[int((surely if surely.any() else bad).argmax())]
+            self.wrong, self.surely = (int(node[i]), int(symbol[i])), bool(surely.any())
+
+    def _reached(self) -> Reached:
+        word = None
+        if self.wrong is not None:
+            node, symbol = self.wrong
+            parents, symbols = np.concatenate(self.parents), np.concatenate(self.symbols)
+            letters = [symbol]
+            while parents[node] >= 0:
+                letters.append(int(symbols[node]))
+                node = int(parents[node])
+            word = tuple(reversed(letters))
+        states = [state.rows for state in self.states]
+        return Reached(self.pairs.rows, states, self.closest, self.margin, word, self.surely)
+
+
+def margins(low: np.ndarray, high: np.ndarray, answers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(N,) by how much the right answer is ahead, at least and at most, of logits between `low` and `high` (N,S)."""
+    if answers.ndim == 2:
+        return np.where(answers, low, -high).min(1), np.where(answers, high, -low).min(1)
+    rows = np.arange(len(low))
+    if low.shape[1] == 1:
+        return np.full(len(low), np.inf), np.full(len(low), np.inf)
+    other_low, other_high = low.copy(), high.copy()
+    other_low[rows, answers] = other_high[rows, answers] = -np.inf
+    return low[rows, answers] - other_high.max(1), high[rows, answers] - other_low.max(1)
+
+
+def asked_again(claim: Claim) -> np.ndarray:
+    """(Q,) whether something is asked in the state, or in one that can follow it."""
+    alive = claim.asked.copy()
+    while True:
+        more = alive | alive[claim.machine.delta].any(1)
+        if (more == alive).all():
+            return alive
+        alive = more
+
+
+def explore(network: CascadeNetwork, claim: Claim, seconds: float, most: int | None = None) -> Reached:
+    """All reachable pairs, or up to the first wrong answer."""
+    return Explorer(network, claim, REACHED.most if most is None else most, time.monotonic() + seconds).run()
+
+
+def prove_cascade(model: nn.Module, claim: Claim, seconds: float) -> dict[str, Any] | Refuted | Unknown:
+    """A proof that a stack of automata is right at every length."""
+    network = network_of(model)
+    if isinstance(network, str):
+        return Unknown(f"it is no cascade of finite machines: {network}")
+    try:
+        reached = explore(network, claim, seconds)
+    except TooMany as problem:
+        return Unknown(str(problem))
+    if reached.wrong is not None:
+        return _wrong(model, claim, reached)
+    if reached.closest.gap <= 0:
+        where = reached.closest
+        return Unknown(f"a transition's argmax is not decided beyond rounding ({where})", -where.gap)
+    return {
+        "kind": "cascade",
+        "margin": reached.margin,
+        "proof": {
+            "bound": "joint",
+            "entries": [[[int(i), int(j)] for i, j in zip(*layer.entries, strict=True)] for layer in network.layers],
+            "states": [rows.tolist() for rows in reached.states],
+            "pairs": reached.pairs.tolist(),
+            "gap": reached.closest.gap,
+        },
+    }
+
+
+def _wrong(model: nn.Module, claim: Claim, reached: Reached) -> Refuted | Unknown:
+    """The word, if the model itself says so."""
+    assert reached.wrong is not None
+    device = next(model.parameters()).device
+    with torch.no_grad():
+        said = model(torch.tensor([reached.wrong], device=device))
+    last = getattr(said, "logits", said)[0, -1]
+    answer = tuple((last > 0).nonzero().flatten().tolist()) if claim.several else int(last.argmax())
+    right = claim.right(reached.wrong)
+    if right is not None and answer != right:
+        return Refuted(reached.wrong, answer, right)
+    return Unknown("at a reachable state the right answer is not ahead by more than rounding", -reached.margin)

@@ -1,0 +1,281 @@
+"""Proofs of stacks of automata: what is right is proved, and nothing else is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from lengthwise import models, tasks, theory
+from lengthwise.automata import Semiautomaton
+from lengthwise.verify import Refuted, Unknown
+from lengthwise.verify.claim import claim_of
+from lengthwise.verify.prove.cascade import explore, margins, prove_cascade
+from lengthwise.verify.prove.cascade_network import Bounded, Map, Norm, network_of
+
+SUM = tasks.get("modular-sum", modulus=3)
+
+
+def automaton(machine: Semiautomaton, answers, head="linear", noise=True, gap=3.0):
+    """One layer whose first block is the machine; its second moves two entries about and is not read."""
+    torch.manual_seed(0)
+    Q, S, b = machine.num_states, machine.num_symbols, 6
+    model = models.build(
+        "block-lrnn", vocab_size=S, num_outputs=int(max(answers)) + 1, width=2 * b, blocks=2, block=b,
+        variant="automaton", transition="linear", head=head,
+    )  # fmt: skip
+    inner = model.inner
+    layer = inner.depth.layers[0]
+    with torch.no_grad():
+        u = layer.mixer_norm(inner.embedding.weight)
+        target = gap * torch.rand(S, 2, b, b)
+        target[:, 0, :, :Q] = 0.0
+        for q, s in np.ndindex(Q, S):
+            target[s, 0, machine.delta[q, s], q] = gap
+        solve(layer.mixer.transition, u, target.flatten(1))
+        layer.mixer.initial.zero_()
+        layer.mixer.initial[0, machine.start] = 2.0
+        if noise:
+            layer.mixer.initial[1, :2] = torch.tensor([0.3, -0.2])
+        states = torch.zeros(Q, 2 * b)
+        states[torch.arange(Q), torch.arange(Q)] = 2.0
+        solve(inner.head, inner.norm(states), 8 * torch.eye(model.num_outputs)[torch.as_tensor(answers)] - 4)
+    return model.eval()
+
+
+def solve(linear, x, y):
+    """W x + c = y, with the smallest W."""
+    wide = torch.cat([x, torch.ones(len(x), 1)], 1).double()
+    found = torch.linalg.lstsq(wide, y.double(), driver="gelsd").solution.T.float()
+    linear.weight.copy_(found[:, :-1])
+    linear.bias.copy_(found[:, -1])
+
+
+@pytest.mark.parametrize("name", ["parity", "modular-sum", "cycle-navigation", "modular-arithmetic", "tomita-5"])
+def test_what_was_built_is_proved(name):
+    task = tasks.get(name)
+    built = theory.exact_classifier(name, theory.block_lrnn)
+    proof = prove_cascade(built, claim_of(task), 20)
+    assert isinstance(proof, dict), proof
+    assert proof["margin"] == pytest.approx(4 if claim_of(task).several else 8, abs=0.1)
+    assert len(proof["proof"]["pairs"]) <= task.machine.num_states
+
+
+def test_parts_are_proved_together():
+    clock = Semiautomaton([[(q + 1) % 6, q] for q in range(6)])
+    built = theory.block_lrnn(clock, parts=[[q % 2 for q in range(6)], [q % 3 for q in range(6)]])
+    proof = prove_cascade(built, claim_of(clock), 20)
+    assert isinstance(proof, dict), proof
+    assert proof["proof"]["entries"] == [[[0, 0], [1, 0]]]
+    assert len(proof["proof"]["pairs"]) == 6
+
+
+def test_an_automaton_is_proved_beside_its_noise():
+    claim = claim_of(SUM)
+    proof = prove_cascade(automaton(SUM.machine, claim.answers), claim, 20)
+    assert isinstance(proof, dict), proof
+    assert 0 < proof["margin"] < 8
+    assert 0 < proof["proof"]["gap"] <= 3
+    pairs = proof["proof"]["pairs"]
+    assert pairs[0][0] == SUM.machine.start
+    assert len(pairs) > 3
+    assert len({tuple(pair) for pair in pairs}) == len(pairs)
+
+
+def test_one_wrong_transition_is_refuted_by_a_shortest_word():
+    delta = SUM.machine.delta.copy()
+    delta[2, 1] = 2  # 2 + 1 is 2
+    wrong = automaton(Semiautomaton(delta), claim_of(SUM).answers)
+    verdict = prove_cascade(wrong, claim_of(SUM), 20)
+    assert isinstance(verdict, Refuted)
+    assert len(verdict.word) == 2
+    assert int(wrong(torch.tensor([verdict.word]))[0, -1].argmax()) == verdict.said
+    assert claim_of(SUM).right(verdict.word) == verdict.right
+
+
+def test_an_argmax_within_rounding_is_never_proved():
+    claim = claim_of(SUM)
+    model = automaton(SUM.machine, claim.answers, noise=False)
+    transition = model.inner.depth.layers[0].mixer.transition
+    with torch.no_grad():
+        weight, bias = transition.weight.view(2, 6, 6, -1), transition.bias.view(2, 6, 6)
+        weight[0, 1, 0], bias[0, 1, 0] = weight[0, 0, 0], bias[0, 0, 0]  # from state 0 by a 0: to 0, or to 1
+        bias[0, 0, 0] += 1e-6
+    verdict = prove_cascade(model, claim, 20)
+    assert isinstance(verdict, Unknown)
+    assert "argmax is not decided beyond rounding (layer 0, block 0, column 0" in str(verdict)
+    assert verdict.by_how_much is not None
+    assert 0 < verdict.by_how_much < 1e-2
+
+
+def test_a_column_where_nothing_lies_needs_no_gap():
+    claim = claim_of(SUM)
+    model = automaton(SUM.machine, claim.answers, noise=False)
+    transition = model.inner.depth.layers[0].mixer.transition
+    with torch.no_grad():
+        transition.weight.view(2, 6, 6, -1)[:, :, 5] = 0
+        transition.bias.view(2, 6, 6)[:, :, 5] = 0
+    assert isinstance(prove_cascade(model, claim, 20), dict)
+
+
+def test_an_answer_within_rounding_is_never_proved():
+    claim = claim_of(SUM)
+    model = automaton(SUM.machine, claim.answers, noise=False)
+    with torch.no_grad():
+        head = model.inner.head
+        head.weight[1], head.bias[1] = head.weight[0], head.bias[0] - 1e-7
+        head.bias[2] -= 20
+    verdict = prove_cascade(model, claim, 20)
+    assert not isinstance(verdict, dict)
+
+
+def test_limits_say_how_they_are_raised(monkeypatch):
+    claim = claim_of(SUM)
+    model = automaton(SUM.machine, claim.answers)
+    monkeypatch.setenv("LENGTHWISE_MAX_CASCADE_STATES", "3")
+    verdict = prove_cascade(model, claim, 20)
+    assert isinstance(verdict, Unknown)
+    assert "more than 3 states are reachable" in verdict.why
+    assert "LENGTHWISE_MAX_CASCADE_STATES" in verdict.why
+    monkeypatch.delenv("LENGTHWISE_MAX_CASCADE_STATES")
+    assert "the time was over" in str(prove_cascade(model, claim, 0))
+
+
+@pytest.mark.parametrize(
+    ("model", "why"),
+    [
+        (models.build("lstm", vocab_size=2, num_outputs=2, width=8), "no block-diagonal linear RNNs"),
+        (models.build("regular-gpt", vocab_size=2, num_outputs=2, width=8, heads=2), "no stack of layers"),
+        (models.build("block-lrnn", vocab_size=2, num_outputs=2, width=8), "inputs are not none"),
+        (models.build("block-lrnn", vocab_size=2, num_outputs=2, width=8, normalisation="orthogonal", inputs="none"),
+         "transitions are not one-hot"),
+        (models.build("block-lrnn", vocab_size=2, num_outputs=2, width=8, variant="automaton").double(), "float32"),
+        (torch.nn.Linear(2, 2), "no stack of layers"),
+    ],
+)  # fmt: skip
+def test_what_is_no_cascade_is_told_why(model, why):
+    verdict = prove_cascade(model, claim_of(tasks.get("parity")), 5)
+    assert isinstance(verdict, Unknown)
+    assert why in verdict.why
+
+
+def test_what_is_never_asked_again_is_not_visited():
+    """After two operators in a row nothing is asked any more, whatever the model does then."""
+    task = tasks.get("modular-arithmetic", modulus=2)
+    claim = claim_of(task)
+    assert not claim.asked.all()
+    built = theory.exact_classifier("modular-arithmetic", theory.block_lrnn)
+    wide = claim_of(tasks.get("modular-arithmetic"))
+    proof = prove_cascade(built, wide, 20)
+    assert isinstance(proof, dict)
+    assert len(proof["proof"]["pairs"]) < wide.machine.num_states
+
+
+@pytest.mark.parametrize("layers", [1, 3])
+def test_bounds_hold_what_the_model_computes(layers):
+    """The states follow the network's own functions, and the model's logits lie in the bounds at every token."""
+    torch.manual_seed(layers)
+    model = models.build(
+        "block-lrnn", vocab_size=4, num_outputs=5, width=24, block=6, layers=layers, variant="automaton"
+    )
+    network = network_of(model.eval())
+    assert not isinstance(network, str)
+    words = torch.randint(4, (16, 30))
+    with torch.no_grad():
+        logits = model(words).double()
+    now = [np.tile(layer.entries[1], (16, 1)) for layer in network.layers]
+    rows = np.arange(16)[:, None]
+    widest = 0.0
+    for t in range(30):
+        symbols = words[:, t].numpy()
+        for k, layer in enumerate(network.layers):
+            F, gap = layer.functions(network.before(k, symbols, now[:k]))
+            block = layer.entries[0]
+            assert (gap[rows, block, now[k]] > -0.1).all()
+            now[k] = F[rows, block, now[k]]
+        bounds = network.logits(network.before(layers, symbols, now))
+        assert ((logits[:, t] - bounds.mid).abs() <= bounds.rad).all(), t
+        widest = max(widest, float(bounds.rad.max()))
+    assert widest < 0.1
+
+
+def test_exploring_agrees_with_running():
+    """On all words of six symbols, the states that the model's own matrices lead to are among those that were found."""
+    torch.manual_seed(5)
+    model = models.build(
+        "block-lrnn", vocab_size=2, num_outputs=1, width=8, block=4, layers=2, variant="automaton"
+    ).eval()
+    network = network_of(model)
+    assert not isinstance(network, str)
+    reached = explore(network, claim_of(Semiautomaton([[0, 0]], accepting=set())), 20)  # its one output is right
+    assert reached.closest.gap > 0
+    words = torch.cartesian_prod(*[torch.arange(2)] * 6)
+    values = []
+    hooks = [
+        layer.mixer.register_forward_hook(lambda _, given, y: values.append(y[0])) for layer in model.inner.depth.layers
+    ]
+    with torch.no_grad():
+        model(words)
+    for hook in hooks:
+        hook.remove()
+    seen = {tuple(torch.cat(each).numpy().round(4)) for each in zip(*(v.flatten(0, 1) for v in values), strict=True)}
+    states = [layer.read(rows).mid.float() for layer, rows in zip(network.layers, reached.states, strict=True)]
+    listed = {tuple(torch.cat([states[k][pair[1 + k]] for k in range(2)]).numpy().round(4)) for pair in reached.pairs}
+    assert seen <= listed
+
+
+def points(x):
+    return Bounded(x.double(), torch.zeros_like(x).double())
+
+
+def test_a_map_holds_sums_in_any_order():
+    torch.manual_seed(0)
+    W, c, x = torch.randn(3, 500), torch.randn(3), torch.randn(4, 500)
+    y = Map(W.double(), c.double())(points(x))
+    furthest = torch.zeros(())
+    for _ in range(20):
+        order = torch.randperm(500)
+        products = (W[None, :, order] * x[:, None, order]).numpy()
+        summed = torch.from_numpy(np.cumsum(products, -1, dtype=np.float32)[..., -1]) + c  # one after another
+        off = (summed.double() - y.mid).abs()
+        assert (off <= y.rad).all()
+        furthest = torch.maximum(furthest, off.max())
+    assert furthest > 0
+    exact = (W.double() @ x.double().T).T + c.double()
+    assert torch.allclose(y.mid, exact, rtol=0, atol=1e-12)
+
+
+def test_a_row_is_taken_over_as_it_stands():
+    W = torch.randn(5, 3).double()
+    y = Map(W, torch.zeros(5).double())(points(torch.eye(3)))
+    assert (y.mid == W.T).all()
+    assert (y.rad == 0).all()
+
+
+def test_a_norm_holds_every_formula_for_a_variance():
+    torch.manual_seed(0)
+    norm = torch.nn.LayerNorm(48)
+    torch.nn.init.normal_(norm.weight)
+    x = 3 + torch.randn(200, 48)
+    y = Norm(norm.weight.detach().double(), norm.bias.detach().double(), norm.eps)(points(x))
+    naive = (x - x.mean(-1, keepdim=True)) / (
+        x.square().mean(-1, keepdim=True) - x.mean(-1, keepdim=True) ** 2 + 1e-5
+    ).sqrt()
+    for computed in (norm(x), naive * norm.weight + norm.bias):
+        assert ((computed.double() - y.mid).abs() <= y.rad).all()
+    assert y.rad.max() < 0.01
+    moved = x + 1e-3 * (2 * torch.rand(200, 48) - 1)
+    wider = Norm(norm.weight.detach().double(), norm.bias.detach().double(), norm.eps)(
+        Bounded(x.double(), torch.full(x.shape, 1.001e-3).double())
+    )
+    assert ((norm(moved).double() - wider.mid).abs() <= wider.rad).all()
+    constant = Norm(norm.weight.detach().double(), norm.bias.detach().double(), norm.eps)(
+        points(torch.full((1, 48), 1e3))
+    )
+    assert not constant.rad.isfinite().any()  # rounding alone decides its variance
+
+
+def test_margins():
+    low, high = np.array([[1.0, 0.0, -1.0]]), np.array([[1.5, 0.25, -0.5]])
+    assert [x.tolist() for x in margins(low, high, np.array([0]))] == [[0.75], [1.5]]
+    assert [x.tolist() for x in margins(low, high, np.array([[True, False, False]]))] == [[-0.25], [0.0]]
