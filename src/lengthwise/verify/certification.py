@@ -22,7 +22,7 @@ from .falsification.reading import carries_state
 from .falsification.search import Search, search
 from .prove import METHODS, Method
 from .subject import Subject, checked_seconds, subject_of
-from .verdict import Proved, Unknown, Verdict
+from .verdict import Proved, Refuted, Unknown, Verdict
 
 BUDGET = 60.0
 """Seconds."""
@@ -82,8 +82,8 @@ def decide(subject: Subject, seconds: float, watch: Watcher | None = None) -> tu
     return unknown(subject, found, shortcomings), found
 
 
-def _attempt(method: Method, subject: Subject, seconds: float) -> Proved | Unknown:
-    """What one method proves, once the checker has accepted its certificate."""
+def _attempt(method: Method, subject: Subject, seconds: float) -> Verdict:
+    """What one method proves, once the checker has accepted its certificate; or a wrong word that it met."""
     assert subject.inner is not None
     training = subject.inner.training
     subject.inner.eval()
@@ -91,6 +91,8 @@ def _attempt(method: Method, subject: Subject, seconds: float) -> Proved | Unkno
         proof = method(subject.inner, subject.claim, seconds)
     finally:
         subject.inner.train(training)
+    if isinstance(proof, Refuted):
+        return proof
     if isinstance(proof, str):
         return Unknown(f"{_name(method)}: {proof}")
     if isinstance(proof, Unknown):

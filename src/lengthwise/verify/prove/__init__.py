@@ -10,11 +10,12 @@ from collections.abc import Callable
 
 from ...models import LengthwiseForCausalLM
 from ..claim import Claim
-from ..verdict import Proof, Unknown
+from ..verdict import Proof, Refuted, Unknown
+from .cascade import prove_cascade
 
-Method = Callable[[LengthwiseForCausalLM, Claim, float], Proof | Unknown | str]
-"""From a model in eval mode, a claim and seconds to a proof, or to why there is none."""
+Method = Callable[[LengthwiseForCausalLM, Claim, float], Proof | Refuted | Unknown | str]
+"""From a model in eval mode, a claim and seconds to a proof, or to why there is none: a wrong word that it met, say."""
 
-METHODS: tuple[Method, ...] = ()
+METHODS: tuple[Method, ...] = (prove_cascade,)
 
 __all__ = ["METHODS", "Method"]

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
@@ -25,7 +24,7 @@ from torch import nn
 
 from ...limits import Limit
 from ..claim import Claim
-from ..verdict import Refuted, Unknown
+from ..verdict import Proof, Refuted, Unknown
 from .cascade_network import CascadeNetwork, network_of
 from .numbered_rows import NumberedRows
 
@@ -242,11 +241,11 @@ def explore(network: CascadeNetwork, claim: Claim, seconds: float, most: int | N
     return Explorer(network, claim, REACHED.most if most is None else most, time.monotonic() + seconds).run()
 
 
-def prove_cascade(model: nn.Module, claim: Claim, seconds: float) -> dict[str, Any] | Refuted | Unknown:
+def prove_cascade(model: nn.Module, claim: Claim, seconds: float) -> Proof | Refuted | Unknown | str:
     """A proof that a stack of automata is right at every length."""
     network = network_of(model)
     if isinstance(network, str):
-        return Unknown(f"it is no cascade of finite machines: {network}")
+        return f"it is no cascade of finite machines: {network}"
     try:
         reached = explore(network, claim, seconds)
     except TooMany as problem:
