@@ -12,10 +12,11 @@ from ...models import LengthwiseForCausalLM
 from ..claim import Claim
 from ..verdict import Proof, Refuted, Unknown
 from .cascade import prove_cascade
+from .snapped import prove_snapped
 
 Method = Callable[[LengthwiseForCausalLM, Claim, float], Proof | Refuted | Unknown | str]
 """From a model in eval mode, a claim and seconds to a proof, or to why there is none: a wrong word that it met, say."""
 
-METHODS: tuple[Method, ...] = (prove_cascade,)
+METHODS: tuple[Method, ...] = (prove_cascade, prove_snapped)
 
 __all__ = ["METHODS", "Method"]

@@ -28,6 +28,7 @@ from ...mixers.sliding_dilated import SlidingDilated
 from ...models import LengthwiseForCausalLM
 from ...models.depth import Adaptive
 from ...models.layers import Layer
+from ...models.snapped_nodes import SnappedLayer
 from .affine import Affine, Directions
 from .affine import attend as attend_affine
 from .enclosures import Arithmetic
@@ -90,14 +91,16 @@ Form = Any
 """`Plain` or `Affine`."""
 
 
-def refusal(model: nn.Module) -> str | None:
-    """Why this model is no tree of one node function; None where it is."""
+def refusal(model: nn.Module, *, snapped: bool = False) -> str | None:
+    """Why this model is no tree of one node function; None where it is. `snapped`: but for snapping its nodes."""
     inner = inner_of(model)
     if inner is None or not isinstance(inner.depth, Adaptive):
         return "the model is no RegularGPT, whose groups are one function of their chunk"
     layers = inner.depth.layers
     if len(layers) != 1 or not isinstance(layers[0].mixer, SlidingDilated):
         return "a group has several layers, or another mixer than sliding-dilated attention: no function of its taps"
+    if isinstance(layers[0], SnappedLayer) and not snapped:
+        return "its nodes are snapped to centres, which the node function alone does not say"
     if inner.depth.pad_tokens:
         return "the model's pads pass its layers like tokens (missing='official'), which no node function describes"
     if not layers[0].feeds or inner.position.at_input or inner.places_for_mixers:
@@ -118,8 +121,8 @@ def inner_of(model: nn.Module) -> LengthwiseForCausalLM | None:
 class Node:
     """The node function of a model, with its leaves, its pad and its head."""
 
-    def __init__(self, model: nn.Module):
-        if reason := refusal(model):
+    def __init__(self, model: nn.Module, *, snapped: bool = False):
+        if reason := refusal(model, snapped=snapped):
             raise Error(f"node: {reason}. A preset regular-gpt with thickness 1 and one chunk has one.")
         self.model: LengthwiseForCausalLM = inner_of(model)  # pyright: ignore[reportAttributeAccessIssue]
         layer = self.model.depth.layers[0]
