@@ -6,7 +6,7 @@
 (2, 1)
 """
 
-from . import corpora, documents, packing, python_functions, segments, tokenizers, tokens
+from . import corpora, documents, packing, prompts, python_functions, scrolls, segments, tokenizers, tokens
 from .packing import PackedText, pack_train_and_test
 from .segments import level_ends, segment_ends
 from .tokens import TokenFile, Tokens, tokens_of
@@ -20,7 +20,9 @@ __all__ = [
     "level_ends",
     "pack_train_and_test",
     "packing",
+    "prompts",
     "python_functions",
+    "scrolls",
     "segment_ends",
     "segments",
     "tokenizers",

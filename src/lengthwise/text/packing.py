@@ -80,8 +80,13 @@ def batch(blocks: Tensor, step: int, size: int, seed: int) -> Tensor:
 
     An epoch reads every block once, in an order drawn for the epoch. A batch may span two epochs.
     """
-    places = [divmod(i, len(blocks)) for i in range(step * size, (step + 1) * size)]
-    return blocks[[_order(len(blocks), epoch, seed)[i] for epoch, i in places]].long()
+    return blocks[drawn(len(blocks), step, size, seed)].long()
+
+
+def drawn(count: int, step: int, size: int, seed: int) -> list[int]:
+    """Which of `count` rows are read at a step: every one once an epoch, in an order drawn for the epoch."""
+    places = [divmod(i, count) for i in range(step * size, (step + 1) * size)]
+    return [_order(count, epoch, seed)[i] for epoch, i in places]
 
 
 def parts(rows: Tensor, tokens: int) -> Sequence[Tensor]:

@@ -74,9 +74,15 @@ def ranked(likelihoods: Sequence[float], right: int) -> float:
 
 
 @torch.no_grad()
-def written(model: Any, tokenizer: Any, prompts: Tensor, budget: int, *, autocast: str = "fp32") -> list[str]:
-    """What the model writes after each prompt (B, P), greedily, in `budget` tokens at most."""
+def written(
+    model: Any, tokenizer: Any, prompts: Tensor, budget: int, *, autocast: str = "fp32", ends: bool = False
+) -> list[str]:
+    """What the model writes after each prompt (B, P), greedily, in `budget` tokens at most.
+
+    `ends`: it was trained to end with the tokenizer's end of text, whatever its config says.
+    """
     end = tokenizer.eos_token_id
+    ended = {"eos_token_id": end} if ends else {}
     with precision(autocast, prompts.device):
         tokens = model.generate(
             input_ids=prompts,
@@ -84,5 +90,6 @@ def written(model: Any, tokenizer: Any, prompts: Tensor, budget: int, *, autocas
             max_new_tokens=budget,
             do_sample=False,
             pad_token_id=0 if end is None else end,
+            **ended,
         )
     return tokenizer.batch_decode(tokens[:, prompts.shape[1] :], skip_special_tokens=True)

@@ -1,0 +1,240 @@
+"""SCROLLS: long inputs, each with an answer to write, of seven tasks; from files of its schema or from the hub.
+
+FOLDER           a copy on this machine: TASK/SPLIT.jsonl (.json, .parquet), or TASK.zip with TASK/SPLIT.jsonl in it
+hf:tau/scrolls   the data set on the hub, whose files are downloaded once; any other of the schema too
+hf:FOLDER        a folder that Hugging Face datasets can read, with the tasks as its configurations
+
+A row has the columns id, pid, input and output. Where an input has several right answers, several rows have its id;
+`grouped` makes one question of them. The outputs of the test split are held by the benchmark's site.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from ..errors import Error, UnknownName, import_extra
+from ..files import naming
+
+HUB = "hf:tau/scrolls"
+Metric = Literal["rouge", "f1", "exact match"]
+Split = Literal["train", "validation", "test"]
+COLUMNS = ("id", "input", "output")
+SUFFIXES = (".jsonl", ".json", ".parquet")
+
+
+class Task(NamedTuple):
+    metric: Metric
+    budget: int
+    """How many tokens an answer has at most unless another number is asked for; our choice, for none is published."""
+
+
+TASKS = {
+    "qasper": Task("f1", 128),
+    "contract_nli": Task("exact match", 16),
+    "qmsum": Task("rouge", 256),
+    "narrative_qa": Task("f1", 64),
+    "summ_screen_fd": Task("rouge", 256),
+    "gov_report": Task("rouge", 1024),
+    "quality": Task("exact match", 128),
+}
+"""In the order of BiPE's Table 1, by the names that the data set has for them."""
+
+
+class Row(NamedTuple):
+    id: str
+    input: str
+    output: str | None
+    """None: nobody but the site knows it."""
+
+
+class Question(NamedTuple):
+    id: str
+    input: Any
+    """The text, or what was made of it."""
+    outputs: tuple[str, ...]
+    """Every right answer; none where they are held by the site."""
+
+
+def check(task: str) -> Task:
+    if task not in TASKS:
+        raise UnknownName("task of SCROLLS", task, TASKS)
+    return TASKS[task]
+
+
+def rows(source: str | Path, task: str, split: Split) -> Iterator[Row]:
+    """The rows of a split, one after the other; a whole split of long inputs may not fit the memory."""
+    check(task)
+    name = f"{source}: {task}, {split}"
+    found = 0
+    try:
+        for row in (
+            _hub(str(source)[3:], task, split) if str(source).startswith("hf:") else _folder(source, task, split)
+        ):
+            yield _row(row, f"{name}, row {found + 1}", split)
+            found += 1
+    except UnicodeDecodeError as error:
+        raise Error(f"{name}: text must be UTF-8, got other bytes ({error}). Convert it.") from error
+    if not found:
+        raise Error(f"{name}: the split is empty. Give a copy of the data set that has rows in it.")
+
+
+def grouped(rows: Iterable[tuple[str, Any, str | None]]) -> list[Question]:
+    """One question for each id, with the outputs of all its rows.
+
+    >>> grouped([Row("1", "Why?", "so"), Row("2", "Who?", "I"), Row("1", "Why?", "therefore")])[0].outputs
+    ('so', 'therefore')
+    """
+    inputs: dict[str, Any] = {}
+    outputs: dict[str, list[str]] = {}
+    for id, text, output in rows:
+        inputs.setdefault(id, text)
+        outputs.setdefault(id, []).extend([] if output is None else [output])
+    return [Question(id, text, tuple(outputs[id])) for id, text in inputs.items()]
+
+
+def digest(rows: Iterable[Row]) -> str:
+    """Of all rows in their order."""
+    whole = hashlib.sha256()
+    for _ in digested(rows, whole):
+        pass
+    return whole.hexdigest()
+
+
+def digested(rows: Iterable[Row], whole: Any) -> Iterator[Row]:
+    """The rows, each added to the hash before it is given."""
+    for row in rows:
+        whole.update(json.dumps(row).encode() + b"\n")
+        yield row
+
+
+def _row(row: Any, name: str, split: Split) -> Row:
+    needed = COLUMNS[:2] if split == "test" else COLUMNS
+    columns = list(row) if isinstance(row, dict) else []
+    if missing := [column for column in needed if column not in columns]:
+        got = ", ".join(columns) or type(row).__name__
+        raise Error(
+            f"{name}: a row must have the columns id, input and output, got {got}: {', '.join(missing)} is missing. "
+            "Rename the columns in a copy on this machine."
+        )
+    id, text, output = (row.get(column) for column in COLUMNS)
+    if split == "test" and not output:
+        output = None
+    elif not isinstance(output, str):
+        text = None
+    if not isinstance(id, str) or not isinstance(text, str):
+        got = ", ".join(type(row.get(column)).__name__ for column in COLUMNS)
+        raise Error(f"{name}: id, input and output must be texts, got {got}. Convert them in a copy on this machine.")
+    return Row(id, text, output)
+
+
+def _folder(source: str | Path, task: str, split: Split) -> Iterator[Any]:
+    folder = Path(source).expanduser()
+    if not folder.is_dir():
+        raise Error(
+            f"{source}: no such folder. Give the folder of a copy of SCROLLS, or {HUB}. {_how_to_copy('tau/scrolls')}"
+        )
+    for suffix in SUFFIXES:
+        if (file := folder / task / f"{split}{suffix}").is_file():
+            return READERS[suffix](file)
+    if (archive := folder / f"{task}.zip").is_file():
+        return _zipped(archive, task, split)
+    raise Error(
+        f"{source}: there is neither {task}/{split}.jsonl (.json, .parquet) nor {task}.zip in it. "
+        f"{_how_to_copy('tau/scrolls')}"
+    )
+
+
+def _how_to_copy(name: str) -> str:
+    return (
+        f"With a connection, hf download {name} --repo-type dataset --local-dir FOLDER makes a copy; name its folder."
+    )
+
+
+def _lines(lines: Iterable[str], name: str) -> Iterator[Any]:
+    for n, line in enumerate(lines, 1):
+        if line.strip():
+            yield _json(line, f"{name}, line {n}")
+
+
+def _json(text: str, name: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise Error(f"{name}: not JSON ({error}). Repair it, or copy the data set again.") from error
+
+
+def _of_lines(file: Path) -> Iterator[Any]:
+    with naming(file), file.open(encoding="utf-8") as lines:
+        yield from _lines(lines, str(file))
+
+
+def _of_list(file: Path) -> Iterator[Any]:
+    with naming(file):
+        found = _json(file.read_text(encoding="utf-8"), str(file))
+    if not isinstance(found, list):
+        raise Error(f"{file}: must be a list of rows, got {type(found).__name__}. Put it into [ ], or use .jsonl.")
+    yield from found
+
+
+def _of_parquet(file: Path) -> Iterator[Any]:
+    import_extra("pyarrow", "parquet", str(file))
+    from pyarrow import parquet
+
+    for batch in parquet.ParquetFile(file).iter_batches(64):
+        yield from batch.to_pylist()
+
+
+READERS = {".jsonl": _of_lines, ".json": _of_list, ".parquet": _of_parquet}
+
+
+def _zipped(archive: Path, task: str, split: Split) -> Iterator[Any]:
+    """As the hub has them: TASK/SPLIT.jsonl in TASK.zip."""
+    try:
+        with naming(archive), zipfile.ZipFile(archive) as opened, opened.open(f"{task}/{split}.jsonl") as lines:
+            yield from _lines((line.decode() for line in lines), f"{archive}/{split}.jsonl")
+    except (zipfile.BadZipFile, KeyError) as error:
+        raise Error(
+            f"{archive}: there is no whole {task}/{split}.jsonl in it ({error}). {_how_to_copy('tau/scrolls')}"
+        ) from error
+
+
+def _hub(name: str, task: str, split: Split) -> Iterator[Any]:
+    try:
+        yield from (_configuration if Path(name).expanduser().exists() else _download)(name, task, split)
+    except Error:
+        raise
+    except Exception as error:  # the hub, the network and the readers of files have no error in common
+        said = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        raise Error(
+            f"hf:{name}: {task}, {split} could not be read: {said.rstrip('.')}. {_how_to_copy(name)}"
+        ) from error
+
+
+def _download(name: str, task: str, split: Split) -> Iterator[Any]:
+    """The task's zip; of a data set without one its configuration."""
+    from huggingface_hub import errors, hf_hub_download
+
+    try:
+        archive = Path(hf_hub_download(name, f"{task}.zip", repo_type="dataset"))
+    except errors.LocalEntryNotFoundError:
+        raise  # there is no connection
+    except errors.EntryNotFoundError:
+        return _configuration(name, task, split)
+    return _zipped(archive, task, split)
+
+
+def _configuration(name: str, task: str, split: Split) -> Iterator[Any]:
+    datasets = import_extra("datasets", "datasets", f"hf:{name}")
+    return iter(datasets.load_dataset(str(Path(name).expanduser()), task, split=split, streaming=True))
+
+
+def named(tasks: Sequence[str]) -> list[str]:
+    """These tasks, each once and in the order of the table; all where none is named."""
+    for task in tasks:
+        check(task)
+    return [task for task in TASKS if task in tasks] if tasks else list(TASKS)
