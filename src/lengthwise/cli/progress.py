@@ -56,6 +56,8 @@ def verdict(outcome: Outcome) -> str:
     if outcome.run is None:
         return "failed, see below"
     e = outcome.experiment
+    if found := outcome.run.result.get("answers"):
+        return f"{found['metric']} {found['score']:.1f} of {found['questions']:,} questions"
     if e.from_checkpoint:
         before, last = (perplexities(outcome.run, which)[e.tests.lengths[0]] for which in ("before", "last"))
         return f"perplexity {before:.4g} before, {last:.4g} after"

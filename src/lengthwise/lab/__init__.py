@@ -15,9 +15,10 @@ from ..limits import WORKERS
 from ..notebooks import in_notebook
 from ..options import arguments, at_least
 from ..train import Interrupted, Progress, Training
+from .answers import MeasuredAnswers, measure_answers, plan_answers
 from .continued import plan_continued, trained_places
 from .engines import Engine, InProcess, Processes, leave_a_starting_worker
-from .experiment import Experiment, LengthTests, ModelSpec, TaskSpec, TextSpec
+from .experiment import AnswersSpec, Experiment, LengthTests, ModelSpec, TaskSpec, TextSpec
 from .grid import Architectures, OneTask, Settings, plan, settings_of_part
 from .job import Job, Outcome, groups
 from .language_models import plan_language_models
@@ -30,6 +31,7 @@ from .shown import NotebookProgress, Runs
 from .tested_lengths import lengths
 
 __all__ = [
+    "AnswersSpec",
     "Engine",
     "Experiment",
     "Found",
@@ -39,6 +41,7 @@ __all__ = [
     "LengthTests",
     "Listener",
     "Measured",
+    "MeasuredAnswers",
     "MeasuredFarTokens",
     "ModelSpec",
     "Outcome",
@@ -56,9 +59,11 @@ __all__ = [
     "load_model",
     "load_task",
     "load_tokenizer",
+    "measure_answers",
     "measure_far_tokens",
     "measure_perplexity",
     "plan",
+    "plan_answers",
     "plan_continued",
     "plan_language_models",
     "plan_text",

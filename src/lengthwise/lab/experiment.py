@@ -66,7 +66,24 @@ class TextSpec:
     """The share of the documents in `files` that is tested on, where there are no `test_files`."""
 
 
-DATA: dict[str, type[TaskSpec] | type[TextSpec]] = {"task": TaskSpec, "text": TextSpec}
+@dataclass(frozen=True)
+class AnswersSpec(TextSpec):
+    """Questions with answers to write, known by the digests of their rows, in prompts of at most `block` tokens.
+
+    `files` is where they are read from. All tokens of the answers are predicted, and some answers written.
+    """
+
+    task: str = ""
+    """The task of SCROLLS."""
+    budget: int = 0
+    """How many tokens an answer has at most."""
+    trained: int | None = None
+    """At most so many rows are trained on; None: all."""
+    questions: int | None = None
+    """At most so many questions are tested; None: all."""
+
+
+DATA: dict[str, type[TaskSpec] | type[TextSpec]] = {"task": TaskSpec, "text": TextSpec, "answers": AnswersSpec}
 """The kinds of data, by the key they have in the JSON."""
 
 
@@ -97,9 +114,9 @@ class ModelSpec:
 
 @dataclass(frozen=True)
 class Objective:
-    """How the data is asked: whole strings as their task scores them, or every next token."""
+    """How the data is asked: whole strings as their task scores them, every next token, or those of answers."""
 
-    kind: Literal["strings", "next-token"] = "strings"
+    kind: Literal["strings", "next-token", "answers"] = "strings"
     tokens_at_once: Annotated[
         int, at_least(1), "Next token: a batch is read in parts of about so many tokens, whose gradients are summed."
     ] = 4096
@@ -164,7 +181,7 @@ class Experiment:
         return self._json(local=True)
 
     def _json(self, local: bool) -> dict[str, Any]:
-        kind = next(key for key, spec in DATA.items() if isinstance(self.data, spec))
+        kind = next(key for key, spec in DATA.items() if type(self.data) is spec)
         changed = {**_changed(self, local), "data": {kind: _changed(self.data, local)}}
         if self.continues is not None:
             changed["continues"] = self.continues.to_json() if local else self.continues.hash

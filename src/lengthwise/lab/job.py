@@ -20,8 +20,9 @@ from ..errors import Error
 from ..files import Tensors
 from ..train import Data, Directory, Interrupted, Objective, Progress, Single, Stacked, Stop, Trainer, TrainState
 from ..train.state import untouched_random
-from .experiment import Experiment, TextSpec
+from .experiment import AnswersSpec, Experiment, TaskSpec, TextSpec
 from .loggers import Sender
+from .on_answers import OnAnswers
 from .on_strings import OnStrings
 from .on_text import OnText
 from .provenance import code_version
@@ -182,9 +183,16 @@ class Kind(Protocol):
     ) -> tuple[dict[str, Tensors], dict[str, Any]]: ...
 
 
+KINDS: dict[type, Callable[[Experiment, torch.device, int], Kind]] = {
+    TaskSpec: OnStrings,
+    TextSpec: OnText,
+    AnswersSpec: OnAnswers,
+}
+
+
 def kind_of(experiment: Experiment, device: torch.device, share: int = 1) -> Kind:
-    """Strings of a task or text, read and built for this experiment and those that differ in seed and rate alone."""
-    return (OnText if isinstance(experiment.data, TextSpec) else OnStrings)(experiment, device, share)
+    """What is read and built for this experiment and those that differ from it in seed and rate alone."""
+    return KINDS[type(experiment.data)](experiment, device, share)
 
 
 def make_trainer(experiments: Sequence[Experiment], device: torch.device | str = "cpu") -> Trainer:

@@ -129,7 +129,7 @@ def plan_language_models(
         held_out=opened.held_out,
     )
     experiments = []
-    for model in _specs(asked, given, read, unused):
+    for model in model_specs(asked, given, read, unused):
         check_on_text(model, read, train_length, tests.lengths, warn or _warn)
         experiments += [Experiment(spec, model, training, tests, seed, objective) for seed in range(seeds)]
     return experiments
@@ -217,13 +217,13 @@ def apart(word: str) -> tuple[str, dict[str, Any]]:
     return name, dict(word_of(each, "model.width=64") for each in words[first:])
 
 
-def _specs(
+def model_specs(
     asked: list[tuple[str, dict[str, Any]]],
     given: dict[str, Any],
     tokenizer: Any,
-    unused: Callable[[str, list[str]], None] | None,
+    unused: Callable[[str, list[str]], None] | None = None,
 ) -> list[ModelSpec]:
-    """The models as data, each once."""
+    """The models as data, each once; ends of segments that are named by a rule become token ids."""
     for_all = settings_of(given, "model")
     names = list(dict.fromkeys(name for name, _ in asked))
     without = {key: [name for name in names if key not in models.options(name)] for key in for_all}

@@ -20,7 +20,7 @@ from ..models import TokenClassifier, pretrained
 from ..options import Option, arguments, at_least
 from ..text import corpora, tokenizers, tokens_of
 from . import texts
-from .experiment import TextSpec
+from .experiment import AnswersSpec, TextSpec
 from .loading import load_model, load_tokenizer, model_folder
 from .records import Run, load
 from .tested_lengths import lengths as written
@@ -74,7 +74,7 @@ def measure_perplexity(
         precision=precision,
         tokens_at_once=tokens_at_once,
     )
-    opened = _opened(model, lengths, which, conversions, tokenizer)
+    opened = open_model(model, lengths, which, conversions, tokenizer)
     wanted = opened.lengths
     name, text = _text(opened.run, corpus, opened.tokenizer, store)
     text = text[: max(tokens, *wanted)] if way == "windows" and tokens else text
@@ -131,7 +131,7 @@ def measure_far_tokens(
     that a run was tested on. A haystack that is no text needs neither. The rest is as in `evaluate.score_far_tokens`.
     """
     precision, tokens_at_once = arguments(measure_far_tokens, precision=precision, tokens_at_once=tokens_at_once)
-    opened = _opened(model, lengths, which, conversions, tokenizer)
+    opened = open_model(model, lengths, which, conversions, tokenizer)
     names = (corpus,) if isinstance(corpus, (str, Path)) else tuple(corpus)
     question = question or Needle()
     if not question.reads_text:
@@ -160,7 +160,7 @@ def measure_far_tokens(
     return MeasuredFarTokens(str(model), name, scores)
 
 
-class _Opened(NamedTuple):
+class Opened(NamedTuple):
     run: Run | None
     classifier: TokenClassifier
     tokenizer: Any
@@ -170,15 +170,15 @@ class _Opened(NamedTuple):
 _LENGTHS = Option("lengths", tuple[int, ...], bounds=at_least(2))
 
 
-def _opened(
+def open_model(
     model: str | Path,
     lengths: str | Sequence[int] | None,
     which: str,
     conversions: Sequence[Mapping[str, Any]],
     tokenizer: str | Path | None,
-) -> _Opened:
+) -> Opened:
     """What is measured, once it is known that it can read so much text of this tokenizer."""
-    run = _run_at(Path(model).expanduser())
+    run = run_at(Path(model).expanduser())
     if lengths is None:
         if run is None:
             raise Error(f"{model}: it was tested at no lengths yet. Name some, such as --lengths 512,1024.")
@@ -201,10 +201,10 @@ def _opened(
     rows = pretrained.position_rows(classifier.inner)
     if rows is not None and max(wanted) > rows:
         raise Error(f"{model}: it has places for {rows:,} tokens, got length {max(wanted):,}. Test shorter lengths.")
-    return _Opened(run, classifier, read, wanted)
+    return Opened(run, classifier, read, wanted)
 
 
-def _run_at(path: Path) -> Run | None:
+def run_at(path: Path) -> Run | None:
     if not (path / "metrics.jsonl").exists() and not (path / "result.json").exists():
         return None
     (run,) = load(path)
@@ -232,6 +232,8 @@ def _text(run: Run | None, corpus: Any, tokenizer: Any, store: str | Path) -> tu
     if run is None:
         raise Error("A checkpoint needs a text to be tested on. Give a corpus, such as --corpus book.txt.")
     spec, model = run.experiment.data, run.experiment.model
+    if isinstance(spec, AnswersSpec):
+        raise Error(f"{run.path}: it was trained to answer {spec.task}. Give a corpus, such as --corpus book.txt.")
     assert isinstance(spec, TextSpec)
     found = texts.read(spec, 1) if model.folder is None else texts.read_for(pretrained.find(model.folder), spec)
     if found.digests != spec.digests:

@@ -27,7 +27,8 @@ from ..files import Tensors, naming
 from ..models import TokenClassifier, pretrained
 from ..models.pretrained import quiet
 from ..seeds import derive
-from ..train import Directory, NextToken, Progress, TextBlocks, Training, TrainState
+from ..train import Data, Directory, NextToken, Progress, TextBlocks, Training, TrainState
+from ..train import Objective as TrainObjective
 from ..train.state import load_weights, untouched_random
 from . import texts
 from .experiment import Experiment, LengthTests, ModelSpec, Objective, TextSpec
@@ -118,17 +119,18 @@ class OnText:
             self.text = texts.read_for(self.checkpoint, spec)
         if self.text.digests != spec.digests:
             raise Error(f"{', '.join(spec.files)}: the text changed since the experiment was planned. Plan it again.")
-        self.data = TextBlocks(self.text.train, experiment.training, self.text.validation)
+        self.tokenizer = self.text.tokenizer
+        self.data: Data = TextBlocks(self.text.train, experiment.training, self.text.validation)
         validation = self.text.validation
         prompt = (self.text.train if validation is None else validation)[0][:PROMPT]
-        self.objective = NextToken(experiment.objective.tokens_at_once, self.text.tokenizer, prompt)
+        self.objective: TrainObjective = NextToken(experiment.objective.tokens_at_once, self.tokenizer, prompt)
 
     def state(self, experiment: Experiment, directory: Directory | None = None) -> TrainState:
         begun = self.checkpoint
         if experiment.continues is not None:
             begun = _trained(experiment.continues, directory)
         if begun is None:
-            model = build_language_model(experiment.model, self.text.tokenizer, experiment.seed)
+            model = build_language_model(experiment.model, self.tokenizer, experiment.seed)
         else:
             inner = convert.load(begun, experiment.model.options.get("conversions", []))
             model = pretrained.as_classifier(inner, begun.name)
@@ -246,7 +248,7 @@ class OnText:
             shutil.rmtree(left, ignore_errors=True)
         with naming(beside), quiet():
             model.save_pretrained(beside)
-            self.text.tokenizer.save_pretrained(beside)
+            self.tokenizer.save_pretrained(beside)
             beside.rename(folder)
 
 

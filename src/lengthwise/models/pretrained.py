@@ -62,14 +62,14 @@ class Checkpoint:
             )
         return model
 
-    def check(self, tokenizer: Any, block: int) -> None:
-        """Raise unless the model can read blocks of `block` tokens of this tokenizer."""
+    def check(self, tokenizer: Any, block: int, called: str = "block") -> None:
+        """Raise unless the model can read blocks of `block` tokens of this tokenizer; `called`: how a call names it."""
         config = AutoConfig.from_pretrained(self.folder, local_files_only=True)
         rotary = getattr(config, "rope_parameters", None) is not None
         longest = None if rotary else getattr(config, "max_position_embeddings", None)
         if block < 2 or (longest is not None and block > longest):
             allowed = "at least 2" if longest is None else f"in 2..{longest}, the positions of {self.name}"
-            raise Error(f"block must be {allowed}, got {block}. Use --set block=….")
+            raise Error(f"{called} must be {allowed}, got {block}. Use --set {called}=….")
         if len(tokenizer) > config.vocab_size:
             raise Error(
                 f"{self.name}: its model knows {config.vocab_size} tokens and its tokenizer {len(tokenizer)}. "

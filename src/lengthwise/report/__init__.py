@@ -9,6 +9,7 @@ report.html(runs, "index.html")
 A `Panel` is a finding beside the runs: a chart, a table, or a look inside a model.
 """
 
+from .answers_panel import measured_answers as answers
 from .attention_panel import links_panel as attention
 from .charts import line_chart, scatter_plot
 from .export import as_data as data
@@ -29,6 +30,7 @@ from .text_runs import measured_perplexity as perplexity
 
 __all__ = [
     "Panel",
+    "answers",
     "attention",
     "clusters",
     "compare",

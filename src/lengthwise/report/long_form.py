@@ -134,6 +134,7 @@ def _on_text(run: Run) -> Iterator[dict[str, Any]]:
         row |= {"perplexity_before": before[length]} if before else {}
         row |= {"perplexity": last[length]}
         row |= {"best_step": best["step"], "best_validation": best["validation"]["loss"]} if best else {}
+        row |= {key: value for key, value in run.result.get("answers", {}).items() if key in ("metric", "score")}
         yield row
 
 

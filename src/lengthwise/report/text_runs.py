@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..files import finite
-from ..lab.experiment import TextSpec
+from ..lab.experiment import AnswersSpec, TextSpec
 from ..lab.statistics import perplexities
+from .answers_panel import answers_of_runs
 from .charts import line_chart
 from .formatting import count, short_names
 from .panel import Panel
@@ -153,7 +154,10 @@ def strings_and_text(runs: Iterable[Run]) -> tuple[list[Run], list[Panel]]:
     """The runs on strings, which have accuracies by length, and panels of the others, if there are any."""
     runs = list_of_runs(runs)
     on_text = list({run.experiment.hash: run for run in runs if run.experiment.on_text}.values())
+    answered = [run for run in on_text if isinstance(run.experiment.data, AnswersSpec)]
+    on_text = [run for run in on_text if not isinstance(run.experiment.data, AnswersSpec)]
     tuned = [run for run in on_text if run.experiment.from_checkpoint]
     panels = [before_and_after(tuned)] if tuned else []
+    panels += [answers_of_runs(answered)] if answered else []
     panels += by_length([run for run in on_text if not run.experiment.from_checkpoint])
     return [run for run in runs if not run.experiment.on_text], panels

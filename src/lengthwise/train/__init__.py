@@ -1,5 +1,6 @@
 """One trainer: `Trainer(state, data, objective, strategy).run()` trains strings and text, one model or a population."""
 
+from .answers import AnswerTokens, PromptsAndAnswers
 from .data import Data, TaskStrings, TextBlocks
 from .directory import Directory, SavedState
 from .objectives import NextToken, Objective, StringObjective
@@ -9,6 +10,7 @@ from .strategies import Single, Stacked
 from .trainer import Interrupted, Progress, Stop, Trainer
 
 __all__ = [
-    "Data", "Directory", "Interrupted", "NextToken", "Objective", "Progress", "SavedState", "Single", "Stacked",
-    "Stop", "StringObjective", "TaskStrings", "TextBlocks", "TrainState", "Trainer", "Training",
+    "AnswerTokens", "Data", "Directory", "Interrupted", "NextToken", "Objective", "Progress", "PromptsAndAnswers",
+    "SavedState", "Single", "Stacked", "Stop", "StringObjective", "TaskStrings", "TextBlocks", "TrainState", "Trainer",
+    "Training",
 ]  # fmt: skip

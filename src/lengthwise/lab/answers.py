@@ -1,0 +1,235 @@
+"""Plan models that answer the questions of SCROLLS, and measure any model on them.
+
+plan_answers("scrolls/", "qasper", "runs/pile-bipe-s0-0123456789abcdef", window=8192)     trained further
+plan_answers("scrolls/", "qasper", "bipe layers=2", window=512, vocabulary=1000)          trained from scratch
+measure_answers("./my-llama", "scrolls/", ["qasper"])                                     as it is
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from .. import convert, models
+from ..errors import Error
+from ..evaluate.answer_scores import check_metric, score
+from ..evaluate.written_answers import write_texts
+from ..limits import BATCH_TOKENS
+from ..models import pretrained
+from ..options import arguments, at_least
+from ..own_code import is_class
+from ..text import scrolls, tokenizers
+from ..text.corpora import Corpus
+from ..text.prompts import Prompts
+from ..text.scrolls import HUB, Metric
+from ..train.settings import Training
+from .experiment import AnswersSpec, Experiment, LengthTests, ModelSpec, Objective
+from .grid import Settings, parse
+from .language_models import apart, model_specs
+from .loading import model_folder
+from .measured import open_model, run_at
+from .model_checks import check_on_text
+from .on_answers import digests, questions_of
+from .on_text import check_precision
+
+PUBLISHED_WINDOW = 8192
+USUAL = Training.of(batch=64, optimizer="adamw", lr=1e-5, weight_decay=0.01, steps=5000)
+
+Window = Annotated[int, at_least(2), "How many tokens a prompt has at most with its answer."]
+Budget = Annotated[int | None, at_least(1), "How many tokens an answer has at most; None: as its task says."]
+Most = Annotated[int | None, at_least(1), "At most so many questions are answered; None: all."]
+
+
+def plan_answers(
+    source: str | Path,
+    task: str,
+    model: str | tuple[str, Mapping[str, Any]],
+    *,
+    window: Window = PUBLISHED_WINDOW,
+    budget: Budget = None,
+    trained: Annotated[int | None, at_least(1), "At most so many rows are trained on; None: all."] = None,
+    questions: Most = None,
+    conversions: Sequence[Mapping[str, Any]] = (),
+    training: Training = USUAL,
+    tokens_at_once: Annotated[int, at_least(1), "About how many tokens are read in one part."] = 8192,
+    seeds: Annotated[int, at_least(1), "How many runs."] = 1,
+    tokenizer: str | Path | None = None,
+    vocabulary: Annotated[int, at_least(2), "How many tokens a tokenizer has that is trained here."] = 4096,
+    settings: Settings = (),
+    store: str | Path = "runs/text",
+) -> list[Experiment]:
+    """An experiment for each seed: to train on the rows of a task, then answer its validation split.
+
+    `source`: a folder with a copy of SCROLLS, or "hf:NAME". `model`: a checkpoint, which is a run directory, a folder
+    or a name on the hub, after these `conversions`; or a preset with its options behind its name, trained from scratch
+    by `tokenizer`, a folder, or by one that is trained on the task's inputs. `settings` are its `model.` settings.
+    """
+    window, budget, trained, questions, tokens_at_once, seeds, vocabulary = arguments(
+        plan_answers,
+        window=window,
+        budget=budget,
+        trained=trained,
+        questions=questions,
+        tokens_at_once=tokens_at_once,
+        seeds=seeds,
+        vocabulary=vocabulary,
+    )
+    kind = scrolls.check(task)
+    check_metric(kind.metric)
+    check_precision(training)
+    BATCH_TOKENS.check(window * training.batch, f"training.batch={training.batch}, window {window:,}")
+    source = str(source)
+    spec = AnswersSpec(
+        f"scrolls-{task}",
+        digests(source, task),
+        window,
+        files=(source,),
+        task=task,
+        budget=kind.budget if budget is None else budget,
+        trained=trained,
+        questions=questions,
+    )
+    name, options = model if isinstance(model, tuple) else apart(model)
+    if name not in models.available() and not name.startswith("hf:"):
+        if is_class(name) and not Path(name).expanduser().exists():
+            raise Error(f"{name}: answers are written by generate(), which models of your own lack. Name a preset.")
+        specs = [_checkpoint(name, spec, conversions)]
+    else:
+        folder = tokenizer or tokenizers.train(_inputs(source, task), vocabulary, root=store)
+        spec, specs = _from_scratch(name, options, spec, folder, settings)
+    tests, objective = LengthTests((window,)), Objective("answers", tokens_at_once)
+    return [Experiment(spec, model, training, tests, seed, objective) for model in specs for seed in range(seeds)]
+
+
+def _inputs(source: str, task: str) -> Corpus:
+    """What a tokenizer is trained on."""
+    return Corpus(f"{source}, {task}", [lambda left_out: (row.input for row in scrolls.rows(source, task, "train"))], 0)
+
+
+def _checkpoint(name: str, spec: AnswersSpec, conversions: Sequence[Mapping[str, Any]]) -> ModelSpec:
+    run = run_at(Path(name).expanduser())
+    checkpoint = pretrained.find(str(model_folder(run)) if run else name)
+    tokenizer = tokenizers.load(checkpoint.folder, name)
+    Prompts(tokenizer, spec.block, spec.budget)
+    checkpoint.check(tokenizer, spec.block, "window")
+    rows = pretrained.position_rows(convert.load(checkpoint, conversions)) if conversions else None
+    if rows is not None and rows < spec.block:
+        raise Error(f"{name}: it has places for {rows:,} tokens, got window {spec.block:,}. Lower window.")
+    called = "-".join(["pretrained", *(str(conversion["name"]) for conversion in conversions)])
+    options = {"conversions": [dict(conversion) for conversion in conversions]} if conversions else {}
+    return ModelSpec(called, options, checkpoint.digest, folder=str(checkpoint.folder))
+
+
+def _from_scratch(
+    name: str, options: Mapping[str, Any], spec: AnswersSpec, folder: Path | str, settings: Settings
+) -> tuple[AnswersSpec, list[ModelSpec]]:
+    read = tokenizers.load(folder)
+    Prompts(read, spec.block, spec.budget)
+    known = {"tokenizer": tokenizers.digest(read), "tokenizer_folder": str(folder)}
+    specs = model_specs([(name, dict(options))], parse(settings), read)
+    for each in specs:
+        check_on_text(each, read, spec.block, (spec.block,), lambda warning: None)
+    return AnswersSpec(**{**vars(spec), **known}), specs
+
+
+@dataclass(frozen=True)
+class Answered:
+    """One task as a model answered it."""
+
+    metric: Metric
+    scores: dict[str, float] | None
+    """The "score" and what it is made of, in percent; None where the references are held by the site."""
+    answers: dict[str, str]
+    """By the ids of the questions."""
+
+
+@dataclass(frozen=True)
+class MeasuredAnswers:
+    model: str
+    source: str
+    split: str
+    window: int
+    tasks: dict[str, Answered]
+
+    def to_json(self) -> dict[str, Any]:
+        tasks = {
+            name: {"metric": found.metric, "questions": len(found.answers), **(found.scores or {"score": None})}
+            for name, found in self.tasks.items()
+        }
+        said = {"model": self.model, "data": self.source, "split": self.split, "window": self.window}
+        return {**said, "tasks": tasks, "average": self.average}
+
+    @property
+    def average(self) -> float | None:
+        """Of all seven tasks; None where one is missing."""
+        found = [answered.scores["score"] for answered in self.tasks.values() if answered.scores]
+        return sum(found) / len(found) if len(found) == len(scrolls.TASKS) else None
+
+
+def measure_answers(
+    model: str | Path,
+    source: str | Path = HUB,
+    tasks: Sequence[str] = (),
+    *,
+    split: Annotated[Literal["validation", "test"], "The questions that are answered."] = "validation",
+    window: Annotated[
+        int | None, at_least(2), "How many tokens a prompt has with its answer; None: a run's own, or 8192."
+    ] = None,
+    budget: Budget = None,
+    questions: Most = None,
+    which: str = "best",
+    conversions: Sequence[Mapping[str, Any]] = (),
+    tokenizer: str | Path | None = None,
+    precision: Literal["fp32", "bf16"] = "fp32",
+    tokens_at_once: Annotated[int, at_least(1), "About how many tokens are read in one part."] = 8192,
+    device: str = "cpu",
+    after: Callable[[str, int, int], None] | None = None,
+) -> MeasuredAnswers:
+    """What a run's model, or a checkpoint's folder or hub name, answers to the questions of these tasks; or of all.
+
+    A run that was trained on one task answers that one unless others are named. Without `window` and `budget` they are
+    those of the run; of a model with fewer places than 8,192 the window is as long as they reach. `after` each part it
+    is called with the task, how many are answered, and how many there are.
+    """
+    split, window, budget, questions, precision, tokens_at_once = arguments(
+        measure_answers,
+        split=split,
+        window=window,
+        budget=budget,
+        questions=questions,
+        precision=precision,
+        tokens_at_once=tokens_at_once,
+    )
+    opened = open_model(model, (2 if window is None else window,), which, conversions, tokenizer)
+    spec = opened.run.experiment.data if opened.run else None
+    own = spec if isinstance(spec, AnswersSpec) else None
+    named = scrolls.named(tasks or ([own.task] if own else []))
+    for task in named:
+        if split != "test":
+            check_metric(scrolls.TASKS[task].metric)
+    window = window or (own.block if own else _reach(opened.classifier.inner))
+    answered = {}
+    for task in named:
+        kind = scrolls.TASKS[task]
+        most = budget or (own.budget if own and own.task == task else kind.budget)
+        asked = questions_of(scrolls.rows(source, task, split), Prompts(opened.tokenizer, window, most), questions)
+        count = len(asked)
+        written = write_texts(
+            opened.classifier.inner.to(device),
+            opened.tokenizer,
+            {each.id: each.input for each in asked},
+            most,
+            autocast=precision,
+            tokens_at_once=tokens_at_once,
+            after=(lambda found, task=task, of=count: after(task, len(found), of)) if after else None,
+        )
+        known = all(each.outputs for each in asked)
+        scores = score(kind.metric, [*written.values()], [each.outputs for each in asked]) if known else None
+        answered[task] = Answered(kind.metric, scores, written)
+    return MeasuredAnswers(str(model), str(source), split, window, answered)
+
+
+def _reach(model: Any) -> int:
+    return min(PUBLISHED_WINDOW, pretrained.position_rows(model) or PUBLISHED_WINDOW)

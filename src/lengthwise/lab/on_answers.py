@@ -1,0 +1,197 @@
+"""An experiment on answers: a checkpoint trained on, or a model from scratch, to write behind prompts of SCROLLS.
+
+Training reads prompts with their answers and learns the answers' tokens alone. The weights of the best validation loss
+then write an answer to each question of the validation split, whose score is the result.
+
+    predictions.json    {id: answer}, the form in which SCROLLS's own evaluator reads them
+
+Beside it lies what every run on text leaves, model/ and best/ among it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..errors import Error
+from ..evaluate import Loss
+from ..evaluate.answer_scores import score
+from ..evaluate.written_answers import write_texts
+from ..files import Tensors, write_text
+from ..models import pretrained
+from ..text import scrolls, tokenizers
+from ..text.prompts import Answered, Prompts
+from ..text.scrolls import Question
+from ..train import AnswerTokens, Progress, PromptsAndAnswers, TrainState
+from ..train.answers import AnswerBatch, total_loss
+from ..train.state import load_weights
+from .experiment import AnswersSpec, Experiment
+from .on_text import OnText
+
+PREDICTIONS = "predictions.json"
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What an experiment reads, as tokens."""
+
+    train: Sequence[Answered]
+    validation: Sequence[Answered]
+    """A row for each reference of the questions that are tested."""
+    questions: Sequence[Question]
+    """Their inputs are prompts (P,)."""
+    digests: dict[str, str]
+
+
+def digests(source: str, task: str) -> dict[str, str]:
+    """Of the rows that are trained on and of those that are tested."""
+    splits = {"train": "train", "test": "validation"}
+    return {side: scrolls.digest(scrolls.rows(source, task, split)) for side, split in splits.items()}  # pyright: ignore[reportArgumentType]
+
+
+def questions_of(rows: Iterable[scrolls.Row], prompts: Prompts, most: int | None) -> list[Question]:
+    """The first questions of these rows, with their prompts; the rows of all others are read too."""
+    ids: set[str] = set()
+    read: dict[str, Tensor] = {}
+    kept: list[tuple[str, Tensor, str | None]] = []
+    for id, text, output in rows:
+        if most is None or len(ids) < most or id in ids:
+            ids.add(id)
+            if id not in read:
+                read[id] = prompts.prompt(text)
+            kept.append((id, read[id], output))
+    return scrolls.grouped(kept)
+
+
+@lru_cache(maxsize=1)
+def read(spec_files: tuple[str, ...], known: tuple[Any, ...], tokenizer_folder: str) -> Answers:
+    """The rows of a spec in the tokens of a tokenizer; experiments on one task share them.
+
+    `known`: task, window, budget, how much is read of both splits, and digests, so that what changed is read again.
+    """
+    (source,), (task, window, budget, trained, asked, *_) = spec_files, known
+    prompts = Prompts(tokenizers.load(tokenizer_folder), window, budget)
+    whole = {side: hashlib.sha256() for side in ("train", "test")}
+    train = []
+    for row in scrolls.digested(scrolls.rows(source, task, "train"), whole["train"]):
+        if trained is None or len(train) < trained:
+            train.append(prompts.answered(row.input, row.output or ""))
+    rows = scrolls.digested(scrolls.rows(source, task, "validation"), whole["test"])
+    questions = questions_of(rows, prompts, asked)
+    validation = [prompts.behind(each.input, output) for each in questions for output in each.outputs]
+    return Answers(train, validation, questions, {side: each.hexdigest() for side, each in whole.items()})
+
+
+def answers_of(spec: AnswersSpec, tokenizer_folder: Path | str) -> Answers:
+    known = (spec.task, spec.block, spec.budget, spec.trained, spec.questions, *spec.digests.items(), spec.tokenizer)
+    found = read(spec.files, known, str(tokenizer_folder))
+    if found.digests != spec.digests:
+        read.cache_clear()
+        raise Error(f"{', '.join(spec.files)}: {spec.task} changed since the experiment was planned. Plan it again.")
+    return found
+
+
+class OnAnswers(OnText):
+    """The rows are read once, and a model for each state."""
+
+    def __init__(self, experiment: Experiment, device: torch.device, share: int = 1):
+        spec, model = experiment.data, experiment.model
+        if not isinstance(spec, AnswersSpec) or experiment.objective.kind != "answers":
+            raise Error(f"Answers are trained on with the objective answers, got {experiment.objective.kind}.")
+        self.device, self.checkpoint, self.spec = device, None, spec
+        if model.folder is not None:
+            self.checkpoint = pretrained.find(model.folder)
+            if self.checkpoint.digest != model.source:
+                raise Error(f"{model.folder}: its files changed since the experiment was planned. Plan it again.")
+        folder = self.checkpoint.folder if self.checkpoint else Path(spec.tokenizer_folder or "")
+        self.tokenizer = tokenizers.load(folder)
+        if spec.tokenizer is not None and tokenizers.digest(self.tokenizer) != spec.tokenizer:
+            raise Error(f"{folder}: the tokenizer changed since the experiment was planned. Plan it again.")
+        self.answers = answers_of(spec, folder)
+        validated = self.answers.validation[: experiment.training.checkpointing.validation_samples]
+        self.data = PromptsAndAnswers(self.answers.train, experiment.training, spec.block, validated)
+        self.objective = AnswerTokens(experiment.objective.tokens_at_once)
+
+    def test_after(
+        self,
+        experiment: Experiment,
+        state: TrainState,
+        hear: Callable[[Progress], None],
+        keep: Callable[[Tensors], None],
+        check: Callable[[], None],
+    ) -> tuple[dict[str, Tensors], dict[str, Any]]:
+        """The loss of the last weights, and what those of the best validation write."""
+        began = time.perf_counter() - state.test_seconds
+        last = {name: tensor.clone() for name, tensor in state.weights().items()}
+        if "last" not in state.scores:
+            state.scores["last"] = self._said(self._losses(experiment, state, check), experiment, state)
+        load_weights(state.core, state.best_weights or last)
+        questions = self.answers.questions
+
+        def after(found: dict[str, str]) -> None:
+            hear(Progress(state.name, len(found), len(questions), phase="test best"))
+            state.scores["answers"] = dict(found)
+            state.test_seconds = time.perf_counter() - began
+            keep(last)
+
+        written = write_texts(
+            state.core,
+            self.tokenizer,
+            {each.id: each.input for each in questions},
+            self.spec.budget,
+            autocast=state.training.precision,
+            tokens_at_once=experiment.objective.tokens_at_once,
+            known=state.scores.get("answers"),
+            before=check,
+            after=after,
+        )
+        if state.directory:
+            write_text(state.directory.path / PREDICTIONS, json.dumps(written, indent=0))
+        said: dict[str, Any] = {
+            "checkpoints": {"last": {"step": state.step, **state.scores["last"]}},
+            "answers": {
+                "step": state.best["step"] or state.step,
+                "metric": scrolls.TASKS[self.spec.task].metric,
+                "questions": len(questions),
+                **score(scrolls.TASKS[self.spec.task].metric, [*written.values()], [q.outputs for q in questions]),
+            },
+            "rows": len(self.answers.train),
+            "epochs": state.step * state.training.batch / len(self.answers.train),
+        }
+        if self.checkpoint is not None:
+            said["checkpoints"] = {"before": {"step": 0, **state.scores["before"]}, **said["checkpoints"]}
+        if state.best["step"]:
+            said["checkpoints"]["best"] = {"step": state.best["step"], "validation": {"loss": state.best["loss"]}}
+        state.test_seconds = time.perf_counter() - began
+        return self._kept(state, last, said), said
+
+    def _losses(
+        self,
+        experiment: Experiment,
+        state: TrainState,
+        check: Callable[[], None],
+        after: Callable[[dict[int, Loss]], None] | None = None,
+        known: Mapping[int, Loss] | None = None,
+    ) -> dict[int, Loss]:
+        batches = [AnswerBatch.of([row]) for row in self.answers.validation]
+        state.model.eval()
+        total, predicted = total_loss(
+            state.model,
+            batches,
+            device=self.device,
+            autocast=state.training.precision,
+            tokens_at_once=experiment.objective.tokens_at_once,
+            before=check,
+        )
+        mean = total / predicted
+        return {self.spec.block: Loss(mean if math.isfinite(mean) else None, predicted)}

@@ -1,0 +1,152 @@
+"""Training on answers: prompts with what shall be written behind them, of which the answers' tokens alone are learned.
+
+    loss of a batch = mean of -log p(token | all before it) over the tokens of all its answers
+
+Shapes: B prompts with answers, T tokens of the longest.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..errors import NonFiniteError
+from ..text import packing
+from ..text.prompts import Answered
+from .counting import precision
+from .objectives import Measure, Tensors
+from .settings import Training
+from .state import TrainState
+
+IGNORED = -100
+"""The label of a token that nobody asks for."""
+
+
+class AnswerBatch(NamedTuple):
+    tokens: Tensor
+    """(B, T), each row padded on its right, which no causal model sees."""
+    labels: Tensor
+    """(B, T) the tokens of the answers, and `IGNORED` elsewhere."""
+
+    @classmethod
+    def of(cls, rows: Sequence[Answered]) -> AnswerBatch:
+        tokens = [row.tokens.long() for row in rows]
+        asked = [torch.cat([torch.full((row.start,), IGNORED), row.tokens[row.start :].long()]) for row in rows]
+        pad = torch.nn.utils.rnn.pad_sequence
+        return cls(pad(tokens, batch_first=True), pad(asked, batch_first=True, padding_value=IGNORED))
+
+
+class PromptsAndAnswers:
+    """Prompts with their answers, every one once an epoch; those of other rows are validated on."""
+
+    def __init__(self, train: Sequence[Answered], training: Training, window: int, held_out: Sequence[Answered] = ()):
+        self.train, self.training, self.held_out = train, training, held_out
+        self.lengths = [window]
+
+    def batch(self, seed: int, step: int, length: int) -> AnswerBatch:
+        return AnswerBatch.of([self.train[i] for i in packing.drawn(len(self.train), step, self.training.batch, seed)])
+
+    def validation(self, seed: int) -> list[AnswerBatch]:
+        return [AnswerBatch.of([row]) for row in self.held_out]
+
+
+class AnswerTokens:
+    """Every token of an answer, given its prompt and those before it; of a batch the mean over all of them.
+
+    A part is tokens (B, T), labels (B, T), and the share of one token in the loss of its batch.
+    """
+
+    logs_first_step = True
+    has_accuracy = False
+
+    def __init__(self, tokens_at_once: int = 8192):
+        self.tokens_at_once = tokens_at_once
+        """About how many tokens of a batch are read in one part."""
+
+    def prepare(self, state: TrainState, stacked: bool) -> None:
+        """Tokens of a text are too many and too different for equal ones to share work."""
+
+    def parts(self, batch: AnswerBatch) -> Sequence[Tensors]:
+        share = 1 / (batch.labels != IGNORED).sum()
+        return [(*part, share) for part in parts(batch, self.tokens_at_once)]
+
+    def align(self, batches: Sequence[AnswerBatch]) -> Sequence[Tensors]:
+        T = max(batch.tokens.shape[1] for batch in batches)
+        return [
+            (
+                F.pad(tokens, (0, T - tokens.shape[1])),
+                F.pad(labels, (0, T - labels.shape[1]), value=IGNORED),
+                1 / (labels != IGNORED).sum(),
+            )
+            for tokens, labels in batches
+        ]
+
+    def measure(self, batches: Sequence[AnswerBatch]) -> Measure:
+        def measure(
+            forward: Callable[..., Tensor], tokens: Tensor, labels: Tensor, share: Tensor
+        ) -> tuple[Tensor, Tensor]:
+            loss = answer_loss(forward(tokens), labels) * share
+            return loss, loss.detach().new_zeros(())
+
+        return measure
+
+    def validate(self, state: TrainState, batches: Sequence[AnswerBatch]) -> tuple[float, float]:
+        state.model.eval()
+        autocast = state.training.precision
+        loss, predicted = total_loss(
+            state.model, batches, device=state.device, autocast=autocast, tokens_at_once=self.tokens_at_once
+        )
+        state.model.train()
+        if not math.isfinite(loss):
+            raise NonFiniteError(
+                f"The loss on the validation answers is not finite ({loss}) at step {state.step}. Lower training.lr."
+            )
+        return 0.0, loss / predicted
+
+    def tokens_per_second(self, state: TrainState) -> None:
+        """Rows are of many lengths."""
+
+    def sample(self, state: TrainState) -> None:
+        """The test shows what it writes."""
+
+
+@torch.no_grad()
+def total_loss(
+    model: Callable[[Tensor], Tensor],
+    batches: Sequence[AnswerBatch],
+    *,
+    device: torch.device,
+    autocast: str,
+    tokens_at_once: int,
+    before: Callable[[], None] | None = None,
+) -> tuple[float, int]:
+    """-log p summed over the tokens of all answers, and how many they are; `before` each part is called."""
+    total, predicted = 0.0, 0
+    for batch in batches:
+        for tokens, labels in parts(batch, tokens_at_once):
+            if before:
+                before()
+            with precision(autocast, device):
+                logits = model(tokens.to(device))
+            total += answer_loss(logits, labels.to(device)).item()
+        predicted += int((batch.labels != IGNORED).sum())
+    return total, predicted
+
+
+def answer_loss(logits: Tensor, labels: Tensor) -> Tensor:
+    """-log p of the tokens that are labels (B, T), summed, each given all before it."""
+    asked, labels = logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten()
+    return F.cross_entropy(asked.float(), labels, ignore_index=IGNORED, reduction="sum")
+
+
+def parts(batch: AnswerBatch, tokens_at_once: int) -> list[AnswerBatch]:
+    """The batch in parts of about so many tokens, each of at least one row and as long as its longest."""
+    rows = max(1, tokens_at_once // batch.tokens.shape[1])
+    split = zip(batch.tokens.split(rows), batch.labels.split(rows), strict=True)
+    longest = [(tokens, labels, int((labels != IGNORED).nonzero()[:, 1].max()) + 1) for tokens, labels in split]
+    return [AnswerBatch(tokens[:, :T], labels[:, :T]) for tokens, labels, T in longest]
