@@ -134,7 +134,7 @@ def wrong(root, corpus, tmp_path):
         (["eval", "perplexity", folder, "--corpus", str(corpus)], "Name some, such as --lengths 512,1024"),
         (["eval", "perplexity", folder, "--lengths", "8"], "Give a corpus, such as --corpus book.txt"),
         (["eval", "perplexity", folder, "--way", "word"], "--way must be 'windows' or 'last-token'"),
-        (["eval", "surprise", folder], "WHAT must be 'perplexity', 'needle' or 'variables'"),
+        (["eval", "surprise", folder], "WHAT must be 'perplexity', 'needle', 'variables' or 'scrolls'"),
         (["eval", "needle", folder, "--lengths", "40", "--corpus", str(corpus)], "A prompt must hold its facts"),
         (["eval", "needle", folder, "--lengths", "99"], "Give a corpus, such as --corpus book.txt"),
         (["eval", "needle", folder, "--lengths", "99", "-s", "hops=2"], "Unknown setting of needle 'hops'"),

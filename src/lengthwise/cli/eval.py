@@ -1,4 +1,4 @@
-"""`lengthwise eval`: measure a trained language model on text, at any lengths."""
+"""`lengthwise eval`: measure a trained language model on text, at any lengths, or by the answers it writes."""
 
 from __future__ import annotations
 
@@ -8,23 +8,24 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from . import console, typed
+from .answers import score_answers
 from .train import HowMeasured
 from .work import Device, page_path, print_panels
 
 if TYPE_CHECKING:
     from ..evaluate import Loss, Needle, Variables
 
-KINDS = ("perplexity", "needle", "variables")
+KINDS = ("perplexity", "needle", "variables", "scrolls")
 
 
 def evaluate(
     what: Annotated[
-        Literal["perplexity", "needle", "variables"],
+        Literal["perplexity", "needle", "variables", "scrolls"],
         typer.Argument(
             parser=typed.one_of("WHAT", *KINDS),
             autocompletion=typed.words(*KINDS),
             metavar="WHAT",
-            help="What is measured: perplexity; needle, a fact far back; or variables, a chain of them.",
+            help="What is measured: perplexity; needle, a fact far back; variables, a chain of them; scrolls, answers.",
         ),
     ],
     model: Annotated[
@@ -84,7 +85,34 @@ def evaluate(
             "--set",
             "-s",
             metavar="NAME=VALUE",
-            help="Needle: keys, values, queries, haystack. Variables: chains, hops. Both: scoring, choices, budget.",
+            help="Needle: keys, values, queries, haystack. Variables: chains, hops. Both: scoring, choices, budget. "
+            "Scrolls: window, budget, questions, tokens_at_once.",
+        ),
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            "--data",
+            metavar="FOLDER",
+            show_default="hf:tau/scrolls",
+            help="Scrolls: a copy of the data set, with TASK/SPLIT.jsonl or TASK.zip in it; or hf:NAME.",
+        ),
+    ] = None,
+    task: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--task",
+            metavar="TASK",
+            show_default="a run's own, or all seven",
+            help="Scrolls: a task, such as qasper; repeat it for more.",
+        ),
+    ] = None,
+    submission: Annotated[
+        Path | None,
+        typer.Option(
+            "--submission",
+            metavar="FILE",
+            help="Scrolls: answer the test split, and add the answers to this CSV, which its site scores.",
         ),
     ] = None,
     beside: Annotated[
@@ -92,15 +120,16 @@ def evaluate(
     ] = False,
     seed: Annotated[int, typer.Option("--seed", parser=typed.whole("--seed"), metavar="N", help="Draws others.")] = 0,
     checkpoint: Annotated[
-        Literal["last", "best"],
+        Literal["last", "best"] | None,
         typer.Option(
             "--checkpoint",
             parser=typed.one_of("--checkpoint", "last", "best"),
             autocompletion=typed.words("last", "best"),
             metavar="WHICH",
+            show_default="last; scrolls: best",
             help="Of a run: the weights at the end, or those of the best validation.",
         ),
-    ] = "last",
+    ] = None,
     conversions: Annotated[
         list[str] | None,
         typer.Option(
@@ -129,13 +158,15 @@ def evaluate(
     html: Annotated[Path | None, typer.Option("--html", metavar="PATH", help="Write a page here.")] = None,
     as_json: console.Json = False,
 ) -> None:
-    """Measure a run's model, or any Hugging Face checkpoint, at several lengths of text.
+    """Measure a run's model, or any Hugging Face checkpoint, at several lengths of text, or by its answers.
 
     [bold]perplexity[/bold]: how well it predicts the text.
 
     [bold]needle[/bold]: how often it knows a number that a line of its prompt has told, by length and depth.
 
     [bold]variables[/bold]: how often it knows which names have a value, by assignments all over its prompt.
+
+    [bold]scrolls[/bold]: what it answers to questions about long inputs, of seven tasks: ROUGE, F1 or exact match.
 
     Exit codes: 0 fine, 1 a loss is not finite, 2 wrong input.
 
@@ -144,18 +175,38 @@ def evaluate(
     Example: [bold]lengthwise eval needle ./my-llama --corpus book.txt --lengths 512,2048 -s keys=4[/bold]
 
     Example: [bold]lengthwise eval perplexity ./my-llama --corpus book.txt --lengths 1024 --way last-token[/bold]
+
+    Example: [bold]lengthwise eval scrolls ./my-llama --data scrolls/ --task qasper -s window=4096[/bold]
     """
     from .. import lab, report
     from ..errors import Error
+
+    if what != "scrolls" and (data or task or submission):
+        raise Error(f"--data, --task and --submission are for scrolls, got {what}. Leave them out.")
 
     if what == "perplexity" and (settings or beside):
         raise Error("--set and --with-perplexity are for needle and variables, got perplexity. Leave them out.")
     if what != "needle" and depths is not None:
         raise Error(f"--depths is for needle, which lies at one, got {what}. Leave it out.")
-    shared: dict[str, Any] = {"seed": seed, "which": checkpoint, "tokenizer": tokenizer, "precision": precision}
+    shared: dict[str, Any] = {
+        "seed": seed,
+        "which": checkpoint or "last",
+        "tokenizer": tokenizer,
+        "precision": precision,
+    }
     shared |= {"conversions": [read_conversion(text) for text in conversions or ()]}
     shared |= {"device": lab.chosen_device(device)}
     how: dict[str, Any] = {"way": way, "tokens": tokens, "samples": samples or 1000, "store": store}
+    if what == "scrolls":
+        if corpus or lengths or depths or beside or samples:
+            raise Error(
+                "--corpus, --lengths, --depths, --samples and --with-perplexity are not for scrolls. "
+                "Its prompts are as long as -s window=… says, and as many as -s questions=…."
+            )
+        shared.pop("seed")
+        shared["which"] = checkpoint or "best"
+        score_answers(model, data, task or [], settings or [], submission, html, as_json, shared)
+        return
     found, losses = None, None
     with console.stdout_kept(as_json):
         if what != "perplexity":
