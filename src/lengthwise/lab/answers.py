@@ -8,7 +8,7 @@ measure_answers("./my-llama", "scrolls/", ["qasper"])                           
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -25,7 +25,7 @@ from ..text.corpora import Corpus
 from ..text.prompts import Prompts
 from ..text.scrolls import HUB, Metric
 from ..train.settings import Training
-from .experiment import AnswersSpec, Experiment, LengthTests, ModelSpec, Objective
+from .experiment import AnswersSpec, Experiment, LengthTests, ModelSpec, Objective, TextSpec
 from .grid import Settings, parse
 from .language_models import apart, model_specs
 from .loading import model_folder
@@ -34,6 +34,8 @@ from .model_checks import check_on_text
 from .on_answers import digests, questions_of
 from .on_text import check_precision
 
+OneModel = str | Path | tuple[str, Mapping[str, Any]] | Experiment
+"""A checkpoint; a language model from scratch, by its experiment; or a preset, whose options stand behind its name."""
 PUBLISHED_WINDOW = 8192
 USUAL = Training.of(batch=64, optimizer="adamw", lr=1e-5, weight_decay=0.01, steps=5000)
 
@@ -45,7 +47,7 @@ Most = Annotated[int | None, at_least(1), "At most so many questions are answere
 def plan_answers(
     source: str | Path,
     task: str,
-    model: str | tuple[str, Mapping[str, Any]],
+    model: OneModel | Sequence[OneModel],
     *,
     window: Window = PUBLISHED_WINDOW,
     budget: Budget = None,
@@ -60,11 +62,12 @@ def plan_answers(
     settings: Settings = (),
     store: str | Path = "runs/text",
 ) -> list[Experiment]:
-    """An experiment for each seed: to train on the rows of a task, then answer its validation split.
+    """An experiment for each model and seed: to train on the rows of a task, then answer its validation split.
 
     `source`: a folder with a copy of SCROLLS, or "hf:NAME". `model`: a checkpoint, which is a run directory, a folder
-    or a name on the hub, after these `conversions`; or a preset with its options behind its name, trained from scratch
-    by `tokenizer`, a folder, or by one that is trained on the task's inputs. `settings` are its `model.` settings.
+    or a name on the hub, after these `conversions`; an experiment of `plan_language_models`, whose run is made first;
+    or a preset with its options behind its name, trained from scratch by `tokenizer`, a folder, or by one that is
+    trained on the task's inputs, with these `model.` `settings`.
     """
     window, budget, trained, questions, tokens_at_once, seeds, vocabulary = arguments(
         plan_answers,
@@ -91,16 +94,22 @@ def plan_answers(
         trained=trained,
         questions=questions,
     )
-    name, options = model if isinstance(model, tuple) else apart(model)
-    if name not in models.available() and not name.startswith("hf:"):
-        if is_class(name) and not Path(name).expanduser().exists():
-            raise Error(f"{name}: answers are written by generate(), which models of your own lack. Name a preset.")
-        specs = [_checkpoint(name, spec, conversions)]
-    else:
-        folder = tokenizer or tokenizers.train(_inputs(source, task), vocabulary, root=store)
-        spec, specs = _from_scratch(name, options, spec, folder, settings)
     tests, objective = LengthTests((window,)), Objective("answers", tokens_at_once)
-    return [Experiment(spec, model, training, tests, seed, objective) for model in specs for seed in range(seeds)]
+    experiments = []
+    for each in model if isinstance(model, list) else [model]:
+        if isinstance(each, Experiment):
+            experiments.append(_further(each, spec, training, tests, objective))
+            continue
+        name, options = each if isinstance(each, tuple) else apart(str(each))
+        if name in models.available() or name.startswith("hf:"):
+            folder = tokenizer or tokenizers.train(_inputs(source, task), vocabulary, root=store)
+            data, meant = _from_scratch(name, options, spec, folder, settings)
+        elif is_class(name) and not Path(name).expanduser().exists():
+            raise Error(f"{name}: answers are written by generate(), which models of your own lack. Name a preset.")
+        else:
+            data, meant = spec, _checkpoint(name, spec, conversions)
+        experiments += [Experiment(data, meant, training, tests, seed, objective) for seed in range(seeds)]
+    return experiments
 
 
 def _inputs(source: str, task: str) -> Corpus:
@@ -122,16 +131,31 @@ def _checkpoint(name: str, spec: AnswersSpec, conversions: Sequence[Mapping[str,
     return ModelSpec(called, options, checkpoint.digest, folder=str(checkpoint.folder))
 
 
+def _further(base: Experiment, spec: AnswersSpec, training: Training, tests: LengthTests, objective: Any) -> Experiment:
+    """What goes on from the model of an experiment on text, with its seed."""
+    text = base.data
+    if not isinstance(text, TextSpec) or text.tokenizer_folder is None:
+        raise Error(f"{base.model.name}: what goes on must be a language model from scratch, on text.")
+    read = tokenizers.load(text.tokenizer_folder)
+    Prompts(read, spec.block, spec.budget)
+    first = base
+    while first.continues is not None:
+        first = first.continues
+    check_on_text(first.model, read, spec.block, (spec.block,), lambda warning: None)
+    data = replace(spec, tokenizer=text.tokenizer, tokenizer_folder=text.tokenizer_folder)
+    name = f"continued-{base.model.name.removeprefix('continued-')}"
+    return Experiment(data, ModelSpec(name), training, tests, base.seed, objective, continues=base)
+
+
 def _from_scratch(
     name: str, options: Mapping[str, Any], spec: AnswersSpec, folder: Path | str, settings: Settings
-) -> tuple[AnswersSpec, list[ModelSpec]]:
+) -> tuple[AnswersSpec, ModelSpec]:
     read = tokenizers.load(folder)
     Prompts(read, spec.block, spec.budget)
     known = {"tokenizer": tokenizers.digest(read), "tokenizer_folder": str(folder)}
-    specs = model_specs([(name, dict(options))], parse(settings), read)
-    for each in specs:
-        check_on_text(each, read, spec.block, (spec.block,), lambda warning: None)
-    return AnswersSpec(**{**vars(spec), **known}), specs
+    (meant,) = model_specs([(name, dict(options))], parse(settings), read)
+    check_on_text(meant, read, spec.block, (spec.block,), lambda warning: None)
+    return replace(spec, **known), meant
 
 
 @dataclass(frozen=True)

@@ -168,7 +168,7 @@ class OnAnswers(OnText):
             "rows": len(self.answers.train),
             "epochs": state.step * state.training.batch / len(self.answers.train),
         }
-        if self.checkpoint is not None:
+        if "before" in state.scores:
             said["checkpoints"] = {"before": {"step": 0, **state.scores["before"]}, **said["checkpoints"]}
         if state.best["step"]:
             said["checkpoints"]["best"] = {"step": state.best["step"], "validation": {"loss": state.best["loss"]}}

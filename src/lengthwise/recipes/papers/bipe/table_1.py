@@ -1,0 +1,248 @@
+"""Table 1: models of several encodings trained on the seven tasks of SCROLLS, and what they answer."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+from ....errors import Error
+from ....evaluate.written_answers import write_submission
+from ....lab import Experiment, Run, Training, measure_answers, plan_answers
+from ....options import above, at_least
+from ....report import Panel, text_table
+from ....text.scrolls import HUB, TASKS
+from ...base import Recipe, Scale
+from ...common.grid import Cell, Grid
+from ...common.rules import Rule, Rules, differences_from_paper, settings_of
+from ...common.text_grid import STANDARD_LIBRARY, STORE, Ends, Store, Tokenizer
+from .figure_4 import RANDOMIZED
+from .figure_4 import RULES as RULES_4
+from .figure_4 import recipe as recipe_4
+from .figure_5 import recipe as recipe_5
+
+PUBLISHED = {
+    "sinusoidal": (9.3, 57.7, 12.42, 10.1, 7.46, 12.49, 1.9, 15.89),
+    "randomized": (12.3, 52.4, 11.80, 10.8, 7.19, 18.95, 10.4, 17.71),
+    "alibi": (12.0, 68.8, 10.27, 3.2, 6.00, 23.14, 0.0, 17.62),
+    "bipe-alibi": (12.7, 67.8, 10.44, 2.6, 7.89, 27.52, 0.0, 18.34),
+    "rope": (16.4, 67.8, 10.13, 9.7, 9.88, 14.33, 0.4, 18.38),
+    "bipe-rope": (21.2, 68.9, 10.64, 12.3, 8.13, 27.92, 7.4, 22.36),
+    "rope-yarn": (14.7, 66.9, 9.04, 12.2, 8.48, 27.56, 22.2, 23.01),
+    "bipe-rope-yarn": (20.9, 69.0, 10.57, 13.3, 9.40, 28.31, 20.3, 24.53),
+}
+"""By column, the score of each task in the order of `TASKS`, and the average; of the test split."""
+AVERAGE = "average"
+SHARE = 4
+"""An answer takes at most one in so many tokens of a window."""
+
+PAPER = Rule(
+    "*",
+    "*",
+    {
+        "window": 8192,
+        "trained": None,
+        "questions": None,
+        "training.steps": 5000,
+        "training.batch": 64,
+        "training.optimizer": "adamw",
+        "training.lr": 1e-5,
+        "training.weight_decay": 0.01,
+        "training.schedule": "constant",
+        "training.precision": "bf16",
+        "training.validate_every": 250,
+        "training.checkpoint_every": 50,
+    },
+)
+LAPTOP = Rule(
+    "*",
+    "*",
+    {
+        "window": 512,
+        "trained": 2000,
+        "questions": 100,
+        "training.steps": 300,
+        "training.batch": 8,
+        "training.lr": 3e-4,
+        "training.precision": "fp32",
+        "training.threads": 2,
+        "training.validate_every": 50,
+        "training.validation_samples": 64,
+    },
+)
+SMOKE = Rule(
+    "*",
+    "*",
+    {
+        "window": 32,
+        "trained": 8,
+        "questions": 3,
+        "training.steps": 2,
+        "training.batch": 2,
+        "training.precision": "fp32",
+        "training.validation_samples": 2,
+    },
+)
+RULES: Rules = {"paper": [PAPER], "laptop": [PAPER, LAPTOP], "smoke": [PAPER, SMOKE]}
+
+
+class Key(NamedTuple):
+    task: str
+    column: str
+
+
+def recipe(
+    scale: Scale,
+    *,
+    data: Annotated[str, "A folder with a copy of SCROLLS, or hf:NAME."] = HUB,
+    checkpoint: Annotated[
+        Sequence[str], "NAME=PATH of a run or a checkpoint to train on, such as bipe-rope=runs/…; repeat it for more."
+    ] = (),
+    window: Annotated[int | None, at_least(8), "Tokens of a prompt with its answer; None: as the scale says."] = None,
+    steps: Annotated[int | None, at_least(1), "How many steps are trained; None: as the scale says."] = None,
+    batch: Annotated[int | None, at_least(1), "How many rows a step has; None: as the scale says."] = None,
+    lr: Annotated[float | None, above(0), "The learning rate; None: as the scale says."] = None,
+    tokens_at_once: Annotated[int, at_least(1), "How many tokens are in memory at a time."] = 8192,
+    submission: Annotated[str | None, "A folder for answers to the test split, NAME.csv of each model."] = None,
+    text: Annotated[
+        Sequence[str], "Without checkpoints: what models are trained on first; stdlib, a path, or hf:NAME."
+    ] = (STANDARD_LIBRARY,),
+    ends: Ends = None,
+    tokenizer: Tokenizer = None,
+    store: Store = STORE,
+) -> Recipe:
+    """SCROLLS: what models answer after training on its tasks: --set data=FOLDER --set checkpoint=rope=PATH.
+
+    Without a checkpoint the models of Figure 5 are trained first, and those of Figure 4 that the table has.
+    """
+    given = dict(map(_named, checkpoint))
+    if len(given) < len(checkpoint):
+        raise Error(f"Two checkpoints have one name: {', '.join(checkpoint)}. Give each its own, as NAME=PATH.")
+    asked = {"training.steps": steps, "training.batch": batch, "training.lr": lr, "window": window}
+    own = {name: value for name, value in asked.items() if value is not None}
+    rules: Rules = {**RULES, scale: [*RULES[scale], *([Rule("*", "*", own)] if own else [])]}
+    settings = settings_of(rules[scale], "*", "*")
+    first = None if given else language_models_first(scale, text, ends, tokenizer, store, settings["window"])
+    models = list(given) if first is None else [cell.key for cell in first.cells]
+
+    @cache
+    def planned(task: str) -> list[Experiment]:
+        of_training = {
+            name.removeprefix("training."): value for name, value in settings.items() if name.startswith("training.")
+        }
+        return plan_answers(
+            data,
+            task,
+            list(given.values()) if first is None else [cell.experiments[0] for cell in first.cells],
+            window=settings["window"],
+            budget=min(TASKS[task].budget, settings["window"] // SHARE),
+            trained=settings["trained"],
+            questions=settings["questions"],
+            training=Training.of(**of_training),
+            tokens_at_once=tokens_at_once,
+        )
+
+    def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
+        panels = [compared(finished)]
+        if submission:
+            panels.append(submitted(finished, data, Path(submission), device))
+        same = "Published: 12 layers of width 768, trained on the Pile at 1,024 tokens; the test split, by the site."
+        return [*panels, *differences_from_paper(rules, scale, list(TASKS), models, same)]
+
+    cells = [
+        Cell(Key(task, column), lambda task=task, i=i: [planned(task)[i]], label=task)
+        for task in TASKS
+        for i, column in enumerate(models)
+    ]
+    return Recipe(
+        title="BiPE, Table 1: questions about long inputs (SCROLLS)",
+        description=(
+            "Language models that differ in their encoding of positions are trained on each of seven tasks, whose "
+            "inputs are longer than what the models were pre-trained on, and answer questions about inputs that they "
+            "were not trained on. The paper finds BiPE-RoPE above RoPE by four points on average. The published "
+            "numbers are of the test split, whose references the benchmark's site keeps; measured is the validation "
+            "split, which has chosen the weights, by its loss."
+        ),
+        grid=Grid(cells),
+        report=report,
+    )
+
+
+def _named(checkpoint: str) -> tuple[str, str]:
+    """
+    >>> _named("rope=runs/a"), _named("runs/a/model"), _named("runs/a=b")
+    (('rope', 'runs/a'), ('model', 'runs/a/model'), ('a=b', 'runs/a=b'))
+    """
+    name, equals, path = checkpoint.partition("=")
+    return (name, path) if equals and "/" not in name else (Path(checkpoint).name, checkpoint)
+
+
+def language_models_first(
+    scale: Scale, text: Sequence[str], ends: str | None, tokenizer: str | None, store: str, window: int
+) -> Grid[str]:
+    """The language models of Figures 4 and 5 that the table has; randomized places where they reach so far."""
+    figure_5 = recipe_5(scale, text=text, ends=ends, tokenizer=tokenizer, store=store).grid.cells
+    figure_4 = recipe_4(scale, text=text, ends=ends, tokenizer=tokenizer, store=store).grid.cells
+    cells = {cell.key: cell for cell in (*figure_4, *figure_5)}
+    reach = RANDOMIZED * settings_of(RULES_4[scale], "*", "*")["train_length"]
+    return Grid([cells[name] for name in PUBLISHED if name != "randomized" or window <= reach])
+
+
+def compared(finished: Mapping[Key, Sequence[Run]]) -> Panel:
+    """A row for each task with the published one below it, and the averages; the mean of the seeds."""
+    names = list(dict.fromkeys(key.column for key in finished))
+    scores = {key: statistics.fmean(run.result["answers"]["score"] for run in runs) for key, runs in finished.items()}
+    for name in names:
+        mine = [scores[key] for key in finished if key.column == name]
+        if len(mine) == len(TASKS):
+            scores[Key(AVERAGE, name)] = statistics.fmean(mine)
+    published = {
+        Key(task, name): number
+        for name in names
+        for task, number in zip([*TASKS, AVERAGE], PUBLISHED.get(name, ()), strict=False)
+    }
+    rows, data = [], []
+    for task in (*TASKS, AVERAGE):
+        keys = [Key(task, name) for name in names]
+        if not any(key in scores for key in keys):
+            continue
+        metric = TASKS[task].metric if task in TASKS else ""
+        rows.append([task, metric, *(_said(scores.get(key)) for key in keys)])
+        rows.append(["  published", "", *(_said(published.get(key)) for key in keys)])
+        data.append(
+            {
+                "task": task,
+                "metric": metric,
+                "scores": {key.column: scores.get(key) for key in keys},
+                "published": {key.column: published.get(key) for key in keys},
+            }
+        )
+    questions = sorted({run.result["answers"]["questions"] for runs in finished.values() for run in runs})
+    caption = (
+        "Scores in percent, measured on the validation split by the weights of the best validation loss; published: on "
+        "the test split, whose references the site keeps. rouge: the geometric mean of ROUGE-1, -2 and -L. Each score "
+        f"is of {' to '.join(f'{n:,}' for n in dict.fromkeys([questions[0], questions[-1]]))} questions."
+    )
+    return text_table("SCROLLS", caption, ["task", "metric", *names], rows, data)
+
+
+def _said(score: float | None) -> str:
+    return "–" if score is None else f"{score:.2f}"
+
+
+def submitted(finished: Mapping[Key, Sequence[Run]], data: str, folder: Path, device: str) -> Panel:
+    """The answers of each column's first seed to the test split, in a file for the site."""
+    rows, left = [], {}
+    for name in dict.fromkeys(key.column for key in finished):
+        answers = {
+            key.task: measure_answers(runs[0].path, data, device=device, split="test").tasks[key.task].answers
+            for key, runs in finished.items()
+            if key.column == name
+        }
+        file = folder / f"{name}.csv"
+        left[name] = write_submission(file, answers)
+        rows.append([name, str(file), ", ".join(left[name]) or "nothing"])
+    caption = "Answers to the test split. The site wants all seven tasks in one file."
+    return text_table("Submissions", caption, ["", "file", "lacks"], rows, left)

@@ -1,0 +1,102 @@
+"""BiPE's tables at the scale of seconds: which runs they are, what the panels say, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from lengthwise import Error, lab, recipes
+from lengthwise.evaluate.written_answers import read_submission
+from lengthwise.recipes.papers.bipe import table_1
+from lengthwise.recipes.papers.bipe.table_1 import PUBLISHED, Key
+from lengthwise.text.scrolls import TASKS
+
+from ...lab import scrolls as made
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return made.write(tmp_path_factory.mktemp("scrolls"), ("qasper", "quality", "gov_report"))
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    return tmp_path_factory.mktemp("store")
+
+
+def test_the_published_setting_and_numbers():
+    recipe = recipes.get("bipe", "table-1", "paper", ["checkpoint=rope=nowhere"])
+    assert {(cell.key.task, cell.key.column) for cell in recipe.grid.cells} == {(task, "rope") for task in TASKS}
+    for numbers in PUBLISHED.values():
+        assert sum(numbers[:-1]) / 7 == pytest.approx(numbers[-1], abs=0.1), "one is 0.08 off in print"
+    assert list(TASKS) == [
+        "qasper", "contract_nli", "qmsum", "narrative_qa", "summ_screen_fd", "gov_report", "quality"
+    ]  # fmt: skip
+    assert PUBLISHED["bipe-rope"][:3] == (21.2, 68.9, 10.64)
+
+
+def test_every_column_goes_on_from_a_language_model(folder, store):
+    recipe = recipes.get("bipe", "table-1", "smoke", [f"data={folder}", f"store={store}"]).only(["qasper"])
+    by_column = {cell.key.column: cell.experiments for cell in recipe.grid.cells}
+    assert list(by_column) == list(PUBLISHED)
+    for column, (e,) in by_column.items():
+        assert e.data.task == "qasper"
+        assert (e.continues.continues is not None) == column.endswith("-yarn")
+        assert e.data.tokenizer == e.continues.data.tokenizer
+    figure = recipes.get("bipe", "figure-4", "smoke", [f"store={store}"])
+    (first,) = next(cell.experiments for cell in figure.grid.cells if cell.key == "bipe-rope")
+    assert by_column["bipe-rope"][0].continues.hash == first.hash
+
+
+@pytest.mark.slow
+def test_table_1_runs_and_says_what_was_answered(folder, store, tmp_path):
+    settings = [f"data={folder}", f"store={store}", f"submission={tmp_path / 'site'}"]
+    recipe = recipes.get("bipe", "table-1", "smoke", settings).only(["qasper", "quality"])
+    some = [e for e in recipe.experiments if e.model.name in ("continued-bipe", "continued-bipe-yarn")]
+    outcomes = lab.run([e for e in some if "alibi" not in str(e.continues.model.options)], tmp_path / "runs", workers=1)
+    runs = [outcome.run for outcome in outcomes if outcome.run]
+    assert len(runs) == 4, [outcome.error for outcome in outcomes]
+    panels = recipe.panels(runs)
+    json.dumps([panel.to_json() for panel in panels], allow_nan=False)
+    table, sent = panels[:2]
+    assert [row["task"] for row in table.data] == ["qasper", "quality"]
+    finished = recipe.grid.finished(runs)
+    for row in table.data:
+        for column, score in row["scores"].items():
+            (run,) = finished[Key(row["task"], column)]
+            assert score == run.result["answers"]["score"]
+            assert row["published"][column] == dict(zip(TASKS, PUBLISHED[column], strict=False))[row["task"]]
+    assert set(sent.data) == {"bipe-rope", "bipe-rope-yarn"}
+    found = read_submission(tmp_path / "site" / "bipe-rope.csv")
+    assert {task: len(each) for task, each in found.items()} == {"qasper": 4, "quality": 4}
+    assert any(panel.title.startswith("What differs from the paper") for panel in panels)
+    again = recipes.get("bipe", "table-1", "smoke", [f"data={folder}", f"checkpoint=mine={runs[0].path}", "window=40"])
+    again = again.only(["quality"])
+    (e,) = again.experiments
+    (outcome,) = lab.run([e], tmp_path / "further", workers=1)
+    assert outcome.run, outcome.error
+    assert "mine" in again.panels([outcome.run])[0].text
+
+
+def test_the_average_stands_where_all_seven_tasks_do():
+    def run(score):
+        return SimpleNamespace(result={"answers": {"score": score, "questions": 9}})
+
+    finished = {Key(task, "rope"): [run(10.0 * n), run(10.0 * n + 2)] for n, task in enumerate(TASKS)}
+    finished[Key("qasper", "mine")] = [run(5.0)]
+    table = table_1.compared(finished)
+    assert table.data[-1] == {
+        "task": "average", "metric": "", "scores": {"rope": 31.0, "mine": None},
+        "published": {"rope": 18.38, "mine": None},
+    }  # fmt: skip
+    assert table.data[0]["scores"] == {"rope": 1.0, "mine": 5.0}
+    assert "21." not in table.text.splitlines()[1]
+
+
+def test_wrong_checkpoints_are_refused():
+    with pytest.raises(Error, match=r"Two checkpoints have one name: a=x, a=y. Give each its own, as NAME=PATH"):
+        recipes.get("bipe", "table-1", "smoke", ["checkpoint=a=x", "checkpoint=a=y"])
+    with pytest.raises(Error, match=r"there is neither qasper"):
+        _ = recipes.get("bipe", "table-1", "smoke", ["checkpoint=a=nowhere/at/all", "data=."]).experiments
