@@ -102,6 +102,20 @@ def test_a_verdict_needs_no_more_than_errors():
     assert set(imported(path, path.read_text())) == {"errors"}
 
 
+CHECKER = sorted((SOURCE / "verify" / "checker").glob("*.py"))
+
+
+@pytest.mark.parametrize("path", CHECKER, ids=lambda p: p.name)
+def test_the_checker_is_independent(path):
+    """It may import itself, errors, numpy and Python's own library: nothing that a proof was found by."""
+    tree = ast.parse(path.read_text())
+    inside = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.level]
+    assert all(node.level == 1 or (node.level, node.module) == (3, "errors") for node in inside)
+    outside = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level]
+    outside += [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
+    assert {name.split(".")[0] for name in outside} <= {"numpy", *sys.stdlib_module_names}
+
+
 @pytest.mark.parametrize("room", ["insight", "theory", "verify", "report"])
 def test_no_function_hides_the_file_of_its_name(room):
     """`room.name` would then be the function here and the module there."""

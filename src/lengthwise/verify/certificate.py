@@ -1,0 +1,75 @@
+"""A certificate: one JSON that says what is proved, of which weights, and all that a checker needs to see it.
+
+    {"format": 1, "claim": …, "words": …, "kind": …, "inference": "raw" | "snapped", "made": …, "arithmetic": …,
+     "model": {"config": …, "weights": {name: sha256}}, "proof": {…}, "margin": …, "versions": …, "commit": …,
+     "digest": sha256 of all the rest}
+
+docs/certify.md says what each field is. Numbers are written in the shortest way that is read back as they were, to the
+last bit.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from .. import __version__
+from ..files import write_atomically
+from ..lab.provenance import code_version
+from ..models import LengthwiseForCausalLM
+from .checker import DEFAULTS, digest, in_words, seal
+from .checker.check import FORMAT
+from .checker.weights import read_bytes, read_json
+from .claim import Claim
+
+
+def make(model: LengthwiseForCausalLM, claim: Claim, proof: dict[str, Any], made: str = "given") -> dict[str, Any]:
+    """The certificate of a model, from what a method of `verify.prove` found."""
+    certificate = {
+        "format": FORMAT,
+        "claim": claim.to_json(),
+        "kind": proof["kind"],
+        "inference": proof["inference"],
+        "made": made,
+        "model": {"config": deciding(model), "weights": {name: digest(x) for name, x in weights(model).items()}},
+        "arithmetic": proof["arithmetic"],
+        "proof": proof["proof"],
+        "margin": float(proof["margin"]),
+        "versions": {
+            "lengthwise": __version__,
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+        },
+        "commit": code_version()["commit"],
+    }
+    certificate = json.loads(json.dumps(certificate, allow_nan=False))
+    certificate["words"] = in_words(certificate)
+    return {**certificate, "digest": seal(certificate)}
+
+
+def weights(model: LengthwiseForCausalLM) -> dict[str, np.ndarray]:
+    """By name, as a saved model has them: a tied head is the embeddings."""
+    found = {name: x.detach().cpu().numpy() for name, x in model.state_dict().items()}
+    if model.config.tie_word_embeddings:
+        found.pop("head.weight", None)
+    return found
+
+
+def deciding(model: LengthwiseForCausalLM) -> dict[str, Any]:
+    """The part of the config that decides which function the model is."""
+    return {name: getattr(model.config, name) for name in DEFAULTS}
+
+
+def write(certificate: dict[str, Any], path: str | Path) -> None:
+    text = json.dumps(certificate, allow_nan=False, indent=1, ensure_ascii=False)
+    write_atomically(Path(path), (text + "\n").encode())
+
+
+def read(path: str | Path) -> dict[str, Any]:
+    return read_json(read_bytes(Path(path)).decode(errors="replace"), str(path))

@@ -1,0 +1,9 @@
+"""An independent checker of certificates: numpy and Python's own library, and no code that a proof was found by.
+
+python -m lengthwise.verify.checker certificate.json model/
+"""
+
+from .check import Report, check, in_words, seal
+from .weights import DEFAULTS, Rejected, digest
+
+__all__ = ["DEFAULTS", "Rejected", "Report", "check", "digest", "in_words", "seal"]

@@ -1,0 +1,229 @@
+"""Induction over time for automata stacked on one another: every state they reach beside the machine's is listed.
+
+A layer's block has one-hot columns: after a word, entry i of its first state x_0 lies where functions of the block's
+places have moved it, and entries that meet are summed. So the places of the entries are all that a layer remembers, and
+the token with the places in the layers before decides its next function, an argmax of every column:
+
+    (q, s_1, …, s_L) --symbol--> (δ(q, symbol), s_1', …, s_L')
+
+The claim is that all tuples that are reached are listed. It holds if the first is, if every listed one leads to
+listed ones by every symbol, and if each argmax that moves an entry is decided by more than any rounding. Then the
+answer has to be right after each. States of the machine from which no question can be reached any more are left out.
+
+Shapes: N tuples, S symbols, L layers, n entries of x_0 that are not 0, h blocks, b places of a block, U different
+cases.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .claimed import Claim, whole, within
+from .intervals import Array, Interval
+from .mean_value import Value
+from .network import Network, each_layer, known, whole_number
+from .weights import Rejected, Tensors
+
+AT_ONCE = 512
+KINDS = {"residual": True, "normed": False, "bare": False}
+"""Blocks, and whether the layer's input is added to what it gives."""
+
+
+def check_cascade(network: Cascade, claim: Claim, proof: Any) -> tuple[int, float]:
+    """How many conditions were checked, and the least of all gaps and margins."""
+    claim.fits(network.symbols, network.outputs)
+    states, pairs = _listed(network, claim, proof)
+    rows = [{row.tobytes(): i for i, row in enumerate(each)} for each in states]
+    listed = {row.tobytes() for row in pairs}
+    first = [known.get(layer.entries[1].tobytes(), -1) for known, layer in zip(rows, network.layers, strict=True)]
+    if np.array([claim.start, *first]).tobytes() not in listed:
+        raise Rejected("the first states are not listed.")
+
+    N, S = len(pairs), claim.symbols
+    pair, symbol = pairs[np.repeat(np.arange(N), S)], np.tile(np.arange(S), N)
+    q = claim.delta[pair[:, 0], symbol]
+    heeded = claim.heeded[q]
+    pair, symbol, q = pair[heeded], symbol[heeded], q[heeded]
+    least, count, driver = np.inf, 0, symbol[:, None]
+    for k, layer in enumerate(network.layers):
+        cases, case = _different(driver)
+        block, places = layer.entries[0], states[k][pair[:, 1 + k]]
+        to, gap = np.zeros((2, len(cases), layer.blocks, layer.width))
+        for begin in range(0, len(cases), AT_ONCE):
+            some = slice(begin, begin + AT_ONCE)
+            to[some], gap[some] = layer.functions(network.before(k, cases[some], states))
+        gaps = gap[case[:, None], block, places]
+        if gaps.size and not (gaps > 0).all():
+            raise Rejected(f"an argmax of layer {k} that moves an entry is not decided: its gap is {gaps.min():.3g}.")
+        least, count = min(least, float(gaps.min(initial=np.inf))), count + gaps.size
+        moved = np.ascontiguousarray(to[case[:, None], block, places].astype(np.int64))
+        after = np.array([rows[k].get(row.tobytes(), -1) for row in moved], dtype=np.int64)
+        if (after < 0).any():
+            raise Rejected(f"layer {k} is led to a state that is not listed.")
+        driver = np.concatenate([driver, after[:, None]], 1)
+    for row in np.ascontiguousarray(np.concatenate([q[:, None], driver[:, 1:]], 1)):
+        if row.tobytes() not in listed:
+            raise Rejected(f"the states {row.tolist()} are reached, and they are not listed.")
+    return count + len(q), min(least, _answers(network, claim, driver, q, states))
+
+
+def _answers(network: Cascade, claim: Claim, driver: Array, q: Array, states: list[Array]) -> float:
+    cases, case = _different(np.concatenate([driver[claim.asked[q]], q[claim.asked[q]][:, None]], 1))
+    del case
+    least = np.inf
+    for begin in range(0, len(cases), AT_ONCE):
+        some = cases[begin : begin + AT_ONCE]
+        logits = network.head(network.before(len(network.layers), some[:, :-1], states)).range
+        margins = claim.margins(logits, some[:, -1])
+        if not (margins > 0).all():
+            raise Rejected(f"after a listed state the answer is not right: by {margins.min():.3g}.")
+        least = min(least, float(margins.min()))
+    return least
+
+
+def _listed(network: Cascade, claim: Claim, proof: Any) -> tuple[list[Array], Array]:
+    """Of each layer its states (·,n), places of its entries; and the tuples (N,1+L)."""
+    if not isinstance(proof, dict) or not {"bound", "entries", "states", "pairs"} <= proof.keys():
+        raise Rejected("the proof must be an object of bound, entries, states, pairs and gap.")
+    if proof["bound"] != "joint" or proof.keys() - {"bound", "entries", "states", "pairs", "gap"}:
+        raise Rejected(f"only the joint states of a cascade can be checked, got {proof['bound']!r}.")
+    own = [[[int(i), int(j)] for i, j in zip(*layer.entries, strict=True)] for layer in network.layers]
+    if proof["entries"] != own:
+        raise Rejected("the entries must be those of the first states that are not 0, in their order.")
+    L, states = len(network.layers), []
+    if not isinstance(proof["states"], list) or len(proof["states"]) != L:
+        raise Rejected(f"the proof must list the states of each of {L} layers.")
+    for layer, given in zip(network.layers, proof["states"], strict=True):
+        n = len(layer.entries[0])
+        if n == 0 and given == [[]]:
+            states.append(np.zeros((1, 0), dtype=np.int64))
+            continue
+        found = whole(given, "a layer's states", 2)
+        within(found, layer.width, "the places of entries")
+        if found.shape[1] != n:
+            raise Rejected(f"a layer's state must say where each of {n} entries is.")
+        states.append(np.ascontiguousarray(found))
+    pairs = whole(proof["pairs"], "the pairs", 2)
+    if pairs.shape[1] != 1 + L:
+        raise Rejected(f"a pair must be the machine's state and one of each of {L} layers.")
+    for column, count in zip(pairs.T, (claim.states, *map(len, states)), strict=True):
+        within(column, count, "the numbers of a pair")
+    return states, np.ascontiguousarray(pairs)
+
+
+def _different(rows: Array) -> tuple[Array, Array]:
+    if not len(rows):
+        return rows, np.zeros(0, dtype=np.int64)
+    found, inverse = np.unique(rows, axis=0, return_inverse=True)
+    return found, inverse.reshape(-1)
+
+
+class Automata:
+    """One layer."""
+
+    def __init__(self, network: Cascade, k: int, mixer: dict[str, Any], kind: str):
+        self.network, ops = network, network.ops
+        known(
+            "mixer",
+            mixer,
+            fixed={"name": "block-lrnn"},
+            free=("blocks", "block", "p", "normalisation", "transition", "inputs", "learned_initial", "readout"),
+        )
+        D, at = network.width_of_model, f"depth.layers.{k}"
+        given = {name: whole_number(mixer, name) for name in ("blocks", "block") if mixer.get(name) is not None}
+        given = given or {"block": 8}
+        self.blocks = given.get("blocks") or D // given["block"]
+        self.width = given.get("block") or D // given["blocks"]
+        self.norm = None if kind == "bare" else network.norm(f"{at}.mixer_norm")
+        self.residual, h, b = KINDS[kind], self.blocks, self.width
+        if mixer.get("normalisation") not in ("one-hot", "paper", "none"):
+            raise Rejected(f"only one-hot transitions can be checked, got {mixer.get('normalisation')!r}.")
+        if mixer["normalisation"] == "paper" and mixer.get("p") not in (1, 1.0):
+            raise Rejected("transitions that are bounded in another norm than p = 1 cannot be checked.")
+        self.chosen = mixer["normalisation"] == "one-hot"
+        self.transition = self._network(f"{at}.mixer.transition", mixer.get("transition"), h * b * b, h * b * b, True)
+        if mixer.get("inputs") != "none":
+            inputs = self._network(f"{at}.mixer.inputs", mixer.get("inputs"), D, h * b, False)
+            if any(W.any() or (c is not None and c.any()) for W, c in inputs):
+                raise Rejected("tokens must add nothing to the state: inputs that are not none or 0 cannot be checked.")
+        x0 = network.weights.take(f"{at}.mixer.initial", h, b) if mixer.get("learned_initial") else np.zeros((h, b))
+        block, place = np.nonzero(x0)
+        self.entries, self.values = (block, place.astype(np.int64)), x0[block, place]
+        self.readout = None
+        if mixer.get("readout") == "linear":
+            self.readout = network.linear(f"{at}.mixer.readout", D, h * b, True)
+        elif mixer.get("readout") != "identity" or h * b != D:
+            raise Rejected(f"readout must be linear, or the identity of a state as wide as the model, got {mixer}.")
+        self.ops = ops
+
+    def _network(self, at: str, kind: Any, hidden: int, outputs: int, bias: bool) -> list[tuple[Array, Array | None]]:
+        linear, D = self.network.linear, self.network.width_of_model
+        if kind == "linear":
+            return [linear(at, outputs, D, bias)]
+        if kind != "two-layer":
+            raise Rejected(f"a network must be linear or two-layer, got {kind!r}.")
+        return [linear(f"{at}.0", hidden, D, True), linear(f"{at}.2", outputs, hidden, True)]
+
+    def functions(self, x: Value) -> tuple[Array, Array]:
+        """(U,h,b) where each place goes, and by how much more than any rounding that is decided."""
+        shape = (x.shape[0], self.blocks, self.width, self.width)
+        if not self.chosen:
+            return self._plain(x, shape)
+        if self.norm is not None:
+            x = self.ops.norm(x, *self.norm)
+        for i, part in enumerate(self.transition):
+            x = self.ops.linear(self.ops.relu(x) if i else x, *part)
+        M = x.range.reshape(*shape)
+        to = M.mid.argmax(2)
+        best = np.take_along_axis(M.lo, to[:, :, None], 2)[:, :, 0]
+        others = M.hi.copy()
+        np.put_along_axis(others, to[:, :, None], -np.inf, 2)
+        gap = best - others.max(2)
+        return to, np.where(np.isnan(gap), -np.inf, gap)
+
+    def _plain(self, x: Value, shape: tuple[int, ...]) -> tuple[Array, Array]:
+        """Without a choice, columns must be one-hot as they come: W x is a column of W where x is one-hot itself."""
+        (W, c), e = self.transition[0], x.exact.lo
+        one = ((e == 0) | (e == 1)).all(1) & (e.sum(1) == 1) & (x.exact.hi == e).all(1) & (x.noise == 0).all(1)
+        if self.norm is not None or len(self.transition) > 1 or (c is not None and c.any()) or not one.all():
+            raise Rejected("transitions that are not chosen must be one-hot to the last bit, and these are not surely.")
+        M = W.T[e.argmax(1)].reshape(shape)
+        plain = ((M == 0) | (M == 1)).all(2) & (M.sum(2) == 1)
+        return M.argmax(2), np.where(plain, 1.0, -np.inf)
+
+    def read(self, places: Array) -> Value:
+        """What the layer gives in states (U,n)."""
+        n = self.blocks * self.width
+        total, size, met = np.zeros((3, len(places), n))
+        at = (np.arange(len(places))[:, None], self.entries[0] * self.width + places)
+        for into, value in ((total, self.values), (size, np.abs(self.values)), (met, np.ones(len(self.values)))):
+            np.add.at(into, at, np.broadcast_to(value, places.shape))
+        own = 4 * self.width * 2.0**-52 * size
+        noise = np.where(met > 1, self.ops.arithmetic.up(self.ops.arithmetic.gamma(self.width + 2) * size + own), 0.0)
+        x = Value(Interval.of(total), noise)
+        return x if self.readout is None else self.ops.linear(x, *self.readout)
+
+
+class Cascade(Network):
+    def __init__(self, config: dict[str, Any], tensors: Tensors, arithmetic: str = "float32"):
+        super().__init__(config, tensors, arithmetic)
+        self.width_of_model = self.width
+        depth = known("depth", config["depth"], fixed={"name": "fixed"}, free=("layers",))
+        L = whole_number(depth, "layers")
+        mixers, blocks = each_layer(config["mixer"], L), each_layer(config["block"], L)
+        for block in blocks:
+            known("block", block, fixed={"biases": True}, free=("kind",))
+            if block.get("kind") not in KINDS:
+                raise Rejected(f"block: only {', '.join(KINDS)} can be checked, got {block}.")
+        self.layers = [Automata(self, k, mixers[k], blocks[k]["kind"]) for k in range(L)]
+        self.weights.done()
+
+    def before(self, layer: int, cases: Array, states: list[Array]) -> Value:
+        """What a layer is given in these cases (U,1+…): the symbol, and of each layer before it the state."""
+        x = self.leaves.take(cases[:, 0])
+        for k, automata in enumerate(self.layers[:layer]):
+            y = automata.read(states[k][cases[:, 1 + k]])
+            x = self.ops.add(x, y) if automata.residual else y
+        return x

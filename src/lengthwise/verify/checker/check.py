@@ -1,0 +1,166 @@
+"""Whether a certificate proves of a model what it claims: nothing in it is believed, all of it is derived again.
+
+report = check(certificate, "model/")            # raises Rejected with the reason
+
+The digest of the certificate, the digests of the weights and the config are compared first. Then the claim's machine is
+read, and the proof's conditions are checked on the weights themselves (tree.py, recurrence.py, cascade.py).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .cascade import Cascade, check_cascade
+from .claimed import Claim
+from .network import Recurrence, Tree
+from .recurrence import check_recurrence
+from .rounding import ARITHMETICS
+from .tree import check_tree
+from .weights import DEFAULTS, Rejected, Tensors, deciding, digest, read_bytes, read_json, read_model, read_safetensors
+
+FORMAT = 1
+FIELDS = {
+    "format",
+    "claim",
+    "words",
+    "kind",
+    "inference",
+    "made",
+    "model",
+    "arithmetic",
+    "proof",
+    "margin",
+    "versions",
+    "commit",
+    "digest",
+}
+KINDS = {
+    "tree-codes": "every node of the tree has a code that is listed",
+    "tree-boxes": "every node of the tree lies in a box that is listed",
+    "recurrence-boxes": "every state lies in a box that is listed",
+    "cascade": "every state that its automata reach is listed",
+}
+MADE = {
+    "learned": "learned from strings",
+    "consolidated": "learned from strings, then taught the algebra of its machine",
+    "compiled": "taught the algebra of its machine alone",
+    "built": "written down from its machine",
+    "given": "made in a way that nobody said",
+}
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was checked."""
+
+    kind: str
+    inference: str
+    arithmetic: str
+    made: str
+    conditions: int
+    """How many sets, nodes, steps and answers were evaluated."""
+    margin: float
+    """The least by which a choice or an answer is decided."""
+    words: str
+
+    def __str__(self) -> str:
+        return f"accepted: {self.words} {self.conditions:,} conditions hold, the least by {self.margin:.3g}."
+
+
+def check(certificate: dict[str, Any], model: str | Path | Tensors) -> Report:
+    """`model`: a folder with config.json and model.safetensors, a run's folder, or the weights by name.
+
+    The config of weights alone, and of a run, is that of the certificate, to which they belong by their digests.
+    """
+    if not isinstance(certificate, dict) or certificate.keys() != FIELDS:
+        raise Rejected(f"a certificate is an object of {', '.join(sorted(FIELDS))}.")
+    if certificate["format"] != FORMAT:
+        raise Rejected(f"the certificate's format must be {FORMAT}, got {certificate['format']!r}.")
+    if certificate["digest"] != seal(certificate):
+        raise Rejected("the certificate was changed after it was made: its digest is of other content.")
+    kind, inference, made = certificate["kind"], certificate["inference"], certificate["made"]
+    if kind not in KINDS or inference not in ("raw", "snapped") or made not in MADE:
+        raise Rejected(f"the certificate's kind, inference or origin is not known: {kind!r}, {inference!r}, {made!r}.")
+    if inference == "snapped" and kind != "tree-boxes":
+        raise Rejected(f"only tree-boxes can be snapped, got {kind}.")
+    if certificate["arithmetic"] not in ARITHMETICS:
+        raise Rejected(f"the arithmetic must be {' or '.join(ARITHMETICS)}, got {certificate['arithmetic']!r}.")
+    if type(certificate["margin"]) not in (int, float) or not certificate["margin"] > 0:
+        raise Rejected(f"the certificate's margin must be above 0, got {certificate['margin']!r}.")
+    tensors = _model(certificate["model"], model)
+    claim = Claim(certificate["claim"])
+    if certificate["words"] != (words := in_words(certificate)):
+        raise Rejected(f"the claim in words must be {words!r}, got {certificate['words']!r}.")
+    given = certificate["model"]["config"], tensors, certificate["arithmetic"]
+    if kind == "recurrence-boxes":
+        network, run = Recurrence(*given), lambda n: check_recurrence(n, claim, certificate["proof"])
+    elif kind == "cascade":
+        network, run = Cascade(*given), lambda n: check_cascade(n, claim, certificate["proof"])
+    else:
+        network, run = Tree(*given), lambda n: check_tree(n, claim, kind, inference, certificate["proof"])
+    conditions, margin = run(network)
+    return Report(kind, inference, certificate["arithmetic"], made, conditions, margin, words)
+
+
+def seal(certificate: dict[str, Any]) -> str:
+    """sha256 of all of a certificate but its digest."""
+    content = {name: value for name, value in certificate.items() if name != "digest"}
+    try:
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise Rejected(f"a certificate is JSON with finite numbers alone ({error}).") from error
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def in_words(certificate: dict[str, Any]) -> str:
+    """The claim as a sentence, from the fields of a certificate."""
+    claim = certificate["claim"]
+    symbols, states = len(claim["symbols"]), len(claim["delta"])
+    asked = sum(claim["asked"])
+    where = "after every word" if asked == states else f"after every word that leads to one of {asked} states"
+    snapped = ", its nodes replaced by the nearest centre," if certificate["inference"] == "snapped" else ""
+    return (
+        f"Evaluated in {certificate['arithmetic']}, in any order of summation, the model{snapped} answers {where} over "
+        f"{symbols} symbols, of any length from 1, what its machine of {states} states answers. It was "
+        f"{MADE[certificate['made']]}; {KINDS[certificate['kind']]}."
+    )
+
+
+def _model(described: Any, model: str | Path | Tensors) -> Tensors:
+    """The weights, which are those of the certificate."""
+    if not isinstance(described, dict) or described.keys() != {"config", "weights"}:
+        raise Rejected("the certificate's model must be an object of config and weights.")
+    config, digests = described["config"], described["weights"]
+    if not isinstance(config, dict) or config.keys() != DEFAULTS.keys():
+        raise Rejected(f"the certificate's config must have the fields {', '.join(DEFAULTS)}.")
+    if config["model_type"] != "lengthwise" or config != deciding(config):
+        raise Rejected("the certificate's config is not that of a model of this library.")
+    if isinstance(model, (str, Path)):
+        found, tensors = _folder(Path(model))
+        if found is not None and found != config:
+            other = [name for name in config if config[name] != found[name]]
+            raise Rejected(f"the model has another config than the certificate says: {', '.join(other)} differ.")
+    else:
+        tensors = dict(model)
+    if config["tie_word_embeddings"] and "head.weight" in tensors and "head.weight" not in (digests or {}):
+        head = tensors.pop("head.weight")
+        if "embedding.weight" not in tensors or digest(head) != digest(tensors["embedding.weight"]):
+            raise Rejected("the head must be the embeddings, to which the config ties it.")
+    if not isinstance(digests, dict) or digests.keys() != tensors.keys():
+        raise Rejected("the model has other weights than the certificate names.")
+    for name, x in tensors.items():
+        if digest(x) != digests[name]:
+            raise Rejected(f"the weight {name} is not the one that the certificate is about.")
+    return tensors
+
+
+def _folder(folder: Path) -> tuple[dict[str, Any] | None, Tensors]:
+    """A model's config and weights; None and the weights of a run on strings."""
+    record = read_json(read_bytes(folder / "config.json").decode(errors="replace"), str(folder / "config.json"))
+    if isinstance(record, dict) and "model_type" not in record:
+        return None, read_safetensors(folder / "model.safetensors")
+    return read_model(folder)

@@ -1,0 +1,265 @@
+"""What the networks are made of, on intervals: each operation with its exact values, its rounding and its slopes.
+
+Every operation is a line v = g(…) + e of a network (mean_value.py): g on intervals, a bound of what the model's own
+arithmetic rounds (rounding.py), and from the slopes of an output by v those by what v is made of.
+
+Shapes: B boxes, D outputs, C taps, H heads, d head width, n entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from .intervals import EPS, Array, Interval, concatenate, stack, zeros
+from .mean_value import Pull, Value, tightened
+from .rounding import BOUNDED, EXP, LARGEST, LEAST, QUOTIENT, Arithmetic
+
+
+class Operations:
+    """The operations of a model that computes in this arithmetic."""
+
+    def __init__(self, arithmetic: Arithmetic):
+        self.arithmetic, self.u = arithmetic, arithmetic.u
+
+    def linear(self, x: Value, W: Array, b: Array | None = None) -> Value:
+        n = W.shape[1]
+        terms = _product(x.range.size, np.abs(W)) + (0 if b is None else np.abs(b))
+        noise = self._bound(self.arithmetic.gamma(n + 3) * terms + n * LEAST * (1 + np.abs(W).max(initial=0)))
+        out = self._made(lambda v: v.affine(W, b), noise, [x], lambda s: [s.affine(W.T)])
+        return out if x.pull is None else tightened(out)
+
+    def add(self, x: Value, y: Value) -> Value:
+        out = x.range + y.range
+        return tightened(self._made(lambda v, w: v + w, self._bound(self.u * out.size), [x, y], lambda s: [s, s]))
+
+    def multiply(self, x: Value, y: Value) -> Value:
+        noise = self._bound(self.u * (x.range * y.range).size)
+        a, b = x.range, y.range
+        return self._made(lambda v, w: v * w, noise, [x, y], lambda s: [s * _wide(b), s * _wide(a)])
+
+    def relu(self, x: Value) -> Value:
+        a = x.range
+        slope = Interval((a.lo > 0).astype(float), (a.hi > 0).astype(float))
+        return self._made(Interval.relu, np.zeros(x.shape), [x], lambda s: [s * _wide(slope)])
+
+    def gelu(self, x: Value) -> Value:
+        """x/2 (1 + erf(x / √2)): what erf is off by, and its argument, whose slope is at most 1."""
+        size = x.range.size
+        noise = self._bound(size * (BOUNDED / 2 + 4) * self.u + 2 * self.u * size)
+        a = x.range
+        return self._made(Interval.gelu, noise, [x], lambda s: [s * _wide(a.gelu_slope())])
+
+    def tanh(self, x: Value) -> Value:
+        t, one = x.range.tanh(), Interval.of(1.0)
+        noise = self._bound(np.full(x.shape, BOUNDED * self.u))
+        return self._made(Interval.tanh, noise, [x], lambda s: [s * _wide(one - t.square())])
+
+    def sigmoid(self, x: Value) -> Value:
+        t, one = x.range.sigmoid(), Interval.of(1.0)
+        noise = self._bound(np.full(x.shape, BOUNDED * self.u))
+        return self._made(Interval.sigmoid, noise, [x], lambda s: [s * _wide(t * (one - t))])
+
+    def lerp(self, n: Value, h: Value, z: Value) -> Value:
+        """(1 - z) n + z h; also computed as n + z (h - n)."""
+
+        def apply(n: Interval, h: Interval, z: Interval) -> Interval:
+            """Linear in z, so its extremes are at the ends of z."""
+            return _between(n, h, Interval.of(z.lo)).hull(_between(n, h, Interval.of(z.hi)))
+
+        noise = self._bound(self.arithmetic.gamma(8) * 2 * (n.range.size + h.range.size) * np.maximum(1, z.range.size))
+        a, b, c, one = n.range, h.range, z.range, Interval.of(1.0)
+        pull = lambda s: [s * _wide(one - c), s * _wide(c), s * _wide(b - a)]  # noqa: E731
+        return self._made(apply, noise, [n, h, z], pull)
+
+    def norm(self, x: Value, w: Array, b: Array, eps: float) -> Value:
+        """(x - μ) ρ w + b, ρ = 1 / sqrt(σ² + eps), μ and σ² over the last axis.
+
+        Covered: the variance in two passes, by E[x²] - μ², and by Welford's updates (each within 4 γ_{n+8} E[x²]);
+        (x - μ) ρ, and x ρ - μ ρ.
+        """
+        n, u, gamma = x.shape[-1], self.u, self.arithmetic.gamma
+
+        def centred(v: Interval) -> tuple[Interval, Interval]:
+            d = v - _kept(v.mean(-1))
+            share = (n - 1) / n
+            # Of each entry 1 - 1/n enters its own difference from the mean.
+            r = v.radius
+            off = r * share + (r.sum(-1)[..., None] - r) / n
+            m = v.mid
+            middle = Interval.of(m) - _kept(Interval.of(m).mean(-1))
+            d = d.meet(middle.widened(off * (1 + (n + 16) * EPS) + n * EPS * np.abs(r).max(-1)[..., None]))
+            return d, _kept((d.square().mean(-1) + Interval.of(eps)).sqrt().reciprocal())
+
+        def apply(v: Interval) -> Interval:
+            d, rho = centred(v)
+            return d * rho * Interval.of(w) + Interval.of(b)
+
+        d, rho = centred(x.range)
+        size = x.range.size
+        mean, squares = size.mean(-1)[..., None], (size**2).mean(-1)[..., None]
+        off_mean = gamma(n + 4) * mean
+        with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+            t = 4 * gamma(n + 8) * squares * rho.hi**2 + 4 * u
+            off_rho = np.where(t <= 0.5, (1 / np.sqrt(1 - np.minimum(t, 0.5)) - 1) * (1 + 32 * u) + 32 * u, np.inf)
+            inner = rho.hi * ((1 + off_rho) * (off_mean + gamma(8) * (size + mean)) + off_rho * d.size)
+            noise = np.abs(w) * inner * (1 + 8 * u) + gamma(4) * (np.abs(w) * d.size * rho.hi + np.abs(b))
+            noise = self._bound(np.where(squares < LARGEST, noise, np.inf))
+        hat = d * rho
+
+        def pull(s: Interval) -> list[Interval]:
+            s = s * Interval.of(w)
+            across = (s * _wide(hat)).mean(-1)
+            return [(s - _kept(s.mean(-1)) - _wide(hat) * _kept(across)) * _wide(rho)]
+
+        return tightened(self._made(apply, noise, [x], pull))
+
+    def attention(self, q: Value, keys: Sequence[Value], values: Sequence[Value], r: Array) -> Value:
+        """Σ_j softmax_j(q · k_j / sqrt(d) + r_j) v_j, q and each k_j, v_j (B,n), r (H,C); tap 0 is the query's own.
+
+        Covered: products with q or with its multiple, differences of keys first, the sigmoid of a difference for two
+        taps, equal taps taken together, and v_0 + w (v_1 - v_0).
+        """
+        k, v = self._stack(keys), self._stack(values)
+        w = self._softmax(self._scores(q, k, r))
+        return self._mix(w, v)
+
+    def _stack(self, parts: Sequence[Value]) -> Value:
+        noise = np.stack([np.broadcast_to(p.noise, p.shape) for p in parts], 1)
+        exact = stack([p.exact for p in parts], 1)
+        points = [p.point for p in parts]
+        point = None if any(p is None for p in points) else stack([p for p in points if p is not None], 1)
+        # What the parts are rounded by is in their own ranges, and so not again in this one's slopes.
+        out = Value(exact.widened(noise), np.zeros(exact.shape), point, parts, None)
+        out.pull = lambda s: [s[:, :, j] for j in range(len(parts))]
+        return out
+
+    def _scores(self, q: Value, k: Value, r: Array) -> Value:
+        """(B,C,H)"""
+        (B, C, n), H = k.shape, len(r)
+        scale = Interval.of(float(n // H)).sqrt().reciprocal()
+        R = Interval.of(r.T)
+
+        def apply(q: Interval, k: Interval) -> Interval:
+            return (q[:, None] * k).reshape(B, C, H, n // H).sum(-1) * scale + R
+
+        terms = (q.range.size[:, None] * k.range.size).reshape(B, C, H, n // H).sum(-1) * scale.hi + np.abs(r.T)
+        most = terms.max(1, keepdims=True)
+        noise = self._bound(self.arithmetic.gamma(n // H + 16) * most + (C + EXP) * self.u + np.zeros(terms.shape))
+        a, b = q.range, k.range
+
+        def pull(s: Interval) -> list[Interval]:
+            s = _spread(s * scale, n // H)  # (B,D,C,n)
+            return [(s * b[:, None]).sum(2), s * a[:, None, None]]
+
+        return self._made(apply, noise, [q, k], pull)
+
+    def _softmax(self, l: Value) -> Value:
+        """Over axis 1: w_j = 1 / Σ_i exp(l_i - l_j)."""
+        C, one = l.shape[1], Interval.of(1.0)
+
+        def apply(l: Interval) -> Interval:
+            rest = [
+                _total([(l[:, i] - l[:, j]).exp() for i in range(C) if i != j], l.shape[:1] + l.shape[2:])
+                for j in range(C)
+            ]
+            return stack([(one + each).reciprocal() for each in rest], 1)
+
+        w = apply(l.range)
+        left = (one - w).size
+        noise = self._bound(w.size * left * 2.1 * EXP * self.u + w.size * (C + QUOTIENT + 8) * self.u)
+
+        def pull(s: Interval) -> list[Interval]:
+            parts = []
+            for j in range(C):
+                others = [(s[:, :, j] - s[:, :, i]) * w[:, None, i] for i in range(C) if i != j]
+                parts.append(_total(others, s.shape[:2] + s.shape[3:]) * w[:, None, j])
+            return [stack(parts, 2)]
+
+        return self._made(apply, noise, [l], pull)
+
+    def _mix(self, w: Value, v: Value) -> Value:
+        """Σ_j w_j v_j, w (B,C,H) of sum 1 up to rounding, v (B,C,n)."""
+        (B, C, n), H = v.shape, w.shape[2]
+        apply = lambda w, v: (_spread(w, n // H) * v).sum(1)  # noqa: E731
+        noise = self._bound(self.arithmetic.gamma(2 * C + 8) * v.range.size.sum(1))
+        a, b = w.range, v.range
+
+        def pull(s: Interval) -> list[Interval]:
+            D = s.shape[1]
+            by_w = (s[:, :, None] * b[:, None]).reshape(B, D, C, H, n // H).sum(-1)
+            return [by_w, s[:, :, None] * _spread(a, n // H)[:, None]]
+
+        return self._made(apply, noise, [w, v], pull)
+
+    def join(self, parts: Sequence[Value]) -> Value:
+        """(B,n) each, one after another."""
+        ends = np.cumsum([p.shape[-1] for p in parts]).tolist()
+        exact = concatenate([p.range for p in parts], -1)
+        points = [p.point for p in parts]
+        point = None if any(p is None for p in points) else concatenate([p for p in points if p is not None], -1)
+        pull = lambda s: [s[..., a:b] for a, b in zip([0, *ends[:-1]], ends, strict=True)]  # noqa: E731
+        return Value(exact, np.zeros(exact.shape), point, parts, pull)
+
+    def split(self, x: Value, ends: Sequence[int]) -> list[Value]:
+        """x (B,n), cut before each of these entries."""
+        places = list(zip([0, *ends], [*ends, x.shape[-1]], strict=True))
+
+        def pull_to(a: int, b: int) -> Pull:
+            def pull(s: Interval) -> list[Interval]:
+                rest = [zeros((*s.shape[:-1], a)), s, zeros((*s.shape[:-1], x.shape[-1] - b))]
+                return [concatenate(rest, -1)]
+
+            return pull
+
+        return [
+            Value(
+                x.range[..., a:b],
+                np.zeros((*x.shape[:-1], b - a)),
+                None if x.point is None else x.point[..., a:b],
+                [x],
+                pull_to(a, b),
+            )
+            for a, b in places
+        ]
+
+    def _made(self, apply: Callable[..., Interval], noise: Array, parents: Sequence[Value], pull: Pull) -> Value:
+        points = [p.point for p in parents]
+        point = None if any(p is None for p in points) else apply(*points)
+        value = Value(apply(*(p.range for p in parents)), noise, point, parents, pull)
+        return value
+
+    def _bound(self, noise: Array) -> Array:
+        return self.arithmetic.up(noise)
+
+
+def _product(x: Array, W: Array) -> Array:
+    """x (…,n) with W (m,n), of numbers that are not negative: (…,m)."""
+    return (x.reshape(-1, x.shape[-1]) @ W.T).reshape(*x.shape[:-1], len(W))
+
+
+def _wide(x: Interval) -> Interval:
+    """(B,…) as (B,1,…), for all outputs alike."""
+    return x[:, None]
+
+
+def _spread(x: Interval, d: int) -> Interval:
+    """(…,H) as (…,n): each head's number for its d entries."""
+    return Interval(np.repeat(x.lo, d, -1), np.repeat(x.hi, d, -1))
+
+
+def _kept(x: Interval) -> Interval:
+    return x[..., None]
+
+
+def _between(n: Interval, h: Interval, z: Interval) -> Interval:
+    one = Interval.of(1.0)
+    return (one - z) * n + z * h
+
+
+def _total(parts: Sequence[Interval], shape: tuple[int, ...]) -> Interval:
+    total = zeros(shape)
+    for part in parts:
+        total = total + part
+    return total

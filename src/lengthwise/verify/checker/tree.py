@@ -1,0 +1,289 @@
+"""Induction on the tree: every word's last node lies in the set of the map that the word is.
+
+A node is made of C nodes, or of C symbols; at the beginning of a word the oldest of them are missing. So by induction a
+claim about all nodes holds if it holds
+
+    a  for every node of symbols,
+    b  for every node of nodes of which it holds,
+
+and an answer is right if it is
+
+    c  on everything of which the claim holds, after the map that it is said to be.
+
+The claim is one of: the node's code is one that is listed (discrete nodes); the node lies in a listed box; the node is
+replaced by a listed centre (snapped). Each belongs to a map of the machine's states, and that of a node must be the
+product of those that it is made of. Every word passes a node, for there is at least one group of layers.
+
+Shapes: B nodes at once, N listed sets, C taps, D model width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from .claimed import Claim, Maps, composed, entries, reals, whole, within
+from .intervals import Array, Interval, down, up
+from .mean_value import Value, box, constant, mean_value
+from .network import Tap, Tree
+from .rounding import LEAST, WIDER
+from .weights import Rejected
+
+Node = Callable[["list[Array]"], "tuple[Array, Array]"]
+"""From the sets at each tap, oldest first, to the set (B,) of each node, -1 for none, and how surely (B,)."""
+AT_ONCE, BOXES_AT_ONCE = 512, 32
+TUPLES = 5_000_000
+"""More nodes than these are not checked."""
+WORDS = 100_000
+
+
+def check_tree(network: Tree, claim: Claim, kind: str, inference: str, proof: Any) -> tuple[int, float]:
+    """How many conditions were checked, and the least margin."""
+    if kind == "tree-codes":
+        return _codes(network, claim, proof)
+    return (_snapped if inference == "snapped" else _boxes)(network, claim, proof)
+
+
+def _codes(tree: Tree, claim: Claim, proof: Any) -> tuple[int, float]:
+    if tree.codebook is None:
+        raise Rejected("tree-codes is about discrete nodes, and those of this model are continuous.")
+    maps, listed = _listed(proof, "codes", claim, {"element", "code"})
+    codes = np.stack([whole(entry["code"], "a code", 1) for entry in _same_length(listed, "code", tree.groups)])
+    within(codes, tree.choices, "the choices of a code")
+    number = {row.tobytes(): i for i, row in enumerate(codes)}
+    if len(number) < len(codes):
+        raise Rejected("the codes must differ, and one is listed twice.")
+    nodes = tree.codes(codes)
+
+    def induct(vectors: Value) -> Node:
+        taps = tree.read(vectors)
+
+        def node(index: list[Array]) -> tuple[Array, Array]:
+            picked, gap = _picked(tree, tree.choices_of(tree.node([taps.take(i) for i in index])).range)
+            # What is not decided by intervals may be by the mean value theorem, which takes a hundred times as long.
+            for some in np.array_split(np.flatnonzero(~(gap > 0)), max(1, -(-int((~(gap > 0)).sum()) // 4))):
+                if len(some):
+                    z = tree.node([tree.read(constant(vectors.exact[i[some]], vectors.noise[i[some]])) for i in index])
+                    picked[some], gap[some] = _picked(tree, mean_value(tree.choices_of(z)))
+            return np.array([number.get(row.tobytes(), -1) for row in picked]), gap
+
+        return node
+
+    leaves, inner = induct(tree.leaves), induct(nodes)
+    return _induction(tree, claim, maps, listed, leaves, inner, lambda index: tree.head(nodes.take(index)).range)
+
+
+def _picked(tree: Tree, logits: Interval) -> tuple[Array, Array]:
+    """(B,G) the choices of logits (B,G M), and (B,) by how much the closest of them is decided."""
+    z = logits.reshape(-1, tree.groups, tree.choices)
+    picked = z.mid.argmax(2)
+    best = np.take_along_axis(z.lo, picked[..., None], 2)[..., 0]
+    others = z.hi.copy()
+    np.put_along_axis(others, picked[..., None], -np.inf, 2)
+    return np.ascontiguousarray(picked), (best - others.max(2)).min(1)
+
+
+def _boxes(tree: Tree, claim: Claim, proof: Any) -> tuple[int, float]:
+    _continuous(tree)
+    maps, listed = _listed(proof, "boxes", claim, {"element", "centre", "radius"})
+    centre, radius = boxes_of(listed, tree.width)
+    owner = np.array([entry["element"] for entry in listed])
+    # A box to lie in is rounded inward, one to start from outward.
+    inner = Interval(up(centre - radius), down(centre + radius))
+    exact, noise = tree.leaves.exact, tree.leaves.noise
+
+    def induct(make: Callable[[Array], Value]) -> Node:
+        def node(index: list[Array]) -> tuple[Array, Array]:
+            image = mean_value(tree.node([tree.read(make(i)) for i in index]))
+            target = maps.find(_product([rows[i] for i in index]))
+            sets, room = np.full(len(target), -1), np.full(len(target), -np.inf)
+            for i in np.flatnonzero(target >= 0):
+                for j in np.flatnonzero(owner == target[i]):
+                    if image[i].inside(inner[j]).all():
+                        sets[i] = j
+                        room[i] = max(np.minimum(image.lo[i] - inner.lo[j], inner.hi[j] - image.hi[i]).min(), 0.0)
+                        break
+            return sets, room
+
+        rows = leaf_maps if make is leaf else maps.rows[owner]
+        return node
+
+    def leaf(index: Array) -> Value:
+        return Value(exact[index], noise[index], exact[index])
+
+    leaf_maps = _leaf_maps(claim)
+    leaves = induct(leaf)
+    upper = induct(lambda index: box(centre[index], radius[index]))
+    logits = lambda index: mean_value(tree.head(box(centre[index], radius[index])))  # noqa: E731
+    count, margin = _induction(tree, claim, maps, listed, leaves, upper, logits, BOXES_AT_ONCE, room=True)
+    return count, margin
+
+
+def _snapped(tree: Tree, claim: Claim, proof: Any) -> tuple[int, float]:
+    """A node within `radius` of the nearest centre, in Euclid's distance, is that centre."""
+    _continuous(tree)
+    maps, listed = _listed(proof, "centres", claim, {"element", "centre"}, {"radius"})
+    centre = np.stack([reals(entry["centre"], "a centre", tree.width) for entry in listed])
+    radius = float(reals([proof["radius"]], "the radius", 1, 0.0)[0])
+    if tree.arithmetic.name == "float32" and (centre != centre.astype(np.float32)).any():
+        raise Rejected("a centre must be numbers of the model's arithmetic, float32.")
+    vectors = constant(Interval.of(centre))
+    slack = tree.arithmetic.gamma(tree.width + 8)
+
+    def induct(taps: Tap) -> Node:
+        def node(index: list[Array]) -> tuple[Array, Array]:
+            image = tree.node([taps.take(i) for i in index]).range
+            far = [(image - Interval.of(c)).square().sum(1).sqrt() for c in centre]
+            low, high = np.stack([d.lo for d in far], 1), np.stack([d.hi for d in far], 1)
+            low, high = low * (1 - slack) / WIDER - LEAST, high * (1 + slack) * WIDER + LEAST
+            nearest = high.argmin(1)
+            reach = np.take_along_axis(high, nearest[:, None], 1)[:, 0]
+            np.put_along_axis(low, nearest[:, None], np.inf, 1)
+            room = np.minimum(low.min(1) - reach, np.where(reach < radius, np.inf, -np.inf))
+            return nearest, room
+
+        return node
+
+    leaves, inner = induct(tree.read(tree.leaves)), induct(tree.read(vectors))
+    table: dict[tuple[int, ...], int] = {}
+    found = _induction(
+        tree, claim, maps, listed, leaves, inner, lambda index: tree.head(vectors.take(index)).range, table=table
+    )
+    _words(tree.chunk, claim, maps.rows[[entry["element"] for entry in listed]], table)
+    return found
+
+
+def _induction(
+    tree: Tree,
+    claim: Claim,
+    maps: Maps,
+    listed: list[dict[str, Any]],
+    leaves: Node,
+    inner: Node,
+    logits: Callable[[Array], Interval],
+    at_once: int = AT_ONCE,
+    room: bool = False,
+    table: dict[tuple[int, ...], int] | None = None,
+) -> tuple[int, float]:
+    """`room`: a node may lie at the edge of its box; otherwise every choice must be decided.
+
+    `table`: filled with the set of every node, symbols being negative: -1 - s.
+    """
+    claim.fits(tree.symbols, tree.outputs)
+    own = maps.rows[[entry["element"] for entry in listed]]
+    count, least = 0, np.inf
+    for node, rows, symbols in ((leaves, _leaf_maps(claim), True), (inner, own, False)):
+        for index in _tuples(len(rows), tree.chunk, at_once):
+            product = _product([rows[i] for i in index])
+            needed = claim.opens(product) if len(index) < tree.chunk else claim.live(product)
+            index = [i[needed] for i in index]
+            product = product[needed]
+            if not len(product):
+                continue
+            sets, sure = node(index)
+            what = "node of symbols" if symbols else "node of sets"
+            for i in range(len(product)):
+                at = ", ".join(str(int(k[i])) for k in index)
+                if not (sure[i] >= 0 if room else sure[i] > 0):
+                    raise Rejected(f"the {what} {at} is not decided: its gap or its room in the set is {sure[i]:.3g}.")
+                if sets[i] < 0 or not (own[sets[i]] == product[i]).all():
+                    raise Rejected(f"the {what} {at} is not in a listed set of the product of their maps.")
+                if table is not None:
+                    key = tuple(int(k[i]) for k in index)
+                    table[tuple(-1 - k for k in key) if symbols else key] = int(sets[i])
+            count += len(product)
+            least = least if room else min(least, float(sure.min()))
+    for index in _blocks(len(listed), at_once):
+        margins = claim.margins(logits(index), own[index][:, claim.start])
+        if not (margins > 0).all():
+            raise Rejected(f"the head is not right on set {index[~(margins > 0)][0]}: by {margins.min():.3g}.")
+        count, least = count + len(index), min(least, float(margins.min()))
+    return count, least
+
+
+def _words(chunk: int, claim: Claim, own: Array, table: dict[tuple[int, ...], int]) -> None:
+    """The finite machine that is left agrees with the claim's on all short words, where these are few.
+
+    Two machines of m and n states that differ do so on a word of at most m + n - 1 symbols.
+    """
+    longest = min(len(own) + claim.states - 1, 40)
+    if sum(claim.symbols**k for k in range(1, longest + 1)) > WORDS:
+        return
+    for length in range(1, longest + 1):
+        for number in range(claim.symbols**length):
+            word = [number // claim.symbols**k % claim.symbols for k in range(length)]
+            state = claim.start
+            for s in word:
+                state = int(claim.delta[state, s])
+            if not claim.asked[state]:
+                continue
+            nodes = [-1 - s for s in word]
+            while True:
+                short = len(nodes) % chunk
+                parts = [nodes[:short]] if short else []
+                parts += [nodes[k : k + chunk] for k in range(short, len(nodes), chunk)]
+                nodes = [table[tuple(part)] for part in parts]
+                if len(nodes) == 1:
+                    break
+            if own[nodes[0]][claim.start] != state:
+                raise Rejected(f"the snapped model and the claim's machine differ on the word {word}.")
+
+
+def _listed(
+    proof: Any,
+    name: str,
+    claim: Claim,
+    keys: set[str],
+    more: set[str] = frozenset(),  # type: ignore
+) -> tuple[Maps, list[dict[str, Any]]]:
+    if not isinstance(proof, dict) or proof.keys() != {"elements", name} | more:
+        raise Rejected(f"the proof must be an object of {', '.join(sorted({'elements', name} | more))}.")
+    maps = Maps(proof["elements"], claim.states)
+    listed = entries(proof[name], f"the {name}", keys)
+    within(whole([entry["element"] for entry in listed], "the element of a set", 1), len(maps), "the element of a set")
+    return maps, listed
+
+
+def _same_length(listed: list[dict[str, Any]], name: str, length: int) -> list[dict[str, Any]]:
+    if not all(isinstance(entry[name], list) and len(entry[name]) == length for entry in listed):
+        raise Rejected(f"each {name} must be a list of {length}.")
+    return listed
+
+
+def boxes_of(listed: list[dict[str, Any]], width: int) -> tuple[Array, Array]:
+    """Centres and radii (N,width)."""
+    centre = np.stack([reals(entry["centre"], "a centre", width) for entry in listed])
+    return centre, np.stack([reals(entry["radius"], "a radius", width, 0.0) for entry in listed])
+
+
+def _continuous(tree: Tree) -> None:
+    if tree.codebook is not None:
+        raise Rejected("this proof is about continuous nodes, and those of this model are discrete.")
+
+
+def _leaf_maps(claim: Claim) -> Array:
+    return np.ascontiguousarray(claim.delta.T)
+
+
+def _product(rows: list[Array]) -> Array:
+    product = rows[0]
+    for then in rows[1:]:
+        product = composed(product, then)
+    return product
+
+
+def _tuples(N: int, C: int, at_once: int) -> Iterator[list[Array]]:
+    """All tuples of 1 to C of N numbers, in parts: for each place its numbers."""
+    total = sum(N**k for k in range(1, C + 1))
+    if total > TUPLES:
+        raise Rejected(f"the proof has {total:,} nodes to check, and the checker stops at {TUPLES:,}.")
+    for k in range(1, C + 1):
+        for numbers in _blocks(N**k, at_once):
+            yield list(np.unravel_index(numbers, (N,) * k))
+
+
+def _blocks(N: int, at_once: int) -> Iterator[Array]:
+    for begin in range(0, N, at_once):
+        yield np.arange(begin, min(N, begin + at_once))
