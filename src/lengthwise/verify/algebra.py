@@ -1,0 +1,160 @@
+"""What a tree of words computes, on paper: the elements that its nodes stand for, and every product it may be asked for.
+
+A word acts on the states of the machine as a map m: Q -> Q, its *element*, and a node over words x y … has the element of
+their product. Trees are aligned at a word's end: a node of any group covers a factor that ends a multiple of C symbols
+before it. So an element is *needed* only where a word with an answer may have such a factor,
+
+    some q in R has m(q) in A        R  the states that words lead to from the start
+                                     A  the states from which C·k more symbols may lead to a question, k = 0, 1, …
+
+A node that reads pads begins the word: for it q is the start. Where all states are asked, every product is needed.
+
+Shapes: Q states, S symbols, N elements, C chunk, M conditions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+
+from ..errors import Error
+from ..limits import Limit
+from .claim import Claim
+
+ELEMENTS = Limit("ELEMENTS", 5000, "elements of a machine's algebra", "Take a smaller machine")
+CONDITIONS = Limit("CONDITIONS", 4_000_000, "conditions of closure", "Take a smaller machine, or chunk 2")
+PAD = 0
+"""The first row of a table of what a node may read: pad, then the S leaves, then the N elements."""
+
+
+class Conditions(NamedTuple):
+    """Everything that a network with one code for each element must get right to be right on every word."""
+
+    taps: np.ndarray
+    """(M,C) what the node reads, the oldest first, as rows of the table: pad, leaves, elements."""
+    results: np.ndarray
+    """(M,) the element of the node."""
+
+
+class Need:
+    """Which maps (…,Q) are elements of factors of words with an answer, in trees of this chunk."""
+
+    def __init__(self, claim: Claim, chunk: int):
+        delta = claim.machine.delta
+        reached = np.zeros(len(delta), dtype=bool)
+        reached[claim.machine.start] = True
+        while not np.array_equal(reached, more := _with(reached, delta[reached].ravel())):
+            reached = more
+        leads = claim.asked.copy()
+        while True:
+            step = leads
+            for _ in range(chunk):
+                step = np.asarray(step)[delta].any(1)
+            if not (step & ~leads).any():
+                break
+            leads = leads | step
+        self.reached, self.leads = np.asarray(reached), np.asarray(leads)
+
+        self.start = claim.machine.start
+
+    def __call__(self, maps: np.ndarray, begins: bool) -> np.ndarray:
+        """`begins`: whether the factors begin their words."""
+        return self.leads[maps[..., self.start]] if begins else np.any(self.leads[maps] & self.reached, axis=-1)
+
+
+def _with(flags: np.ndarray, more: np.ndarray) -> np.ndarray:
+    flags = flags.copy()
+    flags[more] = True
+    return flags
+
+
+class Algebra:
+    """The elements that are needed, and their products.
+
+    >>> from lengthwise import tasks
+    >>> from lengthwise.verify.claim import claim_of
+    >>> algebra = Algebra(claim_of(tasks.get("cycle-navigation")), chunk=2)
+    >>> len(algebra.elements), len(algebra.conditions().taps)
+    (5, 42)
+    """
+
+    def __init__(self, claim: Claim, chunk: int):
+        self.claim, self.chunk, self.need = claim, chunk, Need(claim, chunk)
+        self.leaves = claim.machine.delta.T.astype(np.int64)
+        """(S,Q)"""
+        S = len(self.leaves)
+        CONDITIONS.check(S**chunk, "certify: a group of leaves")
+        self.leaf_groups = [
+            (word, leaf_map)
+            for size in range(1, chunk + 1)
+            for word in product(range(S), repeat=size)
+            if self.need(leaf_map := self._word_map(word), begins=size < chunk)
+        ]
+        """Words of at most C symbols and their elements."""
+        self.elements: np.ndarray
+        """(N,Q)"""
+        self.index: dict[bytes, int] = {}
+        found: list[np.ndarray] = []
+        for _, leaf_map in self.leaf_groups:
+            self._note(leaf_map, found)
+        while True:  # until no product of them is new
+            self.elements = np.array(found).reshape(len(found), self.leaves.shape[1])
+            for _, maps in self.tuples():
+                for element in maps:
+                    self._note(element, found)
+            if len(found) == len(self.elements):
+                break
+
+    def __len__(self) -> int:
+        return len(self.elements)
+
+    def _word_map(self, word: tuple[int, ...]) -> np.ndarray:
+        m = np.arange(self.leaves.shape[1])
+        for symbol in word:
+            m = self.leaves[symbol][m]
+        return m
+
+    def _note(self, element: np.ndarray, found: list[np.ndarray]) -> None:
+        if (key := element.tobytes()) not in self.index:
+            ELEMENTS.check(len(found) + 1, "certify")
+            self.index[key] = len(found)
+            found.append(element)
+
+    def numbers(self, maps: np.ndarray) -> np.ndarray:
+        """(n,) the element of each map (n,Q)."""
+        return np.array([self.index[m.tobytes()] for m in np.ascontiguousarray(maps)], dtype=np.int64)
+
+    def tuples(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """In blocks, up to C elements, the oldest first, and their products (n,Q), where these are needed."""
+        N, Q = self.elements.shape
+        for size in range(1, self.chunk + 1):
+            CONDITIONS.check(N**size, "certify: products of elements")
+            for first in range(N):
+                taps, maps = np.array([[first]]), self.elements[[first]]
+                for _ in range(size - 1):
+                    taps = np.concatenate([np.repeat(taps, N, 0), np.tile(np.arange(N), len(taps))[:, None]], 1)
+                    # First m and then the element: q -> element[m[q]].
+                    maps = self.elements[:, maps].swapaxes(0, 1).reshape(-1, Q)
+                needed = self.need(maps, begins=size < self.chunk)
+                yield taps[needed], maps[needed]
+
+    def conditions(self) -> Conditions:
+        """Those of the leaves, then those of the elements."""
+        S, C = len(self.leaves), self.chunk
+        taps = [np.array([[PAD] * (C - len(word)) + [1 + s for s in word]]) for word, _ in self.leaf_groups]
+        results = [self.numbers(leaf_map[None]) for _, leaf_map in self.leaf_groups]
+        for elements, maps in self.tuples():
+            pads = np.full((len(elements), C - elements.shape[1]), PAD)
+            taps.append(np.concatenate([pads, 1 + S + elements], 1))
+            results.append(self.numbers(maps))
+        if not self.leaf_groups:
+            raise Error("certify: this machine asks nothing after any word, so there is nothing to be right about.")
+        return Conditions(np.concatenate(taps), np.concatenate(results))
+
+    @property
+    def states(self) -> np.ndarray:
+        """(N,) the state that each element leads to from the start."""
+        return self.elements[:, self.claim.machine.start]

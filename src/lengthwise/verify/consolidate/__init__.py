@@ -1,0 +1,1 @@
+"""Networks taught the algebra of a machine, until their proof goes through."""

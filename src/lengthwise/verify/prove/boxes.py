@@ -1,0 +1,231 @@
+"""Proof by boxes: a set of vectors for each element, which every node of that element lies in.
+
+An element is the map of the machine's states that a word makes. Let B_m be a box for each element m, and let
+
+    node(leaves of s_1 … s_p)    lie in B_m  for m = s_1 … s_p                    (p = 1 … C symbols, older taps missing)
+    node(x_1, …, x_p)            lie in B_m  for m = m_1 … m_p and all x_i in B_{m_i}
+    head(x)                      be right    for x in B_m, after the state that m leads to from the start.
+
+Then by induction on the tree every node of every word lies in the box of its element, and the answer is right at every
+length. The node is what the model computes, rounding included (enclosures.py), so this holds for the float network.
+
+The centres are where the model's own nodes settle: each is the middle of what the node makes of the centres. The radii
+grow from nothing, r <- 1.1 (what r needs), until they need no more.
+
+Shapes: N elements, M conditions, C chunk, D model width.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.func import jacrev, vmap
+
+from ..algebra import PAD, Algebra
+from ..claim import Claim
+from ..verdict import Unknown
+from .affine import Affine, Directions
+from .enclosures import ARITHMETICS, Arithmetic
+from .node import Node, Plain, gaps, refusal
+
+CONDITIONS_AT_ONCE = 32
+GROWN = 1.1
+ROUNDS = 60
+"""Radii that have not settled after so many rounds do not settle."""
+MOST = 20_000
+"""More conditions than these are not tried."""
+
+
+def prove_tree_boxes(model: nn.Module, claim: Claim, seconds: float = 60.0) -> dict | Unknown | str:
+    """The proof of a RegularGPT with continuous nodes: for float32, or else for evaluation in float64."""
+    if reason := refusal(model):
+        return reason
+    node = Node(model)
+    ends = time.monotonic() + seconds
+    algebra = Algebra(claim, node.chunk)
+    conditions = algebra.conditions()
+    if len(conditions.taps) > MOST:
+        return f"the machine's algebra has {len(conditions.taps):,} products of elements, more than {MOST:,}"
+    boxes = TreeBoxes(node, claim, algebra)
+    centres = settled_centres(boxes)
+    if centres is None:
+        return Unknown("the model's nodes do not settle at one centre for each element of the machine's algebra")
+    found = Unknown("the search for boxes had no time")
+    for arithmetic in ARITHMETICS.values():
+        found = grow(lambda r, a=arithmetic: boxes.needed(centres, r, a), torch.zeros_like(centres), ends)
+        if isinstance(found, Unknown):
+            continue
+        margin = boxes.margin(centres, found, arithmetic)
+        if margin > 0:
+            return {
+                "kind": "tree-boxes",
+                "inference": "raw",
+                "arithmetic": arithmetic.name,
+                "margin": margin,
+                "proof": boxes.to_json(centres, found),
+            }
+        short = -margin if np.isfinite(margin) else None
+        found = Unknown("boxes close, and the head is not surely right on one of them", short)
+    return found
+
+
+class TreeBoxes:
+    """The conditions of the induction, for the node of one model."""
+
+    def __init__(self, node: Node, claim: Claim, algebra: Algebra):
+        self.node, self.claim, self.algebra = node, claim, algebra
+        self.symbols = range(claim.machine.num_symbols)
+        taps, results = algebra.conditions()
+        order = np.lexsort((taps == PAD).T)  # conditions with as many pads side by side
+        self.taps, self.results = torch.from_numpy(taps[order]), torch.from_numpy(results[order])
+        asked = np.flatnonzero(claim.asked[algebra.states])
+        self.asked = torch.from_numpy(asked)
+        """The elements after which there is a question, and its answer."""
+        self.right = torch.from_numpy(np.ascontiguousarray(claim.answers[algebra.states[asked]]))
+
+    def images(self, centres: Tensor) -> Tensor:
+        """(M,D) what the node makes of the centres, in their precision."""
+        table = torch.cat([self.node.leaf_vectors(self.symbols, centres.dtype), centres])
+        found = centres.new_zeros(len(self.taps), centres.shape[1])
+        for rows, taps in self.by_size():
+            found = found.index_copy(0, rows, self.node.combine([Plain(table[t - 1]) for t in taps]).x)
+        return found
+
+    def by_size(self):
+        """The conditions with as many taps: their rows, and each tap (m,), oldest first."""
+        present = (self.taps != PAD).sum(1)
+        for p in range(1, self.node.chunk + 1):
+            rows = (present == p).nonzero()[:, 0]
+            if len(rows):
+                yield rows, self.taps[rows, self.node.chunk - p :].unbind(1)
+
+    def inner(self) -> list[Tensor]:
+        """The conditions whose taps are sets, those with as many taps side by side."""
+        S = len(self.symbols)
+        groups = [rows[(torch.stack(list(taps), 1) > S).all(1)] for rows, taps in self.by_size()]
+        return [rows for rows in groups if len(rows)]
+
+    def row_sums(self, centres: Tensor, rows: Tensor, scale: Tensor) -> Tensor:
+        """(m,D) Σ_j |d node_i / d tap_j| scale_j / scale_i at these conditions, with gradients."""
+        p = int((self.taps[rows[0]] != PAD).sum())
+        points = centres[self.taps[rows, self.node.chunk - p :] - 1 - len(self.symbols)].detach()
+
+        def one(x: Tensor) -> Tensor:
+            return self.node.combine([Plain(row[None]) for row in x]).x[0]
+
+        return (vmap(jacrev(one))(points).abs().sum(2) * scale).sum(-1) / scale
+
+    def logits(self, centres: Tensor) -> Tensor:
+        return self.node.logits(Plain(centres[self.asked])).x
+
+    @torch.no_grad()
+    def needed(self, centres: Tensor, radii: Tensor, arithmetic: Arithmetic) -> Tensor:
+        """(N,D) how far what belongs to each element may lie from its centre, if the boxes hold all taps."""
+        far = torch.zeros_like(centres)
+        S = len(self.symbols)
+        for rows, taps in self.by_size():
+            for part in range(0, len(rows), CONDITIONS_AT_ONCE):
+                here = slice(part, part + CONDITIONS_AT_ONCE)
+                directions = Directions()
+                forms = [self._tap(t[here], S, centres, radii, directions, arithmetic) for t in taps]
+                image = self.node.combine(forms)
+                target = self.results[rows[here]]
+                off = (image.c - centres[target]).abs() + image.radius()
+                far = far.scatter_reduce(0, target[:, None].expand_as(off), off * (1 + 2.0**-40), "amax")
+        return torch.nan_to_num(far, nan=torch.inf)
+
+    def _tap(
+        self, t: Tensor, S: int, centres: Tensor, radii: Tensor, directions: Directions, arithmetic: Arithmetic
+    ) -> Affine:
+        """Leaves are exact; where leaves and boxes stand side by side, a leaf is a box of radius its own rounding."""
+        leaves = self.node.leaves(self.symbols, directions, arithmetic)
+        table = torch.cat([leaves.c, centres.double()])
+        reach = torch.cat([leaves.radius() if leaves.G.shape[1] else torch.zeros_like(leaves.c), radii.double()])
+        return Affine.boxes(table[t - 1], reach[t - 1], directions, arithmetic)
+
+    @torch.no_grad()
+    def margin(self, centres: Tensor, radii: Tensor, arithmetic: Arithmetic) -> float:
+        """By how much the right answer leads on every box after which one is asked for."""
+        if not len(self.asked):
+            return float("inf")
+        form = Affine.boxes(centres[self.asked], radii[self.asked], Directions(), arithmetic)
+        return float(gaps(self.node.logits(form), self.right, self.claim.several).min())
+
+    def to_json(self, centres: Tensor, radii: Tensor) -> dict:
+        boxes = [
+            {"element": i, "centre": c, "radius": r}
+            for i, (c, r) in enumerate(zip(centres.tolist(), radii.tolist(), strict=True))
+        ]
+        return {"elements": self.algebra.elements.tolist(), "boxes": boxes}
+
+
+@torch.no_grad()
+def settled_centres(boxes: TreeBoxes, rounds: int = 40) -> Tensor | None:
+    """(N,D) the middle of what the node makes of the centres, again and again, in float64; None if it settles nowhere.
+
+    It begins with the nodes of leaves, and with products of what is known so far.
+    """
+    N, D = len(boxes.algebra), boxes.node.width
+    S = len(boxes.symbols)
+    known = np.zeros(N, dtype=bool)
+    centres = torch.zeros(N, D, dtype=torch.float64)
+    taps, results = boxes.taps.numpy(), boxes.results.numpy()
+    leaves = (taps <= S).all(1)
+    while True:
+        ready = leaves | (((taps <= S) | known[np.maximum(taps - S - 1, 0)]).all(1) & ~(taps[:, -1] <= S))
+        new = ready & ~known[results]
+        if not new.any():
+            break
+        images = boxes.images(centres)
+        for m in set(results[new].tolist()):
+            centres[m] = images[torch.from_numpy(new & (results == m))].mean(0)
+            known[m] = True
+    if not known.all():
+        return None
+    for _ in range(rounds):
+        centres = middle(boxes.images(centres), boxes.results, N)
+    return centres if bool(torch.isfinite(centres).all()) else None
+
+
+def middle(points: Tensor, owner: Tensor, count: int) -> Tensor:
+    """(count,D) halfway between the least and the largest entry of the points of each owner."""
+    index = owner[:, None].expand_as(points)
+    empty = points.new_zeros(count, points.shape[1])
+    high = empty.scatter_reduce(0, index, points, "amax", include_self=False)
+    low = empty.scatter_reduce(0, index, points, "amin", include_self=False)
+    return (high + low) / 2
+
+
+def grow(needed: Callable[[Tensor], Tensor], radii: Tensor, ends: float) -> Tensor | Unknown:
+    """Radii r that need no more than themselves, of those found the ones with the most room.
+
+    They must be allowed to be 0 at first. `needed(r)` is monotone but for rounding.
+    """
+    worst = torch.inf
+    for _ in range(ROUNDS):
+        need = needed(radii)
+        if not torch.isfinite(need).all():
+            return Unknown("the boxes grow until the enclosure of a node knows nothing")
+        if bool((need <= radii).all()):
+            break
+        worst = float((need / radii).max()) if bool((radii > 0).all()) else torch.inf
+        if time.monotonic() > ends:
+            return Unknown("boxes that close were not found in time", None if worst == torch.inf else worst - 1)
+        radii = torch.maximum(GROWN * need, radii)
+    else:
+        return Unknown("the boxes do not close: what they need grows as fast as they do", worst - 1)
+    best, room = radii, float((need / radii).max())
+    for _ in range(12):
+        if time.monotonic() > ends:
+            break
+        radii = 2 * radii
+        need = needed(radii)
+        tight = float((need / radii).max()) if bool(torch.isfinite(need).all()) else torch.inf
+        if tight > room:
+            break
+        best, room = radii, tight
+    return best

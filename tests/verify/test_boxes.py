@@ -1,0 +1,134 @@
+"""Boxes close around what is right at every length, and around nothing else."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+
+from lengthwise import models, tasks, theory
+from lengthwise.automata import Semiautomaton
+from lengthwise.verify import Unknown
+from lengthwise.verify.algebra import Algebra
+from lengthwise.verify.claim import Claim, claim_of
+from lengthwise.verify.prove.boxes import TreeBoxes, grow, prove_tree_boxes, settled_centres
+from lengthwise.verify.prove.enclosures import FLOAT32
+from lengthwise.verify.prove.node import Node, Plain
+
+PARITY = claim_of(tasks.get("parity"))
+
+
+@pytest.fixture(scope="module")
+def built():
+    model = theory.regular_gpt(PARITY.machine).eval()
+    proof = prove_tree_boxes(model, PARITY)
+    assert isinstance(proof, dict), proof
+    return model, proof
+
+
+def boxes_of(proof):
+    [name] = proof["proof"].keys() - {"elements"}
+    return tuple(torch.tensor([b[k] for b in proof["proof"][name]], dtype=torch.float64) for k in ("centre", "radius"))
+
+
+def test_a_built_model_is_proved_in_float32(built):
+    _, proof = built
+    assert (proof["kind"], proof["inference"], proof["arithmetic"]) == ("tree-boxes", "raw", "float32")
+    assert proof["margin"] > 0.1
+    assert sorted(proof["proof"]["elements"]) == [[0, 1], [1, 0]]
+
+
+def test_the_conditions_hold_when_they_are_computed_again(built):
+    model, proof = built
+    centres, radii = boxes_of(proof)
+    node = Node(model)
+    boxes = TreeBoxes(node, PARITY, Algebra(PARITY, node.chunk))
+    assert (boxes.needed(centres, radii, FLOAT32) <= radii).all()
+    assert boxes.margin(centres, radii, FLOAT32) == proof["margin"]
+    assert not (boxes.needed(centres, radii * 1e-9, FLOAT32) <= radii * 1e-9).all()
+
+
+def test_nodes_of_words_lie_in_the_box_of_their_element(built):
+    """100,000 nodes in float32: pairs of nodes of random words, whose boxes the proof names."""
+    model, proof = built
+    centres, radii = boxes_of(proof)
+    node, elements = Node(model), [tuple(e) for e in proof["proof"]["elements"]]
+    flips, known = torch.tensor([elements.index((0, 1)), elements.index((1, 0))]), torch.tensor([0, 1])
+    draw = torch.Generator().manual_seed(0)
+    leaves = node.leaf_vectors([0, 1], torch.float32).detach()
+    x, parity = leaves, known
+    for _ in range(8):
+        a, b = (torch.randint(len(x), (12_500,), generator=draw) for _ in range(2))
+        with torch.no_grad():
+            x, parity = node.combine([Plain(x[a]), Plain(x[b])]).x, parity[a] ^ parity[b]
+        box = flips[parity]
+        assert ((x.double() - centres[box]).abs() <= radii[box]).all()
+
+
+@pytest.mark.parametrize("change", ["head", "weights", "embedding", "claim"])
+def test_models_that_are_wrong_are_not_proved(built, change):
+    """One bit of a wrong answer, or a machine that is another."""
+    model, claim = copy.deepcopy(built[0]), PARITY
+    inner = getattr(model, "inner", model)
+    with torch.no_grad():
+        if change == "head":
+            inner.head.weight.copy_(inner.head.weight.flip(0))
+            if inner.head.bias is not None:
+                inner.head.bias.copy_(inner.head.bias.flip(0))
+        elif change == "weights":
+            inner.depth.layers[0].down.weight.mul_(0.5)
+        elif change == "embedding":
+            inner.embedding.weight.copy_(inner.embedding.weight.flip(0))
+        else:
+            delta = [[0, 1], [1, 1]]  # once a one was read, for ever
+            claim = Claim(Semiautomaton(delta, accepting={1}), PARITY.answers, PARITY.asked)
+    assert not isinstance(prove_tree_boxes(model, claim, 20), dict)
+
+
+@pytest.mark.parametrize("epsilon", [1e-2, 1e-6])
+def test_a_model_that_is_wrong_by_epsilon_is_not_proved(built, epsilon):
+    """The head is moved until, at the centre of a box, the wrong output leads by epsilon."""
+    model, proof = built
+    centres, radii = boxes_of(proof)
+    shifted = copy.deepcopy(model)
+    inner = getattr(shifted, "inner", shifted)
+    with torch.no_grad():
+        x = inner.norm(centres.float())
+        logits = x @ inner.head.weight.T + (0 if inner.head.bias is None else inner.head.bias)
+        right = torch.tensor([0 if e == [0, 1] else 1 for e in proof["proof"]["elements"]])
+        lead = (logits.gather(1, right[:, None]) - logits.gather(1, 1 - right[:, None]))[:, 0]
+        if inner.head.bias is None:
+            inner.head.bias = torch.nn.Parameter(torch.zeros(2))
+        worst = int(right[lead.argmin()])
+        inner.head.bias[worst] -= lead.min() + epsilon
+    assert not isinstance(prove_tree_boxes(shifted, PARITY, 20), dict)
+
+
+def test_untrained_models_are_not_proved():
+    torch.manual_seed(0)
+    model = models.build("regular-gpt", vocab_size=2, num_outputs=2, width=8, heads=2).eval()
+    assert not isinstance(prove_tree_boxes(model, PARITY, 2), dict)
+
+
+def test_other_models_say_why():
+    model = models.build("lstm", vocab_size=2, num_outputs=2)
+    assert "RegularGPT" in str(prove_tree_boxes(model, PARITY))
+
+
+def test_radii_grow_until_they_hold_or_say_that_they_do_not():
+    start = torch.zeros(1, 2)
+    half = grow(lambda r: 0.5 * r + 0.01, start, float("inf"))
+    assert isinstance(half, torch.Tensor)
+    assert (0.5 * half + 0.01 <= half).all()
+    assert isinstance(grow(lambda r: 1.01 * r + 0.01, start, float("inf")), Unknown)
+    assert isinstance(grow(lambda r: r * torch.inf + 0.01, start, float("inf")), Unknown)
+
+
+def test_settled_centres_are_fixed_points(built):
+    model, _ = built
+    node = Node(model)
+    boxes = TreeBoxes(node, PARITY, Algebra(PARITY, node.chunk))
+    centres = settled_centres(boxes)
+    assert centres is not None
+    assert (boxes.images(centres) - centres[boxes.results]).abs().max() < 0.5

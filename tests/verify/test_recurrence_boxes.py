@@ -1,0 +1,112 @@
+"""Boxes over time: the cells are the models' own, their enclosures hold, and only what is right is proved."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from lengthwise import models
+from lengthwise.automata import Semiautomaton
+from lengthwise.verify.claim import claim_of
+from lengthwise.verify.prove.affine import Affine, Directions
+from lengthwise.verify.prove.enclosures import FLOAT32
+from lengthwise.verify.prove.node import Plain
+from lengthwise.verify.prove.recurrence import Cell, prove_recurrence
+
+CELLS = ["rnn", "gru", "lstm"]
+FLIP_FLOP = Semiautomaton([[0, 0, 1], [1, 0, 1]], accepting={1})
+"""Symbols: keep, set to 0, set to 1."""
+
+
+def made(cell, layers=1, seed=0):
+    torch.manual_seed(seed)
+    return models.build(cell, vocab_size=3, num_outputs=2, width=6, layers=layers).eval()
+
+
+def flip_flop():
+    """tanh(3 h + x) stays near -1 or 1 where x is -1, begins at 0 with -1, and goes where -6 and 6 lead it."""
+    model = made("rnn")
+    inner = model.inner
+    cell = inner.depth.layers[0].mixer.cell
+    with torch.no_grad():
+        for p in model.parameters():
+            p.zero_()
+        inner.embedding.weight[:, 0] = torch.tensor([-1.0, -6.0, 6.0])
+        cell.weight_ih_l0[0, 0] = 1
+        cell.weight_hh_l0[0, 0] = 3
+        inner.head.weight[:, 0] = torch.tensor([-5.0, 5.0])
+        inner.head.bias.zero_()
+    return model
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("cell", CELLS)
+def test_steps_are_the_model(cell, layers):
+    model = made(cell, layers).double()
+    step = Cell(model)
+    word = torch.randint(3, (1, 17), generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        state = [Plain(part) for part in step.split(torch.zeros(1, step.size, dtype=torch.float64))]
+        for t in range(17):
+            state = step.step(Plain(step.tokens(torch.float64)[word[:, t]]), state)
+            assert torch.allclose(step.logits(state).x, model(word[:, : t + 1], last=True)[:, 0], atol=1e-10, rtol=0)
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("cell", CELLS)
+def test_enclosures_hold_what_float32_computes(cell, layers):
+    """By torch's own kernels, from 2,000 states of a box."""
+    model = made(cell, layers)
+    step = Cell(model)
+    draw = torch.Generator().manual_seed(2)
+    centre = torch.rand(1, step.size, generator=draw).mul(2).sub(1)
+    for radius in (0.0, 1e-4, 0.05):
+        directions = Directions()
+        raw = model.inner.embedding.weight[[1]].detach()
+        box = Affine.boxes(centre.double(), torch.full_like(centre, radius), directions, FLOAT32)
+        state = [box.entries(slice(k, k + 6)) for k in range(0, step.size, 6)]
+        with torch.no_grad():
+            after = step.step(Affine.points(raw, directions, FLOAT32), state)
+            logits = step.logits(after)
+            shift = torch.rand(2000, step.size, generator=draw) * 2 - 1
+            shift[:1000] = shift[:1000].sign()
+            parts = step.split(centre + 0.999 * radius * shift)
+            x = raw.expand(2000, 1, -1)
+            found = []
+            for k, own in enumerate(step.cells):
+                before = [part[None].contiguous() for part in parts[k * step.parts : (k + 1) * step.parts]]
+                x, end = own(x, tuple(before) if step.parts == 2 else before[0])
+                found += [part[0] for part in (end if step.parts == 2 else (end,))]
+            said = model.inner.head(x[:, -1])
+        for form, values in (*zip(after, found, strict=True), (logits, said)):
+            assert ((values.double() - form.c).abs() <= form.radius()).all()
+
+
+def test_a_flip_flop_is_proved():
+    proof = prove_recurrence(flip_flop(), claim_of(FLIP_FLOP))
+    assert isinstance(proof, dict), proof
+    assert (proof["kind"], proof["arithmetic"]) == ("recurrence-boxes", "float32")
+    assert proof["margin"] > 2
+    assert proof["proof"]["sets"][0] == {"state": 0, "centre": [0.0] * 6, "radius": [0.0] * 6}
+
+
+@pytest.mark.parametrize("change", ["forgets", "slow", "head", "machine"])
+def test_what_fails_on_some_word_is_not_proved(change):
+    """`forgets`: the state decays where nothing is written; `slow`: it takes more writing than one symbol."""
+    model, machine = flip_flop(), FLIP_FLOP
+    cell = model.inner.depth.layers[0].mixer.cell
+    with torch.no_grad():
+        if change == "forgets":
+            cell.weight_hh_l0[0, 0] = 0.99
+        elif change == "slow":
+            model.inner.embedding.weight[:, 0] *= 0.3
+        elif change == "head":
+            model.inner.head.weight.neg_()
+        else:
+            machine = Semiautomaton([[0, 0, 1], [1, 1, 1]], accepting={1})
+    assert not isinstance(prove_recurrence(model, claim_of(machine), 20), dict)
+
+
+def test_other_models_say_why():
+    model = models.build("transformer", vocab_size=3, num_outputs=2, width=8, heads=2)
+    assert "recurren" in str(prove_recurrence(model, claim_of(FLIP_FLOP)))
