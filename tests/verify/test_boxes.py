@@ -90,7 +90,7 @@ def test_models_that_are_wrong_are_not_proved(built, change):
 def test_a_model_that_is_wrong_by_epsilon_is_not_proved(built, epsilon):
     """The head is moved until, at the centre of a box, the wrong output leads by epsilon."""
     model, proof = built
-    centres, radii = boxes_of(proof)
+    centres, _ = boxes_of(proof)
     shifted = copy.deepcopy(model)
     inner = getattr(shifted, "inner", shifted)
     with torch.no_grad():

@@ -1,8 +1,8 @@
-"""What a tree of words computes, on paper: the elements that its nodes stand for, and every product it may be asked for.
+"""What a tree of words computes, on paper: the elements of its nodes, and every product it may be asked for.
 
-A word acts on the states of the machine as a map m: Q -> Q, its *element*, and a node over words x y … has the element of
-their product. Trees are aligned at a word's end: a node of any group covers a factor that ends a multiple of C symbols
-before it. So an element is *needed* only where a word with an answer may have such a factor,
+A word acts on the states of the machine as a map m: Q -> Q, its *element*, and a node over words x y … has the element
+of their product. Trees are aligned at a word's end: a node of any group covers a factor that ends a multiple of C
+symbols before it. So an element is *needed* only where a word with an answer may have such a factor,
 
     some q in R has m(q) in A        R  the states that words lead to from the start
                                      A  the states from which C·k more symbols may lead to a question, k = 0, 1, …

@@ -1,7 +1,8 @@
 """Consolidate a trained model: teach it the algebra of its machine until boxes around its states close.
 
-With a centre c_m for each element m of a tree's algebra, or each state of the machine that a recurrence follows, learned
-beside the weights, and with a size σ_i for each entry of a box, the loss is what the proof by boxes asks for (prove/boxes.py, prove/recurrence.py):
+With a centre c_m for each element m of a tree's algebra, or each state of the machine that a recurrence follows,
+learned beside the weights, and with a size σ_i for each entry of a box, the loss is what the proof by boxes asks for
+(prove/boxes.py, prove/recurrence.py):
 
     mean |f(c_a, ...) - c_m|² + mean max_i |f(c_a, ...) - c_m|_i    closure, over all products that the machine has
     mean max_i relu(Σ_j |df_i/dx_j| σ_j/σ_i - CONTRACTION)           what is near the centres comes nearer
@@ -27,7 +28,7 @@ from ..algebra import Algebra
 from ..claim import Claim
 from ..prove import boxes as trees
 from ..prove import node, recurrence
-from ..verdict import Unknown
+from ..verdict import Proof, Unknown
 
 CONTRACTION = 0.4
 """Row sums above this are taught down."""
@@ -52,14 +53,16 @@ def refusal(model: nn.Module) -> str | None:
     return None if tree is None or over_time is None else f"{tree}; {over_time}"
 
 
-def consolidate(model: nn.Module, claim: Claim, seconds: float = 300.0, seed: int = 0, log: Log | None = None) -> nn.Module:
+def consolidate(
+    model: nn.Module, claim: Claim, seconds: float = 300.0, seed: int = 0, log: Log | None = None
+) -> nn.Module:
     """A copy of the model, taught for at most so many seconds, and less where its proof goes through."""
     return taught(model, claim, seconds, seed, log)[0]
 
 
 def taught(
     model: nn.Module, claim: Claim, seconds: float = 300.0, seed: int = 0, log: Log | None = None
-) -> tuple[nn.Module, dict | Unknown | str]:
+) -> tuple[nn.Module, Proof | Unknown | str]:
     """`consolidate`, and the last attempt at a proof: it, or why there is none."""
     if reason := refusal(model):
         return model, reason
@@ -84,7 +87,7 @@ def taught(
     rates = [rate_of_weights, CENTRES_RATE, SCALE_RATE]
     groups = [{"params": each} for each in (weights, [centres], [scale])]
     optimiser = torch.optim.Adam(groups, betas=(0.9, 0.98))
-    found: dict | Unknown | str = Unknown("there was no time to consolidate")
+    found: Proof | Unknown | str = Unknown("there was no time to consolidate")
     step, wait = 0, 0
     while time.monotonic() < ends:
         left = (ends - time.monotonic()) / seconds

@@ -2,7 +2,7 @@
 
 An element is the map of the machine's states that a word makes. Let B_m be a box for each element m, and let
 
-    node(leaves of s_1 … s_p)    lie in B_m  for m = s_1 … s_p                    (p = 1 … C symbols, older taps missing)
+    node(leaves of s_1 … s_p)    lie in B_m  for m = s_1 … s_p             (p = 1 … C symbols, older taps missing)
     node(x_1, …, x_p)            lie in B_m  for m = m_1 … m_p and all x_i in B_{m_i}
     head(x)                      be right    for x in B_m, after the state that m leads to from the start.
 
@@ -27,7 +27,7 @@ from torch.func import jacrev, vmap
 
 from ..algebra import PAD, Algebra
 from ..claim import Claim
-from ..verdict import Unknown
+from ..verdict import Proof, Unknown
 from .affine import Affine, Directions
 from .enclosures import ARITHMETICS, Arithmetic
 from .node import Node, Plain, gaps, refusal
@@ -40,7 +40,7 @@ MOST = 20_000
 """More conditions than these are not tried."""
 
 
-def prove_tree_boxes(model: nn.Module, claim: Claim, seconds: float = 60.0) -> dict | Unknown | str:
+def prove_tree_boxes(model: nn.Module, claim: Claim, seconds: float = 60.0) -> Proof | Unknown | str:
     """The proof of a RegularGPT with continuous nodes: for float32, or else for evaluation in float64."""
     if reason := refusal(model):
         return reason

@@ -2,7 +2,9 @@
 
 With a box B_q for each state q that words lead to, and h_0 = 0 in a set of its own,
 
-    cell(0, s)  lies in B_{δ(start, s)},    cell(h, s)  lies in B_{δ(q, s)}  for h in B_q,    head(h) is right for h in B_q
+    cell(0, s)  lies in B_{δ(start, s)}
+    cell(h, s)  lies in B_{δ(q, s)}        for h in B_q
+    head(h)     is right                   for h in B_q
 
 for every symbol s. Then by induction over the tokens the hidden state after every word lies in the box of the machine's
 state, and the answer is right at every length. A hidden state is that of all layers, and for the LSTM h and c of each:
@@ -30,7 +32,7 @@ from ...mixers.recurrent import Recurrent
 from ...models import LengthwiseForCausalLM
 from ...models.depth import Fixed
 from ..claim import Claim
-from ..verdict import Unknown
+from ..verdict import Proof, Unknown
 from .affine import Affine, Directions
 from .boxes import grow, middle
 from .enclosures import ARITHMETICS, Arithmetic
@@ -83,7 +85,9 @@ class Cell:
         return after
 
     def _maps(self, cell: nn.RNNBase, x: Form, h: Form) -> tuple[Form, Form]:
-        W, U, b, c = (_like(getattr(cell, f"{name}_l0"), x) for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
+        W, U, b, c = (
+            _like(getattr(cell, f"{name}_l0"), x) for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        )
         return x.linear(W, b), h.linear(U, c)
 
     def _rnn(self, cell: nn.RNNBase, x: Form, h: Form) -> list[Form]:
@@ -135,7 +139,7 @@ def between(n: Form, h: Form, z: Form) -> Form:
     return exact.rounded(16 * own.u * (n.magnitude() + h.magnitude()), own)
 
 
-def prove_recurrence(model: nn.Module, claim: Claim, seconds: float = 60.0) -> dict | Unknown | str:
+def prove_recurrence(model: nn.Module, claim: Claim, seconds: float = 60.0) -> Proof | Unknown | str:
     """The proof of an RNN, GRU or LSTM: for float32, or else for evaluation in float64."""
     if reason := refusal(model):
         return reason
@@ -144,7 +148,7 @@ def prove_recurrence(model: nn.Module, claim: Claim, seconds: float = 60.0) -> d
     if len(boxes.froms) > MOST:
         return f"the machine has {len(boxes.froms):,} transitions, more than {MOST:,}"
     centres = settled(boxes)
-    found: dict | Unknown | str = Unknown("the model's states do not stay finite")
+    found: Proof | Unknown | str = Unknown("the model's states do not stay finite")
     if not bool(torch.isfinite(centres).all()):
         return found
     for arithmetic in ARITHMETICS.values():
