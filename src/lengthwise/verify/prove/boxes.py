@@ -25,6 +25,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import jacrev, vmap
 
+from ...models.layers import Layer
 from ..algebra import PAD, Algebra
 from ..claim import Claim
 from ..verdict import Proof, Unknown
@@ -45,6 +46,8 @@ def prove_tree_boxes(model: nn.Module, claim: Claim, seconds: float = 60.0) -> P
     if reason := refusal(model):
         return reason
     node = Node(model)
+    if type(node.layer) is not Layer or getattr(node.layer, "nodes", None) is not None:
+        return "the model's nodes are snapped or discrete, which other methods are for"
     ends = time.monotonic() + seconds
     algebra = Algebra(claim, node.chunk)
     conditions = algebra.conditions()

@@ -31,6 +31,7 @@ from ...errors import Error
 from ...mixers.recurrent import Recurrent
 from ...models import LengthwiseForCausalLM
 from ...models.depth import Fixed
+from ...models.layers import Layer
 from ..claim import Claim
 from ..verdict import Proof, Unknown
 from .affine import Affine, Directions
@@ -48,7 +49,7 @@ def refusal(model: nn.Module) -> str | None:
     if inner is None or not isinstance(inner.depth, Fixed):
         return "the model is none of the recurrent networks rnn, gru and lstm"
     layers = inner.depth.layers
-    if not all(isinstance(layer.mixer, Recurrent) and not layer.residual for layer in layers):  # pyright: ignore
+    if not all(type(layer) is Layer and type(layer.mixer) is Recurrent and not layer.residual for layer in layers):
         return "the model's layers are not recurrences alone"
     if not all(isinstance(layer.mixer_norm, nn.Identity) for layer in layers):  # pyright: ignore
         return "the model's layers are not recurrences alone"
