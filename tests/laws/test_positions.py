@@ -88,6 +88,7 @@ ONLY_HERE = {"restart": Restart, "log-length": LogLength, "log-length in each la
 MIXERS = {
     "fixed": {"mixer": [{"name": "softmax", "heads": 2}, {"name": "chain", "heads": 2, "gamma": 0.5}]},
     "forgetting": {"mixer": {"name": "forgetting", "heads": 2}, "depth": {"name": "fixed", "layers": 2}},
+    "pro": {"mixer": {"name": "forgetting", "heads": 2, "pro": True}, "depth": {"name": "fixed", "layers": 2}},
     "stack": {
         "mixer": [
             {"name": "block-lrnn", "block": 4},
@@ -122,7 +123,7 @@ GATED = ("none", "alibi", "transformer-xl", "bilevel", "multilevel")
 """Beside forgetting gates, one encoding of each kind; between segments alone where there are any."""
 STACKED = ("transformer-xl", "bilevel")
 """In a stack of several mixers, of which two do without what acts on attention."""
-FEW = {"forgetting": GATED, "stack": STACKED}
+FEW = {"forgetting": GATED, "pro": ("bilevel",), "stack": STACKED}
 PAIRS = [(name, kind) for kind in MIXERS for name in FEW.get(kind, [*WHOLE, *ONLY_HERE])]
 
 
@@ -135,7 +136,7 @@ def _registered(monkeypatch):
 def make(name, kind="fixed"):
     torch.manual_seed(0)
     given = {"depth": {"name": "fixed", "layers": 2}, **MIXERS[kind]}
-    if kind == "forgetting":
+    if kind in ("forgetting", "pro"):
         given["mixer"] = {**given["mixer"], "by_segment": "level" in name}
     config = made.config(
         vocab_size=V, width=8, position={"name": name.partition(",")[0], **OPTIONS.get(name, {})}, **given

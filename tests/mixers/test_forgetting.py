@@ -59,6 +59,63 @@ def test_it_is_its_formula(T, by_segment):
         torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
 
 
+def pro_slowly(mixer, x):
+    """One sequence (T,D) through the Pro block's attention, token by token and head by head."""
+    T, d = len(x), D // H
+    norm = lambda u, factor, h: u / (u.square().mean() + 1e-5).sqrt() * factor[h, 0]  # noqa: E731
+    shares = torch.sigmoid(x @ mixer.shift.share.weight.T)
+    opened = torch.sigmoid(x @ mixer.gated.gate.weight.T)
+    heads = []
+    for h in range(H):
+        at = slice(h * d, (h + 1) * d)
+        q, k, v = (part[:, at] for part in mixer.qkv(x).chunk(3, -1))
+        f = torch.sigmoid(x @ mixer.gates.weight[h] + mixer.gates.bias[h])
+        keys, values, rows = [], [], []
+        for t in range(T):
+            own, other = shares[t, h], shares[t, H + h]
+            before = (k[t - 1], v[t - 1]) if t else (torch.zeros_like(k[0]), torch.zeros_like(v[0]))
+            keys.append(norm(own * before[0] + (1 - own) * k[t], mixer.k_norm.factor, h))
+            values.append(other * before[1] + (1 - other) * v[t])
+            query = norm(q[t], mixer.q_norm.factor, h)
+            kept = torch.stack([f[s + 1 : t + 1].prod() for s in range(t + 1)])
+            weights = (torch.stack(keys) @ query / math.sqrt(d)).exp() * kept
+            read = weights / weights.sum() @ torch.stack(values)
+            rows.append(norm(read, mixer.gated.norm.factor, h) * opened[t, at])
+        heads.append(torch.stack(rows))
+    return mixer.out(torch.cat(heads, -1))
+
+
+@pytest.mark.parametrize("T", [1, 2, 13, 37])
+def test_the_pro_block_is_its_formula(T):
+    mixer = mixer_of(pro=True)
+    x = torch.randn(1, T, D, dtype=torch.float64, requires_grad=True)
+    wanted, found = pro_slowly(mixer, x[0]), mixer(x, layout=Layout.of(x))[0][0]
+    torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-10)
+    leaves, weights = [x, *mixer.parameters()], torch.randn(T, D, dtype=torch.float64)
+    for a, b in zip(*(torch.autograd.grad((y * weights).sum(), leaves) for y in (found, wanted)), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
+
+
+def test_the_pro_block_has_narrower_networks():
+    """As many weights as LLaMA's block, about: the output gate is a map more, and the networks lose an eighth."""
+    layer = fox(block="pro").depth.layers[0]
+    assert (layer.up.out_features, fox().depth.layers[0].up.out_features) == (3.5 * D, 4 * D)
+    assert layer.mixer.shift.share.out_features == 2 * H
+    assert fox().config.mixer.keys().isdisjoint({"pro", "qk_norm"})
+
+
+def test_the_cache_of_shifted_keys_is_not_cut_back():
+    model, tokens = fox(block="pro"), torch.randint(6, (2, 12))
+    with torch.no_grad():
+        cache = model(tokens[:, :9], use_cache=True).past_key_values
+        assert not cache.is_croppable
+        with pytest.raises(Error, match="cannot be taken back"):
+            cache.crop(-1)
+        cache.batch_select_indices(torch.tensor([1, 1]))
+        logits = model(tokens[[1, 1], 9:], past_key_values=cache).logits
+    torch.testing.assert_close(logits, model(tokens[[1, 1]]).logits[:, 9:], rtol=1e-10, atol=1e-10)
+
+
 def constant(mixer, slopes):
     """Gates of e^-m, whatever is read."""
     torch.nn.init.zeros_(mixer.gates.weight)

@@ -127,7 +127,7 @@ def _weights(mixer: Softmax | Chain, x: Tensor, layout: Layout, placed: Placed |
         bare, bias = q, None
         if acting is not None:
             q, k = rotated(q, k, acting)
-            q, bias = scored(q, bare, acting, acting.places)
+            q, bias = scored(q, bare, k, acting, acting.places)
     logits = q.double() @ k.double().mT * q.shape[-1] ** -0.5
     if bias is not None:
         logits = logits + bias.dense()

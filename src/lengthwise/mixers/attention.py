@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..errors import Error, ShapeError
-from ..positions import Bias, Layout, Placed, Places, Position
+from ..positions import Bias, Layout, Placed, Places, Position, added
 
 
 class KeyValues(NamedTuple):
@@ -25,6 +25,8 @@ class KeyValues(NamedTuple):
     """None where no position encoding acts on the attention."""
     gates: Tensor | None = None
     """(B,H,S) the cumulated gates of a mixer that has them."""
+    last: Tensor | None = None
+    """(B,2H,1,d) the last key and value before they were mixed with earlier ones, of a mixer that shifts tokens."""
 
     def then(self, k: Tensor, v: Tensor, layout: Layout, places: Places | None = None) -> KeyValues:
         return self.with_keys(k, layout, places).with_values(v)
@@ -42,6 +44,9 @@ class KeyValues(NamedTuple):
     def with_gates(self, c: Tensor) -> KeyValues:
         """The gates of the keys that have none yet."""
         return self._replace(gates=c if self.gates is None else torch.cat([self.gates, c], 2))
+
+    def with_last(self, last: Tensor) -> KeyValues:
+        return self._replace(last=last)
 
     def with_turned(self, k: Tensor) -> KeyValues:
         """The same tokens, with these keys in the place of theirs."""
@@ -71,14 +76,16 @@ def rotated(q: Tensor, k: Tensor, acting: Placed) -> tuple[Tensor, Tensor]:
     return acting.position.rotate_queries(q, acting.places), acting.position.rotate(k, acting.places)
 
 
-def scored(q: Tensor, bare: Tensor, acting: Placed, keys: Places | None) -> tuple[Tensor, Bias | None]:
+def scored(q: Tensor, bare: Tensor, k: Tensor, acting: Placed, keys: Places | None) -> tuple[Tensor, Bias | None]:
     """The queries times their scale, and the bias of the logits; `bare` are the queries before they were rotated."""
     if acting.position is None or keys is None:
         return q, None
     score = acting.position.score(bare, acting.places, keys)
     if score.scale is not None:
         q = q * score.scale[:, None, :, None].to(q.dtype)
-    return q, score.bias
+    if not acting.position.at_pairs:
+        return q, score.bias
+    return q, added(score.bias, acting.position.pairs(q, k, acting.places, keys))
 
 
 def check_heads(name: str, width: int, heads: int) -> int:

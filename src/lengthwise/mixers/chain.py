@@ -130,7 +130,7 @@ class Chain(Mixer):
         seen = KeyValues(k, v[:, :, :0], layout, places) if state is None else state.with_keys(k, layout, places)
         keys, gamma = seen.layout, self.gamma(q)
         if acting is not None:
-            q, bias = scored(q, bare, acting, seen.places)
+            q, bias = scored(q, bare, seen.k, acting, seen.places)
         key_bias = None if keys.real is None else torch.where(keys.real, 0.0, HIDDEN)[:, None]
         if isinstance(bias, KeyBias):
             key_bias, bias = bias.values if key_bias is None else key_bias + bias.values, None

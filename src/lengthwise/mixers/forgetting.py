@@ -31,6 +31,7 @@ from ..options import at_least
 from ..positions import Bias, KeyBias, Layout, Placed, Position, added, begins_segment
 from ..positions.absolute import INEXACT
 from .attention import KeyValues
+from .pro_block import OutputGate, TokenShift
 from .softmax import Softmax
 
 
@@ -75,11 +76,18 @@ class Forgetting(Softmax):
             "Logits grow with the logarithm of the number of keys, and are at first as without it at so many; None: "
             "they do not grow.",
         ] = None,
+        pro: Annotated[
+            bool, "Whether keys and values are shifted, all heads normalised and the output gated (pro_block.py)."
+        ] = False,
         position: Annotated[
             Position | None, "An encoding of the layer's own; None: the model's, handed over with each call."
         ] = None,
     ):
-        super().__init__(width, heads=heads, biases=biases, dropout=dropout, log_scale=log_scale, position=position)
+        super().__init__(
+            width, heads=heads, biases=biases, dropout=dropout, log_scale=log_scale, qk_norm=pro, position=position
+        )
+        if pro:
+            self.shift, self.gated = TokenShift(width, heads), OutputGate(width, heads)
         self.gates, self.by_segment = Gates(width, heads, gate_bias), by_segment
         self.traits = replace(self.traits, reads_segments=by_segment)
 

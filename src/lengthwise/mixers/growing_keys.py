@@ -106,10 +106,9 @@ class GrowingTokens:
 class GrowingKeyValues:
     """`KeyValues` that grow in place; their `tokens` are the cache's, which has noted the new ones already."""
 
-    croppable = True
-
     def __init__(self, first: KeyValues, tokens: GrowingTokens):
-        self.k, self.v, self.layout, self.places, self.gates = first
+        self.k, self.v, self.layout, self.places, self.gates, self.last = first
+        self.croppable = self.last is None
         self._k, self._v, self._tokens = Growing(first.k, 2), Growing(first.v, 2), tokens
         self._gates = None if first.gates is None else Growing(first.gates, 2)
 
@@ -132,6 +131,10 @@ class GrowingKeyValues:
         self.gates = self._gates.append(c)
         return self
 
+    def with_last(self, last: Tensor) -> GrowingKeyValues:
+        self.last = last
+        return self
+
     def with_turned(self, k: Tensor) -> GrowingKeyValues:
         self.k = self._k.replace(k)
         return self
@@ -139,7 +142,8 @@ class GrowingKeyValues:
     def select(self, rows: Tensor) -> GrowingKeyValues:
         k, v = self._k.select(rows).value, self._v.select(rows).value
         gates = None if self._gates is None else self._gates.select(rows).value
-        return GrowingKeyValues(KeyValues(k, v, self.layout, self.places, gates), self._tokens)
+        last = None if self.last is None else self.last[rows]
+        return GrowingKeyValues(KeyValues(k, v, self.layout, self.places, gates, last), self._tokens)
 
     def crop(self, length: int) -> None:
         self._k.crop(length)

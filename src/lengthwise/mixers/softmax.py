@@ -32,6 +32,7 @@ from ..options import at_least
 from ..positions import Bias, DenseBias, KeyBias, Layout, Placed, Position
 from .attention import KeyValues, check_heads, own_position, queries_keys_values, rotated, scored
 from .base import Mixer, Traits
+from .pro_block import HeadNorm, OutputGate, TokenShift
 
 
 class Softmax(Mixer):
@@ -52,12 +53,18 @@ class Softmax(Mixer):
             "Logits grow with the logarithm of the number of keys, and are at first as without it at so many; None: "
             "they do not grow.",
         ] = None,
+        qk_norm: Annotated[bool, "Whether queries and keys are normalised, each head by itself."] = False,
         position: Annotated[
             Position | None, "An encoding of the layer's own; None: the model's, handed over with each call."
         ] = None,
     ):
         super().__init__()
         check_heads("softmax", width, heads)
+        self.q_norm = HeadNorm(width, heads) if qk_norm else None
+        self.k_norm = HeadNorm(width, heads) if qk_norm else None
+        # What the Pro block of forgetting attention adds.
+        self.shift: TokenShift | None = None
+        self.gated: OutputGate | None = None
         self.a = None if log_scale is None else nn.Parameter(torch.full((heads,), 1 / math.log(log_scale)))
         self.heads, self.dropout = heads, dropout
         self.qkv = nn.Linear(width, 3 * width, bias=biases)
@@ -71,6 +78,8 @@ class Softmax(Mixer):
         q, seen, bias = self.compared(x, layout, state, placed)
         dropout = self.dropout if self.training else 0.0
         y = attend(q, seen.k, seen.v, layout, seen.layout, bias, dropout)
+        if self.gated is not None:
+            y = self.gated(x, y)
         return self.out(y.transpose(1, 2).flatten(-2)), seen
 
     def compared(
@@ -78,16 +87,23 @@ class Softmax(Mixer):
     ) -> tuple[Tensor, KeyValues, Bias | None]:
         """The queries of these tokens, all keys and values so far, and the bias of their logits."""
         q, k, v = queries_keys_values(self.qkv(x), self.heads)
+        last = None
+        if self.shift is not None:
+            k, v, last = self.shift(x, k, v, layout, None if state is None else state.last)
+        if self.q_norm is not None and self.k_norm is not None:
+            q, k = self.q_norm(q), self.k_norm(k)
         acting = placed if self.position is None else own_position(self.position, placed, layout)
         bare, places, bias = q, None, None
         if acting is not None:
             q, k = rotated(q, k, acting)
             places = acting.places
         seen = KeyValues(k, v, layout, places) if state is None else state.then(k, v, layout, places)
-        if acting is not None:
-            q, bias = scored(q, bare, acting, seen.places)
+        if last is not None:
+            seen = seen.with_last(last)
         if self.a is not None:
             q = _grown(q, self.a, layout)
+        if acting is not None:
+            q, bias = scored(q, bare, seen.k, acting, seen.places)
         return q, seen, bias
 
 

@@ -40,7 +40,7 @@ class Block:
     """Of a transformer block, which must say it: "pre": x + f(norm(x)); "post": norm(x + f(x))."""
     activation: str | None = None
     """Of a transformer block, which must say it: one of `ACTIVATIONS`."""
-    expansion: int | None = None
+    expansion: float | None = None
     """Of a transformer block, which must say it: how many times the width its hidden layer is."""
     biases: bool = True
     """On the feed-forward maps (a mixer has its own say)."""
@@ -67,6 +67,10 @@ class Block:
                 raise Error(f"block.{name} is {' or '.join(allowed)}, got {value!r}.")
         if self.expansion is None or self.expansion < 1:
             raise Error(f"block.expansion must be at least 1, got {self.expansion}.")
+
+    def hidden(self, width: int) -> int:
+        """How wide the hidden layer is."""
+        return int((self.expansion or 0) * width)
 
     @classmethod
     def of(cls, options: dict[str, Any]) -> Block:

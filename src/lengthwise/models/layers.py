@@ -47,13 +47,12 @@ class Layer(nn.Module):
         self.mixer_norm = nn.Identity() if block.kind == "bare" else make_norm(block, width)
         if self.feeds:
             assert block.activation
-            assert block.expansion
             self.activation = {"gelu": F.gelu, "relu": F.relu, "swiglu": F.silu}[block.activation]
             self.feed_norm = make_norm(block, width)
-            self.up = nn.Linear(width, block.expansion * width, bias=block.biases)
+            self.up = nn.Linear(width, block.hidden(width), bias=block.biases)
             gated = block.activation == "swiglu"
-            self.gate = nn.Linear(width, block.expansion * width, bias=block.biases) if gated else None
-            self.down = nn.Linear(block.expansion * width, width, bias=block.biases)
+            self.gate = nn.Linear(width, block.hidden(width), bias=block.biases) if gated else None
+            self.down = nn.Linear(block.hidden(width), width, bias=block.biases)
         self.dropout = dropout
 
     def forward(

@@ -17,6 +17,7 @@ from .multilevel import Bilevel, Multilevel, begins_segment
 from .pope import Pope
 from .randomized import Randomized
 from .rope import Rope, Xpos
+from .scale_invariant import ScaleInvariant
 from .score import Bias, DenseBias, DistanceBias, KeyBias, Score, added
 from .transformer_xl import TransformerXL
 
@@ -28,6 +29,7 @@ POSITIONS: dict[str, type[Position]] = {
     "rope": Rope,
     "xpos": Xpos,
     "pope": Pope,
+    "scale-invariant": ScaleInvariant,
     "alibi": Alibi,
     "t5": T5,
     "kerple-log": KerpleLog,
@@ -93,6 +95,7 @@ __all__ = [
     "Position",
     "Randomized",
     "Rope",
+    "ScaleInvariant",
     "Score",
     "Sinusoidal",
     "TransformerXL",

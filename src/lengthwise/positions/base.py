@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from .layout import Layout
-from .score import NOTHING, Score
+from .score import NOTHING, Bias, Score
 
 
 class Places(dict[str, Tensor]):
@@ -63,6 +63,8 @@ class Position(nn.Module):
     """Whether `embed` acts."""
     at_attention = False
     """Whether `rotate`, `rotate_queries` or `score` act."""
+    at_pairs = False
+    """Whether `pairs` acts."""
     has_segments = False
     """Whether its places say where segments begin (`begins_segment`)."""
     at_most: int | None = None
@@ -99,6 +101,11 @@ class Position(nn.Module):
     def score(self, q: Tensor, queries: Places, keys: Places) -> Score:
         """What is done to the logits; `q` (B,H,T,d) are the queries before `rotate_queries`."""
         return NOTHING
+
+    def pairs(self, q: Tensor, k: Tensor, queries: Places, keys: Places) -> Bias | None:
+        """What is added to the logits of pairs besides, by an encoding that multiplies them by more than a query's
+        number; `q` (B,H,T,d) and `k` (B,H,S,d) are as they are compared."""
+        return None
 
 
 @dataclass(frozen=True, eq=False)

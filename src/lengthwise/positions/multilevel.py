@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from ..errors import Error
 from .base import Places, Position
 from .layout import Layout
-from .score import NOTHING, Score, added
+from .score import NOTHING, Bias, Score, added
 
 Ends = int | list[int]
 """What ends the segments of a level: any of these tokens, or so many tokens."""
@@ -107,6 +107,7 @@ class Multilevel(Position):
         self.ends = [_checked(each) for each in level_ends]
         self.at_input = any(level.at_input for level in self.encodings())
         self.at_attention = any(level.at_attention for level in self.encodings())
+        self.at_pairs = any(level.at_pairs for level in self.encodings())
         self.warned = False
 
     def encodings(self) -> list[Position]:
@@ -166,6 +167,13 @@ class Multilevel(Position):
             for k, level in enumerate(self.encodings())
         ]
         return reduce(_both, scores, NOTHING)
+
+    def pairs(self, q: Tensor, k: Tensor, queries: Places, keys: Places) -> Bias | None:
+        biases = (
+            level.pairs(q, k, self._of_level(n, queries), self._of_level(n, keys))
+            for n, level in enumerate(self.encodings())
+        )
+        return reduce(added, biases)
 
 
 class Bilevel(Multilevel):

@@ -21,7 +21,7 @@ from ..errors import Error, LengthError
 from ..options import at_least
 from .base import Places, Position
 from .layout import Layout
-from .score import DistanceBias, Score
+from .score import Bias, DistanceBias, Score
 
 SEED = 0
 """Of the order from which evaluation draws."""
@@ -46,6 +46,7 @@ class Randomized(Position):
 
         self.of = numbered(of, "Randomized positions: of", width=width, heads=heads)
         self.at_input, self.at_attention = self.of.at_input, self.of.at_attention
+        self.at_pairs = self.of.at_pairs
         if not (self.at_input or self.at_attention):
             raise Error(f"Randomized positions: of is {of['name']!r}, which has no places that could be drawn.")
         self.at_most = longest
@@ -70,6 +71,9 @@ class Randomized(Position):
 
     def _drawn(self, places: Places) -> Places:
         return places.once(self, lambda: Places(places["drawn"]))
+
+    def pairs(self, q: Tensor, k: Tensor, queries: Places, keys: Places) -> Bias | None:
+        return self.of.pairs(q, k, self._drawn(queries), self._drawn(keys))
 
     def embed(self, places: Places) -> Tensor | None:
         return self.of.embed(self._drawn(places))

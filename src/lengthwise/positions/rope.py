@@ -9,6 +9,8 @@ A model that was trained on N tokens reads texts `factor` times as long when its
     yarn:           w_i where a pair turns at least 32 times in N tokens, w_i / factor where it turns less than once, a
                     mixture between; and cos and sin times 0.1 ln(factor) + 1, which sharpens the softmax
 
+With `share` p < 1 the slowest pairs hold still, w_i = 0 for i >= p d/2 (p-RoPE): they compare content alone.
+
 XPOS also lets far tokens fade: queries times z^(t/512), keys times z^(-t/512), z_i = (2i + 0.4 d) / (1.4 d).
 
 Shapes: B batch, T tokens, H heads, d head width.
@@ -49,6 +51,9 @@ class Rope(Position):
         trained: Annotated[
             int | None, at_least(1), "How many tokens the model was trained on, which YaRN has to know."
         ] = None,
+        share: Annotated[
+            float, at_least(0, at_most=1), "The share of the pairs that turn, the fastest ones; the others hold still."
+        ] = 1.0,
     ):
         super().__init__()
         self.d = width // heads
@@ -60,12 +65,14 @@ class Rope(Position):
             raise Error(f'RoPE: factor {factor:g} needs a scaling. Say scaling="yarn" or "interpolation".')
         if scaling == "yarn" and trained is None:
             raise Error("RoPE: YaRN needs trained, the number of tokens that the model was trained on.")
-        self.base, self.scaling, self.factor, self.trained = base, scaling, factor, trained
+        self.base, self.scaling, self.factor, self.trained, self.share = base, scaling, factor, trained, share
 
     def frequencies(self, ids: Tensor) -> Tensor:
         """(d/2,) the angles by which the pairs turn from one place to the next, on the device of the ids."""
         i = torch.arange(self.d // 2, dtype=INEXACT.get(ids.device.type, torch.float64), device=ids.device)
         w = self.base ** (-2 * i / self.d)
+        if self.share < 1:
+            w = w.where(i < round(self.share * len(i)), 0.0)
         if self.scaling == "interpolation":
             return w / self.factor
         if self.scaling == "yarn":

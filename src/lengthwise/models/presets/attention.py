@@ -25,6 +25,7 @@ from .shared_options import (
     LogScale,
     MaxLength,
     Norm,
+    QKNorm,
     Tied,
     Width,
 )
@@ -143,6 +144,7 @@ def transformer(
     position_options: PositionOptions = None,
     max_length: MaxLength = 512,
     log_scale: LogScale = None,
+    qk_norm: QKNorm = False,
     block: BlockName = "gpt2",
     norm: Norm = "pre",
     activation: Activation = "gelu",
@@ -170,6 +172,7 @@ def transformer(
             **({"biases": False} if llama else {}),
             # Left out where it is off: a config of before has none.
             **({} if log_scale is None else {"log_scale": log_scale}),
+            **({"qk_norm": True} if qk_norm else {}),
         },
         position={"name": position, **rows, **(position_options or {})},
         depth={"name": "fixed", "layers": layers},

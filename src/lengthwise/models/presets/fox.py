@@ -9,12 +9,15 @@ True
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from ... import positions
 from ..config import LengthwiseConfig
-from .attention import BlockName, PositionName, PositionOptions, transformer
+from .attention import PositionName, PositionOptions, transformer
 from .shared_options import Dropout, Expansion, Heads, InitializerRange, Layers, LogScale, MaxLength, Tied, Width
+
+NARROWER = 7 / 8
+"""What the feed-forward networks of the Pro block are wide, of what they are otherwise."""
 
 
 def fox(
@@ -35,7 +38,11 @@ def fox(
     position_options: PositionOptions = None,
     max_length: MaxLength = 512,
     log_scale: LogScale = None,
-    block: BlockName = "llama",
+    block: Annotated[
+        Literal["llama", "gpt2", "pro"],
+        "Whose layers: LLaMA's, GPT-2's, or the paper's Pro block, LLaMA's with shifted keys and values, norms in each "
+        "head and an output gate.",
+    ] = "llama",
     width: Width = 64,
     heads: Heads = 8,
     layers: Layers = 5,
@@ -48,6 +55,8 @@ def fox(
 
     With `ends` it is BiPE-FoX: a token's place inside its segment is learned and added to the embedding, as in BiPE,
     and a gate at the first token of each segment says how much of all before is forgotten.
+
+    The networks of the Pro block are 7/8 as wide as `expansion` says, 3.5 in the place of 4 as in the paper.
     """
     rows = {"rows": max_length} if "rows" in positions.options(position) else {}
     encoding = {"name": position, **rows, **(position_options or {})}
@@ -65,13 +74,17 @@ def fox(
         heads=heads,
         layers=layers,
         log_scale=log_scale,
-        block=block,
+        block="llama" if block == "pro" else block,
         expansion=expansion,
         dropout=dropout,
         initializer_range=initializer_range,
         tie_word_embeddings=tie_word_embeddings,
     )
     assert isinstance(config.mixer, dict)
+    assert isinstance(config.block, dict)
     config.position = encoding
     config.mixer = {**config.mixer, "name": "forgetting", "gate_bias": gate_bias, "by_segment": ends is not None}
+    if block == "pro":
+        config.mixer["pro"] = True
+        config.block["expansion"] = max(1.0, expansion * NARROWER)
     return config

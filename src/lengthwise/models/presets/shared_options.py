@@ -35,6 +35,7 @@ LogScale = Annotated[
     "Logits grow with the logarithm of the number of keys, and are at first as without it at so many, such as half the "
     "training length; None: they do not grow.",
 ]
+QKNorm = Annotated[bool, "Whether queries and keys are normalised before they are compared, each head by itself."]
 Tied = Annotated[bool, "Whether the head reads logits off the embeddings; needs as many outputs as tokens."]
 
 State = Annotated[int, at_least(1, at_most=STATE), "How many numbers each state has."]
