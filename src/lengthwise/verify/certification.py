@@ -16,6 +16,8 @@ from ..automata import Semiautomaton
 from ..lab import Run
 from ..models.depth import Adaptive
 from ..tasks import Task
+from . import certificate as certificates
+from .checker import Rejected, check
 from .claim import Claim
 from .falsification.hunt import Stage, Watcher
 from .falsification.reading import carries_state
@@ -102,7 +104,14 @@ def _attempt(method: Method, subject: Subject, seconds: float) -> Verdict:
 
 def accepted(subject: Subject, proof: dict[str, Any]) -> Proved | Unknown:
     """The certificate of a proof, if the checker accepts it for the weights of this very model."""
-    return Unknown("a proof was found, and no checker is built yet that could accept it")
+    assert subject.inner is not None
+    certificate = certificates.make(subject.inner, subject.claim, proof, subject.made)
+    try:
+        check(certificate, certificates.weights(subject.inner))
+    except Rejected as reason:
+        said = str(reason).removesuffix(".")
+        return Unknown(f"a proof was found, and the checker does not accept it: {said}")
+    return Proved(certificate)
 
 
 def unknown(subject: Subject, found: Search, shortcomings: list[Unknown]) -> Unknown:

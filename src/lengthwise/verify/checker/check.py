@@ -126,7 +126,7 @@ def in_words(certificate: dict[str, Any]) -> str:
     return (
         f"Evaluated in {certificate['arithmetic']}, in any order of summation, the model{snapped} answers {where} over "
         f"{symbols} symbols, of any length from 1, what its machine of {states} states answers. It was "
-        f"{MADE[certificate['made']]}; {KINDS[certificate['kind']]}."
+        f"{MADE[certificate['made']]}; {KINDS.get(certificate['kind'], 'for no known reason')}."
     )
 
 
