@@ -257,6 +257,8 @@ def prove_cascade(model: nn.Module, claim: Claim, seconds: float) -> Proof | Ref
         return Unknown(f"a transition's argmax is not decided beyond rounding ({where})", -where.gap)
     return {
         "kind": "cascade",
+        "inference": "raw",
+        "arithmetic": "float32",
         "margin": reached.margin,
         "proof": {
             "bound": "joint",
