@@ -18,6 +18,7 @@ CACHED = {
     "regular-gpt": lambda: presets.regular_gpt(5, width=8, heads=2, depth="position"),
     "regular-gpt 3/2": lambda: presets.regular_gpt(5, width=8, heads=2, chunk=3, thickness=2, depth="position"),
     "regular-gpt drop": lambda: presets.regular_gpt(5, width=8, heads=2, missing="drop", depth="position"),
+    "regular-gpt discrete": lambda: presets.regular_gpt(5, width=8, heads=2, depth="position", nodes="discrete"),
     "transformer": lambda: presets.transformer(5, width=8, heads=2, layers=2),
     "transformer-xl": lambda: presets.transformer_xl(5, width=8, heads=2, layers=2),
     "chacal": lambda: presets.chacal(5, width=8, heads=2),

@@ -16,6 +16,7 @@ BATCHED = {
     "regular-gpt": lambda: presets.regular_gpt(5, 4, width=16, heads=2),
     "regular-gpt post drop": lambda: presets.regular_gpt(5, 4, width=16, heads=2, norm="post", missing="drop"),
     "regular-gpt 3/2": lambda: presets.regular_gpt(5, 4, width=16, heads=2, chunk=3, thickness=2),
+    "regular-gpt discrete": lambda: presets.regular_gpt(5, 4, width=16, heads=2, nodes="discrete", groups=6, codes=3),
     "transformer": lambda: presets.transformer(5, 4, width=16, heads=2, layers=2),
     "transformer none": lambda: presets.transformer(5, 4, width=16, heads=2, layers=2, position="none"),
     "transformer learned": lambda: presets.transformer(5, 4, width=16, heads=2, layers=2, position="learned"),

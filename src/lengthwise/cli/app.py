@@ -26,6 +26,7 @@ from .. import __version__
 from ..errors import Error
 from . import console
 from .bench import bench
+from .compile import compile_
 from .doctor import doctor
 from .eval import evaluate
 from .export import export
@@ -75,6 +76,7 @@ for name, verb in {
     "report": report_runs,
     "inspect": inspect,
     "export": export,
+    "compile": compile_,
     "doctor": doctor,
 }.items():
     app.command(name, cls=Verb)(verb)

@@ -89,8 +89,8 @@ def rotation(M: Tensor) -> Tensor:
 
 
 def choice(M: Tensor) -> Tensor:
-    """Columns that are one-hot to the last bit, and to the backward pass a softmax."""
-    b = M.shape[-1]
+    """Columns that are one-hot to the last bit, and to the backward pass a softmax; M may have any number of them."""
+    b = M.shape[-2]
     H = (torch.arange(b, device=M.device)[:, None] == M.argmax(-2, keepdim=True)).to(M.dtype)
     P = M.softmax(-2)
     return H + (P - P.detach())

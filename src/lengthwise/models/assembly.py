@@ -11,6 +11,7 @@ from ..limits import LAYERS
 from ..options import Option
 from .config import LengthwiseConfig
 from .depth import Adaptive, Fixed
+from .discrete_nodes import DiscreteNodes
 from .layers import Layer
 from .learned_chunk import LearnedChunk
 from .snapped_nodes import SnappedLayer
@@ -36,7 +37,7 @@ def make_depth(config: LengthwiseConfig) -> Fixed | Adaptive | LearnedChunk:
     needed = {"fixed": ("layers",), "adaptive": ("chunk", "thickness", "by")}
     if name not in needed:
         raise UnknownName("depth", name, needed)
-    known = {"pad_tokens", "snapped", *needed[name]} if name == "adaptive" else needed[name]
+    known = {"pad_tokens", "nodes", "snapped", *needed[name]} if name == "adaptive" else needed[name]
     for option in spec:
         if option not in known:
             raise UnknownName(f"option of depth {name!r}", option, known)
@@ -45,6 +46,7 @@ def make_depth(config: LengthwiseConfig) -> Fixed | Adaptive | LearnedChunk:
     if name == "fixed":
         return Fixed(_layers(config, spec["layers"]))
     layers = _layers(config, spec["thickness"], spec.get("snapped"))
+    layers[-1].nodes = _nodes(config, spec.get("nodes"))
     chunk = spec["chunk"]
     largest = max(chunk, default=0) if isinstance(chunk, list) else chunk
     for layer in layers:
@@ -59,6 +61,16 @@ def make_depth(config: LengthwiseConfig) -> Fixed | Adaptive | LearnedChunk:
     if pad_tokens:
         raise Error("adaptive depth: pad_tokens is for one chunk alone. Leave it out, or name one chunk.")
     return LearnedChunk(layers, chunk, spec["by"])
+
+
+def _nodes(config: LengthwiseConfig, spec: dict[str, int] | None) -> DiscreteNodes | None:
+    """What makes the output of a group discrete; None: nothing does."""
+    if spec is None:
+        return None
+    if spec.keys() != {"groups", "codes"}:
+        raise Error(f"depth: nodes are discrete by their groups and codes, got {spec}. Leave out nodes otherwise.")
+    sizes = {key: Option(key, int).read(value, f"depth: nodes.{key}") for key, value in spec.items()}
+    return DiscreteNodes(config.width, **sizes)
 
 
 def _layers(config: LengthwiseConfig, count: int, snapped: dict[str, Any] | None = None) -> list[Layer]:

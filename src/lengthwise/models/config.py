@@ -116,7 +116,7 @@ class LengthwiseConfig(Portable, PreTrainedConfig):
     """`{"name": …, options}`; None: no positions."""
     depth: dict[str, Any] | None = None
     """`{"name": "fixed", "layers": 5}` or `{"name": "adaptive", "chunk": 2, "thickness": 1, "by": "sequence"}`.
-    A model needs it."""
+    A model needs it. Nodes of an adaptive one are discrete with `"nodes": {"groups": 16, "codes": 8}`."""
     block: dict[str, Any] | list[dict[str, Any]] | None = None
     """Fields of `Block`, or a list with those of every layer. A model needs it."""
     embedding_scale: float = 1.0

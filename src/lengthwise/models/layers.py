@@ -7,6 +7,8 @@
     normed:              y = mixer(norm(x))
     bare:                y = mixer(x)
 
+The last layer of a group of adaptive depth may make its output discrete (discrete_nodes.py).
+
 Shapes: B batch, T tokens, D model width.
 """
 
@@ -24,6 +26,7 @@ from ..mixers.base import FIRST, from_end
 from ..positions import Placed
 from .cache import LengthwiseCache
 from .config import Block
+from .discrete_nodes import DiscreteNodes
 from .equal_tokens import EqualTokens
 
 
@@ -37,6 +40,9 @@ class Layer(nn.Module):
     gradient_checkpointing = False
     """Whether training computes the layer anew for the backward pass: set, with the way to do so, by transformers."""
     _gradient_checkpointing_func: Callable[..., Tensor]
+
+    nodes: DiscreteNodes | None
+    """What makes its output one of finitely many vectors; None: nothing does."""
 
     def __init__(self, width: int, mixer: Mixer, block: Block, dropout: float):
         super().__init__()
@@ -54,6 +60,7 @@ class Layer(nn.Module):
             self.gate = nn.Linear(width, block.hidden(width), bias=block.biases) if gated else None
             self.down = nn.Linear(block.hidden(width), width, bias=block.biases)
         self.dropout = dropout
+        self.nodes = None
 
     def forward(
         self,
@@ -79,6 +86,25 @@ class Layer(nn.Module):
         if self.gradient_checkpointing and self.training and cache is None and equal is None and not checkpointed:
             run = partial(self.forward, stride=stride, placed=placed, checkpointed=True)
             return self._gradient_checkpointing_func(run, x, layout, level)
+        x = self._continuous(x, layout, level, stride, cache, place, equal, placed)
+        return x if self.nodes is None else self.nodes(x)
+
+    def choice_logits(self, x: Tensor, layout: Layout, level: Level, *, stride: int) -> Tensor:
+        """(B,T,G,M) what the choices of discrete nodes are made from."""
+        assert self.nodes is not None
+        return self.nodes.logits(self._continuous(x, layout, level, stride))
+
+    def _continuous(
+        self,
+        x: Tensor,
+        layout: Layout,
+        level: Level,
+        stride: int,
+        cache: LengthwiseCache | None = None,
+        place: tuple[int, int] = (0, 0),
+        equal: EqualTokens | None = None,
+        placed: Placed | None = None,
+    ) -> Tensor:
         traits = self.mixer.traits
         told: dict[str, Any] = {"level": level} if traits.takes_level else {}
         if traits.takes_position:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .certification import certify
     from .claim import Claim, claim_of
+    from .consolidate import Made, compile_machine, consolidate_run, made_of
     from .extraction import Extracted, extract
     from .falsification.search import Search, falsify
     from .verdict import Proof, Proved, Refuted, Unknown, Verdict
@@ -27,6 +28,10 @@ WHERE = {
     "claim_of": ("claim", "claim_of"),
     "Extracted": ("extraction", "Extracted"),
     "extract": ("extraction", "extract"),
+    "Made": ("consolidate", "Made"),
+    "compile_machine": ("consolidate", "compile_machine"),
+    "consolidate_run": ("consolidate", "consolidate_run"),
+    "made_of": ("consolidate", "made_of"),
     "Search": ("falsification.search", "Search"),
     "falsify": ("falsification.search", "falsify"),
     "Proof": ("verdict", "Proof"),
@@ -49,6 +54,7 @@ def __getattr__(name: str):
 __all__ = [
     "Claim",
     "Extracted",
+    "Made",
     "Proof",
     "Proved",
     "Refuted",
@@ -57,7 +63,10 @@ __all__ = [
     "Verdict",
     "certify",
     "claim_of",
+    "compile_machine",
+    "consolidate_run",
     "extract",
     "falsify",
+    "made_of",
     "verdict_from_json",
 ]

@@ -62,6 +62,14 @@ def regular_gpt(
         Literal["sequence", "position"],
         "What decides how many groups run: the sequence's length (the paper) or the position (causal, with a cache).",
     ] = "sequence",
+    nodes: Annotated[
+        Literal["continuous", "discrete"],
+        "What a group of layers makes of tokens: any vector, or one of finitely many.",
+    ] = "continuous",
+    groups: Annotated[
+        int | None, at_least(1), "Discrete nodes: how many choices a node is; None: width / codes."
+    ] = None,
+    codes: Annotated[int | None, at_least(2), "Discrete nodes: among how many each choice is; None: 8."] = None,
     variant: Annotated[Variant, "Whose network it is; sets the options that are None."] = "lengthwise",
     missing: Annotated[
         Literal["learned-pad", "drop", "official"] | None,
@@ -86,7 +94,8 @@ def regular_gpt(
     holds at depths never seen in training: after 500 steps of PARITY at lengths 1 to 40, pre-norm is right on 80 to
     95% of strings of 41 to 500, post-norm on all.
 
-    How training chooses a chunk: models/learned_chunk.py. What depth by position means: models/depth.py.
+    How training chooses a chunk: models/learned_chunk.py. What depth by position means: models/depth.py. What discrete
+    nodes are, which keep their digits at any depth: models/discrete_nodes.py.
     """
     if variant not in VARIANTS:
         raise UnknownName("variant of regular-gpt", variant, VARIANTS)
@@ -95,6 +104,12 @@ def regular_gpt(
     if not chunks:
         raise Error(f"regular-gpt: largest_chunk must be at least chunk = {chunk}, got {largest_chunk}.")
     missing, norm = missing or usual["missing"], norm or usual["norm"]
+    if nodes == "continuous" and (groups, codes) != (None, None):
+        raise Error(
+            f'regular-gpt: groups and codes are of discrete nodes, got {groups} and {codes}. Set nodes="discrete".'
+        )
+    codes = codes or 8
+    discrete = {"nodes": {"groups": groups or max(1, width // codes), "codes": codes}}
     # A tied head reads logits off the embedding itself, whose entries must then be small.
     scale = width**0.5 if tie_word_embeddings or variant == "official" else 1.0
     scale = scale if embedding_scale is None else embedding_scale
@@ -118,6 +133,8 @@ def regular_gpt(
             "thickness": thickness,
             "by": depth,
             "pad_tokens": missing == "official",
+            # Left out of a config of continuous nodes, as it is of those from before there were others.
+            **(discrete if nodes == "discrete" else {}),
         },
         block={
             "kind": "transformer",

@@ -91,8 +91,11 @@ Form = Any
 """`Plain` or `Affine`."""
 
 
-def refusal(model: nn.Module, *, snapped: bool = False) -> str | None:
-    """Why this model is no tree of one node function; None where it is. `snapped`: but for snapping its nodes."""
+def refusal(model: nn.Module, *, snapped: bool = False, discrete: bool = False) -> str | None:
+    """Why this model is no tree of one node function; None where it is.
+
+    `snapped`: but for snapping its nodes; `discrete`: but for choosing their codes.
+    """
     inner = inner_of(model)
     if inner is None or not isinstance(inner.depth, Adaptive):
         return "the model is no RegularGPT, whose groups are one function of their chunk"
@@ -101,6 +104,8 @@ def refusal(model: nn.Module, *, snapped: bool = False) -> str | None:
         return "a group has several layers, or another mixer than sliding-dilated attention: no function of its taps"
     if isinstance(layers[0], SnappedLayer) and not snapped:
         return "its nodes are snapped to centres, which the node function alone does not say"
+    if layers[0].nodes is not None and not discrete:
+        return "its nodes are discrete, which the node function alone does not say"
     if inner.depth.pad_tokens:
         return "the model's pads pass its layers like tokens (missing='official'), which no node function describes"
     if not layers[0].feeds or inner.position.at_input or inner.places_for_mixers:
@@ -121,8 +126,8 @@ def inner_of(model: nn.Module) -> LengthwiseForCausalLM | None:
 class Node:
     """The node function of a model, with its leaves, its pad and its head."""
 
-    def __init__(self, model: nn.Module, *, snapped: bool = False):
-        if reason := refusal(model, snapped=snapped):
+    def __init__(self, model: nn.Module, *, snapped: bool = False, discrete: bool = False):
+        if reason := refusal(model, snapped=snapped, discrete=discrete):
             raise Error(f"node: {reason}. A preset regular-gpt with thickness 1 and one chunk has one.")
         self.model: LengthwiseForCausalLM = inner_of(model)  # pyright: ignore[reportAttributeAccessIssue]
         layer = self.model.depth.layers[0]

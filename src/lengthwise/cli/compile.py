@@ -1,0 +1,70 @@
+"""`lengthwise compile`: a machine made into a network that no string was ever shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from . import console, typed
+
+
+def compile_(
+    task: Annotated[
+        str,
+        typer.Argument(
+            metavar="TASK",
+            help="A task by name (see `lengthwise list`), or regex:PATTERN.",
+            autocompletion=typed.tasks,
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="A new or empty directory for the model.")],
+    width: Annotated[
+        int | None,
+        typer.Option(
+            "--width", parser=typed.whole("--width", 1), metavar="N", help="Width of the model; by default it is found."
+        ),
+    ] = None,
+    seed: Annotated[
+        int,
+        typer.Option("--seed", parser=typed.whole("--seed"), metavar="N", help="The same seed gives the same model."),
+    ] = 0,
+    seconds: Annotated[
+        int,
+        typer.Option("--seconds", parser=typed.whole("--seconds", 1), metavar="N", help="When to give up."),
+    ] = 3600,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", "-s", metavar="NAME=VALUE", help="A setting of the task, as task.NAME=VALUE; repeat it."),
+    ] = None,
+    as_json: console.Json = False,
+) -> None:
+    """Teach a RegularGPT of discrete nodes the algebra of TASK's machine, from random weights and without a string.
+
+    It exits with 1 where conditions are left that do not hold.
+
+    Example: [bold]lengthwise compile parity --out parity-compiled[/bold]
+
+    Example: [bold]lengthwise compile "regex:(ab|ba)*" --out ab-compiled[/bold]
+    """
+    from ..errors import Error
+    from ..lab.grid import parse, task_of
+    from ..verify import compile_machine
+
+    given = parse(settings or [])
+    if foreign := [key for key in given if not key.startswith("task.")]:
+        raise Error(f"compile takes settings of the task alone, as task.NAME=VALUE, got {foreign[0]}.")
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise Error(f"{out}: there is something already. Name a new folder.")
+    made_task = task_of(task, {key.removeprefix("task."): value for key, value in given.items()})
+    made = compile_machine(made_task, width=width, seed=seed, seconds=seconds, hear=console.remark)
+    if made.closed:
+        made.save(out)
+    if as_json:
+        console.emit({"task": made_task.name, "params": made_task.params, **made.to_json(), "directory": str(out)})
+    else:
+        said = f"Wrote {out}" if made.closed else "Nothing was written. Raise --seconds or --width"
+        console.out().print(f"{str(made).capitalize()}.\n{said}.", markup=False)
+    if not made.closed:
+        raise typer.Exit(1)

@@ -1,0 +1,209 @@
+"""A machine made into a network, by teaching a network the machine's algebra: no string is ever seen.
+
+compiled        from random weights, with a structured code for each element
+consolidated    from a model that was trained on strings, with the code that it gave each element most often
+
+Both descend on the closure conditions (closure.py) alone. `Made` says which it was, and a folder keeps it beside the
+weights.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import nn
+
+from ...automata import Semiautomaton, minimise
+from ...errors import Error
+from ...files import canonical, read_json, write_atomically
+from ...lab import Run, load_model, load_task
+from ...models import LengthwiseConfig, LengthwiseForCausalLM, presets
+from ...models.depth import Adaptive
+from ...seeds import derive
+from ...tasks import Task
+from ...train.state import untouched_random
+from ..algebra import Algebra
+from ..claim import Claim, claim_of
+from .canonical_codes import canonical_codes
+from .closure import Closure, Looked, descend, refusal
+from .element_codes import answer_numbers, structured_codes
+
+FILE = "made.json"
+"""Says beside a model's weights how it was made."""
+ROUNDS = (2000, 4000, 8000, 16000)
+"""Steps of descent; the rate falls to zero in each round, and the next begins where it ended."""
+Hear = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Made:
+    """A model, and how it was made."""
+
+    model: LengthwiseForCausalLM
+    made: Literal["compiled", "consolidated"]
+    claim: Claim
+    elements: int
+    looked: Looked
+    """How the closure conditions were found last."""
+    seconds: float
+
+    @property
+    def closed(self) -> bool:
+        """Whether all conditions hold, as far as the model's own numbers say. `certify` says it for sure."""
+        return self.looked.closed
+
+    def __str__(self) -> str:
+        wrong, all_of_them = len(self.looked.wrong), self.looked.conditions
+        held = (
+            f"all {all_of_them:,} conditions hold" if self.closed else f"{wrong:,} of {all_of_them:,} conditions fail"
+        )
+        sizes = f"{self.elements:,} elements, {self.seconds:.1f} s"
+        return f"{self.made}: {held}, least margin {self.looked.margin:.2f}, {sizes}"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "made": self.made,
+            "claim": self.claim.to_json(),
+            "elements": self.elements,
+            "conditions": self.looked.conditions,
+            "wrong": len(self.looked.wrong),
+            "margin": self.looked.margin,
+            "seconds": round(self.seconds, 1),
+        }
+
+    def save(self, folder: Path | str) -> Path:
+        """A folder that transformers, and this library, loads as any checkpoint; it must be new or empty."""
+        folder = Path(folder)
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise Error(f"{folder}: there is something already. Name a new folder.")
+        self.model.save_pretrained(folder)
+        write_atomically(folder / FILE, canonical(self.to_json()))
+        return folder
+
+
+def made_of(folder: Path | str) -> str | None:
+    """What the folder of a model says of how it was made; None where it says nothing."""
+    file = Path(folder) / FILE
+    return read_json(file).get("made") if file.is_file() else None
+
+
+def compile_machine(
+    source: Task | Semiautomaton | Claim,
+    *,
+    width: int | None = None,
+    chunk: int = 2,
+    seed: int = 0,
+    seconds: float = 3600.0,
+    hear: Hear | None = None,
+) -> Made:
+    """A RegularGPT that is the machine, from random weights, without a string.
+
+    `width`: None: by the number of conditions. `hear` is told how many conditions still fail.
+
+    >>> from lengthwise import tasks
+    >>> made = compile_machine(tasks.get("parity"))
+    >>> made.closed, made.model(torch.tensor([[1, 0, 1] * 1000])).logits[0, -1].argmax().item()
+    (True, 0)
+    """
+    began = time.perf_counter()
+    claim = minimal(_claim(source))
+    algebra = Algebra(claim, chunk)
+    codes = torch.from_numpy(structured_codes(algebra))
+    closure = Closure(algebra, codes, algebra.conditions(), hear=hear)
+    config = presets.regular_gpt(
+        claim.machine.num_symbols,
+        outputs(claim),
+        width=width or width_for(closure),
+        chunk=chunk,
+        activation="relu",
+        nodes="discrete",
+        groups=codes.shape[1],
+        codes=max(2, int(codes.max()) + 1),
+    )
+    with untouched_random(torch.device("cpu")):
+        torch.manual_seed(derive("compile", seed))
+        model = LengthwiseForCausalLM(config)
+    left = seconds - (time.perf_counter() - began)
+    looked = descend(model, closure, rounds=ROUNDS, lr=1e-3, seed=seed, seconds=left)
+    return Made(model, "compiled", claim, len(algebra), looked, time.perf_counter() - began)
+
+
+def consolidate_run(
+    model_or_run: nn.Module | Run,
+    source: Task | Semiautomaton | Claim | None = None,
+    *,
+    seed: int = 0,
+    seconds: float = 3600.0,
+    hear: Hear | None = None,
+) -> Made:
+    """A trained RegularGPT of discrete nodes, taught the algebra of its machine by its own codes.
+
+    `source`: None: the task of the run. The model that is given stays as it is.
+    """
+    began = time.perf_counter()
+    if isinstance(model_or_run, Run):
+        source = load_task(model_or_run) if source is None else source
+        model_or_run = load_model(model_or_run)
+    if source is None:
+        raise Error(
+            "consolidate_run: a model needs a machine whose algebra it is to learn. Pass a task, machine or claim."
+        )
+    inner = getattr(model_or_run, "inner", model_or_run)
+    if why := refusal(inner):
+        raise Error(f"consolidate_run: this model has no codes: {why}.")
+    assert isinstance(inner, LengthwiseForCausalLM)
+    assert isinstance(inner.config, LengthwiseConfig)
+    assert isinstance(inner.depth, Adaptive)
+    claim = minimal(_claim(source))
+    if inner.config.vocab_size < claim.machine.num_symbols:
+        raise Error(
+            f"consolidate_run: the model reads {inner.config.vocab_size} tokens, and the machine has "
+            f"{claim.machine.num_symbols} symbols. Pass the machine it was trained for."
+        )
+    model = LengthwiseForCausalLM(inner.config)
+    model.load_state_dict(inner.state_dict())
+    algebra = Algebra(claim, inner.depth.chunk)
+    conditions = algebra.conditions()
+    closure = Closure(algebra, canonical_codes(model.eval(), algebra, conditions, seed), conditions, hear=hear)
+    left = seconds - (time.perf_counter() - began)
+    looked = descend(model, closure, rounds=ROUNDS, lr=5e-4, seed=seed, seconds=left)
+    return Made(model, "consolidated", claim, len(algebra), looked, time.perf_counter() - began)
+
+
+def _claim(source: Task | Semiautomaton | Claim) -> Claim:
+    return source if isinstance(source, Claim) else claim_of(source)
+
+
+def outputs(claim: Claim) -> int:
+    """How many logits a model of this claim has."""
+    return claim.answers.shape[1] if claim.several else int(claim.answers.max()) + 1
+
+
+def width_for(closure: Closure) -> int:
+    """32, 64 or 128: wider where there is more to learn."""
+    return next(width for width, most in ((32, 1000), (64, 16_000), (128, np.inf)) if len(closure.taps) <= most)
+
+
+def minimal(claim: Claim) -> Claim:
+    """The same claim about the smallest machine: states of equal answers after all words are one."""
+    labels = np.where(claim.asked, answer_numbers(claim), -1)
+    machine = minimise(claim.machine, labels)
+    if machine.num_states == claim.machine.num_states:
+        return claim
+    # A state of the smallest machine for each of the given one that words reach.
+    place = {claim.machine.start: machine.start}
+    walk = [claim.machine.start]
+    for q in walk:  # grows while we walk it
+        for s, target in enumerate(claim.machine.delta[q].tolist()):
+            if target not in place:
+                place[target] = int(machine.delta[place[q], s])
+                walk.append(target)
+    one = {merged: q for q, merged in place.items()}
+    kept = [one[q] for q in range(machine.num_states)]
+    return Claim(machine, claim.answers[kept], claim.asked[kept])

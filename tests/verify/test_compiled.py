@@ -1,0 +1,226 @@
+"""Machines made into networks without a string: right on long strings, proved, and never proved when changed."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from lengthwise import automata, models, tasks
+from lengthwise.cli import main
+from lengthwise.errors import Error
+from lengthwise.evaluate import score_strings
+from lengthwise.models.token_classifier import PresetClassifier
+from lengthwise.verify import claim_of, compile_machine, consolidate_run, made_of
+from lengthwise.verify.algebra import Algebra
+from lengthwise.verify.consolidate.canonical_codes import canonical_codes
+from lengthwise.verify.consolidate.closure import Closure, ClosureNetwork, descend
+from lengthwise.verify.consolidate.compiling import minimal
+from lengthwise.verify.consolidate.element_codes import structured_codes
+from lengthwise.verify.prove import node
+from lengthwise.verify.prove.codes import prove_codes
+from lengthwise.verify.verdict import Unknown
+
+
+@pytest.fixture(scope="module")
+def parity():
+    return compile_machine(tasks.get("parity"))
+
+
+def right_everywhere(made, task, lengths):
+    classifier = PresetClassifier(made.model, made.model.config.outputs, "compiled")
+    classifier.reuse_equal_tokens()
+    lengths = [n for n in lengths if task.problem(n) is None]
+    scores = score_strings(classifier, task, lengths, 64, 0, device=torch.device("cpu"))
+    assert scores.correct == dict.fromkeys(map(str, lengths), 64)
+
+
+def check(made, name):
+    task = tasks.get(name)
+    assert made.closed
+    right_everywhere(made, task, [1, 2, 3, 40, 1001, 10_000])
+    proof = prove_codes(made.model.eval(), claim_of(task), 300)
+    assert isinstance(proof, dict), proof
+    assert proof["margin"] > 0.1
+    assert json.loads(json.dumps(proof)) == proof
+
+
+def test_parity(parity):
+    check(parity, "parity")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["tomita-5", "cycle-navigation", "d-2"])
+def test_compiled(name):
+    check(compile_machine(tasks.get(name)), name)
+
+
+def test_the_proof_lists_what_words_reach(parity):
+    """Every code that a word's node has, with the map that the word is."""
+    proof = prove_codes(parity.model, parity.claim, 60)["proof"]
+    listed = {tuple(each["code"]): proof["elements"][each["element"]] for each in proof["codes"]}
+    layer = parity.model.depth.layers[0]
+    for n in range(1, 9):
+        for word in range(2**n):
+            tokens = torch.tensor([[word >> i & 1 for i in range(n)]])
+            made = []
+            hook = layer.register_forward_hook(lambda _, given, y, made=made: made.append(y))
+            parity.model(tokens, logits_to_keep=1)
+            hook.remove()
+            last = made[-1][0, -1]
+            known = torch.tensor(list(listed))
+            code = known[(layer.nodes.vectors(known) - last).abs().amax(1).argmin()]
+            assert torch.equal(layer.nodes.vectors(code), last)
+            ones = int(tokens.sum()) % 2
+            assert listed[tuple(code.tolist())] == [ones, 1 - ones]
+
+
+@pytest.mark.parametrize("what", ["codebook", "head", "choose", "pad", "leaf"])
+def test_what_is_changed_so_that_a_condition_fails_is_not_proved(parity, what):
+    model = models.LengthwiseForCausalLM(parity.model.config).eval()
+    model.load_state_dict(parity.model.state_dict())
+    nodes = model.depth.layers[0].nodes
+    with torch.no_grad():
+        if what == "codebook":
+            nodes.codebook[[0, 1]] = nodes.codebook[[1, 0]]
+        elif what == "head":
+            model.head.weight.neg_()
+            model.head.bias.neg_()
+        elif what == "choose":
+            nodes.choose.bias[:2] += torch.tensor([100.0, 0.0])
+        elif what == "pad":
+            model.pad.copy_(model.embedding.weight[1])
+        else:
+            model.embedding.weight[[0, 1]] = model.embedding.weight[[1, 0]]
+    closure = closure_of(parity)
+    if what != "codebook":  # exchanged, its codes are others: the network may still be right with these
+        assert not closure.look(ClosureNetwork(model, closure.codes)).closed
+    proof = prove_codes(model, parity.claim, 60)
+    words = torch.tensor([[w >> i & 1 for i in range(7)] for w in range(128)])
+    wrong = (model(words, logits_to_keep=1).logits[:, 0].argmax(-1) != words.sum(1) % 2).any()
+    assert isinstance(proof, Unknown) or not wrong
+    assert what == "codebook" or isinstance(proof, Unknown)
+
+
+def closure_of(made):
+    algebra = Algebra(made.claim, 2)
+    return Closure(algebra, torch.from_numpy(structured_codes(algebra)), algebra.conditions())
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 1e-6, 0.0])
+def test_a_choice_within_rounding_is_not_proved(parity, epsilon):
+    """The bias moves until the closest choice of some node is decided by this much alone."""
+    model = models.LengthwiseForCausalLM(parity.model.config).eval()
+    model.load_state_dict(parity.model.state_dict())
+    closure = closure_of(parity)
+    network = ClosureNetwork(model, closure.codes)
+    with torch.no_grad():
+        z = network.nodes(closure.taps)[:, 0]
+        lead = (z[:, 0] - z[:, 1])[closure.codes[closure.results][:, 0] == 0].min()
+        model.depth.layers[0].nodes.choose.bias[0] -= lead - epsilon
+        z = network.nodes(closure.taps)[:, 0]
+    assert float((z[:, 0] - z[:, 1]).abs().min()) < 2 * epsilon + 1e-5
+    proof = prove_codes(model, parity.claim, 60)
+    assert isinstance(proof, Unknown) if epsilon < 1e-4 else True
+
+
+def test_the_margin_covers_what_another_order_of_summation_does(parity):
+    """In float64 and float32, by other kernels and other batches, the gaps agree to within what the proof allows."""
+    closure = closure_of(parity)
+    network = ClosureNetwork(parity.model, closure.codes)
+    with torch.no_grad():
+        single = network.nodes(closure.taps)
+        alone = torch.cat([network.nodes(taps[None]) for taps in closure.taps])
+    double = models.LengthwiseForCausalLM(parity.model.config).double().eval()
+    double.load_state_dict(parity.model.state_dict())
+    with torch.no_grad():
+        exact = ClosureNetwork(double, closure.codes).nodes(closure.taps)
+    proof = prove_codes(parity.model, parity.claim, 60)
+    widest = closure.look(network).margin
+    assert proof["margin"] <= widest + 1e-4
+    assert max((single - exact).abs().max(), (alone - exact).abs().max()) < 1e-3
+
+
+def test_other_methods_take_no_discrete_nodes(parity):
+    """They reckon with the vector that a group makes, and not with what its codes make of it."""
+    assert "discrete" in str(node.refusal(parity.model))
+    assert "discrete" in str(node.refusal(parity.model, snapped=True))
+
+
+def test_another_machine_is_not_proved(parity):
+    other = automata.Semiautomaton([[0, 1], [1, 1]], accepting={1})
+    assert isinstance(prove_codes(parity.model, claim_of(other), 60), Unknown)
+    assert isinstance(prove_codes(parity.model, claim_of(tasks.get("parity").machine.with_accepting({0})), 60), Unknown)
+
+
+def test_a_machine_with_states_to_merge_is_compiled_and_says_so():
+    twice = automata.Semiautomaton([[2, 1], [3, 0], [0, 3], [1, 2]], accepting={1, 3})
+    claim = minimal(claim_of(twice))
+    assert claim.machine.num_states == 2
+    assert claim.answers.tolist() == [0, 1]
+
+
+def test_a_folder_is_a_checkpoint(parity, tmp_path):
+    folder = parity.save(tmp_path / "parity")
+    assert made_of(folder) == "compiled"
+    assert made_of(tmp_path) is None
+    loaded = models.pretrained.find(str(folder)).model()
+    tokens = torch.randint(2, (3, 50))
+    assert torch.equal(loaded(tokens).logits, parity.model(tokens).logits)
+    with pytest.raises(Error, match="there is something already"):
+        parity.save(folder)
+
+
+def test_the_command(tmp_path, capsys):
+    out = tmp_path / "out"
+    assert main(["compile", "regex:(aa)*", "--out", str(out), "--json"]) == 0
+    captured = capsys.readouterr()
+    said = json.loads(captured.out)
+    assert (said["made"], said["wrong"]) == ("compiled", 0)
+    assert "wrong, margin" in captured.err
+    assert (out / "model.safetensors").exists()
+    assert main(["compile", "regex:(aa)*", "--out", str(out)]) == 2
+    assert "there is something already" in capsys.readouterr().err
+    assert main(["compile", "reference-chains", "--out", str(tmp_path / "none")]) == 2
+    assert "only a task with a machine" in capsys.readouterr().err
+
+
+def test_refusals(parity):
+    continuous = models.build("regular-gpt", vocab_size=2, num_outputs=2, width=8, heads=2)
+    with pytest.raises(Error, match="its nodes are continuous"):
+        consolidate_run(continuous, tasks.get("parity"))
+    with pytest.raises(Error, match="a model needs a machine"):
+        consolidate_run(parity.model)
+    assert "continuous" in str(prove_codes(continuous.inner, parity.claim, 1))
+    lstm = models.build("lstm", vocab_size=2, num_outputs=2, width=8)
+    with pytest.raises(Error, match="no RegularGPT"):
+        consolidate_run(lstm, tasks.get("parity"))
+
+
+@pytest.mark.slow
+def test_a_spoiled_model_is_consolidated(parity):
+    """Weights are disturbed until conditions fail; its own codes, and the closure loss, make it right again."""
+    model = models.LengthwiseForCausalLM(parity.model.config)
+    model.load_state_dict(parity.model.state_dict())
+    torch.manual_seed(1)
+    with torch.no_grad():
+        model.depth.layers[0].up.weight.add_(torch.randn_like(model.depth.layers[0].up.weight) * 0.5)
+        model.head.bias += torch.tensor([30.0, 0.0])
+    made = consolidate_run(model, tasks.get("parity"))
+    assert made.made == "consolidated"
+    check(made, "parity")
+
+
+def test_a_model_s_own_codes_are_those_it_was_compiled_with(parity):
+    algebra = Algebra(parity.claim, 2)
+    found = canonical_codes(parity.model, algebra, algebra.conditions())
+    assert torch.equal(found, torch.from_numpy(structured_codes(algebra)))
+
+
+def test_descending_ends_by_itself_and_looks_at_all(parity):
+    closure = closure_of(parity)
+    looked = descend(parity.model, closure, rounds=[200], lr=1e-5)
+    assert looked.closed
+    assert looked.conditions == len(closure.taps) + len(np.flatnonzero(parity.claim.asked))
