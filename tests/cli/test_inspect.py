@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from lengthwise import lab
+from lengthwise import lab, tasks, theory
 from lengthwise.cli import main
 
 SETTINGS = {
@@ -167,3 +167,25 @@ def test_help_has_an_example(capsys):
     out = re.sub(r"\s+", " ", capsys.readouterr().out)
     assert "Example: lengthwise inspect runs/" in out
     assert "500, or the longest" in out
+
+
+def test_algebra_looks_at_all_lengths(path, capsys):
+    assert main(["inspect", path("lstm"), "algebra", "--length", "30"]) == 2
+    assert "--length and --strings are for the other views" in capsys.readouterr().err
+    assert main(["inspect", path("lstm"), "clusters", "--snapped", "somewhere"]) == 2
+    assert "--snapped writes what algebra finds, got view clusters" in capsys.readouterr().err
+
+
+def test_algebra(path, tmp_path, capsys, monkeypatch):
+    """The run of a model whose weights were written down in the place of trained ones."""
+    parity = tasks.get("parity")
+    monkeypatch.setattr(lab, "load_model", lambda *_, **__: theory.exact_classifier(parity))
+    folder, page = tmp_path / "snapped", tmp_path / "page.html"
+    assert main(["inspect", path("regular-gpt"), "algebra", "--snapped", str(folder), "--html", str(page)]) == 0
+    out = capsys.readouterr().out
+    assert "an algebra of 2 elements" in out
+    assert "equal to the machine at every length" in out
+    assert (folder / "model.safetensors").is_file()
+    assert "What regular-gpt on parity computes" in page.read_text()
+    assert main(["inspect", path("regular-gpt"), "algebra", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["algebra"]["elements"] == 2

@@ -10,18 +10,18 @@ import typer
 from . import console, typed
 from .work import page_path, print_panels
 
-VIEWS = ("clusters", "receptive-field", "attention")
+VIEWS = ("clusters", "receptive-field", "attention", "algebra")
 
 
 def inspect(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
     view: Annotated[
-        Literal["clusters", "receptive-field", "attention"],
+        Literal["clusters", "receptive-field", "attention", "algebra"],
         typer.Argument(
             parser=typed.one_of("VIEW", *VIEWS),
             autocompletion=typed.words(*VIEWS),
             metavar="VIEW",
-            help="What to look at: clusters, receptive-field or attention.",
+            help="What to look at: clusters, receptive-field, attention or algebra.",
         ),
     ],
     length: Annotated[
@@ -63,6 +63,10 @@ def inspect(
             help="Which head attention draws; both counted from 0.",
         ),
     ] = None,
+    snapped: Annotated[
+        Path | None,
+        typer.Option("--snapped", metavar="DIR", help="algebra: write the model with its nodes snapped to it here."),
+    ] = None,
     trust: Annotated[
         bool, typer.Option("--trust", help="Run the run's own model and task, Python from outside this library.")
     ] = False,
@@ -77,9 +81,11 @@ def inspect(
 
     [bold]attention[/bold]: which tokens each head of attention links and, for Boxes, how many links are true.
 
+    [bold]algebra[/bold]: the finite algebra or machine that it is, and the first string where the task's differs.
+
     Example: [bold]lengthwise inspect runs/parity-regular-gpt-s0-1a2b clusters --html clusters.html[/bold]
     """
-    from .. import insight, lab, models, report
+    from .. import insight, lab, models, report, verify
     from ..errors import Error
 
     runs = lab.load(run)
@@ -87,14 +93,23 @@ def inspect(
         raise Error(f"inspect looks at one run, and {run} holds {len(runs)}. Give one of them, such as {runs[0].path}.")
     if head is not None and view != "attention":
         raise Error(f"--head chooses what attention draws, got view {view}. Leave it out.")
+    if view != "algebra" and snapped is not None:
+        raise Error(f"--snapped writes what algebra finds, got view {view}. Leave it out.")
+    if view == "algebra" and (length, strings) != (None, None):
+        raise Error("--length and --strings are for the other views: algebra looks at all lengths. Leave them out.")
     layer_and_head = None if head is None else numbered(head)
     with console.stdout_kept(as_json):
         task = lab.load_task(runs[0], trust=trust)
         classifier = cast(models.TokenClassifier, lab.load_model(runs[0], checkpoint, trust=trust))
         if view == "attention" and length is None:
             length = insight.readable_length(task)
-        tokens = insight.probe_strings(task, length, strings or (1 if view == "clusters" else 16))
-        if view == "clusters":
+        tokens = None if view == "algebra" else insight.probe_strings(task, length, strings or _usual(view))
+        if tokens is None:
+            seen = verify.extract(classifier, task)
+            panel = report.extracted(seen, f"{runs[0].experiment.model.name} on {task.name}")
+            if snapped is not None:
+                seen.snap().save_pretrained(snapped)
+        elif view == "clusters":
             seen = insight.find_clusters(classifier, tokens, task=task)
             panel = report.clusters(seen)
         elif view == "attention":
@@ -113,6 +128,13 @@ def inspect(
     print_panels([panel])
     if page:
         console.out().print(f"\nPage: {page}", markup=False)
+    if snapped:
+        console.out().print(f"\nSnapped model: {snapped}", markup=False)
+
+
+def _usual(view: str) -> int:
+    """How many strings are looked at."""
+    return 1 if view == "clusters" else 16
 
 
 def numbered(head: str) -> tuple[int, int]:

@@ -13,6 +13,7 @@ from .answers_panel import measured_answers as answers
 from .attention_panel import links_panel as attention
 from .charts import line_chart, scatter_plot
 from .export import as_data as data
+from .extracted_panel import extracted_panel as extracted
 from .far_tokens_panel import compared_panel as far_tokens_compared
 from .far_tokens_panel import far_tokens_panel as far_tokens
 from .html_page import write_html as html
@@ -36,6 +37,7 @@ __all__ = [
     "compare",
     "csv",
     "data",
+    "extracted",
     "far_tokens",
     "far_tokens_compared",
     "frame",

@@ -12,6 +12,7 @@ from .long_form import rows
 from .panel import Panel
 from .sections import Section, SeedGroup, group_runs, list_of_runs
 from .text_runs import strings_and_text
+from .verdicts import verdict_data
 
 if TYPE_CHECKING:
     from ..lab import Run
@@ -55,7 +56,11 @@ def _group(group: SeedGroup, section: Section) -> dict[str, Any]:
         "train_seconds": statistics.fmean(run.result["seconds"]["train"] for run in group.runs),
         "ranges": [_range(group, r) for r in section.ranges],
         "runs": [
-            {"path": str(run.path), **{key: run.result[key] for key in ("date", "command", "machine", "seconds")}}
+            {
+                "path": str(run.path),
+                **{key: run.result[key] for key in ("date", "command", "machine", "seconds")},
+                "verdict": verdict_data(run),
+            }
             for run in group.runs
         ],
     }

@@ -28,6 +28,7 @@ from .section_charts import accuracy_chart, learning_chart, lengths_by_point
 from .sections import Section, SeedGroup, group_runs, list_of_runs
 from .svg import Style
 from .text_runs import strings_and_text
+from .verdicts import verdict_block, verdict_data
 
 if TYPE_CHECKING:
     from ..lab import Run
@@ -142,7 +143,9 @@ def _panel(panel: Panel, i: int) -> str:
 
 
 def _record(run: Run) -> dict[str, Any]:
-    return {"experiment": run.experiment.to_json(), "result": run.result, "run": run.path.name}
+    found = verdict_data(run)
+    record = {"experiment": run.experiment.to_json(), "result": run.result, "run": run.path.name}
+    return record if found is None else {**record, "verdict": found}
 
 
 def _embedded(name: str, data: Any) -> str:
@@ -174,7 +177,7 @@ def _section(section: Section, name: str) -> str:
 <figcaption>Line: mean. Band: {shown}. Shaded: what was trained on. The legend names the lines as they end, from the
 top.{together}</figcaption></figure>
 <div class="box" tabindex="0" role="region" aria-label="Table of accuracies">{_table(section)}</div>{note}
-<figure><ul class="legend">{models}</ul>
+{verdict_block(section)}<figure><ul class="legend">{models}</ul>
 <div class="plot"><div class="wide">{learning_chart(section, f"{name}-lw")}</div>
 <div class="narrow">{learning_chart(section, f"{name}-ln", narrow=True)}</div></div>
 <figcaption>One line a seed. Losses are averaged down to at most 80 points.</figcaption></figure>

@@ -30,6 +30,7 @@ from .overflow import overflow_note_of_bench
 from .provenance import code_note
 from .sections import TOKENS, Section, SeedGroup, group_runs
 from .text_runs import strings_and_text
+from .verdicts import verdict_lines
 
 if TYPE_CHECKING:
     from ..lab import Run
@@ -56,7 +57,8 @@ def table(runs: Iterable[Run]) -> Tables:
     if from_text and not on_strings:
         return Tables(*texts)
     sections = group_runs(on_strings)
-    notes = [overflow_note_of_bench({group.label: group.runs for group in section.groups}) for section in sections]
+    notes = verdict_lines(sections)
+    notes += [overflow_note_of_bench({group.label: group.runs for group in section.groups}) for section in sections]
     notes.append(code_note(sections))
     legend = Text(_legend(max(section.seeds for section in sections)), style="dim")
     return Tables(*map(SectionTable, sections), *map(Text, filter(None, notes)), legend, *texts)

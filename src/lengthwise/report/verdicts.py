@@ -1,0 +1,87 @@
+"""What certify has found of runs, for the page, the terminal and `--json`: the first thing after their accuracy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from ..verify.kept import Kept, kept
+from ..verify.verdict import Proved, Refuted
+from .machine_diagram import machine_diagram
+from .sections import Section
+
+if TYPE_CHECKING:
+    from ..lab import Run
+
+SHOWN = 24
+"""Tokens of a wrong word that are written out."""
+WAYS = {
+    "learned": "learned from strings alone",
+    "consolidated": "learned from strings, then taught its machine's algebra",
+    "compiled": "compiled: no string was ever seen",
+    "built": "built: its weights were written down",
+}
+
+
+def verdicts_of(section: Section) -> list[tuple[str, Run, Kept]]:
+    """What each of the runs is called, where something was found of it."""
+    found = []
+    for group in section.groups:
+        for run in group.runs:
+            if (here := kept(run)) is not None:
+                several = len(group.runs) > 1
+                found.append((f"{group.label}, seed {run.experiment.seed}" if several else group.label, run, here))
+    return found
+
+
+def in_words(found: Kept) -> tuple[str, str]:
+    """The verdict in a few words, and the rest of the sentence."""
+    verdict = found.verdict
+    best = ", at its best checkpoint" if found.checkpoint == "best" else ""
+    if isinstance(verdict, Proved):
+        snapped = ", its nodes snapped to their centres" if verdict.certificate.get("inference") == "snapped" else ""
+        made = WAYS.get(str(verdict.certificate.get("made")))
+        return "PROVED for every length", f"{snapped}{best}" + (f" ({made})" if made else "")
+    if isinstance(verdict, Refuted):
+        word = " ".join(map(str, verdict.word[:SHOWN])) + " …" * (len(verdict.word) > SHOWN)
+        said, right = _answer(verdict.said), _answer(verdict.right)
+        rest = f"{best}: after {word} it says {said}, and {right} is right (the shortest string found)"
+        return f"fails first at length {len(verdict.word):,}", rest
+    return "not decided", f"{best}: {verdict.why}"
+
+
+def _answer(answer: int | tuple[int, ...]) -> str:
+    return str(answer) if isinstance(answer, int) else " and ".join(map(str, answer)) or "nothing"
+
+
+def verdict_lines(sections: Sequence[Section]) -> list[str]:
+    """A line for each run of which something was found, for the terminal."""
+    return [
+        f"{f'{section.title}, ' if len(sections) > 1 else ''}{label}: {''.join(in_words(found))}"
+        for section in sections
+        for label, _, found in verdicts_of(section)
+    ]
+
+
+def verdict_data(run: Run) -> dict[str, Any] | None:
+    """The verdict for `--json`, without its certificate, which `verdict.json` holds."""
+    if (found := kept(run)) is None:
+        return None
+    data = {key: value for key, value in found.verdict.to_json().items() if key != "certificate"}
+    return {**data, "checkpoint": found.checkpoint, "words": "".join(in_words(found))}
+
+
+def verdict_block(section: Section) -> str:
+    """The verdicts of a section and the machine they are about; empty where nothing was found."""
+    found = verdicts_of(section)
+    if not found:
+        return ""
+    items = "".join(
+        f"<li>{escape(label)}: <b>{escape(first)}</b>{escape(rest)}.</li>"
+        for label, (first, rest) in ((label, in_words(here)) for label, _, here in found)
+    )
+    drawing = machine_diagram(f"The machine of {section.title}", found[0][2].claim)
+    caption = "The machine that says what is right: in each state its answer, on each arrow the symbols that take it."
+    figure = f'\n<figure><div class="plot">{drawing}</div><figcaption>{caption}</figcaption></figure>'
+    return f'<div class="verdicts"><h3>At every length</h3>\n<ul>{items}</ul>{figure if drawing else ""}</div>\n'

@@ -1,0 +1,105 @@
+"""What certify found of a run stands on the page, in the terminal and in the data, while its weights are the same."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from html import escape
+
+import pytest
+
+from lengthwise import report, tasks, theory, verify
+from lengthwise.report.html_page import page
+from lengthwise.report.machine_diagram import machine_diagram
+from lengthwise.verify.claim import claim_of
+from lengthwise.verify.kept import FILE, keep, kept
+
+CLAIM = claim_of(tasks.get("parity")).to_json()
+REFUTED = verify.Refuted((0, 1) * 20, 1, 0)
+PROVED = verify.Proved({"inference": "snapped", "made": "learned"})
+
+
+@pytest.fixture
+def run(make_run, tmp_path):
+    made = make_run("regular-gpt", 0)
+    return replace(made, path=tmp_path, result={**made.result, "files": {"model.safetensors": "aa"}})
+
+
+def test_it_is_kept_and_read(run):
+    assert kept(run) is None
+    keep(run, REFUTED, CLAIM)
+    assert kept(run).verdict == REFUTED
+    keep(run, PROVED, CLAIM, "best")
+    assert (kept(run).verdict, kept(run).checkpoint, kept(run).claim) == (PROVED, "best", CLAIM)
+
+
+def test_other_weights_leave_it_aside(run):
+    keep(run, PROVED, CLAIM)
+    other = replace(run, result={**run.result, "files": {"model.safetensors": "bb"}})
+    assert kept(other) is None
+    assert "PROVED" not in str(report.table([other])) + page([other])
+
+
+@pytest.mark.parametrize("damage", ["", "[]", "{}", '{"format": 1, "weights": "aa"}'])
+def test_a_damaged_one_is_left_aside(run, damage):
+    keep(run, PROVED, CLAIM)
+    (run.path / FILE).write_text(damage)
+    assert kept(run) is None
+
+
+def test_a_claim_that_cannot_be_drawn_is_left_aside(run):
+    keep(run, PROVED, CLAIM)
+    content = json.loads((run.path / FILE).read_text())
+    (run.path / FILE).write_text(json.dumps({**content, "claim": {"delta": [[9]]}}))
+    assert kept(run) is None
+
+
+@pytest.mark.parametrize(
+    ("verdict", "words"),
+    [
+        (PROVED, "PROVED for every length, its nodes snapped to their centres (learned from strings alone)"),
+        (
+            REFUTED,
+            f"fails first at length 40: after {'0 1 ' * 12}… it says 1, and 0 is right (the shortest string found)",
+        ),
+        (verify.Unknown("nothing <b>closes"), "not decided: nothing <b>closes"),
+    ],
+)
+def test_it_is_shown_everywhere(run, verdict, words):
+    keep(run, verdict, CLAIM)
+    assert f"regular-gpt: {words}" in " ".join(str(report.table([run])).split())
+    data = report.data([run])["tasks"][0]["models"][0]["runs"][0]["verdict"]
+    assert (data["verdict"], data["words"]) == (verdict.to_json()["verdict"], words)
+    assert "certificate" not in data
+    html = page([run])
+    first, _, rest = words.partition("," if verdict is PROVED else ":")
+    assert f"regular-gpt: <b>{first}</b>" in html
+    assert escape(rest) in html
+    assert "nothing <b>closes" not in html
+    # After the accuracy and before the curves of the loss.
+    assert html.index("Table of accuracies") < html.index("At every length") < html.index('id="task0-lw')
+
+
+def test_the_machine_is_drawn():
+    for name in ("parity", "cycle-navigation", "tomita-3"):
+        claim = claim_of(tasks.get(name)).to_json()
+        drawing = machine_diagram(name, claim)
+        assert drawing.count("<circle") == len(claim["delta"])
+        steps = {(q, t) for q, row in enumerate(claim["delta"]) for t in row}
+        assert drawing.count("marker-end") == len(steps) + 1
+        assert "nan" not in drawing
+    assert machine_diagram("large", claim_of(tasks.get("modular-arithmetic")).to_json()) == ""
+    assert machine_diagram("one", {**CLAIM, "delta": [[0, 0]]}).count("<circle") == 1
+
+
+def test_what_was_extracted_is_a_panel():
+    parity = tasks.get("parity")
+    panel = report.extracted(verify.extract(theory.regular_gpt(parity.machine), parity), "regular-gpt on parity")
+    assert panel.title == "What regular-gpt on parity computes"
+    assert [line.split() for line in panel.text.splitlines()[1:]] == [
+        ["0", "1", "says"],
+        ["0", "0", "1", "0"],
+        ["1", "1", "0", "1"],
+    ]
+    assert "<table" in panel.body
+    assert (panel.data["algebra"]["elements"], panel.data["equal"]) == (2, True)
