@@ -9,6 +9,7 @@ import torch
 
 from lengthwise import tasks, theory, verify
 from lengthwise.automata import Semiautomaton
+from lengthwise.verify import certificate, checker
 from lengthwise.verify.claim import claim_of
 from lengthwise.verify.prove.node import refusal
 from lengthwise.verify.prove.snapped import prove_snapped
@@ -96,3 +97,39 @@ def test_raw_and_snapped_agree_on_a_hundred_thousand_words(snapped):
             for part in tokens.split(500):
                 own, other = (m(part, logits_to_keep=1).logits.argmax(-1) for m in (raw, snapped))
                 assert torch.equal(own, other)
+
+
+@pytest.fixture(scope="module")
+def certified(snapped):
+    proof = prove_snapped(snapped, claim_of(PARITY))
+    return certificate.make(snapped, claim_of(PARITY), proof, "built"), certificate.weights(snapped)
+
+
+def test_the_checker_accepts_it(certified, snapped, tmp_path):
+    made, weights = certified
+    report = checker.check(made, weights)
+    assert report.inference == "snapped"
+    assert report.margin > 0.5
+    snapped.save_pretrained(tmp_path)
+    assert checker.check(made, tmp_path) == report
+
+
+@pytest.mark.parametrize("part", ["centre", "radius"])
+def test_other_centres_than_the_model_s_are_rejected(certified, part):
+    """The proof is about the very centres and radius of the model."""
+    made, weights = copy.deepcopy(certified[0]), certified[1]
+    if part == "radius":
+        made["proof"]["radius"] /= 2
+    else:
+        entry = made["proof"]["centres"][0]["centre"]
+        entry[0] += 2.0**-10
+    with pytest.raises(checker.Rejected, match="must be (those that the model snaps|numbers of the model)"):
+        checker.check({**made, "digest": checker.seal(made)}, weights)
+
+
+def test_a_raw_certificate_of_a_snapped_model_is_rejected(certified):
+    made, weights = copy.deepcopy(certified[0]), certified[1]
+    made["inference"] = "raw"
+    made["words"] = checker.in_words(made)
+    with pytest.raises(checker.Rejected, match="about nodes that are not"):
+        checker.check({**made, "digest": checker.seal(made)}, weights)

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from .claimed import reals
 from .intervals import Array, Interval
 from .mean_value import Value, constant
 from .operations import Operations
@@ -109,7 +110,7 @@ class Tree(Network):
             "depth",
             config["depth"],
             fixed={"name": "adaptive", "thickness": 1, "pad_tokens": False},
-            free=("chunk", "by", "nodes"),
+            free=("chunk", "by", "nodes", "snapped"),
         )
         self.chunk = C = whole_number(depth, "chunk", 2)
         if depth.get("by") not in ("sequence", "position"):
@@ -154,6 +155,11 @@ class Tree(Network):
             self.groups, self.choices = whole_number(nodes, "groups"), whole_number(nodes, "codes", 2)
             self._choose = self.linear(f"{at}.nodes.choose", self.groups * self.choices, D, True)
             self.codebook = self.weights.take(f"{at}.nodes.codebook", self.groups * self.choices, D)
+        self.centres, self.radius = None, 0.0
+        if (snapped := depth.get("snapped")) is not None:
+            known("snapped", snapped, fixed={}, free=("centres", "radius"))
+            self.centres = self.weights.take(f"{at}.centres", whole_number(snapped, "centres"), D)
+            self.radius = float(reals([snapped.get("radius")], "the radius of snapped nodes", 1, 0.0)[0])
         self.weights.done()
 
     def codes(self, chosen: Array) -> Value:

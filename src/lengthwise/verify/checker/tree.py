@@ -41,6 +41,8 @@ WORDS = 100_000
 
 def check_tree(network: Tree, claim: Claim, kind: str, inference: str, proof: Any) -> tuple[int, float]:
     """How many conditions were checked, and the least margin."""
+    if network.centres is not None and inference != "snapped":
+        raise Rejected("the nodes of this model are snapped, and its certificate is about nodes that are not.")
     if kind == "tree-codes":
         return _codes(network, claim, proof)
     return (_snapped if inference == "snapped" else _boxes)(network, claim, proof)
@@ -129,6 +131,10 @@ def _snapped(tree: Tree, claim: Claim, proof: Any) -> tuple[int, float]:
     radius = float(reals([proof["radius"]], "the radius", 1, 0.0)[0])
     if tree.arithmetic.name == "float32" and (centre != centre.astype(np.float32)).any():
         raise Rejected("a centre must be numbers of the model's arithmetic, float32.")
+    if tree.centres is not None and (
+        tree.radius != radius or tree.centres.shape != centre.shape or (tree.centres != centre).any()
+    ):
+        raise Rejected("the centres and the radius must be those that the model snaps its nodes to.")
     vectors = constant(Interval.of(centre))
     slack = tree.arithmetic.gamma(tree.width + 8)
 
