@@ -123,7 +123,7 @@ def test_other_centres_than_the_model_s_are_rejected(certified, part):
     else:
         entry = made["proof"]["centres"][0]["centre"]
         entry[0] += 2.0**-10
-    with pytest.raises(checker.Rejected, match="must be (those that the model snaps|numbers of the model)"):
+    with pytest.raises(checker.Rejected, match=r"must be (those that the model snaps|numbers of the model)"):
         checker.check({**made, "digest": checker.seal(made)}, weights)
 
 
