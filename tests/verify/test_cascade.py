@@ -16,7 +16,7 @@ from lengthwise.verify.prove.cascade_network import Bounded, Map, Norm, network_
 SUM = tasks.get("modular-sum", modulus=3)
 
 
-def automaton(machine: Semiautomaton, answers, head="linear", noise=True, gap=3.0):
+def automaton(machine: Semiautomaton, answers, head="linear", noise=True, gap=3.0, near=0.0):
     """One layer whose first block is the machine; its second moves two entries about and is not read."""
     torch.manual_seed(0)
     Q, S, b = machine.num_states, machine.num_symbols, 6
@@ -32,6 +32,8 @@ def automaton(machine: Semiautomaton, answers, head="linear", noise=True, gap=3.
         target[:, 0, :, :Q] = 0.0
         for q, s in np.ndindex(Q, S):
             target[s, 0, machine.delta[q, s], q] = gap
+        if near:
+            target[0, 0, 1, 0] = gap - near  # by a 0 state 0 stays, and nearly goes to 1
         solve(layer.mixer.transition, u, target.flatten(1))
         layer.mixer.initial.zero_()
         layer.mixer.initial[0, machine.start] = 2.0
@@ -95,12 +97,10 @@ def test_one_wrong_transition_is_refuted_by_a_shortest_word():
 
 def test_an_argmax_within_rounding_is_never_proved():
     claim = claim_of(SUM)
-    model = automaton(SUM.machine, claim.answers, noise=False)
-    transition = model.inner.depth.layers[0].mixer.transition
+    model = automaton(SUM.machine, claim.answers, noise=False, near=1e-5)
+    words = torch.randint(3, (32, 50), generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
-        weight, bias = transition.weight.view(2, 6, 6, -1), transition.bias.view(2, 6, 6)
-        weight[0, 1, 0], bias[0, 1, 0] = weight[0, 0, 0], bias[0, 0, 0]  # from state 0 by a 0: to 0, or to 1
-        bias[0, 0, 0] += 1e-6
+        assert (model(words).argmax(-1) == SUM.answer(words)).all()  # here, today
     verdict = prove_cascade(model, claim, 20)
     assert isinstance(verdict, Unknown)
     assert "argmax is not decided beyond rounding (layer 0, block 0, column 0" in str(verdict)

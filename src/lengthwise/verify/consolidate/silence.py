@@ -1,0 +1,259 @@
+"""Silence what carries nothing in a stack of automata, and teach the rest what it has itself found.
+
+Trained stacks follow the machine by a few entries of x_0 that are moved about. The others are noise with thousands of
+states to a block, which the head has learned to live with, but no proof can visit. Three steps make of such a stack
+one whose states are few:
+
+    find      which entries carry the machine, and a table of what the stack does with them (carriers.py)
+    explore   these entries, moved by the tables, beside the machine: a finite cascade, which must say the answer
+    teach     every other entry of x_0 becomes 0. All weights descend on the steps and the answers of that cascade, at
+              every state that it reaches, until each is decided by a wide margin
+
+The table is the network's own; the machine says only what is right. Nothing is decided here: what comes out is proved
+afterwards, or is not (prove/cascade.py).
+
+Shapes: B words, T tokens, L layers, h blocks, b width of a block, n chosen entries of a layer.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ...errors import Error
+from ...seeds import generator
+from ..claim import Claim
+from ..prove.cascade import asked_again
+from ..prove.cascade_network import network_of
+from .carriers import Entry, NoCarriers, Observed, Table, choose, observe
+
+STARTS = 20_000
+"""How many places to begin at are tried."""
+GAP, MARGIN = 0.5, 4.0
+"""By how much every argmax, and every answer, is to be ahead."""
+RATE = 3e-3
+MOST = 20_000
+"""States that the carriers may reach beside the machine."""
+
+
+@dataclass
+class Cascade:
+    """The chosen entries as a finite machine: all that it reaches beside the reference machine."""
+
+    chosen: list[list[Entry]]
+    """Of each layer."""
+    drivers: list[np.ndarray]
+    """Of each layer (N,1+l): a token, and the states by number of the layers below."""
+    functions: list[np.ndarray]
+    """Of each layer (N,h,b): where each place goes."""
+    used: list[np.ndarray]
+    """(N,h,b) whether a chosen entry ever lies there then."""
+    states: list[np.ndarray]
+    """Of each layer (M,n): where the entries lie."""
+    readings: np.ndarray
+    """(R,1+L) a token, and the states of all layers."""
+    answers: np.ndarray
+    """(R,) or (R,E) what is right there."""
+    reached: int
+
+
+def silenced(model: nn.Module, claim: Claim, seconds: float = 120.0, seed: int = 0) -> tuple[nn.Module, Cascade]:
+    """A copy whose other entries are silent, taught until all it does has a wide margin; and what it was taught."""
+    network = network_of(model)
+    if isinstance(network, str):
+        raise Error(f"silence: takes a stack of automata, and of this model {network}.")
+    until = time.monotonic() + seconds
+    seen = observe(model, claim, seed)
+    chosen = choose(seen, network.reads_state_alone)
+    cascade = begun(seen, chosen, claim, network.reads_state_alone, until)
+    taught = copy.deepcopy(model)
+    teach(taught, cascade, claim, until, seed)
+    return taught, cascade
+
+
+def begun(
+    seen: Observed, chosen: list[list[Entry]], claim: Claim, state_alone: bool, until: float = float("inf")
+) -> Cascade:
+    """The cascade of these entries from the first places to begin at from which it says every answer.
+
+    Entries that met lie at one place, wherever they began: so one that is alone in its block may begin anywhere.
+    """
+    tables = [Table(seen, chosen, l) for l in range(len(chosen))]
+    entries = [entry for layer in chosen for entry in layer]
+    blocks = [entry[:2] for entry in entries]
+    places = [
+        [j, *(k for k in range(seen.places[l].shape[-1]) if k != j)] if blocks.count((l, i)) == 1 else [j]
+        for l, i, j in entries
+    ]
+    first = None
+    for start in itertools.islice(itertools.product(*places), STARTS):
+        moved = iter(start)
+        from_here = [[(l, i, next(moved)) for l, i, _ in layer] for layer in chosen]
+        try:
+            return tabulate(tables, from_here, claim, state_alone)
+        except NoCarriers as problem:
+            first = first or problem
+        if time.monotonic() > until:
+            break
+    assert first is not None
+    raise first
+
+
+def tabulate(tables: Sequence[Table], chosen: list[list[Entry]], claim: Claim, state_alone: bool) -> Cascade:
+    """The chosen entries as a cascade, explored beside the machine."""
+    L, delta = len(chosen), claim.machine.delta
+    alive = asked_again(claim)
+    blocks = [np.array([i for _, i, _ in entries], np.int64) for entries in chosen]
+    numbers: list[dict[bytes, int]] = [{} for _ in range(L)]
+    states: list[list[np.ndarray]] = [[] for _ in range(L)]
+
+    def number(l: int, places: np.ndarray) -> int:
+        key = places.tobytes()
+        if key not in numbers[l]:
+            numbers[l][key] = len(states[l])
+            states[l].append(places)
+        return numbers[l][key]
+
+    start = tuple(number(l, np.array([j for _, _, j in entries], np.uint8)) for l, entries in enumerate(chosen))
+    drivers: list[dict[tuple[int, ...], np.ndarray]] = [{} for _ in range(L)]
+    used: list[dict[tuple[int, ...], np.ndarray]] = [{} for _ in range(L)]
+    said: dict[tuple[int, ...], int] = {}
+    pairs = {(claim.machine.start, *start)}
+    queue = list(pairs)
+    for pair in queue:  # grows while we walk it: breadth first
+        for s in range(delta.shape[1]):
+            q = int(delta[pair[0], s])
+            if not alive[q]:
+                continue
+            driver: tuple[int, ...] = (s,)
+            for l in range(L):
+                if driver not in drivers[l]:
+                    below = [states[j][driver[1 + j]] for j in range(l)]
+                    drivers[l][driver] = tables[l].functions(s, below)
+                    used[l][driver] = np.zeros_like(drivers[l][driver], dtype=bool)
+                places = states[l][pair[1 + l]]
+                used[l][driver][blocks[l], places] = True
+                driver = (*driver, number(l, drivers[l][driver][blocks[l], places]))
+            if claim.asked[q]:
+                reading = (0, *(0,) * (L - 1), driver[-1]) if state_alone else driver
+                other = said.setdefault(reading, q)
+                if not np.array_equal(claim.answers[other], claim.answers[q]):
+                    raise NoCarriers("the entries that carry the machine take states with different answers for one")
+            after = (q, *driver[1:])
+            if after not in pairs:
+                pairs.add(after)
+                queue.append(after)
+                if len(pairs) > MOST:
+                    raise NoCarriers(f"the entries that carry the machine reach more than {MOST:,} states")
+    return Cascade(
+        chosen,
+        [np.array(list(keys)) for keys in drivers],
+        [np.stack(list(keys.values())) for keys in drivers],
+        [np.stack(list(keys.values())) for keys in used],
+        [np.stack(rows) for rows in states],
+        np.array(list(said)),
+        claim.answers[list(said.values())],
+        len(pairs),
+    )
+
+
+def teach(model: nn.Module, cascade: Cascade, claim: Claim, until: float, seed: int) -> None:
+    """Silence the other blocks, and descend on the cascade's steps and answers."""
+    inner: Any = getattr(model, "inner", model)
+    layers = inner.depth.layers
+    for layer, entries in zip(layers, cascade.chosen, strict=True):
+        _quiet(layer.mixer.initial, [(i, j) for _, i, j in entries])
+    model.requires_grad_(True).train(False)
+    optimizer = torch.optim.Adam(inner.parameters(), lr=RATE)
+    g = generator("silence", "teach", seed)
+    calm = 0
+    for _ in range(20_000):
+        loss, least_gap, least_margin = _violation(inner, cascade, claim, g)
+        calm = calm + 1 if least_gap > GAP / 2 and least_margin > MARGIN / 2 else 0
+        if calm >= 20 or time.monotonic() > until:
+            break
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(inner.parameters(), 1.0)
+        optimizer.step()
+    for p in inner.parameters():
+        p.grad = None
+    for layer in layers:
+        layer.mixer.initial._backward_hooks = None
+
+
+def _quiet(initial: nn.Parameter, kept: Sequence[tuple[int, int]]) -> None:
+    """Keep these entries alone. One that is alone in its block gets all the block had: there the others met it."""
+    mask = torch.zeros_like(initial)
+    blocks = [i for i, _ in kept]
+    with torch.no_grad():
+        whole = initial.sum(1)
+        for i, j in kept:
+            mask[i, j] = 1
+            if blocks.count(i) == 1:
+                initial[i, j] = max((whole[i], initial[i, j]), key=abs)
+        initial.mul_(mask)
+    initial.register_hook(lambda g: g * mask)
+
+
+def _violation(inner: Any, cascade: Cascade, claim: Claim, g: torch.Generator) -> tuple[Tensor, float, float]:
+    """The loss, and by how much the least decided argmax and answer are ahead."""
+    gaps, total = [], inner.head.weight.new_zeros(())
+    for l, layer in enumerate(inner.depth.layers):
+        if not cascade.chosen[l]:
+            continue
+        some = _some(len(cascade.drivers[l]), g)
+        x = _before(inner, cascade, l, cascade.drivers[l][some])
+        h, b = layer.mixer.shape
+        M = layer.mixer.transition(layer.mixer_norm(x)).unflatten(-1, (h, b, b))
+        to = torch.from_numpy(cascade.functions[l][some].astype(np.int64)).unsqueeze(-2)
+        gap = _ahead(M, to, -2)[torch.from_numpy(cascade.used[l][some])]
+        gaps.append(gap)
+        total = total + (GAP - gap).clamp(min=0).mean() + (GAP - gap).clamp(min=0).square().mean()
+    some = _some(len(cascade.readings), g)
+    x = _before(inner, cascade, len(inner.depth.layers), cascade.readings[some])
+    x = inner.norm(x)
+    logits = inner.head(x if inner.hidden is None else inner.hidden(x).relu())
+    answers = torch.from_numpy(cascade.answers[some])
+    if claim.several:
+        ahead = torch.where(answers.bool(), logits, -logits)
+    else:
+        ahead = _ahead(logits, answers.long().unsqueeze(-1), -1)
+    total = total + (MARGIN - ahead).clamp(min=0).mean()
+    least = min((float(gap.detach().min()) for gap in gaps if gap.numel()), default=float("inf"))
+    return total, least, float(ahead.detach().min())
+
+
+def _before(inner: Any, cascade: Cascade, layer: int, driver: np.ndarray) -> Tensor:
+    """What the layer is given (N,D)."""
+    x = inner.embedding(torch.from_numpy(driver[:, 0]))
+    for l, own in enumerate(inner.depth.layers[:layer]):
+        initial = own.mixer.initial
+        h, b = initial.shape
+        state = initial.new_zeros(len(driver), h * b)
+        if cascade.chosen[l]:
+            block, place = torch.tensor([entry[1:] for entry in cascade.chosen[l]]).T
+            at = torch.from_numpy(cascade.states[l][driver[:, 1 + l]].astype(np.int64)) + b * block
+            state = state.scatter_add(1, at, initial[block, place].expand(len(driver), -1))
+        y = own.mixer.readout(state)
+        x = x + y if own.residual else y
+    return x
+
+
+def _ahead(values: Tensor, to: Tensor, dim: int) -> Tensor:
+    """By how much the entry at `to` is ahead of the others along `dim`."""
+    own = values.gather(dim, to)
+    other = values.scatter(dim, to, -torch.inf).amax(dim, keepdim=True)
+    return (own - other).squeeze(dim)
+
+
+def _some(count: int, g: torch.Generator, most: int = 512) -> np.ndarray:
+    return np.arange(count) if count <= most else torch.randperm(count, generator=g)[:most].numpy()

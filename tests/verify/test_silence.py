@@ -1,0 +1,90 @@
+"""What carries the machine is found among noise, and what is left after it was silenced is proved."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from lengthwise import tasks
+from lengthwise.automata import Semiautomaton
+from lengthwise.errors import Error
+from lengthwise.models import build
+from lengthwise.verify import Unknown
+from lengthwise.verify.claim import claim_of
+from lengthwise.verify.consolidate.carriers import NoCarriers, choose, observe, random_words
+from lengthwise.verify.consolidate.silence import silenced
+from lengthwise.verify.prove.cascade import asked_again, prove_cascade
+
+from .test_cascade import automaton
+
+SUM = tasks.get("modular-sum", modulus=3)
+
+
+def noisy(machine=SUM.machine, seed=1):
+    """The automaton of the machine in one block, and a block of six entries that are moved about at random."""
+    model = automaton(machine, claim_of(SUM).answers)
+    with torch.no_grad():
+        model.inner.depth.layers[0].mixer.initial[1] = 0.1 * torch.randn(
+            6, generator=torch.Generator().manual_seed(seed)
+        )
+    return model
+
+
+def test_what_carries_nothing_is_silenced_and_the_rest_proved():
+    claim, model = claim_of(SUM), noisy()
+    before = {name: weight.clone() for name, weight in model.state_dict().items()}
+    taught, cascade = silenced(model, claim, seconds=60)
+    assert [[entry[:2] for entry in layer] for layer in cascade.chosen] == [[(0, 0)]]
+    assert cascade.reached == 3
+    assert int((taught.inner.depth.layers[0].mixer.initial != 0).sum()) == 1
+    proof = prove_cascade(taught, claim, 20)
+    assert isinstance(proof, dict), proof
+    assert proof["margin"] > 1.9
+    assert proof["proof"]["gap"] > 0.2
+    assert len(proof["proof"]["pairs"]) == 3
+    words = torch.from_numpy(random_words(claim, 16, 200, 3))
+    with torch.no_grad():
+        assert (taught(words).argmax(-1) == SUM.answer(words)).all()
+    for name, weight in model.state_dict().items():
+        assert torch.equal(weight, before[name]), name
+
+
+def test_an_argmax_within_rounding_is_widened():
+    claim = claim_of(SUM)
+    model = automaton(SUM.machine, claim.answers, near=1e-5)
+    assert isinstance(prove_cascade(model, claim, 20), Unknown)
+    taught, _ = silenced(model, claim, seconds=60)
+    proof = prove_cascade(taught, claim, 20)
+    assert isinstance(proof, dict), proof
+    assert proof["proof"]["gap"] > 0.2
+
+
+def test_another_machine_is_not_taught():
+    """The table is the network's own: it is not made right where the network has learned something else."""
+    delta = SUM.machine.delta.copy()
+    delta[2, 1] = 2  # 2 + 1 is 2
+    with pytest.raises(NoCarriers):
+        silenced(noisy(Semiautomaton(delta)), claim_of(SUM), seconds=20)
+
+
+def test_random_words_keep_to_what_may_be_asked():
+    claim = claim_of(tasks.get("modular-arithmetic"))
+    words = random_words(claim, 32, 15, 0)
+    q = claim.machine.run(torch.from_numpy(words)).numpy()
+    assert asked_again(claim)[q].all()
+    assert not np.array_equal(words, random_words(claim, 32, 15, 1))
+    assert (words[:, ::2] < 5).all()  # digits and operators alternate
+
+
+def test_entries_are_followed_as_the_model_moves_them():
+    claim, model = claim_of(SUM), noisy()
+    seen = observe(model, claim, 0)
+    states = SUM.machine.run(torch.from_numpy(seen.symbols)).numpy()
+    assert (seen.places[0][:, 1:, 0, SUM.machine.start] == states).all()
+    assert [len(layer) for layer in choose(seen, True)] == [1]
+
+
+def test_only_automata_are_silenced():
+    with pytest.raises(Error, match="takes a stack of automata, and of this model its layers are no block-diagonal"):
+        silenced(build("lstm", vocab_size=3, num_outputs=3, width=8), claim_of(SUM))
