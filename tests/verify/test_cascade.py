@@ -9,6 +9,8 @@ import torch
 from lengthwise import models, tasks, theory
 from lengthwise.automata import Semiautomaton
 from lengthwise.verify import Refuted, Unknown
+from lengthwise.verify.certificate import make, weights
+from lengthwise.verify.checker import Rejected, check
 from lengthwise.verify.claim import claim_of
 from lengthwise.verify.prove.cascade import explore, margins, prove_cascade
 from lengthwise.verify.prove.cascade_network import Bounded, Map, Norm, network_of
@@ -279,3 +281,15 @@ def test_margins():
     low, high = np.array([[1.0, 0.0, -1.0]]), np.array([[1.5, 0.25, -0.5]])
     assert [x.tolist() for x in margins(low, high, np.array([0]))] == [[0.75], [1.5]]
     assert [x.tolist() for x in margins(low, high, np.array([[True, False, False]]))] == [[-0.25], [0.0]]
+
+
+def test_the_checker_accepts_what_is_proved_and_no_less():
+    claim = claim_of(SUM)
+    model = automaton(SUM.machine, claim.answers)
+    proof = prove_cascade(model, claim, 20)
+    assert isinstance(proof, dict), proof
+    report = check(make(model.inner, claim, proof), weights(model.inner))
+    assert report.margin > 0
+    proof["proof"]["pairs"].pop()
+    with pytest.raises(Rejected, match="not listed"):
+        check(make(model.inner, claim, proof), weights(model.inner))

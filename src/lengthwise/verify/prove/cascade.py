@@ -26,6 +26,7 @@ from ...limits import Limit
 from ..claim import Claim
 from ..verdict import Proof, Refuted, Unknown
 from .cascade_network import CascadeNetwork, network_of
+from .enclosures import FLOAT32
 from .numbered_rows import NumberedRows
 
 REACHED = Limit("CASCADE_STATES", 200_000, "reachable states", "Silence the blocks that carry nothing")
@@ -258,7 +259,7 @@ def prove_cascade(model: nn.Module, claim: Claim, seconds: float) -> Proof | Ref
     return {
         "kind": "cascade",
         "inference": "raw",
-        "arithmetic": "float32",
+        "arithmetic": FLOAT32.name,
         "margin": reached.margin,
         "proof": {
             "bound": "joint",
