@@ -94,8 +94,8 @@ def regular_gpt(
     holds at depths never seen in training: after 500 steps of PARITY at lengths 1 to 40, pre-norm is right on 80 to
     95% of strings of 41 to 500, post-norm on all.
 
-    How training chooses a chunk: models/learned_chunk.py. What depth by position means: models/depth.py. What discrete
-    nodes are, which keep their digits at any depth: models/discrete_nodes.py.
+    How training chooses a chunk, what depth by position means and what discrete nodes are: models/learned_chunk.py,
+    depth.py and discrete_nodes.py.
     """
     if variant not in VARIANTS:
         raise UnknownName("variant of regular-gpt", variant, VARIANTS)
@@ -108,8 +108,7 @@ def regular_gpt(
         raise Error(
             f'regular-gpt: groups and codes are of discrete nodes, got {groups} and {codes}. Set nodes="discrete".'
         )
-    codes = codes or 8
-    discrete = {"nodes": {"groups": groups or max(1, width // codes), "codes": codes}}
+    discrete = {"nodes": {"groups": groups or max(1, width // (codes or 8)), "codes": codes or 8}}
     # A tied head reads logits off the embedding itself, whose entries must then be small.
     scale = width**0.5 if tie_word_embeddings or variant == "official" else 1.0
     scale = scale if embedding_scale is None else embedding_scale
