@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,7 @@ metric_list: [{metric: acc}]
 PLAIN = [sys.executable, "-m", "lm_eval", "--model", "hf"]
 WAYS = {
     "the stock command": (PLAIN, ",trust_remote_code=True"),
+    "its own command": ([sys.executable, "-m", "lm_eval", "--model", "lengthwise"], ""),
     "our module": ([sys.executable, "-m", "lengthwise.evaluate.harness", "--model", "lengthwise"], ""),
     "our module, max_length": (
         [sys.executable, "-m", "lengthwise.evaluate.harness", "--model", "lengthwise"],
@@ -65,6 +67,9 @@ def test_the_command_line_scores_a_folder(way, saved, tmp_path):
     (tmp_path / "data.jsonl").write_text("\n".join(map(json.dumps, rows)))
     (tmp_path / "parity.yaml").write_text(TASK.replace("FILE", str(tmp_path / "data.jsonl")))
     command, more = WAYS[way]
+    known = entry_points(group="lm_eval.models", name="lengthwise")
+    if way == "its own command" and not known:
+        pytest.skip("installed without its entry points")
     options = ["--include_path", str(tmp_path), "--tasks", "parity", "--device", "cpu", "--batch_size", "2"]
     caches = {name: str(tmp_path / name) for name in ("HF_MODULES_CACHE", "HF_DATASETS_CACHE", "XDG_CACHE_HOME")}
     done = subprocess.run(
@@ -93,3 +98,10 @@ def test_the_entry_point_names_the_class():
     source = Path(spec.origin).parent / module.rpartition(".")[2] / "__init__.py"
     assert f"class {name}(HFLM)" in source.read_text()
     assert f'@register_model("{next(iter(project["entry-points"]["lm_eval.models"]))}")' in source.read_text()
+
+
+def test_the_console_script_is_lm_eval_with_our_model():
+    script = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]["lengthwise-lm-eval"]
+    module, name = script.split(":")
+    source = ROOT / "src" / Path(*module.split(".")).with_suffix(".py")
+    assert f"import {name}" in source.read_text()

@@ -46,6 +46,7 @@ TABLES: dict[tuple[str, str], Table] = {
     ("bipe", "figure-6"): bipe.figure_6.recipe,
     ("bipe", "figure-9"): bipe.figure_9.recipe,
     ("bipe", "table-1"): bipe.table_1.recipe,
+    ("bipe", "table-2"): bipe.table_2.recipe,
     ("bipe", "theorem-3"): bipe.theorem_3.recipe,
     ("study", "chunk-sizes"): chunk_sizes.recipe,
     ("study", "learned-chunk-size"): learned_chunk_size.recipe,

@@ -8,8 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from lengthwise import Error, lab, recipes
+from lengthwise.evaluate.benchmarks import BENCHMARKS, Score
 from lengthwise.evaluate.written_answers import read_submission
-from lengthwise.recipes.papers.bipe import table_1
+from lengthwise.recipes.papers.bipe import table_1, table_2
 from lengthwise.recipes.papers.bipe.table_1 import PUBLISHED, Key
 from lengthwise.text.scrolls import TASKS
 
@@ -100,3 +101,27 @@ def test_wrong_checkpoints_are_refused():
         recipes.get("bipe", "table-1", "smoke", ["checkpoint=a=x", "checkpoint=a=y"])
     with pytest.raises(Error, match=r"there is neither qasper"):
         _ = recipes.get("bipe", "table-1", "smoke", ["checkpoint=a=nowhere/at/all", "data=."]).experiments
+
+
+def test_table_2_holds_measured_scores_against_published_ones():
+    found = {name: Score(0.25, 0.01) for name in BENCHMARKS}
+    table = table_2.compared({"rope": found, "mine": {**found, "mmlu": Score(0.5, None)}}, list(BENCHMARKS), 100)
+    assert table.data[0]["published"] == dict(zip(BENCHMARKS, (29.00, 51.54, 44.67, 60.66, 30.86, 26.43), strict=True))
+    assert set(table.data[1]["published"].values()) == {None}
+    lines = table.text.splitlines()
+    assert lines[1].split()[:4] == ["rope", "25.00", "±", "1.0"]
+    assert lines[2].split() == ["published", "29.00", "51.54", "44.67", "60.66", "30.86", "26.43"]
+    assert lines[3].split()[-1] == "50.00"
+
+
+def test_table_2_trains_the_models_of_the_figures_or_takes_checkpoints(store):
+    cells = recipes.get("bipe", "table-2", "smoke", [f"store={store}"]).grid.cells
+    assert [cell.key for cell in cells] == list(table_2.PUBLISHED)
+    assert recipes.get("bipe", "table-2", "smoke", ["checkpoint=rope=nowhere"]).experiments == []
+
+
+def test_table_2_needs_lm_eval(store, monkeypatch):
+    monkeypatch.setattr("lengthwise.errors.find_spec", lambda name: None)
+    recipe = recipes.get("bipe", "table-2", "smoke", [f"store={store}"])
+    with pytest.raises(Error, match=r"needs lm_eval, which is not installed\. pip install 'lengthwise\[harness\]'"):
+        _ = recipe.experiments

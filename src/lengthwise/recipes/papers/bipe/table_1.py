@@ -117,7 +117,7 @@ def recipe(
 
     Without a checkpoint the models of Figure 5 are trained first, and those of Figure 4 that the table has.
     """
-    given = dict(map(_named, checkpoint))
+    given = dict(map(named, checkpoint))
     if len(given) < len(checkpoint):
         raise Error(f"Two checkpoints have one name: {', '.join(checkpoint)}. Give each its own, as NAME=PATH.")
     asked = {"training.steps": steps, "training.batch": batch, "training.lr": lr, "window": window}
@@ -170,9 +170,9 @@ def recipe(
     )
 
 
-def _named(checkpoint: str) -> tuple[str, str]:
+def named(checkpoint: str) -> tuple[str, str]:
     """
-    >>> _named("rope=runs/a"), _named("runs/a/model"), _named("runs/a=b")
+    >>> named("rope=runs/a"), named("runs/a/model"), named("runs/a=b")
     (('rope', 'runs/a'), ('model', 'runs/a/model'), ('a=b', 'runs/a=b'))
     """
     name, equals, path = checkpoint.partition("=")

@@ -1,0 +1,128 @@
+"""Table 2: the language models of several encodings on benchmarks of texts no longer than those of training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+from ....errors import Error
+from ....evaluate.benchmarks import BENCHMARKS, Score, check_installed, score_benchmarks
+from ....lab import Experiment, Run
+from ....lab.loading import model_folder
+from ....lab.measured import run_at
+from ....models import pretrained
+from ....options import at_least
+from ....report import Panel, text_table
+from ...base import Recipe, Scale
+from ...common.grid import Cell, Grid
+from ...common.rules import differences_from_paper
+from ...common.text_grid import STANDARD_LIBRARY, STORE, Ends, Store, Text, Tokenizer
+from .figure_4 import RULES
+from .figure_4 import recipe as recipe_4
+from .figure_5 import recipe as recipe_5
+from .table_1 import named
+
+PUBLISHED = {
+    "sinusoidal": (27.85, 52.09, 45.92, 60.88, 29.70, 26.49),
+    "randomized": (26.41, 50.99, 45.53, 60.66, 29.30, 25.20),
+    "xpos": (27.56, 52.96, 45.22, 60.88, 30.86, 25.96),
+    "alibi": (27.08, 52.72, 46.24, 60.50, 31.47, 26.49),
+    "bipe-alibi": (28.42, 49.25, 45.79, 60.72, 30.60, 25.74),
+    "rope": (29.00, 51.54, 44.67, 60.66, 30.86, 26.43),
+    "bipe-rope": (28.04, 52.01, 45.64, 59.74, 30.93, 26.91),
+    "rope-yarn": (27.08, 53.35, 45.69, 60.12, 30.52, 26.16),
+    "bipe-rope-yarn": (27.56, 51.38, 45.80, 60.72, 30.61, 26.22),
+}
+"""By column, the score of each benchmark in the order of `BENCHMARKS`, in percent."""
+LIMITS: dict[Scale, int | None] = {"smoke": 2, "laptop": 100, "paper": None}
+
+
+def recipe(
+    scale: Scale,
+    *,
+    checkpoint: Annotated[
+        Sequence[str], "NAME=PATH of a run or a checkpoint, such as bipe-rope=runs/…; repeat it for more."
+    ] = (),
+    benchmark: Annotated[Sequence[str], "A task of lm-eval; repeat it for more; none: the six of the table."] = (),
+    copies: Annotated[str | None, "A folder with copies of the benchmarks' data, each named by its task."] = None,
+    tasks: Annotated[str | None, "A folder of lm-eval's YAML, for tasks of your own."] = None,
+    limit: Annotated[int | None, at_least(1), "Questions of each task at most; None: as the scale says."] = None,
+    max_length: Annotated[int, at_least(2), "Tokens of a prompt with its answer at most."] = 1024,
+    text: Text = (STANDARD_LIBRARY,),
+    ends: Ends = None,
+    tokenizer: Tokenizer = None,
+    store: Store = STORE,
+) -> Recipe:
+    """RACE, WinoGrande, TruthfulQA, PIQA, HellaSwag and MMLU by lm-eval: --set checkpoint=rope=PATH.
+
+    Without a checkpoint the models of Figures 4 and 5 are trained first.
+    """
+    given = dict(map(named, checkpoint))
+    if len(given) < len(checkpoint):
+        raise Error(f"Two checkpoints have one name: {', '.join(checkpoint)}. Give each its own, as NAME=PATH.")
+    asked = list(benchmark) or list(BENCHMARKS)
+    most = LIMITS[scale] if limit is None else limit
+    options = {"text": text, "ends": ends, "tokenizer": tokenizer, "store": store}
+    first = {} if given else {cell.key: cell for r in (recipe_4, recipe_5) for cell in r(scale, **options).grid.cells}
+
+    def planned(cell: Cell[str]) -> list[Experiment]:
+        check_installed()  # before hours of training
+        return cell.experiments[:1]
+
+    def report(finished: Mapping[str, list[Run]], device: str) -> list[Panel]:
+        folders = {name: _folder(path) for name, path in given.items()}
+        folders |= {name: str(model_folder(runs[0])) for name, runs in finished.items()}
+        scores = {
+            name: score_benchmarks(
+                folder, asked, copies=copies, tasks=tasks, limit=most, max_length=max_length, device=device
+            )
+            for name, folder in folders.items()
+        }
+        same = "The optimiser, the layers and how the benchmarks are asked are as published."
+        differing = [] if given else differences_from_paper(RULES, scale, ["*"], list(finished), same)
+        return [compared(scores, asked, most), *differing]
+
+    return Recipe(
+        title="BiPE, Table 2: benchmarks of usual length",
+        description=(
+            "Does an encoding that reaches further cost anything on short texts? Language models answer questions of "
+            "six benchmarks, by which of the given answers they hold likeliest, with no solved example before a "
+            "question, ten (HellaSwag) or five (MMLU). The paper finds all encodings on par, most of them near chance."
+        ),
+        grid=Grid(
+            [Cell(name, lambda name=name: planned(first[name]), label=name) for name in PUBLISHED if name in first]
+        ),
+        report=report,
+    )
+
+
+def _folder(path: str) -> str:
+    run = run_at(Path(path).expanduser())
+    return str(pretrained.find(str(model_folder(run)) if run else path).folder)
+
+
+def compared(scores: Mapping[str, Mapping[str, Score]], asked: Sequence[str], most: int | None) -> Panel:
+    """A row for each model with the published one below it."""
+    rows, data = [], []
+    for name, found in scores.items():
+        published = dict(zip(BENCHMARKS, PUBLISHED.get(name, ()), strict=False))
+        rows.append([name, *(_said(found[task]) for task in asked)])
+        rows.append(["  published", *(f"{published[task]:.2f}" if task in published else "–" for task in asked)])
+        data.append(
+            {
+                "model": name,
+                "scores": {task: found[task]._asdict() for task in asked},
+                "published": {task: published.get(task) for task in asked},
+            }
+        )
+    caption = (
+        "Accuracy in percent, of HellaSwag normalised by the length of the answers, ± its standard error; by lm-eval. "
+        f"{f'At most {most:,} questions of each task.' if most else 'All questions.'}"
+    )
+    return text_table("Benchmarks of usual length", caption, ["", *asked], rows, data)
+
+
+def _said(score: Score) -> str:
+    error = "" if score.error is None or score.error != score.error else f" ± {100 * score.error:.1f}"
+    return f"{100 * score.value:.2f}{error}"
