@@ -66,7 +66,9 @@ def test_doctor_cuts_nothing_on_a_narrow_terminal(capsys, monkeypatch):
     assert max(map(len, out.splitlines())) <= 60
 
 
-@pytest.mark.parametrize("verb", [[], ["list"], ["bench"], ["reproduce"], ["report"], ["export"], ["doctor"]])
+@pytest.mark.parametrize(
+    "verb", [[], ["list"], ["bench"], ["reproduce"], ["report"], ["certify"], ["export"], ["doctor"]]
+)
 def test_help_has_an_example(verb, capsys):
     assert main([*verb, "--help"]) == 0
     out = capsys.readouterr().out
@@ -75,7 +77,7 @@ def test_help_has_an_example(verb, capsys):
     assert "--json" in out or not verb
 
 
-VERBS = ("list", "bench", "reproduce", "report", "inspect", "export", "doctor")
+VERBS = ("list", "bench", "reproduce", "report", "inspect", "certify", "export", "doctor")
 
 
 @pytest.mark.parametrize("columns", ["60", "80"])

@@ -26,6 +26,7 @@ from .. import __version__
 from ..errors import Error
 from . import console
 from .bench import bench
+from .certify import certify
 from .compile import compile_
 from .doctor import doctor
 from .eval import evaluate
@@ -63,7 +64,7 @@ app = typer.Typer(
     cls=Verbs,
     help="Train short, test long: sequence models that keep working past the length they were trained on.",
     epilog="Start with: lengthwise doctor, lengthwise list, lengthwise bench parity --model lstm. "
-    "Exit codes: 0 fine, 1 a run failed or is damaged, 2 wrong input, 130 stopped by Ctrl-C.",
+    "Exit codes: 0 fine, 1 a run failed or is damaged, or nothing is proved, 2 wrong input, 130 stopped by Ctrl-C.",
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
@@ -75,6 +76,7 @@ for name, verb in {
     "reproduce": reproduce,
     "report": report_runs,
     "inspect": inspect,
+    "certify": certify,
     "export": export,
     "compile": compile_,
     "doctor": doctor,

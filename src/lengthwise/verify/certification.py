@@ -8,11 +8,13 @@ else           Unknown, with what was read and why each method fell short
 from __future__ import annotations
 
 import time
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 from torch import nn
 
 from ..automata import Semiautomaton
+from ..errors import Error
 from ..lab import Run
 from ..models.depth import Adaptive
 from ..tasks import Task
@@ -30,6 +32,8 @@ BUDGET = 60.0
 """Seconds."""
 FALSIFY_SHARE = 0.4
 """How much of the budget the search for a wrong word has; all of it, where no method can take the model."""
+CONSOLIDATE_SHARE = 0.8
+"""How much of the budget teaching a copy may take."""
 Made = Literal["learned", "consolidated", "compiled", "built", "given"]
 
 
@@ -55,12 +59,25 @@ def certify(
     subject = subject_of("certify", model_or_run, machine_or_task)
     if made is not None:
         subject = subject._replace(made=made)
-    return decide(subject, seconds, watch)[0]
+    return decide(subject, seconds, watch).verdict
 
 
-def decide(subject: Subject, seconds: float, watch: Watcher | None = None) -> tuple[Verdict, Search]:
-    """The verdict, and the search that came before it."""
+class Outcome(NamedTuple):
+    verdict: Verdict
+    search: Search
+    """What was read before a proof was tried."""
+    made: str
+
+
+def decide(subject: Subject, seconds: float, watch: Watcher | None = None, *, save: Path | None = None) -> Outcome:
+    """The verdict, and how it came about. `save`: a copy is taught first, certified instead, and kept there."""
     began, tell = time.monotonic(), watch or (lambda stage: None)
+    if save is not None:
+        tell(Stage("consolidation", 0.0))
+        subject = consolidated(subject, seconds * CONSOLIDATE_SHARE, save)
+        seconds -= time.monotonic() - began
+        began = time.monotonic()
+        seconds = max(seconds, 1.0)
     methods = METHODS if subject.inner is not None else ()
     share = FALSIFY_SHARE if methods else 1.0
 
@@ -69,7 +86,7 @@ def decide(subject: Subject, seconds: float, watch: Watcher | None = None) -> tu
 
     found = search(subject.model, subject.claim, seconds * share, watch=scaled)
     if found.refuted:
-        return found.refuted, found
+        return Outcome(found.refuted, found, subject.made)
     shortcomings: list[Unknown] = []
     for i, method in enumerate(methods):
         left = seconds - (time.monotonic() - began)
@@ -79,9 +96,14 @@ def decide(subject: Subject, seconds: float, watch: Watcher | None = None) -> tu
         tell(Stage(f"proof by {_name(method)}", min(1.0, 1 - left / seconds)))
         attempt = _attempt(method, subject, left / (len(methods) - i))
         if not isinstance(attempt, Unknown):
-            return attempt, found
+            return Outcome(attempt, found, subject.made)
         shortcomings.append(attempt)
-    return unknown(subject, found, shortcomings), found
+    return Outcome(unknown(subject, found, shortcomings), found, subject.made)
+
+
+def consolidated(subject: Subject, seconds: float, save: Path) -> Subject:
+    """A copy that was taught the algebra of its machine, kept in the folder `save`."""
+    raise Error("certify: no consolidation is built yet. Leave --consolidate out.")
 
 
 def _attempt(method: Method, subject: Subject, seconds: float) -> Verdict:

@@ -1,0 +1,215 @@
+"""`lengthwise certify`: is a model right at every length? And the check of a certificate, which needs no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from . import console, typed, verdicts
+
+if TYPE_CHECKING:
+    from ..verify.falsification.hunt import Stage, Watcher
+    from ..verify.subject import Subject
+
+
+def certify(
+    model: Annotated[
+        Path | None,
+        typer.Argument(metavar="RUN", help="A run directory; or a folder with a model, as transformers saves it."),
+    ] = None,
+    task: Annotated[
+        str | None,
+        typer.Option(
+            "--task",
+            metavar="NAME",
+            autocompletion=typed.tasks,
+            show_default="a run's own",
+            help="The task that says what is right, or regex:PATTERN.",
+        ),
+    ] = None,
+    budget: Annotated[
+        float, typer.Option("--budget", metavar="SECONDS", help="How long it searches and tries to prove.")
+    ] = 60.0,
+    checkpoint: Annotated[
+        Literal["last", "best"],
+        typer.Option(
+            "--checkpoint",
+            parser=typed.one_of("--checkpoint", "last", "best"),
+            autocompletion=typed.words("last", "best"),
+            metavar="WHICH",
+            help="last: the weights at the end; best: those with the best validation.",
+        ),
+    ] = "last",
+    consolidate: Annotated[
+        bool, typer.Option("--consolidate", help="First teach a copy the algebra of its machine; --save keeps it.")
+    ] = False,
+    save: Annotated[
+        Path | None, typer.Option("--save", metavar="DIR", help="Where the copy that was taught goes.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Write the certificate, or what else was found, here.")
+    ] = None,
+    word: Annotated[
+        str | None,
+        typer.Option("--word", metavar="WORD", help="Read one word alone: tokens, as in '0:37 1', or a file of --out."),
+    ] = None,
+    check: Annotated[
+        Path | None, typer.Option("--check", metavar="FILE", help="Check this certificate, with numpy alone.")
+    ] = None,
+    of: Annotated[
+        Path | None, typer.Option("--model", metavar="DIR", help="With --check: the model that it is of.")
+    ] = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Run the run's own model and task, Python from outside this library.")
+    ] = False,
+    as_json: console.Json = False,
+) -> None:
+    """Prove a model right at every length, or find the string that breaks it.
+
+    The exit code is 0 for PROVED, 1 for REFUTED and UNKNOWN. With --check it is 0 where the certificate holds.
+
+    Example: [bold]lengthwise certify runs/parity-regular-gpt-s0-1a2b --out proof.json[/bold]
+
+    Example: [bold]lengthwise certify --check proof.json --model runs/parity-regular-gpt-s0-1a2b[/bold]
+    """
+    from ..errors import Error
+
+    if check or of:
+        if not (check and of) or model:
+            raise Error("--check FILE and --model DIR go together, without RUN: certify --check FILE --model DIR.")
+        _check(check, of, as_json)
+        return
+    if model is None:
+        raise Error("certify needs a run or a folder with a model. See: lengthwise certify --help")
+    if consolidate != (save is not None):
+        raise Error("--consolidate teaches a copy of the model, and --save DIR says where it goes: give both.")
+    if word is not None:
+        with console.stdout_kept(as_json):
+            told, data = _one_word(_subject(model, task, checkpoint, trust), word)
+        console.emit(data) if as_json else console.out().print(told, markup=False)
+        raise typer.Exit(0 if data["verdict"] == "right" else 1)
+    with console.stdout_kept(as_json):
+        from ..verify.certification import decide
+        from ..verify.subject import checked_seconds
+
+        subject = _subject(model, task, checkpoint, trust)
+        again = ["lengthwise", "certify", str(model), *(["--task", task] if task else [])]
+        again += ["--checkpoint", checkpoint] if checkpoint != "last" else []
+        again += ["--trust"] if trust else []
+        with _watched() as watch:
+            outcome = decide(subject, checked_seconds("certify", budget, "--budget"), watch, save=save)
+    if out:
+        verdicts.write(out, outcome.verdict)
+    shown_again = verdicts.command(again, outcome.verdict, out)
+    if as_json:
+        about = {"model": str(model), "made": outcome.made, "search": outcome.search.to_json()}
+        written = {"command": shown_again, "out": str(out) if out else None, "saved": str(save) if save else None}
+        console.emit({**about, **outcome.verdict.to_json(), **written})
+    else:
+        verdicts.say(outcome, subject, shown_again)
+        if out:
+            console.out().print(f"Wrote {out}", markup=False)
+    raise typer.Exit(outcome.verdict.exit_code)
+
+
+def _check(certificate: Path, model: Path, as_json: bool) -> None:
+    """Nothing here, or below it, imports torch."""
+    from dataclasses import asdict
+
+    from ..errors import Error
+    from ..verify import checker
+
+    try:
+        report = checker.check(verdicts.read_file(certificate), model)
+    except checker.Rejected as rejected:
+        if not as_json:
+            raise
+        console.emit({"accepted": False, "why": str(rejected)})
+        raise typer.Exit(1) from None
+    except OSError as error:
+        raise Error(f"{error.filename or model}: {error.strerror or error}.") from error
+    if as_json:
+        console.emit({"accepted": True, **asdict(report)})
+    else:
+        console.out().print(str(report), markup=False)
+
+
+def _subject(path: Path, task: str | None, checkpoint: Literal["last", "best"], trust: bool) -> Subject:
+    from .. import lab, tasks
+    from ..errors import Error
+    from ..lab.grid import task_of
+    from ..models import pretrained
+    from ..verify.subject import subject_of
+
+    wanted = None if task is None else task_of(task, {})
+    if _is_model(path):
+        if wanted is None:
+            raise Error(f"{path}: is a model and no run, so say what it is held against: --task NAME.")
+        found = pretrained.find(str(path))
+        return subject_of("certify", pretrained.as_classifier(found.model(), str(path)).eval(), wanted)
+    runs = lab.load(path)
+    if len(runs) > 1:
+        raise Error(
+            f"certify looks at one run, and {path} holds {len(runs)}. Give one of them, such as {runs[0].path}."
+        )
+    own: tasks.Task | None = None if runs[0].experiment.on_text else lab.load_task(runs[0], trust=trust)
+    if wanted is None and (own is None or own.machine is None):
+        return subject_of("certify", runs[0], None)  # which says why not
+    loaded = lab.load_model(runs[0], checkpoint, trust=trust)
+    return subject_of("certify", loaded, wanted or own)._replace(made="learned")
+
+
+def _is_model(path: Path) -> bool:
+    """Whether it is a folder that transformers loads, and no run."""
+    if not (path / "config.json").is_file() or (path / "result.json").exists():
+        return False
+    config = verdicts.read_file(path / "config.json")
+    return isinstance(config, dict) and "model_type" in config
+
+
+def _one_word(subject: Subject, typed_word: str) -> tuple[str, dict[str, Any]]:
+    """What the model says after one word, read alone: in words, and as JSON."""
+    import numpy as np
+
+    from ..errors import Error
+    from ..verify.falsification.reading import Reader
+
+    word = verdicts.read_word(typed_word)
+    symbols = subject.claim.machine.num_symbols
+    if not word or max(word) >= symbols:
+        raise Error(f"--word has one token or more, each in 0..{symbols - 1}, got {typed_word!r:.80}.")
+    if (right := subject.claim.right(word)) is None:
+        raise Error("--word: nothing is asked after this word, so no answer is wrong.")
+    with Reader(subject.model, subject.claim) as reader:
+        refuted = reader.alone(np.array(word))
+    if refuted:
+        return str(refuted), refuted.to_json()
+    told = f"right: after this word of {len(word):,} tokens the model says {right}"
+    return told, {"verdict": "right", "word": list(word), "right": right}
+
+
+@contextmanager
+def _watched() -> Iterator[Watcher]:
+    """On a terminal a bar, elsewhere a line at every tenth of the time."""
+    err = console.err()
+    if not err.is_terminal:
+        tenth = -1
+
+        def line(stage: Stage) -> None:
+            nonlocal tenth
+            if int(stage.share * 10) > tenth:
+                tenth = int(stage.share * 10)
+                err.print(f"certify: {stage.doing}", markup=False)
+
+        yield line
+        return
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    columns = (BarColumn(bar_width=15), TextColumn("{task.description}", markup=False))
+    with Progress(*columns, console=err, transient=True) as drawn:
+        bar = drawn.add_task("", total=1.0)
+        yield lambda stage: drawn.update(bar, completed=stage.share, description=stage.doing)

@@ -1,0 +1,116 @@
+"""How `lengthwise certify` says a verdict, writes it down, and reads it and the words that are typed back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import console
+
+if TYPE_CHECKING:
+    from ..verify import Refuted, Verdict
+    from ..verify.certification import Outcome
+    from ..verify.subject import Subject
+
+TYPED = 160
+"""A word is typed in a command up to so many characters; a longer one is read from a file."""
+
+
+def read_file(path: Path) -> Any:
+    from ..errors import Error
+
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise Error(f"{path}: must be a JSON file that certify --out wrote; reading it: {error}.") from error
+
+
+def write(path: Path, verdict: Verdict) -> None:
+    from ..files import write_atomically
+
+    data = verdict.to_json()
+    data = data["certificate"] if data["verdict"] == "proved" else data
+    write_atomically(path, (json.dumps(data, indent=1, allow_nan=False, ensure_ascii=False) + "\n").encode())
+
+
+def read_word(text: str) -> tuple[int, ...]:
+    """
+    >>> read_word("0:3 1 0")
+    (0, 0, 0, 1, 0)
+    """
+    from ..errors import Error
+    from ..limits import LENGTH
+
+    if Path(text).is_file():
+        content = read_file(Path(text))
+        found = content.get("word") if isinstance(content, dict) else None
+        if not isinstance(found, list) or not all(isinstance(s, int) and s >= 0 for s in found):
+            raise Error(f"{text}: holds no word. Give a file that certify --out wrote about a refuted model.")
+        return tuple(found)
+    word: list[int] = []
+    for part in text.split():
+        token, _, times = part.partition(":")
+        if not (token.isdecimal() and (times or "1").isdecimal() and len(part) < 20):
+            raise Error(f"--word is tokens, or TOKEN:TIMES, as in '0:37 1', or a file, got {text!r:.80}.")
+        LENGTH.check(len(word) + int(times or 1), "--word")
+        word += [int(token)] * int(times or 1)
+    return tuple(word)
+
+
+def in_runs(word: Sequence[int]) -> str:
+    """
+    >>> in_runs([0, 0, 0, 1, 0])
+    '0:3 1 0'
+    """
+    counted = ((s, sum(1 for _ in run)) for s, run in groupby(word))
+    return " ".join(str(s) if k == 1 else f"{s}:{k}" for s, k in counted)
+
+
+def command(again: list[str], verdict: Verdict, out: Path | None) -> str | None:
+    """What shows a wrong word once more."""
+    word = getattr(verdict, "word", None)
+    if word is None:
+        return None
+    written = in_runs(word)
+    if len(written) > TYPED:
+        if not out:
+            return None
+        written = str(out)
+    return " ".join(map(console.quote, [*again, "--word", written]))
+
+
+def say(outcome: Outcome, subject: Subject, command: str | None) -> None:
+    from ..verify import Proved, Refuted
+
+    verdict, search, out = outcome.verdict, outcome.search, console.out()
+    if isinstance(verdict, Proved):
+        out.print("[bold green]PROVED[/] for every length.", end=" ")
+        out.print(f"{verdict.certificate['words']}", markup=False)
+    elif isinstance(verdict, Refuted):
+        out.print(f"[bold red]REFUTED[/] at length {len(verdict.word):,}, the shortest failure found.")
+        out.print(_shown(verdict, subject), markup=False)
+        if search.seen and search.seen > len(verdict.word):
+            out.print(f"It was first seen at {search.seen:,} tokens.", markup=False)
+        if search.predicted:
+            out.print(f"Margins at shorter lengths predicted it at about {search.predicted:,} tokens.", markup=False)
+        again = command or "--out FILE keeps the word, which is too long to be typed."
+        out.print(f"{'See it again: ' if command else ''}{again}", markup=False)
+    else:
+        out.print("[bold yellow]UNKNOWN[/]:", end=" ")
+        out.print(f"{verdict.why}.", markup=False)
+        if verdict.by_how_much is not None:
+            out.print(f"What was nearest to a proof is short by {verdict.by_how_much:.3g}.", markup=False)
+        if search.stopped:
+            out.print(f"It reads no longer strings: {search.stopped}", markup=False)
+
+
+def _shown(verdict: Refuted, subject: Subject) -> str:
+    """The word in the machine's symbols, and both answers."""
+    names = subject.claim.machine.symbols
+    word = ("" if max(map(len, names)) == 1 else " ").join(names[s] for s in verdict.word)
+    word = word if len(word) <= TYPED else f"{word[:TYPED]} …"
+    said = "nothing" if verdict.said == () else verdict.said
+    return f"word:  {word}\nsaid:  {said}\nright: {verdict.right if verdict.right != () else 'nothing'}"

@@ -1,0 +1,184 @@
+"""`lengthwise certify`, as it is typed: verdicts, exit codes, the word once more, and what cannot be certified."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from lengthwise import lab, tasks, theory
+from lengthwise.cli import certify as verb
+from lengthwise.cli import console, main, verdicts
+
+from .tiny import TINY, bench
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """An untrained LSTM on parity, which is wrong soon."""
+    root = tmp_path_factory.mktemp("runs")
+    assert bench(root) == 0
+    return lab.load(root)[0].path
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """A model that is right, in a folder of its own."""
+    folder = tmp_path_factory.mktemp("built") / "model"
+    theory.regular_gpt(tasks.get("parity").machine).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def no_methods(monkeypatch):
+    from lengthwise.verify import certification
+
+    monkeypatch.setattr(certification, "METHODS", ())
+
+
+def test_a_wrong_model_is_refuted_and_the_word_is_read_once_more(run, tmp_path, capsys):
+    out = tmp_path / "verdict.json"
+    assert main(["certify", str(run), "--budget", "30", "--out", str(out)]) == 1
+    said = capsys.readouterr()
+    assert said.out.startswith("REFUTED at length ")
+    assert "word:  " in said.out
+    line = next(line for line in said.out.splitlines() if line.startswith("See it again: "))
+    again = shlex.split(line.removeprefix("See it again: "))
+    assert again[:3] == ["lengthwise", "certify", str(run)]
+    assert main(again[1:]) == 1
+    assert capsys.readouterr().out.startswith("refuted: after the word ")
+    assert main(["certify", str(run), "--word", str(out), "--json"]) == 1
+    assert json.loads(capsys.readouterr().out) == json.loads(out.read_text())
+
+
+def test_json_is_alone_on_stdout(run, capsys):
+    assert main(["certify", str(run), "--budget", "30", "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["verdict"] == "refuted"
+    assert found["made"] == "learned"
+    assert found["search"]["strings"] >= 1
+    assert found["command"].startswith("lengthwise certify ")
+
+
+def test_a_model_in_a_folder_is_held_against_a_task(built, capsys, no_methods):
+    assert main(["certify", str(built), "--task", "parity", "--budget", "0.5"]) == 1
+    said = capsys.readouterr()
+    assert said.out.startswith("UNKNOWN: no failure in ")
+    assert "certify: " in said.err
+    assert main(["certify", str(built), "--task", "even-pairs", "--budget", "30", "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert (found["verdict"], found["made"]) == ("refuted", "given")
+    assert main(["certify", str(built), "--task", "parity", "--word", "1:3 0"]) == 0
+    assert capsys.readouterr().out == "right: after this word of 4 tokens the model says 1\n"
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (["{built}"], "is a model and no run, so say what it is held against: --task NAME"),
+        (["{built}", "--task", "boxes"], "only a task with a machine"),
+        (["{built}", "--task", "cycle-navigation"], "reads 2 tokens of 3 symbols"),
+        (["{built}", "--task", "parityy"], "Did you mean 'parity'?"),
+        (["{built}", "--task", "parity", "--word", "2"], "each in 0..1"),
+        (["{built}", "--task", "parity", "--word", "0x3"], "TOKEN:TIMES"),
+        (["{built}", "--task", "parity", "--word", ""], "one token or more"),
+        (["{built}", "--task", "parity", "--word", "0:9999999"], "at most 1,000,000 symbols"),
+        (["{built}", "--task", "parity", "--budget", "nan"], "--budget must be a finite number of seconds"),
+        (["{built}", "--task", "parity", "--budget", "-1"], "--budget must be a finite number of seconds"),
+        (["{run}", "--consolidate"], "--save DIR says where it goes: give both"),
+        (["{run}", "--checkpoint", "first"], "--checkpoint"),
+        (["nowhere"], "no such file or directory"),
+        ([], "needs a run or a folder with a model"),
+        (["--check", "proof.json"], "--check FILE and --model DIR go together"),
+        (["{run}", "--check", "proof.json", "--model", "{run}"], "without RUN"),
+        (["--check", "nowhere.json", "--model", "{run}"], "must be a JSON file that certify --out wrote"),
+    ],
+)
+def test_wrong_calls_are_one_line(call, words, run, built, capsys):
+    assert main(["certify", *(part.format(run=run, built=built) for part in call)]) == 2
+    err = capsys.readouterr().err
+    assert words in err
+    assert len([line for line in err.splitlines() if line.startswith("error: ")]) == 1
+
+
+def test_an_unfinished_run(run, tmp_path, capsys):
+    unfinished = tmp_path / run.name
+    unfinished.mkdir()
+    for name in ("config.json", "metrics.jsonl"):
+        (unfinished / name).write_bytes((run / name).read_bytes())
+    assert main(["certify", str(unfinished)]) == 2
+    assert "no finished run here. Unfinished ones go on when started again" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_task_without_a_machine(tmp_path, capsys):
+    words = ["bench", "selective-copy", "-m", "lstm", *TINY, "--out", str(tmp_path)]
+    words[words.index("--test-lengths") + 1] = "41"
+    assert main(words) == 0
+    capsys.readouterr()
+    assert main(["certify", str(tmp_path)]) == 2
+    assert "selective-copy of this run has no machine to be held against" in capsys.readouterr().err
+
+
+def test_no_word_is_too_long_to_be_seen_again(tmp_path):
+    from lengthwise.verify import Refuted
+
+    word = tuple(i % 2 for i in range(1000))
+    refuted = Refuted(word, 1, 0)
+    assert verdicts.command(["lengthwise"], refuted, None) is None
+    assert verdicts.command(["lengthwise"], refuted, tmp_path / "v.json") == f"lengthwise --word {tmp_path / 'v.json'}"
+    verdicts.write(tmp_path / "v.json", refuted)
+    assert verdicts.read_word(str(tmp_path / "v.json")) == word
+    assert verdicts.read_word(verdicts.in_runs((0,) * 5000 + (1,))) == (0,) * 5000 + (1,)
+
+
+def test_a_terminal_is_shown_a_bar(monkeypatch, capsys):
+    from rich.console import Console
+
+    from lengthwise.verify.falsification.hunt import Stage
+
+    monkeypatch.setattr(console, "err", lambda: Console(file=sys.stderr, force_terminal=True, width=60))
+    with verb._watched() as watch:
+        watch(Stage("families of strings at 8 symbols", 0.4))
+    assert "families of strings" in capsys.readouterr().err
+
+
+def test_elsewhere_it_is_about_ten_lines(capsys):
+    from lengthwise.verify.falsification.hunt import Stage
+
+    with verb._watched() as watch:
+        for i in range(1000):
+            watch(Stage(f"stage {i}", i / 1000))
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 10
+    assert lines[0] == "certify: stage 0"
+
+
+WITHOUT_TORCH = """
+import sys
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("torch", "transformers"):
+            raise ImportError(name + " was imported")
+sys.meta_path.insert(0, Refuse())
+from lengthwise.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def without_torch(*words):
+    call = [sys.executable, "-c", WITHOUT_TORCH, *map(str, words)]
+    return subprocess.run(call, capture_output=True, text=True, env={**os.environ, "COLUMNS": "200"})
+
+
+def test_a_certificate_is_checked_without_torch(run, tmp_path):
+    certificate = tmp_path / "proof.json"
+    certificate.write_text('{"format": 1}')
+    done = without_torch("certify", "--check", certificate, "--model", run)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: ")
+    assert "imported" not in done.stderr
