@@ -37,9 +37,9 @@ def no_methods(monkeypatch):
 @pytest.mark.parametrize(
     ("subject", "why"),
     [
-        (theory.regular_gpt(PARITY), "no method of proof for trees"),
-        (theory.exact_classifier("parity"), "no method of proof for trees"),
-        (ParityElsewhere(), "only this library's own trees and recurrences can be proved"),
+        (theory.regular_gpt(PARITY), "no method of proof is there"),
+        (theory.exact_classifier("parity"), "no method of proof is there"),
+        (ParityElsewhere(), "only this library's own trees and recurrences, as"),
     ],
 )
 def test_nothing_is_claimed_without_a_proof(subject, why, no_methods):
@@ -69,6 +69,42 @@ def test_of_a_model_that_is_neither_it_says_what_can_be_done(no_methods):
     said = certification.unprovable(subject)
     assert "neither a tree" in said
     assert "Train one of these" in said
+
+
+def test_what_is_not_said_by_config_and_weights_alone_is_never_given_to_a_method(monkeypatch):
+    """A proof about the weights would prove nothing about these."""
+
+    class Wrapped(torch.nn.Module):
+        def __init__(self, inner):
+            super().__init__()
+            self.inner = inner
+
+        def forward(self, tokens):
+            return self.inner(tokens, last=True)
+
+    class Subclass(models.LengthwiseForCausalLM):
+        pass
+
+    plain = theory.regular_gpt(PARITY)
+    assert certification.subject_of("certify", plain, PARITY).inner is plain
+    hooked = theory.regular_gpt(PARITY)
+    hooked.head.register_forward_hook(lambda module, given, made: -made)
+    patched = theory.regular_gpt(PARITY)
+    patched.depth.forward = lambda *given, **options: None
+    exchanged = theory.regular_gpt(PARITY)
+    exchanged.norm = torch.nn.LayerNorm(exchanged.config.width)
+    others = (Wrapped(theory.exact_classifier("parity")), Subclass(plain.config), hooked, patched, exchanged)
+    for other in others:
+        assert certification.subject_of("certify", other, PARITY).inner is None
+
+
+def test_a_wrong_word_of_a_method_is_read_alone_first(monkeypatch):
+    def prove_wrong(model, claim, seconds):
+        return verify.Refuted((1, 1), 1, 0)
+
+    monkeypatch.setattr(certification, "METHODS", (prove_wrong,))
+    verdict = verify.certify(theory.regular_gpt(PARITY), PARITY, budget=0.5)
+    assert verdict.why.endswith("wrong: it met a word that it calls wrong, and read alone it is right")
 
 
 def test_what_methods_say_is_passed_on(monkeypatch):

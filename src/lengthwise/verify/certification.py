@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
 from torch import nn
 
 from ..automata import Semiautomaton
@@ -22,7 +23,7 @@ from . import certificate as certificates
 from .checker import Rejected, check
 from .claim import Claim
 from .falsification.hunt import Stage, Watcher
-from .falsification.reading import carries_state
+from .falsification.reading import Reader, carries_state
 from .falsification.search import Search, search
 from .prove import METHODS, Method
 from .subject import Subject, checked_seconds, subject_of
@@ -78,7 +79,7 @@ def decide(subject: Subject, seconds: float, watch: Watcher | None = None, *, sa
         seconds -= time.monotonic() - began
         began = time.monotonic()
         seconds = max(seconds, 1.0)
-    methods = METHODS if subject.inner is not None else ()
+    methods = METHODS if unprovable(subject) is None else ()
     share = FALSIFY_SHARE if methods else 1.0
 
     def scaled(stage: Stage) -> None:
@@ -116,7 +117,9 @@ def _attempt(method: Method, subject: Subject, seconds: float) -> Verdict:
     finally:
         subject.inner.train(training)
     if isinstance(proof, Refuted):
-        return proof
+        with Reader(subject.model, subject.claim) as reader:
+            alone = reader.alone(np.array(proof.word))
+        return alone or Unknown(f"{_name(method)}: it met a word that it calls wrong, and read alone it is right")
     if isinstance(proof, str):
         return Unknown(f"{_name(method)}: {proof}")
     if isinstance(proof, Unknown):
@@ -138,24 +141,23 @@ def accepted(subject: Subject, proof: dict[str, Any]) -> Proved | Unknown:
 
 def unknown(subject: Subject, found: Search, shortcomings: list[Unknown]) -> Unknown:
     """What was read, and of each method why it proves nothing."""
-    reasons = [each.why for each in shortcomings] or [f"no proof was tried: {unprovable(subject)}"]
+    reasons = [each.why for each in shortcomings] or [unprovable(subject) or "no method of proof is there"]
     short = [each.by_how_much for each in shortcomings if each.by_how_much is not None]
     return Unknown("; ".join([str(found), *reasons]), min(short, default=None), found.to_json())
 
 
-def unprovable(subject: Subject) -> str:
-    """Why no method takes the model, and what can be done instead."""
+def unprovable(subject: Subject) -> str | None:
+    """Why no method can take the model, and what can be done instead; None where one may."""
     model = subject.inner
-    instead = "a longer budget searches for more strings"
+    instead = "a longer budget searches more strings"
     if model is None:
-        return f"only this library's own trees and recurrences can be proved, and of other models {instead}"
-    if isinstance(model.depth, Adaptive) and model.depth.shares_subtrees:
-        return f"no method of proof for trees is built yet; {instead}"
-    if carries_state(subject.model):
-        return f"no method of proof for recurrences is built yet; {instead}"
+        said = "only this library's own trees and recurrences, as their config and weights say them, can be proved"
+        return f"{said}; of other models {instead}"
+    if (isinstance(model.depth, Adaptive) and model.depth.shares_subtrees) or carries_state(subject.model):
+        return None
     return (
         "the model is neither a tree (regular-gpt with one layer a group) nor a recurrence (block-lrnn, rnn, gru, "
-        f"lstm), so nothing that it keeps is bounded at every length. Train one of these; of this one {instead}"
+        f"lstm), so nothing bounds what it keeps at every length. Train one of these; of this one {instead}"
     )
 
 

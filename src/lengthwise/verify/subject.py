@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+import torch
 from torch import nn
 
 from ..automata import Semiautomaton
 from ..errors import Error, ShapeError
 from ..lab import Run, load_model, load_task
 from ..models import LengthwiseForCausalLM
+from ..models.token_classifier import PresetClassifier
 from ..tasks import Task
 from .claim import Claim, claim_of
 
@@ -23,9 +25,26 @@ class Subject(NamedTuple):
 
     @property
     def inner(self) -> LengthwiseForCausalLM | None:
-        """The library's own model in it; None where it is somebody else's."""
-        inner = getattr(self.model, "inner", self.model)
-        return inner if isinstance(inner, LengthwiseForCausalLM) else None
+        """The library's own model in it, which its config and weights say whole; None where it is anything else."""
+        inner = own_model(self.model)
+        return None if inner is None or altered(inner) else inner
+
+
+def own_model(model: nn.Module) -> LengthwiseForCausalLM | None:
+    """The library's own model, if the answers of `model` are its own: a subclass, or what wraps it, may change them."""
+    inner = model.inner if type(model) is PresetClassifier else model
+    return inner if type(inner) is LengthwiseForCausalLM else None
+
+
+def altered(model: LengthwiseForCausalLM) -> bool:
+    """Whether anything but its config and weights decides what it says: hooks, other modules, methods put into it."""
+    if torch.nn.modules.module._has_any_global_hook():
+        return True
+    with torch.device("meta"):
+        plain = {name: type(module) for name, module in LengthwiseForCausalLM(model.config).named_modules()}
+    if {name: type(module) for name, module in model.named_modules()} != plain:
+        return True
+    return any(m._forward_hooks or m._forward_pre_hooks or "forward" in vars(m) for m in model.modules())
 
 
 def subject_of(verb: str, model_or_run: Any, machine_or_task: Any) -> Subject:
@@ -45,8 +64,8 @@ def subject_of(verb: str, model_or_run: Any, machine_or_task: Any) -> Subject:
     if machine_or_task is None:
         raise Error(f"{verb}: a model needs a machine or a task to be held against. Pass one, or a run of such a task.")
     subject = Subject(model_or_run, _claim(verb, machine_or_task), "given")
-    if subject.inner is not None:
-        _check_vocabulary(verb, subject.inner.config.vocab_size, subject.claim)
+    if (inner := own_model(model_or_run)) is not None:
+        _check_vocabulary(verb, inner.config.vocab_size, subject.claim)
     return subject
 
 

@@ -63,7 +63,7 @@ def test_predicted_before_it_is_seen():
 
 
 def test_predicted_beside_seen():
-    found = search(Leaking(4 / 1000), claim_of(tasks.get("parity")), 40)
+    found = search(Leaking(4 / 1000), claim_of(tasks.get("parity")), 20)
     assert found.seen == 1024
     assert found.predicted == pytest.approx(1000, rel=0.01)
     assert len(found.refuted.word) == 1001

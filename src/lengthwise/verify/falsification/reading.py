@@ -29,6 +29,7 @@ from ...models.pretrained import as_classifier
 from ...models.token_classifier import PresetClassifier, TokenClassifier, equal_tokens
 from ...train.counting import batch_size, ran_out
 from ..claim import Claim
+from ..subject import own_model
 from ..verdict import Refuted
 
 PIECE = 1 << 16
@@ -190,8 +191,8 @@ def classifier_of(model: nn.Module) -> nn.Module:
 
 def carries_state(classifier: nn.Module) -> bool:
     """Whether it is a recurrence, whose state after some tokens is all that it knows of them."""
-    inner = getattr(classifier, "inner", None)
-    if not isinstance(inner, LengthwiseForCausalLM) or not isinstance(inner.depth, Fixed):
+    inner = own_model(classifier)
+    if inner is None or not isinstance(inner.depth, Fixed):
         return False
     return inner.uncached is None and not inner.depth.keeps_keys
 
