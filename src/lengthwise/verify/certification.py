@@ -33,6 +33,8 @@ BUDGET = 60.0
 """Seconds."""
 FALSIFY_SHARE = 0.4
 """How much of the budget the search for a wrong word has; all of it, where no method can take the model."""
+LEAST_SHARE = 0.05
+"""How much of it every method has at least."""
 CONSOLIDATE_SHARE = 0.8
 """How much of the budget teaching a copy may take."""
 Made = Literal["learned", "consolidated", "compiled", "built", "given"]
@@ -90,10 +92,8 @@ def decide(subject: Subject, seconds: float, watch: Watcher | None = None, *, sa
         return Outcome(found.refuted, found, subject.made)
     shortcomings: list[Unknown] = []
     for i, method in enumerate(methods):
-        left = seconds - (time.monotonic() - began)
-        if left <= 0:
-            shortcomings.append(Unknown(f"{_name(method)}: the budget was over before it began"))
-            continue
+        # A method may find at once that it has the proof, so each is asked, however long the others took.
+        left = max(seconds - (time.monotonic() - began), LEAST_SHARE * seconds)
         tell(Stage(f"proof by {_name(method)}", min(1.0, 1 - left / seconds)))
         attempt = _attempt(method, subject, left / (len(methods) - i))
         if not isinstance(attempt, Unknown):
