@@ -175,10 +175,22 @@ def without_torch(*words):
     return subprocess.run(call, capture_output=True, text=True, env={**os.environ, "COLUMNS": "200"})
 
 
-def test_a_certificate_is_checked_without_torch(run, tmp_path):
+@pytest.mark.slow
+def test_a_right_model_is_proved_and_its_certificate_checked_without_torch(built, tmp_path, capsys):
     certificate = tmp_path / "proof.json"
-    certificate.write_text('{"format": 1}')
-    done = without_torch("certify", "--check", certificate, "--model", run)
+    assert main(["certify", str(built), "--task", "parity", "--budget", "40", "--out", str(certificate)]) == 0
+    assert capsys.readouterr().out.startswith("PROVED for every length.")
+    done = without_torch("certify", "--check", certificate, "--model", built)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("accepted: ")
+    done = without_torch("certify", "--check", certificate, "--model", built, "--json")
+    assert json.loads(done.stdout)["accepted"] is True
+
+    other = tmp_path / "other"
+    theory.regular_gpt(tasks.get("tomita-1").machine).save_pretrained(other)
+    done = without_torch("certify", "--check", certificate, "--model", other)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("error: ")
-    assert "imported" not in done.stderr
+    done = without_torch("certify", "--check", certificate, "--model", other, "--json")
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["accepted"] is False

@@ -128,12 +128,12 @@ def _check(certificate: Path, model: Path, as_json: bool) -> None:
     except checker.Rejected as rejected:
         if not as_json:
             raise
-        console.emit({"accepted": False, "why": str(rejected)})
+        verdicts.emit({"accepted": False, "why": str(rejected)})
         raise typer.Exit(1) from None
     except OSError as error:
         raise Error(f"{error.filename or model}: {error.strerror or error}.") from error
     if as_json:
-        console.emit({"accepted": True, **asdict(report)})
+        verdicts.emit({"accepted": True, **asdict(report)})
     else:
         console.out().print(str(report), markup=False)
 

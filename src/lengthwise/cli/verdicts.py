@@ -28,6 +28,11 @@ def read_file(path: Path) -> Any:
         raise Error(f"{path}: must be a JSON file that certify --out wrote; reading it: {error}.") from error
 
 
+def emit(data: dict[str, Any]) -> None:
+    """`--json` of a check: as `console.emit`, which needs torch, of numbers that are finite."""
+    print(console.clean(json.dumps(data, indent=2)))
+
+
 def write(path: Path, verdict: Verdict) -> None:
     from ..files import write_atomically
 

@@ -17,6 +17,7 @@ from torch import nn
 from ..automata import Semiautomaton
 from ..errors import Error
 from ..lab import Run
+from ..models import LengthwiseForCausalLM
 from ..models.depth import Adaptive
 from ..tasks import Task
 from . import certificate as certificates
@@ -104,7 +105,18 @@ def decide(subject: Subject, seconds: float, watch: Watcher | None = None, *, sa
 
 def consolidated(subject: Subject, seconds: float, save: Path) -> Subject:
     """A copy that was taught the algebra of its machine, kept in the folder `save`."""
-    raise Error("certify: no consolidation is built yet. Leave --consolidate out.")
+    from .consolidate.ways import WAYS
+
+    if subject.inner is None:
+        raise Error(f"certify: this model cannot be consolidated: {unprovable(subject)}.")
+    reasons: list[str] = []
+    for way in WAYS:
+        taught = way(subject.inner, subject.claim, seconds)
+        if isinstance(taught, LengthwiseForCausalLM):
+            taught.save_pretrained(save)
+            return subject._replace(model=taught.eval(), made="consolidated")
+        reasons.append(str(taught))
+    raise Error(f"certify: this model cannot be consolidated: {'; '.join(reasons)}.")
 
 
 def _attempt(method: Method, subject: Subject, seconds: float) -> Verdict:
