@@ -24,6 +24,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ...models import LengthwiseForCausalLM
 from ..algebra import Algebra
 from ..claim import Claim
 from ..prove import boxes as trees
@@ -49,15 +50,16 @@ Log = Callable[[str], None]
 
 def refusal(model: nn.Module) -> str | None:
     """Why this model cannot be consolidated here; None where it can."""
-    tree, over_time = node.refusal(model), recurrence.refusal(model)
+    tree, over_time = trees.refusal(model), recurrence.refusal(model)
     return None if tree is None or over_time is None else f"{tree}; {over_time}"
 
 
-def consolidate(
-    model: nn.Module, claim: Claim, seconds: float = 300.0, seed: int = 0, log: Log | None = None
-) -> nn.Module:
-    """A copy of the model, taught for at most so many seconds, and less where its proof goes through."""
-    return taught(model, claim, seconds, seed, log)[0]
+def consolidate(model: LengthwiseForCausalLM, claim: Claim, seconds: float = 300.0) -> LengthwiseForCausalLM | str:
+    """A copy of the model, taught for at most so many seconds and less where its proof goes through; or why not."""
+    if reason := refusal(model):
+        return reason
+    made, _ = taught(model, claim, seconds)
+    return made  # pyright: ignore[reportReturnType]
 
 
 def taught(
@@ -70,7 +72,7 @@ def taught(
     was_asked = {name: p.requires_grad for name, p in model.named_parameters()}
     model = copy.deepcopy(model).eval().requires_grad_(True)
     rate_of_weights, nearer = RATE, NEARER
-    if node.refusal(model) is None:
+    if trees.refusal(model) is None:
         tree = node.Node(model)
         boxes = trees.TreeBoxes(tree, claim, Algebra(claim, tree.chunk))
         start, prove = trees.settled_centres(boxes), trees.prove_tree_boxes

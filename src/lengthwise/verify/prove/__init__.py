@@ -11,15 +11,23 @@ from collections.abc import Callable
 from ...models import LengthwiseForCausalLM
 from ..claim import Claim
 from ..verdict import Proof, Refuted, Unknown
-from .boxes import prove_tree_boxes
+from .boxes import prove_tree_boxes, prove_tree_boxes_in_float64
 from .cascade import prove_cascade
 from .codes import prove_codes
-from .recurrence import prove_recurrence
+from .recurrence import prove_recurrence, prove_recurrence_in_float64
 from .snapped import prove_snapped
 
 Method = Callable[[LengthwiseForCausalLM, Claim, float], Proof | Refuted | Unknown | str]
 """From a model in eval mode, a claim and seconds to a proof, or to why there is none: a wrong word that it met, say."""
 
-METHODS: tuple[Method, ...] = (prove_codes, prove_tree_boxes, prove_recurrence, prove_cascade, prove_snapped)
+METHODS: tuple[Method, ...] = (
+    prove_codes,
+    prove_tree_boxes,
+    prove_recurrence,
+    prove_cascade,
+    prove_snapped,
+    prove_tree_boxes_in_float64,
+    prove_recurrence_in_float64,
+)
 
 __all__ = ["METHODS", "Method"]

@@ -30,24 +30,44 @@ from ..algebra import PAD, Algebra
 from ..claim import Claim
 from ..verdict import Proof, Unknown
 from .affine import Affine, Directions
-from .enclosures import ARITHMETICS, Arithmetic
-from .node import Node, Plain, gaps, refusal
+from .enclosures import FLOAT32, FLOAT64, Arithmetic
+from .node import Node, Plain, gaps
+from .node import refusal as no_node
 
 CONDITIONS_AT_ONCE = 32
 GROWN = 1.1
+ROOM = 0.8
+"""Boxes that need no more than this share of themselves are not made larger: what bends, bends less in small ones."""
 ROUNDS = 60
 """Radii that have not settled after so many rounds do not settle."""
 MOST = 20_000
 """More conditions than these are not tried."""
 
 
+def refusal(model: nn.Module) -> str | None:
+    """Why this model has no continuous nodes that one function makes; None where it has."""
+    if reason := no_node(model):
+        return reason
+    layer = Node(model).layer
+    if type(layer) is not Layer or getattr(layer, "nodes", None) is not None:
+        return "the model's nodes are snapped or discrete, which other methods are for"
+    return None
+
+
 def prove_tree_boxes(model: nn.Module, claim: Claim, seconds: float = 60.0) -> Proof | Unknown | str:
-    """The proof of a RegularGPT with continuous nodes: for float32, or else for evaluation in float64."""
+    """The proof of a RegularGPT with continuous nodes, evaluated in float32 as it is stored."""
+    return _prove(model, claim, seconds, FLOAT32)
+
+
+def prove_tree_boxes_in_float64(model: nn.Module, claim: Claim, seconds: float = 60.0) -> Proof | Unknown | str:
+    """The proof for evaluation in float64 alone, where boxes may be so small that float32 rounds beyond them."""
+    return _prove(model, claim, seconds, FLOAT64)
+
+
+def _prove(model: nn.Module, claim: Claim, seconds: float, arithmetic: Arithmetic) -> Proof | Unknown | str:
     if reason := refusal(model):
         return reason
     node = Node(model)
-    if type(node.layer) is not Layer or getattr(node.layer, "nodes", None) is not None:
-        return "the model's nodes are snapped or discrete, which other methods are for"
     ends = time.monotonic() + seconds
     algebra = Algebra(claim, node.chunk)
     conditions = algebra.conditions()
@@ -57,23 +77,18 @@ def prove_tree_boxes(model: nn.Module, claim: Claim, seconds: float = 60.0) -> P
     centres = settled_centres(boxes)
     if centres is None:
         return Unknown("the model's nodes do not settle at one centre for each element of the machine's algebra")
-    found = Unknown("the search for boxes had no time")
-    for arithmetic in ARITHMETICS.values():
-        found = grow(lambda r, a=arithmetic: boxes.needed(centres, r, a), torch.zeros_like(centres), ends)
-        if isinstance(found, Unknown):
-            continue
-        margin = boxes.margin(centres, found, arithmetic)
-        if margin > 0:
-            return {
-                "kind": "tree-boxes",
-                "inference": "raw",
-                "arithmetic": arithmetic.name,
-                "margin": margin,
-                "proof": boxes.to_json(centres, found),
-            }
+    radii = grow(lambda r: boxes.needed(centres, r, arithmetic), torch.zeros_like(centres), ends)
+    if isinstance(radii, Unknown):
+        return radii
+    return shown("tree-boxes", arithmetic, boxes.margin(centres, radii, arithmetic), boxes.to_json(centres, radii))
+
+
+def shown(kind: str, arithmetic: Arithmetic, margin: float, proof: dict) -> Proof | Unknown:
+    """The proof by boxes that close, if the head is right on all of them."""
+    if not margin > 0:
         short = -margin if np.isfinite(margin) else None
-        found = Unknown("boxes close, and the head is not surely right on one of them", short)
-    return found
+        return Unknown("boxes close, and the head is not surely right on one of them", short)
+    return {"kind": kind, "inference": "raw", "arithmetic": arithmetic.name, "margin": margin, "proof": proof}
 
 
 class TreeBoxes:
@@ -204,7 +219,7 @@ def middle(points: Tensor, owner: Tensor, count: int) -> Tensor:
 
 
 def grow(needed: Callable[[Tensor], Tensor], radii: Tensor, ends: float) -> Tensor | Unknown:
-    """Radii r that need no more than themselves, of those found the ones with the most room.
+    """Radii r that need no more than themselves, with some room for a checker whose bounds are wider.
 
     They must be allowed to be 0 at first. `needed(r)` is monotone but for rounding.
     """
@@ -223,7 +238,7 @@ def grow(needed: Callable[[Tensor], Tensor], radii: Tensor, ends: float) -> Tens
         return Unknown("the boxes do not close: what they need grows as fast as they do", worst - 1)
     best, room = radii, float((need / radii).max())
     for _ in range(12):
-        if time.monotonic() > ends:
+        if time.monotonic() > ends or room < ROOM:
             break
         radii = 2 * radii
         need = needed(radii)

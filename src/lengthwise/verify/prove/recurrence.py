@@ -35,8 +35,8 @@ from ...models.layers import Layer
 from ..claim import Claim
 from ..verdict import Proof, Unknown
 from .affine import Affine, Directions
-from .boxes import grow, middle
-from .enclosures import ARITHMETICS, Arithmetic
+from .boxes import grow, middle, shown
+from .enclosures import FLOAT32, FLOAT64, Arithmetic
 from .node import Form, Plain, gaps, inner_of
 
 AT_ONCE = 32
@@ -141,7 +141,16 @@ def between(n: Form, h: Form, z: Form) -> Form:
 
 
 def prove_recurrence(model: nn.Module, claim: Claim, seconds: float = 60.0) -> Proof | Unknown | str:
-    """The proof of an RNN, GRU or LSTM: for float32, or else for evaluation in float64."""
+    """The proof of an RNN, GRU or LSTM, evaluated in float32 as it is stored."""
+    return _prove(model, claim, seconds, FLOAT32)
+
+
+def prove_recurrence_in_float64(model: nn.Module, claim: Claim, seconds: float = 60.0) -> Proof | Unknown | str:
+    """The proof for evaluation in float64 alone."""
+    return _prove(model, claim, seconds, FLOAT64)
+
+
+def _prove(model: nn.Module, claim: Claim, seconds: float, arithmetic: Arithmetic) -> Proof | Unknown | str:
     if reason := refusal(model):
         return reason
     ends = time.monotonic() + seconds
@@ -149,26 +158,13 @@ def prove_recurrence(model: nn.Module, claim: Claim, seconds: float = 60.0) -> P
     if len(boxes.froms) > MOST:
         return f"the machine has {len(boxes.froms):,} transitions, more than {MOST:,}"
     centres = settled(boxes)
-    found: Proof | Unknown | str = Unknown("the model's states do not stay finite")
     if not bool(torch.isfinite(centres).all()):
-        return found
-    for arithmetic in ARITHMETICS.values():
-        radii = grow(lambda r, a=arithmetic: boxes.needed(centres, r, a), torch.zeros_like(centres), ends)
-        if isinstance(radii, Unknown):
-            found = radii
-            continue
-        margin = boxes.margin(centres, radii, arithmetic)
-        if margin > 0:
-            return {
-                "kind": "recurrence-boxes",
-                "inference": "raw",
-                "arithmetic": arithmetic.name,
-                "margin": margin,
-                "proof": boxes.to_json(centres, radii),
-            }
-        short = -margin if np.isfinite(margin) else None
-        found = Unknown("boxes close, and the head is not surely right on one of them", short)
-    return found
+        return Unknown("the model's states do not stay finite")
+    radii = grow(lambda r: boxes.needed(centres, r, arithmetic), torch.zeros_like(centres), ends)
+    if isinstance(radii, Unknown):
+        return radii
+    margin = boxes.margin(centres, radii, arithmetic)
+    return shown("recurrence-boxes", arithmetic, margin, boxes.to_json(centres, radii))
 
 
 class StateBoxes:
