@@ -9,10 +9,17 @@ import torch
 
 from lengthwise import models, tasks, theory
 from lengthwise.automata import Semiautomaton
-from lengthwise.verify import Unknown
+from lengthwise.verify import Unknown, certificate
 from lengthwise.verify.algebra import Algebra
+from lengthwise.verify.checker import Rejected, check
 from lengthwise.verify.claim import Claim, claim_of
-from lengthwise.verify.prove.boxes import TreeBoxes, grow, prove_tree_boxes, settled_centres
+from lengthwise.verify.prove.boxes import (
+    TreeBoxes,
+    grow,
+    prove_tree_boxes,
+    prove_tree_boxes_in_float64,
+    settled_centres,
+)
 from lengthwise.verify.prove.enclosures import FLOAT32
 from lengthwise.verify.prove.node import Node, Plain
 
@@ -37,6 +44,18 @@ def test_a_built_model_is_proved_in_float32(built):
     assert (proof["kind"], proof["inference"], proof["arithmetic"]) == ("tree-boxes", "raw", "float32")
     assert proof["margin"] > 0.1
     assert sorted(proof["proof"]["elements"]) == [[0, 1], [1, 0]]
+
+
+@pytest.mark.parametrize("prove", [prove_tree_boxes, prove_tree_boxes_in_float64])
+def test_the_checker_accepts_the_proof_and_none_with_smaller_boxes(built, prove):
+    model, proof = built[0], prove(built[0], PARITY)
+    inner = getattr(model, "inner", model)
+    report = check(certificate.make(inner, PARITY, proof, "built"), certificate.weights(inner))
+    assert report.margin > 0.1
+    for box in proof["proof"]["boxes"]:
+        box["radius"] = [1e-6 * r for r in box["radius"]]
+    with pytest.raises(Rejected):
+        check(certificate.make(inner, PARITY, proof, "built"), certificate.weights(inner))
 
 
 def test_the_conditions_hold_when_they_are_computed_again(built):

@@ -36,6 +36,7 @@ from .node import refusal as no_node
 
 CONDITIONS_AT_ONCE = 32
 GROWN = 1.1
+LEAST_RADIUS = 1e-10
 ROOM = 0.8
 """Boxes that need no more than this share of themselves are not made larger: what bends, bends less in small ones."""
 ROUNDS = 60
@@ -77,7 +78,7 @@ def _prove(model: nn.Module, claim: Claim, seconds: float, arithmetic: Arithmeti
     centres = settled_centres(boxes)
     if centres is None:
         return Unknown("the model's nodes do not settle at one centre for each element of the machine's algebra")
-    radii = grow(lambda r: boxes.needed(centres, r, arithmetic), torch.zeros_like(centres), ends)
+    radii = grow(lambda r: boxes.needed(centres, r, arithmetic), torch.full_like(centres, LEAST_RADIUS), ends)
     if isinstance(radii, Unknown):
         return radii
     return shown("tree-boxes", arithmetic, boxes.margin(centres, radii, arithmetic), boxes.to_json(centres, radii))

@@ -35,7 +35,7 @@ from ...models.layers import Layer
 from ..claim import Claim
 from ..verdict import Proof, Unknown
 from .affine import Affine, Directions
-from .boxes import grow, middle, shown
+from .boxes import LEAST_RADIUS, grow, middle, shown
 from .enclosures import FLOAT32, FLOAT64, Arithmetic
 from .node import Form, Plain, gaps, inner_of
 
@@ -160,7 +160,7 @@ def _prove(model: nn.Module, claim: Claim, seconds: float, arithmetic: Arithmeti
     centres = settled(boxes)
     if not bool(torch.isfinite(centres).all()):
         return Unknown("the model's states do not stay finite")
-    radii = grow(lambda r: boxes.needed(centres, r, arithmetic), torch.zeros_like(centres), ends)
+    radii = grow(lambda r: boxes.needed(centres, r, arithmetic), torch.full_like(centres, LEAST_RADIUS), ends)
     if isinstance(radii, Unknown):
         return radii
     margin = boxes.margin(centres, radii, arithmetic)
