@@ -3,13 +3,14 @@
 A word u acts on the states as δ_u, and δ_uv(q) = δ_v(δ_u(q)). All of it is read from the certificate as numbers and
 derived again here: which words matter is a question of the machine alone.
 
-    live(u)     a state that is reached goes by u to one from which a question can still be reached
-    opens(u)    the start state does
+    live(u, C)     a state that is reached goes by u to one from which C k more symbols lead to a question, k = 0, 1, …
+    opens(u, C)    the start state does
 
-A word that is asked about has no part that is not live and no beginning that does not open. So what a model makes of
-other parts, no answer depends on.
+A tree of chunk C is aligned at its word's end: each of its nodes covers a part of the word that ends a multiple of C
+symbols before it. So in a word that is asked about no node is of a part that is not live, none of a beginning that
+does not open, and what a model makes of other parts, no answer depends on. A recurrence goes by one symbol: C = 1.
 
-Shapes: Q states, S symbols, E outputs, N maps.
+Shapes: Q states, S symbols, E outputs, N maps, C chunk.
 """
 
 from __future__ import annotations
@@ -47,21 +48,22 @@ class Claim:
             within(self.answers, 2, "the claim's answers")
         elif (self.answers[self.asked] < 0).any():
             raise Rejected("the claim's answers must be outputs 0, 1, …")
-        self.reached = self._grow(np.arange(Q) == self.start, self.delta, forwards=True)
-        self.heeded = self._grow(self.asked.copy(), self.delta, forwards=False)
+        self.reached = np.arange(Q) == self.start
+        while not self.reached[self.delta[self.reached]].all():
+            self.reached[self.delta[self.reached].ravel()] = True
+        self.heeded = self.heeded_by(1)
         """Whether a question can be reached from a state, or is there."""
 
-    @staticmethod
-    def _grow(found: Array, delta: Array, forwards: bool) -> Array:
+    def heeded_by(self, chunk: int) -> Array:
+        """(Q,) whether some multiple of `chunk` symbols, 0 too, leads from a state to a question."""
+        found: Array = self.asked
         while True:
-            more = found.copy()
-            if forwards:
-                more[delta[found].ravel()] = True
-            else:
-                more |= found[delta].any(1)
-            if (more == found).all():
+            before = found
+            for _ in range(chunk):
+                before = np.asarray(before[self.delta].any(1))
+            if not (before & ~found).any():
                 return found
-            found = more
+            found = found | before
 
     def fits(self, symbols: int, outputs: int) -> None:
         """Whether a model of so many symbols and outputs can be what the claim speaks of."""
@@ -72,12 +74,12 @@ class Claim:
         if not self.several and (self.answers[self.asked] >= outputs).any():
             raise Rejected(f"the model has {outputs} outputs, and the claim names others.")
 
-    def live(self, maps: Array) -> Array:
+    def live(self, maps: Array, chunk: int) -> Array:
         """(N,)"""
-        return np.asarray(self.heeded[maps[:, self.reached]].any(1))
+        return np.asarray(self.heeded_by(chunk)[maps[:, self.reached]].any(1))
 
-    def opens(self, maps: Array) -> Array:
-        return self.heeded[maps[:, self.start]]
+    def opens(self, maps: Array, chunk: int) -> Array:
+        return self.heeded_by(chunk)[maps[:, self.start]]
 
     def margins(self, logits: Interval, states: Array) -> Array:
         """(N,) by how much the right answer after each of these states is ahead, at least; infinite where none is

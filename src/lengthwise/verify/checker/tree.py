@@ -183,7 +183,7 @@ def _induction(
     for node, rows, symbols in ((leaves, _leaf_maps(claim), True), (inner, own, False)):
         for index in _tuples(len(rows), tree.chunk, at_once):
             product = _product([rows[i] for i in index])
-            needed = claim.opens(product) if len(index) < tree.chunk else claim.live(product)
+            needed = (claim.opens if len(index) < tree.chunk else claim.live)(product, tree.chunk)
             index = [i[needed] for i in index]
             product = product[needed]
             if not len(product):
