@@ -10,8 +10,9 @@ import torch
 
 from lengthwise import Error, lab
 from lengthwise.lab import texts
-from lengthwise.lab.experiment import Experiment
+from lengthwise.lab.experiment import AnswersSpec, Experiment
 from lengthwise.lab.job import make_trainer
+from lengthwise.lab.shown import runs_table
 from lengthwise.lab.statistics import perplexities
 
 from . import corpora
@@ -113,6 +114,13 @@ def test_places_are_tokens_or_segments(plan):
     assert 1 < most <= counted[-1]
 
 
+def test_a_notebook_shows_a_run_that_was_not_tested_at_its_own_length(plan, tmp_path):
+    made = run(further(plan(), test_lengths=(16, 64)), tmp_path)
+    shown = runs_table([made])
+    assert f"perplexity {perplexities(made)[16]:.4g} at 16" in shown
+    assert f"perplexity {perplexities(made)[64]:.4g} at 64" in shown
+
+
 def test_a_first_run_that_fails_is_said_to_have(plan, tmp_path):
     base = plan()
     moved = replace(base, data=replace(base.data, digests={"train": "other", "test": "other"}))
@@ -141,5 +149,8 @@ def test_refusals(plan):
     (strings,) = lab.plan("parity", ["lstm"], train_length=4, test_lengths="8")
     with pytest.raises(Error, match="language model from scratch"):
         further(strings)
+    answers = AnswersSpec("scrolls-qasper", {}, 16, files=("scrolls",), tokenizer="known", task="qasper", budget=4)
+    with pytest.raises(Error, match="on text, got scrolls-qasper"):
+        further(replace(base, data=answers, objective=replace(base.objective, kind="answers")))
     with pytest.raises(Error, match="lies beside its own"):
         make_trainer([further(base)])

@@ -22,7 +22,7 @@ from ..limits import BATCH_TOKENS
 from ..options import arguments, at_least
 from ..positions import Multilevel
 from . import texts
-from .experiment import Experiment, LengthTests, ModelSpec, TextSpec
+from .experiment import AnswersSpec, Experiment, LengthTests, ModelSpec, TextSpec
 from .grid import Settings, parse, settings_of
 from .language_models import training_of
 from .on_text import build_language_model
@@ -91,6 +91,10 @@ def trained_places(experiment: Experiment) -> int:
 
 
 def _text_of(experiment: Experiment) -> TextSpec:
-    if not isinstance(experiment.data, TextSpec) or experiment.from_checkpoint:
-        raise Error(f"{experiment.model.name}: what goes on must be a language model from scratch, on text.")
-    return experiment.data
+    spec = experiment.data
+    if not isinstance(spec, TextSpec) or isinstance(spec, AnswersSpec) or experiment.from_checkpoint:
+        raise Error(
+            f"{experiment.model.name}: what goes on must be a language model from scratch, on text, got "
+            f"{experiment.data.name}. Give experiments of plan_language_models."
+        )
+    return spec

@@ -43,7 +43,10 @@ def _row(run: Run) -> list[str]:
     if isinstance(e.data, TextSpec):
         trained, found = e.data.block, perplexities(run)
         longer = [f"perplexity {found[n]:.4g} at {n:,}" for n in e.tests.lengths if n > trained]
-        columns = [f"perplexity {found[trained]:.4g}", *longer[:1], *longer[1:][-1:]]
+        # What goes on from another run may be tested at other lengths alone.
+        shorter = [n for n in e.tests.lengths if n <= trained]
+        inside = [f"perplexity {found[n]:.4g}{'' if n == trained else f' at {n:,}'}" for n in shorter]
+        columns = [*(inside[-1:] or [""]), *longer[:1], *longer[1:][-1:]]
         return [*first, f"windows of {trained}", *columns, *[""] * (3 - len(columns)), *last]
     low, high = e.training.curriculum.lengths
     every = ranges((low, high), e.tests.lengths)
