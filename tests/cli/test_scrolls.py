@@ -62,6 +62,15 @@ def test_submissions_of_several_models_go_into_one_file(run, folder, tmp_path, c
     assert {task: len(each) for task, each in found.items()} == {"qasper": 3, "quality": 3}
 
 
+def test_tasks_answered_before_a_failure_are_kept(run, folder, tmp_path, capsys):
+    call = ["eval", "scrolls", str(run.path / "model"), "--data", str(folder), *FEW]
+    # gov_report comes after qasper, and there is no copy of it.
+    more = ["--task", "qasper", "--task", "gov_report", "--submission", str(tmp_path / "s.csv")]
+    assert main([*call, *more]) == 2
+    assert "neither gov_report/test.jsonl" in capsys.readouterr().err.replace("\n", " ")
+    assert list(read_submission(tmp_path / "s.csv")) == ["qasper"]
+
+
 WRONG = {
     "corpus": (["--corpus", "stdlib"], "are not for scrolls. Its prompts"),
     "task": (["--task", "qasperr"], "Did you mean 'qasper'"),

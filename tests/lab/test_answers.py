@@ -194,6 +194,14 @@ def test_the_average_is_that_of_all_seven_tasks():
     assert lab.MeasuredAnswers("m", "s", "validation", 9, seven).average is None
 
 
+def test_models_may_stand_in_a_list_or_a_tuple(folder, store):
+    for models in (["bipe", "transformer"], ("bipe", "transformer")):
+        planned = from_scratch(folder, store, model=models)
+        assert [e.model.name for e in planned] == ["bipe", "transformer"]
+    (with_options,) = from_scratch(folder, store, model=("transformer", {"position": "rope"}))
+    assert with_options.model.options["position"] == "rope"
+
+
 def wrong(folder, store, gpt2, run, tmp_path):
     """Calls that are refused, and words of the line that says so."""
     small = tmp_path / "small"
@@ -223,6 +231,14 @@ def wrong(folder, store, gpt2, run, tmp_path):
             lambda: lab.measure_answers(gpt2, folder, ["qasper"], window=100),
             "it has places for 64 tokens, got length 100",
         ),
+        "conversions of a preset": (
+            lambda: plan(folder, "qasper", "transformer", **HOW, **tiny, conversions=[{"name": "chain"}]),
+            "transformer: conversions are for checkpoints, got 1. Give the path of a finished run",
+        ),
+        "conversions of an experiment": (
+            lambda: plan(folder, "qasper", run.experiment, **HOW, conversions=[{"name": "chain"}]),
+            "bipe: conversions are for checkpoints, got 1",
+        ),
         "own model": (lambda: plan(folder, "qasper", "torch.nn:Linear", **HOW), "models of your own lack"),
         "fp64": (
             lambda: plan(folder, "qasper", "bipe", **{**HOW, "training": TRAINING.but(precision="fp64")}, **tiny),
@@ -239,7 +255,9 @@ def wrong(folder, store, gpt2, run, tmp_path):
 NAMES = ["task", "folder", "window", "budget", "vocabulary", "measured vocabulary", "measured window", "own model"]
 
 
-@pytest.mark.parametrize("name", [*NAMES, "fp64", "perplexity", "missing"])
+@pytest.mark.parametrize(
+    "name", [*NAMES, "conversions of a preset", "conversions of an experiment", "fp64", "perplexity", "missing"]
+)
 def test_what_is_refused(name, folder, store, gpt2, run, tmp_path):
     call, said = wrong(folder, store, gpt2, run, tmp_path)[name]
     with pytest.raises(Error, match=said) as refused:

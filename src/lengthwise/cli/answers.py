@@ -32,12 +32,18 @@ def score_answers(
     }
     how = take(known, dict(word_of(setting, "window=4096") for setting in settings), "scrolls", prefix="")
     split = "test" if submission else "validation"
-    with console.stdout_kept(as_json):
-        found = lab.measure_answers(model, data or HUB, tasks, split=split, **how, **shared, after=_tell_answered)
-        panel = report.answers(found)
-        left = None
+    left: list[str] = []
+
+    def keep(task: str, found: lab.Answered) -> None:
+        """What hours have answered is in the file before the next task begins."""
         if submission:
-            left = write_submission(submission, {task: each.answers for task, each in found.tasks.items()})
+            left[:] = write_submission(submission, {task: found.answers})
+
+    with console.stdout_kept(as_json):
+        found = lab.measure_answers(
+            model, data or HUB, tasks, split=split, **how, **shared, after=_tell_answered, after_task=keep
+        )
+        panel = report.answers(found)
     page = report.html([], page_path(html), title=panel.title, panels=[panel]) if html else None
     if as_json:
         said = {"submission": str(submission), "missing_tasks": left} if submission else {}

@@ -15,7 +15,7 @@ from ..limits import WORKERS
 from ..notebooks import in_notebook
 from ..options import arguments, at_least
 from ..train import Interrupted, Progress, Training
-from .answers import MeasuredAnswers, measure_answers, plan_answers
+from .answers import Answered, MeasuredAnswers, measure_answers, plan_answers
 from .continued import plan_continued, trained_places
 from .engines import Engine, InProcess, Processes, leave_a_starting_worker
 from .experiment import AnswersSpec, Experiment, LengthTests, ModelSpec, TaskSpec, TextSpec
@@ -31,6 +31,7 @@ from .shown import NotebookProgress, Runs
 from .tested_lengths import lengths
 
 __all__ = [
+    "Answered",
     "AnswersSpec",
     "Engine",
     "Experiment",

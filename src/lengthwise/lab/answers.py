@@ -96,12 +96,15 @@ def plan_answers(
     )
     tests, objective = LengthTests((window,)), Objective("answers", tokens_at_once)
     experiments = []
-    for each in model if isinstance(model, list) else [model]:
+    one = isinstance(model, (str, Path, Experiment)) or (len(model) == 2 and isinstance(model[1], Mapping))
+    for each in [model] if one else model:
         if isinstance(each, Experiment):
+            _without(conversions, each.model.name)
             experiments.append(_further(each, spec, training, tests, objective))
             continue
         name, options = each if isinstance(each, tuple) else apart(str(each))
         if name in models.available() or name.startswith("hf:"):
+            _without(conversions, name)
             folder = tokenizer or tokenizers.train(_inputs(source, task), vocabulary, root=store)
             data, meant = _from_scratch(name, options, spec, folder, settings)
         elif is_class(name) and not Path(name).expanduser().exists():
@@ -115,6 +118,13 @@ def plan_answers(
 def _inputs(source: str, task: str) -> Corpus:
     """What a tokenizer is trained on."""
     return Corpus(f"{source}, {task}", [lambda left_out: (row.input for row in scrolls.rows(source, task, "train"))], 0)
+
+
+def _without(conversions: Sequence[Mapping[str, Any]], name: str) -> None:
+    if conversions:
+        raise Error(
+            f"{name}: conversions are for checkpoints, got {len(conversions)}. Give the path of a finished run."
+        )
 
 
 def _checkpoint(name: str, spec: AnswersSpec, conversions: Sequence[Mapping[str, Any]]) -> ModelSpec:
@@ -210,12 +220,13 @@ def measure_answers(
     tokens_at_once: Annotated[int, at_least(1), "About how many tokens are read in one part."] = 8192,
     device: str = "cpu",
     after: Callable[[str, int, int], None] | None = None,
+    after_task: Callable[[str, Answered], None] | None = None,
 ) -> MeasuredAnswers:
     """What a run's model, or a checkpoint's folder or hub name, answers to the questions of these tasks; or of all.
 
     A run that was trained on one task answers that one unless others are named. Without `window` and `budget` they are
     those of the run; of a model with fewer places than 8,192 the window is as long as they reach. `after` each part it
-    is called with the task, how many are answered, and how many there are.
+    is called with the task, how many are answered, and how many there are; `after_task` with each task and its answers.
     """
     split, window, budget, questions, precision, tokens_at_once = arguments(
         measure_answers,
@@ -252,6 +263,8 @@ def measure_answers(
         known = all(each.outputs for each in asked)
         scores = score(kind.metric, [*written.values()], [each.outputs for each in asked]) if known else None
         answered[task] = Answered(kind.metric, scores, written)
+        if after_task:
+            after_task(task, answered[task])
     return MeasuredAnswers(str(model), str(source), split, window, answered)
 
 

@@ -236,13 +236,18 @@ def submitted(finished: Mapping[Key, Sequence[Run]], data: str, folder: Path, de
     """The answers of each column's first seed to the test split, in a file for the site."""
     rows, left = [], {}
     for name in dict.fromkeys(key.column for key in finished):
-        answers = {
-            key.task: measure_answers(runs[0].path, data, device=device, split="test").tasks[key.task].answers
-            for key, runs in finished.items()
-            if key.column == name
-        }
         file = folder / f"{name}.csv"
-        left[name] = write_submission(file, answers)
+        for key, (run, *_) in finished.items():
+            if key.column == name:
+                found = measure_answers(
+                    run.path,
+                    data,
+                    split="test",
+                    device=device,
+                    precision=run.experiment.training.precision,
+                    tokens_at_once=run.experiment.objective.tokens_at_once,
+                )
+                left[name] = write_submission(file, {key.task: found.tasks[key.task].answers})
         rows.append([name, str(file), ", ".join(left[name]) or "nothing"])
     caption = "Answers to the test split. The site wants all seven tasks in one file."
     return text_table("Submissions", caption, ["", "file", "lacks"], rows, left)
