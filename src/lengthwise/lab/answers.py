@@ -97,7 +97,8 @@ def plan_answers(
     tests, objective = LengthTests((window,)), Objective("answers", tokens_at_once)
     experiments = []
     one = isinstance(model, (str, Path, Experiment)) or (len(model) == 2 and isinstance(model[1], Mapping))
-    for each in [model] if one else model:
+    every: Sequence[Any] = [model] if one else model  # pyright: ignore[reportAssignmentType]
+    for each in every:
         if isinstance(each, Experiment):
             _without(conversions, each.model.name)
             experiments.append(_further(each, spec, training, tests, objective))

@@ -244,7 +244,7 @@ def submitted(finished: Mapping[Key, Sequence[Run]], data: str, folder: Path, de
                     data,
                     split="test",
                     device=device,
-                    precision=run.experiment.training.precision,
+                    precision="bf16" if run.experiment.training.precision == "bf16" else "fp32",
                     tokens_at_once=run.experiment.objective.tokens_at_once,
                 )
                 left[name] = write_submission(file, {key.task: found.tasks[key.task].answers})
