@@ -12,6 +12,8 @@ import typer
 from . import console, typed, verdicts
 
 if TYPE_CHECKING:
+    from ..lab import Run
+    from ..verify import Verdict
     from ..verify.falsification.hunt import Stage, Watcher
     from ..verify.subject import Subject
 
@@ -89,19 +91,21 @@ def certify(
         raise Error("--consolidate teaches a copy of the model, and --save DIR says where it goes: give both.")
     if word is not None:
         with console.stdout_kept(as_json):
-            told, data = _one_word(_subject(model, task, checkpoint, trust), word)
+            told, data = _one_word(_subject(model, task, checkpoint, trust)[0], word)
         console.emit(data) if as_json else console.out().print(told, markup=False)
         raise typer.Exit(0 if data["verdict"] == "right" else 1)
     with console.stdout_kept(as_json):
         from ..verify.certification import decide
         from ..verify.subject import checked_seconds
 
-        subject = _subject(model, task, checkpoint, trust)
+        subject, run = _subject(model, task, checkpoint, trust)
         again = ["lengthwise", "certify", str(model), *(["--task", task] if task else [])]
         again += ["--checkpoint", checkpoint] if checkpoint != "last" else []
         again += ["--trust"] if trust else []
         with _watched() as watch:
             outcome = decide(subject, checked_seconds("certify", budget, "--budget"), watch, save=save)
+    if run and not save and task is None:
+        _keep(run, outcome.verdict, subject, checkpoint)
     if out:
         verdicts.write(out, outcome.verdict)
     shown_again = verdicts.command(again, outcome.verdict, out)
@@ -138,11 +142,15 @@ def _check(certificate: Path, model: Path, as_json: bool) -> None:
         console.out().print(str(report), markup=False)
 
 
-def _subject(path: Path, task: str | None, checkpoint: Literal["last", "best"], trust: bool) -> Subject:
+def _subject(
+    path: Path, task: str | None, checkpoint: Literal["last", "best"], trust: bool
+) -> tuple[Subject, Run | None]:
+    """What is looked at, and the run that it is of; None of a model in a folder."""
     from .. import lab, tasks
     from ..errors import Error
     from ..lab.grid import task_of
     from ..models import pretrained
+    from ..verify import made_of
     from ..verify.subject import subject_of
 
     wanted = None if task is None else task_of(task, {})
@@ -150,7 +158,8 @@ def _subject(path: Path, task: str | None, checkpoint: Literal["last", "best"], 
         if wanted is None:
             raise Error(f"{path}: is a model and no run, so say what it is held against: --task NAME.")
         found = pretrained.find(str(path))
-        return subject_of("certify", pretrained.as_classifier(found.model(), str(path)).eval(), wanted)
+        subject = subject_of("certify", pretrained.as_classifier(found.model(), str(path)).eval(), wanted)
+        return subject._replace(made=made_of(path) or subject.made), None
     runs = lab.load(path)
     if len(runs) > 1:
         raise Error(
@@ -158,9 +167,19 @@ def _subject(path: Path, task: str | None, checkpoint: Literal["last", "best"], 
         )
     own: tasks.Task | None = None if runs[0].experiment.on_text else lab.load_task(runs[0], trust=trust)
     if wanted is None and (own is None or own.machine is None):
-        return subject_of("certify", runs[0], None)  # which says why not
+        return subject_of("certify", runs[0], None), None  # which says why not
     loaded = lab.load_model(runs[0], checkpoint, trust=trust)
-    return subject_of("certify", loaded, wanted or own)._replace(made="learned")
+    return subject_of("certify", loaded, wanted or own)._replace(made="learned"), runs[0]
+
+
+def _keep(run: Run, verdict: Verdict, subject: Subject, checkpoint: str) -> None:
+    """Beside the run, where its page finds it."""
+    from ..verify.kept import keep
+
+    try:
+        keep(run, verdict, subject.claim.to_json(), checkpoint)
+    except OSError as error:
+        console.remark(f"The verdict is not kept beside the run: {error.strerror or error}.")
 
 
 def _is_model(path: Path) -> bool:

@@ -105,16 +105,19 @@ def decide(subject: Subject, seconds: float, watch: Watcher | None = None, *, sa
 
 def consolidated(subject: Subject, seconds: float, save: Path) -> Subject:
     """A copy that was taught the algebra of its machine, kept in the folder `save`."""
+    from .consolidate.compiling import new_folder
+    from .consolidate.compiling import save as save_made
     from .consolidate.ways import WAYS
 
+    new_folder(save)
     if subject.inner is None:
         raise Error(f"certify: this model cannot be consolidated: {unprovable(subject)}.")
     reasons: list[str] = []
     for way in WAYS:
         taught = way(subject.inner, subject.claim, seconds)
         if isinstance(taught, LengthwiseForCausalLM):
-            taught.save_pretrained(save)
-            return subject._replace(model=taught.eval(), made="consolidated")
+            save_made(taught.eval(), save, {"made": "consolidated", "claim": subject.claim.to_json()})
+            return subject._replace(model=taught, made="consolidated")
         reasons.append(str(taught))
     raise Error(f"certify: this model cannot be consolidated: {'; '.join(reasons)}.")
 

@@ -13,7 +13,7 @@ from typing import Any
 from ..automata import Semiautomaton
 from ..errors import Error
 from ..files import read_json, write_text
-from .verdict import Verdict, from_json
+from .verdict import Unknown, Verdict, from_json
 
 FILE = "verdict.json"
 FORMAT = 1
@@ -29,7 +29,13 @@ class Kept:
 
 
 def keep(run: Any, verdict: Verdict, claim: dict[str, Any], checkpoint: str = "last") -> Path:
-    """Write what was found of a run into its directory. `claim`: `Claim.to_json()`."""
+    """Write what was found of a run into its directory. `claim`: `Claim.to_json()`.
+
+    What was decided of the same weights and claim stays, where now nothing is known.
+    """
+    before = kept(run) if isinstance(verdict, Unknown) else None
+    if before and not isinstance(before.verdict, Unknown) and (before.claim, before.checkpoint) == (claim, checkpoint):
+        return Path(run.path) / FILE
     content = {
         "format": FORMAT,
         "weights": _digest(run, checkpoint),

@@ -25,6 +25,7 @@ from ...files import canonical, read_json, write_atomically
 from ...lab import Run, load_model, load_task
 from ...models import LengthwiseConfig, LengthwiseForCausalLM, presets
 from ...models.depth import Adaptive
+from ...models.pretrained import quiet
 from ...seeds import derive
 from ...tasks import Task
 from ...train.state import untouched_random
@@ -36,6 +37,7 @@ from .element_codes import answer_numbers, structured_codes
 
 FILE = "made.json"
 """Says beside a model's weights how it was made."""
+WAYS_MADE = ("compiled", "consolidated")
 ROUNDS = (2000, 4000, 8000, 16000)
 """Steps of descent; the rate falls to zero in each round, and the next begins where it ended."""
 Hear = Callable[[str], None]
@@ -79,18 +81,36 @@ class Made:
 
     def save(self, folder: Path | str) -> Path:
         """A folder that transformers, and this library, loads as any checkpoint; it must be new or empty."""
-        folder = Path(folder)
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise Error(f"{folder}: there is something already. Name a new folder.")
-        self.model.save_pretrained(folder)
-        write_atomically(folder / FILE, canonical(self.to_json()))
-        return folder
+        return save(self.model, folder, self.to_json())
+
+
+def new_folder(folder: Path | str) -> Path:
+    """The folder, if a model can be saved there without loss of what another left."""
+    folder = Path(folder)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise Error(f"{folder}: there is something already. Name a new folder.")
+    return folder
+
+
+def save(model: LengthwiseForCausalLM, folder: Path | str, made: dict[str, Any]) -> Path:
+    """A model, and beside it how it was made."""
+    folder = new_folder(folder)
+    with quiet():
+        model.save_pretrained(folder)
+    write_atomically(folder / FILE, canonical(made))
+    return folder
 
 
 def made_of(folder: Path | str) -> str | None:
     """What the folder of a model says of how it was made; None where it says nothing."""
     file = Path(folder) / FILE
-    return read_json(file).get("made") if file.is_file() else None
+    if not file.is_file():
+        return None
+    content = read_json(file)
+    made = content.get("made") if isinstance(content, dict) else None
+    if made not in WAYS_MADE:
+        raise Error(f"{file}: `made` must be {' or '.join(WAYS_MADE)}, got {made!r:.60}. Mend the file, or remove it.")
+    return made
 
 
 def compile_machine(

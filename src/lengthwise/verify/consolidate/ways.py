@@ -12,7 +12,10 @@ from torch import nn
 
 from ...models import LengthwiseForCausalLM
 from ..claim import Claim
+from ..prove.cascade_network import network_of
 from . import closure, compiling, continuous
+from .carriers import NoCarriers
+from .silence import silenced
 
 Way = Callable[[LengthwiseForCausalLM, Claim, float], nn.Module | str]
 
@@ -27,4 +30,14 @@ def by_boxes(model: LengthwiseForCausalLM, claim: Claim, seconds: float) -> nn.M
     return continuous.refusal(model) or continuous.consolidate(model, claim, seconds)
 
 
-WAYS: tuple[Way, ...] = (by_codes, by_boxes)
+def by_silence(model: LengthwiseForCausalLM, claim: Claim, seconds: float) -> nn.Module | str:
+    """Stacks of automata."""
+    if isinstance(network := network_of(model), str):
+        return network
+    try:
+        return silenced(model, claim, seconds)[0]
+    except NoCarriers as problem:
+        return str(problem)
+
+
+WAYS: tuple[Way, ...] = (by_codes, by_boxes, by_silence)
