@@ -92,11 +92,12 @@ def decide(subject: Subject, seconds: float, watch: Watcher | None = None, *, sa
     if found.refuted:
         return Outcome(found.refuted, found, subject.made)
     shortcomings: list[Unknown] = []
-    for i, method in enumerate(methods):
-        # A method may find at once that it has the proof, so each is asked, however long the others took.
+    for method in methods:
+        # Each has half of what is left, for most say at once that they cannot take the model. One may find at once that
+        # it has the proof, so each is asked, however long the others took.
         left = max(seconds - (time.monotonic() - began), LEAST_SHARE * seconds)
         tell(Stage(f"proof by {_name(method)}", min(1.0, 1 - left / seconds)))
-        attempt = _attempt(method, subject, left / (len(methods) - i))
+        attempt = _attempt(method, subject, left / 2)
         if not isinstance(attempt, Unknown):
             return Outcome(attempt, found, subject.made)
         shortcomings.append(attempt)

@@ -192,6 +192,8 @@ def _induction(
             what = "node of symbols" if symbols else "node of sets"
             for i in range(len(product)):
                 at = ", ".join(str(int(k[i])) for k in index)
+                if room and sets[i] < 0:
+                    raise Rejected(f"the {what} {at} is in no listed box of the product of their maps.")
                 if not (sure[i] >= 0 if room else sure[i] > 0):
                     raise Rejected(f"the {what} {at} is not decided: its gap or its room in the set is {sure[i]:.3g}.")
                 if sets[i] < 0 or not (own[sets[i]] == product[i]).all():
