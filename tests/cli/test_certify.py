@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 
@@ -13,6 +14,7 @@ import pytest
 from lengthwise import lab, tasks, theory
 from lengthwise.cli import certify as verb
 from lengthwise.cli import console, main, verdicts
+from lengthwise.verify.kept import kept
 
 from .tiny import TINY, bench
 
@@ -53,6 +55,8 @@ def test_a_wrong_model_is_refuted_and_the_word_is_read_once_more(run, tmp_path, 
     assert capsys.readouterr().out.startswith("refuted: after the word ")
     assert main(["certify", str(run), "--word", str(out), "--json"]) == 1
     assert json.loads(capsys.readouterr().out) == json.loads(out.read_text())
+    assert main(["certify", "--check", str(out), "--model", str(run)]) == 2
+    assert "is no certificate, for nothing was proved: it says 'refuted'" in capsys.readouterr().err
 
 
 def test_json_is_alone_on_stdout(run, capsys):
@@ -61,6 +65,9 @@ def test_json_is_alone_on_stdout(run, capsys):
     assert found["verdict"] == "refuted"
     assert found["made"] == "learned"
     assert found["search"]["strings"] >= 1
+    assert kept(lab.load(run)[0]).verdict.to_json() == {
+        name: found[name] for name in ("verdict", "word", "said", "right")
+    }
     assert found["command"].startswith("lengthwise certify ")
 
 
@@ -76,9 +83,22 @@ def test_a_model_in_a_folder_is_held_against_a_task(built, capsys, no_methods):
     assert capsys.readouterr().out == "right: after this word of 4 tokens the model says 1\n"
 
 
+def test_a_folder_says_how_its_model_was_made(built, tmp_path, capsys):
+    folder = tmp_path / "compiled"
+    shutil.copytree(built, folder)
+    call = ["certify", str(folder), "--task", "even-pairs", "--budget", "30", "--json"]
+    (folder / "made.json").write_text('{"made": "compiled"}')
+    assert main(call) == 1
+    assert json.loads(capsys.readouterr().out)["made"] == "compiled"
+    (folder / "made.json").write_text('{"made": "by hand"}')
+    assert main(call) == 2
+    assert "`made` must be compiled or consolidated, got 'by hand'" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [
+        (["{run}", "--consolidate", "--save", "{built}"], "there is something already. Name a new folder."),
         (["{built}"], "is a model and no run, so say what it is held against: --task NAME"),
         (["{built}", "--task", "boxes"], "only a task with a machine"),
         (["{built}", "--task", "cycle-navigation"], "reads 2 tokens of 3 symbols"),

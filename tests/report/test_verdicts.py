@@ -33,6 +33,16 @@ def test_it_is_kept_and_read(run):
     assert (kept(run).verdict, kept(run).checkpoint, kept(run).claim) == (PROVED, "best", CLAIM)
 
 
+def test_what_was_decided_stays_where_a_later_search_knows_nothing(run):
+    keep(run, verify.Unknown("no time"), CLAIM)
+    assert isinstance(kept(run).verdict, verify.Unknown)
+    keep(run, PROVED, CLAIM)
+    keep(run, verify.Unknown("no time"), CLAIM)
+    assert kept(run).verdict == PROVED
+    keep(run, verify.Unknown("no time"), CLAIM, "best")
+    assert isinstance(kept(run).verdict, verify.Unknown)
+
+
 def test_other_weights_leave_it_aside(run):
     keep(run, PROVED, CLAIM)
     other = replace(run, result={**run.result, "files": {"model.safetensors": "bb"}})

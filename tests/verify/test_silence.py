@@ -14,6 +14,7 @@ from lengthwise.verify import Unknown
 from lengthwise.verify.claim import claim_of
 from lengthwise.verify.consolidate.carriers import NoCarriers, choose, observe, random_words
 from lengthwise.verify.consolidate.silence import silenced
+from lengthwise.verify.consolidate.ways import by_silence
 from lengthwise.verify.prove.cascade import asked_again, prove_cascade
 
 from .test_cascade import automaton
@@ -88,3 +89,14 @@ def test_entries_are_followed_as_the_model_moves_them():
 def test_only_automata_are_silenced():
     with pytest.raises(Error, match="takes a stack of automata, and of this model its layers are no block-diagonal"):
         silenced(build("lstm", vocab_size=3, num_outputs=3, width=8), claim_of(SUM))
+
+
+def test_certify_silences_stacks_of_automata():
+    taught = by_silence(noisy().inner, claim_of(SUM), 20)
+    assert isinstance(prove_cascade(taught, claim_of(SUM), 20), dict)
+    assert "no block-diagonal" in by_silence(
+        build("lstm", vocab_size=3, num_outputs=3, width=8).inner, claim_of(SUM), 1
+    )
+    delta = SUM.machine.delta.copy()
+    delta[2, 1] = 2
+    assert isinstance(by_silence(noisy(Semiautomaton(delta)).inner, claim_of(SUM), 20), str)

@@ -127,8 +127,11 @@ def _check(certificate: Path, model: Path, as_json: bool) -> None:
     from ..errors import Error
     from ..verify import checker
 
+    content = verdicts.read_file(certificate)
+    if isinstance(content, dict) and "verdict" in content:
+        raise Error(f"{certificate}: is no certificate, for nothing was proved: it says {content['verdict']!r:.40}.")
     try:
-        report = checker.check(verdicts.read_file(certificate), model)
+        report = checker.check(content, model)
     except checker.Rejected as rejected:
         if not as_json:
             raise
