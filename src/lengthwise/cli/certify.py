@@ -102,6 +102,9 @@ def certify(
         again = ["lengthwise", "certify", str(model), *(["--task", task] if task else [])]
         again += ["--checkpoint", checkpoint] if checkpoint != "last" else []
         again += ["--trust"] if trust else []
+        if save:  # the word is one of the copy
+            named = task or (run.experiment.task.name if run else "")
+            again = ["lengthwise", "certify", str(save), "--task", named]
         with _watched() as watch:
             outcome = decide(subject, checked_seconds("certify", budget, "--budget"), watch, save=save)
     if run and not save and task is None:
