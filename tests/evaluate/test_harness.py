@@ -70,6 +70,8 @@ def test_the_command_line_scores_a_folder(way, saved, tmp_path):
     known = entry_points(group="lm_eval.models", name="lengthwise")
     if way == "its own command" and not known:
         pytest.skip("installed without its entry points")
+    if way == "its own command" and not looks_for_plugins():
+        pytest.skip("this lm-eval does not look for plugins")
     options = ["--include_path", str(tmp_path), "--tasks", "parity", "--device", "cpu", "--batch_size", "2"]
     caches = {name: str(tmp_path / name) for name in ("HF_MODULES_CACHE", "HF_DATASETS_CACHE", "XDG_CACHE_HOME")}
     done = subprocess.run(
@@ -80,6 +82,12 @@ def test_the_command_line_scores_a_folder(way, saved, tmp_path):
     line = next(line for line in done.stdout.splitlines() if line.startswith("|parity"))
     assert "|acc" in line.replace(" ", "")
     assert "0.6" in line  # three of five are even
+
+
+def looks_for_plugins():
+    """Whether this lm-eval reads entry points, by its source; 0.4.13 does not."""
+    folder = Path(importlib.util.find_spec("lm_eval").origin).parent
+    return any("entry_points" in file.read_text(encoding="utf-8") for file in folder.glob("api/*.py"))
 
 
 def test_without_lm_eval_it_says_what_to_install():
