@@ -313,6 +313,47 @@ CLAIMS = [
             )
         ],
     ),
+    *(
+        Claim(
+            BIPE,
+            f"| {name} | {{:.4g}} | {{:.2f}} | {{:.2f}} |",
+            lambda column=column: [grown(column)["perplexity"], *(grown(column)["times"][n] for n in ("512", "2048"))],
+        )
+        for name, column in {
+            "sinusoidal": "sinusoidal",
+            "RoPE with log-scaled logits": "rope-ssmax",
+            "RoPE": "rope",
+            "BiPE-RoPE": "bipe-rope",
+            "CoPE": "cope",
+            "XPOS": "xpos",
+            "PaTH": "path",
+            "FoX": "fox",
+            "ALiBi": "alibi",
+            "stick-breaking": "stick-breaking",
+            "BiPE-ALiBi": "bipe-alibi",
+            "BiPE-FoX": "bipe-fox",
+        }.items()
+    ),
+    Claim(
+        BIPE,
+        "Randomized positions ({:.2f} at 512) reach no further.",
+        lambda: [grown("randomized")["times"]["512"]],
+        holds=lambda: "2048" not in grown("randomized")["times"],
+    ),
+    Claim(
+        BIPE,
+        "between {}% and {}% at 2,048 tokens",
+        lambda: [f"{min(needles()):g}", f"{max(needles()):g}"],
+    ),
+    Claim(
+        BIPE,
+        "FoX, which are the better at 128.",
+        holds=lambda: all(
+            grown(name)["perplexity"] < grown(f"bipe-{name}")["perplexity"]
+            and grown(f"bipe-{name}")["times"]["2048"] < 1
+            for name in ("alibi", "fox")
+        ),
+    ),
     Claim(
         BIPE,
         "of {:,} answers on words of {:,} tokens, to machines of {} to {} parts, {} were wrong",
@@ -505,6 +546,18 @@ def segments(corpus: str) -> list[Any]:
     assert (first["length"], last["length"]) == (1024, 65_536)
     density = [1000 * line["segments"] / line["length"] for line in (first, last)]
     return [last["tokens"], last["tokens_by_share"]["99%"], *density, 100 * found["change"]]
+
+
+def grown(column: str) -> dict[str, Any]:
+    """A row of how perplexity grows with the length."""
+    (found,) = (line for line in panel("bipe-figure-4", "Beyond the trained length") if line["model"] == column)
+    return found
+
+
+def needles() -> list[float]:
+    """How often each model finds the needle in 2,048 tokens."""
+    by_length = [found["by_length"] for found in panel("bipe-figure-4", "By length: a needle").values()]
+    return [100 * found["2048"] for found in by_length if "2048" in found]
 
 
 def machine(task: str, group: str | None = None) -> Any:
