@@ -78,7 +78,12 @@ def _prove(model: nn.Module, claim: Claim, seconds: float, arithmetic: Arithmeti
     centres = settled_centres(boxes)
     if centres is None:
         return Unknown("the model's nodes do not settle at one centre for each element of the machine's algebra")
-    radii = grow(lambda r: boxes.needed(centres, r, arithmetic), torch.full_like(centres, LEAST_RADIUS), ends)
+    radii = grow(
+        lambda r: boxes.needed(centres, r, arithmetic),
+        torch.full_like(centres, LEAST_RADIUS),
+        ends,
+        lambda r: boxes.margin(centres, r, arithmetic),
+    )
     if isinstance(radii, Unknown):
         return radii
     return shown("tree-boxes", arithmetic, boxes.margin(centres, radii, arithmetic), boxes.to_json(centres, radii))
@@ -219,10 +224,16 @@ def middle(points: Tensor, owner: Tensor, count: int) -> Tensor:
     return (high + low) / 2
 
 
-def grow(needed: Callable[[Tensor], Tensor], radii: Tensor, ends: float) -> Tensor | Unknown:
+def grow(
+    needed: Callable[[Tensor], Tensor],
+    radii: Tensor,
+    ends: float,
+    margin: Callable[[Tensor], float] = lambda r: float("inf"),
+) -> Tensor | Unknown:
     """Radii r that need no more than themselves, with some room for a checker whose bounds are wider.
 
-    They must be allowed to be 0 at first. `needed(r)` is monotone but for rounding.
+    They must be allowed to be 0 at first. `needed(r)` is monotone but for rounding. Room is not bought with more than
+    half of the `margin(r)` of the head.
     """
     worst = torch.inf
     for _ in range(ROUNDS):
@@ -237,7 +248,7 @@ def grow(needed: Callable[[Tensor], Tensor], radii: Tensor, ends: float) -> Tens
         radii = torch.maximum(GROWN * need, radii)
     else:
         return Unknown("the boxes do not close: what they need grows as fast as they do", worst - 1)
-    best, room = radii, float((need / radii).max())
+    best, room, lead = radii, float((need / radii).max()), margin(radii)
     for _ in range(12):
         # However little time is left: boxes without room are refused by the checker, whose bounds are wider.
         if room < ROOM:
@@ -245,7 +256,7 @@ def grow(needed: Callable[[Tensor], Tensor], radii: Tensor, ends: float) -> Tens
         radii = 2 * radii
         need = needed(radii)
         tight = float((need / radii).max()) if bool(torch.isfinite(need).all()) else torch.inf
-        if tight > room:
+        if tight > room or not margin(radii) >= lead / 2:
             break
         best, room = radii, tight
     return best

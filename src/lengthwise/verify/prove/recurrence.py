@@ -160,7 +160,12 @@ def _prove(model: nn.Module, claim: Claim, seconds: float, arithmetic: Arithmeti
     centres = settled(boxes)
     if not bool(torch.isfinite(centres).all()):
         return Unknown("the model's states do not stay finite")
-    radii = grow(lambda r: boxes.needed(centres, r, arithmetic), torch.full_like(centres, LEAST_RADIUS), ends)
+    radii = grow(
+        lambda r: boxes.needed(centres, r, arithmetic),
+        torch.full_like(centres, LEAST_RADIUS),
+        ends,
+        lambda r: boxes.margin(centres, r, arithmetic),
+    )
     if isinstance(radii, Unknown):
         return radii
     margin = boxes.margin(centres, radii, arithmetic)
