@@ -44,6 +44,8 @@ NEARER = 0.7
 CLOSED = 1e-9
 """Closure to which Gauss-Newton goes on; weights rounded to float32 keep about 1e-6."""
 DAMPING = 1e-6
+SLOPES = 500_000_000
+"""More slopes than these do not fit a memory of a few GiB, and Adam's closure must do."""
 ROWS = 256
 """Residuals whose slopes are taken at a time."""
 RATE, CENTRES_RATE, SCALE_RATE = 1e-3, 3e-3, 1e-2
@@ -133,10 +135,12 @@ def close(closure: Closure, weights: list[nn.Parameter], centres: nn.Parameter, 
     """Gauss and Newton's steps in float64 until the closure is exact; the weights are then rounded as they are stored.
 
     With r the residuals f(c_a, ...) - c_m and J their slopes by all weights, the least step that takes them away,
-    (J Jᵀ + damping) y = r and then -Jᵀ y, so small that the contraction stays what it was taught to be. The centres stay
-    where they are, and with them the head: free ones may all meet in one point, where everything closes.
+    (J Jᵀ + damping) y = r and then -Jᵀ y, so small that the contraction stays what it was taught to be. The centres
+    stay where they are, and with them the head: free ones may all meet in one point, where everything closes.
     """
     boxes, parameters = closure.boxes, weights
+    if len(boxes.results) * centres.shape[1] * sum(p.numel() for p in parameters) > SLOPES:
+        return
     stored = [p.dtype for p in parameters]
     centres = nn.Parameter(centres.detach().double())
     for p in parameters:
