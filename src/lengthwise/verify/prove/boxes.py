@@ -37,6 +37,9 @@ from .node import refusal as no_node
 CONDITIONS_AT_ONCE = 32
 GROWN = 1.1
 LEAST_RADIUS = 1e-10
+EVEN = 0.5
+"""Where that closes, no radius is less than this share of what the largest needs: bounds that take the entries of a box
+together, as the checker's do, exceed radii that are much smaller than others."""
 ROOM = 0.8
 """Boxes that need no more than this share of themselves are not made larger: what bends, bends less in small ones."""
 ROUNDS = 60
@@ -78,12 +81,16 @@ def _prove(model: nn.Module, claim: Claim, seconds: float, arithmetic: Arithmeti
     centres = settled_centres(boxes)
     if centres is None:
         return Unknown("the model's nodes do not settle at one centre for each element of the machine's algebra")
-    radii = grow(
-        lambda r: boxes.needed(centres, r, arithmetic),
-        torch.full_like(centres, LEAST_RADIUS),
-        ends,
-        lambda r: boxes.margin(centres, r, arithmetic),
-    )
+    for even in (EVEN, 0.0):
+        radii = grow(
+            lambda r: boxes.needed(centres, r, arithmetic),
+            torch.full_like(centres, LEAST_RADIUS),
+            ends,
+            lambda r: boxes.margin(centres, r, arithmetic),
+            even,
+        )
+        if not isinstance(radii, Unknown):
+            break
     if isinstance(radii, Unknown):
         return radii
     return shown("tree-boxes", arithmetic, boxes.margin(centres, radii, arithmetic), boxes.to_json(centres, radii))
@@ -229,11 +236,12 @@ def grow(
     radii: Tensor,
     ends: float,
     margin: Callable[[Tensor], float] = lambda r: float("inf"),
+    even: float = 0.0,
 ) -> Tensor | Unknown:
     """Radii r that need no more than themselves, with some room for a checker whose bounds are wider.
 
     They must be allowed to be 0 at first. `needed(r)` is monotone but for rounding. Room is not bought with more than
-    half of the `margin(r)` of the head.
+    half of the `margin(r)` of the head. `even`: no radius is less than this share of the largest need.
     """
     worst = torch.inf
     for _ in range(ROUNDS):
@@ -245,7 +253,7 @@ def grow(
         worst = float((need / radii).max()) if bool((radii > 0).all()) else torch.inf
         if time.monotonic() > ends:
             return Unknown("boxes that close were not found in time", None if worst == torch.inf else worst - 1)
-        radii = torch.maximum(GROWN * need, radii)
+        radii = torch.maximum(GROWN * need.clamp(min=even * float(need.max())), radii)
     else:
         return Unknown("the boxes do not close: what they need grows as fast as they do", worst - 1)
     best, room, lead = radii, float((need / radii).max()), margin(radii)
