@@ -167,6 +167,18 @@ def test_a_terminal_is_shown_a_bar(monkeypatch, capsys):
     assert "families of strings" in capsys.readouterr().err
 
 
+def test_a_run_whose_model_is_not_built_as_the_certificate_says_is_refused(run):
+    """Its weights alone do not say which function they are of."""
+    from lengthwise import lab
+    from lengthwise.verify.certificate import deciding
+    from lengthwise.verify.checker import Rejected
+
+    config = deciding(lab.load_model(lab.load(run)[0]).inner)
+    assert verb._config_is(run, config)
+    with pytest.raises(Rejected, match="embedding_scale differ"):
+        verb._config_is(run, {**config, "embedding_scale": 2.0})
+
+
 def test_elsewhere_it_is_about_ten_lines(capsys):
     from lengthwise.verify.falsification.hunt import Stage
 

@@ -124,8 +124,8 @@ def certify(
 
 
 def _check(certificate: Path, model: Path, as_json: bool) -> None:
-    """Nothing here, or below it, imports torch."""
-    from dataclasses import asdict
+    """Nothing here, or below it, needs torch, but to see that a run's model is built as the certificate says."""
+    from dataclasses import asdict, replace
 
     from ..errors import Error
     from ..verify import checker
@@ -134,7 +134,10 @@ def _check(certificate: Path, model: Path, as_json: bool) -> None:
     if isinstance(content, dict) and "verdict" in content:
         raise Error(f"{certificate}: is no certificate, for nothing was proved: it says {content['verdict']!r:.40}.")
     try:
+        content = checker.read_json(certificate.read_text(encoding="utf-8"), str(certificate))
         report = checker.check(content, model)
+        if report.assumed:
+            report = replace(report, assumed=not _config_is(model, content["model"]["config"]))
     except checker.Rejected as rejected:
         if not as_json:
             raise
@@ -146,6 +149,27 @@ def _check(certificate: Path, model: Path, as_json: bool) -> None:
         verdicts.emit({"accepted": True, **asdict(report)})
     else:
         console.out().print(str(report), markup=False)
+
+
+def _config_is(run: Path, config: dict[str, Any]) -> bool:
+    """Whether a run's model, built from its record, has this config; False where that cannot be known."""
+    from ..verify import checker
+
+    try:
+        from .. import lab
+        from ..verify.certificate import deciding
+        from ..verify.subject import own_model
+    except ImportError:
+        return False
+    model = own_model(lab.load_model(lab.load(run)[0]))
+    if model is None:
+        raise checker.Rejected(f"{run}: its model is not this library's own, and the certificate is of one that is.")
+    own = deciding(model)
+    if other := [name for name in config if config[name] != own[name]]:
+        raise checker.Rejected(
+            f"{run}: its model has another config than the certificate says: {', '.join(other)} differ."
+        )
+    return True
 
 
 def _subject(

@@ -91,8 +91,9 @@ def find(name: str) -> Checkpoint:
 
 def as_classifier(model: PreTrainedModel, name: str) -> TokenClassifier:
     """The model as a bench sees it; `name` is what errors call it."""
-    kind = PresetClassifier if isinstance(model, LengthwiseForCausalLM) else HuggingFaceClassifier
-    return kind(model, model.config.vocab_size, name)
+    if isinstance(model, LengthwiseForCausalLM):
+        return PresetClassifier(model, model.config.outputs, name)
+    return HuggingFaceClassifier(model, model.config.vocab_size, name)
 
 
 def position_rows(model: torch.nn.Module) -> int | None:

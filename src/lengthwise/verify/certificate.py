@@ -54,10 +54,10 @@ def make(model: LengthwiseForCausalLM, claim: Claim, proof: dict[str, Any], made
 
 
 def weights(model: LengthwiseForCausalLM) -> dict[str, np.ndarray]:
-    """By name, as a saved model has them: a tied head is the embeddings."""
+    """By name, as a saved model has them: a tied head is the embeddings, where it is tied indeed."""
     found = {name: x.detach().cpu().numpy() for name, x in model.state_dict().items()}
-    if model.config.tie_word_embeddings:
-        found.pop("head.weight", None)
+    if model.config.tie_word_embeddings and digest(found["head.weight"]) == digest(found["embedding.weight"]):
+        found.pop("head.weight")
     return found
 
 

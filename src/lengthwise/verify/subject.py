@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -32,19 +33,49 @@ class Subject(NamedTuple):
 
 def own_model(model: nn.Module) -> LengthwiseForCausalLM | None:
     """The library's own model, if the answers of `model` are its own: a subclass, or what wraps it, may change them."""
-    inner = model.inner if type(model) is PresetClassifier else model
-    return inner if type(inner) is LengthwiseForCausalLM else None
+    if type(model) is PresetClassifier:
+        cut = model.num_outputs != getattr(getattr(model.inner, "config", None), "outputs", None)
+        model = model if cut or _changed(model) else model.inner
+    return model if type(model) is LengthwiseForCausalLM else None
 
 
 def altered(model: LengthwiseForCausalLM) -> bool:
     """Whether anything but its config and weights decides what it says: hooks, other modules, methods put into it."""
     if torch.nn.modules.module._has_any_global_hook():
         return True
-    with torch.device("meta"):
-        plain = {name: type(module) for name, module in LengthwiseForCausalLM(model.config).named_modules()}
-    if {name: type(module) for name, module in model.named_modules()} != plain:
+    config: Any = model.config
+    try:
+        with torch.device("meta"):
+            plain = dict(LengthwiseForCausalLM(config).named_modules())
+    except (Error, TypeError, ValueError):
         return True
-    return any(m._forward_hooks or m._forward_pre_hooks or "forward" in vars(m) for m in model.modules())
+    own = dict(model.named_modules())
+    if own.keys() != plain.keys() or any(type(own[name]) is not type(plain[name]) for name in own):
+        return True
+    for name, module in own.items():
+        told = _told(module)
+        if _changed(module) or any(told.get(key) != value for key, value in _told(plain[name]).items()):
+            return True
+    return False
+
+
+def _changed(module: nn.Module) -> bool:
+    """Whether hooks, or methods put into it, see or change what passes it."""
+    methods = (name for name, value in vars(module).items() if callable(value) and name != "_compiled_call_impl")
+    return bool(
+        any(hasattr(type(module), name) for name in methods) or module._forward_hooks or module._forward_pre_hooks
+    )
+
+
+def _told(module: nn.Module) -> dict[str, Any]:
+    """What it was made with beside its weights, such as a norm's epsilon or an activation."""
+    said = {name: value for name, value in vars(module).items() if name not in UNTOLD and not name.startswith("_")}
+    said = {name: value for name, value in said.items() if not isinstance(value, torch.Tensor)}
+    return {name: (x.func, x.args, x.keywords) if isinstance(x, partial) else x for name, x in said.items()}
+
+
+UNTOLD = {"training", "reuses_equal_tokens", "trees", "config", "generation_config", "name_or_path", "warnings_issued"}
+"""What the answers in evaluation do not depend on; `trees` are made of other modules."""
 
 
 def subject_of(verb: str, model_or_run: Any, machine_or_task: Any) -> Subject:

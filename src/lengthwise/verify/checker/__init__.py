@@ -4,6 +4,6 @@ python -m lengthwise.verify.checker certificate.json model/
 """
 
 from .check import Report, check, in_words, seal
-from .weights import DEFAULTS, Rejected, digest
+from .weights import DEFAULTS, Rejected, digest, read_json
 
-__all__ = ["DEFAULTS", "Rejected", "Report", "check", "digest", "in_words", "seal"]
+__all__ = ["DEFAULTS", "Rejected", "Report", "check", "digest", "in_words", "read_json", "seal"]

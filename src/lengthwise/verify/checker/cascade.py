@@ -215,7 +215,7 @@ class Cascade(Network):
         mixers, blocks = each_layer(config["mixer"], L), each_layer(config["block"], L)
         for block in blocks:
             known("block", block, fixed={"biases": True}, free=("kind",))
-            if block.get("kind") not in KINDS:
+            if not isinstance(block.get("kind"), str) or block["kind"] not in KINDS:
                 raise Rejected(f"block: only {', '.join(KINDS)} can be checked, got {block}.")
         self.layers = [Automata(self, k, mixers[k], blocks[k]["kind"]) for k in range(L)]
         self.weights.done()

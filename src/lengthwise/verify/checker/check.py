@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -66,9 +66,12 @@ class Report:
     margin: float
     """The least by which a choice or an answer is decided."""
     words: str
+    assumed: bool = field(default=False, compare=False)
+    """Whether the model's config is the certificate's, because where the weights are none is written."""
 
     def __str__(self) -> str:
-        return f"accepted: {self.words} {self.conditions:,} conditions hold, the least by {self.margin:.3g}."
+        beside = " No config is beside the weights: that of the certificate is assumed." if self.assumed else ""
+        return f"accepted: {self.words} {self.conditions:,} conditions hold, the least by {self.margin:.3g}.{beside}"
 
 
 def check(certificate: dict[str, Any], model: str | Path | Tensors) -> Report:
@@ -83,6 +86,8 @@ def check(certificate: dict[str, Any], model: str | Path | Tensors) -> Report:
     if certificate["digest"] != seal(certificate):
         raise Rejected("the certificate was changed after it was made: its digest is of other content.")
     kind, inference, made = certificate["kind"], certificate["inference"], certificate["made"]
+    if not all(isinstance(each, str) for each in (kind, inference, made, certificate["arithmetic"])):
+        raise Rejected("the certificate's kind, inference, origin and arithmetic must be text.")
     if kind not in KINDS or inference not in ("raw", "snapped") or made not in MADE:
         raise Rejected(f"the certificate's kind, inference or origin is not known: {kind!r}, {inference!r}, {made!r}.")
     if inference == "snapped" and kind != "tree-boxes":
@@ -91,7 +96,7 @@ def check(certificate: dict[str, Any], model: str | Path | Tensors) -> Report:
         raise Rejected(f"the arithmetic must be {' or '.join(ARITHMETICS)}, got {certificate['arithmetic']!r}.")
     if type(certificate["margin"]) not in (int, float) or not certificate["margin"] > 0:
         raise Rejected(f"the certificate's margin must be above 0, got {certificate['margin']!r}.")
-    tensors = _model(certificate["model"], model)
+    tensors, assumed = _model(certificate["model"], model)
     claim = Claim(certificate["claim"])
     if certificate["words"] != (words := in_words(certificate)):
         raise Rejected(f"the claim in words must be {words!r}, got {certificate['words']!r}.")
@@ -103,7 +108,7 @@ def check(certificate: dict[str, Any], model: str | Path | Tensors) -> Report:
     else:
         network, run = Tree(*given), lambda n: check_tree(n, claim, kind, inference, certificate["proof"])
     conditions, margin = run(network)
-    return Report(kind, inference, certificate["arithmetic"], made, conditions, margin, words)
+    return Report(kind, inference, certificate["arithmetic"], made, conditions, margin, words, assumed)
 
 
 def seal(certificate: dict[str, Any]) -> str:
@@ -130,8 +135,8 @@ def in_words(certificate: dict[str, Any]) -> str:
     )
 
 
-def _model(described: Any, model: str | Path | Tensors) -> Tensors:
-    """The weights, which are those of the certificate."""
+def _model(described: Any, model: str | Path | Tensors) -> tuple[Tensors, bool]:
+    """The weights, which are those of the certificate; and whether a folder did not say its config."""
     if not isinstance(described, dict) or described.keys() != {"config", "weights"}:
         raise Rejected("the certificate's model must be an object of config and weights.")
     config, digests = described["config"], described["weights"]
@@ -139,8 +144,10 @@ def _model(described: Any, model: str | Path | Tensors) -> Tensors:
         raise Rejected(f"the certificate's config must have the fields {', '.join(DEFAULTS)}.")
     if config["model_type"] != "lengthwise" or config != deciding(config):
         raise Rejected("the certificate's config is not that of a model of this library.")
+    assumed = False
     if isinstance(model, (str, Path)):
         found, tensors = _folder(Path(model))
+        assumed = found is None
         if found is not None and found != config:
             other = [name for name in config if config[name] != found[name]]
             raise Rejected(f"the model has another config than the certificate says: {', '.join(other)} differ.")
@@ -155,12 +162,12 @@ def _model(described: Any, model: str | Path | Tensors) -> Tensors:
     for name, x in tensors.items():
         if digest(x) != digests[name]:
             raise Rejected(f"the weight {name} is not the one that the certificate is about.")
-    return tensors
+    return tensors, assumed
 
 
 def _folder(folder: Path) -> tuple[dict[str, Any] | None, Tensors]:
-    """A model's config and weights; None and the weights of a run on strings."""
+    """A model's config and weights; None and the weights of a run on strings, whose record has no field of a config."""
     record = read_json(read_bytes(folder / "config.json").decode(errors="replace"), str(folder / "config.json"))
-    if isinstance(record, dict) and "model_type" not in record:
+    if isinstance(record, dict) and not record.keys() & DEFAULTS.keys():
         return None, read_safetensors(folder / "model.safetensors")
     return read_model(folder)

@@ -215,7 +215,7 @@ class Recurrence(Network):
         for spec in blocks:
             known("block", spec, fixed={"kind": "bare"}, free=("biases",))
         self.cell = known("mixer", mixers[0], fixed={}, free=("name",)).get("name")
-        if self.cell not in GATES or any(spec != mixers[0] for spec in mixers):
+        if not isinstance(self.cell, str) or self.cell not in GATES or any(spec != mixers[0] for spec in mixers):
             raise Rejected(f"mixer: only layers of one kind, rnn, gru or lstm, can be checked, got {mixers}.")
         g = GATES[self.cell]
         self._cells = []

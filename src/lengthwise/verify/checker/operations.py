@@ -180,10 +180,13 @@ class Operations:
         return self._made(apply, noise, [l], pull)
 
     def _mix(self, w: Value, v: Value) -> Value:
-        """Σ_j w_j v_j, w (B,C,H) of sum 1 up to rounding, v (B,C,n)."""
+        """Σ_j w_j v_j, w (B,C,H) of sum 1 up to rounding, v (B,C,n).
+
+        Where it is v_0 + w (v_1 - v_0), what the sigmoid w is off by is v_0's as well: `BOUNDED` u of each.
+        """
         (B, C, n), H = v.shape, w.shape[2]
         apply = lambda w, v: (_spread(w, n // H) * v).sum(1)  # noqa: E731
-        noise = self._bound(self.arithmetic.gamma(2 * C + 8) * v.range.size.sum(1))
+        noise = self._bound(self.arithmetic.gamma(2 * C + 8 + BOUNDED) * v.range.size.sum(1))
         a, b = w.range, v.range
 
         def pull(s: Interval) -> list[Interval]:

@@ -137,13 +137,15 @@ def _snapped(tree: Tree, claim: Claim, proof: Any) -> tuple[int, float]:
         raise Rejected("the centres and the radius must be those that the model snaps its nodes to.")
     vectors = constant(Interval.of(centre))
     slack = tree.arithmetic.gamma(tree.width + 8)
+    lost = (tree.width * LEAST) ** 0.5
+    """Squares of differences may be too small for the model's arithmetic."""
 
     def induct(taps: Tap) -> Node:
         def node(index: list[Array]) -> tuple[Array, Array]:
             image = tree.node([taps.take(i) for i in index]).range
             far = [(image - Interval.of(c)).square().sum(1).sqrt() for c in centre]
             low, high = np.stack([d.lo for d in far], 1), np.stack([d.hi for d in far], 1)
-            low, high = low * (1 - slack) / WIDER - LEAST, high * (1 + slack) * WIDER + LEAST
+            low, high = low * (1 - slack) / WIDER - lost, high * (1 + slack) * WIDER + lost
             nearest = high.argmin(1)
             reach = np.take_along_axis(high, nearest[:, None], 1)[:, 0]
             np.put_along_axis(low, nearest[:, None], np.inf, 1)

@@ -113,12 +113,16 @@ def read_model(folder: Path) -> tuple[dict[str, Any], Tensors]:
     config = read_json(read_bytes(folder / "config.json").decode(errors="replace"), str(folder / "config.json"))
     if not isinstance(config, dict) or config.get("model_type") != "lengthwise":
         raise Rejected(f"{folder / 'config.json'}: is not the config of a model of this library.")
+    if config.get("quantization_config") is not None:
+        raise Rejected(f"{folder / 'config.json'}: is of a model that is quantised as it is loaded.")
+    if (folder / "adapter_config.json").exists():
+        raise Rejected(f"{folder}: holds an adapter, which is put into the model as it is loaded.")
     tensors = read_safetensors(folder / "model.safetensors")
     kinds = {str(x.dtype) for x in tensors.values()}
-    declared = config.get("dtype", config.get("torch_dtype"))
-    if declared is not None and {declared} != kinds:
-        own = ", ".join(sorted(kinds))
-        raise Rejected(f"{folder / 'config.json'}: loads as {declared}, and the weights are {own}.")
+    for declared in (config.get("dtype"), config.get("torch_dtype")):
+        if declared is not None and {str(declared)} != kinds:
+            own = ", ".join(sorted(kinds))
+            raise Rejected(f"{folder / 'config.json'}: loads as {declared}, and the weights are {own}.")
     return deciding(config), tensors
 
 
