@@ -10,6 +10,8 @@ from ..options import Schema, schema
 from . import demo
 from .base import Recipe, Scale, Table, given
 from .papers import bipe, chacal, lrnn, regulargpt
+from .proof import regexes as proof_regexes
+from .proof import table as proof_table
 from .studies import (
     bipe_with_other_mixers,
     chacal_slow_start,
@@ -61,6 +63,8 @@ TABLES: dict[tuple[str, str], Table] = {
     ("study", "boxes-linked-words"): linked_words.recipe,
     ("study", "chacal-slow-start"): chacal_slow_start.recipe,
     ("study", "bipe-with-other-mixers"): bipe_with_other_mixers.recipe,
+    ("proof", "table"): proof_table.recipe,
+    ("proof", "regexes"): proof_regexes.recipe,
 }
 
 

@@ -1,0 +1,1 @@
+"""Which trained networks are right at every length: tables of what `certify` proves of them, and what it refutes."""

@@ -1,0 +1,218 @@
+"""What is known of the networks that a run leads to, kept beside the run, so that the same question is asked once.
+
+learned         the run's own, as training left it
+consolidated    where that is not proved: a copy that was taught its machine's algebra
+compiled        where it is asked for: a network that saw no string
+
+The last two are in folders of these names in the run's own.
+
+`proof.json` holds what was found. A proof has its certificate beside it, which `lengthwise certify --check` reads; the
+verdict on the run's own network is its `verdict.json`.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, cast
+
+import torch
+from torch import nn
+
+from ... import verify
+from ...errors import Error
+from ...evaluate import score_strings
+from ...files import read_json, write_text
+from ...lab import Run, load_model, load_task
+from ...models import LengthwiseForCausalLM, pretrained
+from ...tasks import Task
+from ...verify import Claim, Refuted, Verdict
+from ...verify.certification import consolidated
+from ...verify.kept import WEIGHTS, keep
+from ...verify.subject import subject_of
+from ..papers.regulargpt.table_1 import thinned
+from .long_words import share_right
+from .scales import Asked, Budget
+
+FILE = "proof.json"
+FORMAT = 1
+Made = Literal["learned", "consolidated", "compiled"]
+Word = Literal["proved", "refuted", "unknown"]
+
+
+@dataclass
+class Network:
+    """One network and what was found of it."""
+
+    made: Made
+    raw: Word = "unknown"
+    """Of the network as it is."""
+    snapped: Word | None = None
+    """Of the network with its nodes snapped; None where it has none to snap."""
+    parts: int | None = None
+    """The elements of a tree, the sets or states of a recurrence, that the proof goes through: of either proof."""
+    wrong: int | None = None
+    """The length of the shortest word found that it gets wrong."""
+    why: str = ""
+    """What a proof lacked."""
+    near: float | None = None
+    """The share of right answers over lengths up to 500."""
+    far: dict[str, float] = field(default_factory=dict)
+    """That at much greater lengths, where all were right before."""
+    seconds: float = 0.0
+    """To make it, after training, and to decide about it; not to test it."""
+
+
+class Question(NamedTuple):
+    budget: Budget
+    asked: Asked | None
+    """None: no strings but those of the search for a wrong one."""
+    consolidate: bool = False
+    compile: bool = False
+
+
+def networks(run: Run, question: Question, device: str) -> list[Network]:
+    """What is known of the run's networks; what the same question found earlier is not asked again."""
+    about = {"format": FORMAT, "weights": run.result.get("files", {}).get(WEIGHTS["last"]), "question": _json(question)}
+    file = run.path / FILE
+    if (known := _kept(file, about)) is not None:
+        return known
+    task = load_task(run)
+    claim = verify.claim_of(task)
+    found = [_learned(run, task, claim, question, device)]
+    if question.consolidate and found[0].raw != "proved":
+        found += _made(run, "consolidated", _consolidation(run, question.budget), task, claim, question, device)
+    if question.compile:
+        found += _made(run, "compiled", _compilation(task, question.budget), task, claim, question, device)
+    write_text(file, json.dumps({**about, "networks": [asdict(each) for each in found]}, indent=1) + "\n")
+    return found
+
+
+def _kept(file: Path, about: dict[str, Any]) -> list[Network] | None:
+    if not file.is_file():
+        return None
+    try:
+        content = dict(read_json(file))
+        rows = content.pop("networks")
+        return [Network(**row) for row in rows] if content == about else None
+    except (Error, KeyError, TypeError, ValueError):
+        return None
+
+
+def _json(question: Question) -> Any:
+    return json.loads(json.dumps(question))
+
+
+def _learned(run: Run, task: Task, claim: Claim, question: Question, device: str) -> Network:
+    network, model = Network("learned"), load_model(run).to(device)
+    verdict = _decide(network, model, claim, question.budget, None)
+    keep(run, verdict, claim.to_json())
+    _test(network, model, task, claim, question.asked, device)
+    return network
+
+
+Make = Callable[[Path], nn.Module]
+"""Makes a network and saves it in a folder that does not exist yet."""
+
+
+def _consolidation(run: Run, budget: Budget) -> Make:
+    return lambda folder: consolidated(subject_of("proof", run, None), budget.consolidate, folder).model
+
+
+def _compilation(task: Task, budget: Budget) -> Make:
+    def make(folder: Path) -> nn.Module:
+        made = verify.compile_machine(task, seconds=budget.compile)
+        made.save(folder)
+        return made.model
+
+    return make
+
+
+def _made(run: Run, made: Made, make: Make, task: Task, claim: Claim, question: Question, device: str) -> list[Network]:
+    """The network that was made of the run or of its task; nothing where it is of a kind that cannot be."""
+    network, began = Network(made), time.monotonic()
+    folder = _emptied(run.path / made)
+    try:
+        model = make(folder)
+    except Error:
+        return []
+    inner = getattr(model, "inner", model)
+    classifier = pretrained.as_classifier(cast(LengthwiseForCausalLM, inner), made).eval().to(device)
+    network.seconds = time.monotonic() - began
+    _decide(network, classifier, claim, question.budget, folder)
+    _test(network, classifier, task, claim, question.asked, device)
+    return [network]
+
+
+def _emptied(folder: Path) -> Path:
+    """What an earlier question left of a network is removed."""
+    if folder.is_dir():
+        for file in folder.iterdir():
+            file.unlink()
+    return folder
+
+
+def _decide(network: Network, model: nn.Module, claim: Claim, budget: Budget, folder: Path | None) -> Verdict:
+    """Fills in the verdicts. `folder`: where a certificate goes; None: `verdict.json` of the run will hold it."""
+    began = time.monotonic()
+    verdict = verify.certify(model, claim, budget.certify, made=network.made)
+    network.raw = _word(verdict)
+    _note(network, verdict)
+    if isinstance(verdict, verify.Proved) and folder is not None:
+        write_text(folder / "certificate.json", json.dumps(verdict.certificate, indent=1) + "\n")
+    if _snaps(model):
+        network.snapped = _snapped(network, model, claim, budget)
+    network.seconds = round(network.seconds + time.monotonic() - began, 1)
+    return verdict
+
+
+def _note(network: Network, verdict: Verdict) -> None:
+    if isinstance(verdict, verify.Proved):
+        proof = verdict.certificate["proof"]
+        network.parts = len(next(proof[name] for name in ("elements", "sets", "pairs") if name in proof))
+    elif isinstance(verdict, Refuted):
+        network.wrong = len(verdict.word)
+    else:
+        network.why = verdict.why
+
+
+def _snaps(model: nn.Module) -> bool:
+    inner: Any = getattr(model, "inner", model)
+    return inner.config.mixer["name"] == "sliding-dilated" and not inner.config.depth.get("nodes")
+
+
+def _snapped(network: Network, model: nn.Module, claim: Claim, budget: Budget) -> Word:
+    """Of the network whose nodes are replaced by the nearest of the centres that `extract` finds in it."""
+    try:
+        found = verify.extract(model, claim)
+        if found.difference is not None:
+            return "refuted" if found.difference.said is not None else "unknown"
+        verdict = verify.certify(found.snap(), claim, budget.certify, made=network.made)
+    except Error:
+        return "unknown"
+    if network.raw != "proved" and isinstance(verdict, verify.Proved):
+        _note(network, verdict)
+    return _word(verdict)
+
+
+def _word(verdict: Verdict) -> Word:
+    return cast(Word, verdict.to_json()["verdict"])
+
+
+def _test(network: Network, model: nn.Module, task: Task, claim: Claim, asked: Asked | None, device: str) -> None:
+    """The strings: up to 500 the task's own; far beyond only where all of these, and all shorter ones, are right."""
+    if asked is None:
+        return
+    lengths = thinned(task.lengths(1, asked.near), asked.lengths)
+    scores = score_strings(model, task, tuple(lengths), asked.samples, 0, device=torch.device(device))
+    network.near = sum(scores.correct.values()) / (asked.samples * len(lengths))
+    inner: Any = getattr(model, "inner", model)
+    stepwise = inner.config.mixer["name"] in ("rnn", "gru")
+    so_far = network.near
+    for length, count in asked.far.items():
+        if so_far < 1 or (stepwise and length > asked.stepwise):
+            break
+        so_far = network.far[str(length)] = share_right(model, claim, length, count, device)

@@ -1,0 +1,116 @@
+"""Random machines and absorbing patterns: how many are learned, proved, refuted or neither, by model.
+
+Every network is certified as training left it: none is consolidated.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+from ... import tasks
+from ...lab import Experiment, Run, plan
+from ...lab.statistics import accuracy
+from ...report import Panel, text_table
+from ...report.formatting import in_columns
+from ..base import Recipe, Scale
+from ..common.comparison import LEARNED
+from ..common.grid import Cell, Grid
+from ..common.rules import settings_of
+from .languages import absorbing_patterns, pattern_machine, random_machine
+from .networks import Question, networks
+from .scales import MODELS, RULES, Budget
+
+NAMES = ("discrete", "automaton", "RNN")
+FAMILIES = ("random", "absorbing")
+COUNTS: dict[Scale, dict[str, int]] = {
+    "smoke": {"random": 2, "absorbing": 2},
+    "laptop": {"random": 50, "absorbing": 42},
+    "paper": {"random": 50, "absorbing": 42},
+}
+BUDGETS: dict[Scale, Budget] = {"smoke": Budget(0.5), "laptop": Budget(6.0), "paper": Budget(120.0)}
+TRAINED = 40
+VERDICTS = ("proved", "refuted", "unknown")
+
+
+class Key(NamedTuple):
+    family: str
+    number: int
+    """Of the language in its family."""
+    model: str
+
+
+def recipe(scale: Scale) -> Recipe:
+    """50 random machines and 42 absorbing patterns: how many are learned, proved and refuted, by model."""
+    counts = COUNTS[scale]
+
+    def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
+        question = Question(BUDGETS[scale], None)
+        rows: list[dict[str, Any]] = []
+        for key, runs in finished.items():
+            for run in runs:
+                found = asdict(networks(run, question, device)[0])
+                rows.append({**key._asdict(), "seed": run.experiment.seed, "learned": _learned(run), **found})
+        return [_panel(scale, rows)]
+
+    return Recipe(
+        title="Random machines and absorbing patterns, proved or refuted",
+        description=(
+            f"{counts['random']} random machines of 3 to 12 states, the smallest of their languages, and "
+            f"{counts['absorbing']} regular expressions in which some prefix decides what every longer word is. The "
+            "expressions are our own: published work on certified recurrent networks does not list its patterns, and "
+            "this replicates none of it. Each network is certified as training on strings left it."
+        ),
+        grid=Grid(
+            [
+                Cell(Key(family, i, model), partial(planned, scale, family, i, model), label=family)
+                for family in FAMILIES
+                for i in range(counts[family])
+                for model in NAMES
+            ]
+        ),
+        report=report,
+    )
+
+
+def planned(scale: Scale, family: str, number: int, model: str) -> list[Experiment]:
+    settings = settings_of(RULES[scale], f"{family}-{number}", model)
+    machine = random_machine(number) if family == "random" else pattern_machine(absorbing_patterns()[number])
+    task = tasks.from_machine(machine, supervision=settings.pop("supervision"))
+    return plan(
+        task,
+        [MODELS[model].preset],
+        seeds=settings.pop("seeds"),
+        test_lengths=task.lengths(TRAINED - 9, TRAINED)[-1:],
+        settings={**settings, **MODELS[model].settings},
+    )
+
+
+def _learned(run: Run) -> bool:
+    tested = [int(n) for n in run.result["baseline"] if int(n) <= TRAINED]
+    return min(accuracy(run, n) for n in tested) >= LEARNED
+
+
+def _panel(scale: Scale, rows: list[dict[str, Any]]) -> Panel:
+    head = ["family", "model", "of", "learned", *VERDICTS]
+    lines, findings = [], []
+    for family in FAMILIES:
+        for model in NAMES:
+            mine = [row for row in rows if (row["family"], row["model"]) == (family, model)]
+            if not mine:
+                continue
+            verdicts = Counter(row["raw"] for row in mine)
+            learned = sum(row["learned"] for row in mine)
+            lines.append([family, model, *map(str, (len(mine), learned, *(verdicts[v] for v in VERDICTS)))])
+            findings.append(f"{model} on {family} languages: {verdicts['proved']} of {len(mine)}")
+    caption = (
+        f"of: how many networks. learned: right on at least {LEARNED:.0%} of the test strings at every length tested "
+        f"up to {TRAINED}. proved: right at every length, by a certificate that the independent checker accepts; "
+        f"refuted: by a word that it gets wrong; unknown: neither, within {BUDGETS[scale].certify:g} s."
+    )
+    table = text_table("Languages by verdict", caption, head, lines, rows)
+    text = in_columns(head, lines, "<<" + ">" * (len(head) - 2))
+    return replace(table, text=text, finding=f"Proved as they were learned: {'; '.join(findings)}.")

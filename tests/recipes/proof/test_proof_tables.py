@@ -1,0 +1,160 @@
+"""The proof tables: words far beyond are what they say, nothing is asked twice, and no way to a network is mixed up."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from lengthwise import lab, recipes, tasks, theory, verify
+from lengthwise.recipes.proof import networks as networks_file
+from lengthwise.recipes.proof import regexes
+from lengthwise.recipes.proof.languages import absorbing, absorbing_patterns, pattern_machine, random_machine
+from lengthwise.recipes.proof.long_words import long_words, share_right
+from lengthwise.recipes.proof.networks import Network, Question, networks
+from lengthwise.recipes.proof.scales import BUDGETS, MODELS, TASKS, Asked, Budget
+from lengthwise.recipes.proof.table import _panel, planned, task_of
+
+BRIEF = Question(Budget(0.2), Asked(20, 2, 2, {64: 2}, 64))
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    (outcome,) = lab.run(planned("smoke", "parity", "LSTM"), tmp_path_factory.mktemp("runs"), workers=1, device="cpu")
+    assert outcome.run
+    return outcome.run
+
+
+@pytest.mark.parametrize("row", TASKS["laptop"])
+def test_long_words_have_the_right_answers_each_in_turn(row):
+    claim = verify.claim_of(task_of(row, "last"))
+    words, answers = long_words(claim, 301, 6, seed=1)
+    assert len(words) == 6
+    assert 290 < words.shape[1] <= 301
+    assert [claim.right(word) for word in words.tolist()] == answers.tolist()
+    assert len(set(answers.tolist())) == min(6, len(np.unique(claim.answers[claim.asked])))
+    assert np.array_equal(words, long_words(claim, 301, 6, seed=1)[0])
+
+
+def test_long_words_stay_open():
+    claim = verify.claim_of(tasks.get("d-2"))
+    word = long_words(claim, 400, 1, seed=0)[0][0]
+    state, seen = claim.machine.start, []
+    for symbol in word[:300].tolist():
+        state = int(claim.machine.delta[state, symbol])
+        seen.append(state)
+    sink = next(q for q in range(claim.machine.num_states) if (claim.machine.delta[q] == q).all())
+    assert sink not in seen
+
+
+def test_a_right_model_is_right_on_long_words_and_a_wrong_one_is_not():
+    claim = verify.claim_of(tasks.get("parity"))
+    assert share_right(theory.exact_classifier("parity"), claim, 1001, 4, "cpu") == 1
+    turned = verify.Claim(claim.machine, 1 - claim.answers, claim.asked)
+    assert share_right(theory.exact_classifier("parity"), turned, 1001, 4, "cpu") == 0
+
+
+def test_the_same_question_is_asked_once(run, monkeypatch):
+    found = networks(run, BRIEF, "cpu")
+    assert [(n.made, n.snapped) for n in found] == [("learned", None)]
+    assert found[0].raw == "refuted"
+    assert found[0].wrong
+    kept = json.loads((run.path / "verdict.json").read_text())
+    assert kept["verdict"] == "refuted"
+    assert len(kept["word"]) == found[0].wrong
+
+    asked = []
+    monkeypatch.setattr(networks_file, "_learned", lambda *a: asked.append(a) or Network("learned", near=0.5))
+    assert networks(run, BRIEF, "cpu") == found
+    assert not asked
+    networks(run, BRIEF._replace(budget=Budget(0.3)), "cpu")
+    assert len(asked) == 1
+
+
+def test_only_what_is_not_proved_is_consolidated_and_every_network_says_how_it_was_made(run, monkeypatch):
+    model = theory.exact_classifier("parity")
+
+    def learned(word):
+        monkeypatch.setattr(networks_file, "_learned", lambda *a: Network("learned", word))
+
+    made = []
+
+    def certify(model, claim, budget, *, made=None):
+        said.append(made)
+        return verify.Unknown("it was not looked at")
+
+    said: list[str] = []
+    monkeypatch.setattr(networks_file, "consolidated", lambda *a: made.append(a) or a[0]._replace(model=model))
+    monkeypatch.setattr(verify, "certify", certify, raising=False)
+    monkeypatch.setattr(networks_file, "_snaps", lambda model: False)
+    question = Question(Budget(0.1, 0.1, 5), None, consolidate=True, compile=True)
+    learned("proved")
+    assert [n.made for n in networks(run, question, "cpu")] == ["learned", "compiled"]
+    assert not made
+    assert said == ["compiled"]
+    assert json.loads((run.path / "compiled" / "made.json").read_text())["made"] == "compiled"
+    learned("refuted")
+    said.clear()
+    again = networks(run, question._replace(budget=Budget(0.2, 0.1, 5)), "cpu")
+    assert [n.made for n in again] == ["learned", "consolidated", "compiled"]
+    assert said == ["consolidated", "compiled"]
+
+
+def test_a_panel_is_60_columns_wide_in_a_terminal():
+    widest = Network(
+        "consolidated", "refuted", "refuted", 12_345, 99_999, "", 0.999, {"100000": 0.999, "1000000": 0.999}, 999
+    )
+    panel = _panel("laptop", "parity", {name: [widest] for name in MODELS})
+    assert max(map(len, panel.text.splitlines())) <= 60
+    assert panel.title == "parity: 2 elements"
+    assert panel.finding == "parity: proved at every length: none."
+    assert panel.data["RNN"][0]["made"] == "consolidated"
+    proved = Network("learned", "unknown", "proved")
+    assert _panel("laptop", "parity", {"RegularGPT": [proved]}).finding.endswith("RegularGPT (learned, snapped).")
+
+
+def test_the_random_machines_are_smallest_and_different():
+    machines = [random_machine(i) for i in range(10)]
+    assert [m.num_states for m in machines] == list(range(3, 13))
+    assert machines[0] != random_machine(10)
+    assert all(m == random_machine(i) for i, m in enumerate(machines[:2]))
+
+
+def test_the_42_patterns_are_of_different_languages_and_absorbing():
+    machines = [pattern_machine(pattern) for pattern in absorbing_patterns()]
+    assert len(machines) == 42
+    assert all(map(absorbing, machines))
+    assert not any(a.equivalent(b) for i, a in enumerate(machines) for b in machines[:i])
+
+
+def test_regexes_are_counted_by_verdict():
+    row = {"family": "random", "learned": True}
+    rows = [
+        {**row, "model": "RNN", "raw": "proved"},
+        {**row, "model": "RNN", "raw": "unknown"},
+        {**row, "model": "RNN", "raw": "refuted", "learned": False},
+        {**row, "model": "automaton", "raw": "proved"},
+        {**row, "family": "absorbing", "model": "automaton", "raw": "proved"},
+    ]
+    panel = regexes._panel("laptop", rows)
+    assert [line.split() for line in panel.text.splitlines()[1:]] == [
+        ["random", "automaton", "1", "1", "1", "0", "0"],
+        ["random", "RNN", "3", "2", "1", "1", "1"],
+        ["absorbing", "automaton", "1", "1", "1", "0", "0"],
+    ]
+    assert max(map(len, panel.text.splitlines())) <= 60
+    assert len(recipes.get("proof", "regexes", "smoke").experiments) == 12
+
+
+@pytest.mark.slow
+def test_both_tables_end_to_end(tmp_path, monkeypatch):
+    monkeypatch.setitem(BUDGETS, "smoke", Budget(20, 1, 60))
+    for table in ("table", "regexes"):
+        recipe = recipes.get("proof", table, "smoke")
+        outcomes = lab.run(recipe.experiments, tmp_path, workers=1, device="cpu")
+        panels = recipe.panels([o.run for o in outcomes if o.run])
+        assert panels
+        assert all(max(map(len, p.text.splitlines())) <= 60 for p in panels)
+    compiled = next(tmp_path.glob("*/compiled/certificate.json"))
+    verify.checker.check(json.loads(compiled.read_text()), compiled.parent)
