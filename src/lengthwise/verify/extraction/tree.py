@@ -155,8 +155,9 @@ def _close(network: TreeNetwork, transitions: Transitions, claim: Claim, cut: Cu
     else:
         raise Error(f"extract: the clusters were not closed after {PASSES} passes. Train the model further.")
     # Only what some word needs is an element: a cluster may be of nodes that another cut of the cloud explains.
-    used = sorted(set(closing.table.values()))
-    S, number = len(transitions.symbols), {e: i for i, e in enumerate(used)}
+    S = len(transitions.symbols)
+    number = _numbered(closing.table, S)
+    used = list(number)
     table = {tuple(x if x < S else S + number[x - S] for x in inputs): number[e] for inputs, e in closing.table.items()}
     said, margins = read(network.logits(closing.centres[used]), claim.several)
     return Algebra(
@@ -169,3 +170,18 @@ def _close(network: TreeNetwork, transitions: Transitions, claim: Claim, cut: Cu
         radius=closing.radius,
         spread=closing.spread,
     )
+
+
+def _numbered(table: dict[tuple[int, ...], int], symbols: int) -> dict[int, int]:
+    """The elements of a table in the order in which short products make them, however the clusters were found."""
+    number: dict[int, int] = {}
+    count = len(set(table.values()))
+    while len(number) < count:
+        known = [
+            (len(inputs), tuple(x if x < symbols else symbols + number[x - symbols] for x in inputs), e)
+            for inputs, e in table.items()
+            if e not in number and all(x < symbols or x - symbols in number for x in inputs)
+        ]
+        for *_, e in sorted(known):
+            number.setdefault(e, len(number))
+    return number
