@@ -12,6 +12,7 @@ Shapes: B boxes, D model width, V symbols, E outputs, C taps, G groups of M choi
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,7 @@ from .claimed import reals
 from .intervals import Array, Interval
 from .mean_value import Value, constant
 from .operations import Operations
+from .points import Point, PointOperations
 from .rounding import ARITHMETICS
 from .weights import Rejected, Tensors, Weights
 
@@ -46,7 +48,7 @@ class Network:
         if arithmetic not in ARITHMETICS or (arithmetic, self.weights.arithmetic) == ("float32", "float64"):
             raise Rejected(f"weights in {self.weights.arithmetic} are not evaluated in {arithmetic}.")
         self.arithmetic = ARITHMETICS[arithmetic]
-        self.ops = Operations(self.arithmetic)
+        self.ops: Any = Operations(self.arithmetic)
         self.config = config
         self.width = D = whole_number(config, "width")
         self.symbols = whole_number(config, "vocab_size")
@@ -91,15 +93,18 @@ class Network:
 
 @dataclass(frozen=True)
 class Tap:
-    """A vector, and what the attention makes of it."""
+    """A vector, and what the attention makes of it: values, or points."""
 
-    x: Value
-    q: Value
-    k: Value
-    v: Value
+    x: Any
+    q: Any
+    k: Any
+    v: Any
 
     def take(self, index: Array) -> Tap:
         return Tap(*(part.take(index) for part in (self.x, self.q, self.k, self.v)))
+
+    def points(self) -> Tap:
+        return Tap(*(Point.of(part) for part in (self.x, self.q, self.k, self.v)))
 
 
 class Tree(Network):
@@ -162,6 +167,14 @@ class Tree(Network):
             self.radius = float(reals([snapped.get("radius")], "the radius of snapped nodes", 1, 0.0)[0])
         self.weights.done()
 
+    def at_points(self) -> Tree:
+        """The same tree, whose nodes are made of points."""
+        same = copy.copy(self)
+        same.ops = PointOperations(self.arithmetic)
+        if self.padded:
+            same._pad = [Point.of(pad) for pad in self._pad]
+        return same
+
     def codes(self, chosen: Array) -> Value:
         """(B,D) the nodes of these choices (B,G): a vector of the codebook for each, added up."""
         assert self.codebook is not None
@@ -174,16 +187,14 @@ class Tree(Network):
         seen = x if self.post else self.ops.norm(x, *self._norms[0])
         return Tap(x, *(self.ops.linear(seen, *part) for part in self._qkv))
 
-    def node(self, taps: Sequence[Tap]) -> Value:
+    def node(self, taps: Sequence[Tap]) -> Any:
         """(B,D) of up to C taps, oldest first; those that are missing stand before the first token."""
         own, B = taps[-1], taps[-1].x.shape[0]
         keys, values = [tap.k for tap in reversed(taps)], [tap.v for tap in reversed(taps)]
         r = self._r
         if self.padded:
             for row, pad in ((keys, self._pad[0]), (values, self._pad[1])):
-                every = pad.take(np.zeros(B, dtype=int))
-                every.point = every.exact
-                row += [every] * (self.chunk - len(taps))
+                row += [pad.repeated(B)] * (self.chunk - len(taps))
         else:
             r = r[:, : len(taps)]
         y = self.ops.linear(self.ops.attention(own.q, keys, values, r), *self._out)
@@ -193,11 +204,11 @@ class Tree(Network):
             return self.ops.norm(self.ops.add(h, self._feed(h)), *self._norms[1])
         return self.ops.add(h, self._feed(self.ops.norm(h, *self._norms[1])))
 
-    def choices_of(self, x: Value) -> Value:
+    def choices_of(self, x: Any) -> Any:
         """(B,G M) the logits of the choices that a node's vector makes."""
         return self.ops.linear(x, *self._choose)
 
-    def _feed(self, x: Value) -> Value:
+    def _feed(self, x: Any) -> Any:
         x = self.ops.linear(x, *self._up)
         return self.ops.linear(self.ops.relu(x) if self.activation == "relu" else self.ops.gelu(x), *self._down)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from .intervals import EPS, Array, Interval, concatenate, stack, zeros
 from .mean_value import Pull, Value, tightened
-from .rounding import BOUNDED, EXP, LARGEST, LEAST, QUOTIENT, Arithmetic
+from .rounding import BOUNDED, Arithmetic
 
 
 class Operations:
@@ -24,15 +24,14 @@ class Operations:
         self.arithmetic, self.u = arithmetic, arithmetic.u
 
     def linear(self, x: Value, W: Array, b: Array | None = None) -> Value:
-        n = W.shape[1]
         terms = _product(x.range.size, np.abs(W)) + (0 if b is None else np.abs(b))
-        noise = self._bound(self.arithmetic.gamma(n + 3) * terms + n * LEAST * (1 + np.abs(W).max(initial=0)))
+        noise = self.arithmetic.linear(terms, W)
         out = self._made(lambda v: v.affine(W, b), noise, [x], lambda s: [s.affine(W.T)])
         return out if x.pull is None else tightened(out)
 
     def add(self, x: Value, y: Value) -> Value:
         out = x.range + y.range
-        return tightened(self._made(lambda v, w: v + w, self._bound(self.u * out.size), [x, y], lambda s: [s, s]))
+        return tightened(self._made(lambda v, w: v + w, self.arithmetic.add(out.size), [x, y], lambda s: [s, s]))
 
     def multiply(self, x: Value, y: Value) -> Value:
         noise = self._bound(self.u * (x.range * y.range).size)
@@ -45,10 +44,7 @@ class Operations:
         return self._made(Interval.relu, np.zeros(x.shape), [x], lambda s: [s * _wide(slope)])
 
     def gelu(self, x: Value) -> Value:
-        """x/2 (1 + erf(x / √2)): what erf is off by, and its argument, whose slope is at most 1."""
-        size = x.range.size
-        noise = self._bound(size * (BOUNDED / 2 + 4) * self.u + 2 * self.u * size)
-        a = x.range
+        a, noise = x.range, self.arithmetic.gelu(x.range.size)
         return self._made(Interval.gelu, noise, [x], lambda s: [s * _wide(a.gelu_slope())])
 
     def tanh(self, x: Value) -> Value:
@@ -74,12 +70,8 @@ class Operations:
         return self._made(apply, noise, [n, h, z], pull)
 
     def norm(self, x: Value, w: Array, b: Array, eps: float) -> Value:
-        """(x - μ) ρ w + b, ρ = 1 / sqrt(σ² + eps), μ and σ² over the last axis.
-
-        Covered: the variance in two passes, by E[x²] - μ², and by Welford's updates (each within 4 γ_{n+8} E[x²]);
-        (x - μ) ρ, and x ρ - μ ρ.
-        """
-        n, u, gamma = x.shape[-1], self.u, self.arithmetic.gamma
+        """(x - μ) ρ w + b, ρ = 1 / sqrt(σ² + eps), μ and σ² over the last axis."""
+        n = x.shape[-1]
 
         def centred(v: Interval) -> tuple[Interval, Interval]:
             d = v - _kept(v.mean(-1))
@@ -97,15 +89,7 @@ class Operations:
             return d * rho * Interval.of(w) + Interval.of(b)
 
         d, rho = centred(x.range)
-        size = x.range.size
-        mean, squares = size.mean(-1)[..., None], (size**2).mean(-1)[..., None]
-        off_mean = gamma(n + 4) * mean
-        with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-            t = 4 * gamma(n + 8) * squares * rho.hi**2 + 4 * u
-            off_rho = np.where(t <= 0.5, (1 / np.sqrt(1 - np.minimum(t, 0.5)) - 1) * (1 + 32 * u) + 32 * u, np.inf)
-            inner = rho.hi * ((1 + off_rho) * (off_mean + gamma(8) * (size + mean)) + off_rho * d.size)
-            noise = np.abs(w) * inner * (1 + 8 * u) + gamma(4) * (np.abs(w) * d.size * rho.hi + np.abs(b))
-            noise = self._bound(np.where(squares < LARGEST, noise, np.inf))
+        noise = self.arithmetic.norm(x.range.size, d.size, rho.hi, w, b)
         hat = d * rho
 
         def pull(s: Interval) -> list[Interval]:
@@ -145,8 +129,7 @@ class Operations:
             return (q[:, None] * k).reshape(B, C, H, n // H).sum(-1) * scale + R
 
         terms = (q.range.size[:, None] * k.range.size).reshape(B, C, H, n // H).sum(-1) * scale.hi + np.abs(r.T)
-        most = terms.max(1, keepdims=True)
-        noise = self._bound(self.arithmetic.gamma(n // H + 16) * most + (C + EXP) * self.u + np.zeros(terms.shape))
+        noise = self.arithmetic.scores(terms, n // H)
         a, b = q.range, k.range
 
         def pull(s: Interval) -> list[Interval]:
@@ -167,8 +150,7 @@ class Operations:
             return stack([(one + each).reciprocal() for each in rest], 1)
 
         w = apply(l.range)
-        left = (one - w).size
-        noise = self._bound(w.size * left * 2.1 * EXP * self.u + w.size * (C + QUOTIENT + 8) * self.u)
+        noise = self.arithmetic.softmax(w.size, (one - w).size)
 
         def pull(s: Interval) -> list[Interval]:
             parts = []
@@ -180,13 +162,10 @@ class Operations:
         return self._made(apply, noise, [l], pull)
 
     def _mix(self, w: Value, v: Value) -> Value:
-        """Σ_j w_j v_j, w (B,C,H) of sum 1 up to rounding, v (B,C,n).
-
-        Where it is v_0 + w (v_1 - v_0), what the sigmoid w is off by is v_0's as well: `BOUNDED` u of each.
-        """
+        """Σ_j w_j v_j, w (B,C,H) of sum 1 up to rounding, v (B,C,n)."""
         (B, C, n), H = v.shape, w.shape[2]
         apply = lambda w, v: (_spread(w, n // H) * v).sum(1)  # noqa: E731
-        noise = self._bound(self.arithmetic.gamma(2 * C + 8 + BOUNDED) * v.range.size.sum(1))
+        noise = self.arithmetic.mix(v.range.size)
         a, b = w.range, v.range
 
         def pull(s: Interval) -> list[Interval]:

@@ -28,12 +28,13 @@ from .claimed import Claim, Maps, composed, entries, reals, whole, within
 from .intervals import Array, Interval, down, up
 from .mean_value import Value, box, constant, mean_value
 from .network import Tap, Tree
+from .points import chosen
 from .rounding import LEAST, WIDER
 from .weights import Rejected
 
 Node = Callable[["list[Array]"], "tuple[Array, Array]"]
 """From the sets at each tap, oldest first, to the set (B,) of each node, -1 for none, and how surely (B,)."""
-AT_ONCE, BOXES_AT_ONCE = 512, 32
+AT_ONCE, FEW_AT_ONCE = 512, 32
 TUPLES = 5_000_000
 """More nodes than these are not checked."""
 WORDS = 100_000
@@ -60,21 +61,22 @@ def _codes(tree: Tree, claim: Claim, proof: Any) -> tuple[int, float]:
     nodes = tree.codes(codes)
 
     def induct(vectors: Value) -> Node:
-        taps = tree.read(vectors)
+        taps, points = tree.read(vectors).points(), tree.at_points()
 
         def node(index: list[Array]) -> tuple[Array, Array]:
-            picked, gap = _picked(tree, tree.choices_of(tree.node([taps.take(i) for i in index])).range)
-            # What is not decided by intervals may be by the mean value theorem, which takes a hundred times as long.
-            for some in np.array_split(np.flatnonzero(~(gap > 0)), max(1, -(-int((~(gap > 0)).sum()) // 4))):
-                if len(some):
-                    z = tree.node([tree.read(constant(vectors.exact[i[some]], vectors.noise[i[some]])) for i in index])
-                    picked[some], gap[some] = _picked(tree, mean_value(tree.choices_of(z)))
+            picked, gap = chosen(points.choices_of(points.node([taps.take(i) for i in index])), tree.groups)
+            for i in np.flatnonzero(~(gap > 0)):  # by the mean value theorem, which takes a hundred times as long
+                some = [k[i : i + 1] for k in index]
+                z = tree.node([tree.read(constant(vectors.exact[k], vectors.noise[k])) for k in some])
+                picked[i : i + 1], gap[i : i + 1] = _picked(tree, mean_value(tree.choices_of(z)))
+                if not gap[i] > 0:
+                    break
             return np.array([number.get(row.tobytes(), -1) for row in picked]), gap
 
         return node
 
-    leaves, inner = induct(tree.leaves), induct(nodes)
-    return _induction(tree, claim, maps, listed, leaves, inner, lambda index: tree.head(nodes.take(index)).range)
+    logits = lambda index: tree.head(nodes.take(index)).range  # noqa: E731
+    return _induction(tree, claim, maps, listed, induct(tree.leaves), induct(nodes), logits, FEW_AT_ONCE)
 
 
 def _picked(tree: Tree, logits: Interval) -> tuple[Array, Array]:
@@ -119,8 +121,7 @@ def _boxes(tree: Tree, claim: Claim, proof: Any) -> tuple[int, float]:
     leaves = induct(leaf)
     upper = induct(lambda index: box(centre[index], radius[index]))
     logits = lambda index: mean_value(tree.head(box(centre[index], radius[index])))  # noqa: E731
-    count, margin = _induction(tree, claim, maps, listed, leaves, upper, logits, BOXES_AT_ONCE, room=True)
-    return count, margin
+    return _induction(tree, claim, maps, listed, leaves, upper, logits, FEW_AT_ONCE, room=True)
 
 
 def _snapped(tree: Tree, claim: Claim, proof: Any) -> tuple[int, float]:
