@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import time
 
+import pytest
 import torch
 from torch import nn
 
@@ -33,6 +34,7 @@ def spoiled(by: float):
     return model, Closure(boxes, 0), nn.Parameter(centres.float())
 
 
+@pytest.mark.slow
 def test_what_almost_closes_is_closed():
     model, closure, centres = spoiled(3e-3)
     before = copy.deepcopy(model.state_dict())

@@ -69,6 +69,8 @@ def _nodes(config: LengthwiseConfig, spec: dict[str, int] | None) -> DiscreteNod
         return None
     if spec.keys() != {"groups", "codes"}:
         raise Error(f"depth: nodes are discrete by their groups and codes, got {spec}. Leave out nodes otherwise.")
+    if config.blocks(1)[-1].kind != "transformer":
+        raise Error("depth: discrete nodes are for layers with a feed-forward network. Leave out nodes otherwise.")
     sizes = {key: Option(key, int).read(value, f"depth: nodes.{key}") for key, value in spec.items()}
     return DiscreteNodes(config.width, **sizes)
 

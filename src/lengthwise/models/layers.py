@@ -74,6 +74,7 @@ class Layer(nn.Module):
         equal: EqualTokens | None = None,
         placed: Placed | None = None,
         checkpointed: bool = False,
+        continuous: bool = False,
     ) -> Tensor:
         """`level`: what an adaptive depth tells its mixers.
 
@@ -82,29 +83,11 @@ class Layer(nn.Module):
         `equal`: its table stands for x, so that what precedes the mixer's recurrence is done once for every word.
         `placed`: for mixers that compare queries with keys.
         `checkpointed`: gradient checkpointing runs this, once now and once in the backward pass.
+        `continuous`: what discrete nodes would choose by, before they do.
         """
         if self.gradient_checkpointing and self.training and cache is None and equal is None and not checkpointed:
-            run = partial(self.forward, stride=stride, placed=placed, checkpointed=True)
+            run = partial(self.forward, stride=stride, placed=placed, checkpointed=True, continuous=continuous)
             return self._gradient_checkpointing_func(run, x, layout, level)
-        x = self._continuous(x, layout, level, stride, cache, place, equal, placed)
-        return x if self.nodes is None else self.nodes(x)
-
-    def choice_logits(self, x: Tensor, layout: Layout, level: Level, *, stride: int) -> Tensor:
-        """(B,T,G,M) what the choices of discrete nodes are made from."""
-        assert self.nodes is not None
-        return self.nodes.logits(self._continuous(x, layout, level, stride))
-
-    def _continuous(
-        self,
-        x: Tensor,
-        layout: Layout,
-        level: Level,
-        stride: int,
-        cache: LengthwiseCache | None = None,
-        place: tuple[int, int] = (0, 0),
-        equal: EqualTokens | None = None,
-        placed: Placed | None = None,
-    ) -> Tensor:
         traits = self.mixer.traits
         told: dict[str, Any] = {"level": level} if traits.takes_level else {}
         if traits.takes_position:
@@ -138,4 +121,10 @@ class Layer(nn.Module):
         else:
             y = self.down(self.activation(self.gate(read)) * self.up(read))
         x = x + F.dropout(y, self.dropout, self.training)
-        return self.feed_norm(x) if self.post else x
+        x = self.feed_norm(x) if self.post else x
+        return x if self.nodes is None or continuous else self.nodes(x)
+
+    def choice_logits(self, x: Tensor, layout: Layout, level: Level, *, stride: int) -> Tensor:
+        """(B,T,G,M) what the choices of discrete nodes are made from."""
+        assert self.nodes is not None
+        return self.nodes.logits(self.forward(x, layout, level, stride=stride, continuous=True))

@@ -43,7 +43,7 @@ def _lasting(task: Task) -> bool:
 def absorbing_patterns() -> list[str]:
     """
     >>> patterns = absorbing_patterns()
-    >>> len(patterns), patterns[0], patterns[14], patterns[-5]
+    >>> len(patterns), patterns[0], patterns[14], patterns[-4]
     (42, '(a|b)*a(a|b)*', 'a(a|b)*', '(a|b)a(a|b)*')
     """
     any_ = "(a|b)*"

@@ -37,7 +37,7 @@ def structured_codes(algebra: Algebra) -> np.ndarray:
     >>> from lengthwise.verify.claim import claim_of
     >>> algebra = Algebra(claim_of(tasks.get("parity")), chunk=2)
     >>> structured_codes(algebra).tolist()
-    [[0, 0, 0], [1, 1, 1]]
+    [[0, 1, 0], [1, 0, 1]]
     """
     found = congruences(algebra.claim.machine.delta, algebra.need.reached)
     columns = _all_points(algebra, found) or _few_points(algebra, found)
