@@ -342,7 +342,7 @@ CLAIMS = [
     ),
     Claim(
         BIPE,
-        "between {}% and {}% at 2,048 tokens",
+        "and these do in {}% to {}%",
         lambda: [f"{min(needles()):g}", f"{max(needles()):g}"],
     ),
     Claim(
@@ -602,6 +602,10 @@ EXEMPT: dict[str, dict[str, str]] = {
     "docs/certify.md": {
         f"| {verdict} | {code} |": "an exit code of the command; tests/cli/test_certify.py"
         for verdict, code in (("PROVED", 0), ("REFUTED", 1), ("UNKNOWN", 1))
+    }
+    | {
+        "349 of 350 plain RNNs on 42 regular languages": "published",
+        "none of the machines without such states, 1 of 20 GRUs and 0 of 20 LSTMs": "published",
     }
     | {"budgets and steps were chosen for about 40 minutes on two cores: that is an estimate": "no measurement"},
     "docs/bipe.md": {
