@@ -8,7 +8,7 @@ import torch
 
 from lengthwise import automata, tasks
 from lengthwise.errors import Error
-from lengthwise.verify.algebra import PAD, Algebra
+from lengthwise.verify.algebra import PAD, MachineAlgebra
 from lengthwise.verify.claim import Claim, claim_of
 from lengthwise.verify.consolidate.element_codes import congruences, structured_codes
 
@@ -38,7 +38,7 @@ def test_every_node_of_a_word_with_an_answer_is_a_condition(name, chunk):
     if name.startswith("modular"):
         wanted = claim_of(tasks.get("modular-arithmetic", modulus=2, leading_plus="+" in name))
         task = tasks.get("modular-arithmetic", modulus=2, leading_plus="+" in name)
-    algebra = Algebra(wanted, chunk)
+    algebra = MachineAlgebra(wanted, chunk)
     conditions = algebra.conditions()
     known = {tuple(taps): result for taps, result in zip(conditions.taps.tolist(), conditions.results, strict=True)}
     S, draw = len(algebra.leaves), torch.Generator().manual_seed(0)
@@ -65,7 +65,7 @@ def test_every_node_of_a_word_with_an_answer_is_a_condition(name, chunk):
 
 @pytest.mark.parametrize("name", ["parity", "tomita-3", "d-2", "cycle-navigation"])
 def test_where_all_is_asked_the_elements_are_the_monoid(name):
-    algebra = Algebra(claim(name), 2)
+    algebra = MachineAlgebra(claim(name), 2)
     monoid = automata.transition_monoid(algebra.claim.machine)
     products = {element.tobytes() for element in monoid.elements[monoid.cayley].reshape(-1, monoid.elements.shape[1])}
     assert {element.tobytes() for element in algebra.elements} == products
@@ -75,7 +75,7 @@ def test_where_all_is_asked_the_elements_are_the_monoid(name):
 
 def test_malformed_words_need_nothing():
     """Of + 1 - 2 * 3 all pairs are an operator and a digit."""
-    algebra = Algebra(claim("modular-arithmetic +"), 2)
+    algebra = MachineAlgebra(claim("modular-arithmetic +"), 2)
     assert {word for word, _ in algebra.leaf_groups} == {(o, d) for o in (5, 6, 7) for d in range(5)}
     assert len(algebra) == 154
     assert len(automata.transition_monoid(algebra.claim.machine)) == 568
@@ -83,13 +83,13 @@ def test_malformed_words_need_nothing():
 
 def test_a_code_for_each_element():
     for name in TASKS:
-        algebra = Algebra(claim(name), 2)
+        algebra = MachineAlgebra(claim(name), 2)
         codes = structured_codes(algebra)
         assert len(np.unique(codes, axis=0)) == len(codes) == len(algebra)
 
 
 def test_words_of_s5_are_maps_of_five_points():
-    algebra = Algebra(claim_of(tasks.get("word-problem", **S5)), 2)
+    algebra = MachineAlgebra(claim_of(tasks.get("word-problem", **S5)), 2)
     codes = structured_codes(algebra)
     assert len(algebra.conditions().taps) == 14_526
     assert codes.shape == (120, 5)
@@ -114,10 +114,10 @@ def test_symbols_respect_congruences():
 def test_nothing_asked_is_refused():
     machine = automata.Semiautomaton([[0, 1], [1, 0]])
     with pytest.raises(Error, match="asks nothing after any word"):
-        Algebra(Claim(machine, np.array([0, 1]), np.zeros(2, dtype=bool)), 2).conditions()
+        MachineAlgebra(Claim(machine, np.array([0, 1]), np.zeros(2, dtype=bool)), 2).conditions()
 
 
 def test_too_many_elements_are_refused(monkeypatch):
     monkeypatch.setenv("LENGTHWISE_MAX_ELEMENTS", "10")
     with pytest.raises(Error, match="at most 10 elements of a machine's algebra"):
-        Algebra(claim("d-2"), 2)
+        MachineAlgebra(claim("d-2"), 2)

@@ -10,7 +10,7 @@ import torch
 from lengthwise import models, tasks, theory
 from lengthwise.automata import Semiautomaton
 from lengthwise.verify import Unknown, certificate
-from lengthwise.verify.algebra import Algebra
+from lengthwise.verify.algebra import MachineAlgebra
 from lengthwise.verify.checker import Rejected, check
 from lengthwise.verify.claim import Claim, claim_of
 from lengthwise.verify.prove.boxes import (
@@ -62,7 +62,7 @@ def test_the_conditions_hold_when_they_are_computed_again(built):
     model, proof = built
     centres, radii = boxes_of(proof)
     node = Node(model)
-    boxes = TreeBoxes(node, PARITY, Algebra(PARITY, node.chunk))
+    boxes = TreeBoxes(node, PARITY, MachineAlgebra(PARITY, node.chunk))
     assert (boxes.needed(centres, radii, FLOAT32) <= radii).all()
     assert boxes.margin(centres, radii, FLOAT32) == proof["margin"]
     assert not (boxes.needed(centres, radii * 1e-9, FLOAT32) <= radii * 1e-9).all()
@@ -147,7 +147,7 @@ def test_radii_grow_until_they_hold_or_say_that_they_do_not():
 def test_settled_centres_are_fixed_points(built):
     model, _ = built
     node = Node(model)
-    boxes = TreeBoxes(node, PARITY, Algebra(PARITY, node.chunk))
+    boxes = TreeBoxes(node, PARITY, MachineAlgebra(PARITY, node.chunk))
     centres = settled_centres(boxes)
     assert centres is not None
     assert (boxes.images(centres) - centres[boxes.results]).abs().max() < 0.5

@@ -14,7 +14,7 @@ from lengthwise.errors import Error
 from lengthwise.evaluate import score_strings
 from lengthwise.models.token_classifier import PresetClassifier
 from lengthwise.verify import claim_of, compile_machine, consolidate_run, made_of
-from lengthwise.verify.algebra import Algebra
+from lengthwise.verify.algebra import MachineAlgebra
 from lengthwise.verify.consolidate.canonical_codes import canonical_codes
 from lengthwise.verify.consolidate.closure import Closure, ClosureNetwork, descend
 from lengthwise.verify.consolidate.compiling import minimal
@@ -105,7 +105,7 @@ def test_what_is_changed_so_that_a_condition_fails_is_not_proved(parity, what):
 
 
 def closure_of(made):
-    algebra = Algebra(made.claim, 2)
+    algebra = MachineAlgebra(made.claim, 2)
     return Closure(algebra, torch.from_numpy(structured_codes(algebra)), algebra.conditions())
 
 
@@ -214,7 +214,7 @@ def test_a_spoiled_model_is_consolidated(parity):
 
 
 def test_a_model_s_own_codes_are_those_it_was_compiled_with(parity):
-    algebra = Algebra(parity.claim, 2)
+    algebra = MachineAlgebra(parity.claim, 2)
     found = canonical_codes(parity.model, algebra, algebra.conditions())
     assert torch.equal(found, torch.from_numpy(structured_codes(algebra)))
 

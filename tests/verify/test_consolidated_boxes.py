@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from lengthwise import tasks, theory
-from lengthwise.verify.algebra import Algebra
+from lengthwise.verify.algebra import MachineAlgebra
 from lengthwise.verify.claim import claim_of
 from lengthwise.verify.consolidate.continuous import Closure, close, slopes
 from lengthwise.verify.prove.boxes import TreeBoxes, settled_centres
@@ -28,7 +28,7 @@ def spoiled(by: float):
             p += by * torch.randn(p.shape, generator=draw)
     model.requires_grad_(True)
     node = Node(model)
-    boxes = TreeBoxes(node, PARITY, Algebra(PARITY, node.chunk))
+    boxes = TreeBoxes(node, PARITY, MachineAlgebra(PARITY, node.chunk))
     centres = settled_centres(boxes)
     assert centres is not None
     return model, Closure(boxes, 0), nn.Parameter(centres.float())

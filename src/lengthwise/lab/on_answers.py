@@ -36,7 +36,7 @@ from ..train import AnswerTokens, Progress, PromptsAndAnswers, TrainState
 from ..train.answers import AnswerBatch, total_loss
 from ..train.state import load_weights
 from .experiment import AnswersSpec, Experiment
-from .on_text import OnText
+from .on_text import OnText, checkpoints
 
 PREDICTIONS = "predictions.json"
 
@@ -158,7 +158,7 @@ class OnAnswers(OnText):
         if state.directory:
             write_text(state.directory.path / PREDICTIONS, json.dumps(written, indent=0))
         said: dict[str, Any] = {
-            "checkpoints": {"last": {"step": state.step, **state.scores["last"]}},
+            "checkpoints": checkpoints(state, state.scores["last"]),
             "answers": {
                 "step": state.best["step"] or state.step,
                 "metric": scrolls.TASKS[self.spec.task].metric,
@@ -168,10 +168,6 @@ class OnAnswers(OnText):
             "rows": len(self.answers.train),
             "epochs": state.step * state.training.batch / len(self.answers.train),
         }
-        if "before" in state.scores:
-            said["checkpoints"] = {"before": {"step": 0, **state.scores["before"]}, **said["checkpoints"]}
-        if state.best["step"]:
-            said["checkpoints"]["best"] = {"step": state.best["step"], "validation": {"loss": state.best["loss"]}}
         state.test_seconds = time.perf_counter() - began
         return self._kept(state, last, said), said
 

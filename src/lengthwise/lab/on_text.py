@@ -174,15 +174,11 @@ class OnText:
         # At a single length a test that is stopped begins anew, so there is nothing to keep meanwhile.
         found = self._losses(experiment, state, check, after if len(tests.lengths) > 1 else None, known)
         said: dict[str, Any] = {
-            "checkpoints": {"last": {"step": state.step, **self._said(found, experiment, state)}},
+            "checkpoints": checkpoints(state, self._said(found, experiment, state)),
             "documents": self.text.counts,
             "test_tokens": found[min(found)].tokens,
             "epochs": state.step * state.training.batch / len(self.text.train),
         }
-        if "before" in state.scores:
-            said["checkpoints"] = {"before": {"step": 0, **state.scores["before"]}, **said["checkpoints"]}
-        if state.best["step"]:
-            said["checkpoints"]["best"] = {"step": state.best["step"], "validation": {"loss": state.best["loss"]}}
         state.test_seconds = time.perf_counter() - began
         return self._kept(state, last, said), said
 
@@ -250,6 +246,15 @@ class OnText:
             model.save_pretrained(beside)
             self.tokenizer.save_pretrained(beside)
             beside.rename(folder)
+
+
+def checkpoints(state: TrainState, last: dict[str, Any]) -> dict[str, Any]:
+    """What a result says of each checkpoint that was scored: before training, the last, the best in validation."""
+    said = {"before": {"step": 0, **state.scores["before"]}} if "before" in state.scores else {}
+    said["last"] = {"step": state.step, **last}
+    if state.best["step"]:
+        said["best"] = {"step": state.best["step"], "validation": {"loss": state.best["loss"]}}
+    return said
 
 
 def _trained(experiment: Experiment, directory: Directory | None) -> pretrained.Checkpoint:

@@ -71,12 +71,12 @@ def _with(flags: np.ndarray, more: np.ndarray) -> np.ndarray:
     return flags
 
 
-class Algebra:
+class MachineAlgebra:
     """The elements that are needed, and their products.
 
     >>> from lengthwise import tasks
     >>> from lengthwise.verify.claim import claim_of
-    >>> algebra = Algebra(claim_of(tasks.get("cycle-navigation")), chunk=2)
+    >>> algebra = MachineAlgebra(claim_of(tasks.get("cycle-navigation")), chunk=2)
     >>> len(algebra.elements), len(algebra.conditions().taps)
     (5, 42)
     """

@@ -38,7 +38,7 @@ LEAST_SHARE = 0.05
 """How much of it every method has at least."""
 CONSOLIDATE_SHARE = 0.8
 """How much of the budget teaching a copy may take."""
-Made = Literal["learned", "consolidated", "compiled", "built", "given"]
+HowMade = Literal["learned", "consolidated", "compiled", "built", "given"]
 
 
 def certify(
@@ -46,7 +46,7 @@ def certify(
     machine_or_task: Semiautomaton | Task | Claim | None = None,
     budget: float = BUDGET,
     *,
-    made: Made | None = None,
+    made: HowMade | None = None,
     watch: Watcher | None = None,
 ) -> Verdict:
     """Whether the model is right on every word of every length.

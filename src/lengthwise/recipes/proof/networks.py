@@ -39,7 +39,7 @@ from .scales import Asked, Budget
 
 FILE = "proof.json"
 FORMAT = 1
-Made = Literal["learned", "consolidated", "compiled"]
+HowMade = Literal["learned", "consolidated", "compiled"]
 Word = Literal["proved", "refuted", "unknown"]
 
 
@@ -47,7 +47,7 @@ Word = Literal["proved", "refuted", "unknown"]
 class Network:
     """One network and what was found of it."""
 
-    made: Made
+    made: HowMade
     raw: Word = "unknown"
     """Of the network as it is."""
     snapped: Word | None = None
@@ -131,7 +131,9 @@ def _compilation(task: Task, budget: Budget) -> Make:
     return make
 
 
-def _made(run: Run, made: Made, make: Make, task: Task, claim: Claim, question: Question, device: str) -> list[Network]:
+def _made(
+    run: Run, made: HowMade, make: Make, task: Task, claim: Claim, question: Question, device: str
+) -> list[Network]:
     """The network that was made of the run or of its task; nothing where it is of a kind that cannot be."""
     network, began = Network(made), time.monotonic()
     folder = _emptied(run.path / made)

@@ -15,7 +15,7 @@ from ...errors import Error
 from ...lab import Experiment, Run, plan
 from ...report import Panel, text_table
 from ...report.formatting import in_columns, percent
-from ...verify.algebra import Algebra
+from ...verify.algebra import MachineAlgebra
 from ..base import Recipe, Scale
 from ..common.grid import Cell, Grid
 from ..common.rules import settings_of
@@ -110,7 +110,7 @@ def _panel(scale: Scale, row: str, models: Mapping[str, list[Network]]) -> Panel
 def _elements(row: str) -> str:
     """How many elements the algebra of trees of two has."""
     try:
-        return f"{len(Algebra(verify.claim_of(task_of(row, 'last')), 2)):,} elements"
+        return f"{len(MachineAlgebra(verify.claim_of(task_of(row, 'last')), 2)):,} elements"
     except Error:
         return "more elements than are counted"
 

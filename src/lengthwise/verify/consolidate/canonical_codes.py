@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ...models import LengthwiseForCausalLM
 from ...seeds import generator
-from ..algebra import PAD, Algebra, Conditions
+from ..algebra import PAD, Conditions, MachineAlgebra
 from .closure import BLOCK, ClosureNetwork, node_parts
 
 NODES = 8192
@@ -25,7 +25,9 @@ LEVELS = 8
 
 
 @torch.no_grad()
-def canonical_codes(model: LengthwiseForCausalLM, algebra: Algebra, conditions: Conditions, seed: int = 0) -> Tensor:
+def canonical_codes(
+    model: LengthwiseForCausalLM, algebra: MachineAlgebra, conditions: Conditions, seed: int = 0
+) -> Tensor:
     """(N,G), no two alike."""
     counts: list[Counter[tuple[int, ...]]] = [Counter() for _ in range(len(algebra))]
     draw = generator("canonical", seed)

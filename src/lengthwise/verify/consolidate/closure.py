@@ -31,7 +31,7 @@ from ...seeds import generator
 from ...train import Progress, Stop, Trainer, Training, TrainState
 from ...train.objectives import Measure, Tensors
 from ...train.trainer import Interrupted
-from ..algebra import Algebra, Conditions
+from ..algebra import Conditions, MachineAlgebra
 
 LOOK = 100
 WIDE = 0.3
@@ -129,7 +129,7 @@ class Looked:
 class Closure:
     """The conditions as the trainer sees them: its data and its objective."""
 
-    algebra: Algebra
+    algebra: MachineAlgebra
     codes: Tensor
     """(N,G)"""
     conditions: Conditions

@@ -29,7 +29,7 @@ from ...models.pretrained import quiet
 from ...seeds import derive
 from ...tasks import Task
 from ...train.state import untouched_random
-from ..algebra import Algebra
+from ..algebra import MachineAlgebra
 from ..claim import Claim, claim_of
 from .canonical_codes import canonical_codes
 from .closure import Closure, Looked, descend, refusal
@@ -133,7 +133,7 @@ def compile_machine(
     """
     began = time.perf_counter()
     claim = minimal(_claim(source))
-    algebra = Algebra(claim, chunk)
+    algebra = MachineAlgebra(claim, chunk)
     codes = torch.from_numpy(structured_codes(algebra))
     closure = Closure(algebra, codes, algebra.conditions(), hear=hear)
     config = presets.regular_gpt(
@@ -188,7 +188,7 @@ def consolidate_run(
         )
     model = LengthwiseForCausalLM(inner.config)
     model.load_state_dict(inner.state_dict())
-    algebra = Algebra(claim, inner.depth.chunk)
+    algebra = MachineAlgebra(claim, inner.depth.chunk)
     conditions = algebra.conditions()
     closure = Closure(algebra, canonical_codes(model.eval(), algebra, conditions, seed), conditions, hear=hear)
     left = seconds - (time.perf_counter() - began)

@@ -26,7 +26,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...models import LengthwiseForCausalLM
-from ..algebra import Algebra
+from ..algebra import MachineAlgebra
 from ..claim import Claim
 from ..prove import boxes as trees
 from ..prove import node, recurrence
@@ -80,7 +80,7 @@ def taught(
     rate_of_weights, nearer = RATE, NEARER
     if trees.refusal(model) is None:
         tree = node.Node(model)
-        boxes = trees.TreeBoxes(tree, claim, Algebra(claim, tree.chunk))
+        boxes = trees.TreeBoxes(tree, claim, MachineAlgebra(claim, tree.chunk))
         start, prove = trees.settled_centres(boxes), trees.prove_tree_boxes
     else:
         boxes = recurrence.StateBoxes(recurrence.Cell(model), claim)

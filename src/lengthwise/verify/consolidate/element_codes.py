@@ -19,7 +19,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..algebra import Algebra
+from ..algebra import MachineAlgebra
 from ..claim import Claim
 
 LARGEST = 400
@@ -30,12 +30,12 @@ PAIRS = 3000
 """Congruences are looked for by merging so many pairs of states."""
 
 
-def structured_codes(algebra: Algebra) -> np.ndarray:
+def structured_codes(algebra: MachineAlgebra) -> np.ndarray:
     """(N,G) a code for each element, no two alike.
 
     >>> from lengthwise import tasks
     >>> from lengthwise.verify.claim import claim_of
-    >>> algebra = Algebra(claim_of(tasks.get("parity")), chunk=2)
+    >>> algebra = MachineAlgebra(claim_of(tasks.get("parity")), chunk=2)
     >>> structured_codes(algebra).tolist()
     [[0, 1, 0], [1, 0, 1]]
     """
@@ -53,7 +53,7 @@ def _told_apart(columns: list[np.ndarray]) -> int:
     return len(np.unique(np.stack(columns, 1), axis=0)) if columns else 1
 
 
-def _all_points(algebra: Algebra, found: list[np.ndarray]) -> list[np.ndarray]:
+def _all_points(algebra: MachineAlgebra, found: list[np.ndarray]) -> list[np.ndarray]:
     """The images of all states of the smallest congruences that tell the elements apart; [] if they are too large."""
     kept: list[list[np.ndarray]] = []
     told = 1
@@ -73,7 +73,7 @@ def _all_points(algebra: Algebra, found: list[np.ndarray]) -> list[np.ndarray]:
     return columns if columns and small else []
 
 
-def _images(algebra: Algebra, partition: np.ndarray) -> list[np.ndarray]:
+def _images(algebra: MachineAlgebra, partition: np.ndarray) -> list[np.ndarray]:
     """For each block that words reach, (N,) the block to which each element takes it."""
     blocks, first = np.unique(partition[algebra.need.reached], return_index=True)
     states = np.flatnonzero(algebra.need.reached)[first]
@@ -81,7 +81,7 @@ def _images(algebra: Algebra, partition: np.ndarray) -> list[np.ndarray]:
     return [np.array([number[int(b)] for b in partition[algebra.elements[:, q]]]) for q in states]
 
 
-def _few_points(algebra: Algebra, found: list[np.ndarray]) -> list[np.ndarray]:
+def _few_points(algebra: MachineAlgebra, found: list[np.ndarray]) -> list[np.ndarray]:
     """Greedily the column that tells most elements apart; of equals the one with fewer values."""
     claim = algebra.claim
     # A state that leads to no question is like any other such state.
@@ -103,7 +103,7 @@ def _few_points(algebra: Algebra, found: list[np.ndarray]) -> list[np.ndarray]:
     return columns
 
 
-def _answer(algebra: Algebra, codes: int) -> list[np.ndarray]:
+def _answer(algebra: MachineAlgebra, codes: int) -> list[np.ndarray]:
     claim = algebra.claim
     column = _compact(np.where(claim.asked, answer_numbers(claim), -1)[algebra.states])
     return [column] if 0 < column.max() < max(ANSWERS, codes) else []

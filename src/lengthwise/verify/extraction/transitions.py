@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...automata import compose, live_states
+from ...automata import compose
+from ..algebra import Need
 from ..claim import Claim
 
 
@@ -18,10 +19,8 @@ class Transitions:
     """The transitions met so far, each with a number; those of the symbols come first."""
 
     def __init__(self, claim: Claim):
-        self.claim = claim
-        self.machine = claim.machine.with_accepting(np.flatnonzero(claim.asked).tolist())
-        self._alive = live_states(self.machine)
-        self._reached = _reached(claim)
+        self.claim, self.machine = claim, claim.machine
+        self._need = Need(claim, chunk=1)
         self._index: dict[bytes, int] = {}
         self._rows: list[np.ndarray] = []
         self._products: dict[tuple[int, int], int] = {}
@@ -39,8 +38,8 @@ class Transitions:
         if key not in self._index:
             self._index[key] = len(self._rows)
             self._rows.append(row)
-            self.live.append(bool((self._alive[row] & self._reached).any()))
-            self.opening.append(bool(self._alive[row[self.machine.start]]))
+            self.live.append(bool(self._need(row, begins=False)))
+            self.opening.append(bool(self._need(row, begins=True)))
         return self._index[key]
 
     def of(self, number: int) -> np.ndarray:
@@ -64,12 +63,3 @@ class Transitions:
     def states(self, numbers: np.ndarray) -> np.ndarray:
         """(M,) the states that these words lead to from the start."""
         return np.array([row[self.machine.start] for row in self._rows], dtype=np.intp)[numbers]
-
-
-def _reached(claim: Claim) -> np.ndarray:
-    """(Q,) booleans: the states that some word leads to."""
-    states = np.arange(claim.machine.num_states)
-    reached = states == claim.machine.start
-    while (more := reached | np.isin(states, claim.machine.delta[reached])).sum() > reached.sum():
-        reached = more
-    return reached

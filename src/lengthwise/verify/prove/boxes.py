@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from torch.func import jacrev, vmap
 
 from ...models.layers import Layer
-from ..algebra import PAD, Algebra
+from ..algebra import PAD, MachineAlgebra
 from ..claim import Claim
 from ..verdict import Proof, Unknown
 from .affine import Affine, Directions
@@ -73,7 +73,7 @@ def _prove(model: nn.Module, claim: Claim, seconds: float, arithmetic: Arithmeti
         return reason
     node = Node(model)
     ends = time.monotonic() + seconds
-    algebra = Algebra(claim, node.chunk)
+    algebra = MachineAlgebra(claim, node.chunk)
     conditions = algebra.conditions()
     if len(conditions.taps) > MOST:
         return f"the machine's algebra has {len(conditions.taps):,} products of elements, more than {MOST:,}"
@@ -107,7 +107,7 @@ def shown(kind: str, arithmetic: Arithmetic, margin: float, proof: dict) -> Proo
 class TreeBoxes:
     """The conditions of the induction, for the node of one model."""
 
-    def __init__(self, node: Node, claim: Claim, algebra: Algebra):
+    def __init__(self, node: Node, claim: Claim, algebra: MachineAlgebra):
         self.node, self.claim, self.algebra = node, claim, algebra
         self.symbols = range(claim.machine.num_symbols)
         taps, results = algebra.conditions()

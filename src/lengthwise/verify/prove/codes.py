@@ -26,7 +26,7 @@ from ..claim import Claim
 from ..verdict import Proof, Unknown
 from .affine import Affine, Directions
 from .enclosures import FLOAT32, FLOAT64, Arithmetic, gamma, upper
-from .node import Node
+from .node import Node, gaps
 from .node import refusal as no_node
 
 BLOCK = 2048
@@ -159,14 +159,6 @@ class CodedNode:
         c, e = (x.unflatten(-1, (self.groups, self.choices)) for x in (z.c, z.radius()))
         return c.argmax(-1).numpy(), surely_ahead(c, e).amin(-1).numpy()
 
-    def answer_gaps(self, vectors: Affine, right: Tensor, several: bool) -> Tensor:
-        """(n,) by how much the right answers (n,), or (n,S) booleans, are ahead for sure."""
-        logits = self.node.logits(vectors)
-        if several:
-            return (torch.where(right, logits.c, -logits.c) - logits.radius()).amin(-1)
-        others = (logits.c + logits.radius()).scatter(-1, right[:, None], -torch.inf).amax(-1)
-        return (logits.c - logits.radius()).gather(-1, right[:, None])[:, 0] - others
-
 
 def surely_ahead(c: Tensor, e: Tensor) -> Tensor:
     """By how much the largest of c (…,K), each within e, is ahead of all others; NaN counts as not at all."""
@@ -265,10 +257,11 @@ class Exploration:
             raise NotProved("no word that leads to a question was found")
         right = torch.from_numpy(np.ascontiguousarray(self.claim.answers[states[asked]]))
         right = right.bool() if self.claim.several else right.long()
-        gaps = self.node.answer_gaps(self.node.vectors(self.chosen[asked]), right, self.claim.several)
-        gap = float(gaps.nan_to_num(nan=-torch.inf).min())
+        logits = self.node.node.logits(self.node.vectors(self.chosen[asked]))
+        ahead = gaps(logits, right, self.claim.several).nan_to_num(nan=-torch.inf)
+        gap = float(ahead.min())
         if not gap > 0:
-            code = self.chosen[asked][int(gaps.argmin())].tolist()
+            code = self.chosen[asked][int(ahead.argmin())].tolist()
             raise NotProved(
                 f"the answer on code {code} is not right beyond rounding", -gap if np.isfinite(gap) else None
             )
