@@ -73,6 +73,8 @@ def test_tasks_answered_before_a_failure_are_kept(run, folder, tmp_path, capsys)
 
 WRONG = {
     "corpus": (["--corpus", "stdlib"], "are not for scrolls. Its prompts"),
+    "seed": (["--seed", "1"], "--seed and --with-perplexity are not for scrolls"),
+    "way": (["--way", "windows"], "--way and --with-perplexity are not for scrolls"),
     "task": (["--task", "qasperr"], "Did you mean 'qasper'"),
     "setting": (["-s", "windw=9"], "Did you mean 'window'"),
     "folder": (["--data", "nowhere"], "nowhere: no such folder. Give the folder of a copy of SCROLLS"),

@@ -9,6 +9,7 @@ import typer
 
 from . import console, typed
 from .answers import score_answers
+from .bench import is_typed
 from .train import HowMeasured
 from .work import Device, page_path, print_panels
 
@@ -19,6 +20,7 @@ KINDS = ("perplexity", "needle", "variables", "scrolls")
 
 
 def evaluate(
+    context: typer.Context,
     what: Annotated[
         Literal["perplexity", "needle", "variables", "scrolls"],
         typer.Argument(
@@ -198,10 +200,11 @@ def evaluate(
     shared |= {"device": lab.chosen_device(device)}
     how: dict[str, Any] = {"way": way, "tokens": tokens, "samples": samples or 1000, "store": store}
     if what == "scrolls":
-        if corpus or lengths or depths or beside or samples:
+        unused = [f"--{name}" for name in ("way", "tokens", "seed", "store") if is_typed(context, name)]
+        if corpus or lengths or depths or beside or samples or unused:
             raise Error(
-                "--corpus, --lengths, --depths, --samples and --with-perplexity are not for scrolls. "
-                "Its prompts are as long as -s window=… says, and as many as -s questions=…."
+                f"{', '.join(['--corpus', '--lengths', '--depths', '--samples', *unused])} and --with-perplexity are "
+                "not for scrolls. Its prompts are as long as -s window=… says, and as many as -s questions=…."
             )
         shared.pop("seed")
         shared["which"] = checkpoint or "best"

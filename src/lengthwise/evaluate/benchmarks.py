@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -51,6 +52,12 @@ def check_installed() -> None:
     check_extra("lm_eval", "harness", "A benchmark of lm-eval")
 
 
+def check_found(names: Sequence[str], *, copies: Path | str | None = None, tasks: Path | str | None = None) -> None:
+    """Raise unless lm-eval knows all of these and their data can be read."""
+    with _found(names, copies, tasks):
+        pass
+
+
 def score_benchmarks(
     model: Path | str,
     names: Sequence[str] = tuple(BENCHMARKS),
@@ -68,19 +75,11 @@ def score_benchmarks(
     `limit`: at most so many questions of each task; None: all. Prompts are cut to their last `max_length` tokens. All
     data is found before the first question is asked.
     """
-    check_installed()
-    from lm_eval.evaluator import simple_evaluate  # pyright: ignore[reportMissingImports]
+    with _found(names, copies, tasks) as manager:
+        from lm_eval.evaluator import simple_evaluate  # pyright: ignore[reportMissingImports]
 
-    from .harness import LengthwiseLM
+        from .harness import LengthwiseLM
 
-    with tempfile.TemporaryDirectory() as written:
-        folders = [str(Path(folder).expanduser()) for folder in (tasks,) if folder is not None]
-        if copies is not None:
-            _use_copies(Path(copies).expanduser(), names, _manager(tuple(folders)), Path(written))
-            folders.append(written)
-        manager = _manager(tuple(folders))
-        for name in names:
-            _find(manager, name)
         asked = LengthwiseLM(pretrained=str(model), device=device, batch_size=batch, max_length=max_length)
         found = {}
         for name in names:
@@ -98,6 +97,21 @@ def score_benchmarks(
             if after:
                 after(name, found[name])
     return found
+
+
+@contextmanager
+def _found(names: Sequence[str], copies: Path | str | None, tasks: Path | str | None) -> Iterator[Any]:
+    """What finds lm-eval's tasks; raise unless it knows these and can read their data."""
+    check_installed()
+    with tempfile.TemporaryDirectory() as written:
+        folders = [str(Path(folder).expanduser()) for folder in (tasks,) if folder is not None]
+        if copies is not None:
+            _use_copies(Path(copies).expanduser(), names, _manager(tuple(folders)), Path(written))
+            folders.append(written)
+        manager = _manager(tuple(folders))
+        for name in names:
+            _find(manager, name)
+        yield manager
 
 
 @lru_cache(maxsize=4)

@@ -125,3 +125,10 @@ def test_table_2_needs_lm_eval(store, monkeypatch):
     recipe = recipes.get("bipe", "table-2", "smoke", [f"store={store}"])
     with pytest.raises(Error, match=r"needs lm_eval, which is not installed\. pip install 'lengthwise\[harness\]'"):
         _ = recipe.experiments
+
+
+def test_table_2_finds_a_misspelt_benchmark_before_it_trains(store):
+    pytest.importorskip("lm_eval")
+    recipe = recipes.get("bipe", "table-2", "smoke", [f"store={store}", "benchmark=piqqa"])
+    with pytest.raises(Error, match="piqqa: lm-eval has no such task"):
+        _ = recipe.experiments

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Annotated
 
 from ....errors import Error
-from ....evaluate.benchmarks import BENCHMARKS, Score, check_installed, score_benchmarks
+from ....evaluate.benchmarks import BENCHMARKS, Score, check_found, score_benchmarks
 from ....lab import Experiment, Run
 from ....lab.loading import model_folder
 from ....lab.measured import run_at
@@ -66,8 +67,12 @@ def recipe(
     options = {"text": text, "ends": ends, "tokenizer": tokenizer, "store": store}
     first = {} if given else {cell.key: cell for r in (recipe_4, recipe_5) for cell in r(scale, **options).grid.cells}
 
+    @cache
+    def check() -> None:
+        check_found(asked, copies=copies, tasks=tasks)
+
     def planned(cell: Cell[str]) -> list[Experiment]:
-        check_installed()  # before hours of training
+        check()  # before hours of training
         return cell.experiments[:1]
 
     def report(finished: Mapping[str, list[Run]], device: str) -> list[Panel]:
