@@ -162,6 +162,8 @@ def wrong(root, corpus, tmp_path):
             ["train", str(tmp_path / "short.txt"), *mine],
             "Name more files, or part the text with lines of <|endoftext|>",
         ),
+        (["train", str(tmp_path), *mine, "--html", str(tmp_path / "page.html")], "--html is"),
+        (["train", str(tmp_path), *mine, "--save-config", str(tmp_path / "c.toml")], "would be read as text of"),
         (["train", *mine], "train needs a CORPUS"),
         (["train", str(corpus)], "train needs a model"),
         (["train", str(corpus), *mine, "-s", "training.stps=3"], "Did you mean 'training.steps'"),

@@ -151,6 +151,7 @@ def train(
         ):
             if not said[name]:
                 raise Error(f"train needs {remedy}.")
+        refuse_within(said["corpus"], {"--html": said["html"], "--save-config": save_config})
         lab.chosen_device(said["device"])
         plan = {name: said[name] for name in ("seeds", "train_length", "test_lengths", "way", "tokenizer")}
         experiments = lab.plan_language_models(
@@ -177,6 +178,18 @@ def train(
         title=f"Language models on {experiments[0].data.name}",
         description="Perplexity of held-out text at lengths that no model was trained on.",
     )
+
+
+def refuse_within(corpus: list[str], files: dict[str, Path | str | None]) -> None:
+    """Raise if a file that this call writes would be read as a part of its text the next time."""
+    from ..errors import Error
+
+    for option, file in files.items():
+        for each in corpus:
+            if file and Path(each).is_dir() and Path(file).resolve().is_relative_to(Path(each).resolve()):
+                raise Error(
+                    f"{option} is {file}, which would be read as text of {each} from then on. Write it elsewhere."
+                )
 
 
 class Tokenizing:
