@@ -334,6 +334,32 @@ CLAIMS = [
             "BiPE-FoX": "bipe-fox",
         }.items()
     ),
+    *(
+        Claim(
+            BIPE,
+            f"| {name} | {{}}% | {{}}% | {{}}% | {{}}% | {{}}% | {{}}% |",
+            lambda encoding=encoding: chains(encoding),
+        )
+        for name, encoding in {
+            "sinusoidal": "sinusoidal",
+            "RoPE": "rope",
+            "XPOS": "xpos",
+            "ALiBi": "alibi",
+            "BiPE-RoPE": "bipe-rope",
+            "BiPE-ALiBi": "bipe-alibi",
+        }.items()
+    ),
+    Claim(
+        BIPE,
+        "BiPE-ALiBi is ahead as published, and each kind of BiPE is ahead of the encoding it is built on.",
+        holds=lambda: (
+            all(float(chains(f"bipe-{name}")[0]) > float(chains(name)[0]) for name in ("rope", "alibi"))
+            and max(
+                ["sinusoidal", "rope", "xpos", "alibi", "bipe-rope", "bipe-alibi"], key=lambda e: float(chains(e)[0])
+            )
+            == "bipe-alibi"
+        ),
+    ),
     Claim(
         BIPE,
         "Randomized positions ({:.2f} at 512) reach no further.",
@@ -552,6 +578,15 @@ def grown(column: str) -> dict[str, Any]:
     """A row of how perplexity grows with the length."""
     (found,) = (line for line in panel("bipe-figure-4", "Beyond the trained length") if line["model"] == column)
     return found
+
+
+def chains(encoding: str) -> list[str]:
+    """A row of the table of Figure 3: right answers, and valid chains of 4 to 8 operators."""
+    (found,) = (line for line in panel("bipe-figure-3", "Measured beside published") if line["encoding"] == encoding)
+    valid = panel("bipe-figure-3", "Shorter and longer problems")["series"][f"{encoding}, 48"]
+    assert valid["x"] == [4, 5, 6, 7, 8]
+    assert found["chains"] == 1024
+    return [f"{100 * found['mean']:.1f}", *(f"{100 * share:.0f}" for share in valid["y"])]
 
 
 def needles() -> list[float]:
