@@ -236,7 +236,12 @@ def test_autocast(name):
         torch.testing.assert_close(half[real].float(), y[real], rtol=0.1, atol=0.1)
 
 
-@pytest.mark.parametrize("name", CASES)
+LONG_GRAPHS = ("liquid-s4 kb", "liquid-s4", "liquid-s4 exact", "s4", "s4d")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in LONG_GRAPHS else name for name in CASES]
+)
 def test_compiles(name):
     """One graph on the fast path (torch's own recurrences break it), no wrong result anywhere."""
     torch._dynamo.reset()

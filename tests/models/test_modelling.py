@@ -120,7 +120,7 @@ def test_logits_to_keep():
 
 
 @pytest.mark.parametrize("name", SMALL)
-@pytest.mark.parametrize("last", [0, 1])
+@pytest.mark.parametrize("last", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_compiles(name, last):
     torch._dynamo.reset()
     model, tokens = make(name), torch.randint(0, 5, (2, 9))
