@@ -54,6 +54,12 @@ def test_last_position_equals_dense(C, K):
             torch.testing.assert_close(last, dense, rtol=1e-12, atol=1e-12)
 
 
+def test_the_last_position_of_no_words_at_all():
+    model = make(presets.regular_gpt(5, 4, width=8, heads=2))
+    with torch.no_grad():
+        assert model(torch.zeros(0, 9, dtype=torch.long), logits_to_keep=1).logits.shape == (0, 1, 4)
+
+
 @pytest.mark.parametrize("mixer", [{"name": "softmax", "heads": 2}, {"name": "lstm"}, "both"])
 def test_mixers_that_do_not_dilate_take_the_dense_way_to_the_last_position(mixer):
     dilated = {"name": "sliding-dilated", "heads": 2, "chunk": 2}

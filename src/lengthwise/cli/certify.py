@@ -65,6 +65,15 @@ def certify(
     of: Annotated[
         Path | None, typer.Option("--model", metavar="DIR", help="With --check: the model that it is of.")
     ] = None,
+    exact: Annotated[
+        int | None,
+        typer.Option(
+            "--exact",
+            parser=typed.whole("--exact", 1),
+            metavar="N",
+            help="With --check: a second opinion, of up to N conditions in ball arithmetic (python-flint).",
+        ),
+    ] = None,
     trust: Annotated[
         bool, typer.Option("--trust", help="Run the run's own model and task, Python from outside this library.")
     ] = False,
@@ -83,8 +92,10 @@ def certify(
     if check or of:
         if not (check and of) or model:
             raise Error("--check FILE and --model DIR go together, without RUN: certify --check FILE --model DIR.")
-        _check(check, of, as_json)
+        _check(check, of, exact, as_json)
         return
+    if exact is not None:
+        raise Error("--exact is a second opinion on a certificate: certify --check FILE --model DIR --exact N.")
     if model is None:
         raise Error("certify needs a run or a folder with a model. See: lengthwise certify --help")
     if consolidate != (save is not None):
@@ -123,12 +134,13 @@ def certify(
     raise typer.Exit(outcome.verdict.exit_code)
 
 
-def _check(certificate: Path, model: Path, as_json: bool) -> None:
+def _check(certificate: Path, model: Path, exact: int | None, as_json: bool) -> None:
     """Nothing here, or below it, needs torch, but to see that a run's model is built as the certificate says."""
     from dataclasses import asdict, replace
 
     from ..errors import Error
     from ..verify import checker
+    from ..verify.second_opinion import opinion_on
 
     content = verdicts.read_file(certificate)
     if isinstance(content, dict) and "verdict" in content:
@@ -138,6 +150,9 @@ def _check(certificate: Path, model: Path, as_json: bool) -> None:
         report = checker.check(content, model)
         if report.assumed:
             report = replace(report, assumed=not _config_is(model, content["model"]["config"]))
+        if not as_json:
+            console.out().print(str(report), markup=False)
+        opinion = None if exact is None else opinion_on(content, model, exact)
     except checker.Rejected as rejected:
         if not as_json:
             raise
@@ -146,9 +161,9 @@ def _check(certificate: Path, model: Path, as_json: bool) -> None:
     except OSError as error:
         raise Error(f"{error.filename or model}: {error.strerror or error}.") from error
     if as_json:
-        verdicts.emit({"accepted": True, **asdict(report)})
-    else:
-        console.out().print(str(report), markup=False)
+        verdicts.emit({"accepted": True, **asdict(report), "second_opinion": opinion and opinion.to_json()})
+    elif opinion:
+        console.out().print(str(opinion), markup=False)
 
 
 def _config_is(run: Path, config: dict[str, Any]) -> bool:

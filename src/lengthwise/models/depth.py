@@ -185,7 +185,7 @@ class Adaptive(nn.Module):
     def _climb_far(self, x: Tensor, layout: Layout, level: Level) -> tuple[Tensor, Layout, int]:
         """One group or, of a long text, as many as a piece of it that stays in the cache can climb alone."""
         C, T, up = self.chunk, x.shape[1], 1
-        while x.shape[0] * C ** (up + 1) <= PIECE:
+        while 0 < x.shape[0] * C ** (up + 1) <= PIECE:
             up += 1
         apart = len(self.layers) == 1 and not self.pad_tokens and layout.plain and not torch.is_grad_enabled()
         if 2 * C**up > T or x.shape[0] * T < 2 * PIECE or not apart:

@@ -1,0 +1,210 @@
+"""A second opinion on a certificate: its conditions evaluated once more, exactly (balls.py).
+
+The checker bounds what float32 may make of every condition, by arithmetic of its own. Here each condition is evaluated
+at its point in ball arithmetic. It is confirmed if
+
+    the code, centre or answer is the one that the proof needs, ahead of all others by a gap that is above 0;
+    the exact values lie in the enclosures that the checker has of them;
+    the gap is at least the one that the checker is sure of.
+
+What is not looked at is float32's rounding, which the checker's enclosures hold; and of boxes only their centres are.
+Where there are more conditions than are asked for, some are drawn. So it is an opinion, and the check is the proof.
+
+Shapes: N listed sets, C chunk, S symbols.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import Error
+from .balls import BITS, Ball, Tree, Vector, flint
+from .checker.claimed import Claim, composed
+from .checker.intervals import Interval
+from .checker.mean_value import Value, constant
+from .checker.network import Tree as CheckersTree
+from .checker.points import chosen
+from .checker.tree import boxes_of
+from .checker.weights import Rejected, Tensors, read_safetensors
+
+MOST = 1000
+"""Conditions."""
+TREES = ("tree-codes", "tree-boxes")
+
+
+@dataclass(frozen=True)
+class Opinion:
+    evaluated: int
+    """How many conditions were confirmed: had one not been, this would be `Rejected`."""
+    conditions: int
+    """How many there are."""
+    gap: float
+    """The least by which one is decided."""
+    centres: bool
+    """Whether only the centres of the proof's boxes were looked at."""
+
+    def __str__(self) -> str:
+        some = "all" if self.evaluated == self.conditions else f"{self.evaluated:,}, drawn at random, of"
+        where = " at the centres of its boxes" if self.centres else ""
+        count = f"{some} {self.conditions:,} conditions hold{where} in exact arithmetic"
+        return f"second opinion: {count}, the least by {self.gap:.3g}."
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "bits": BITS}
+
+
+def opinion_on(certificate: dict[str, Any], model: str | Path | Tensors, most: int = MOST) -> Opinion:
+    """Of a certificate that the checker accepts, and the folder or weights that it is of; raises `Rejected`.
+
+    `most`: how many conditions are evaluated; where there are more, so many of them are drawn.
+    """
+    if certificate["kind"] not in TREES:
+        raise Error(
+            f"A second opinion is given on trees ({' and '.join(TREES)}), and this proof is a {certificate['kind']}."
+        )
+    tensors = read_safetensors(Path(model) / "model.safetensors") if isinstance(model, (str, Path)) else dict(model)
+    with flint().ctx.workprec(BITS):
+        conditions = Conditions(certificate, tensors)
+        numbers = np.arange(conditions.count)
+        if len(numbers) > most:
+            numbers = np.sort(np.random.default_rng(0).choice(numbers, most, replace=False))
+        gap = min((conditions.confirm(int(i)) for i in numbers), default=float("inf"))
+    return Opinion(len(numbers), conditions.count, gap, conditions.boxes)
+
+
+class Conditions:
+    """What a proof about a tree has to show: nodes of symbols, nodes of sets, and the head on every set."""
+
+    def __init__(self, certificate: dict[str, Any], tensors: Tensors):
+        config, proof = certificate["model"]["config"], certificate["proof"]
+        self.tree = Tree(config, tensors)
+        self.checkers = CheckersTree(config, tensors, certificate["arithmetic"])
+        self.claim = Claim(certificate["claim"])
+        self.snapped, self.codes = certificate["inference"] == "snapped", certificate["kind"] == "tree-codes"
+        self.boxes = not (self.snapped or self.codes)
+        self.listed = proof["codes" if self.codes else "centres" if self.snapped else "boxes"]
+        self.maps = np.array(proof["elements"])[[entry["element"] for entry in self.listed]]
+        self.radius = proof.get("radius", 0.0)
+        self._prepare()
+        leaves = np.ascontiguousarray(self.claim.delta.T)
+        self.nodes = [(True, self._needed(leaves)), (False, self._needed(self.maps))]
+        self.count = sum(len(products) for _, parts in self.nodes for _, products in parts) + len(self.listed)
+
+    def _prepare(self) -> None:
+        """Each symbol and each set as a vector of balls, and as the checker has it."""
+        tree, checkers = self.tree, self.checkers
+        self.leaves = [tree.leaf(s) for s in range(self.claim.symbols)]
+        if self.codes:
+            self.own = [tree.code(entry["code"]) for entry in self.listed]
+            values = checkers.codes(np.array([entry["code"] for entry in self.listed]))
+        else:
+            self.own = [tree.vector(entry["centre"]) for entry in self.listed]
+            values = constant(Interval.of(np.array([entry["centre"] for entry in self.listed])))
+        self.values = {True: checkers.leaves, False: values}
+        self.taps = {symbols: checkers.read(x) for symbols, x in self.values.items()}
+
+    def _needed(self, rows: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """For k = 1 to C taps the tuples (n,k) of rows that a word that is asked about has, and their maps."""
+        found, C = [], self.checkers.chunk
+        for k in range(1, C + 1):
+            index = np.stack(np.unravel_index(np.arange(len(rows) ** k), (len(rows),) * k), 1)
+            product = rows[index[:, 0]]
+            for column in index.T[1:]:
+                product = composed(product, rows[column])
+            needed = (self.claim.opens if k < C else self.claim.live)(product, C)
+            found.append((index[needed], product[needed]))
+        return found
+
+    def confirm(self, number: int) -> float:
+        """The gap of a condition."""
+        for symbols, parts in self.nodes:
+            for index, products in parts:
+                if number < len(index):
+                    return self._node(symbols, index[number], products[number])
+                number -= len(index)
+        return self._answer(number)
+
+    def _node(self, symbols: bool, index: np.ndarray, product: np.ndarray) -> float:
+        what = f"the node of {'symbols' if symbols else 'sets'} {', '.join(map(str, index))}"
+        x = self.tree.node([(self.leaves if symbols else self.own)[i] for i in index])
+        taps = [self.taps[symbols].take(i[None]) for i in index]
+        found, gap = (self._code if self.codes else self._centre if self.snapped else self._box)(what, x, taps, product)
+        if found is None or (self.maps[found] != product).any():
+            raise Rejected(f"second opinion: {what} is not in a listed set of the product of their maps.")
+        return self._above_0(what, gap)
+
+    def _code(self, what: str, x: Vector, taps: list[Any], product: np.ndarray) -> tuple[int | None, Ball]:
+        groups = self.tree.choices(x)
+        picked = [max(range(len(z)), key=lambda i, z=z: float(z[i].mid())) for z in groups]
+        gap = self._least(
+            [z[i] - other for z, i in zip(groups, picked, strict=True) for j, other in enumerate(z) if j != i]
+        )
+        inside(what, [ball for z in groups for ball in z], self.checkers.choices_of(self.checkers.node(taps)))
+        points = self.checkers.at_points()
+        _, sure = chosen(points.choices_of(points.node([tap.points() for tap in taps])), len(groups))
+        self._at_least(what, gap, float(sure[0]))
+        return next((i for i, entry in enumerate(self.listed) if entry["code"] == picked), None), gap
+
+    def _centre(self, what: str, x: Vector, taps: list[Any], product: np.ndarray) -> tuple[int | None, Ball]:
+        inside(what, x, self.checkers.node(taps))
+        far = [self.tree.total([(a - b) ** 2 for a, b in zip(x, c, strict=True)]).sqrt() for c in self.own]
+        nearest = min(range(len(far)), key=lambda i: float(far[i].mid()))
+        others = [d - far[nearest] for i, d in enumerate(far) if i != nearest]
+        return nearest, self._least([*others, self.radius - far[nearest]])
+
+    def _box(self, what: str, x: Vector, taps: list[Any], product: np.ndarray) -> tuple[int | None, Ball]:
+        """The box of the product in which the node of the centres has most room."""
+        best: tuple[int | None, Ball] = None, self.tree.arb(-1)
+        own = [i for i, row in enumerate(self.maps) if (row == product).all()]
+        centre, radius = boxes_of([self.listed[i] for i in own], len(x)) if own else (np.zeros((0, len(x))),) * 2
+        for i, c, r in zip(own, centre, radius, strict=True):
+            room = self._least([float(r_) - abs(a - float(c_)) for a, c_, r_ in zip(x, c, r, strict=True)])
+            if best[0] is None or float(room.mid()) > float(best[1].mid()):
+                best = i, room
+        return best
+
+    def _answer(self, i: int) -> float:
+        what, q = f"the answer on set {i}", self.maps[i][self.claim.start]
+        if not self.claim.asked[q]:
+            return float("inf")
+        logits = self.tree.head(self.own[i])
+        enclosed = self.checkers.head(self.values[False].take(np.array([i])))
+        inside(what, logits, enclosed)
+        right = self.claim.answers[q]
+        if self.claim.several:
+            gap = self._least([z if yes else -z for z, yes in zip(logits, right, strict=True)])
+        else:
+            gap = self._least([logits[right] - z for j, z in enumerate(logits) if j != right])
+        self._at_least(what, gap, float(self.claim.margins(enclosed.range, np.array([q]))[0]))
+        return self._above_0(what, gap)
+
+    def _least(self, gaps: list[Ball]) -> Ball:
+        least = gaps[0] if gaps else self.tree.arb.pos_inf()
+        for gap in gaps[1:]:
+            least = self.tree.arb.min(least, gap)
+        return least
+
+    def _at_least(self, what: str, gap: Ball, sure: float) -> None:
+        if not gap >= sure:
+            raise Rejected(
+                f"second opinion: {what} is decided by {float(gap.mid()):.6g}, and the checker is sure of {sure:.6g}."
+            )
+
+    def _above_0(self, what: str, gap: Ball) -> float:
+        if not gap > 0:
+            raise Rejected(f"second opinion: {what} is not decided: its gap is {float(gap.mid()):.3g}.")
+        return float(gap.lower())
+
+
+def inside(what: str, exact: Vector, enclosed: Value) -> None:
+    """Whether the checker's enclosure holds the exact numbers."""
+    low, high = enclosed.range.lo.ravel(), enclosed.range.hi.ravel()
+    for x, lo, hi in zip(exact, low, high, strict=True):
+        if not (x >= float(lo) and x <= float(hi)):
+            raise Rejected(
+                f"second opinion: {what}: {x.str(8)} is outside of [{lo:.8g}, {hi:.8g}], where the checker has it."
+            )
