@@ -232,3 +232,14 @@ def test_a_right_model_is_proved_and_its_certificate_checked_without_torch(built
     done = without_torch("certify", "--check", certificate, "--model", other, "--json")
     assert done.returncode == 1
     assert json.loads(done.stdout)["accepted"] is False
+
+
+def test_the_settings_of_a_task_say_what_is_right(built, capsys):
+    """Parity's model answers parity's states by their numbers, so it is right on the words of its group."""
+    of_z2 = ["--task", "word-problem", "--set", "task.group=Z2", "--set", "task.generators=[[0,1],[1,0]]"]
+    assert main(["certify", str(built), *of_z2, "--word", "1 1 1"]) == 0
+    assert "the model says 1" in capsys.readouterr().out
+    assert main(["certify", str(built), "--task", "parity", "--set", "model.width=3", "--word", "1"]) == 2
+    assert "task.NAME=VALUE, got model.width" in capsys.readouterr().err
+    assert main(["certify", str(built), "--set", "task.group=Z2", "--word", "1"]) == 2
+    assert "about the task that --task names" in capsys.readouterr().err

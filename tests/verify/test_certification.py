@@ -113,7 +113,7 @@ def test_what_methods_say_is_passed_on(monkeypatch):
 
     def prove_nothing(model, claim, seconds):
         asked.append((type(model).__name__, claim.machine.num_states, model.training, 0 < seconds <= 1))
-        return "a box is too wide"
+        return verify.Unknown("a box is too wide")
 
     def prove_less(model, claim, seconds):
         return verify.Unknown("a radius is too large", 0.25)
@@ -125,6 +125,39 @@ def test_what_methods_say_is_passed_on(monkeypatch):
     assert model.training
     assert verdict.why.endswith("; nothing: a box is too wide; less: a radius is too large")
     assert verdict.by_how_much == 0.25
+
+
+def test_who_cannot_take_the_model_is_heard_only_where_nobody_can(monkeypatch):
+    def prove_others(model, claim, seconds):
+        return "the model is of another kind"
+
+    def prove_this(model, claim, seconds):
+        return verify.Unknown("the time was over")
+
+    model, claim = theory.exact_classifier("parity"), verify.claim_of(tasks.get("parity"))
+    monkeypatch.setattr(certification, "METHODS", (prove_others, prove_this))
+    said = verify.certify(model, claim, 0.5).why
+    assert said.endswith("this: the time was over")
+    assert "another kind" not in said
+    monkeypatch.setattr(certification, "METHODS", (prove_others, prove_others))
+    assert "others: the model is of another kind" in verify.certify(model, claim, 0.5).why
+
+
+def test_a_method_whose_models_no_other_takes_has_all_the_time(monkeypatch):
+    given = {}
+
+    def prove_alone(model, claim, seconds):
+        given["alone"] = seconds
+        return "no"
+
+    def prove_half(model, claim, seconds):
+        given["half"] = seconds
+        return "no"
+
+    monkeypatch.setattr(certification, "METHODS", (prove_alone, prove_half))
+    monkeypatch.setattr(certification, "ALONE", (prove_alone,))
+    verify.certify(theory.exact_classifier("parity"), verify.claim_of(tasks.get("parity")), 2)
+    assert given["alone"] > 1.5 * given["half"]
 
 
 def test_a_proof_that_the_checker_rejects_proves_nothing(monkeypatch):

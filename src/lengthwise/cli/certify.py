@@ -13,6 +13,7 @@ from . import console, typed, verdicts
 
 if TYPE_CHECKING:
     from ..lab import Run
+    from ..tasks import Task
     from ..verify import Verdict
     from ..verify.falsification.hunt import Stage, Watcher
     from ..verify.subject import Subject
@@ -31,6 +32,12 @@ def certify(
             autocompletion=typed.tasks,
             show_default="a run's own",
             help="The task that says what is right, or regex:PATTERN.",
+        ),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", "-s", metavar="NAME=VALUE", help="A setting of --task's task, as task.NAME=VALUE; repeat it."
         ),
     ] = None,
     budget: Annotated[
@@ -98,24 +105,26 @@ def certify(
         raise Error("--exact is a second opinion on a certificate: certify --check FILE --model DIR --exact N.")
     if model is None:
         raise Error("certify needs a run or a folder with a model. See: lengthwise certify --help")
+    wanted = _task(task, settings or [])
     if consolidate != (save is not None):
         raise Error("--consolidate teaches a copy of the model, and --save DIR says where it goes: give both.")
     if word is not None:
         with console.stdout_kept(as_json):
-            told, data = _one_word(_subject(model, task, checkpoint, trust)[0], word)
+            told, data = _one_word(_subject(model, wanted, checkpoint, trust)[0], word)
         console.emit(data) if as_json else console.out().print(told, markup=False)
         raise typer.Exit(0 if data["verdict"] == "right" else 1)
     with console.stdout_kept(as_json):
         from ..verify.certification import decide
         from ..verify.subject import checked_seconds
 
-        subject, run = _subject(model, task, checkpoint, trust)
-        again = ["lengthwise", "certify", str(model), *(["--task", task] if task else [])]
+        subject, run = _subject(model, wanted, checkpoint, trust)
+        given = [word for setting in settings or [] for word in ("--set", setting)]
+        again = ["lengthwise", "certify", str(model), *(["--task", task] if task else []), *given]
         again += ["--checkpoint", checkpoint] if checkpoint != "last" else []
         again += ["--trust"] if trust else []
         if save:  # the word is one of the copy
-            named = task or (run.experiment.task.name if run else "")
-            again = ["lengthwise", "certify", str(save), "--task", named]
+            named, given = (run.experiment.task.name, _own_settings(run)) if run and not task else (task or "", given)
+            again = ["lengthwise", "certify", str(save), "--task", named, *given]
         with _watched() as watch:
             outcome = decide(subject, checked_seconds("certify", budget, "--budget"), watch, save=save)
     if run and not save and task is None:
@@ -187,18 +196,43 @@ def _config_is(run: Path, config: dict[str, Any]) -> bool:
     return True
 
 
+def _task(name: str | None, settings: list[str]) -> Task | None:
+    """The task of --task and --set."""
+    from ..errors import Error
+    from ..lab.grid import parse, task_of
+
+    given = parse(settings)
+    if foreign := [key for key in given if not key.startswith("task.")]:
+        raise Error(f"certify takes settings of --task's task alone, as task.NAME=VALUE, got {foreign[0]}.")
+    if name is None:
+        if given:
+            raise Error("--set is about the task that --task names: give both. A run's own task has its own settings.")
+        return None
+    return task_of(name, {key.removeprefix("task."): value for key, value in given.items()})
+
+
+def _own_settings(run: Run) -> list[str]:
+    """--set for each setting of the run's task that is not the default."""
+    import json
+
+    from .. import tasks
+
+    task = run.experiment.task
+    known = tasks.options(task.name) if task.name in tasks.available() else {}
+    own = {name: value for name, value in task.params.items() if name in known and value != known[name].default}
+    return [word for name, value in own.items() for word in ("--set", f"task.{name}={json.dumps(value)}")]
+
+
 def _subject(
-    path: Path, task: str | None, checkpoint: Literal["last", "best"], trust: bool
+    path: Path, wanted: Task | None, checkpoint: Literal["last", "best"], trust: bool
 ) -> tuple[Subject, Run | None]:
     """What is looked at, and the run that it is of; None of a model in a folder."""
     from .. import lab, tasks
     from ..errors import Error
-    from ..lab.grid import task_of
     from ..models import pretrained
     from ..verify import made_of
     from ..verify.subject import subject_of
 
-    wanted = None if task is None else task_of(task, {})
     if _is_model(path):
         if wanted is None:
             raise Error(f"{path}: is a model and no run, so say what it is held against: --task NAME.")

@@ -26,7 +26,7 @@ from .claim import Claim
 from .falsification.hunt import Stage, Watcher
 from .falsification.reading import Reader, carries_state
 from .falsification.search import Search, search
-from .prove import METHODS, Method
+from .prove import ALONE, METHODS, Method
 from .subject import Subject, checked_seconds, subject_of
 from .verdict import Proved, Refuted, Unknown, Verdict
 
@@ -92,16 +92,21 @@ def decide(subject: Subject, seconds: float, watch: Watcher | None = None, *, sa
     if found.refuted:
         return Outcome(found.refuted, found, subject.made)
     shortcomings: list[Unknown] = []
+    refusals: list[Unknown] = []
     for method in methods:
         # Each has half of what is left, for most say at once that they cannot take the model. One may find at once that
         # it has the proof, so each is asked, however long the others took.
         left = max(seconds - (time.monotonic() - began), LEAST_SHARE * seconds)
         tell(Stage(f"proof by {_name(method)}", min(1.0, 1 - left / seconds)))
-        attempt = _attempt(method, subject, left / 2)
-        if not isinstance(attempt, Unknown):
+        attempt = _attempt(method, subject, left if method in ALONE else left / 2)
+        if isinstance(attempt, str):
+            refusals.append(Unknown(attempt))
+        elif isinstance(attempt, Unknown):
+            shortcomings.append(attempt)
+        else:
             return Outcome(attempt, found, subject.made)
-        shortcomings.append(attempt)
-    return Outcome(unknown(subject, found, shortcomings), found, subject.made)
+    # What cannot take the model says something only where nothing can.
+    return Outcome(unknown(subject, found, shortcomings or refusals), found, subject.made)
 
 
 def consolidated(subject: Subject, seconds: float, save: Path) -> Subject:
@@ -123,8 +128,10 @@ def consolidated(subject: Subject, seconds: float, save: Path) -> Subject:
     raise Error(f"certify: this model cannot be consolidated: {'; '.join(reasons)}.")
 
 
-def _attempt(method: Method, subject: Subject, seconds: float) -> Verdict:
-    """What one method proves, once the checker has accepted its certificate; or a wrong word that it met."""
+def _attempt(method: Method, subject: Subject, seconds: float) -> Verdict | str:
+    """What one method proves, once the checker has accepted its certificate; or a wrong word that it met; or, as a str,
+    why it cannot take the model.
+    """
     assert subject.inner is not None
     training = subject.inner.training
     subject.inner.eval()
@@ -137,7 +144,7 @@ def _attempt(method: Method, subject: Subject, seconds: float) -> Verdict:
             alone = reader.alone(np.array(proof.word))
         return alone or Unknown(f"{_name(method)}: it met a word that it calls wrong, and read alone it is right")
     if isinstance(proof, str):
-        return Unknown(f"{_name(method)}: {proof}")
+        return f"{_name(method)}: {proof}"
     if isinstance(proof, Unknown):
         return Unknown(f"{_name(method)}: {proof.why}", proof.by_how_much)
     return accepted(subject, proof)

@@ -30,4 +30,7 @@ METHODS: tuple[Method, ...] = (
     prove_recurrence_in_float64,
 )
 
-__all__ = ["METHODS", "Method"]
+ALONE: tuple[Method, ...] = (prove_codes, prove_cascade)
+"""Methods whose models no other can take, so that all the time that is left is theirs."""
+
+__all__ = ["ALONE", "METHODS", "Method"]

@@ -28,34 +28,14 @@ from .affine import Affine, Directions
 from .enclosures import FLOAT32, FLOAT64, Arithmetic, gamma, upper
 from .node import Node, gaps
 from .node import refusal as no_node
+from .points import Balls, Followed, FollowedFurther
 
 BLOCK = 2048
 MOST = 5_000_000
 """Nodes looked at."""
 
 
-class Points(Affine):
-    """Single vectors, with the bound e of their rounding, which is taken through each map by its absolute value."""
-
-    def spread(self) -> Affine:
-        return self
-
-
-class Followed(Points):
-    """What was rounded before a norm is followed as it is, with its sign; so are the norm's cancellations."""
-
-    def norm(self, weight: Tensor, bias: Tensor | None, eps: float, centred: bool) -> Affine:
-        return Affine.norm(Affine.spread(self), weight, bias, eps, centred)
-
-
-class FollowedFurther(Points):
-    """As much as `Affine` follows, but for the roundings inside the feed-forward's hidden layer."""
-
-    def spread(self) -> Affine:
-        return self if self.c.shape[-1] > getattr(self.directions, "width", 0) else Affine.spread(self)
-
-
-FORMS = ((Points, 2048), (Followed, 128), (FollowedFurther, 64))
+FORMS = ((Balls, 2048), (Followed, 128), (FollowedFurther, 64))
 """Ever closer enclosures, and how many nodes are looked at together: what one leaves undecided the next looks at."""
 
 
@@ -123,9 +103,9 @@ class CodedNode:
         scale = model.config.embedding_scale
         self.leaves = table if scale == 1 else table.scaled(scale)
 
-    def _points(self, x: Tensor) -> Points:
+    def _points(self, x: Tensor) -> Balls:
         x = x.detach().double()
-        return Points(x, x.new_zeros(len(x), 0, *x.shape[1:]), torch.zeros_like(x), Directions(), self.arithmetic)
+        return Balls(x, x.new_zeros(len(x), 0, *x.shape[1:]), torch.zeros_like(x), Directions(), self.arithmetic)
 
     def vectors(self, chosen: np.ndarray) -> Affine:
         """(n,D) the nodes of these codes: a sum of G vectors, in any order."""
@@ -223,8 +203,12 @@ class Exploration:
             return
         self.looked += len(index)
         if self.looked > MOST or time.monotonic() > self.until:
-            limit = f"{MOST:,} nodes" if self.looked > MOST else "the time there was"
-            raise NotProved(f"{len(self.chosen):,} codes were found, and their products are more than {limit} allow")
+            found = f"{len(self.chosen):,} codes were found, and"
+            if self.looked > MOST:
+                raise NotProved(f"{found} their products are more than the {MOST:,} nodes that are looked at")
+            raise NotProved(
+                f"{found} the time was over after {self.looked:,} of their products: a longer budget looks at more"
+            )
         found = self.node.codes(vectors, index)
         worst = int(found.gap.argmin())
         if not found.gap[worst] > 0:
