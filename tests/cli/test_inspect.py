@@ -188,4 +188,6 @@ def test_algebra(path, tmp_path, capsys, monkeypatch):
     assert (folder / "model.safetensors").is_file()
     assert "What regular-gpt on parity computes" in page.read_text()
     assert main(["inspect", path("regular-gpt"), "algebra", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["algebra"]["elements"] == 2
+    found = json.loads(capsys.readouterr().out)
+    assert (found["algebra"]["elements"], found["regexes"]) == (2, {"1": "(0|10*1)*10*"})
+    assert (lab.load(path("regular-gpt"))[0].path / "extracted.json").is_file()

@@ -11,8 +11,10 @@ import pytest
 from lengthwise import report, tasks, theory, verify
 from lengthwise.report.html_page import page
 from lengthwise.report.machine_diagram import machine_diagram
+from lengthwise.report.sections import group_runs
+from lengthwise.report.verdicts import verdict_block
 from lengthwise.verify.claim import claim_of
-from lengthwise.verify.kept import FILE, keep, kept
+from lengthwise.verify.kept import EXTRACTED, FILE, extracted_of, keep, keep_extracted, kept
 
 CLAIM = claim_of(tasks.get("parity")).to_json()
 REFUTED = verify.Refuted((0, 1) * 20, 1, 0)
@@ -106,10 +108,70 @@ def test_what_was_extracted_is_a_panel():
     parity = tasks.get("parity")
     panel = report.extracted(verify.extract(theory.regular_gpt(parity.machine), parity), "regular-gpt on parity")
     assert panel.title == "What regular-gpt on parity computes"
-    assert [line.split() for line in panel.text.splitlines()[1:]] == [
+    assert [line.split() for line in panel.text.splitlines()[1:-1]] == [
         ["0", "1", "says"],
         ["0", "0", "1", "0"],
         ["1", "1", "0", "1"],
     ]
+    assert panel.text.splitlines()[-1] == "Says 1 after the words (0|10*1)*10*"
     assert "<table" in panel.body
     assert (panel.data["algebra"]["elements"], panel.data["equal"]) == (2, True)
+
+
+@pytest.fixture(scope="module")
+def extracted():
+    """An algebra, and a machine."""
+    tree = verify.extract(theory.exact_classifier(tasks.get("parity")), tasks.get("parity"))
+    cycle = tasks.get("cycle-navigation")
+    return tree, verify.extract(theory.exact_classifier(cycle, theory.block_lrnn), cycle)
+
+
+def block(run):
+    return verdict_block(group_runs([run])[0])
+
+
+def test_what_was_extracted_stands_on_the_page_of_its_run(run, extracted):
+    assert extracted_of(run) is None
+    tree, machine = extracted
+    keep_extracted(run, tree, "best")
+    shown = page([run])
+    assert extracted_of(run)["said"] == str(tree)
+    assert "What was extracted" in shown
+    assert "at its best checkpoint: an algebra of 2 elements" in shown
+    assert "Says 1 after the words (0|10*1)*10*" in shown
+    assert 'aria-label="Table of the algebra"' in shown
+    keep_extracted(run, machine)
+    shown = block(run)
+    assert "a machine of 5 states" in shown
+    assert shown.count("<circle") >= 5
+    keep(run, PROVED, CLAIM)
+    shown = block(run)
+    assert shown.index("At every length") < shown.index("What was extracted")
+    other = replace(run, result={**run.result, "files": {"model.safetensors": "bb"}})
+    assert extracted_of(other) is None
+    assert "What was extracted" not in block(other)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"found": {"algebra": 3, "machine": null, "regexes": {}}}',
+        '{"found": {"algebra": null, "machine": {"said": []}, "regexes": {}}}',
+        '{"found": {"algebra": {"elements": 2, "symbols": [], "table": [], "said": [1]}, "machine": {}}}',
+    ],
+)
+def test_what_somebody_changed_is_left_aside(run, extracted, damage):
+    keep_extracted(run, extracted[0])
+    content = json.loads((run.path / EXTRACTED).read_text())
+    (run.path / EXTRACTED).write_text(json.dumps({**content, **json.loads(damage)}) if "found" in damage else damage)
+    assert block(run) == ""
+
+
+def test_a_large_table_is_not_kept(run, extracted, monkeypatch):
+    monkeypatch.setattr("lengthwise.verify.kept.LARGE", 1)
+    keep_extracted(run, extracted[0])
+    assert extracted_of(run)["found"]["algebra"]["table"] == []
+    assert "an algebra of 2 elements" in block(run)

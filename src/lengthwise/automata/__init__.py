@@ -17,6 +17,7 @@ from .near_misses import NearMisses
 from .nfa import NFA
 from .regex import from_regex
 from .semiautomaton import Semiautomaton
+from .state_elimination import to_regex
 
 __all__ = [
     "NFA",
@@ -32,6 +33,7 @@ __all__ = [
     "minimise",
     "product",
     "reachable",
+    "to_regex",
     "transition_monoid",
     "word_map",
 ]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
 from . import console, typed
 from .work import page_path, print_panels
+
+if TYPE_CHECKING:
+    from .. import lab, verify
 
 VIEWS = ("clusters", "receptive-field", "attention", "algebra")
 
@@ -107,6 +110,7 @@ def inspect(
         if tokens is None:
             seen = verify.extract(classifier, task)
             panel = report.extracted(seen, f"{runs[0].experiment.model.name} on {task.name}")
+            _keep(runs[0], seen, checkpoint)
             if snapped is not None:
                 seen.snap().save_pretrained(snapped)
         elif view == "clusters":
@@ -130,6 +134,16 @@ def inspect(
         console.out().print(f"\nPage: {page}", markup=False)
     if snapped:
         console.out().print(f"\nSnapped model: {snapped}", markup=False)
+
+
+def _keep(run: lab.Run, seen: verify.Extracted, checkpoint: str) -> None:
+    """Beside the run, where its page finds it."""
+    from ..verify.kept import keep_extracted
+
+    try:
+        keep_extracted(run, seen, checkpoint)
+    except OSError as error:
+        console.remark(f"What was extracted is not kept beside the run: {error.strerror or error}.")
 
 
 def _usual(view: str) -> int:

@@ -9,7 +9,7 @@ from .machine_diagram import machine_diagram
 from .panel import Panel
 
 if TYPE_CHECKING:
-    from ..verify.extraction import Algebra, Extracted, Moore
+    from ..verify.extraction import Extracted
 
 MOST = 16
 """Tables of more elements are not drawn."""
@@ -17,44 +17,59 @@ MOST = 16
 
 def extracted_panel(found: Extracted, of: str) -> Panel:
     """`of`: which model of which task."""
-    text, caption = str(found), "What was extracted says what the model says of as many words as are named."
-    body = f"<p>{escape(text[:1].upper() + text[1:])}.</p>"
-    if found.algebra is not None:
-        table = _table(found.algebra)
-        body += _html(table)
-        text += "".join("\n" + "  ".join(row) for row in table)
-        caption += " In the table the element of a row's words followed by a column's." if table else ""
-    else:
-        assert found.moore is not None
-        body += machine_diagram(f"The machine of {of}", _claim(found.moore))
+    data, text = found.to_json(), str(found)
+    caption = "What was extracted says what the model says of as many words as are named."
+    table = _table(data["algebra"])
+    if table:
+        caption += " In the table the element of a row's words followed by a column's."
+    if data["machine"]:
         caption += " In each state what the model says, on each arrow the symbols that take it."
-    return Panel(f"What {of} computes", caption, body, text, found.to_json())
+    body = f"<p>{escape(text[:1].upper() + text[1:])}.</p>{drawn(data, f'The machine of {of}')}"
+    text = "\n".join([text, *("  ".join(row) for row in table), *_regexes(data)])
+    return Panel(f"What {of} computes", caption, body, text, data)
 
 
-def _claim(moore: Moore) -> dict[str, Any]:
+def drawn(data: dict[str, Any], title: str) -> str:
+    """What `Extracted.to_json` says as a table or diagram, and as regular expressions."""
+    lines = "".join(f"<p>{escape(line)}</p>" for line in _regexes(data))
+    return (
+        lines
+        + _html(_table(data["algebra"]))
+        + (machine_diagram(title, _claim(data["machine"])) if data["machine"] else "")
+    )
+
+
+def _regexes(data: dict[str, Any]) -> list[str]:
+    return [f"Says {answer} after the words {regex}" for answer, regex in data["regexes"].items()]
+
+
+def _claim(moore: dict[str, Any]) -> dict[str, Any]:
     """The machine with its answers in the place of right ones."""
-    several = any(isinstance(said, tuple) for said in moore.said)
-    outputs = 1 + max((max(said, default=0) for said in moore.said if isinstance(said, tuple)), default=0)
+    several = any(isinstance(said, list) for said in moore["said"])
+    outputs = 1 + max((max(said, default=0) for said in moore["said"] if isinstance(said, list)), default=0)
     answers = [
-        [o in said for o in range(outputs)] if several and isinstance(said, tuple) else (0 if said is None else said)
-        for said in moore.said
+        [o in said for o in range(outputs)] if several and isinstance(said, list) else (0 if said is None else said)
+        for said in moore["said"]
     ]
-    return {**moore.machine.to_json(), "answers": answers, "asked": [said is not None for said in moore.said]}
+    return {**moore, "answers": answers, "asked": [said is not None for said in moore["said"]]}
 
 
-def _table(algebra: Algebra) -> list[list[str]]:
+def _table(algebra: dict[str, Any] | None) -> list[list[str]]:
     """A row for each element: its name, its products with each element, and what is said; empty for larger ones."""
-    names = [f"e{e}" for e in range(len(algebra))]
-    for s in reversed(range(len(algebra.symbols))):
-        if (e := algebra.leaf(s)) is not None:
-            names[e] = algebra.symbols[s]
-    if len(algebra) > MOST or len(set(names)) < len(names):
+    if algebra is None or algebra["elements"] > MOST:
         return []
+    symbols, count = algebra["symbols"], algebra["elements"]
+    made = {tuple(inputs): e for *inputs, e in algebra["table"]}
+    names = [f"e{e}" for e in range(count)]
+    for s in reversed(range(len(symbols))):
+        if (e := made.get((s,))) is not None:
+            names[e] = symbols[s]
+    if len(set(names)) < len(names):
+        return []
+    product = lambda a, b: made.get((len(symbols) + a, len(symbols) + b))  # noqa: E731
     name = lambda e: "–" if e is None else names[e]  # noqa: E731
-    rows = [
-        [names[a], *(name(algebra.product(a, b)) for b in range(len(names))), str(algebra.said[a])]
-        for a in range(len(names))
-    ]
+    said = [str(tuple(s) if isinstance(s, list) else s) for s in algebra["said"]]
+    rows = [[names[a], *(name(product(a, b)) for b in range(count)), said[a]] for a in range(count)]
     cells = [["", *names, "says"], *rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in cells]

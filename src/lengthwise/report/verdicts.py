@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from ..verify.kept import Kept, kept
+from ..verify.kept import Kept, extracted_of, kept
 from ..verify.verdict import Proved, Refuted
+from .extracted_panel import drawn
 from .machine_diagram import machine_diagram
 from .sections import Section
 
@@ -26,13 +27,15 @@ WAYS = {
 
 def verdicts_of(section: Section) -> list[tuple[str, Run, Kept]]:
     """What each of the runs is called, where something was found of it."""
-    found = []
-    for group in section.groups:
-        for run in group.runs:
-            if (here := kept(run)) is not None:
-                several = len(group.runs) > 1
-                found.append((f"{group.label}, seed {run.experiment.seed}" if several else group.label, run, here))
-    return found
+    return [(label, run, here) for label, run in _called(section) if (here := kept(run)) is not None]
+
+
+def _called(section: Section) -> list[tuple[str, Run]]:
+    return [
+        (f"{group.label}, seed {run.experiment.seed}" if len(group.runs) > 1 else group.label, run)
+        for group in section.groups
+        for run in group.runs
+    ]
 
 
 def in_words(found: Kept) -> tuple[str, str]:
@@ -73,10 +76,10 @@ def verdict_data(run: Run) -> dict[str, Any] | None:
 
 
 def verdict_block(section: Section) -> str:
-    """The verdicts of a section and the machine they are about; empty where nothing was found."""
-    found = verdicts_of(section)
+    """The verdicts of a section, the machine they are about, and what was extracted; empty where nothing was found."""
+    found, extracted = verdicts_of(section), _extracted(section)
     if not found:
-        return ""
+        return extracted
     items = "".join(
         f"<li>{escape(label)}: <b>{escape(first)}</b>{escape(rest)}.</li>"
         for label, (first, rest) in ((label, in_words(here)) for label, _, here in found)
@@ -84,4 +87,22 @@ def verdict_block(section: Section) -> str:
     drawing = machine_diagram(f"The machine of {section.title}", found[0][2].claim)
     caption = "The machine that says what is right: in each state its answer, on each arrow the symbols that take it."
     figure = f'\n<figure><div class="plot">{drawing}</div><figcaption>{caption}</figcaption></figure>'
-    return f'<div class="verdicts"><h3>At every length</h3>\n<ul>{items}</ul>{figure if drawing else ""}</div>\n'
+    block = f'<div class="verdicts"><h3>At every length</h3>\n<ul>{items}</ul>{figure if drawing else ""}</div>\n'
+    return block + extracted
+
+
+def _extracted(section: Section) -> str:
+    """What `inspect RUN algebra` found of each run, as it was kept: nothing is extracted here."""
+    items = []
+    for label, run in _called(section):
+        if (kept_here := extracted_of(run)) is None:
+            continue
+        best = " at its best checkpoint" if kept_here["checkpoint"] == "best" else ""
+        try:
+            drawing = drawn(kept_here["found"], f"What {label} computes")
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+            continue  # a file that somebody changed
+        items.append(f"<p>{escape(label)}{best}: {escape(kept_here['said'])}.</p>{drawing}")
+    if not items:
+        return ""
+    return f'<div class="verdicts"><h3>What was extracted</h3>\n{"".join(items)}</div>\n'

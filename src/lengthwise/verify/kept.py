@@ -1,6 +1,7 @@
-"""`verdict.json` beside a run: what certify found of it, for as long as its weights are the same.
+"""Files beside a run, for as long as its weights are the same: what certify decided of it, and what was extracted.
 
-keep(run, verdict, claim);    kept(run).verdict
+keep(run, verdict, claim);         kept(run).verdict                     verdict.json
+keep_extracted(run, extracted);    extracted_of(run)["said"]             extracted.json
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from ..errors import Error
 from ..files import read_json, write_text
 from .verdict import Unknown, Verdict, from_json
 
-FILE = "verdict.json"
+FILE, EXTRACTED = "verdict.json", "extracted.json"
 FORMAT = 1
+LARGE = 64
+"""The table of an algebra of more elements is not kept."""
 WEIGHTS = {"last": "model.safetensors", "best": "best.safetensors"}
 
 
@@ -64,6 +67,29 @@ def kept(run: Any) -> Kept | None:
         return Kept(from_json(content), claim, checkpoint)
     except (Error, KeyError, TypeError, ValueError, OSError):
         return None
+
+
+def keep_extracted(run: Any, found: Any, checkpoint: str = "last") -> Path:
+    """Write what was extracted of a run's model (`Extracted`) into its directory."""
+    data = found.to_json()
+    if data["algebra"] and data["algebra"]["elements"] > LARGE:
+        data["algebra"]["table"] = []
+    content = {"format": FORMAT, "weights": _digest(run, checkpoint), "checkpoint": checkpoint}
+    return write_text(Path(run.path) / EXTRACTED, json.dumps({**content, "said": str(found), "found": data}) + "\n")
+
+
+def extracted_of(run: Any) -> dict[str, Any] | None:
+    """`said`, a sentence, `found`, as `Extracted.to_json` has it, and the checkpoint; None as in `kept`."""
+    path = Path(run.path) / EXTRACTED
+    if not path.is_file():
+        return None
+    try:
+        content = dict(read_json(path))
+        same = content["weights"] is not None and content["weights"] == _digest(run, content["checkpoint"])
+        sound = isinstance(content["said"], str) and content["found"].keys() >= {"algebra", "machine", "regexes"}
+    except (Error, AttributeError, KeyError, TypeError, ValueError, OSError):
+        return None
+    return content if same and sound and content.get("format") == FORMAT else None
 
 
 def _digest(run: Any, checkpoint: str) -> str | None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 from torch import nn
 
+from ...automata import to_regex
 from ...errors import Error
 from ...models import LengthwiseForCausalLM
 from ..claim import Claim
@@ -15,6 +17,8 @@ from .difference import Difference
 from .moore import Moore
 
 Method = Literal["tree", "states", "learned"]
+SHORT, FEW = 80, 12
+"""Regular expressions of more characters, or of machines of more states, are not written out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +59,28 @@ class Extracted:
         """Whether it says what the machine says after every word of every length; None where nothing was compared."""
         return None if self.claim is None else self.difference is None
 
+    @cached_property
+    def regexes(self) -> dict[int, str]:
+        """For an answer the words after which it is given, as a regular expression; empty where none is short.
+
+        Of two answers the second is left to say the rest: only the larger is there.
+        """
+        if self.moore is not None:
+            machine, said = self.moore.machine, list(self.moore.said)
+        elif self.equal and self.claim is not None and not self.claim.several:
+            machine, asked = self.claim.machine, self.claim.asked
+            said = [int(a) if here else None for a, here in zip(self.claim.answers, asked, strict=True)]
+        else:
+            return {}
+        answers = sorted({answer for answer in said if isinstance(answer, int)})
+        if len(said) > FEW or any(isinstance(answer, tuple) for answer in said):
+            return {}
+        found = {
+            answer: to_regex(machine.with_accepting([q for q, own in enumerate(said) if own == answer]), SHORT)
+            for answer in (answers if len(answers) > 2 else answers[-1:])
+        }
+        return {answer: regex for answer, regex in found.items() if regex is not None}
+
     def __str__(self) -> str:
         if self.algebra is not None:
             found = f"an algebra of {_counted(len(self.algebra), 'element')}"
@@ -78,6 +104,7 @@ class Extracted:
             "words": self.words,
             "clusters": self.clusters,
             "equal": self.equal,
+            "regexes": {str(answer): regex for answer, regex in self.regexes.items()},
             "difference": None if self.difference is None else self.difference.to_json(),
             "model_is_wrong_there": self.raw,
         }
