@@ -3,11 +3,15 @@
 falsify        a wrong word: Refuted
 prove          a method finds a proof, and the checker, which shares no code with it, accepts its certificate
 else           Unknown, with what was read and why each method fell short
+
+A copy that was consolidated is certified as it is, in float32; or else with its nodes snapped, which is then what is
+saved; or else for evaluation in float64 alone.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -27,6 +31,7 @@ from .falsification.hunt import Stage, Watcher
 from .falsification.reading import Reader, carries_state
 from .falsification.search import Search, search
 from .prove import ALONE, METHODS, Method
+from .prove.snapped import prove_snapped
 from .subject import Subject, checked_seconds, subject_of
 from .verdict import Proved, Refuted, Unknown, Verdict
 
@@ -36,6 +41,8 @@ FALSIFY_SHARE = 0.4
 """How much of the budget the search for a wrong word has; all of it, where no method can take the model."""
 LEAST_SHARE = 0.05
 """How much of it every method has at least."""
+SNAPPED = 10.0
+"""Seconds that it takes at most to see whether a copy is proved with its nodes snapped, however long all else took."""
 CONSOLIDATE_SHARE = 0.8
 """How much of the budget teaching a copy may take."""
 HowMade = Literal["learned", "consolidated", "compiled", "built", "given"]
@@ -89,14 +96,22 @@ def decide(subject: Subject, seconds: float, watch: Watcher | None = None, *, sa
         tell(stage._replace(share=stage.share * share))
 
     found = search(subject.model, subject.claim, seconds * share, watch=scaled)
-    if found.refuted:
-        return Outcome(found.refuted, found, subject.made)
+    ends = began + seconds
+    verdict = found.refuted or _proved(subject, found, methods, seconds, ends, tell)
+    if save is not None and not (isinstance(verdict, Proved) and verdict.certificate["arithmetic"] == "float32"):
+        verdict = _snapped(subject, save, max(ends - time.monotonic(), SNAPPED)) or verdict
+    return Outcome(verdict, found, subject.made)
+
+
+def _proved(
+    subject: Subject, found: Search, methods: Sequence[Method], seconds: float, ends: float, tell: Watcher
+) -> Verdict:
     shortcomings: list[Unknown] = []
     refusals: list[Unknown] = []
     for method in methods:
         # Each has half of what is left, for most say at once that they cannot take the model. One may find at once that
         # it has the proof, so each is asked, however long the others took.
-        left = max(seconds - (time.monotonic() - began), LEAST_SHARE * seconds)
+        left = max(ends - time.monotonic(), LEAST_SHARE * seconds)
         tell(Stage(f"proof by {_name(method)}", min(1.0, 1 - left / seconds)))
         attempt = _attempt(method, subject, left if method in ALONE else left / 2)
         if isinstance(attempt, str):
@@ -104,15 +119,29 @@ def decide(subject: Subject, seconds: float, watch: Watcher | None = None, *, sa
         elif isinstance(attempt, Unknown):
             shortcomings.append(attempt)
         else:
-            return Outcome(attempt, found, subject.made)
+            return attempt
     # What cannot take the model says something only where nothing can.
-    return Outcome(unknown(subject, found, shortcomings or refusals), found, subject.made)
+    return unknown(subject, found, shortcomings or refusals)
+
+
+def _snapped(subject: Subject, save: Path, seconds: float) -> Proved | None:
+    """The proof of the copy with its nodes snapped, which is then what the folder holds; None where there is none."""
+    from .consolidate.snapping import copies
+
+    assert subject.inner is not None
+    for copy in copies(subject.inner, subject.claim):
+        verdict = _attempt(prove_snapped, subject._replace(model=copy), seconds)
+        if isinstance(verdict, Proved) and verdict.certificate["arithmetic"] == "float32":
+            for file in save.iterdir():
+                file.unlink()
+            _keep_taught(copy, save, subject)
+            return verdict
+    return None
 
 
 def consolidated(subject: Subject, seconds: float, save: Path) -> Subject:
     """A copy that was taught the algebra of its machine, kept in the folder `save`."""
     from .consolidate.compiling import new_folder
-    from .consolidate.compiling import save as save_made
     from .consolidate.ways import WAYS
 
     new_folder(save)
@@ -122,10 +151,16 @@ def consolidated(subject: Subject, seconds: float, save: Path) -> Subject:
     for way in WAYS:
         taught = way(subject.inner, subject.claim, seconds)
         if isinstance(taught, LengthwiseForCausalLM):
-            save_made(taught.eval(), save, {"made": "consolidated", "claim": subject.claim.to_json()})
+            _keep_taught(taught.eval(), save, subject)
             return subject._replace(model=taught, made="consolidated")
         reasons.append(str(taught))
     raise Error(f"certify: this model cannot be consolidated: {'; '.join(reasons)}.")
+
+
+def _keep_taught(model: LengthwiseForCausalLM, folder: Path, subject: Subject) -> None:
+    from .consolidate.compiling import save
+
+    save(model, folder, {"made": "consolidated", "claim": subject.claim.to_json()})
 
 
 def _attempt(method: Method, subject: Subject, seconds: float) -> Verdict | str:

@@ -82,8 +82,8 @@ class Network:
     def norm(self, name: str) -> tuple[Array, Array, float]:
         return *(self.weights.take(f"{name}.{part}", self.width) for part in ("weight", "bias")), LAYER_NORM  # type: ignore
 
-    def head(self, x: Value) -> Value:
-        """(B,E) logits of vectors (B,D)."""
+    def head(self, x: Any) -> Any:
+        """(B,E) logits of vectors (B,D): values, or points."""
         if self._norm is not None:
             x = self.ops.norm(x, *self._norm)
         if self._hidden is not None:
@@ -167,10 +167,10 @@ class Tree(Network):
             self.radius = float(reals([snapped.get("radius")], "the radius of snapped nodes", 1, 0.0)[0])
         self.weights.done()
 
-    def at_points(self) -> Tree:
+    def at_points(self, operations: type[PointOperations] = PointOperations) -> Tree:
         """The same tree, whose nodes are made of points."""
         same = copy.copy(self)
-        same.ops = PointOperations(self.arithmetic)
+        same.ops = operations(self.arithmetic)
         if self.padded:
             same._pad = [Point.of(pad) for pad in self._pad]
         return same
@@ -182,7 +182,7 @@ class Tree(Network):
         noise = self.arithmetic.up(self.arithmetic.gamma(self.groups + 2) * picked.size.sum(1))
         return constant(picked.sum(1), noise)
 
-    def read(self, x: Value) -> Tap:
+    def read(self, x: Any) -> Tap:
         """What a tap is to the attention. (The pad is read as it is, before any norm.)"""
         seen = x if self.post else self.ops.norm(x, *self._norms[0])
         return Tap(x, *(self.ops.linear(seen, *part) for part in self._qkv))

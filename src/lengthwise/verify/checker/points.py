@@ -14,9 +14,10 @@ way does cancel, which intervals forget. Of every operation is bounded
     slack     for J, and for the products M J, which are made in float32: |fl(M J) - M J| <= γ_n |M| |J| for n terms,
               J's rounding included, so that by |δ_p| <= r_p it is no more than |M| times γ_n Σ_p |J_kp| r_p
 
-The slack is counted with the ν_k, with `SLACK` > γ_n for n up to `WIDEST`. What sums of several M are off by is counted
-as 2^-20 r_k. Bounds are computed in float64 without a look at their last digits and made wider by 2^-20
-(`Arithmetic.up`), and `LEAST` is more than float32 loses to numbers that are too small. What is no number is infinite.
+The slack is counted with the ν_k, with `SLACK` > γ_n for n up to `WIDEST`; with slopes in float64 (boxes.py) far less
+does. What sums of several M are off by is counted as 2^-20 r_k. Bounds are computed in float64 without a look at their
+last digits and made wider by 2^-20 (`Arithmetic.up`), and `LEAST` is more than float32 loses to numbers that are too
+small. What is no number is infinite.
 
 Shapes: B points, R outputs whose error is asked, n entries, C taps, H heads.
 """
@@ -35,7 +36,7 @@ from .rounding import ARITHMETICS, LEAST, Arithmetic
 
 Array = np.ndarray
 Slopes = Array | None
-"""(B,R,n) in float32, B = 1 where all points have the same; None is the identity."""
+"""(B,R,n) in float32 or float64, B = 1 where all points have the same; None is the identity."""
 WIDEST = 16384
 SLACK = 2 * WIDEST * 2.0**-24
 FLOAT64 = ARITHMETICS["float64"]
@@ -118,7 +119,7 @@ def _total(M: Slopes, noise: Array) -> Array:
     M = M.reshape(*M.shape[:2], -1)
     assert M.shape[-1] <= WIDEST
     with np.errstate(over="ignore", invalid="ignore"):
-        near = (noise * (1 + 2.0**-20) + LEAST).astype(np.float32)
+        near = (noise * (1 + 2.0**-20) + LEAST).astype(M.dtype)
         if len(M) == 1:
             off = near @ np.abs(M[0]).T
         else:
@@ -134,13 +135,17 @@ def _sum(a: Slopes, b: Slopes) -> Slopes:
             raise AssertionError("no operation adds a quantity to itself.")
         a = a.copy()
         i = np.arange(a.shape[-1])
-        a[:, i, i] += np.float32(1)
+        a[:, i, i] += a.dtype.type(1)
         return a
     return a + b
 
 
 class PointOperations:
     """The operations of a model that computes in this arithmetic (those of `Operations`), at points."""
+
+    dtype: Any = np.float32
+    """Of slopes."""
+    slack = SLACK
 
     def __init__(self, arithmetic: Arithmetic):
         self.both = (arithmetic, FLOAT64)
@@ -159,24 +164,28 @@ class PointOperations:
                 return [narrow[None]]
             return [(M.reshape(-1, len(W)) @ narrow).reshape(*M.shape[:2], -1)]
 
-        return _made(c, noise, spread, [x], pull)
+        return self._made(c, noise, spread, [x], pull)
 
     def add(self, x: Point, y: Point) -> Point:
         size = x.size + y.size
         noise = sum(a.add(size) for a in self.both)
-        return _made(x.c + y.c, noise, x.radius + y.radius, [x, y], lambda M: [M, M])
+        return self._made(x.c + y.c, noise, x.radius + y.radius, [x, y], lambda M: [M, M])
 
     def relu(self, x: Point) -> Point:
         """The slope is that at c. A point that may cross 0 bends by no more than it goes beyond."""
         bends = np.maximum(x.radius - np.abs(x.c), 0.0)
-        return _made(np.maximum(x.c, 0.0), bends, x.radius, [x], _scaling(x.c > 0))
+        return self._made(np.maximum(x.c, 0.0), bends, x.radius, [x], self._scaling(x.c > 0))
 
     def gelu(self, x: Point) -> Point:
-        """|gelu''| = φ(x) |2 - x²| <= 0.7979 and |gelu'| <= 1.129."""
+        """|gelu'| <= 1.129."""
         share = (1 + _erf(x.c / np.sqrt(2))) / 2
         slope = share + x.c * np.exp(-(x.c**2) / 2) * 0.3989422804014327
-        noise = sum(a.gelu(x.size) for a in self.both) + 0.4 * x.radius**2 + 2.0**-30 * x.radius
-        return _made(x.c * share, noise, 1.13 * x.radius, [x], _scaling(slope))
+        noise = sum(a.gelu(x.size) for a in self.both) + self.gelu_bends(x) + 2.0**-30 * x.radius
+        return self._made(x.c * share, noise, 1.13 * x.radius, [x], self._scaling(slope))
+
+    def gelu_bends(self, x: Point) -> Array:
+        """|gelu''| = φ(x) |2 - x²| <= 0.7979."""
+        return 0.4 * x.radius**2
 
     def norm(self, x: Point, w: Array, b: Array, eps: float) -> Point:
         """f = w ρ d + b for d = x - μ, ρ = (|d|²/n + eps)^(-1/2), and x̂ = ρ d.
@@ -208,14 +217,14 @@ class PointOperations:
             noise = sum(each.norm(x.size, np.abs(d) + moved + off / rho, top, w, b) for each in self.both)
             noise = np.where(fine, noise + bends + unsure, np.inf)
             spread = size * rho * (r + _mean(r) + near * _mean(near * r))
-        small, wide, scale = hat.astype(np.float32)[:, None], w.astype(np.float32), rho.astype(np.float32)[:, None]
+        small, wide, scale = hat.astype(self.dtype)[:, None], w.astype(self.dtype), rho.astype(self.dtype)[:, None]
 
         def pull(M: Slopes) -> list[Slopes]:
             g = np.diag(wide)[None] if M is None else M * wide
             across = (g * small).mean(-1, keepdims=True)
             return [(g - g.mean(-1, keepdims=True) - small * across) * scale]
 
-        return _made(hat * w + b, noise, spread, [x], pull)
+        return self._made(hat * w + b, noise, spread, [x], pull)
 
     def attention(self, q: Point, keys: Sequence[Point], values: Sequence[Point], r: Array) -> Point:
         """y = Σ_j w_j v_j, w = softmax of s_j = q · k_j / sqrt(d) + r_j; what q, k and v came from is not followed.
@@ -241,7 +250,7 @@ class PointOperations:
         noise_w = sum(each.softmax(most, rest) for each in self.both)
         wide = lambda x: np.repeat(x, d, -1)  # noqa: E731
         y = (wide(w) * v).sum(1)
-        # `way` is off by 2^-40 Σ|v_j|, beside what is relative: that is less than `SLACK` of what is added here.
+        # `way` is off by 2^-40 Σ|v_j|, beside what is relative: that is less than the slack of what is added here.
         far = np.abs(v - y[:, None]) + 2.0**-30 * np.abs(v).sum(1, keepdims=True)
         size = np.abs(v) + rv
         with np.errstate(over="ignore", invalid="ignore"):
@@ -250,37 +259,37 @@ class PointOperations:
             by_s = (wide(w * unsure) * far).sum(1)
             noise = np.where(wide(fine)[:, 0], noise, np.inf)
         scores = Point(s, unsure)
-        way = (wide(w) * (v - y[:, None])).astype(np.float32)
+        way = (wide(w) * (v - y[:, None])).astype(self.dtype)
 
         def pull(M: Slopes) -> list[Slopes]:
-            M = np.eye(n, dtype=np.float32)[None] if M is None else M
+            M = np.eye(n, dtype=self.dtype)[None] if M is None else M
             parts = M.reshape(*M.shape[:2], H, d)
             return [np.stack([(parts * way[:, None, j].reshape(-1, 1, H, d)).sum(-1) for j in range(C)], 2)]
 
-        return _made(y, noise, by_s, [scores], pull)
+        return self._made(y, noise, by_s, [scores], pull)
 
     def _matrices(self, W: Array) -> tuple[Array, Array]:
-        """|W|, and W in float32."""
+        """|W|, and W as slopes have it."""
         if id(W) not in self._known:
-            self._known[id(W)] = (W, np.abs(W), W.astype(np.float32))
+            self._known[id(W)] = (W, np.abs(W), W.astype(self.dtype))
         return self._known[id(W)][1:]
 
+    def _made(
+        self, c: Array, noise: Any, spread: Array, parents: list[Point], pull: Callable[[Slopes], list[Slopes]]
+    ) -> Point:
+        """`spread` is Σ_p |J_kp| r_p."""
+        noise = FLOAT64.up(noise + self.slack * spread)
+        return Point(c, noise, FLOAT64.up(spread + noise), parents, pull)
 
-def _made(c: Array, noise: Any, spread: Array, parents: list[Point], pull: Callable[[Slopes], list[Slopes]]) -> Point:
-    """`spread` is Σ_p |J_kp| r_p."""
-    noise = FLOAT64.up(noise + SLACK * spread)
-    return Point(c, noise, FLOAT64.up(spread + noise), parents, pull)
+    def _scaling(self, slope: Array) -> Callable[[Slopes], list[Slopes]]:
+        near = slope.astype(self.dtype)
 
+        def pull(M: Slopes) -> list[Slopes]:
+            if M is None:
+                M = np.eye(near.shape[-1], dtype=self.dtype)[None]
+            return [M * near[:, None]]
 
-def _scaling(slope: Array) -> Callable[[Slopes], list[Slopes]]:
-    near = slope.astype(np.float32)
-
-    def pull(M: Slopes) -> list[Slopes]:
-        if M is None:
-            M = np.eye(near.shape[-1], dtype=np.float32)[None]
-        return [M * near[:, None]]
-
-    return pull
+        return pull
 
 
 def _mean(x: Array) -> Array:

@@ -24,12 +24,14 @@ from typing import Any
 
 import numpy as np
 
+from .boxes import BoxOperations, enclosed
 from .claimed import Claim, Maps, composed, entries, reals, whole, within
-from .intervals import Array, Interval, down, up
+from .intervals import EPS, Array, Interval, down, up
 from .mean_value import Value, box, constant, mean_value
 from .network import Tap, Tree
-from .points import chosen
+from .points import Point, bound, chosen
 from .rounding import LEAST, WIDER
+from .short_words import agree_on_short_words
 from .weights import Rejected
 
 Node = Callable[["list[Array]"], "tuple[Array, Array]"]
@@ -37,7 +39,6 @@ Node = Callable[["list[Array]"], "tuple[Array, Array]"]
 AT_ONCE, FEW_AT_ONCE = 512, 32
 TUPLES = 5_000_000
 """More nodes than these are not checked."""
-WORDS = 100_000
 
 
 def check_tree(network: Tree, claim: Claim, kind: str, inference: str, proof: Any) -> tuple[int, float]:
@@ -96,31 +97,49 @@ def _boxes(tree: Tree, claim: Claim, proof: Any) -> tuple[int, float]:
     owner = np.array([entry["element"] for entry in listed])
     # A box to lie in is rounded inward, one to start from outward.
     inner = Interval(up(centre - radius), down(centre + radius))
+    points = tree.at_points(BoxOperations)
     exact, noise = tree.leaves.exact, tree.leaves.noise
+    leaf_points = Point.of(tree.leaves)
 
-    def induct(make: Callable[[Array], Value]) -> Node:
+    def induct(make: Callable[[Array], Value], near: Callable[[Array], Point], rows: Array) -> Node:
         def node(index: list[Array]) -> tuple[Array, Array]:
-            image = mean_value(tree.node([tree.read(make(i)) for i in index]))
+            with np.errstate(over="ignore", invalid="ignore"):
+                image = enclosed(points.node([points.read(near(i)) for i in index]))
             target = maps.find(_product([rows[i] for i in index]))
-            sets, room = np.full(len(target), -1), np.full(len(target), -np.inf)
-            for i in np.flatnonzero(target >= 0):
-                for j in np.flatnonzero(owner == target[i]):
-                    if image[i].inside(inner[j]).all():
-                        sets[i] = j
-                        room[i] = max(np.minimum(image.lo[i] - inner.lo[j], inner.hi[j] - image.hi[i]).min(), 0.0)
-                        break
+            sets, room = placed(image, target)
+            for i in np.flatnonzero((sets < 0) & (target >= 0)):  # by slopes over all of the boxes
+                some = [k[i : i + 1] for k in index]
+                image = mean_value(tree.node([tree.read(make(k)) for k in some]))
+                sets[i : i + 1], room[i : i + 1] = placed(image, target[i : i + 1])
+                if sets[i] < 0:
+                    break
             return sets, room
 
-        rows = leaf_maps if make is leaf else maps.rows[owner]
         return node
+
+    def placed(image: Interval, target: Array) -> tuple[Array, Array]:
+        sets, room = np.full(len(target), -1), np.full(len(target), -np.inf)
+        for i in np.flatnonzero(target >= 0):
+            for j in np.flatnonzero(owner == target[i]):
+                if image[i].inside(inner[j]).all():
+                    sets[i] = j
+                    room[i] = max(np.minimum(image.lo[i] - inner.lo[j], inner.hi[j] - image.hi[i]).min(), 0.0)
+                    break
+        return sets, room
 
     def leaf(index: Array) -> Value:
         return Value(exact[index], noise[index], exact[index])
 
-    leaf_maps = _leaf_maps(claim)
-    leaves = induct(leaf)
-    upper = induct(lambda index: box(centre[index], radius[index]))
-    logits = lambda index: mean_value(tree.head(box(centre[index], radius[index])))  # noqa: E731
+    def logits(index: Array) -> Interval:
+        near = enclosed(points.head(Point(centre[index], radius[index])))
+        return mean_value(tree.head(box(centre[index], radius[index]))).meet(near)
+
+    leaves = induct(leaf, leaf_points.take, _leaf_maps(claim))
+    upper = induct(
+        lambda index: box(centre[index], radius[index]),
+        lambda index: Point(centre[index], radius[index]),
+        maps.rows[owner],
+    )
     return _induction(tree, claim, maps, listed, leaves, upper, logits, FEW_AT_ONCE, room=True)
 
 
@@ -136,17 +155,20 @@ def _snapped(tree: Tree, claim: Claim, proof: Any) -> tuple[int, float]:
         tree.radius != radius or tree.centres.shape != centre.shape or (tree.centres != centre).any()
     ):
         raise Rejected("the centres and the radius must be those that the model snaps its nodes to.")
-    vectors = constant(Interval.of(centre))
-    slack = tree.arithmetic.gamma(tree.width + 8)
+    points = tree.at_points(BoxOperations)
+    vectors = Point(centre, np.zeros(centre.shape))
+    slack = tree.arithmetic.gamma(tree.width + 8) + (tree.width + 8) * EPS
     lost = (tree.width * LEAST) ** 0.5
     """Squares of differences may be too small for the model's arithmetic."""
 
     def induct(taps: Tap) -> Node:
         def node(index: list[Array]) -> tuple[Array, Array]:
-            image = tree.node([taps.take(i) for i in index]).range
-            far = [(image - Interval.of(c)).square().sum(1).sqrt() for c in centre]
-            low, high = np.stack([d.lo for d in far], 1), np.stack([d.hi for d in far], 1)
-            low, high = low * (1 - slack) / WIDER - lost, high * (1 + slack) * WIDER + lost
+            image = points.node([taps.take(i) for i in index])
+            off = np.sqrt((bound(image) ** 2).sum(1))[:, None] * WIDER
+            far = np.sqrt(((image.c[:, None] - centre) ** 2).sum(2))
+            low, high = (far - off) * (1 - slack) / WIDER - lost, (far + off) * (1 + slack) * WIDER + lost
+            low = np.where(np.isfinite(low), low, -np.inf)
+            high = np.where(np.isfinite(high), high, np.inf)
             nearest = high.argmin(1)
             reach = np.take_along_axis(high, nearest[:, None], 1)[:, 0]
             np.put_along_axis(low, nearest[:, None], np.inf, 1)
@@ -155,12 +177,11 @@ def _snapped(tree: Tree, claim: Claim, proof: Any) -> tuple[int, float]:
 
         return node
 
-    leaves, inner = induct(tree.read(tree.leaves)), induct(tree.read(vectors))
+    leaves, inner = induct(points.read(Point.of(tree.leaves))), induct(points.read(vectors))
     table: dict[tuple[int, ...], int] = {}
-    found = _induction(
-        tree, claim, maps, listed, leaves, inner, lambda index: tree.head(vectors.take(index)).range, table=table
-    )
-    _words(tree.chunk, claim, maps.rows[[entry["element"] for entry in listed]], table)
+    logits = lambda index: enclosed(points.head(vectors.take(index)))  # noqa: E731
+    found = _induction(tree, claim, maps, listed, leaves, inner, logits, FEW_AT_ONCE, table=table)
+    agree_on_short_words(tree.chunk, claim, maps.rows[[entry["element"] for entry in listed]], table)
     return found
 
 
@@ -212,34 +233,6 @@ def _induction(
             raise Rejected(f"the head is not right on set {index[~(margins > 0)][0]}: by {margins.min():.3g}.")
         count, least = count + len(index), min(least, float(margins.min()))
     return count, least
-
-
-def _words(chunk: int, claim: Claim, own: Array, table: dict[tuple[int, ...], int]) -> None:
-    """The finite machine that is left agrees with the claim's on all short words, where these are few.
-
-    Two machines of m and n states that differ do so on a word of at most m + n - 1 symbols.
-    """
-    longest = min(len(own) + claim.states - 1, 40)
-    if sum(claim.symbols**k for k in range(1, longest + 1)) > WORDS:
-        return
-    for length in range(1, longest + 1):
-        for number in range(claim.symbols**length):
-            word = [number // claim.symbols**k % claim.symbols for k in range(length)]
-            state = claim.start
-            for s in word:
-                state = int(claim.delta[state, s])
-            if not claim.asked[state]:
-                continue
-            nodes = [-1 - s for s in word]
-            while True:
-                short = len(nodes) % chunk
-                parts = [nodes[:short]] if short else []
-                parts += [nodes[k : k + chunk] for k in range(short, len(nodes), chunk)]
-                nodes = [table[tuple(part)] for part in parts]
-                if len(nodes) == 1:
-                    break
-            if own[nodes[0]][claim.start] != state:
-                raise Rejected(f"the snapped model and the claim's machine differ on the word {word}.")
 
 
 def _listed(

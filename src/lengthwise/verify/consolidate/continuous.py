@@ -41,8 +41,11 @@ JACOBIANS = 24
 """Conditions a step whose Jacobians are taken: half of them those that were worst when last seen."""
 NEARER = 0.7
 """Row sums below this are tried."""
-CLOSED = 1e-9
-"""Closure to which Gauss-Newton goes on; weights rounded to float32 keep about 1e-6."""
+NEAR = 0.1
+"""Nodes of centres that are this near where they should be are tried. Gauss and Newton take farther ones too, and with
+them away what the head and the contraction were taught."""
+CLOSED = 1e-5
+"""Closure to which Gauss-Newton goes on. What rounding in float32 may add in the worst order is ten times as much."""
 DAMPING = 1e-6
 SLOPES = 500_000_000
 """More slopes than these do not fit a memory of a few GiB, and Adam's closure must do."""
@@ -77,7 +80,7 @@ def taught(
     ends = time.monotonic() + seconds
     was_asked = {name: p.requires_grad for name, p in model.named_parameters()}
     model = copy.deepcopy(model).eval().requires_grad_(True)
-    rate_of_weights, nearer = RATE, NEARER
+    rate_of_weights, nearer, near = RATE, NEARER, NEAR
     if trees.refusal(model) is None:
         tree = node.Node(model)
         boxes = trees.TreeBoxes(tree, claim, MachineAlgebra(claim, tree.chunk))
@@ -85,7 +88,7 @@ def taught(
     else:
         boxes = recurrence.StateBoxes(recurrence.Cell(model), claim)
         start, prove = recurrence.settled(boxes, rounds=20), recurrence.prove_recurrence
-        rate_of_weights, nearer = 3 * RATE, 1.5
+        rate_of_weights, nearer, near = 3 * RATE, 1.5, 1.0
     if start is None or not bool(torch.isfinite(start).all()):
         return model, Unknown("the model has no state to begin with for an element of the machine's algebra")
     closure = Closure(boxes, seed)
@@ -117,7 +120,7 @@ def taught(
                 f"{closure.largest:.2f}), margin short by {head:.1e}"
             )
         wait -= EVERY
-        if closure.largest < nearer and head < MARGIN / 2 and closure.worst < 1 and wait <= 0:
+        if closure.largest < nearer and head < MARGIN / 2 and closure.worst < near and wait <= 0:
             close(closure, weights, centres, min(ends, time.monotonic() + 0.3 * seconds), log)
             found = prove(model, claim, max(1.0, ends - time.monotonic()))
             if isinstance(found, dict) and found["arithmetic"] == "float32":
