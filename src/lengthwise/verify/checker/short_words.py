@@ -14,7 +14,7 @@ WORDS = 100_000
 
 
 def agree_on_short_words(chunk: int, claim: Claim, own: Array, table: dict[tuple[int, ...], int]) -> None:
-    """Or it is rejected. `own` (N,Q): the map of each centre; `table`: the centre of every node, symbols being -1 - s."""
+    """Or it is rejected. `own` (N,Q): the map of each centre; `table`: the centre of every node, symbols as -1 - s."""
     longest = min(len(own) + claim.states - 1, 40)
     if sum(claim.symbols**k for k in range(1, longest + 1)) > WORDS:
         return
