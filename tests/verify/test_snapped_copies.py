@@ -50,7 +50,7 @@ def taught(monkeypatch):
 
 
 def decided(folder):
-    return decide(subject_of("certify", theory.regular_gpt(PARITY.machine), PARITY), 4.0, save=folder).verdict
+    return decide(subject_of("certify", theory.regular_gpt(PARITY.machine), PARITY), 1.0, save=folder).verdict
 
 
 def test_it_is_proved_and_kept_with_its_nodes_snapped(taught, tmp_path):
