@@ -128,6 +128,10 @@ def sets(model, cell, machine, radius=2e-3):
     return [{"state": q, "centre": c.tolist(), "radius": [radius] * len(c)} for q, c in found]
 
 
+def arithmetic(modulus=2):
+    return tasks.get("modular-arithmetic", modulus=modulus, leading_plus=True)
+
+
 def monoid(machine):
     """All maps that words of at least one symbol are."""
     found = automata.transition_monoid(machine)
@@ -148,6 +152,30 @@ MADE = {
     "gru": lambda: recurrence("gru"),
     "lstm": lambda: recurrence("lstm"),
 }
+
+NAMES = [
+    "tree-parity",
+    pytest.param("tree-cycle", marks=pytest.mark.slow),
+    "snapped-parity",
+    "codes-parity",
+    "codes-cycle",
+    "cascade-parity",
+    "cascade-arithmetic",
+    "rnn",
+    "rnn-2",
+    "gru",
+    "lstm",
+]
+"""Those that tests go through."""
+
+
+def resealed(given, weights=None):
+    """As whoever wants to deceive would leave it: with the digests of what it says now."""
+    given = dict(given)
+    if weights is not None:
+        given["model"] = {**given["model"], "weights": {name: digest(x) for name, x in weights.items()}}
+    given["words"] = in_words(given)
+    return {**given, "digest": seal(given)}
 
 
 @pytest.fixture(scope="session")
