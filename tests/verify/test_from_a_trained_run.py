@@ -52,7 +52,7 @@ def test_raw_and_snapped_say_the_same_and_what_is_right(folder):
     for n in range(1, longest + 1):
         words = torch.tensor(list(itertools.product(range(2), repeat=n)))
         assert torch.equal(answers(other, words), right(words))
-    for n in (5, 17, 31, 63, 64, 65, 100, 129, 200, 257):
+    for n in (5, 9, 17, 23, 31, 32, 33, 40, 65, 100):
         words = torch.randint(2, (10_000, n), generator=torch.Generator().manual_seed(n))
         for part in words.split(1000):
             assert torch.equal(answers(raw, part), right(part))

@@ -39,7 +39,7 @@ EVERY = 100
 """Steps between two looks at whether a proof is worth trying."""
 JACOBIANS = 24
 """Conditions a step whose Jacobians are taken: half of them those that were worst when last seen."""
-NEARER = 0.7
+NEARER = 0.5
 """Row sums below this are tried."""
 NEAR = 0.3
 """Nodes of centres that are this near where they should be are tried. Gauss and Newton take farther ones too, and with
