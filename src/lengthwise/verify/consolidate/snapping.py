@@ -20,6 +20,9 @@ from ..extraction import extract
 from ..prove.boxes import TreeBoxes, refusal, settled_centres
 from ..prove.node import Node
 
+ROUNDS = (0, 1, 4, 40)
+"""How often nodes of centres are centres in turn. What does not come nearer goes away from where it was taught to."""
+
 
 def copies(model: LengthwiseForCausalLM, claim: Claim) -> Iterator[LengthwiseForCausalLM]:
     """With a centre for each element of the machine's algebra; then with those that its own nodes fall into.
@@ -35,19 +38,22 @@ def copies(model: LengthwiseForCausalLM, claim: Claim) -> Iterator[LengthwiseFor
         yield extract(model, claim).snap()
 
 
+@torch.no_grad()
 def snapped(model: nn.Module, claim: Claim) -> LengthwiseForCausalLM | None:
-    """With a centre for each element, where the model's own nodes settle; None where two would be one.
+    """With a centre for each element, where the model's own nodes are or settle; None where none are nearest to theirs.
 
     The radius is half the least distance of two centres. Of one alone it is twice what the nodes of centres need.
     """
     node = Node(model)
     boxes = TreeBoxes(node, claim, MachineAlgebra(claim, node.chunk))
-    centres = settled_centres(boxes)
-    if centres is None:
-        return None
-    apart = torch.pdist(centres)
-    if len(apart):
-        radius = float(apart.min()) / 2
-    else:
-        radius = 2 * float((boxes.images(centres) - centres[boxes.results]).norm(dim=1).max())
-    return node.model.snap(centres, radius) if radius > 0 else None
+    best, most = None, 0.0
+    for rounds in ROUNDS:
+        centres = settled_centres(boxes, rounds)
+        if centres is None:
+            return None
+        off = float((boxes.images(centres) - centres[boxes.results]).norm(dim=1).max())
+        apart = torch.pdist(centres)
+        radius = float(apart.min()) / 2 if len(apart) else 2 * off
+        if radius - off > most:
+            best, most = node.model.snap(centres, radius), radius - off
+    return best
