@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 from ..laws.misuses import MISUSES
 
-VERBS = {"bench": 8, "report": 4, "inspect": 4, "export": 4, "list": 2, "reproduce": 2, "doctor": 0.1}
+VERBS = {"bench": 8, "report": 4, "inspect": 4, "export": 4, "list": 2, "reproduce": 2, "certify": 2, "compile": 1}
+VERBS["doctor"] = 0.1
 """The verbs, and how often each is drawn."""
 
 HUGE = ["9" * 30, "1" * 400, "1" * 5000, "1e400", "100000000"]
@@ -127,6 +128,24 @@ def reproduce(draw: random.Random) -> list[str]:
     return line + options(draw, {**asked, "--workers": VALUES, "--out": PLACES, "--log": ["x", *ODD]})
 
 
+def certify(draw: random.Random) -> list[str]:
+    # Every value of a time is small, whichever option it ends up behind.
+    made = f"made-{draw.randrange(10**9)}"
+    line = [usually(draw, "one", PLACES)] if draw.random() < 0.9 else []
+    line += ["--budget", usually(draw, "0.2", ["0", "-1", "nan", "inf", "x", ""])]
+    asked = {"--task": TASKS, "--checkpoint": ["last", "best", *ODD], "--word": ["0:37 1", "0:9999999", "2", *ODD]}
+    asked |= {"--out": [f"{made}.json", *PLACES], "--consolidate": [], "--save": [made, *PLACES], "--json": []}
+    return line + options(
+        draw, {**asked, "--check": PLACES, "--model": PLACES, "--exact": ["5", "0", "x"], "--trust": []}
+    )
+
+
+def compiled(draw: random.Random) -> list[str]:
+    line = [usually(draw, "parity", TASKS), "--out", f"made-{draw.randrange(10**9)}", "--seconds", "1"]
+    widths, seeds = ["8", "0", "-1", "100000000", "x"], ["1", "-1", "x", "1e400"]
+    return line + options(draw, {"--width": widths, "--seed": seeds, "--set": [setting(draw), *ODD], "--json": []})
+
+
 def names_listed(draw: random.Random) -> list[str]:
     words = draw.choice([LISTED, TASKS, MODELS, WORDS])
     return [draw.choice(words) for _ in range(draw.choice([0, 1, 1, 1, 2, 3]))] + options(draw, {"--json": []})
@@ -142,6 +161,8 @@ AFTER = {
     "inspect": inspect,
     "export": export,
     "reproduce": reproduce,
+    "certify": certify,
+    "compile": compiled,
     "list": names_listed,
 }
 

@@ -85,3 +85,4 @@ def test_the_lines_are_drawn_from_their_seed():
     assert drawn(0, 50) == drawn(0, 50) != drawn(1, 50)
     verbs = {line[0] for line in drawn(0, 500)}
     assert verbs >= {"bench", "report", "inspect", "export", "list", "reproduce", "python", "misuse"}
+    assert verbs >= {"certify", "compile"}

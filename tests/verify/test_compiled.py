@@ -185,6 +185,8 @@ def test_the_command(tmp_path, capsys):
     assert "there is something already" in capsys.readouterr().err
     assert main(["compile", "reference-chains", "--out", str(tmp_path / "none")]) == 2
     assert "only a task with a machine" in capsys.readouterr().err
+    assert main(["compile", "parity", "--width", "100000000", "--out", str(tmp_path / "wide")]) == 2
+    assert "Use a smaller --width." in capsys.readouterr().err
 
 
 def test_refusals(parity):

@@ -50,6 +50,7 @@ def compile_(
     """
     from ..errors import Error
     from ..lab.grid import parse, task_of
+    from ..limits import need_memory
     from ..verify import compile_machine
 
     given = parse(settings or [])
@@ -58,6 +59,9 @@ def compile_(
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise Error(f"{out}: there is something already. Name a new folder.")
     made_task = task_of(task, {key.removeprefix("task."): value for key, value in given.items()})
+    if width:
+        what = f"The weights of a model of width {width:,}, and what teaching keeps of them,"
+        need_memory(4 * 4 * 12 * width**2, what, "Use a smaller --width.")
     made = compile_machine(made_task, width=width, seed=seed, seconds=seconds, hear=console.remark)
     if made.closed:
         made.save(out)

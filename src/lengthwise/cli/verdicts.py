@@ -25,7 +25,8 @@ def read_file(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise Error(f"{path}: must be a JSON file that certify --out wrote; reading it: {error}.") from error
+        why = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise Error(f"{path}: must be a JSON file that certify --out wrote; reading it: {why}.") from error
 
 
 def emit(data: dict[str, Any]) -> None:

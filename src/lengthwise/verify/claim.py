@@ -71,7 +71,10 @@ def claim_of(source: Task | Semiautomaton) -> Claim:
         answers = np.arange(Q) if source.accepting is None else source.accepts_state.astype(int)
         return Claim(source, answers, np.ones(Q, dtype=bool))
     if source.machine is None or source.readout is None:
-        raise Error(f"{source.name} {source.params}: only a task with a machine says what is right at every length.")
+        raise Error(
+            f"{source.name}: only a task with a machine says what is right at every length, and this has none. Take a "
+            "task of a regular language, such as parity, or regex:PATTERN."
+        )
     if source.questions > 1 or source.scoring == "generated":
         raise Error(f"{source.name} {source.params}: a claim is about one answer after each word.")
     asked = np.ones(source.machine.num_states, dtype=bool) if source.answered is None else source.answered.numpy()

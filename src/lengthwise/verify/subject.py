@@ -109,8 +109,8 @@ def _of_run(verb: str, run: Run, machine_or_task: Semiautomaton | Task | Claim |
     task = load_task(run)
     if machine_or_task is None and task.machine is None:
         raise Error(
-            f"{verb}: the task {task.name} of this run has no machine to be held against. Pass a machine, or take a "
-            "task of a regular language."
+            f"{verb}: the task {task.name} of this run has no machine to be held against. Pass a machine or another "
+            "task (in a shell --task NAME), or take a run on a regular language."
         )
     claim = _claim(verb, task if machine_or_task is None else machine_or_task)
     _check_vocabulary(verb, len(task.vocabulary), claim)

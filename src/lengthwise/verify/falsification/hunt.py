@@ -80,7 +80,7 @@ class Hunt:
             self.by_turns(self.at(SEARCH_SHARE))
         except _Wrong as wrong:
             self.seen = len(wrong.word)
-            self.tell(f"a failure at {self.seen:,} tokens, which is made shorter")
+            self.tell(f"a failure at {self.seen:,} token{'s' * (self.seen != 1)}, which is made shorter")
             self.refuted = self.shortest(wrong)
 
     def read(self, words: np.ndarray, until: float) -> int:
@@ -106,7 +106,7 @@ class Hunt:
     def all_words(self, until: float) -> None:
         """Go on with all words, where the last time ended."""
         for length in self.enumeration:
-            self.tell(f"all strings of {length:,} symbols")
+            self.tell(f"all strings of {length:,} symbol{'s' * (length != 1)}")
             if time.monotonic() > until:
                 return
 
