@@ -39,8 +39,8 @@ def check_recurrence(network: Recurrence, claim: Claim, proof: Any) -> tuple[int
     centre, radius = boxes_of(listed, network.size)
     inner = Interval(up(centre - radius), down(centre + radius))
 
-    zero = Interval.of(np.zeros(network.size))
-    if not any(zero.inside(inner[i]).all() for i in np.flatnonzero(state == claim.start)):
+    # 0 lies in [c - r, c + r] where |c| <= r, which takes no rounding.
+    if not np.any((np.abs(centre) <= radius).all(axis=1) & (state == claim.start)):
         raise Rejected("the first state, 0, lies in no set of the machine's start.")
     needed = [(i, s) for i, q in enumerate(state) for s in range(claim.symbols) if claim.heeded[claim.delta[q, s]]]
     entered = np.zeros(len(listed), dtype=bool)

@@ -1,8 +1,7 @@
 """Consolidate a trained model: teach it the algebra of its machine until boxes around its states close.
 
-With a centre c_m for each element m of a tree's algebra, or each state of the machine that a recurrence follows,
-learned beside the weights, and with a size σ_i for each entry of a box, the loss is what the proof by boxes asks for
-(prove/boxes.py, prove/recurrence.py):
+With a centre c_m for each element m of a tree's algebra, learned beside the weights, and with a size σ_i for each entry
+of a box, the loss is what the proof by boxes asks for (prove/boxes.py):
 
     mean |f(c_a, ...) - c_m|² + mean max_i |f(c_a, ...) - c_m|_i    closure, over all products that the machine has
     mean max_i relu(Σ_j |df_i/dx_j| σ_j/σ_i - CONTRACTION)           what is near the centres comes nearer
@@ -29,7 +28,7 @@ from ...models import LengthwiseForCausalLM
 from ..algebra import MachineAlgebra
 from ..claim import Claim
 from ..prove import boxes as trees
-from ..prove import node, recurrence
+from ..prove import node
 from ..verdict import Proof, Unknown
 
 CONTRACTION = 0.4
@@ -55,14 +54,12 @@ ROWS = 256
 """Residuals whose slopes are taken at a time."""
 RATE, CENTRES_RATE, SCALE_RATE = 1e-3, 3e-3, 1e-2
 
-Boxes = trees.TreeBoxes | recurrence.StateBoxes
 Log = Callable[[str], None]
 
 
 def refusal(model: nn.Module) -> str | None:
     """Why this model cannot be consolidated here; None where it can."""
-    tree, over_time = trees.refusal(model), recurrence.refusal(model)
-    return None if tree is None or over_time is None else f"{tree}; {over_time}"
+    return trees.refusal(model)
 
 
 def consolidate(model: LengthwiseForCausalLM, claim: Claim, seconds: float = 300.0) -> LengthwiseForCausalLM | str:
@@ -82,22 +79,16 @@ def taught(
     ends = time.monotonic() + seconds
     was_asked = {name: p.requires_grad for name, p in model.named_parameters()}
     model = copy.deepcopy(model).eval().requires_grad_(True)
-    rate_of_weights, nearer, near = RATE, NEARER, NEAR
-    if trees.refusal(model) is None:
-        tree = node.Node(model)
-        boxes = trees.TreeBoxes(tree, claim, MachineAlgebra(claim, tree.chunk))
-        start, prove = trees.settled_centres(boxes), trees.prove_tree_boxes
-    else:
-        boxes = recurrence.StateBoxes(recurrence.Cell(model), claim)
-        start, prove = recurrence.settled(boxes, rounds=20), recurrence.prove_recurrence
-        rate_of_weights, nearer, near = 3 * RATE, 1.5, 1.0
+    tree = node.Node(model)
+    boxes = trees.TreeBoxes(tree, claim, MachineAlgebra(claim, tree.chunk))
+    start = trees.settled_centres(boxes)
     if start is None or not bool(torch.isfinite(start).all()):
         return model, Unknown("the model has no state to begin with for an element of the machine's algebra")
     closure = Closure(boxes, seed)
     centres = nn.Parameter(start.float())
     scale = nn.Parameter(torch.zeros(start.shape[1]))
     weights = list(model.parameters())
-    rates = [rate_of_weights, CENTRES_RATE, SCALE_RATE]
+    rates = [RATE, CENTRES_RATE, SCALE_RATE]
     groups = [{"params": each} for each in (weights, [centres], [scale])]
     optimiser = torch.optim.Adam(groups, betas=(0.9, 0.98))
     found: Proof | Unknown | str = Unknown("there was no time to consolidate")
@@ -122,9 +113,9 @@ def taught(
                 f"{closure.largest:.2f}), margin short by {head:.1e}"
             )
         wait -= EVERY
-        if closure.largest < nearer and head < MARGIN / 2 and closure.worst < near and wait <= 0:
+        if closure.largest < NEARER and head < MARGIN / 2 and closure.worst < NEAR and wait <= 0:
             close(closure, weights, centres, min(ends, time.monotonic() + 0.3 * seconds), log)
-            found = prove(model, claim, max(1.0, ends - time.monotonic()))
+            found = trees.prove_tree_boxes(model, claim, max(1.0, ends - time.monotonic()))
             if isinstance(found, dict) and found["arithmetic"] == "float32":
                 break
             optimiser.state.clear()
@@ -200,7 +191,7 @@ def slopes(r: Tensor, parameters: list[nn.Parameter]) -> Tensor:
 class Closure:
     """The three parts of the loss, over the conditions of a proof by boxes."""
 
-    def __init__(self, boxes: Boxes, seed: int):
+    def __init__(self, boxes: trees.TreeBoxes, seed: int):
         self.boxes = boxes
         self.draw = torch.Generator().manual_seed(seed)
         self.worst, self.largest = float("inf"), float("inf")

@@ -13,7 +13,7 @@ from torch import nn
 from ...models import LengthwiseForCausalLM
 from ..claim import Claim
 from ..prove.cascade_network import network_of
-from . import closure, compiling, continuous
+from . import closure, compiling, continuous, signs
 from .carriers import NoCarriers
 from .silence import silenced
 
@@ -26,8 +26,13 @@ def by_codes(model: LengthwiseForCausalLM, claim: Claim, seconds: float) -> nn.M
 
 
 def by_boxes(model: LengthwiseForCausalLM, claim: Claim, seconds: float) -> nn.Module | str:
-    """Trees of continuous nodes, and RNN, GRU and LSTM."""
+    """Trees of continuous nodes."""
     return continuous.refusal(model) or continuous.consolidate(model, claim, seconds)
+
+
+def by_signs(model: LengthwiseForCausalLM, claim: Claim, seconds: float) -> nn.Module | str:
+    """RNN, GRU and LSTM."""
+    return signs.consolidate(model, claim, seconds)
 
 
 def by_silence(model: LengthwiseForCausalLM, claim: Claim, seconds: float) -> nn.Module | str:
@@ -40,4 +45,4 @@ def by_silence(model: LengthwiseForCausalLM, claim: Claim, seconds: float) -> nn
         return str(problem)
 
 
-WAYS: tuple[Way, ...] = (by_codes, by_boxes, by_silence)
+WAYS: tuple[Way, ...] = (by_codes, by_boxes, by_signs, by_silence)

@@ -1,20 +1,26 @@
-"""Proof by boxes over time: a set of hidden states for each state of the machine, for RNN, GRU and LSTM.
+"""Proof by boxes over time: sets of hidden states for each state of the machine, for RNN, GRU and LSTM.
 
-With a box B_q for each state q that words lead to, and h_0 = 0 in a set of its own,
+A set i is a box B_i and the machine's state q_i that it belongs to, and each symbol s leads it to a set i·s of the
+state δ(q_i, s). With h_0 = 0 in a set of its own, of the first state,
 
-    cell(0, s)  lies in B_{δ(start, s)}
-    cell(h, s)  lies in B_{δ(q, s)}        for h in B_q
-    head(h)     is right                   for h in B_q
+    cell(0, s)  lies in B_(0·s)
+    cell(h, s)  lies in B_(i·s)    for h in B_i
+    head(h)     is right           for h in B_i
 
-for every symbol s. Then by induction over the tokens the hidden state after every word lies in the box of the machine's
+for every symbol s. Then by induction over the tokens the hidden state after every word lies in a box of the machine's
 state, and the answer is right at every length. A hidden state is that of all layers, and for the LSTM h and c of each:
 (h^1, c^1, h^2, c^2, …). The cell is what the model computes, rounding included.
+
+One set for each state of the machine is seldom enough, for a layer of thresholds cannot follow every machine so: the
+next state of parity is the exclusive or of state and symbol. So the sets are found: from 0 on each state that a symbol
+leads to is a set of its own, unless it is near one of the same state of the machine that is there. What is near is
+tried from coarse to fine.
 
     rnn:  h' = tanh(W x + b + U h + b')
     lstm: i, f, o = σ(…), g = tanh(…), c' = f c + i g, h' = o tanh(c')
     gru:  r, z = σ(…), n = tanh(W_n x + b_n + r (U_n h + b'_n)), h' = n + z (h - n)
 
-Shapes: N sets, S symbols, D width, n = D · layers · (2 for the LSTM).
+Shapes: N sets, M transitions between them, S symbols, D width, n = D · layers · (2 for the LSTM).
 """
 
 from __future__ import annotations
@@ -25,7 +31,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.func import jacrev, vmap
 
 from ...errors import Error
 from ...mixers.recurrent import Recurrent
@@ -41,6 +46,11 @@ from .node import Form, Plain, gaps, inner_of
 
 AT_ONCE = 32
 MOST = 20_000
+"""More transitions between sets than these are not tried."""
+NEAR = (0.5, 0.1, 0.02)
+"""How far apart, in their largest entry, states are one set, in turn."""
+EVEN = 1e-3
+"""No radius is less than this share of the largest: the checker's bounds on mere rounding are wider than those here."""
 
 
 def refusal(model: nn.Module) -> str | None:
@@ -154,17 +164,25 @@ def _prove(model: nn.Module, claim: Claim, seconds: float, arithmetic: Arithmeti
     if reason := refusal(model):
         return reason
     ends = time.monotonic() + seconds
-    boxes = StateBoxes(Cell(model), claim)
-    if len(boxes.froms) > MOST:
-        return f"the machine has {len(boxes.froms):,} transitions, more than {MOST:,}"
-    centres = settled(boxes)
-    if not bool(torch.isfinite(centres).all()):
-        return Unknown("the model's states do not stay finite")
+    cell, found = Cell(model), Unknown("there was no time to find boxes")
+    for near in NEAR:
+        sets = explored(cell, claim, near, ends)
+        if isinstance(sets, Unknown):
+            return sets if near == NEAR[0] else found
+        found = _closed(*sets, ends, arithmetic)
+        if isinstance(found, dict) or time.monotonic() > ends:
+            break
+    return found
+
+
+def _closed(boxes: StateBoxes, centres: Tensor, ends: float, arithmetic: Arithmetic) -> Proof | Unknown:
+    centres = settled(boxes, centres)
     radii = grow(
         lambda r: boxes.needed(centres, r, arithmetic),
         torch.full_like(centres, LEAST_RADIUS),
         ends,
         lambda r: boxes.margin(centres, r, arithmetic),
+        EVEN,
     )
     if isinstance(radii, Unknown):
         return radii
@@ -172,27 +190,21 @@ def _prove(model: nn.Module, claim: Claim, seconds: float, arithmetic: Arithmeti
     return shown("recurrence-boxes", arithmetic, margin, boxes.to_json(centres, radii))
 
 
-class StateBoxes:
-    """The conditions of the induction: sets 0, 1, … for the states that words lead to, and the initial vector apart."""
+Transition = tuple[int, int, int]
+"""From a set by a symbol to a set; the first is -1 for the initial vector."""
 
-    def __init__(self, cell: Cell, claim: Claim):
-        self.cell, self.claim = cell, claim
-        delta, start = claim.machine.delta, claim.machine.start
-        seen = list(dict.fromkeys(int(t) for t in delta[start]))
-        for q in seen:  # grows while we walk it
-            seen += [int(t) for t in dict.fromkeys(delta[q].tolist()) if t not in seen]
-        self.states = seen
-        """The machine's state of each set."""
-        number = {q: i for i, q in enumerate(seen)}
-        S = claim.machine.num_symbols
-        N = len(seen)
-        pairs = [(N, s, number[int(delta[start, s])]) for s in range(S)]
-        pairs += [(i, s, number[int(delta[q, s])]) for i, q in enumerate(seen) for s in range(S)]
-        self.froms, self.symbols, self.results = (torch.tensor(column) for column in zip(*pairs, strict=True))
-        """Each transition: from a set (N: the initial vector) by a symbol to a set."""
-        asked = [i for i, q in enumerate(seen) if claim.asked[q]]
+
+class StateBoxes:
+    """The conditions of the induction: sets 0, 1, …, each of a state of the machine, and the initial vector apart."""
+
+    def __init__(self, cell: Cell, claim: Claim, states: list[int], transitions: list[Transition]):
+        self.cell, self.claim, self.states = cell, claim, states
+        self.froms, self.symbols, self.results = torch.tensor(transitions).T.contiguous()
+        """(M,) each transition: from a set (N: the initial vector) by a symbol to a set."""
+        self.froms = self.froms.where(self.froms >= 0, torch.tensor(len(states)))
+        asked = [i for i, q in enumerate(states) if claim.asked[q]]
         self.asked = torch.tensor(asked, dtype=torch.long)
-        self.right = torch.from_numpy(np.ascontiguousarray(claim.answers[[seen[i] for i in asked]]))
+        self.right = torch.from_numpy(np.ascontiguousarray(claim.answers[[states[i] for i in asked]]))
 
     def images(self, centres: Tensor) -> Tensor:
         """(M,n) where the transitions lead from the centres."""
@@ -200,23 +212,6 @@ class StateBoxes:
         x = Plain(self.cell.tokens(centres.dtype)[self.symbols])
         after = self.cell.step(x, [Plain(part) for part in self.cell.split(table)])
         return torch.cat([part.x for part in after], -1)
-
-    def inner(self) -> list[Tensor]:
-        """The conditions whose taps are sets."""
-        return [(self.froms < len(self.states)).nonzero()[:, 0]]
-
-    def row_sums(self, centres: Tensor, rows: Tensor, scale: Tensor) -> Tensor:
-        """(m,n) Σ_j |d state'_i / d state_j| scale_j / scale_i at these conditions, with gradients."""
-        x = self.cell.tokens(centres.dtype)[self.symbols[rows]]
-
-        def one(h: Tensor, x: Tensor) -> Tensor:
-            after = self.cell.step(Plain(x[None]), [Plain(part[None]) for part in self.cell.split(h)])
-            return torch.cat([part.x[0] for part in after])
-
-        return vmap(jacrev(one))(centres[self.froms[rows]].detach(), x).abs().mul(scale).sum(2) / scale
-
-    def logits(self, centres: Tensor) -> Tensor:
-        return self.cell.logits([Plain(part) for part in self.cell.split(centres[self.asked])]).x
 
     @torch.no_grad()
     def needed(self, centres: Tensor, radii: Tensor, arithmetic: Arithmetic) -> Tensor:
@@ -259,9 +254,37 @@ class StateBoxes:
 
 
 @torch.no_grad()
-def settled(boxes: StateBoxes, rounds: int = 200) -> Tensor:
-    """(N,n) the middle of where the transitions lead from the centres, again and again, in float64."""
-    centres = torch.zeros(len(boxes.states), boxes.cell.size, dtype=torch.float64)
+def explored(cell: Cell, claim: Claim, near: float, ends: float) -> tuple[StateBoxes, Tensor] | Unknown:
+    """Sets of all states that the model comes to, and where it met each first, (N,n), in float64."""
+    delta, S = claim.machine.delta, claim.machine.num_symbols
+    x = Plain(cell.tokens(torch.float64))
+    points = [torch.zeros(cell.size, dtype=torch.float64)]  # the initial vector, and then that of set i at i + 1
+    states, transitions = [int(claim.machine.start)], list[Transition]()
+    of_state: dict[int, list[int]] = {}
+    for i, point in enumerate(points):  # grows while we walk it
+        after = torch.cat([part.x for part in cell.step(x, [Plain(h.expand(S, -1)) for h in cell.split(point)])], -1)
+        if not bool(torch.isfinite(after).all()):
+            return Unknown("the model's states do not stay finite")
+        for s, image in enumerate(after):
+            q = int(delta[states[i], s])
+            known = of_state.setdefault(q, [])
+            apart = (torch.stack([points[j] for j in known]) - image).abs().amax(1) if known else torch.empty(0)
+            if known and float(apart.min()) <= near:
+                to = known[int(apart.argmin())]
+            else:
+                to = len(points)
+                points.append(image)
+                states.append(q)
+                known.append(to)
+            transitions.append((i - 1, s, to - 1))
+        if len(points) * S > MOST or time.monotonic() > ends:
+            return Unknown(f"the model comes to more than {len(points) - 1:,} states that are {near} apart")
+    return StateBoxes(cell, claim, states[1:], transitions), torch.stack(points[1:])
+
+
+@torch.no_grad()
+def settled(boxes: StateBoxes, centres: Tensor, rounds: int = 200) -> Tensor:
+    """(N,n) the middle of where the transitions lead from the centres, again and again."""
     for _ in range(rounds):
         centres = middle(boxes.images(centres), boxes.results, len(centres))
     return centres
