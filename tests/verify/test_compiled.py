@@ -8,16 +8,18 @@ import numpy as np
 import pytest
 import torch
 
-from lengthwise import automata, models, tasks
+from lengthwise import automata, lab, models, tasks
 from lengthwise.cli import main
 from lengthwise.errors import Error
 from lengthwise.evaluate import score_strings
+from lengthwise.lab.statistics import accuracy
 from lengthwise.models.token_classifier import PresetClassifier
-from lengthwise.verify import claim_of, compile_machine, consolidate_run, made_of
+from lengthwise.verify import Proved, certify, claim_of, compile_machine, consolidate_run, made_of
 from lengthwise.verify.algebra import MachineAlgebra
+from lengthwise.verify.consolidate import compiling
 from lengthwise.verify.consolidate.canonical_codes import canonical_codes
 from lengthwise.verify.consolidate.closure import Closure, ClosureNetwork, descend
-from lengthwise.verify.consolidate.compiling import minimal
+from lengthwise.verify.consolidate.compiling import fitted, minimal
 from lengthwise.verify.consolidate.element_codes import structured_codes
 from lengthwise.verify.prove import node
 from lengthwise.verify.prove.codes import prove_codes
@@ -215,10 +217,57 @@ def test_a_spoiled_model_is_consolidated(parity):
     check(made, "parity")
 
 
+@pytest.mark.slow
+def test_a_network_that_learned_parity_from_strings_is_consolidated_and_proved(tmp_path):
+    """Its nodes have more codes than the algebra has elements, so it is proved only once it was taught the algebra."""
+    settings = {
+        "model.width": 64,
+        "model.nodes": "discrete",
+        "training.steps": 600,
+        "training.curriculum": "growing",
+        "training.lengths": (1, 40),
+        "training.validation_samples": 256,
+        "tests.samples": 64,
+    }
+    experiments = lab.plan("parity", ["regular-gpt"], seeds=1, test_lengths=[41, 500], settings=settings)
+    (outcome,) = lab.run(experiments, tmp_path, workers=1, device="cpu")
+    run = outcome.run
+    assert run
+    assert run.result["baseline"].keys() >= {"41", "500"}
+    assert accuracy(run, 500) == 1
+    before = certify(run, budget=5)
+    assert isinstance(before, (Proved, Unknown))
+    made = consolidate_run(run)
+    assert made.made == "consolidated"
+    check(made, "parity")
+    proved = certify(made.model, tasks.get("parity"), budget=20, made="consolidated")
+    assert isinstance(proved, Proved)
+    assert proved.certificate["made"] == "consolidated"
+
+
 def test_a_model_s_own_codes_are_those_it_was_compiled_with(parity):
     algebra = MachineAlgebra(parity.claim, 2)
     found = canonical_codes(parity.model, algebra, algebra.conditions())
     assert torch.equal(found, torch.from_numpy(structured_codes(algebra)))
+
+
+def test_a_model_that_learned_nothing_takes_structured_codes(monkeypatch):
+    """Its own codes say nothing of the algebra. Groups that are left over repeat the others."""
+    codes = np.array([[0, 1], [1, 0], [2, 1]])
+    assert fitted(codes, 5, 3).tolist() == [[0, 1, 0, 1, 0], [1, 0, 1, 0, 1], [2, 1, 2, 1, 2]]
+    assert fitted(codes, 1, 3) is fitted(codes, 5, 2) is None
+    given = []
+    monkeypatch.setattr(
+        compiling,
+        "descend",
+        lambda model, closure, **_: given.append(closure) or closure.look(ClosureNetwork(model, closure.codes)),
+    )
+    torch.manual_seed(0)
+    model = models.build("regular-gpt", vocab_size=3, num_outputs=5, width=16, nodes="discrete", groups=7, codes=6)
+    task = tasks.get("cycle-navigation")
+    assert consolidate_run(model, task).made == "consolidated"
+    structured = structured_codes(MachineAlgebra(claim_of(task), 2))
+    assert given[0].codes.tolist() == fitted(structured, 7, 6).tolist()
 
 
 def test_descending_ends_by_itself_and_looks_at_all(parity):

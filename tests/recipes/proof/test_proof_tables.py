@@ -16,7 +16,7 @@ from lengthwise.recipes.proof.networks import Network, Question, networks
 from lengthwise.recipes.proof.scales import BUDGETS, MODELS, TASKS, Asked, Budget
 from lengthwise.recipes.proof.table import _panel, planned, task_of
 
-BRIEF = Question(Budget(0.2), Asked(20, 2, 2, {64: 2}, 64))
+BRIEF = Question(Budget(10.0), Asked(20, 2, 2, {64: 2}, 64))
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +99,33 @@ def test_only_what_is_not_proved_is_consolidated_and_every_network_says_how_it_w
     again = networks(run, question._replace(budget=Budget(0.2, 0.1, 5)), "cpu")
     assert [n.made for n in again] == ["learned", "consolidated", "compiled"]
     assert said == ["consolidated", "compiled"]
+
+
+def test_one_line_that_fails_loses_nothing_and_is_tried_again(run, monkeypatch):
+    question, asked = BRIEF._replace(budget=Budget(0.4)), []
+
+    def fails(*given):
+        asked.append(given)
+        raise RuntimeError("no memory")
+
+    monkeypatch.setattr(networks_file, "_learned", fails)
+    for _ in range(2):
+        with pytest.warns(UserWarning, match="no memory.*tries it again"):
+            (found,) = networks(run, question, "cpu")
+        assert (found.raw, "no memory" in found.why) == ("unknown", True)
+    assert len(asked) == 2
+    monkeypatch.setattr(networks_file, "_learned", lambda *a: Network("learned", "proved"))
+    assert networks(run, question, "cpu")[0].raw == "proved"
+
+
+def test_a_laptop_takes_two_machines_of_each_size_and_every_third_pattern():
+    numbers = regexes.NUMBERS["laptop"]
+    assert [len(numbers[family]) for family in regexes.FAMILIES] == [20, 14]
+    assert sorted(i % 10 for i in numbers["random"]) == sorted(2 * [*range(10)])
+    said = regexes.recipe("laptop").description
+    assert said.startswith("20 of 50 random machines")
+    assert "14 of 42 regular expressions" in said
+    assert regexes.recipe("paper").description.startswith("50 random machines")
 
 
 def test_a_panel_is_60_columns_wide_in_a_terminal():

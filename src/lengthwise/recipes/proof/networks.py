@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -80,6 +81,16 @@ def networks(run: Run, question: Question, device: str) -> list[Network]:
     file = run.path / FILE
     if (known := _kept(file, about)) is not None:
         return known
+    try:
+        found = _found(run, question, device)
+    except Exception as problem:  # A table of hours is not lost by one of its lines.
+        warnings.warn(f"{run.path}: {problem!r}. The same call tries it again.", stacklevel=2)
+        return [Network("learned", why=f"nothing was decided: {problem!r}")]
+    write_text(file, json.dumps({**about, "networks": [asdict(each) for each in found]}, indent=1) + "\n")
+    return found
+
+
+def _found(run: Run, question: Question, device: str) -> list[Network]:
     task = load_task(run)
     claim = verify.claim_of(task)
     found = [_learned(run, task, claim, question, device)]
@@ -87,7 +98,6 @@ def networks(run: Run, question: Question, device: str) -> list[Network]:
         found += _made(run, "consolidated", _consolidation(run, question.budget), task, claim, question, device)
     if question.compile:
         found += _made(run, "compiled", _compilation(task, question.budget), task, claim, question, device)
-    write_text(file, json.dumps({**about, "networks": [asdict(each) for each in found]}, indent=1) + "\n")
     return found
 
 

@@ -84,7 +84,7 @@ LAPTOP = [
         },
     ),
     Rule("*", "RegularGPT", {"supervision": "last"}),
-    Rule("*", "discrete", {"supervision": "last", "training.steps": 1500}),
+    Rule("*", "discrete", {"supervision": "last", "training.curriculum": "growing"}),
     Rule("*", "RNN", {"model.width": 32, "training.curriculum": "growing"}),
     Rule("*", "GRU", {"model.width": 32}),
     Rule("*", "LSTM", {"model.width": 32}),

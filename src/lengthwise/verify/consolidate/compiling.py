@@ -1,7 +1,8 @@
 """A machine made into a network, by teaching a network the machine's algebra: no string is ever seen.
 
 compiled        from random weights, with a structured code for each element
-consolidated    from a model that was trained on strings, with the code that it gave each element most often
+consolidated    from a model that was trained on strings, with the code that it gave each element most often; where it
+                had learned so little that hardly a product of these holds, with structured codes too
 
 Both descend on the closure conditions (closure.py) alone. `Made` says which it was, and a folder keeps it beside the
 weights.
@@ -32,7 +33,7 @@ from ...train.state import untouched_random
 from ..algebra import MachineAlgebra
 from ..claim import Claim, claim_of
 from .canonical_codes import canonical_codes
-from .closure import Closure, Looked, descend, refusal
+from .closure import Closure, ClosureNetwork, Looked, descend, node_parts, refusal
 from .element_codes import answer_numbers, structured_codes
 
 FILE = "made.json"
@@ -40,6 +41,8 @@ FILE = "made.json"
 WAYS_MADE = ("compiled", "consolidated")
 ROUNDS = (2000, 4000, 8000, 16000)
 """Steps of descent; the rate falls to zero in each round, and the next begins where it ended."""
+OWN_CODES = 0.5
+"""The share of conditions that must hold of a trained model's own codes; else they say nothing of the algebra."""
 Hear = Callable[[str], None]
 
 
@@ -191,9 +194,28 @@ def consolidate_run(
     algebra = MachineAlgebra(claim, inner.depth.chunk)
     conditions = algebra.conditions()
     closure = Closure(algebra, canonical_codes(model.eval(), algebra, conditions, seed), conditions, hear=hear)
+    nodes = node_parts(model)[1]
+    if _share_that_holds(closure, model) < OWN_CODES:
+        codes = fitted(structured_codes(algebra), nodes.groups, nodes.codes)
+        if codes is not None:
+            closure = Closure(algebra, torch.from_numpy(codes), conditions, hear=hear)
     left = seconds - (time.perf_counter() - began)
     looked = descend(model, closure, rounds=ROUNDS, lr=5e-4, seed=seed, seconds=left)
     return Made(model, "consolidated", claim, len(algebra), looked, time.perf_counter() - began)
+
+
+def _share_that_holds(closure: Closure, model: LengthwiseForCausalLM) -> float:
+    looked = closure.look(ClosureNetwork(model, closure.codes))
+    return 1 - len(looked.wrong) / looked.conditions
+
+
+def fitted(codes: np.ndarray, groups: int, choices: int) -> np.ndarray | None:
+    """These codes (N,g) as words of so many groups of so many choices; None where they have more. Groups that are left
+    over repeat the others.
+    """
+    if codes.shape[1] > groups or codes.max() >= choices:
+        return None
+    return codes[:, np.arange(groups) % codes.shape[1]]
 
 
 def _claim(source: Task | Semiautomaton | Claim) -> Claim:
