@@ -53,6 +53,12 @@ def test_parity(parity):
     check(parity, "parity")
 
 
+def test_a_tree_of_three():
+    made = compile_machine(tasks.get("parity"), chunk=3)
+    assert made.looked.conditions == 30
+    check(made, "parity")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["tomita-5", "cycle-navigation", "d-2"])
 def test_compiled(name):
