@@ -105,7 +105,7 @@ def certify(
         raise Error("--exact is a second opinion on a certificate: certify --check FILE --model DIR --exact N.")
     if model is None:
         raise Error("certify needs a run or a folder with a model. See: lengthwise certify --help")
-    wanted = _task(task, settings or [])
+    wanted = verdicts.task_named(task, settings or [])
     if consolidate != (save is not None):
         raise Error("--consolidate teaches a copy of the model, and --save DIR says where it goes: give both.")
     if word is not None:
@@ -123,7 +123,8 @@ def certify(
         again += ["--checkpoint", checkpoint] if checkpoint != "last" else []
         again += ["--trust"] if trust else []
         if save:  # the word is one of the copy
-            named, given = (run.experiment.task.name, _own_settings(run)) if run and not task else (task or "", given)
+            named = task or (run.experiment.task.name if run else "")
+            given = verdicts.own_settings(run) if run and not task else given
             again = ["lengthwise", "certify", str(save), "--task", named, *given]
         with _watched() as watch:
             outcome = decide(subject, checked_seconds("certify", budget, "--budget"), watch, save=save)
@@ -194,33 +195,6 @@ def _config_is(run: Path, config: dict[str, Any]) -> bool:
             f"{run}: its model has another config than the certificate says: {', '.join(other)} differ."
         )
     return True
-
-
-def _task(name: str | None, settings: list[str]) -> Task | None:
-    """The task of --task and --set."""
-    from ..errors import Error
-    from ..lab.grid import parse, task_of
-
-    given = parse(settings)
-    if foreign := [key for key in given if not key.startswith("task.")]:
-        raise Error(f"certify takes settings of --task's task alone, as task.NAME=VALUE, got {foreign[0]}.")
-    if name is None:
-        if given:
-            raise Error("--set is about the task that --task names: give both. A run's own task has its own settings.")
-        return None
-    return task_of(name, {key.removeprefix("task."): value for key, value in given.items()})
-
-
-def _own_settings(run: Run) -> list[str]:
-    """--set for each setting of the run's task that is not the default."""
-    import json
-
-    from .. import tasks
-
-    task = run.experiment.task
-    known = tasks.options(task.name) if task.name in tasks.available() else {}
-    own = {name: value for name, value in task.params.items() if name in known and value != known[name].default}
-    return [word for name, value in own.items() for word in ("--set", f"task.{name}={json.dumps(value)}")]
 
 
 def _subject(

@@ -1,4 +1,4 @@
-"""How `lengthwise certify` says a verdict, writes it down, and reads it and the words that are typed back."""
+"""How `lengthwise certify` says a verdict, writes it down, and reads it and what is typed back: words and settings."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from . import console
 
 if TYPE_CHECKING:
+    from ..lab import Run
+    from ..tasks import Task
     from ..verify import Refuted, Verdict
     from ..verify.certification import Outcome
     from ..verify.subject import Subject
@@ -120,3 +122,30 @@ def _shown(verdict: Refuted, subject: Subject) -> str:
     word = word if len(word) <= TYPED else f"{word[:TYPED]} …"
     said = "nothing" if verdict.said == () else verdict.said
     return f"word:  {word}\nsaid:  {said}\nright: {verdict.right if verdict.right != () else 'nothing'}"
+
+
+def task_named(name: str | None, settings: list[str]) -> Task | None:
+    """The task of --task and --set."""
+    from ..errors import Error
+    from ..lab.grid import parse, task_of
+
+    given = parse(settings)
+    if foreign := [key for key in given if not key.startswith("task.")]:
+        raise Error(f"certify takes settings of --task's task alone, as task.NAME=VALUE, got {foreign[0]}.")
+    if name is None:
+        if given:
+            raise Error("--set is about the task that --task names: give both. A run's own task has its own settings.")
+        return None
+    return task_of(name, {key.removeprefix("task."): value for key, value in given.items()})
+
+
+def own_settings(run: Run) -> list[str]:
+    """--set for each setting of the run's task that is not the default."""
+    import json
+
+    from .. import tasks
+
+    task = run.experiment.task
+    known = tasks.options(task.name) if task.name in tasks.available() else {}
+    own = {name: value for name, value in task.params.items() if name in known and value != known[name].default}
+    return [word for name, value in own.items() for word in ("--set", f"task.{name}={json.dumps(value)}")]
