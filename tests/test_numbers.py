@@ -302,6 +302,22 @@ CLAIMS = [
             ("State of the Union, 1945 to 2006", "state-of-the-union.txt"),
         )
     ),
+    *(
+        Claim(
+            REGULAR_GPT,
+            f"| {name} | – | {{:.1f}} | {{:.2f}} | {{:.2f}} | {{:.2f}} | {{:.2f}} |",
+            lambda model=model: text_growth(model),
+        )
+        for name, model in {"KERPLE": "kerple", "ALiBi": "alibi", "T5": "t5"}.items()
+    ),
+    *(
+        Claim(
+            REGULAR_GPT,
+            f"| {model} | {{:,}} | {{:.1f}} | {{:.2f}} | {{:.2f}} | {{:.2f}} | {{:.2f}} |",
+            lambda model=model: text_growth(model),
+        )
+        for model in ("8/2", "16/2", "32/2", "32/4", "64/2")
+    ),
     Claim(
         BIPE,
         "In a window of 65,536 tokens no segment is longer than {}, so a table of 512 places is enough.",
@@ -578,6 +594,13 @@ def grown(column: str) -> dict[str, Any]:
     """A row of how perplexity grows with the length."""
     (found,) = (line for line in panel("bipe-figure-4", "Beyond the trained length") if line["model"] == column)
     return found
+
+
+def text_growth(model: str) -> list[Any]:
+    """A row of RegularGPT's Table 3."""
+    (found,) = (line for line in panel("regulargpt-table-3", "Beyond the trained length") if line["model"] == model)
+    reaches = {line["model"]: line["expected"] for line in panel("regulargpt-table-3", "Where RegularGPT should break")}
+    return [*([reaches[model]] if model in reaches else []), found["perplexity"], *found["times"].values()]
 
 
 def chains(encoding: str) -> list[str]:

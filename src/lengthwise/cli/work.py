@@ -94,12 +94,14 @@ def carry_out(
             print_panels(made)
         if shown or made:
             where = page_path(html) if html else out / "index.html"
-            page = report.html(shown, where, title=title, description=description, panels=made)
+            page = report.html(
+                runs, where, title=title, description=description, panels=made, panels_of_text=not panels
+            )
     finally:
         # Whatever becomes of panels and page, what was computed and what failed is told.
         if as_json:
             failures = [{"run": called[o.experiment.hash], "error": o.error, "log": str(o.log)} for o in failed]
-            data = report.data(shown, made) if shown or made else {"tasks": [], "panels": []}
+            data = report.data(runs, made, panels_of_text=not panels) if shown or made else {"tasks": [], "panels": []}
             console.emit({**data, "failures": failures, "page": str(page) if page else None})
         _warn([run for run in runs if not run.experiment.on_text], watching.name)
         tell_other_code([run for run in runs if watching.was_finished(run.experiment)], watching.name)

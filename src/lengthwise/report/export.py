@@ -18,18 +18,19 @@ if TYPE_CHECKING:
     from ..lab import Run
 
 
-def as_data(runs: Iterable[Run], panels: Sequence[Panel] = ()) -> dict[str, Any]:
+def as_data(runs: Iterable[Run], panels: Sequence[Panel] = (), panels_of_text: bool = True) -> dict[str, Any]:
     """What the terminal's tables say, in numbers, for `--json`.
 
     `{"tasks": [{"task", "trained_on", "models": [{"label", "runs", "ranges": […]}, …]}, …], "panels": […], "rows":
-    […]}`; the rows are those of the CSV. With panels, there may be no runs.
+    […]}`; the rows are those of the CSV. With panels, there may be no runs; without `panels_of_text` they say what runs
+    on text are worth.
     """
     runs = list_of_runs(runs)
     on_strings, from_text = strings_and_text(runs)
     sections = group_runs(on_strings) if on_strings or not (runs or panels) else []
     return {
         "tasks": [_section(section) for section in sections],
-        "panels": [panel.to_json() for panel in (*panels, *from_text)],
+        "panels": [panel.to_json() for panel in (*panels, *(from_text if panels_of_text else []))],
         "rows": rows(runs) if runs else [],
     }
 

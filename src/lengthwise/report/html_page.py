@@ -46,14 +46,17 @@ def write_html(
     description: str | None = None,
     panels: Sequence[Panel] = (),
     beside: Iterable[str | Path] = (),
+    panels_of_text: bool = True,
 ) -> Path:
     """Write the page to `path` and return it.
 
     `title` and `description` say what the question was, as a recipe does. `panels` come first; with some, there may be
-    no runs. Pages of this library in the directories `beside` are linked.
+    no runs. Pages of this library in the directories `beside` are linked. Without `panels_of_text` the panels given say
+    what runs on text are worth.
     """
     links = other_pages(beside, Path(path))
-    return write_text(path, page(list_of_runs(runs), title=title, description=description, panels=panels, links=links))
+    shown = {"title": title, "description": description, "panels": panels, "panels_of_text": panels_of_text}
+    return write_text(path, page(list_of_runs(runs), links=links, **shown))
 
 
 def page(
@@ -63,11 +66,12 @@ def page(
     description: str | None = None,
     panels: Sequence[Panel] = (),
     links: Mapping[str, str] | None = None,
+    panels_of_text: bool = True,
 ) -> str:
     """The page as text; `links` are titles of other pages by their addresses."""
     on_text = [run for run in runs if run.experiment.on_text]
     runs, from_text = strings_and_text(runs)
-    panels = [*panels, *from_text]
+    panels = [*panels, *(from_text if panels_of_text else [])]
     sections = group_runs(runs) if runs or not panels else []
     shown = [run for section in sections for group in section.groups for run in group.runs]
     records = [*shown, *on_text]
