@@ -64,7 +64,7 @@ def test_engines_agree(tmp_path, quick, one_thread):
     found = []
     for index, engine in enumerate(ENGINES):
         listener = Listener()
-        outcomes = lab.run(experiments, tmp_path / str(index), engine=engine, progress=listener)
+        outcomes = lab.run(experiments, tmp_path / str(index), launch=engine, progress=listener)
         assert [outcome.experiment for outcome in outcomes] == experiments
         for experiment in experiments:
             events = [kind for kind, hash in listener.heard if hash == experiment.hash]
@@ -79,7 +79,7 @@ def test_engines_agree(tmp_path, quick, one_thread):
 @pytest.mark.parametrize("engine", ENGINES, ids=["in process", "processes"])
 def test_a_failure_is_recorded_and_the_rest_finished(tmp_path, quick, toy, engine):
     good, broken, other = quick("lstm") + quick(toy("Raises")) + quick(toy("Tiny"))
-    outcomes = lab.run([good, broken, other], tmp_path, engine=engine)
+    outcomes = lab.run([good, broken, other], tmp_path, launch=engine)
     assert [outcome.run is not None for outcome in outcomes] == [True, False, True]
     assert re.search(r"toys.py:Raises: .* RuntimeError \(.*toys.py:\d+\): the toy broke$", outcomes[1].error)
     assert "toys.py" in outcomes[1].traceback
@@ -89,7 +89,7 @@ def test_a_failure_is_recorded_and_the_rest_finished(tmp_path, quick, toy, engin
 
 def test_a_dying_process_takes_only_its_own_run(tmp_path, quick, toy):
     dies, good = quick(toy("Dies")) + quick("lstm")
-    outcomes = lab.run([dies, good], tmp_path, engine=Processes(2))
+    outcomes = lab.run([dies, good], tmp_path, launch=Processes(2))
     assert "signal 9" in outcomes[0].error
     assert outcomes[1].run is not None
 
@@ -100,7 +100,7 @@ def test_interrupted_runs_go_on(tmp_path, quick, engine):
     # Counted in advances alone: a run that begins late would be the very event waited for, and nothing would be asked.
     listener = Listener(lambda: os.kill(os.getpid(), signal.SIGINT) if listener.advances() == 2 else None)
     with pytest.raises(Interrupted, match="kept"):
-        lab.run(experiments, tmp_path, engine=engine, progress=listener)
+        lab.run(experiments, tmp_path, launch=engine, progress=listener)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     states = list(tmp_path.glob("*/state/*.safetensors"))
     assert states, "nothing was kept"
@@ -120,7 +120,7 @@ def test_a_worker_whose_parent_is_gone_keeps_its_state(tmp_path, quick):
         "    def end(self, e, o): pass\n"
         "if __name__ == '__main__':\n"
         "    e = Experiment.from_json(json.loads(sys.argv[2]))\n"
-        "    lab.run([e], sys.argv[1], engine=Processes(1), progress=P())\n"
+        "    lab.run([e], sys.argv[1], launch=Processes(1), progress=P())\n"
     )
     import json
 
@@ -149,7 +149,7 @@ def test_waiting_for_another_process_can_be_interrupted(tmp_path, quick, engine)
 
     began = time.monotonic()
     with RunDirectory(tmp_path, experiment).locked(), pytest.raises(Interrupted):
-        lab.run([experiment], tmp_path, engine=engine, progress=Impatient())
+        lab.run([experiment], tmp_path, launch=engine, progress=Impatient())
     assert heard == [experiment]
     assert time.monotonic() - began < 30
 
@@ -159,7 +159,7 @@ def test_a_worker_that_dies_in_mid_message_is_an_outcome(tmp_path, quick, monkey
     monkeypatch.setattr(
         "multiprocessing.connection.Connection.recv", lambda self: (_ for _ in ()).throw(OSError("cut"))
     )
-    (outcome,) = lab.run([experiment], tmp_path, engine=Processes(1))
+    (outcome,) = lab.run([experiment], tmp_path, launch=Processes(1))
     assert outcome.run is not None or "worker process ended" in outcome.error
 
 
@@ -176,7 +176,7 @@ def test_what_another_process_holds_comes_last(tmp_path, quick, engine):
                     stack.close()
 
         listener = Releasing()
-        outcomes = lab.run([held, *free], tmp_path, engine=engine, progress=listener)
+        outcomes = lab.run([held, *free], tmp_path, launch=engine, progress=listener)
     assert [outcome.experiment for outcome in outcomes] == [held, *free]
     assert all(outcome.run for outcome in outcomes)
     ended = [hash for kind, hash in listener.heard if kind == "end"]
@@ -285,7 +285,7 @@ def test_what_others_hold_is_looked_at_now_and_then(tmp_path, quick, monkeypatch
     held = {e.hash for e in quick(seeds=30)}
     monkeypatch.setattr(engines.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(RunDirectory, "held", lambda self: tried.append(self) or self.experiment.hash in held)
-    waiting = engines._Waiting([], Job(tmp_path))
+    waiting = engines.Waiting([], Job(tmp_path))
     groups = [[e] for e in quick(seeds=30)]
     for group in groups:
         waiting.put_back(group, [])
@@ -308,11 +308,11 @@ def test_a_dead_worker_s_damaged_run_is_a_failure_and_what_others_hold_is_left(t
         directory.start()
     (directory.path / "result.json").write_text('{"half": ')
     with RunDirectory(tmp_path, held).locked():
-        outcomes = list(engines._died([damaged, held, begun], -9, Job(tmp_path)))
+        outcomes = list(engines.died([damaged, held, begun], engines.ended(-9), Job(tmp_path)))
         assert not (RunDirectory(tmp_path, held).path / "error.txt").exists()
     assert [outcome.experiment for outcome in outcomes] == [damaged, begun]
     assert "not whole JSON" in outcomes[0].error
     assert "signal 9" in outcomes[1].error
-    waiting = engines._Waiting([], Job(tmp_path))
+    waiting = engines.Waiting([], Job(tmp_path))
     waiting.put_back([damaged, held, begun], outcomes)
     assert waiting.next() == [held]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from . import console, typed
-from .work import Device, Log, Out, Page, Workers, carry_out
+from .work import Device, Launch, Log, Out, Page, Workers, carry_out
 
 if TYPE_CHECKING:
     from ..lab import Run
@@ -91,6 +91,7 @@ def bench(
     ] = None,
     out: Out = Path("runs"),
     workers: Workers = None,
+    launch: Launch = None,
     device: Device = "auto",
     html: Page = None,
     log: Log = None,
@@ -119,6 +120,7 @@ def bench(
         "learning_rates": learning_rates,
         "out": str(out),
         "workers": workers,
+        "launch": launch,
         "device": device,
         "html": html and str(html),
         "log": log or [],
@@ -149,6 +151,7 @@ def bench(
         experiments,
         out=Path(said["out"]),
         workers=said["workers"],
+        launch=said["launch"],
         device=said["device"],
         html=Path(said["html"]) if said["html"] else None,
         as_json=as_json,

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from . import console, typed
-from .work import Device, Log, Out, Page, Workers, carry_out
+from .work import Device, Launch, Log, Out, Page, Workers, carry_out
 
 
 def reproduce(
@@ -46,6 +46,7 @@ def reproduce(
     ] = None,
     out: Out = Path("runs"),
     workers: Workers = None,
+    launch: Launch = None,
     device: Device = "auto",
     html: Page = None,
     log: Log = None,
@@ -68,6 +69,7 @@ def reproduce(
         experiments,
         out=out,
         workers=workers,
+        launch=launch,
         device=device,
         html=html,
         as_json=as_json,

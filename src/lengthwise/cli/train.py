@@ -9,7 +9,7 @@ import typer
 
 from . import console, typed
 from .bench import is_typed, tell_unused
-from .work import Device, Log, Out, Page, Workers, carry_out
+from .work import Device, Launch, Log, Out, Page, Workers, carry_out
 
 WAYS = ("windows", "last-token")
 Tokenizer = Annotated[
@@ -106,6 +106,7 @@ def train(
     ] = None,
     out: Out = Path("runs"),
     workers: Workers = None,
+    launch: Launch = None,
     device: Device = "auto",
     html: Page = None,
     log: Log = None,
@@ -136,6 +137,7 @@ def train(
         "vocabulary": vocabulary,
         "out": str(out),
         "workers": workers,
+        "launch": launch,
         "device": device,
         "html": html and str(html),
         "log": log or [],
@@ -171,6 +173,7 @@ def train(
         experiments,
         out=Path(said["out"]),
         workers=said["workers"],
+        launch=said["launch"],
         device=said["device"],
         html=Path(said["html"]) if said["html"] else None,
         as_json=as_json,

@@ -30,6 +30,15 @@ Workers = Annotated[
     ),
 ]
 Device = Annotated[str, typer.Option("--device", metavar="NAME", help="auto, cpu, cuda or cuda:N.")]
+Launch = Annotated[
+    str | None,
+    typer.Option(
+        "--launch",
+        metavar="HOW",
+        show_default="here, or pool where there are several runs",
+        help="here, pool or ray, its options behind the name, as in --launch 'ray address=auto cpus=2'.",
+    ),
+]
 Page = Annotated[
     Path | None,
     typer.Option("--html", metavar="PATH", show_default="index.html among the records", help="Where the page goes."),
@@ -53,6 +62,7 @@ def carry_out(
     html: Path | None,
     as_json: bool,
     log: Sequence[str] | None = None,
+    launch: str | None = None,
     title: str | None = None,
     description: str | None = None,
     panels: Callable[[list[Run]], list[Panel]] | None = None,
@@ -73,6 +83,7 @@ def carry_out(
                     device=device,
                     command=console.command,
                     progress=watching,
+                    launch=launch,
                     log=log or (),
                 )
     except lab.Interrupted as stopped:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,15 +21,18 @@ from .experiment import AnswersSpec, Experiment, LengthTests, ModelSpec, TaskSpe
 from .grid import Architectures, OneTask, Settings, plan, settings_of_part
 from .job import Job, Outcome, groups
 from .language_models import plan_language_models
+from .launching import LAUNCHES, engine_of
 from .loading import asked_own, load_model, load_task, load_tokenizer
 from .loggers import check_loggers
 from .measured import Measured, MeasuredFarTokens, measure_far_tokens, measure_perplexity
 from .on_text import plan_text
+from .ray_tasks import RayTasks
 from .records import Found, Run, find, load
 from .shown import NotebookProgress, Runs
 from .tested_lengths import lengths
 
 __all__ = [
+    "LAUNCHES",
     "Answered",
     "AnswersSpec",
     "Engine",
@@ -48,6 +50,7 @@ __all__ = [
     "Outcome",
     "Processes",
     "Progress",
+    "RayTasks",
     "Run",
     "TaskSpec",
     "TextSpec",
@@ -113,13 +116,14 @@ def run(
     device: str = "auto",
     command: str = "",
     progress: Listener | None = None,
-    engine: Engine | None = None,
+    launch: Engine | str | None = None,
     log: str | Sequence[str] = (),
 ) -> list[Outcome]:
     """Run what is not finished yet and return every outcome, in the order given; `progress` hears how they go.
 
-    `workers`: processes at a time; None: one a core, but in this process where there is one run or a GPU. `log`: where
-    the runs are sent too: tensorboard, wandb, trackio, or several of them.
+    `launch`: "here", in a "pool" of processes, or on a cluster, as in "ray address=auto". `workers`: how many processes
+    a pool has; None: one a core, but in this process where there is one run or a GPU. `log`: where the runs are sent
+    too: tensorboard, wandb, trackio, or several of them.
     """
     loggers = check_loggers(log)
     leave_a_starting_worker()
@@ -129,9 +133,7 @@ def run(
     own = asked_own(experiments)
     experiments = list({experiment.hash: experiment for experiment in experiments}.values())
     todo = groups(experiments, device)
-    if engine is None:
-        count = workers or (1 if device.startswith("cuda") else min(os.cpu_count() or 1, len(todo)))
-        engine = InProcess() if count == 1 else Processes(count)
+    engine = engine_of(launch, workers=workers, runs=len(todo), device=device)
     by_hash = {experiment.hash: experiment for experiment in experiments}
     begun: set[str] = set()
     told: set[str] = set()
@@ -167,16 +169,17 @@ def bench(
     settings: Settings = (),
     learning_rates: str | Sequence[float] = (),
     root: Path | str = "runs",
-    workers: Workers = 1,
+    workers: Workers = None,
     device: str = "auto",
     progress: Listener | bool | None = None,
+    launch: Engine | str | None = None,
     log: str | Sequence[str] = (),
 ) -> list[Run]:
     """Train every model on short strings of `task`, or of each in a list, test on long ones, and return the runs.
 
-    Works in this process unless `workers` says otherwise. Raises if a run failed, after the others are done. `log` is
-    where the runs are sent too: tensorboard, wandb, trackio, or several of them. `progress` hears how the runs go;
-    None: in a notebook a table that follows them, elsewhere nothing; False: nothing.
+    Works in this process unless `workers` or `launch` says otherwise, as in `run`. Raises if a run failed, after the
+    others are done. `log` is where the runs are sent too: tensorboard, wandb, trackio, or several of them. `progress`
+    hears how the runs go; None: in a notebook a table that follows them, elsewhere nothing; False: nothing.
     """
     leave_a_starting_worker()
     [workers] = arguments(bench, workers=workers)
@@ -192,7 +195,11 @@ def bench(
     loggers = check_loggers(log)
     if progress is True or (progress is None and in_notebook()):
         progress = NotebookProgress(experiments)
-    outcomes = run(experiments, root, workers=workers, device=device, progress=progress or None, log=loggers)
+    if launch is None and workers is None:
+        launch = "here"
+    outcomes = run(
+        experiments, root, workers=workers, device=device, progress=progress or None, launch=launch, log=loggers
+    )
     failed = [outcome for outcome in outcomes if outcome.run is None]
     if failed:
         raise Error(f"{len(failed)} of {len(outcomes)} runs failed; the first: {failed[0].error}")

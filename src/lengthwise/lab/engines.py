@@ -93,7 +93,7 @@ class Processes:
 
     def run(self, groups: Groups, job: Job) -> Iterator[Outcome]:
         context = _forkserver()
-        waiting = _Waiting(groups, job)
+        waiting = Waiting(groups, job)
         active: dict[Any, tuple[Any, Sequence[Experiment]]] = {}
         interrupted = False
         quiet = replace(job, hear=None, waiting=None, stop=Stop(), share=self.workers)
@@ -129,9 +129,9 @@ class Processes:
                                     "use workers=1."
                                 ) from None
                             if not interrupted:
-                                died = list(_died(group, process.exitcode, job))
-                                yield from died
-                                waiting.put_back(group, died)
+                                lost = list(died(group, ended(process.exitcode), job))
+                                yield from lost
+                                waiting.put_back(group, lost)
                             continue
                         if kind == "progress" and job.hear:
                             job.hear(content)
@@ -158,7 +158,7 @@ def _without_outcome(group: Sequence[Experiment], outcomes: Sequence[Outcome]) -
     return [experiment for experiment in group if experiment.hash not in done]
 
 
-class _Waiting:
+class Waiting:
     """The groups that are yet to start: fresh ones first, then those that another process was at work on.
 
     Each look at the latter tries files' locks, so that it is taken at few of them, in turn, and not all the time.
@@ -218,15 +218,20 @@ def _forkserver() -> multiprocessing.context.ForkServerContext:
     return context
 
 
-def _died(group: Sequence[Experiment], code: int | None, job: Job) -> Iterator[Outcome]:
-    """The outcomes of a group whose worker has ended, but for members that another process is at work on."""
-    why = f"signal {-code} (killed; out of memory?)" if code is not None and code < 0 else f"exit code {code}"
+def ended(code: int | None) -> str:
+    """How a worker process ended, in words."""
+    how = f"signal {-code} (killed; out of memory?)" if code is not None and code < 0 else f"exit code {code}"
+    return f"the worker process ended with {how}"
+
+
+def died(group: Sequence[Experiment], why: str, job: Job) -> Iterator[Outcome]:
+    """The outcomes of a group whose worker is gone, but for members that another process is at work on."""
     for experiment in group:
         directory = RunDirectory(job.root, experiment)
         if _held(directory):
             continue
         if not directory.finished():
-            error = RuntimeError(f"the worker process ended with {why}; start the same command again to go on")
+            error = RuntimeError(f"{why}; start the same command again to go on")
             yield failure(directory, error)
             continue
         try:

@@ -1,0 +1,247 @@
+"""Groups of experiments as tasks of a Ray cluster; their records are on storage that all its nodes share.
+
+A task whose node dies is started again by Ray on another, and goes on from the run's last checkpoint. Ray keeps nothing
+of a result: that is in the run's record, so a sweep that was stopped goes on by the same call, with Ray or without.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from .. import __version__
+from ..errors import Error, check_extra
+from ..options import above, arguments, at_least
+from ..train import Interrupted, Progress, Stop
+from .engines import Groups, Waiting, died, interruptible
+from .experiment import Experiment
+from .job import Job, Outcome, failure, run_group
+from .records import RunDirectory
+
+START_AGAIN = 3
+"""How often a task is started again whose node died."""
+TELL_EVERY = 0.5
+"""Seconds between two messages of a task, each a call over the network."""
+
+
+class RayTasks:
+    """Each group a task of a Ray cluster, as many at a time as its nodes have room for."""
+
+    def __init__(
+        self,
+        address: Annotated[
+            str | None, "The cluster, as in HOST:6379, ray://HOST:10001 or auto; none: this machine."
+        ] = None,
+        cpus: Annotated[float, above(0), "Cores that a run takes."] = 1.0,
+        gpus: Annotated[float, at_least(0), "GPUs that a run takes; with 0.25 four runs share one."] = 0.0,
+    ):
+        self.address, self.cpus, self.gpus = arguments(RayTasks, address=address, cpus=cpus, gpus=gpus)
+
+    def run(self, groups: Groups, job: Job) -> Iterator[Outcome]:
+        job = replace(job, root=Path(job.root).resolve())
+        with _connected(self.address) as ray, interruptible(job.stop):
+            self._check_room(ray)
+            _check_nodes(ray, job.root)
+            listener = ray.remote(num_cpus=0)(_Listener).options(scheduling_strategy=_on(ray, _own_node(ray))).remote()
+            try:
+                yield from self._run(ray, listener, groups, job)
+            finally:
+                ray.kill(listener)
+
+    def _run(self, ray: Any, listener: Any, groups: Groups, job: Job) -> Iterator[Outcome]:
+        start = ray.remote(num_cpus=self.cpus, num_gpus=self.gpus, max_retries=START_AGAIN)(_work)
+        quiet = replace(job, hear=None, waiting=None, stop=Stop(), share=max(1, int((os.cpu_count() or 1) / self.cpus)))
+        waiting = Waiting(groups, job)
+        active: dict[Any, Sequence[Experiment]] = {}
+        interrupted = False
+        try:
+            while active or (waiting and not job.stop.asked):
+                while not job.stop.asked and len(active) <= self._room(ray) and (group := waiting.next()):
+                    active[start.remote(list(group), quiet, listener)] = group
+                if job.stop.asked and not interrupted:
+                    interrupted = True
+                    ray.get(listener.ask_to_stop.remote())
+                for progress in ray.get(listener.heard.remote()):
+                    if job.hear:
+                        job.hear(progress)
+                if not active:
+                    time.sleep(TELL_EVERY)
+                    continue
+                for task in ray.wait(list(active), timeout=TELL_EVERY)[0]:
+                    group = active.pop(task)
+                    outcomes = self._outcomes(ray, task, group, job)
+                    yield from outcomes or []
+                    if not interrupted:
+                        waiting.put_back(group, outcomes or [])
+        finally:
+            for task in active:
+                ray.cancel(task, force=True)
+        if interrupted or job.stop.asked:
+            raise Interrupted("Stopped; all state is kept.")
+
+    @staticmethod
+    def _outcomes(ray: Any, task: Any, group: Sequence[Experiment], job: Job) -> list[Outcome] | None:
+        """What a task that has ended gives; None of one that was stopped."""
+        try:
+            return ray.get(task)
+        except ray.exceptions.RayTaskError as error:
+            return [failure(RunDirectory(job.root, experiment), error.cause or error) for experiment in group]
+        except ray.exceptions.RayError as error:
+            why = next(iter(str(error).splitlines()), type(error).__name__)
+            return list(died(group, f"the task was lost {START_AGAIN + 1} times ({why})", job))
+
+    def _room(self, ray: Any) -> int:
+        """How many runs the cluster has room for, as it is now."""
+        has = ray.cluster_resources()
+        room = has.get("CPU", 0) / self.cpus
+        return max(1, int(min(room, has.get("GPU", 0) / self.gpus) if self.gpus else room))
+
+    def _check_room(self, ray: Any) -> None:
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        for kind, asked in (("CPU", self.cpus), ("GPU", self.gpus)):
+            most = max((node.get(kind, 0) for node in nodes), default=0)
+            if asked > most:
+                name = "cores" if kind == "CPU" else "GPUs"
+                raise Error(f"A run shall take {asked:g} {name}, and no node of the cluster has more than {most:g}.")
+
+
+class _Listener:
+    """Hears what tasks have to tell, and tells them whether to stop; it lives beside whoever waits for them."""
+
+    def __init__(self):
+        self.latest: dict[str, Progress] = {}
+        self.stop = False
+
+    def tell(self, progress: Progress | None) -> bool:
+        if progress is not None:
+            self.latest[progress.what] = progress
+        return self.stop
+
+    def heard(self) -> list[Progress]:
+        heard, self.latest = list(self.latest.values()), {}
+        return heard
+
+    def ask_to_stop(self) -> None:
+        self.stop = True
+
+
+def _work(group: list[Experiment], job: Job, listener: Any) -> list[Outcome] | None:
+    """A task's life: run the group, tell how far it is, stop when asked or when nobody listens any more."""
+    ray = _ray()
+    told: dict[str, float] = {}
+
+    def hear(progress: Progress) -> None:
+        now = time.monotonic()
+        if now - told.get(progress.what, 0.0) > TELL_EVERY:
+            told[progress.what] = now
+            try:
+                job.stop.asked = job.stop.asked or ray.get(listener.tell.remote(progress))
+            except ray.exceptions.RayError:
+                job.stop.asked = True
+
+    try:
+        return run_group(group, replace(job, hear=hear), wait=False)
+    except Interrupted:
+        return None
+
+
+def _ray() -> Any:
+    """The module, which has no types, imported where it is used alone: it takes a second."""
+    import ray.util.scheduling_strategies  # pyright: ignore[reportMissingImports]
+
+    return ray
+
+
+@contextlib.contextmanager
+def _connected(address: str | None) -> Iterator[Any]:
+    check_extra("ray", "ray", "A sweep on a Ray cluster")
+    ray = _ray()
+    begun = not ray.is_initialized()
+    if begun:
+        if address and ":" in address and not address.startswith("ray://"):
+            _check_somebody_listens(address)
+        try:
+            ray.init(
+                address=address,
+                include_dashboard=None if address else False,
+                log_to_driver=False,
+                logging_level="error",
+            )
+        except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+            raise _no_cluster(address, error) from error
+    try:
+        yield ray
+    finally:
+        if begun:
+            ray.shutdown()
+
+
+def _check_somebody_listens(address: str) -> None:
+    """Ray itself tries for minutes."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except (OSError, ValueError) as error:
+        raise _no_cluster(address, error) from error
+
+
+def _no_cluster(address: str | None, error: Exception) -> Error:
+    why = next(iter(str(error).splitlines()), type(error).__name__)
+    return Error(
+        f"There is no Ray cluster at {address or 'this machine'} ({why}). Start one with `ray start --head`, which "
+        "names its address, or leave the address out to use this machine alone."
+    )
+
+
+def _own_node(ray: Any) -> str:
+    return ray.get_runtime_context().get_node_id()
+
+
+def _on(ray: Any, node: str) -> Any:
+    return ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node, soft=False)
+
+
+def _check_nodes(ray: Any, root: Path) -> None:
+    """Raise unless every node has this version of the package and sees the directory of the records."""
+    root.mkdir(parents=True, exist_ok=True)
+    mark = root / f".seen-by-{uuid.uuid4().hex}"
+    mark.touch()
+
+    def look(path: str) -> tuple[str | None, bool]:
+        # It is sent as code, for there may be no package to find it in.
+        import importlib
+        import os
+
+        try:
+            version = importlib.import_module("lengthwise").__version__
+        except ImportError:
+            version = None
+        return version, os.path.exists(path)
+
+    try:
+        nodes = {node["NodeID"]: node["NodeManagerHostname"] for node in ray.nodes() if node["Alive"]}
+        asked = {
+            host: ray.remote(num_cpus=0)(look).options(scheduling_strategy=_on(ray, node)).remote(str(mark))
+            for node, host in nodes.items()
+        }
+        for host, answer in asked.items():
+            version, seen = ray.get(answer)
+            if version != __version__:
+                has = "no lengthwise" if version is None else f"lengthwise {version}"
+                raise Error(
+                    f"{host}: a node of the cluster has {has}, and this is {__version__}. Install the same there."
+                )
+            if not seen:
+                raise Error(
+                    f"{host}: a node of the cluster does not see {root}. Give --out a directory on storage that all "
+                    "nodes share."
+                )
+    finally:
+        mark.unlink()
