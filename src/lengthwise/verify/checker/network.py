@@ -214,6 +214,8 @@ class Tree(Network):
 
 
 GATES = {"rnn": 1, "gru": 3, "lstm": 4}
+SUMS = {"rnn": 1, "gru": 2, "lstm": 4}
+"""How many gates are functions of one sum W x + b + U h + c: those of a GRU but the last."""
 
 
 class Recurrence(Network):
@@ -228,7 +230,7 @@ class Recurrence(Network):
         self.cell = known("mixer", mixers[0], fixed={}, free=("name",)).get("name")
         if not isinstance(self.cell, str) or self.cell not in GATES or any(spec != mixers[0] for spec in mixers):
             raise Rejected(f"mixer: only layers of one kind, rnn, gru or lstm, can be checked, got {mixers}.")
-        g = GATES[self.cell]
+        g, self._sums = GATES[self.cell], SUMS[self.cell]
         self._cells = []
         for k in range(self.layers):
             at = f"depth.layers.{k}.mixer.cell"
@@ -251,16 +253,15 @@ class Recurrence(Network):
         x.point = x.exact
         for k, (reads, keeps) in enumerate(self._cells):
             h = before[k * self.parts]
-            W = [ops.linear(x, *part) for part in reads]
-            U = [ops.linear(h, *part) for part in keeps]
+            both = [ops.linear_of_both(x, *reads[i], h, *keeps[i]) for i in range(self._sums)]
             if self.cell == "rnn":
-                x = ops.tanh(ops.add(W[0], U[0]))
+                x = ops.tanh(both[0])
             elif self.cell == "gru":
-                r, z = (ops.sigmoid(ops.add(W[i], U[i])) for i in range(2))
-                n = ops.tanh(ops.add(W[2], ops.multiply(r, U[2])))
+                r, z = map(ops.sigmoid, both)
+                n = ops.tanh(ops.add(ops.linear(x, *reads[2]), ops.multiply(r, ops.linear(h, *keeps[2]))))
                 x = ops.lerp(n, h, z)
             else:
-                i, f, g, o = (ops.add(W[j], U[j]) for j in range(4))
+                i, f, g, o = both
                 c = ops.add(ops.multiply(ops.sigmoid(f), before[k * 2 + 1]), ops.multiply(ops.sigmoid(i), ops.tanh(g)))
                 x = ops.multiply(ops.sigmoid(o), ops.tanh(c))
                 after += [x, c]

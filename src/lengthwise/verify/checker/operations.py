@@ -29,6 +29,13 @@ class Operations:
         out = self._made(lambda v: v.affine(W, b), noise, [x], lambda s: [s.affine(W.T)])
         return out if x.pull is None else tightened(out)
 
+    def linear_of_both(self, x: Value, W: Array, b: Array, h: Value, U: Array, c: Array) -> Value:
+        """W x + b + U h + c as one sum, whose terms may be taken in any order, those of x and of h mixed."""
+        terms = _product(x.range.size, np.abs(W)) + np.abs(b) + _product(h.range.size, np.abs(U)) + np.abs(c)
+        noise = self.arithmetic.linear(terms, np.concatenate([W, U], 1))
+        apply = lambda v, w: v.affine(W, b) + w.affine(U, c)  # noqa: E731
+        return tightened(self._made(apply, noise, [x, h], lambda s: [s.affine(W.T), s.affine(U.T)]))
+
     def add(self, x: Value, y: Value) -> Value:
         out = x.range + y.range
         return tightened(self._made(lambda v, w: v + w, self.arithmetic.add(out.size), [x, y], lambda s: [s, s]))

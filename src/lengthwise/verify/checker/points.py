@@ -117,7 +117,8 @@ def _total(M: Slopes, noise: Array) -> Array:
     if M is None:
         return noise
     M = M.reshape(*M.shape[:2], -1)
-    assert M.shape[-1] <= WIDEST
+    if M.shape[-1] > WIDEST:
+        return np.full((max(len(M), len(noise)), M.shape[1]), np.inf)
     with np.errstate(over="ignore", invalid="ignore"):
         near = (noise * (1 + 2.0**-20) + LEAST).astype(M.dtype)
         if len(M) == 1:

@@ -73,7 +73,9 @@ class Arithmetic:
         with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
             t = 4 * gamma(n + 8) * squares * rho**2 + 4 * u
             off_rho = np.where(t <= 0.5, (1 / np.sqrt(1 - np.minimum(t, 0.5)) - 1) * (1 + 32 * u) + 32 * u, np.inf)
-            inner = rho * ((1 + off_rho) * (gamma(n + 4) * mean + gamma(8) * (size + mean)) + off_rho * centred)
+            # What is too small for x - μ is multiplied by ρ w, and what is for that times ρ, by w.
+            lost = (1 + rho) * LEAST
+            inner = rho * ((1 + off_rho) * (gamma(n + 4) * mean + gamma(8) * (size + mean)) + off_rho * centred) + lost
             noise = np.abs(w) * inner * (1 + 8 * u) + gamma(4) * (np.abs(w) * centred * rho + np.abs(b))
             return self.up(np.where(squares < LARGEST, noise, np.inf))
 

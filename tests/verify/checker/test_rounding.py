@@ -1,0 +1,42 @@
+"""What the model's arithmetic may do is within what the checker grants it, where that is least at hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lengthwise import models
+from lengthwise.verify import certificate
+from lengthwise.verify.checker.intervals import Interval
+from lengthwise.verify.checker.mean_value import box, constant, mean_value
+from lengthwise.verify.checker.network import Recurrence
+from lengthwise.verify.checker.operations import Operations
+from lengthwise.verify.checker.rounding import ARITHMETICS
+
+
+def test_what_a_norm_loses_where_numbers_too_small_are_set_to_0():
+    """All x - μ are subnormal: a processor that sets these to 0 makes 0 of what is otherwise 7e-7."""
+    x = np.array([[1.5, 1.0, 1.25, 1.0]]) * 2.0**-126
+    norm = Operations(ARITHMETICS["float32"]).norm(constant(Interval.of(x)), np.full(4, 2.0**99), np.zeros(4), 1e-5)
+    assert ((norm.range.lo <= 0) & (norm.range.hi >= 0)).all()
+
+
+@pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
+def test_the_terms_of_a_gate_are_added_in_any_order(cell):
+    """1/2 first, then one after another 2 D - 1 terms of half its last digit, which are all lost."""
+    D, term = 256, 2.0**-25
+    model = models.build(cell, vocab_size=2, width=D).inner.eval()
+    weights = {name: np.zeros_like(x) for name, x in certificate.weights(model).items()}
+    weights["embedding.weight"][0] = 1
+    at = "depth.layers.0.mixer.cell"
+    weights[f"{at}.weight_ih_l0"][:] = weights[f"{at}.weight_hh_l0"][:] = term
+    weights[f"{at}.weight_ih_l0"][:, 0] = 0.5
+    network = Recurrence(certificate.deciding(model), weights)
+    state = np.concatenate([np.ones(D), np.zeros(network.size - D)])[None]
+    image = mean_value(network.step(box(state, np.zeros_like(state)), np.array([0])))
+    z = float(np.add.accumulate(np.array([0.5] + [term] * (2 * D - 1), dtype=np.float32))[-1])
+    assert z == 0.5
+    gate, t = 1 / (1 + np.exp(-z)), np.tanh
+    n = 0.5 + (D - 1) * term + gate * D * term
+    made = {"rnn": t(z), "gru": (1 - gate) * t(n) + gate, "lstm": gate * t(gate * t(z))}[cell]
+    assert ((image.lo[:, :D] <= made) & (made <= image.hi[:, :D])).all()
