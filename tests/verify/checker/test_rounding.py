@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 
 from lengthwise import models
 from lengthwise.verify import certificate
+from lengthwise.verify.checker import Rejected, check
 from lengthwise.verify.checker.intervals import Interval
 from lengthwise.verify.checker.mean_value import box, constant, mean_value
 from lengthwise.verify.checker.network import Recurrence
 from lengthwise.verify.checker.operations import Operations
 from lengthwise.verify.checker.rounding import ARITHMETICS
+
+from .conftest import resealed
 
 
 def test_what_a_norm_loses_where_numbers_too_small_are_set_to_0():
@@ -19,6 +24,23 @@ def test_what_a_norm_loses_where_numbers_too_small_are_set_to_0():
     x = np.array([[1.5, 1.0, 1.25, 1.0]]) * 2.0**-126
     norm = Operations(ARITHMETICS["float32"]).norm(constant(Interval.of(x)), np.full(4, 2.0**99), np.zeros(4), 1e-5)
     assert ((norm.range.lo <= 0) & (norm.range.hi >= 0)).all()
+
+
+def test_an_answer_that_hangs_on_numbers_too_small_is_not_proved(made):
+    """PARITY, whose two tokens differ by 2^-127: where that is set to 0, the model takes both for one."""
+    model, given = made("cascade-parity"), copy.deepcopy(made("cascade-parity").certificate)
+    config, weights = given["model"]["config"], dict(model.weights)
+    config["block"], config["mixer"]["normalisation"] = [{"kind": "normed"}], "one-hot"
+    at = "depth.layers.0"
+    weights[f"{at}.mixer_norm.weight"] = np.full(2, 2.0**99, dtype=np.float32)
+    weights[f"{at}.mixer_norm.bias"] = np.zeros(2, dtype=np.float32)
+    weights[f"{at}.mixer.transition.weight"] = 2.0**30 * weights[f"{at}.mixer.transition.weight"]
+    tokens = np.array([[1.5, 1.0], [1.0, 1.5]], dtype=np.float32)
+    weights["embedding.weight"] = 2.0**-126 * tokens
+    with pytest.raises(Rejected, match="argmax of layer 0 that moves an entry is not decided"):
+        check(resealed(given, weights), weights)
+    weights["embedding.weight"] = 2.0**-80 * tokens
+    assert check(resealed(given, weights), weights).margin > 0
 
 
 @pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
