@@ -89,7 +89,7 @@ def test_hill_climbing_finds_what_the_margin_leads_to():
 def test_a_right_model_is_never_refuted(name):
     task = tasks.get(name)
     construction = theory.block_lrnn if name == "modular-arithmetic" else theory.regular_gpt
-    found = verify.falsify(theory.exact_classifier(task, construction), task, seconds=0.8)
+    found = verify.falsify(theory.exact_classifier(task, construction), task, seconds=2)
     assert isinstance(found, verify.Search)
     assert found.refuted is None
     assert found.exact >= 3
@@ -162,7 +162,7 @@ def test_the_longest_word_a_model_reads_is_said():
             return right(tokens, last=True)
 
     right = right_model()
-    found = verify.falsify(Short(), PARITY, seconds=1)
+    found = verify.falsify(Short(), PARITY, seconds=3)
     assert found.stopped == "20 at most"
     assert found.longest <= 20
 
