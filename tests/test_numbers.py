@@ -376,6 +376,27 @@ CLAIMS = [
             == "bipe-alibi"
         ),
     ),
+    *(
+        Claim(
+            BIPE,
+            f"| {name} | {{:{digits}}} | {{:.2f}} | {{:.2f}} | {{:.1f}} | {{:.1f}} |",
+            lambda model=model: in_english(model),
+        )
+        for name, model, digits in (
+            ("sinusoidal", "sinusoidal", ".1f"),
+            ("RoPE", "rope", ".2f"),
+            ("BiPE-RoPE", "bipe-rope", ".2f"),
+            ("BiPE-ALiBi", "bipe-alibi", ".2f"),
+        )
+    ),
+    Claim(
+        BIPE,
+        "both kinds of BiPE hold; one run of each again",
+        holds=lambda: max(in_english(f"bipe-{name}")[2] for name in ("rope", "alibi")) <= 1.1 < in_english("rope")[2],
+    ),
+    Claim(
+        BIPE, "At 128 tokens both are behind RoPE.", holds=lambda: in_english("bipe-alibi")[0] > in_english("rope")[0]
+    ),
     Claim(
         BIPE,
         "Randomized positions ({:.2f} at 512) reach no further.",
@@ -610,6 +631,14 @@ def chains(encoding: str) -> list[str]:
     assert valid["x"] == [4, 5, 6, 7, 8]
     assert found["chains"] == 1024
     return [f"{100 * found['mean']:.1f}", *(f"{100 * share:.0f}" for share in valid["y"])]
+
+
+def in_english(model: str) -> list[Any]:
+    """A row of Figure 4 on English prose, and what it is on a text of another kind."""
+    name = "bipe-figure-4-english"
+    (found,) = (line for line in panel(name, "Beyond the trained length") if line["model"] == model)
+    other = panel(name, "Perplexity by length: wikitext2")[model]
+    return [found["perplexity"], *(found["times"][n] for n in ("512", "2048")), other["128"], other["2048"]]
 
 
 def needles() -> list[float]:
