@@ -19,7 +19,7 @@ from .common.grid import Cell, Grid
 
 MODELS = ["transformer", "regular-gpt", "lstm"]
 """The slowest first, so that the others run beside it."""
-CONSOLIDATED = ("regular-gpt",)
+CONSOLIDATED = ("regular-gpt", "lstm")
 """Where its own weights are not proved, a copy of these is taught the algebra of parity and then proved."""
 
 
