@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from lengthwise import lab, recipes, tasks, theory, verify
 from lengthwise.recipes.proof import networks as networks_file
 from lengthwise.recipes.proof import regexes
 from lengthwise.recipes.proof.languages import absorbing, absorbing_patterns, pattern_machine, random_machine
-from lengthwise.recipes.proof.long_words import long_words, share_right
+from lengthwise.recipes.proof.long_words import long_words, wrong_words
 from lengthwise.recipes.proof.networks import Network, Question, networks
 from lengthwise.recipes.proof.scales import BUDGETS, MODELS, TASKS, Asked, Budget
 from lengthwise.recipes.proof.table import _panel, planned, task_of
@@ -50,9 +51,23 @@ def test_long_words_stay_open():
 
 def test_a_right_model_is_right_on_long_words_and_a_wrong_one_is_not():
     claim = verify.claim_of(tasks.get("parity"))
-    assert share_right(theory.exact_classifier("parity"), claim, 1001, 4, "cpu") == 1
+    assert len(wrong_words(theory.exact_classifier("parity"), claim, 1001, 4, "cpu")) == 0
     turned = verify.Claim(claim.machine, 1 - claim.answers, claim.asked)
-    assert share_right(theory.exact_classifier("parity"), turned, 1001, 4, "cpu") == 0
+    assert len(wrong_words(theory.exact_classifier("parity"), turned, 1001, 4, "cpu")) == 4
+
+
+def test_a_wrong_word_far_beyond_refutes_what_nothing_was_known_of(run, monkeypatch):
+    claim = verify.claim_of(tasks.get("parity"))
+    monkeypatch.setattr(verify, "certify", lambda *a, **k: verify.Unknown("it was not looked at"), raising=False)
+    monkeypatch.setattr(networks_file, "score_strings", lambda *a, **k: SimpleNamespace(correct={1: 8}))
+    monkeypatch.setattr(networks_file, "thinned", lambda *a: [1])
+    question = Question(Budget(5.0), Asked(20, 1, 8, {64: 2}, 64))
+    (found,) = networks(run, question, "cpu")
+    assert (found.raw, found.near) == ("refuted", 1.0)
+    assert found.far["64"] < 1
+    kept = json.loads((run.path / "verdict.json").read_text())
+    assert len(kept["word"]) == found.wrong <= 64
+    assert claim.right(kept["word"]) == kept["right"] != kept["said"]
 
 
 def test_the_same_question_is_asked_once(run, monkeypatch):

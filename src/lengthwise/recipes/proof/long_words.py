@@ -53,11 +53,11 @@ def long_words(claim: Claim, length: int, count: int, seed: int) -> tuple[np.nda
     raise ValueError("no word near this length has a question")
 
 
-def share_right(model: nn.Module, claim: Claim, length: int, count: int, device: str) -> float:
-    """The share of such words after which the model, a classifier, says what is right."""
+def wrong_words(model: nn.Module, claim: Claim, length: int, count: int, device: str) -> np.ndarray:
+    """(B,T) those of `count` such words after which the model, a classifier, does not say what is right."""
     words, _ = long_words(claim, length, count, seed=0)
     with Reader(model.to(device), claim) as reader:  # which reads a recurrence piece by piece
-        return 1 - float(reader.read(words).wrong.mean())
+        return words[reader.read(words).wrong]
 
 
 def _leads(delta: np.ndarray, states: np.ndarray) -> np.ndarray:

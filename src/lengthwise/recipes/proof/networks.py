@@ -32,10 +32,11 @@ from ...models import LengthwiseForCausalLM, pretrained
 from ...tasks import Task
 from ...verify import Claim, Refuted, Verdict
 from ...verify.certification import consolidated
+from ...verify.falsification.search import shortened
 from ...verify.kept import WEIGHTS, keep
 from ...verify.subject import subject_of
 from ..papers.regulargpt.table_1 import thinned
-from .long_words import share_right
+from .long_words import wrong_words
 from .scales import Asked, Budget
 
 FILE = "proof.json"
@@ -119,8 +120,8 @@ def _json(question: Question) -> Any:
 def _learned(run: Run, task: Task, claim: Claim, question: Question, device: str) -> Network:
     network, model = Network("learned"), load_model(run).to(device)
     verdict = _decide(network, model, claim, question.budget, None)
-    keep(run, verdict, claim.to_json())
-    _test(network, model, task, claim, question.asked, device)
+    refuted = _test(network, model, task, claim, question, device)
+    keep(run, refuted or verdict, claim.to_json())
     return network
 
 
@@ -155,7 +156,7 @@ def _made(
     classifier = pretrained.as_classifier(cast(LengthwiseForCausalLM, inner), made).eval().to(device)
     network.seconds = time.monotonic() - began
     _decide(network, classifier, claim, question.budget, folder)
-    _test(network, classifier, task, claim, question.asked, device)
+    _test(network, classifier, task, claim, question, device)
     return [network]
 
 
@@ -214,10 +215,16 @@ def _word(verdict: Verdict) -> Word:
     return cast(Word, verdict.to_json()["verdict"])
 
 
-def _test(network: Network, model: nn.Module, task: Task, claim: Claim, asked: Asked | None, device: str) -> None:
-    """The strings: up to 500 the task's own; far beyond only where all of these, and all shorter ones, are right."""
+def _test(
+    network: Network, model: nn.Module, task: Task, claim: Claim, question: Question, device: str
+) -> Refuted | None:
+    """The strings: up to 500 the task's own; far beyond only where all of these, and all shorter ones, are right.
+
+    A word far beyond that is wrong refutes a network of which nothing was known.
+    """
+    asked = question.asked
     if asked is None:
-        return
+        return None
     lengths = thinned(task.lengths(1, asked.near), asked.lengths)
     scores = score_strings(model, task, tuple(lengths), asked.samples, 0, device=torch.device(device))
     network.near = sum(scores.correct.values()) / (asked.samples * len(lengths))
@@ -227,4 +234,12 @@ def _test(network: Network, model: nn.Module, task: Task, claim: Claim, asked: A
     for length, count in asked.far.items():
         if so_far < 1 or (stepwise and length > asked.stepwise):
             break
-        so_far = network.far[str(length)] = share_right(model, claim, length, count, device)
+        wrong = wrong_words(model, claim, length, count, device)
+        so_far = network.far[str(length)] = 1 - len(wrong) / count
+        if len(wrong) and network.raw == "unknown":
+            refuted = shortened(model, claim, wrong[0], question.budget.certify)
+            if refuted is not None:
+                network.raw, network.why = "refuted", ""
+                _note(network, refuted)
+            return refuted
+    return None

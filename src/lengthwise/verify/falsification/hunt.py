@@ -45,7 +45,7 @@ class Stage(NamedTuple):
 Watcher = Callable[[Stage], None]
 
 
-class _Wrong(Exception):
+class Wrong(Exception):
     """A word was wrong, also when it was read alone."""
 
     def __init__(self, word: np.ndarray, refuted: Refuted):
@@ -78,7 +78,7 @@ class Hunt:
             self.all_words(self.at(ALL_SHARE))
             self.growing(self.at(GROWING_SHARE))
             self.by_turns(self.at(SEARCH_SHARE))
-        except _Wrong as wrong:
+        except Wrong as wrong:
             self.seen = len(wrong.word)
             self.tell(f"a failure at {self.seen:,} token{'s' * (self.seen != 1)}, which is made shorter")
             self.refuted = self.shortest(wrong)
@@ -92,7 +92,7 @@ class Hunt:
         self.strings, self.read_to = self.strings + count, max(self.read_to, T)
         for i in np.flatnonzero(said.wrong):
             if refuted := self.reader.alone(words[i]):
-                raise _Wrong(words[i], refuted)
+                raise Wrong(words[i], refuted)
         self.by_length[T] = min(self.by_length.get(T, np.inf), float(said.margins.min()))
         self.lowest.add(words[:count], said.margins)
         return count
@@ -174,7 +174,7 @@ class Hunt:
             if len(words) and words.shape[1] <= self.longest:
                 self.read(words, until)
 
-    def shortest(self, wrong: _Wrong) -> Refuted:
+    def shortest(self, wrong: Wrong) -> Refuted:
         """The shortest wrong word found in what is left of the time; each that is taken is wrong alone."""
         best = wrong.refuted
 

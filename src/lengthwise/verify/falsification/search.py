@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from torch import nn
 
 from ...automata import Semiautomaton
@@ -15,7 +16,7 @@ from ..claim import Claim
 from ..subject import checked_seconds, subject_of
 from ..verdict import Refuted
 from .drift import crossing
-from .hunt import Hunt, Watcher
+from .hunt import Hunt, Watcher, Wrong
 from .reading import Reader
 
 SECONDS = 30.0
@@ -90,6 +91,21 @@ def falsify(
     subject = subject_of("falsify", model_or_run, machine_or_task)
     found = search(subject.model, subject.claim, checked_seconds("falsify", seconds), longest=longest, watch=watch)
     return found.refuted or found
+
+
+def shortened(model: nn.Module, claim: Claim, word: np.ndarray, seconds: float) -> Refuted | None:
+    """The shortest wrong word that is found in one (T,) that was wrong; None where it is right, read alone.
+
+    >>> from lengthwise import tasks, theory, verify
+    >>> parity = verify.claim_of(tasks.get("parity"))
+    >>> turned = Claim(parity.machine, 1 - parity.answers, parity.asked)
+    >>> print(shortened(theory.exact_classifier("parity"), turned, np.array([0, 1, 1]), seconds=5))
+    refuted: after the word 0 the model says 0, and 1 is right
+    """
+    with Reader(model, claim) as reader:
+        refuted = reader.alone(word)
+        hunt = Hunt(reader, seconds, len(word), lambda stage: None)
+        return hunt.shortest(Wrong(word, refuted)) if refuted else None
 
 
 def search(
