@@ -1,7 +1,7 @@
 """The ways to consolidate a trained model, tried in turn by `certify`.
 
-A way is a plain function of a model, its claim and seconds: it gives the copy that it taught, or says in one sentence
-why it cannot take the model.
+A way is a plain function of a model, its claim and seconds. It gives the copy that it taught, or says in one sentence
+why it cannot take such a model; where it can, and this one cannot be taught, it raises an Error.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from torch import nn
 
+from ...errors import Error
 from ...models import LengthwiseForCausalLM
 from ..claim import Claim
 from ..prove.cascade_network import network_of
@@ -32,7 +33,12 @@ def by_boxes(model: LengthwiseForCausalLM, claim: Claim, seconds: float) -> nn.M
 
 def by_signs(model: LengthwiseForCausalLM, claim: Claim, seconds: float) -> nn.Module | str:
     """RNN, GRU and LSTM."""
-    return signs.consolidate(model, claim, seconds)
+    if reason := signs.refusal(model):
+        return reason
+    found = signs.consolidate(model, claim, seconds)
+    if isinstance(found, str):
+        raise _failed(found)
+    return found
 
 
 def by_silence(model: LengthwiseForCausalLM, claim: Claim, seconds: float) -> nn.Module | str:
@@ -42,7 +48,11 @@ def by_silence(model: LengthwiseForCausalLM, claim: Claim, seconds: float) -> nn
     try:
         return silenced(model, claim, seconds)[0]
     except NoCarriers as problem:
-        return str(problem)
+        raise _failed(str(problem)) from problem
+
+
+def _failed(why: str) -> Error:
+    return Error(f"certify: this model cannot be consolidated: {why}.")
 
 
 WAYS: tuple[Way, ...] = (by_codes, by_boxes, by_signs, by_silence)
