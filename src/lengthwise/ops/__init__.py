@@ -8,6 +8,7 @@ from .chain import chain_attention, solved_values
 from .diagonal import diagonal_scan
 from .kernels import BACKENDS, Kernel, Op, backend
 from .key_biased import key_biased_attention
+from .ranks import Piece, Ranks
 from .sliding_dilated import sliding_dilated_attention
 
 OPS = {op.name: op for op in (sliding_dilated.OP, chain.OP, key_biased.OP, block_diagonal.OP, diagonal.OP)}
@@ -18,6 +19,8 @@ __all__ = [
     "OPS",
     "Kernel",
     "Op",
+    "Piece",
+    "Ranks",
     "backend",
     "block_scan",
     "chain_attention",

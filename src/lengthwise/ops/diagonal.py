@@ -20,6 +20,8 @@ from torch import Tensor
 
 from ..errors import ShapeError
 from .kernels import Kernel, Op
+from .ranks import Ranks
+from .split_scan import split_scan
 
 NAME = "diagonal_scan"
 
@@ -34,14 +36,14 @@ class Call:
     """(B,n)"""
 
     @classmethod
-    def of(cls, a: Tensor, v: Tensor, initial: Tensor | None = None) -> Call:
-        """The call that `diagonal_scan` makes of its arguments."""
+    def of(cls, a: Tensor, v: Tensor, initial: Tensor | None = None, *, split: bool = False) -> Call:
+        """The call that `diagonal_scan` makes of its arguments; `split`: its rows go on on other ranks."""
         if a.dim() != 3 or v.dim() != 3 or a.shape[1:] != v.shape[1:] or a.shape[0] not in (1, v.shape[0]):
             raise ShapeError(
                 f"{NAME}: v must be (B,T,n) and a (B,T,n) or (1,T,n), got a {list(a.shape)}, v {list(v.shape)}."
             )
         B, T, n = v.shape
-        if T == 0:
+        if T == 0 and not split:
             raise ShapeError(f"{NAME}: there must be at least one token, got T = 0.")
         if initial is None:
             initial = v.new_zeros(B, n)
@@ -80,15 +82,56 @@ def by_torch(call: Call) -> Tensor:
 OP: Op[Call] = Op(NAME, [Kernel("torch", by_torch, priority=1), Kernel("reference", oracle)])
 
 
-def diagonal_scan(a: Tensor, v: Tensor, initial: Tensor | None = None, *, backend: str = "auto") -> Tensor:
+class Entries:
+    """The scan of one rank's piece of a sequence, for `split_scan.py`; inputs: a and v."""
+
+    def states(self, start: Tensor, *inputs: Tensor) -> tuple[Tensor, None]:
+        a, v = inputs
+        if v.shape[1] == 0:
+            return start.new_empty(len(start), 0, start.shape[1]), None
+        return by_torch(Call(a, v, start)), None
+
+    def transfer(self, start: Tensor, *inputs: Tensor) -> tuple[Tensor, Tensor]:
+        a, v = inputs
+        P = a.prod(1).to(start.dtype).expand_as(start)
+        return P, self.states(torch.zeros_like(start), a, v)[0][:, -1] if v.shape[1] else torch.zeros_like(start)
+
+    def gradients(
+        self, g: Tensor, states: Tensor, kept: None, needs: list[bool], start: Tensor, *inputs: Tensor
+    ) -> tuple[Tensor | None, ...]:
+        """λ_t = g_t + a_{t+1}* λ_{t+1} is the gradient of v_t, and λ_t x_{t-1}* that of a_t."""
+        a, v = inputs
+        back = torch.cat([a[:, 1:], torch.ones_like(a[:, :1])], 1).conj().flip(1)
+        lam = by_torch(Call(back, g.flip(1), torch.zeros_like(start))).flip(1)
+        before = torch.cat([start[:, None], states[:, :-1]], 1)
+        da = (lam * before.conj()).sum_to_size(a.shape)
+        of_start = a[:, 0].conj() * lam[:, 0]
+        found = (of_start, start), (da, a), (lam, v)
+        return tuple(x if like.is_complex() else x.real for x, like in found)
+
+    def identity(self, start: Tensor) -> Tensor:
+        return torch.ones_like(start)
+
+
+def diagonal_scan(
+    a: Tensor, v: Tensor, initial: Tensor | None = None, *, ranks: Ranks | None = None, backend: str = "auto"
+) -> Tensor:
     """Every state, (B,T,n), of a (B,T,n) or (1,T,n), v (B,T,n) and the state before them, (B,n) or None for zero.
+
+    ranks: the rows go on on other ranks, and these are this rank's tokens, 0 or more. `initial` counts on the first
+    rank alone (split_scan.py).
 
     >>> import torch
     >>> a, v = torch.tensor([2.0, 2.0, 0.0]), torch.ones(3)
     >>> diagonal_scan(a.view(1, 3, 1), v.view(1, 3, 1)).flatten().tolist()
     [1.0, 3.0, 1.0]
     """
-    return OP.run(Call.of(a, v, initial), backend)
+    call = Call.of(a, v, initial, split=ranks is not None)
+    if ranks is None:
+        return OP.run(call, backend)
+    # A state is complex if anything is.
+    kind = torch.promote_types(torch.promote_types(a.dtype, v.dtype), call.initial.dtype)
+    return split_scan(Entries(), ranks, call.initial.to(kind), a, v)[0]
 
 
 __all__ = ["OP", "Call", "diagonal_scan"]

@@ -13,9 +13,11 @@ from torch import Tensor
 
 from ..checks import without_autocast
 from ..kernels import Kernel, Op
+from ..ranks import Ranks
 from . import numba
 from .autograd import by_numba, by_torch
 from .call import NAME, Call, check_finite, last_states
+from .over_ranks import over_ranks
 from .parallel import blelloch, hillis_steele
 from .reference import oracle
 
@@ -40,6 +42,7 @@ def block_scan(
     begins: Tensor | None = None,
     restart: Tensor | None = None,
     index: Tensor | None = None,
+    ranks: Ranks | None = None,
     backend: str = "auto",
 ) -> tuple[Tensor, Tensor]:
     """states (B,T,h,b) and final (B,h,b) of A (B,T,h,b,b), v (B,T,h,b) and initial (B,h,b), (1,h,b) or None for zeros.
@@ -49,6 +52,8 @@ def block_scan(
     cu_seqlens: [0, n1, n1+n2, …, T]: one row (B = 1) of sequences end to end. initial is (1,h,b) for all of them or
     (N,h,b), one a sequence, and final (N,h,b): each one's last state (an empty one's is its initial).
     index: (B,T) integers. A (V,h,b,b) and v (V,h,b) are then tables, and token t has their row index[:, t].
+    ranks: the rows go on on other ranks, and these are this rank's tokens, 0 or more. `initial` counts on the first
+    rank alone, and final is the state after this rank's tokens (ops/split_scan.py).
     backend: besides those of every op "hillis-steele" and "blelloch", the scans over composed transitions.
 
     Half precision is summed in single. On a CPU a NaN or infinity in A is an error that names its place.
@@ -60,7 +65,13 @@ def block_scan(
     ([3.0, 2.5, 6.0], 6.0)
     """
     with without_autocast(v):
-        call = Call.of(A, v, initial, cu_seqlens=cu_seqlens, begins=begins, restart=restart, index=index)
+        call = Call.of(
+            A, v, initial, cu_seqlens=cu_seqlens, begins=begins, restart=restart, index=index, split=ranks is not None
+        )
+        if ranks is not None:
+            states, final = over_ranks(OP, call, ranks, backend)
+            check_finite(states, call)
+            return states.to(v.dtype), final.to(v.dtype)
         states = OP.run(call, backend)
         check_finite(states, call)
         return states.to(v.dtype), last_states(states, call.start, cu_seqlens).to(v.dtype)

@@ -42,9 +42,10 @@ class Call:
         begins: Tensor | None = None,
         restart: Tensor | None = None,
         index: Tensor | None = None,
+        split: bool = False,
     ) -> Call:
-        """The call that `block_scan` makes of its arguments."""
-        _check(A, v, initial, cu_seqlens, begins, restart, index)
+        """The call that `block_scan` makes of its arguments; `split`: its rows go on on other ranks."""
+        _check(A, v, initial, cu_seqlens, begins, restart, index, split)
         index = None if index is None else index.long()  # bytes would be read as a mask
         start, start_row = _starts(v, initial, cu_seqlens, begins, restart, index)
         return cls(A, v, start, start_row, index)
@@ -113,7 +114,7 @@ def _sum_is_finite(states: Tensor) -> bool:
         return bool(np.isfinite(states.detach().numpy().sum()))
 
 
-def _check(A, v, initial, cu_seqlens, begins, restart, index) -> None:
+def _check(A, v, initial, cu_seqlens, begins, restart, index, split) -> None:
     lead, dims = ("(V,", 3) if index is not None else ("(B,T,", 4)
     if v.dim() != dims or A.shape != (*v.shape, v.shape[-1]):
         raise ShapeError(
@@ -125,7 +126,9 @@ def _check(A, v, initial, cu_seqlens, begins, restart, index) -> None:
     if index is not None:
         _check_index(index, len(v))
     B, T = (v if index is None else index).shape[:2]
-    if T == 0:
+    if split and (cu_seqlens is not None or begins is not None):
+        raise Error(f"{NAME}: rows that go on on other ranks hold one sequence each. Leave out cu_seqlens and begins.")
+    if T == 0 and not split:
         raise ShapeError(f"{NAME}: there must be at least one token, got T = 0.")
     if begins is not None and (begins.shape != (B, T) or begins.dtype != torch.bool):
         raise ShapeError(f"{NAME}: begins must be (B,T) = {[B, T]} bool, got {list(begins.shape)} {begins.dtype}.")
