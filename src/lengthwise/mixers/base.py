@@ -33,6 +33,8 @@ class Traits:
     """`x` may be a (V,D) table with an `index` (B,T) of its rows, for tokens of which many are equal."""
     keeps_keys: bool = False
     """Its state is the keys and values of all tokens, so that their layout must be kept too."""
+    splits: bool = False
+    """Its rows may go on on other ranks (`Layout.piece`)."""
     takes_position: bool = False
     """It compares queries with keys, and is called with `placed`, where a model has placed its tokens for that."""
     reads_segments: bool = False

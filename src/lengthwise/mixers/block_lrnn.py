@@ -45,7 +45,7 @@ class BlockLRNN(Mixer):
     learned x_0, which begins at random, is all there is to move. `readout` "identity" needs h b = D.
     """
 
-    traits = Traits(looks_up=True)
+    traits = Traits(looks_up=True, splits=True)
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class BlockLRNN(Mixer):
     ) -> tuple[Tensor, BlockState]:
         """`index` (B,T): x is (V,D), and token t reads row index[t] of it."""
         B, T = layout.positions.shape
-        if T == 0:
+        if T == 0 and layout.piece is None:
             raise Error("block-lrnn: there must be at least one token, got T = 0.")
         A, v = self.transitions(x)
         begins = None if layout.sequences is None else layout.positions == 0
@@ -97,6 +97,7 @@ class BlockLRNN(Mixer):
             begins=begins,
             restart=None if begins is None else first,
             index=index,
+            ranks=None if layout.piece is None else layout.piece.ranks,
         )
         return self.readout(states.flatten(-2).to(x.dtype)), BlockState(final)
 

@@ -39,6 +39,7 @@ from .cache import LengthwiseCache
 from .equal_tokens import EqualTokens, grouped, leaves
 from .layers import Layer
 from .padded_rows import align_right, last_real, sequence_lengths
+from .split_tree import last_of_tree
 
 By = Literal["sequence", "position"]
 PIECE = 2**15
@@ -91,6 +92,8 @@ class Fixed(nn.Module):
             equal = None
         if not last:
             return x
+        if layout.piece is not None:
+            return layout.piece.last_token(x)
         return x[:, -1:] if layout.real is None else last_real(x, layout)
 
 
@@ -128,6 +131,13 @@ class Adaptive(nn.Module):
         """`equal`: as in `Fixed`; here the short way to the last position uses it."""
         if cache is not None:
             return self._go_on(x, layout, level, last, cache, placed)
+        if layout.piece is not None:
+            if not last:
+                raise Error(
+                    "adaptive depth over ranks: only the last position is one exchange away, and all were asked for. "
+                    "Ask with logits_to_keep=1."
+                )
+            return last_of_tree(self, x, layout.piece, level)
         if self.shortens and (last or (self.pad_tokens and x.shape[1] == 1)):
             return self._last(x, layout, level, None if equal is None else equal.ids)
         if self.pad_tokens:

@@ -26,6 +26,7 @@ from .config import LengthwiseConfig
 from .depth import Adaptive
 from .learned_chunk import LearnedChunk
 from .shell import LengthwisePreTrainedModel
+from .split_sequence import loss_over_ranks
 
 
 class LengthwiseModel(LengthwisePreTrainedModel):
@@ -141,6 +142,8 @@ class LengthwiseForCausalLM(LengthwisePreTrainedModel, GenerationMixin):
         keep = 0 if logits_to_keep is None else logits_to_keep
         if labels is not None and not (isinstance(keep, int) and keep == 0):
             raise Error("labels need the logits of every position: leave logits_to_keep at 0.")
+        if self.ranks is not None and not (isinstance(keep, int) and keep in (0, 1)):
+            raise Error(f"logits_to_keep is 0 or 1 where a sequence is divided among ranks, got {keep}.")
         entered = self._enter(
             input_ids,
             inputs_embeds,
@@ -165,6 +168,8 @@ class LengthwiseForCausalLM(LengthwisePreTrainedModel, GenerationMixin):
         logits = self.head(x if self.hidden is None else F.relu(self.hidden(x)))
         if isinstance(self.depth, LearnedChunk) and self.training:
             logits = self.depth.mix(logits)
+        if last and self.ranks is not None:
+            logits = self.ranks.same(logits)
         loss = None if labels is None else self._loss(logits, labels, layout, num_items_in_batch)
         output = CausalLMOutputWithPast(loss=loss, logits=logits, past_key_values=cache, hidden_states=hidden_states)
         as_dict = self.config.return_dict if return_dict is None else return_dict
@@ -195,6 +200,8 @@ class LengthwiseForCausalLM(LengthwisePreTrainedModel, GenerationMixin):
         return model.eval()
 
     def _loss(self, logits: Tensor, labels: Tensor, layout: Layout, items: Tensor | int | None) -> Tensor:
+        if layout.piece is not None:
+            return loss_over_ranks(logits, labels, layout.piece, items)
         targets = labels[:, 1:]
         if layout.sequences is not None:
             # The first token of a packed sequence does not follow from the one before it.

@@ -17,6 +17,7 @@ from transformers import PreTrainedModel
 from .. import mixers, positions
 from ..errors import Error, ShapeError
 from ..mixers import Layout, Level
+from ..ops import Ranks
 from ..positions import Placed
 from .assembly import make_depth, make_position
 from .cache import LengthwiseCache
@@ -26,6 +27,7 @@ from .inputs import check_cache_position, read_layout
 from .layers import make_norm
 from .learned_chunk import LearnedChunk
 from .padded_rows import last_real
+from .split_sequence import layout_of_piece, split_refusal
 
 
 class Entered(NamedTuple):
@@ -52,6 +54,9 @@ class LengthwisePreTrainedModel(PreTrainedModel):
     _supports_sdpa = True
     reuses_equal_tokens = False
     """Whether what equal tokens share is computed once: set by `reuse_equal_tokens`."""
+
+    ranks: Ranks | None = None
+    """Among whom each sequence is divided: set by `split_over`."""
 
     def __init__(self, config: LengthwiseConfig):
         super().__init__(config)
@@ -90,6 +95,15 @@ class LengthwisePreTrainedModel(PreTrainedModel):
         if on and (reason := refusal(self, stacked)):
             raise Error(f"reuse_equal_tokens: {reason}.")
         self.reuses_equal_tokens = on
+
+    def split_over(self, ranks: Ranks | None) -> None:
+        """From now on each of these ranks is given its piece of every sequence; None: whole ones (the default state).
+
+        `train.sequence_parallel` is this for a block of code, with what training needs besides.
+        """
+        if ranks is not None and (reason := split_refusal(self)):
+            raise Error(f"split_over: {reason}.")
+        self.ranks = ranks
 
     def train(self, mode: bool = True) -> Self:
         super().train(mode)
@@ -139,7 +153,8 @@ class LengthwisePreTrainedModel(PreTrainedModel):
             raise Error(f"input_ids or inputs_embeds must be given, one of the two, got {got}.")
         tokens = input_ids if inputs_embeds is None else inputs_embeds
         assert tokens is not None
-        if tokens.dim() != (2 if inputs_embeds is None else 3) or tokens.shape[1] == 0:
+        empty = tokens.shape[1] == 0 and self.ranks is None
+        if tokens.dim() != (2 if inputs_embeds is None else 3) or empty:
             name = "input_ids must be (B,T)" if inputs_embeds is None else "inputs_embeds must be (B,T,D)"
             raise ShapeError(f"{name} with T >= 1, got {list(tokens.shape)}.")
         if past_key_values is not None and not isinstance(past_key_values, LengthwiseCache):
@@ -160,7 +175,16 @@ class LengthwisePreTrainedModel(PreTrainedModel):
             cache.of(self)
         if cache_position is not None:
             check_cache_position(cache_position, tokens.shape[1], cache)
-        if attention_mask is None and sequence_ids is None and position_ids is None:
+        if self.ranks is not None:
+            whole = {
+                "attention_mask": attention_mask,
+                "sequence_ids": sequence_ids,
+                "position_ids": position_ids,
+                "past_key_values": cache,
+                "output_hidden_states": noted or None,
+            }
+            layout = layout_of_piece(self, self.ranks, tokens, whole)
+        elif attention_mask is None and sequence_ids is None and position_ids is None:
             if cache is None or cache.padded:
                 layout = Layout.of(tokens) if cache is None else cache.following(tokens)
             else:  # as in `following`, without the call

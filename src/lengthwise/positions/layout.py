@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ..errors import Error, ShapeError
+from ..ops.ranks import Piece
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,6 +23,8 @@ class Layout:
     """(B, T) integers that number packed sequences; None: each row is one sequence."""
     real: Tensor | None = None
     """(B, T) booleans, false on padding; None: there is no padding, which is the fast path."""
+    piece: Piece | None = None
+    """Where the rows go on on other ranks: which part of them this is; None: they are whole."""
 
     @classmethod
     def of(cls, x: Tensor, past: int = 0) -> Layout:

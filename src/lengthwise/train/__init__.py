@@ -4,6 +4,7 @@ from .answers import AnswerTokens, PromptsAndAnswers
 from .data import Data, TaskStrings, TextBlocks
 from .directory import Directory, SavedState
 from .objectives import NextToken, Objective, StringObjective
+from .sequence_pieces import sequence_parallel
 from .settings import Training
 from .state import TrainState
 from .strategies import Single, Stacked
@@ -12,5 +13,5 @@ from .trainer import Interrupted, Progress, Stop, Trainer
 __all__ = [
     "AnswerTokens", "Data", "Directory", "Interrupted", "NextToken", "Objective", "Progress", "PromptsAndAnswers",
     "SavedState", "Single", "Stacked", "Stop", "StringObjective", "TaskStrings", "TextBlocks", "TrainState", "Trainer",
-    "Training",
+    "Training", "sequence_parallel",
 ]  # fmt: skip

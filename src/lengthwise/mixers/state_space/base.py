@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from ...errors import Error, ShapeError, UnknownName
 from ...ops import diagonal_scan
 from ...positions import Layout
-from ..base import Mixer
+from ..base import Mixer, Traits
 from ..unpacked_rows import UnpackedRows
 from .system import System
 
@@ -64,7 +64,7 @@ class StateSpace(Mixer):
         return torch.promote_types(self.skip.dtype, torch.float32)
 
     def forward(self, x: Tensor, *, layout: Layout, state: SpaceState | None = None) -> tuple[Tensor, SpaceState]:
-        if x.shape[1] == 0:
+        if x.shape[1] == 0 and layout.piece is None:
             raise Error(f"{self.name}: there must be at least one token, got T = 0.")
         with torch.autocast(x.device.type, enabled=False):
             u = x.to(self.kind)
@@ -146,6 +146,8 @@ class Scanned(StateSpace):
     A sequence that begins in the middle of a row forgets (a = 0), padding keeps the state (a = 1, v = 0).
     """
 
+    traits = Traits(splits=True)
+
     def transitions(self, u: Tensor) -> tuple[Tensor, Tensor]:
         """a (B,T,n) or (1,T,n), and v (B,T,n), of u (B,T,D)."""
         raise NotImplementedError
@@ -163,8 +165,9 @@ class Scanned(StateSpace):
         if layout.real is not None:
             real = layout.real[..., None]
             a, v = torch.where(real, a, 1), torch.where(real, v, 0)
-        x = diagonal_scan(a, v, None if state is None else state.x)
-        return self.read(x), SpaceState(x[:, -1])
+        ranks = None if layout.piece is None else layout.piece.ranks
+        x = diagonal_scan(a, v, None if state is None else state.x, ranks=ranks)
+        return self.read(x), SpaceState(x[:, -1] if x.shape[1] else x.sum(1))
 
 
 def _choose(rows: Tensor, a: SpaceState, b: SpaceState) -> SpaceState:
