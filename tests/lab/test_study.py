@@ -1,5 +1,7 @@
 """A bench in a file: what is written is read back as the same experiments."""
 
+import json
+
 import pytest
 
 from lengthwise import Error, lab, report
@@ -147,3 +149,38 @@ def test_a_file_keeps_rates_and_loggers(tmp_path, capsys, monkeypatch):
     assert {run.experiment.hash for run in lab.load("second")} == {run.experiment.hash for run in lab.load("first")}
     assert set(sent) == first == {run.experiment.hash for run in lab.load("first")}
     assert len(first) == 2
+
+
+@pytest.mark.slow
+def test_a_sweep_chooses_on_validation_and_is_kept_in_a_file(tmp_path, capsys):
+    quick = "-s training.steps=2 -s training.batch=4 -s training.validation_samples=4 -s tests.samples=2"
+    words = "bench parity -m rnn,gru --train-length 4 --test-lengths 8 --workers 1 --device cpu --sweep rnn.width=4,8"
+    call = [
+        *words.split(),
+        "--sweep",
+        "training.betas=(0.9,0.98),(0.9,0.9)",
+        *quick.split(),
+        "--out",
+        str(tmp_path / "runs"),
+    ]
+    assert main([*call, "--save-config", str(tmp_path / "a.toml")]) == 0
+    out, err = capsys.readouterr()
+    assert "sweep: 6 runs, 4 settings of rnn, 2 settings of gru, 1 seed each" in err
+    assert "for all 6 runs" in err
+    assert "Settings chosen on validation alone" in out
+    assert "chosen of 4 settings on validation alone" in (tmp_path / "runs" / "index.html").read_text()
+    assert main(["bench", "--config", str(tmp_path / "a.toml"), "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert err.count("found finished, ") == 6
+    (panel,) = json.loads(out)["panels"]
+    assert [choice["settings"] for choice in panel["data"]] == [4, 2]
+    assert [len(model["runs"]) for model in json.loads(out)["tasks"][0]["models"]] == [1, 1]
+    assert main(["report", str(tmp_path / "runs"), "--json", "--sweep", "training.betas,rnn.width"]) == 0
+    reported = json.loads(capsys.readouterr().out)
+    chosen = {choice["model"]: choice["chosen"] for choice in panel["data"]}
+    assert {choice["model"]: choice["chosen"] for choice in reported["panels"][0]["data"]} == {
+        model: dict(sorted(values.items(), key=lambda item: item[0] != "training.betas"))
+        for model, values in chosen.items()
+    }
+    assert main(["report", str(tmp_path / "runs"), "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["tasks"][0]["models"]) == 6, "nothing is chosen unasked"

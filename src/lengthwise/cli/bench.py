@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +12,7 @@ from . import console, typed
 from .work import Device, Launch, Log, Out, Page, Workers, carry_out
 
 if TYPE_CHECKING:
-    from ..lab import Run
+    from ..lab import Experiment, Run
     from ..report import Panel
 
 
@@ -73,6 +74,14 @@ def bench(
             help="Such as 1e-3,3e-4: each run with each; validation strings choose.",
         ),
     ] = None,
+    sweep: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--sweep",
+            metavar="NAME=VALUE,…",
+            help="Train with each value, in all combinations if repeated; validation strings choose, tests never.",
+        ),
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -104,11 +113,14 @@ def bench(
     Exit codes: 0 fine, 1 a run failed, 2 wrong input, 130 stopped by Ctrl-C.
 
     Example: [bold]lengthwise bench parity -m lstm,regular-gpt --seeds 3 --set training.steps=500[/bold]
+
+    Example: [bold]lengthwise bench parity -m regular-gpt --sweep training.lr=1e-4,3e-4 --sweep model.chunk=2,3[/bold]
     """
     from .. import lab, models
     from ..errors import Error
     from ..lab.grid import parse
     from ..lab.study import read_study, write_study
+    from ..lab.sweeps import parse_sweep, swept
 
     asked = [*(task or ()), *(more_tasks or ())]
     said: dict[str, Any] = {
@@ -131,6 +143,7 @@ def bench(
         given |= {"task"} if said["task"] else set()
         said |= {name: value for name, value in filed.items() if name not in given}
         said["settings"] = {**filed.get("settings", {}), **parse(settings or [])}
+        said["sweep"] = {**filed.get("sweep", {}), **parse_sweep(sweep or [])}
         for word in asked:
             # A task may be any word, so that a model without its -m would only be an unknown task.
             if word in models.available():
@@ -142,9 +155,13 @@ def bench(
             if not said[name]:
                 raise Error(f"bench needs {remedy}.")
         plan = {name: said[name] for name in ("seeds", "train_length", "test_lengths", "settings")}
-        plan["learning_rates"] = said["learning_rates"] or ()
         lab.chosen_device(said["device"])
-        experiments = lab.plan(said["task"], said["models"], **plan, unused=tell_unused)
+        if swept(said["sweep"], said["learning_rates"]):
+            experiments = lab.plan_sweep(said["task"], said["models"], said["sweep"], **plan, unused=tell_unused)
+            _tell_sweep(experiments)
+        else:
+            plan["learning_rates"] = said["learning_rates"] or ()
+            experiments = lab.plan(said["task"], said["models"], **plan, unused=tell_unused)
         if save_config:
             write_study(save_config, said)
     carry_out(
@@ -157,6 +174,7 @@ def bench(
         as_json=as_json,
         log=said["log"],
         panels=_chosen_rates if said["learning_rates"] else None,
+        sweep=list(said["sweep"]),
     )
 
 
@@ -165,6 +183,22 @@ def _chosen_rates(runs: list[Run]) -> list[Panel]:
 
     panel = report.learning_rates(runs)
     return [panel] if panel else []
+
+
+def _tell_sweep(experiments: list[Experiment]) -> None:
+    """How many runs there will be, and why so many."""
+    from ..report.formatting import counted
+
+    seeds = len({e.seed for e in experiments})
+    counts = Counter((e.data.name, e.model.name) for e in experiments)
+    several = len({task for task, _ in counts}) > 1
+    of = [
+        f"{counted(n // seeds, 'setting')} of {model}{f' on {task}' * several}" for (task, model), n in counts.items()
+    ]
+    console.remark(
+        f"sweep: {counted(len(experiments), 'run')}, {', '.join(of)}, {counted(seeds, 'seed')} each. "
+        "Validation strings choose."
+    )
 
 
 def tell_unused(setting: str, models: list[str]) -> None:

@@ -22,6 +22,14 @@ def report_runs(
     csv: Annotated[
         Path | None, typer.Option("--csv", metavar="FILE", help="Write a CSV file with a row per run and test length.")
     ] = None,
+    sweep: Annotated[
+        str | None,
+        typer.Option(
+            "--sweep",
+            metavar="NAME,…",
+            help="Show each model with the value of these settings that validation chooses; without it all are shown.",
+        ),
+    ] = None,
     compare: Annotated[
         str | None,
         typer.Option("--compare", metavar="SETTING", help="Pair runs by seed: training.lr, model.width, model, …"),
@@ -49,7 +57,8 @@ def report_runs(
     loaded, called = found.runs, names([run.experiment for run in found.runs])
     tell_other_code(loaded, lambda experiment: called[experiment.hash], "runs")
     panels = report.compare(loaded, compare) if compare else []
-    page = report.html(loaded, page_path(html), panels=panels, beside=runs) if html else None
+    choices = lab.choose(loaded, sweep.split(",")) if sweep else []
+    page = report.html(loaded, page_path(html), panels=panels, beside=runs, sweep=choices) if html else None
     rows = report.csv(loaded, csv) if csv else None
     if as_json:
         written = {"page": str(page) if page else None, "csv": str(rows) if rows else None}
@@ -57,9 +66,9 @@ def report_runs(
             "left_out": [str(error) for error in found.left_out],
             "unfinished": list(map(str, found.unfinished)),
         }
-        console.emit({**report.data(loaded, panels), **left_out, **written})
+        console.emit({**report.data(loaded, panels, sweep=choices), **left_out, **written})
     else:
-        console.out().print(report.table(loaded))
+        console.out().print(report.table(loaded, sweep=choices))
         print_panels(panels)
         for path in filter(None, (page, rows)):
             console.out().print(f"Wrote {path}", markup=False)

@@ -66,8 +66,12 @@ def carry_out(
     title: str | None = None,
     description: str | None = None,
     panels: Callable[[list[Run]], list[Panel]] | None = None,
+    sweep: Sequence[str] = (),
 ) -> None:
-    """Run them, make the panels, report, and leave with 1 if a run failed, or 2 if all did by a wrong call."""
+    """Run them, make the panels, report, and leave with 1 if a run failed, or 2 if all did by a wrong call.
+
+    Of the settings named in `sweep` validation strings choose, and the report shows the chosen ones.
+    """
     from .. import lab, report
     from .progress import names, watch
 
@@ -94,8 +98,9 @@ def carry_out(
     # Where a recipe has panels, what text is worth is for them to say.
     shown = [run for run in runs if not (panels and run.experiment.on_text)]
     failed = [outcome for outcome in outcomes if outcome.run is None]
+    choices = lab.choose(runs, sweep, experiments) if sweep else []
     if shown and not as_json:
-        console.out().print(report.table(shown))
+        console.out().print(report.table(shown, sweep=choices))
     page, made = None, []
     try:
         if panels and (runs or not experiments):
@@ -106,13 +111,15 @@ def carry_out(
         if shown or made:
             where = page_path(html) if html else out / "index.html"
             page = report.html(
-                runs, where, title=title, description=description, panels=made, panels_of_text=not panels
+                runs, where, title=title, description=description, panels=made, panels_of_text=not panels, sweep=choices
             )
     finally:
         # Whatever becomes of panels and page, what was computed and what failed is told.
         if as_json:
             failures = [{"run": called[o.experiment.hash], "error": o.error, "log": str(o.log)} for o in failed]
-            data = report.data(runs, made, panels_of_text=not panels) if shown or made else {"tasks": [], "panels": []}
+            data = {"tasks": [], "panels": []}
+            if shown or made:
+                data = report.data(runs, made, panels_of_text=not panels, sweep=choices)
             console.emit({**data, "failures": failures, "page": str(page) if page else None})
         _warn([run for run in runs if not run.experiment.on_text], watching.name)
         tell_other_code([run for run in runs if watching.was_finished(run.experiment)], watching.name)

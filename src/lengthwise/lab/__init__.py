@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Protocol
+from typing import Annotated, Any, Protocol
 
 import torch
 
@@ -15,6 +15,7 @@ from ..notebooks import in_notebook
 from ..options import arguments, at_least
 from ..train import Interrupted, Progress, Training
 from .answers import Answered, MeasuredAnswers, measure_answers, plan_answers
+from .choices import Choice, choose
 from .continued import plan_continued, trained_places
 from .engines import Engine, InProcess, Processes, leave_a_starting_worker
 from .experiment import AnswersSpec, Experiment, LengthTests, ModelSpec, TaskSpec, TextSpec
@@ -29,12 +30,14 @@ from .on_text import plan_text
 from .ray_tasks import RayTasks
 from .records import Found, Run, find, load
 from .shown import NotebookProgress, Runs
+from .sweeps import Sweep, plan_sweep, swept
 from .tested_lengths import lengths
 
 __all__ = [
     "LAUNCHES",
     "Answered",
     "AnswersSpec",
+    "Choice",
     "Engine",
     "Experiment",
     "Found",
@@ -56,6 +59,7 @@ __all__ = [
     "TextSpec",
     "Training",
     "bench",
+    "choose",
     "chosen_device",
     "find",
     "lengths",
@@ -70,6 +74,7 @@ __all__ = [
     "plan_answers",
     "plan_continued",
     "plan_language_models",
+    "plan_sweep",
     "plan_text",
     "run",
     "settings_of_part",
@@ -168,6 +173,7 @@ def bench(
     test_lengths: str | Sequence[int] | None = None,
     settings: Settings = (),
     learning_rates: str | Sequence[float] = (),
+    sweep: Sweep = (),
     root: Path | str = "runs",
     workers: Workers = None,
     device: str = "auto",
@@ -178,20 +184,19 @@ def bench(
     """Train every model on short strings of `task`, or of each in a list, test on long ones, and return the runs.
 
     Works in this process unless `workers` or `launch` says otherwise, as in `run`. Raises if a run failed, after the
-    others are done. `log` is where the runs are sent too: tensorboard, wandb, trackio, or several of them. `progress`
+    others are done. `sweep`, such as {"training.lr": [1e-3, 3e-4], "model.width": [32, 64]}, runs all combinations of
+    these settings; `choose(runs, sweep)` and `report.html(runs, path, sweep=sweep)` choose among them by validation
+    strings alone. `log` is where the runs are sent too: tensorboard, wandb, trackio, or several of them. `progress`
     hears how the runs go; None: in a notebook a table that follows them, elsewhere nothing; False: nothing.
     """
     leave_a_starting_worker()
     [workers] = arguments(bench, workers=workers)
-    experiments = plan(
-        task,
-        models,
-        seeds=seeds,
-        train_length=train_length,
-        test_lengths=test_lengths,
-        settings=settings,
-        learning_rates=learning_rates,
-    )
+    grid: dict[str, Any] = {"seeds": seeds, "train_length": train_length, "test_lengths": test_lengths}
+    grid["settings"] = settings
+    if swept(sweep, learning_rates):
+        experiments = plan_sweep(task, models, sweep, **grid)
+    else:
+        experiments = plan(task, models, learning_rates=learning_rates, **grid)
     loggers = check_loggers(log)
     if progress is True or (progress is None and in_notebook()):
         progress = NotebookProgress(experiments)

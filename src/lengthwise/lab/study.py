@@ -41,6 +41,7 @@ def study(
     train_length: Annotated[int, at_least(1), "The longest training string."] = 40,
     test_lengths: Annotated[str | None, "Such as 41:500:20,1000."] = None,
     learning_rates: Annotated[str | None, "Such as 1e-3,3e-4."] = None,
+    sweep: Annotated[dict | None, "Lists of values by part and name."] = None,
     settings: Annotated[dict | None, "Settings by part and name."] = None,
     out: Annotated[str, "Where the records go."] = "runs",
     workers: Annotated[int | None, at_least(1), "Runs at a time."] = None,
@@ -92,8 +93,9 @@ def read_study(path: Path, keys: Schema = KEYS) -> dict[str, Any]:
     said = take(optional, content, str(path))
     if null := next((name for name, value in said.items() if isinstance(value, str) and "\0" in value), None):
         raise Error(f"{path}: {null} holds a null character, which no name and no path has. Remove it.")
-    if "settings" in said:
-        said["settings"] = dict(_flat(said["settings"]))
+    for tables in ("settings", "sweep"):
+        if tables in said:
+            said[tables] = dict(_flat(said[tables]))
     return said
 
 
@@ -104,22 +106,33 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
         if isinstance(value, Mapping):
             items += _flat(value, f"{prefix}{key}.")
         else:
-            items.append((f"{prefix}{key}", Word(value) if isinstance(value, str) else value))
+            items.append((f"{prefix}{key}", _word(value)))
     return items
+
+
+def _word(value: Any) -> Any:
+    """A text, or each in a list of values, as a word that is yet to be read."""
+    if isinstance(value, list):
+        return [_word(each) for each in value]
+    return Word(value) if isinstance(value, str) else value
 
 
 def write_study(path: Path, said: Mapping[str, Any]) -> None:
     """Write the file that `read_study` reads back as `said`."""
     lines = [
-        f"{name} = {_toml(value)}" for name, value in said.items() if name != "settings" and value not in (None, [])
+        f"{name} = {_toml(value)}"
+        for name, value in said.items()
+        if name not in ("settings", "sweep") and value not in (None, [])
     ]
-    parts: dict[str, list[str]] = {}
-    for key, value in said.get("settings", {}).items():
-        part = _part(key, [*_models(said), *_tasks(said)])
-        option = _options(part, said).get(key[len(part) + 1 :])
-        parts.setdefault(part, []).append(f"{_key(key[len(part) + 1 :])} = {_toml(_native(value, option))}")
-    for part, rows in parts.items():
-        lines += ["", f"[settings.{_key(part)}]", *rows]
+    for tables in ("sweep", "settings"):
+        parts: dict[str, list[str]] = {}
+        for key, value in said.get(tables, {}).items():
+            part = _part(key, [*_models(said), *_tasks(said)])
+            option = _options(part, said).get(key[len(part) + 1 :])
+            native = [_native(each, option) for each in value] if tables == "sweep" else _native(value, option)
+            parts.setdefault(part, []).append(f"{_key(key[len(part) + 1 :])} = {_toml(native)}")
+        for part, rows in parts.items():
+            lines += ["", f"[{tables}.{_key(part)}]", *rows]
     try:
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     except OSError as error:

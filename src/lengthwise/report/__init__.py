@@ -12,6 +12,7 @@ A `Panel` is a finding beside the runs: a chart, a table, or a look inside a mod
 from .answers_panel import measured_answers as answers
 from .attention_panel import links_panel as attention
 from .charts import line_chart, scatter_plot
+from .chosen_settings import best_of
 from .export import as_data as data
 from .extracted_panel import extracted_panel as extracted
 from .far_tokens_panel import compared_panel as far_tokens_compared
@@ -33,6 +34,7 @@ __all__ = [
     "Panel",
     "answers",
     "attention",
+    "best_of",
     "clusters",
     "compare",
     "csv",

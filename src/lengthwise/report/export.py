@@ -8,9 +8,10 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ..lab.statistics import CHECKPOINTS, Range, overflowed, summary
+from .chosen_settings import Swept, best_of
 from .long_form import rows
 from .panel import Panel
-from .sections import Section, SeedGroup, group_runs, list_of_runs
+from .sections import Section, SeedGroup, group_runs
 from .text_runs import strings_and_text
 from .verdicts import verdict_data
 
@@ -18,16 +19,19 @@ if TYPE_CHECKING:
     from ..lab import Run
 
 
-def as_data(runs: Iterable[Run], panels: Sequence[Panel] = (), panels_of_text: bool = True) -> dict[str, Any]:
+def as_data(
+    runs: Iterable[Run], panels: Sequence[Panel] = (), panels_of_text: bool = True, *, sweep: Swept = ()
+) -> dict[str, Any]:
     """What the terminal's tables say, in numbers, for `--json`.
 
     `{"tasks": [{"task", "trained_on", "models": [{"label", "runs", "ranges": […]}, …]}, …], "panels": […], "rows":
     […]}`; the rows are those of the CSV. With panels, there may be no runs; without `panels_of_text` they say what runs
-    on text are worth.
+    on text are worth. Of the settings named in `sweep` only the chosen ones are among the runs; a panel has all.
     """
-    runs = list_of_runs(runs)
+    runs, notes, grid = best_of(runs, sweep)
+    panels = [*grid, *panels]
     on_strings, from_text = strings_and_text(runs)
-    sections = group_runs(on_strings) if on_strings or not (runs or panels) else []
+    sections = group_runs(on_strings, notes) if on_strings or not (runs or panels) else []
     return {
         "tasks": [_section(section) for section in sections],
         "panels": [panel.to_json() for panel in (*panels, *(from_text if panels_of_text else []))],
@@ -49,6 +53,7 @@ def _section(section: Section) -> dict[str, Any]:
 def _group(group: SeedGroup, section: Section) -> dict[str, Any]:
     return {
         "label": group.label,
+        "note": group.note,
         "model": group.experiment.model.name,
         "options": group.experiment.model.options,
         "seeds": [run.experiment.seed for run in group.runs],

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ..files import finite, write_text
 from ..lab.statistics import Range, in_parts, overflowed, summary
 from .chart_parts import line_key
+from .chosen_settings import Swept, best_of
 from .finding import findings
 from .formatting import count, duration, interval, percent, spread
 from .linked_pages import START, linked_pages, other_pages
@@ -25,7 +26,7 @@ from .panel import Panel
 from .provenance import code_note, how_it_was_run
 from .reading import contents, how_to_read
 from .section_charts import accuracy_chart, learning_chart, lengths_by_point
-from .sections import Section, SeedGroup, group_runs, list_of_runs
+from .sections import Section, SeedGroup, group_runs
 from .svg import Style
 from .text_runs import strings_and_text
 from .verdicts import verdict_block, verdict_data
@@ -47,32 +48,36 @@ def write_html(
     panels: Sequence[Panel] = (),
     beside: Iterable[str | Path] = (),
     panels_of_text: bool = True,
+    sweep: Swept = (),
 ) -> Path:
     """Write the page to `path` and return it.
 
     `title` and `description` say what the question was, as a recipe does. `panels` come first; with some, there may be
     no runs. Pages of this library in the directories `beside` are linked. Without `panels_of_text` the panels given say
-    what runs on text are worth.
+    what runs on text are worth. Of the settings named in `sweep` validation strings choose: only the tests of the
+    chosen ones are shown, and all settings in a panel.
     """
     links = other_pages(beside, Path(path))
     shown = {"title": title, "description": description, "panels": panels, "panels_of_text": panels_of_text}
-    return write_text(path, page(list_of_runs(runs), links=links, **shown))
+    return write_text(path, page(runs, links=links, sweep=sweep, **shown))
 
 
 def page(
-    runs: Sequence[Run],
+    runs: Iterable[Run],
     *,
     title: str | None = None,
     description: str | None = None,
     panels: Sequence[Panel] = (),
     links: Mapping[str, str] | None = None,
     panels_of_text: bool = True,
+    sweep: Swept = (),
 ) -> str:
     """The page as text; `links` are titles of other pages by their addresses."""
+    runs, notes, grid = best_of(runs, sweep)
     on_text = [run for run in runs if run.experiment.on_text]
     runs, from_text = strings_and_text(runs)
-    panels = [*panels, *(from_text if panels_of_text else [])]
-    sections = group_runs(runs) if runs or not panels else []
+    panels = [*grid, *panels, *(from_text if panels_of_text else [])]
+    sections = group_runs(runs, notes) if runs or not panels else []
     shown = [run for section in sections for group in section.groups for run in group.runs]
     records = [*shown, *on_text]
     code = code_note(sections)
@@ -223,7 +228,8 @@ def _table(section: Section) -> str:
 def _row(group: SeedGroup, section: Section, i: int) -> str:
     seconds = statistics.fmean(run.result["seconds"]["train"] for run in group.runs)
     seeds = f"{len(group.runs)} seeds" if len(group.runs) > 1 else "1 seed"
-    about = f"{count(group.first.result['parameters'])} parameters · {seeds}<br>{duration(seconds)} of training"
+    chosen = f"<br>{escape(group.note)}" if group.note else ""
+    about = f"{count(group.first.result['parameters'])} parameters · {seeds}<br>{duration(seconds)} of training{chosen}"
     cells = []
     for r in section.ranges:
         s, best = summary(group.runs, r.lengths), summary(group.runs, r.lengths, "best")

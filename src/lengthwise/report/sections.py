@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -37,6 +37,8 @@ class SeedGroup:
 
     label: str
     runs: tuple[Run, ...]
+    note: str = ""
+    """What else is said of it: how its setting was chosen."""
 
     @property
     def experiment(self) -> Experiment:
@@ -116,10 +118,10 @@ def list_of_runs(runs: Iterable[Run]) -> list[Run]:
     return given
 
 
-def group_runs(runs: Iterable[Run]) -> list[Section]:
+def group_runs(runs: Iterable[Run], notes: Mapping[str, str] | None = None) -> list[Section]:
     """Runs sorted into sections and groups, in the order in which they first appear; a run given twice counts once.
 
-    Sections of one task stand together.
+    Sections of one task stand together. `notes` are said of groups, by the hash of their experiment with seed 0.
     """
     unique = {run.experiment.hash: run for run in runs}
     if not unique:
@@ -130,7 +132,9 @@ def group_runs(runs: Iterable[Run]) -> list[Section]:
         e = run.experiment
         asked = key_of(asdict(e.task), e.training.curriculum.lengths, asdict(e.tests))
         questions.setdefault(asked, []).append(run)
-    found = [Section(task_name(each[0].experiment.task), groups_of(each, names)) for each in questions.values()]
+    found = [
+        Section(task_name(each[0].experiment.task), groups_of(each, names, notes or {})) for each in questions.values()
+    ]
     titles = list(dict.fromkeys(section.title for section in found))
     return sorted(found, key=lambda section: titles.index(section.title))
 
@@ -184,14 +188,17 @@ def differing_settings(experiments: Sequence[Experiment]) -> list[dict[str, Any]
     return [{k: flat[k] for k in differing if k in flat} for flat in flats]
 
 
-def groups_of(runs: Sequence[Run], short: dict[str, str]) -> tuple[SeedGroup, ...]:
+def groups_of(
+    runs: Sequence[Run], short: dict[str, str], notes: Mapping[str, str] | None = None
+) -> tuple[SeedGroup, ...]:
     """Runs that differ in their seed alone, together; `short`: what to call the models."""
     members: dict[str, list[Run]] = {}
     for run in runs:
         members.setdefault(replace(run.experiment, seed=0).hash, []).append(run)
     seeds = [tuple(sorted(group, key=lambda run: run.experiment.seed)) for group in members.values()]
     labels = labelled([group[0].experiment for group in seeds], short)
-    return tuple(SeedGroup(label, group) for label, group in zip(labels, seeds, strict=True))
+    said = [(notes or {}).get(key, "") for key in members]
+    return tuple(SeedGroup(label, group, note) for label, group, note in zip(labels, seeds, said, strict=True))
 
 
 def labelled(experiments: Sequence[Experiment], short: dict[str, str]) -> list[str]:

@@ -24,9 +24,11 @@ from rich.table import Table
 from rich.text import Text
 
 from ..lab.statistics import summary
+from .chosen_settings import Swept, best_of
 from .formatting import count, duration, interval, percent, spread
-from .narrow_text import wrap
+from .narrow_text import fold, wrap
 from .overflow import overflow_note_of_bench
+from .panel import Panel
 from .provenance import code_note
 from .sections import TOKENS, Section, SeedGroup, group_runs
 from .text_runs import strings_and_text
@@ -50,18 +52,34 @@ class Tables(JupyterMixin, Group):
         return "\n".join(line.rstrip() for line in caught.get().splitlines())
 
 
-def table(runs: Iterable[Run]) -> Tables:
-    """One table per task, and below it how to read it; print it with `rich.print`."""
+def table(runs: Iterable[Run], *, sweep: Swept = ()) -> Tables:
+    """One table per task, and below it how to read it; print it with `rich.print`.
+
+    Of the settings named in `sweep` validation strings choose, and only the tests of the chosen ones are shown.
+    """
+    runs, said, grid = best_of(runs, sweep)
     on_strings, from_text = strings_and_text(runs)
-    texts = [Text.assemble((f"\n{p.title}\n", "bold"), p.text, (f"\n{p.caption}", "dim")) for p in from_text]
+    from_text = [*grid, *from_text]
+    texts = [PanelText(panel) for panel in from_text]
     if from_text and not on_strings:
         return Tables(*texts)
-    sections = group_runs(on_strings)
+    sections = group_runs(on_strings, said)
     notes = verdict_lines(sections)
     notes += [overflow_note_of_bench({group.label: group.runs for group in section.groups}) for section in sections]
     notes.append(code_note(sections))
     legend = Text(_legend(max(section.seeds for section in sections)), style="dim")
     return Tables(*map(SectionTable, sections), *map(Text, filter(None, notes)), legend, *texts)
+
+
+@dataclass(frozen=True)
+class PanelText:
+    """A panel in words, as wide as the terminal."""
+
+    panel: Panel
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Text.assemble((f"\n{self.panel.title}\n", "bold"), fold(self.panel.text, options.max_width))
+        yield Text(self.panel.caption, style="dim")
 
 
 @dataclass(frozen=True)
@@ -139,6 +157,7 @@ def _about(group: SeedGroup, room: int) -> Text:
     seeds = len(group.runs)
     about = f", {seeds} seeds" if seeds > 1 else f", seed {group.first.experiment.seed}"
     facts = [f"{count(group.first.result['parameters'])} parameters", f"{duration(seconds)}{about}"]
+    facts += [group.note] if group.note else []
     lines = [line for fact in facts for line in wrap(fact, room)]
     return Text.assemble(("\n".join(wrap(group.label, room)), "bold"), "\n", ("\n".join(lines), "dim"))
 

@@ -1,0 +1,181 @@
+"""What is chosen of several settings: of each model on each task that which does best on validation strings.
+
+    choose(runs, ["training.lr", "model.chunk"])    # from the records of finished runs alone
+
+Of each setting the accuracies on validation strings, at the best validation of each run, are averaged over the seeds.
+The highest mean is chosen; of equal ones that with the lower mean loss. No test string is looked at.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from .. import models
+from ..errors import Error, UnknownName
+from ..options import Option
+from .experiment import Experiment
+from .grid import settings_of_part
+
+if TYPE_CHECKING:
+    from .records import Run
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One combination of the swept settings, and the runs that have it."""
+
+    values: dict[str, Any]
+    """By full names: `{"training.lr": 0.0001, "model.chunk": 2}`."""
+    runs: tuple[Run, ...]
+    seeds: int
+    """How many seeds of it were planned."""
+
+    @property
+    def label(self) -> str:
+        return " ".join(f"{name.split('.', 1)[1]}={_word(value)}" for name, value in self.values.items())
+
+    @property
+    def accuracies(self) -> list[float]:
+        """On validation strings, at the best validation of each run."""
+        return [_validation(run)["accuracy"] for run in self.runs]
+
+    @property
+    def loss(self) -> float:
+        """The mean of the same validations; infinite where one is no number."""
+        mean = statistics.fmean(_validation(run)["loss"] for run in self.runs)
+        return math.inf if math.isnan(mean) else mean
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen for one model on one task, and among what."""
+
+    experiment: Experiment
+    """One of the experiments; all are equal but for the swept settings and the seed."""
+    settings: tuple[Setting, ...]
+    chosen: Setting
+    edges: tuple[str, ...]
+    """Where the chosen setting is the least or the greatest that was tried, in sentences."""
+
+
+def choose(runs: Iterable[Run], swept: Iterable[str], planned: Sequence[Experiment] = ()) -> list[Choice]:
+    """For each model and task the setting that validation strings prefer; a model with one setting has just that one.
+
+    `swept`: the names of the settings, or the sweep itself. `planned`: all experiments of the sweep, by which settings
+    are known that have no finished run. A setting some of whose seeds are missing is chosen only where all lack some.
+    """
+    by_hash = {run.experiment.hash: run for run in runs if not run.experiment.on_text}
+    names = list(swept)
+    experiments = {e.hash: e for e in (*planned, *(run.experiment for run in by_hash.values())) if not e.on_text}
+    grid: dict[str, dict[str, tuple[dict[str, Any], list[Experiment]]]] = {}
+    for e in experiments.values():
+        mine = _names_of(e, names)
+        values = {name: _value(e, name) for name in mine}
+        key, at = _but_for(e, mine), json.dumps(list(values.values()))
+        grid.setdefault(key, {}).setdefault(at, (values, []))[1].append(e)
+    _check_names(names, experiments.values())
+    choices = []
+    for points in grid.values():
+        settings = [
+            Setting(values, tuple(by_hash[e.hash] for e in sorted(mine, key=_seed) if e.hash in by_hash), len(mine))
+            for values, mine in sorted(points.values(), key=lambda point: [_order(v) for v in point[0].values()])
+        ]
+        if finished := [setting for setting in settings if setting.runs]:
+            best = _best(finished)
+            first = next(e for _, mine in points.values() for e in mine)
+            choices.append(Choice(first, tuple(settings), best, tuple(_edges(first, settings, best))))
+    if not planned and choices and all(len(choice.settings) == 1 for choice in choices):
+        raise Error(
+            f"There is nothing to choose: these runs do not differ in {', '.join(names)} while all else is equal. Name "
+            "settings in which they do."
+        )
+    return choices
+
+
+def _best(settings: Sequence[Setting]) -> Setting:
+    most = max(len(setting.runs) for setting in settings)
+    whole = [setting for setting in settings if len(setting.runs) == most]
+    return max(whole, key=lambda setting: (statistics.fmean(setting.accuracies), -setting.loss))
+
+
+def _validation(run: Run) -> dict[str, float]:
+    found = run.result["checkpoints"]["best"].get("validation")
+    if not isinstance(found, dict) or not all(isinstance(found.get(key), (int, float)) for key in ("accuracy", "loss")):
+        raise Error(f"{run.path}: its record says nothing of validation, by which settings are chosen. Leave it out.")
+    return found
+
+
+def _names_of(e: Experiment, names: Sequence[str]) -> list[str]:
+    """The swept settings that this experiment has, the options of its model as `model.`"""
+    own = f"{e.model.name}."
+    meant = [f"model.{name[len(own) :]}" if name.startswith(own) else name for name in names]
+    training, options = settings_of_part("training"), _options(e)
+    known = {*(f"training.{name}" for name in training), *(f"model.{name}" for name in (*options, *e.model.options))}
+    return [name for name in dict.fromkeys(meant) if name in known]
+
+
+def _check_names(names: Sequence[str], experiments: Iterable[Experiment]) -> None:
+    every = list(experiments)
+    for name in names:
+        if every and not any(_names_of(e, [name]) for e in every):
+            known = {f"training.{each}" for each in settings_of_part("training")}
+            known |= {f"model.{each}" for e in every for each in (*_options(e), *e.model.options)}
+            raise UnknownName("setting of these runs", name, known)
+
+
+def _options(e: Experiment) -> Mapping[str, Option]:
+    """The options of a preset; those of a model of somebody's own only its code would tell."""
+    return models.options(e.model.name) if e.model.name in models.available() else {}
+
+
+def _value(e: Experiment, name: str) -> Any:
+    part, option = name.split(".", 1)
+    if part == "training":
+        return e.training.settings()[option]
+    known = _options(e).get(option)
+    return e.model.options.get(option, known.default if known else None)
+
+
+def _but_for(e: Experiment, names: Sequence[str]) -> str:
+    """All of an experiment but its seed and these settings."""
+    model = e.model.without_defaults()
+    options = {key: value for key, value in model.options.items() if f"model.{key}" not in names}
+    training = {key: value for key, value in e.training.settings().items() if f"training.{key}" not in names}
+    parts = [asdict(e.data), model.name, model.source, options, training, asdict(e.tests), asdict(e.objective)]
+    return json.dumps(parts, sort_keys=True, default=str)
+
+
+def _edges(e: Experiment, settings: Sequence[Setting], chosen: Setting) -> Iterable[str]:
+    """Numbers beyond which nothing was tried, though there are some."""
+    known = {f"training.{name}": option for name, option in settings_of_part("training").items()}
+    known |= {f"model.{name}": option for name, option in _options(e).items()}
+    for name, value in chosen.values.items():
+        tried = {setting.values[name] for setting in settings if _is_number(setting.values[name])}
+        if not _is_number(value) or len(tried) < 2 or value not in (min(tried), max(tried)):
+            continue
+        bounds, least = known[name].bounds if name in known else None, value == min(tried)
+        if bounds is None or value != (bounds.low if least else bounds.high):
+            end, side = ("lowest", "below") if least else ("highest", "above")
+            yield f"{name}={_word(value)} is the {end} that was tried: a better one may lie {side} it."
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _order(value: Any) -> tuple[bool, float, str]:
+    """Numbers by size, then words by the alphabet."""
+    return (False, value, "") if _is_number(value) else (True, 0.0, str(value))
+
+
+def _seed(e: Experiment) -> int:
+    return e.seed
+
+
+def _word(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)

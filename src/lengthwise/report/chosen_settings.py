@@ -1,0 +1,130 @@
+"""A sweep in a report: of each model the setting that validation chose stands for it, and the whole grid beside it."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..files import finite
+from ..lab.choices import Choice, Setting, choose
+from .formatting import percent, short_names
+from .panel import Panel
+from .sections import list_of_runs, task_name
+from .table_panels import text_table
+
+if TYPE_CHECKING:
+    from ..lab import Run
+
+Swept = Iterable[str] | Sequence[Choice]
+"""The names of the settings that were swept, or what `lab.choose` made of them."""
+TITLE = "Settings chosen on validation alone"
+
+
+class Shown(NamedTuple):
+    """What of some runs a report shows."""
+
+    runs: list[Run]
+    notes: dict[str, str]
+    """What is said of the models' rows, by the hash of their experiments with seed 0."""
+    panels: list[Panel]
+
+
+def best_of(runs: Iterable[Run], swept: Swept = ()) -> Shown:
+    """Of each model and task the runs of the chosen setting; all runs where nothing was swept."""
+    every = list_of_runs(runs)
+    asked = [swept] if isinstance(swept, str) else list(swept)
+    if not asked:
+        return Shown(every, {}, [])
+    choices = [each for each in asked if isinstance(each, Choice)]
+    choices = choices or choose(every, [each for each in asked if isinstance(each, str)])
+    notes = {replace(choice.chosen.runs[0].experiment, seed=0).hash: _note(choice) for choice in choices}
+    kept = [run for choice in choices for run in choice.chosen.runs]
+    kept += [run for run in every if run.experiment.on_text]
+    panel = grid_panel(choices)
+    return Shown(kept, {key: note for key, note in notes.items() if note}, [panel] if panel else [])
+
+
+def _note(choice: Choice) -> str:
+    count = len(choice.settings)
+    return f"{choice.chosen.label}: chosen of {count} settings on validation alone" if count > 1 else ""
+
+
+def grid_panel(choices: Sequence[Choice]) -> Panel | None:
+    """Every setting with what it was worth on validation strings; None where no model had several."""
+    choices = [choice for choice in choices if len(choice.settings) > 1]
+    if not choices:
+        return None
+    called = _names(choices)
+    rows, data, said = [], [], []
+    for choice, name in zip(choices, called, strict=True):
+        prefix = f"{name}, " if name else ""
+        rows += [[prefix + setting.label, *_measured(setting, choice)] for setting in choice.settings]
+        data.append(_data(choice))
+        said += [f"{prefix}{edge}" for edge in choice.edges]
+    head = ["setting", "on validation, %", "loss", "seeds"]
+    caption = (
+        "How many validation strings are right: the mean over seeds, ± standard deviation, at the best validation of "
+        "each run. The highest is chosen; of equal ones that with the lower loss. Test strings choose nothing, and are "
+        "shown of the chosen setting only. " + " ".join(said)
+    ).strip()
+    finding = " ".join(
+        f"{name or choice.experiment.model.name}: {_note(choice)}." for choice, name in _few(choices, called)
+    )
+    return replace(text_table(TITLE, caption, head, rows, data), finding=finding)
+
+
+def _few(choices: Sequence[Choice], called: Sequence[str]) -> list[tuple[Choice, str]]:
+    """Those that a sentence at the top of a page has room for."""
+    return list(zip(choices, called, strict=True)) if len(choices) <= 2 else []
+
+
+def _names(choices: Sequence[Choice]) -> list[str]:
+    """The model, the task or both, as far as they tell the choices apart; of the same, what else is set."""
+    short = short_names(choice.experiment.model.name for choice in choices)
+    models = [short[choice.experiment.model.name] for choice in choices]
+    tasks = [task_name(choice.experiment.task) for choice in choices]
+    parts = [names for names in (tasks, models) if len(set(names)) > 1]
+    names = [" ".join(each) for each in zip(*parts, strict=True)] if parts else [""] * len(choices)
+    # What is not swept may differ too: then the hash tells them apart.
+    alike = len(set(names)) < len(choices)
+    return [
+        f"{name} {c.experiment.hash[:6]}".strip() if alike else name for name, c in zip(names, choices, strict=True)
+    ]
+
+
+def _measured(setting: Setting, choice: Choice) -> list[str]:
+    planned = max(each.seeds for each in choice.settings)
+    done = str(len(setting.runs)) if len(setting.runs) == planned else f"{len(setting.runs)} of {planned}"
+    if not setting.runs:
+        return ["–", "–", done]
+    right = setting.accuracies
+    spread = f" ± {100 * statistics.stdev(right):.1f}" if len(right) > 1 else ""
+    mark = ", chosen" * (setting is choice.chosen)
+    return [f"{percent(statistics.fmean(right))}{spread}{mark}", f"{setting.loss:.4g}", done]
+
+
+def _data(choice: Choice) -> dict[str, Any]:
+    e = choice.experiment
+    return {
+        "task": e.task.name,
+        "model": e.model.name,
+        "settings": len(choice.settings),
+        "chosen": choice.chosen.values,
+        "edges": list(choice.edges),
+        "grid": [_setting(setting, max(each.seeds for each in choice.settings)) for setting in choice.settings],
+    }
+
+
+def _setting(setting: Setting, planned: int) -> dict[str, Any]:
+    right = setting.accuracies
+    return {
+        "values": setting.values,
+        "validation": statistics.fmean(right) if right else None,
+        "std": statistics.stdev(right) if len(right) > 1 else None,
+        "loss": finite(setting.loss) if right else None,
+        "seeds": {run.experiment.seed: value for run, value in zip(setting.runs, right, strict=True)},
+        "missing": planned - len(setting.runs),
+        "runs": [run.path.name for run in setting.runs],
+    }
