@@ -88,6 +88,8 @@ LAPTOP = [
     Rule("*", "RNN", {"model.width": 32, "training.curriculum": "growing"}),
     Rule("*", "GRU", {"model.width": 32}),
     Rule("*", "LSTM", {"model.width": 32}),
+    *(Rule(row, "RNN", {"training.curriculum": "uniform"}) for row in ("s3-words", "tomita-5")),
+    *(Rule(row, "RegularGPT", {"training.steps": 2000}) for row in ("s3-words", "d-2")),
 ]
 PAPER = [
     *LAPTOP,
