@@ -19,6 +19,7 @@ from .. import __version__, own_code
 from ..errors import Error
 from ..files import Tensors
 from ..train import Data, Directory, Interrupted, Objective, Progress, Single, Stacked, Stop, Trainer, TrainState
+from ..train.lease import TakenOver
 from ..train.state import untouched_random
 from .experiment import AnswersSpec, Experiment, TaskSpec, TextSpec
 from .loggers import Sender
@@ -123,6 +124,12 @@ def run_group(experiments: Sequence[Experiment], job: Job, *, wait: bool = True)
         return [Outcome(run.experiment, run) for run in runs]
     except Interrupted:
         raise
+    except TakenOver:
+        # This process was stopped for so long that another machine went on with the work.
+        for directory in directories:
+            if job.waiting and directory.held():
+                job.waiting(directory.experiment)
+        return run_group(experiments, job) if wait else []
     except Exception as error:
         if len(experiments) > 1:
             # One run's failure is not the others': each goes on alone from its own checkpoint.

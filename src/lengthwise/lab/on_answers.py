@@ -156,6 +156,7 @@ class OnAnswers(OnText):
             after=after,
         )
         if state.directory:
+            state.directory.check_held()
             write_text(state.directory.path / PREDICTIONS, json.dumps(written, indent=0))
         said: dict[str, Any] = {
             "checkpoints": checkpoints(state, state.scores["last"]),

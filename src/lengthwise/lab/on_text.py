@@ -231,6 +231,7 @@ class OnText:
         if not hasattr(state.core, "save_pretrained"):
             return every
         if state.directory:
+            state.directory.check_held()
             for name, weights in reversed(every.items()):
                 load_weights(state.core, weights)
                 self._write(state.core, state.directory.path, name)

@@ -8,8 +8,7 @@ NAME.py                 the source of what is not of this library
 NAME.safetensors        weights, written when the work ends; their digests stand in result.json,
 result.json             whose own digest is its last field
 error.txt               the traceback of the last failure, if the work failed
-lock                    held by the process at work
-holder                  which process that is
+holder.N                which process is at work, and when it last gave a sign of life (see lease.py)
 ```
 
 Every file but metrics and error.txt is written beside its place and renamed into it, so a reader sees the old or the
@@ -23,16 +22,18 @@ import hashlib
 import json
 import os
 import shutil
-import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from filelock import FileLock, Timeout
-
 from ..errors import RecordError
 from ..files import Tensors, canonical, digest, naming, pack, read_json, read_tensors, restore, settle, write_atomically
+from .lease import Holder, Lease
+
+LOOK_EVERY = 0.2
+"""Seconds between two looks at a directory that another process holds."""
 
 
 class SavedState(NamedTuple):
@@ -54,49 +55,51 @@ class Directory:
         """Hears every line of the metrics when it is written."""
         self._metrics = hashlib.sha256()
         self._metrics_bytes = 0
+        self._lease: Lease | None = None
 
     @contextmanager
     def locked(self, waiting: Callable[[], None] | None = None) -> Iterator[None]:
         """Hold the directory; while another process does, call `waiting` (which may raise to give up) and wait."""
         with naming(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(self.path / "lock")
-            while not lock.is_locked:
-                try:
-                    lock.acquire(timeout=0.2)
-                except Timeout:
-                    if waiting:
-                        waiting()
+        looks = 0
+        while not (lease := self._taken()):
+            looks += 1
+            if waiting and looks > 1:
+                waiting()
+            time.sleep(LOOK_EVERY)
+        self._lease = lease
         try:
-            with naming(self.path / "holder"):
-                (self.path / "holder").write_text(f"process {os.getpid()} on {socket.gethostname()}")
             yield
         finally:
-            # What it says is for people; the lock must go in any case.
-            with suppress(OSError):
-                (self.path / "holder").unlink()
-            lock.release()
+            self._lease = None
+            lease.release(for_good=os.path.exists(self.path / self.result))
+
+    def _taken(self) -> Lease | None:
+        with naming(self.path):
+            return Lease.take(self.path)
+
+    def check_held(self) -> None:
+        """Raise if another process has taken over what this one held."""
+        if self._lease:
+            with naming(self.path):
+                self._lease.check()
 
     def holder(self) -> str:
         """Which process holds the directory, in words."""
-        try:
-            return (self.path / "holder").read_text()
-        except OSError:
-            # It has only just begun, or ended.
-            return "another process"
+        with suppress(OSError):
+            if (holder := Holder.of(self.path)) and holder.alive():
+                return str(holder)
+        # It has only just begun, or ended.
+        return "another process"
 
     def held(self) -> bool:
         """Whether a process holds the directory at this moment."""
-        if not (self.path / "lock").exists():
+        if not self.path.exists():
             return False
-        lock = FileLock(self.path / "lock")
         with naming(self.path):
-            try:
-                lock.acquire(timeout=0)
-            except Timeout:
-                return True
-        lock.release()
-        return False
+            holder = Holder.of(self.path)
+            return holder is not None and holder.alive()
 
     def start(self) -> SavedState | None:
         """Make the directory ready to be written; the state to go on from, or None to begin. Call it when locked."""
@@ -123,6 +126,7 @@ class Directory:
 
     def log(self, row: dict[str, Any]) -> None:
         """Append one line to the metrics."""
+        self.check_held()
         line = json.dumps(row).encode() + b"\n"
         with naming(self.path / "metrics.jsonl"), open(self.path / "metrics.jsonl", "ab") as file:
             file.write(line)
@@ -133,6 +137,7 @@ class Directory:
 
     def save_state(self, tensors: Tensors, meta: dict[str, Any]) -> None:
         """Replace the checkpoint; the old one goes only when the new one is in place."""
+        self.check_held()
         mark = {"bytes": self._metrics_bytes, "sha256": self._metrics.hexdigest()}
         content = pack(tensors, metadata={"meta": json.dumps({**meta, "metrics": mark})})
         old = sorted((self.path / "state").glob("*.safetensors"))
@@ -149,6 +154,7 @@ class Directory:
 
     def finish(self, models: dict[str, Tensors], result: dict[str, Any]) -> None:
         """Write the weights and, last of all, the result; then the checkpoint is no longer needed."""
+        self.check_held()
         for name, tensors in models.items():
             write_atomically(self.path / f"{name}.safetensors", pack(tensors))
         with naming(self.path):
