@@ -1,14 +1,19 @@
 """Sweeps on a Ray cluster: the same records as in one process, whatever becomes of its nodes."""
 
+import contextlib
 import os
 import signal
+import threading
+from pathlib import Path
 
 import pytest
 
 from lengthwise import lab
 from lengthwise.errors import Error
-from lengthwise.lab import InProcess, Processes, RayTasks
-from lengthwise.lab.launching import engine_of
+from lengthwise.lab import RayTasks
+from lengthwise.lab.job import Job
+from lengthwise.lab.ray_tasks import _fit
+from lengthwise.train.lease import Holder
 
 
 class Watch:
@@ -85,16 +90,29 @@ def test_a_sweep_that_is_stopped_goes_on_in_one_process(cluster, quick, tmp_path
 @pytest.mark.slow
 def test_what_a_cluster_cannot_do_is_said_before_a_run_starts(cluster, quick, tmp_path, monkeypatch):
     experiments = quick()
-    for engine, said in (
-        (RayTasks(cluster.address, cpus=64), "shall take 64 cores, and no node of the cluster has more than 1"),
-        (RayTasks(cluster.address, gpus=1), "shall take 1 GPUs, and no node of the cluster has more than 0"),
+    for takes, said in (
+        ({"cpus_per_run": 64}, "shall take 64 cores, and no node of the cluster has more than 1"),
+        ({"gpus_per_run": 1}, "shall take 1 GPUs, and no node of the cluster has more than 0"),
     ):
         with pytest.raises(Error, match=said):
-            lab.run(experiments, tmp_path, launch=engine)
+            lab.run(experiments, tmp_path, launch=RayTasks(cluster.address), **takes)
     monkeypatch.setattr("lengthwise.lab.ray_tasks.__version__", "9.9.9")
     with pytest.raises(Error, match=r"a node of the cluster has lengthwise .*, and this is 9\.9\.9"):
         lab.run(experiments, tmp_path, launch=RayTasks(cluster.address))
+    monkeypatch.undo()
+    # A directory in which nothing appears looks to a node as one that it does not share.
+    monkeypatch.setattr("pathlib.Path.touch", lambda self: None)
+    with pytest.raises(Error, match=f"does not see {tmp_path}. Give --out a directory on storage that all nodes share"):
+        lab.run(experiments, tmp_path, launch=RayTasks(cluster.address))
     assert not list(tmp_path.glob("*/config.json"))
+
+
+def test_what_shares_a_node_is_of_that_node():
+    def fit(cpus, gpus, **node):
+        return _fit({"Resources": node}, Job(Path("runs"), cpus=cpus, gpus=gpus))
+
+    assert [fit(2, 0.25, CPU=16, GPU=1), fit(2, 0.25, CPU=4, GPU=8), fit(2, 0.25, CPU=64)] == [4, 2, 0]
+    assert fit(0.5, 0, CPU=3) == 6
 
 
 def test_no_cluster_is_one_line(quick, tmp_path):
@@ -109,25 +127,63 @@ def test_ray_is_an_extra(quick, tmp_path, monkeypatch):
         lab.run(quick(), tmp_path, launch="ray")
 
 
-def test_ways_by_name():
-    def made(launch, workers=None, runs=5, device="cpu"):
-        return engine_of(launch, workers=workers, runs=runs, device=device)
+class KillsANode(Watch):
+    """Kills a node while each node is in the middle of a run that has a checkpoint; knows which run that was."""
 
-    assert isinstance(made(None, runs=1), InProcess)
-    assert isinstance(made(None, device="cuda"), InProcess)
-    assert isinstance(made("here"), InProcess)
-    assert isinstance(made("pool", 3), Processes)
-    assert made("pool workers=4").workers == made("pool", workers=4).workers == 4
-    ray = made("ray address=auto cpus=2 gpus=0.5")
-    assert (ray.address, ray.cpus, ray.gpus) == ("auto", 2.0, 0.5)
-    for launch, said in {
-        "rai": "Did you mean 'ray'",
-        "": "Unknown way to launch runs",
-        "ray adress=auto": "Did you mean 'address'",
-        "ray cpus=0": "cpus must be",
-        "ray auto": "NAME=VALUE",
-    }.items():
-        with pytest.raises(Error, match=said):
-            made(launch)
-    with pytest.raises(Error, match="how many processes a pool has"):
-        made("ray", workers=2)
+    def __init__(self, cluster, node, root):
+        super().__init__()
+        self.cluster, self.node, self.root = cluster, node, root
+        self.heard, self.after, self.lost = set(), [], None
+
+    def advance(self, progress):
+        if self.lost:
+            self.after += [progress.step] if self.lost.endswith(progress.what) else []
+            return
+        self.heard.add(progress.what)
+        running = {}
+        for path in self.root.glob("*/state/*.safetensors"):
+            run = path.parent.parent
+            holder = Holder.of(run)
+            if holder and holder.alive() and any(run.name.endswith(each) for each in self.heard):
+                running[int(holder.who.split()[1])] = run.name
+        if len(running) == 2:
+            self.kill(running)
+
+    def kill(self, running):
+        for process in running:
+            os.kill(process, signal.SIGSTOP)
+        [raylet] = [each.process.pid for each in self.node.all_processes["raylet"]]
+        for process, run in running.items():
+            if int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1]) == raylet:
+                assert not (self.root / run / "result.json").exists()
+                self.cluster.remove_node(self.node, allow_graceful=False)
+                self.lost = run
+                os.kill(process, signal.SIGKILL)
+            else:
+                os.kill(process, signal.SIGCONT)
+
+
+@pytest.mark.slow
+def test_of_forty_runs_only_that_of_the_dead_node_is_taken_up_again(cluster, other_node, quick, tmp_path):
+    """It goes on from its checkpoint, in the directory that both nodes share; each result is that of one process."""
+    experiments = quick("lstm", seeds=40, steps=100, checkpoint_every=5, validate_every=50, test_lengths="8")
+    watch, holders, over = KillsANode(cluster, other_node, tmp_path / "cluster"), {}, threading.Event()
+
+    def look():
+        while not over.wait(0.05):
+            for path in watch.root.glob("*/holder.*"):
+                with contextlib.suppress(OSError):
+                    holders.setdefault(path.parent.name, set()).add(Holder(path).who)
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        found = lab.run(experiments, watch.root, launch=RayTasks(cluster.address), progress=watch)
+    finally:
+        over.set()
+        looking.join()
+    assert watch.lost
+    assert min(watch.after, default=2) > 1, "it began anew"
+    assert {run for run, who in holders.items() if len(who - {"another process"}) > 1} <= {watch.lost}
+    assert sorted(watch.ends) == sorted(each.hash for each in experiments)
+    same(found, lab.run(experiments, tmp_path / "here", launch="here"))

@@ -145,13 +145,13 @@ def test_a_holder_gives_signs_of_life(directory, monkeypatch):
             time.sleep(0.01)
 
 
-def test_of_many_successors_one_succeeds(tmp_path):
+def test_of_many_successors_one_succeeds(tmp_path, monkeypatch):
     (tmp_path / "holder.4").write_text(json.dumps({"who": "process 1 on alpha", "machine": "another"}))
     age(tmp_path)
-    start, taken = threading.Barrier(8), []
+    alive, all_have_looked, taken = Holder.alive, threading.Barrier(8), []
+    monkeypatch.setattr(Holder, "alive", lambda self: (alive(self), all_have_looked.wait())[0])
 
     def take():
-        start.wait()
         taken.append(Lease.take(tmp_path))
 
     threads = [threading.Thread(target=take) for _ in range(8)]
@@ -162,6 +162,7 @@ def test_of_many_successors_one_succeeds(tmp_path):
     [one] = filter(None, taken)
     assert [path.name for path in tmp_path.iterdir()] == ["holder.5"]
     one.release()
+    monkeypatch.undo()
     assert Lease.take(tmp_path).path.name == "holder.6"
 
 
@@ -198,3 +199,6 @@ def test_storage_without_locks_goes_by_signs_of_life(directory, monkeypatch):
         age(directory.path)
         assert not directory.held()
         assert json.loads(Holder.of(directory.path).path.read_text())["machine"] == ""
+    with directory.locked():
+        assert directory.held()
+    assert not directory.held(), "what is let go is free at once"

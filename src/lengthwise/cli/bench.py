@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from . import console, typed
-from .work import Device, Launch, Log, Out, Page, Workers, carry_out
+from .work import CpusPerRun, Device, GpusPerRun, Launch, Log, Out, Page, Workers, carry_out
 
 if TYPE_CHECKING:
     from ..lab import Experiment, Run
@@ -101,6 +101,8 @@ def bench(
     out: Out = Path("runs"),
     workers: Workers = None,
     launch: Launch = None,
+    cpus_per_run: CpusPerRun = None,
+    gpus_per_run: GpusPerRun = None,
     device: Device = "auto",
     html: Page = None,
     log: Log = None,
@@ -133,6 +135,8 @@ def bench(
         "out": str(out),
         "workers": workers,
         "launch": launch,
+        "cpus_per_run": cpus_per_run,
+        "gpus_per_run": gpus_per_run,
         "device": device,
         "html": html and str(html),
         "log": log or [],
@@ -155,7 +159,7 @@ def bench(
             if not said[name]:
                 raise Error(f"bench needs {remedy}.")
         plan = {name: said[name] for name in ("seeds", "train_length", "test_lengths", "settings")}
-        lab.chosen_device(said["device"])
+        lab.device_of(said["device"], said["launch"], said["gpus_per_run"])
         if swept(said["sweep"], said["learning_rates"]):
             experiments = lab.plan_sweep(said["task"], said["models"], said["sweep"], **plan, unused=tell_unused)
             _tell_sweep(experiments)
@@ -169,6 +173,8 @@ def bench(
         out=Path(said["out"]),
         workers=said["workers"],
         launch=said["launch"],
+        cpus_per_run=said["cpus_per_run"],
+        gpus_per_run=said["gpus_per_run"],
         device=said["device"],
         html=Path(said["html"]) if said["html"] else None,
         as_json=as_json,

@@ -80,7 +80,9 @@ class Pace:
         self.seconds, self.step, self.done = 0.0, 0, 0
 
     def advance(self, step: int, now: float) -> None:
-        self.began = self.began or (now, step)
+        if self.began is None or step < self.step:
+            # Its node died, and it went back to its last checkpoint.
+            self.began = now, step
         self.seconds, self.step, self.done = now - self.began[0], step, step - self.began[1]
 
     @property

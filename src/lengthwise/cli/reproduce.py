@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from . import console, typed
-from .work import Device, Launch, Log, Out, Page, Workers, carry_out
+from .work import CpusPerRun, Device, GpusPerRun, Launch, Log, Out, Page, Workers, carry_out
 
 
 def reproduce(
@@ -47,6 +47,8 @@ def reproduce(
     out: Out = Path("runs"),
     workers: Workers = None,
     launch: Launch = None,
+    cpus_per_run: CpusPerRun = None,
+    gpus_per_run: GpusPerRun = None,
     device: Device = "auto",
     html: Page = None,
     log: Log = None,
@@ -60,7 +62,9 @@ def reproduce(
     """
     from .. import lab, recipes
 
-    chosen = lab.chosen_device(device)
+    lab.device_of(device, launch, gpus_per_run)
+    # What is measured for the page is measured here, wherever the runs went.
+    chosen = lab.chosen_device("auto" if lab.elsewhere(launch) else device)
     recipe = recipes.get(paper, table, scale, settings or [])
     recipe = recipe.only(only) if only else recipe
     with console.stdout_kept(as_json):
@@ -70,6 +74,8 @@ def reproduce(
         out=out,
         workers=workers,
         launch=launch,
+        cpus_per_run=cpus_per_run,
+        gpus_per_run=gpus_per_run,
         device=device,
         html=html,
         as_json=as_json,

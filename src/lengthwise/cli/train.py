@@ -9,7 +9,7 @@ import typer
 
 from . import console, typed
 from .bench import is_typed, tell_unused
-from .work import Device, Launch, Log, Out, Page, Workers, carry_out
+from .work import CpusPerRun, Device, GpusPerRun, Launch, Log, Out, Page, Workers, carry_out
 
 WAYS = ("windows", "last-token")
 Tokenizer = Annotated[
@@ -107,6 +107,8 @@ def train(
     out: Out = Path("runs"),
     workers: Workers = None,
     launch: Launch = None,
+    cpus_per_run: CpusPerRun = None,
+    gpus_per_run: GpusPerRun = None,
     device: Device = "auto",
     html: Page = None,
     log: Log = None,
@@ -138,6 +140,8 @@ def train(
         "out": str(out),
         "workers": workers,
         "launch": launch,
+        "cpus_per_run": cpus_per_run,
+        "gpus_per_run": gpus_per_run,
         "device": device,
         "html": html and str(html),
         "log": log or [],
@@ -154,7 +158,7 @@ def train(
             if not said[name]:
                 raise Error(f"train needs {remedy}.")
         refuse_within(said["corpus"], {"--html": said["html"], "--save-config": save_config})
-        lab.chosen_device(said["device"])
+        lab.device_of(said["device"], said["launch"], said["gpus_per_run"])
         plan = {name: said[name] for name in ("seeds", "train_length", "test_lengths", "way", "tokenizer")}
         experiments = lab.plan_language_models(
             said["corpus"],
@@ -174,6 +178,8 @@ def train(
         out=Path(said["out"]),
         workers=said["workers"],
         launch=said["launch"],
+        cpus_per_run=said["cpus_per_run"],
+        gpus_per_run=said["gpus_per_run"],
         device=said["device"],
         html=Path(said["html"]) if said["html"] else None,
         as_json=as_json,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from ..options import Option, Word, at_least
+from ..options import Option, Word, above, at_least
 
 REGISTRIES = {
     "tasks": ("tasks/registry.py", "FAMILIES"),
@@ -29,6 +29,12 @@ NUMBERED = ("d-2", "d-3", "d-4", "d-12", *(f"tomita-{n}" for n in range(1, 8)))
 def whole(flag: str, low: int | None = None) -> Callable[[Any], int]:
     """What reads the whole number after `flag`."""
     option = Option(flag, int, bounds=None if low is None else at_least(low))
+    return lambda text: option.read(Word(text) if isinstance(text, str) else text, flag)
+
+
+def positive(flag: str) -> Callable[[Any], float]:
+    """What reads the number above 0 after `flag`."""
+    option = Option(flag, float, bounds=above(0))
     return lambda text: option.read(Word(text) if isinstance(text, str) else text, flag)
 
 

@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from . import console
-from .typed import whole
+from .typed import positive, whole
 
 if TYPE_CHECKING:
     from ..lab import Experiment, Outcome, Run
@@ -36,7 +36,26 @@ Launch = Annotated[
         "--launch",
         metavar="HOW",
         show_default="here, or pool where there are several runs",
-        help="here, pool or ray, its options behind the name, as in --launch 'ray address=auto cpus=2'.",
+        help="here, pool, ray or slurm, options behind the name, as in --launch 'ray address=auto'.",
+    ),
+]
+CpusPerRun = Annotated[
+    float | None,
+    typer.Option(
+        "--cpus-per-run",
+        parser=positive("--cpus-per-run"),
+        metavar="N",
+        show_default="1",
+        help="Cores that a run takes.",
+    ),
+]
+GpusPerRun = Annotated[
+    float | None,
+    typer.Option(
+        "--gpus-per-run",
+        parser=positive("--gpus-per-run"),
+        metavar="N",
+        help="GPUs that a run takes; with 0.25 four runs share one.",
     ),
 ]
 Page = Annotated[
@@ -63,6 +82,8 @@ def carry_out(
     as_json: bool,
     log: Sequence[str] | None = None,
     launch: str | None = None,
+    cpus_per_run: float | None = None,
+    gpus_per_run: float | None = None,
     title: str | None = None,
     description: str | None = None,
     panels: Callable[[list[Run]], list[Panel]] | None = None,
@@ -88,6 +109,8 @@ def carry_out(
                     command=console.command,
                     progress=watching,
                     launch=launch,
+                    cpus_per_run=cpus_per_run,
+                    gpus_per_run=gpus_per_run,
                     log=log or (),
                 )
     except lab.Interrupted as stopped:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Protocol
-
-import torch
 
 from ..errors import Error
 from ..limits import WORKERS
@@ -22,7 +19,7 @@ from .experiment import AnswersSpec, Experiment, LengthTests, ModelSpec, TaskSpe
 from .grid import Architectures, OneTask, Settings, plan, settings_of_part
 from .job import Job, Outcome, groups
 from .language_models import plan_language_models
-from .launching import LAUNCHES, engine_of
+from .launching import LAUNCHES, CpusPerRun, GpusPerRun, chosen_device, device_of, elsewhere, engine_of
 from .loading import asked_own, load_model, load_task, load_tokenizer
 from .loggers import check_loggers
 from .measured import Measured, MeasuredFarTokens, measure_far_tokens, measure_perplexity
@@ -30,6 +27,7 @@ from .on_text import plan_text
 from .ray_tasks import RayTasks
 from .records import Found, Run, find, load
 from .shown import NotebookProgress, Runs
+from .slurm_jobs import SlurmJobs
 from .sweeps import Sweep, plan_sweep, swept
 from .tested_lengths import lengths
 
@@ -55,12 +53,15 @@ __all__ = [
     "Progress",
     "RayTasks",
     "Run",
+    "SlurmJobs",
     "TaskSpec",
     "TextSpec",
     "Training",
     "bench",
     "choose",
     "chosen_device",
+    "device_of",
+    "elsewhere",
     "find",
     "lengths",
     "load",
@@ -97,22 +98,6 @@ class Listener(Protocol):
     def end(self, experiment: Experiment, outcome: Outcome) -> None: ...
 
 
-def chosen_device(device: str) -> str:
-    """The GPU for "auto", where there is one, else the CPU; a GPU that is not there is refused."""
-    if not isinstance(device, str):
-        raise Error(f"device must be a text, auto, cpu, cuda or cuda:N, got {device!r}.")
-    if device == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    if not re.fullmatch(r"cpu|cuda(:\d+)?", device):
-        raise Error(f"device must be auto, cpu, cuda or cuda:N, got {device!r}.")
-    if device.startswith("cuda") and not torch.cuda.is_available():
-        raise Error(f"device {device!r} was asked for, but torch sees no GPU. Use --device cpu or auto.")
-    _, _, number = device.partition(":")
-    if number and int(number) >= torch.cuda.device_count():
-        raise Error(f"device must be one of the {torch.cuda.device_count()} GPUs from cuda:0 on, got {device!r}.")
-    return device
-
-
 def run(
     experiments: Sequence[Experiment],
     root: Path | str = "runs",
@@ -122,23 +107,27 @@ def run(
     command: str = "",
     progress: Listener | None = None,
     launch: Engine | str | None = None,
+    cpus_per_run: CpusPerRun = None,
+    gpus_per_run: GpusPerRun = None,
     log: str | Sequence[str] = (),
 ) -> list[Outcome]:
     """Run what is not finished yet and return every outcome, in the order given; `progress` hears how they go.
 
-    `launch`: "here", in a "pool" of processes, or on a cluster, as in "ray address=auto". `workers`: how many processes
-    a pool has; None: one a core, but in this process where there is one run or a GPU. `log`: where the runs are sent
-    too: tensorboard, wandb, trackio, or several of them.
+    `launch`: "here", in a "pool" of processes, or on a cluster, as in "ray address=auto" or "slurm partition=gpu".
+    `workers`: how many processes a pool has; None: as many as this machine has room for, but in this process where
+    there is one run, or a GPU that nobody shares. `cpus_per_run` and `gpus_per_run`: what a run takes; those that go
+    together (`Stacked`) count as one. `log`: where the runs are sent too: tensorboard, wandb, trackio, or several.
     """
     loggers = check_loggers(log)
     leave_a_starting_worker()
-    device, [workers] = chosen_device(device), arguments(run, workers=workers)
+    workers, cpus, gpus = arguments(run, workers=workers, cpus_per_run=cpus_per_run, gpus_per_run=gpus_per_run)
+    device = device_of(device, launch, gpus)
     if not isinstance(experiments, (list, tuple)) or not all(isinstance(each, Experiment) for each in experiments):
         raise Error(f"run takes a list of experiments, as lab.plan makes them, got {experiments!r}.")
     own = asked_own(experiments)
     experiments = list({experiment.hash: experiment for experiment in experiments}.values())
     todo = groups(experiments, device)
-    engine = engine_of(launch, workers=workers, runs=len(todo), device=device)
+    engine = engine_of(launch, workers=workers, runs=len(todo), device=device, cpus=cpus, gpus=gpus)
     by_hash = {experiment.hash: experiment for experiment in experiments}
     begun: set[str] = set()
     told: set[str] = set()
@@ -155,7 +144,19 @@ def run(
             told.add(experiment.hash)
             progress.waiting(experiment)
 
-    job = Job(Path(root), device=device, command=command, hear=hear, waiting=waiting, log=loggers, own=own)
+    if gpus is None and device == "cuda" and elsewhere(launch):
+        gpus = 1.0
+    job = Job(
+        Path(root),
+        device=device,
+        cpus=cpus or 1.0,
+        gpus=gpus or 0.0,
+        command=command,
+        hear=hear,
+        waiting=waiting,
+        log=loggers,
+        own=own,
+    )
     outcomes: dict[str, Outcome] = {}
     for outcome in engine.run(todo, job):
         outcomes[outcome.experiment.hash] = outcome
@@ -179,15 +180,17 @@ def bench(
     device: str = "auto",
     progress: Listener | bool | None = None,
     launch: Engine | str | None = None,
+    cpus_per_run: CpusPerRun = None,
+    gpus_per_run: GpusPerRun = None,
     log: str | Sequence[str] = (),
 ) -> list[Run]:
     """Train every model on short strings of `task`, or of each in a list, test on long ones, and return the runs.
 
-    Works in this process unless `workers` or `launch` says otherwise, as in `run`. Raises if a run failed, after the
-    others are done. `sweep`, such as {"training.lr": [1e-3, 3e-4], "model.width": [32, 64]}, runs all combinations of
-    these settings; `choose(runs, sweep)` and `report.html(runs, path, sweep=sweep)` choose among them by validation
-    strings alone. `log` is where the runs are sent too: tensorboard, wandb, trackio, or several of them. `progress`
-    hears how the runs go; None: in a notebook a table that follows them, elsewhere nothing; False: nothing.
+    Works in this process unless `workers`, `launch` or `gpus_per_run` says otherwise, as in `run`. Raises if a run
+    failed, after the others are done. `sweep`, such as {"training.lr": [1e-3, 3e-4], "model.width": [32, 64]}, runs all
+    combinations of these settings; `choose(runs, sweep)` and `report.html(runs, path, sweep=sweep)` choose among them
+    by validation strings alone. `log` is where the runs are sent too: tensorboard, wandb, trackio, or several of them.
+    `progress` hears how the runs go; None: in a notebook a table that follows them, elsewhere nothing; False: nothing.
     """
     leave_a_starting_worker()
     [workers] = arguments(bench, workers=workers)
@@ -200,10 +203,18 @@ def bench(
     loggers = check_loggers(log)
     if progress is True or (progress is None and in_notebook()):
         progress = NotebookProgress(experiments)
-    if launch is None and workers is None:
+    if launch is None and workers is None and gpus_per_run is None:
         launch = "here"
     outcomes = run(
-        experiments, root, workers=workers, device=device, progress=progress or None, launch=launch, log=loggers
+        experiments,
+        root,
+        workers=workers,
+        device=device,
+        progress=progress or None,
+        launch=launch,
+        cpus_per_run=cpus_per_run,
+        gpus_per_run=gpus_per_run,
+        log=loggers,
     )
     failed = [outcome for outcome in outcomes if outcome.run is None]
     if failed:

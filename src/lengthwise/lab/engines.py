@@ -16,10 +16,12 @@ import os
 import signal
 import threading
 import time
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Protocol
+
+import torch
 
 from ..errors import Error
 from ..limits import WORKERS
@@ -85,6 +87,14 @@ class InProcess:
                     todo.append(held)
 
 
+def gpu_of(job: Job, taken: Iterable[str]) -> str:
+    """The job's device; where runs are given GPUs, that one of this machine's which fewest workers have taken."""
+    if not job.gpus or job.device != "cuda":
+        return job.device
+    at_work = Counter(taken)
+    return min((f"cuda:{number}" for number in range(torch.cuda.device_count())), key=lambda name: at_work[name])
+
+
 class Processes:
     """Each group in a fresh process, `workers` at a time; one that dies takes only its group."""
 
@@ -92,18 +102,21 @@ class Processes:
         [self.workers] = arguments(Processes, workers=workers)
 
     def run(self, groups: Groups, job: Job) -> Iterator[Outcome]:
-        context = _forkserver()
+        context = forkserver()
         waiting = Waiting(groups, job)
         active: dict[Any, tuple[Any, Sequence[Experiment]]] = {}
         interrupted = False
         quiet = replace(job, hear=None, waiting=None, stop=Stop(), share=self.workers)
+        devices: dict[Any, str] = {}
         with interruptible(job.stop):
             try:
                 while active or (waiting and not job.stop.asked):
                     while len(active) < self.workers and not job.stop.asked and (group := waiting.next()):
                         here, there = context.Pipe()
+                        devices[here] = gpu_of(job, [devices[pipe] for pipe in active])
+                        here_on = replace(quiet, device=devices[here])
                         process = context.Process(
-                            target=_work, name=WORKER, args=(list(group), quiet, there), daemon=False
+                            target=_work, name=WORKER, args=(list(group), here_on, there), daemon=False
                         )
                         process.start()
                         there.close()
@@ -204,7 +217,7 @@ def _held(directory: RunDirectory) -> bool:
         return False
 
 
-def _forkserver() -> multiprocessing.context.ForkServerContext:
+def forkserver() -> multiprocessing.context.ForkServerContext:
     """A server that imports torch once; each worker is then a cheap fork of it."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["lengthwise.lab.engines"])

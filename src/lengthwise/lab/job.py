@@ -52,6 +52,10 @@ class Job:
 
     root: Path
     device: str = "cpu"
+    cpus: float = 1.0
+    """Cores that a run takes."""
+    gpus: float = 0.0
+    """GPUs that a run takes; with 0.25 four runs share one."""
     share: int = 1
     """Processes that share this machine's memory."""
     command: str = ""
@@ -65,6 +69,15 @@ class Job:
     """The code from outside the library, by name and digest, that whoever gives the job was asked to run."""
     code: dict[str, Any] = field(default_factory=lambda: code_version())
     """What runs here, asked when the job begins: by its end the checkout may have moved on."""
+
+
+def room(job: Job, cores: float, gpus: float) -> int:
+    """How many runs at a time fit where there is so much.
+
+    >>> room(Job(Path("runs"), cpus=2, gpus=0.25), cores=16, gpus=1)
+    4
+    """
+    return int(min(cores / job.cpus, gpus / job.gpus) if job.gpus else cores / job.cpus)
 
 
 def machine(device: str) -> dict[str, Any]:

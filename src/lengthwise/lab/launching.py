@@ -1,40 +1,113 @@
-"""Where runs are started, by name: here, in a pool of processes, or on a Ray cluster.
+"""Where runs are started, by name: here, in a pool of processes, or on a Ray or a Slurm cluster; and what a run takes.
 
-lab.run(experiments, "runs", launch="ray address=auto cpus=2")
+lab.run(experiments, "runs", launch="ray address=auto", cpus_per_run=2)
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
+from typing import Annotated
+
+import torch
 
 from ..errors import Error, UnknownName
-from ..options import schema, take, word_of
+from ..options import above, schema, take, word_of
 from .engines import Engine, InProcess, Processes
 from .ray_tasks import RayTasks
+from .slurm_jobs import SlurmJobs
 
-LAUNCHES: dict[str, Callable[..., Engine]] = {"here": InProcess, "pool": Processes, "ray": RayTasks}
+LAUNCHES: dict[str, Callable[..., Engine]] = {
+    "here": InProcess,
+    "pool": Processes,
+    "ray": RayTasks,
+    "slurm": SlurmJobs,
+}
+CpusPerRun = Annotated[float | None, above(0), "Cores that a run takes; none: one."]
+GpusPerRun = Annotated[float | None, above(0), "GPUs that a run takes; with 0.25 four runs share one."]
 
 
-def engine_of(launch: Engine | str | None, *, workers: int | None, runs: int, device: str) -> Engine:
+def engine_of(
+    launch: Engine | str | None,
+    *,
+    workers: int | None,
+    runs: int,
+    device: str,
+    cpus: float | None = None,
+    gpus: float | None = None,
+) -> Engine:
     """The engine that is named, its options behind its name.
 
-    None: a pool of a process a core, but this process where there is one run or a GPU.
+    None: a pool of as many processes as the machine has room for, but this process where there is one run, or a GPU of
+    which no share is named.
 
-    >>> engine_of("ray address=auto cpus=2", workers=None, runs=9, device="cpu").cpus
-    2.0
+    >>> engine_of("ray address=auto", workers=None, runs=9, device="cpu").address
+    'auto'
     """
     if launch is not None and not isinstance(launch, str):
         return launch
-    count = workers or (1 if device.startswith("cuda") else min(os.cpu_count() or 1, runs))
-    if launch is None:
-        return InProcess() if count == 1 else Processes(count)
-    name, *words = launch.split() or [""]
+    name, *words = launch.split() or [""] if launch is not None else ["pool"]
     if name not in LAUNCHES:
         raise UnknownName("way to launch runs", name, LAUNCHES)
-    kind, given = LAUNCHES[name], dict(word_of(word, "address=auto") for word in words)
     if workers is not None and name != "pool":
         raise Error(f"workers={workers} is how many processes a pool has, got launch {name!r}. Leave it out.")
-    if name == "pool":
-        given.setdefault("workers", count)  # pyright: ignore[reportArgumentType]
+    kind, given = LAUNCHES[name], dict(word_of(word, "address=auto") for word in words)
+    if name in ("here", "pool"):
+        count = min(runs, fitting(device, cpus or 1.0, gpus or 0.0)) or 1
+        if launch is None and (workers or count) == 1:
+            return InProcess()
+        if name == "pool":
+            given.setdefault("workers", workers or count)  # pyright: ignore[reportArgumentType]
     return kind(**take(schema(kind), given, f"launch {name}", prefix=""))
+
+
+def fitting(device: str, cpus: float, gpus: float) -> int:
+    """How many runs at a time this machine has room for; raise where it is too small for one."""
+    cores, on_gpu = os.cpu_count() or 1, device.startswith("cuda")
+    has = torch.cuda.device_count() if device == "cuda" else int(on_gpu)
+    for name, asked, most in (("cores", cpus, cores), ("GPUs", gpus, has)):
+        if asked > most:
+            # Where a run takes no more than its share of one core, it always fits.
+            raise Error(f"A run shall take {asked:g} {name}, and there are {most} here. Ask for fewer.")
+    if not on_gpu:
+        return int(cores / cpus)
+    return int(min(cores / cpus, has / gpus)) if gpus else 1
+
+
+def elsewhere(launch: Engine | str | None) -> bool:
+    """Whether runs are sent to machines whose devices are not those of this one."""
+    if isinstance(launch, str):
+        launch = LAUNCHES.get(launch.split()[0] if launch.split() else "")  # pyright: ignore[reportAssignmentType]
+    return getattr(launch, "elsewhere", False)
+
+
+def device_of(device: str, launch: Engine | str | None, gpus: float | None) -> str:
+    """What runs are computed on: a device of this machine, or of those that they are sent to."""
+    if not elsewhere(launch):
+        chosen = chosen_device(device)
+        if gpus and not chosen.startswith("cuda"):
+            why = "torch sees none here" if device == "auto" else f"the device is {device}"
+            raise Error(f"A run shall take {gpus:g} GPUs, and {why}. Leave gpus_per_run out.")
+        return chosen
+    if device not in ("auto", "cpu", "cuda"):
+        raise Error(f"device must be auto, cpu or cuda where runs are sent to a cluster, got {device!r}.")
+    if device == "cpu" and gpus:
+        raise Error(f"A run shall take {gpus:g} GPUs, and the device is cpu. Leave one of the two out.")
+    return device if device != "auto" else "cuda" if gpus else "cpu"
+
+
+def chosen_device(device: str) -> str:
+    """The GPU for "auto", where there is one, else the CPU; a GPU that is not there is refused."""
+    if not isinstance(device, str):
+        raise Error(f"device must be a text, auto, cpu, cuda or cuda:N, got {device!r}.")
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if not re.fullmatch(r"cpu|cuda(:\d+)?", device):
+        raise Error(f"device must be auto, cpu, cuda or cuda:N, got {device!r}.")
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise Error(f"device {device!r} was asked for, but torch sees no GPU. Use --device cpu or auto.")
+    _, _, number = device.partition(":")
+    if number and int(number) >= torch.cuda.device_count():
+        raise Error(f"device must be one of the {torch.cuda.device_count()} GPUs from cuda:0 on, got {device!r}.")
+    return device

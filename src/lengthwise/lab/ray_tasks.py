@@ -7,22 +7,21 @@ of a result: that is in the run's record, so a sweep that was stopped goes on by
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from .. import __version__
 from ..errors import Error, check_extra
-from ..options import above, arguments, at_least
+from ..options import arguments
 from ..train import Interrupted, Progress, Stop
 from .engines import Groups, Waiting, died, interruptible
 from .experiment import Experiment
-from .job import Job, Outcome, failure, run_group
+from .job import Job, Outcome, failure, room, run_group
 from .records import RunDirectory
 
 START_AGAIN = 3
@@ -34,20 +33,20 @@ TELL_EVERY = 0.5
 class RayTasks:
     """Each group a task of a Ray cluster, as many at a time as its nodes have room for."""
 
+    elsewhere = True
+
     def __init__(
         self,
         address: Annotated[
             str | None, "The cluster, as in HOST:6379, ray://HOST:10001 or auto; none: this machine."
         ] = None,
-        cpus: Annotated[float, above(0), "Cores that a run takes."] = 1.0,
-        gpus: Annotated[float, at_least(0), "GPUs that a run takes; with 0.25 four runs share one."] = 0.0,
     ):
-        self.address, self.cpus, self.gpus = arguments(RayTasks, address=address, cpus=cpus, gpus=gpus)
+        [self.address] = arguments(RayTasks, address=address)
 
     def run(self, groups: Groups, job: Job) -> Iterator[Outcome]:
         job = replace(job, root=Path(job.root).resolve())
         with _connected(self.address) as ray, interruptible(job.stop):
-            self._check_room(ray)
+            _check_room(ray, job)
             _check_nodes(ray, job.root)
             listener = ray.remote(num_cpus=0)(_Listener).options(scheduling_strategy=_on(ray, _own_node(ray))).remote()
             try:
@@ -56,14 +55,14 @@ class RayTasks:
                 ray.kill(listener)
 
     def _run(self, ray: Any, listener: Any, groups: Groups, job: Job) -> Iterator[Outcome]:
-        start = ray.remote(num_cpus=self.cpus, num_gpus=self.gpus, max_retries=START_AGAIN)(_work)
-        quiet = replace(job, hear=None, waiting=None, stop=Stop(), share=max(1, int((os.cpu_count() or 1) / self.cpus)))
+        start = ray.remote(num_cpus=job.cpus, num_gpus=job.gpus, max_retries=START_AGAIN)(_work)
+        quiet = replace(job, hear=None, waiting=None, stop=Stop())
         waiting = Waiting(groups, job)
         active: dict[Any, Sequence[Experiment]] = {}
         interrupted = False
         try:
             while active or (waiting and not job.stop.asked):
-                while not job.stop.asked and len(active) <= self._room(ray) and (group := waiting.next()):
+                while not job.stop.asked and len(active) <= _room(ray, job) and (group := waiting.next()):
                     active[start.remote(list(group), quiet, listener)] = group
                 if job.stop.asked and not interrupted:
                     interrupted = True
@@ -97,19 +96,24 @@ class RayTasks:
             why = next(iter(str(error).splitlines()), type(error).__name__)
             return list(died(group, f"the task was lost {START_AGAIN + 1} times ({why})", job))
 
-    def _room(self, ray: Any) -> int:
-        """How many runs the cluster has room for, as it is now."""
-        has = ray.cluster_resources()
-        room = has.get("CPU", 0) / self.cpus
-        return max(1, int(min(room, has.get("GPU", 0) / self.gpus) if self.gpus else room))
 
-    def _check_room(self, ray: Any) -> None:
-        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-        for kind, asked in (("CPU", self.cpus), ("GPU", self.gpus)):
-            most = max((node.get(kind, 0) for node in nodes), default=0)
-            if asked > most:
-                name = "cores" if kind == "CPU" else "GPUs"
-                raise Error(f"A run shall take {asked:g} {name}, and no node of the cluster has more than {most:g}.")
+def _room(ray: Any, job: Job) -> int:
+    """How many runs the cluster has room for, as it is now."""
+    return max(1, sum(_fit(node, job) for node in ray.nodes() if node["Alive"]))
+
+
+def _fit(node: Mapping[str, Any], job: Job) -> int:
+    """How many runs a node has room for."""
+    return room(job, node["Resources"].get("CPU", 0), node["Resources"].get("GPU", 0))
+
+
+def _check_room(ray: Any, job: Job) -> None:
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    for kind, asked in (("CPU", job.cpus), ("GPU", job.gpus)):
+        most = max((node.get(kind, 0) for node in nodes), default=0)
+        if asked > most:
+            name = "cores" if kind == "CPU" else "GPUs"
+            raise Error(f"A run shall take {asked:g} {name}, and no node of the cluster has more than {most:g}.")
 
 
 class _Listener:
@@ -135,6 +139,7 @@ class _Listener:
 def _work(group: list[Experiment], job: Job, listener: Any) -> list[Outcome] | None:
     """A task's life: run the group, tell how far it is, stop when asked or when nobody listens any more."""
     ray = _ray()
+    [here] = [node for node in ray.nodes() if node["NodeID"] == _own_node(ray)]
     told: dict[str, float] = {}
 
     def hear(progress: Progress) -> None:
@@ -147,7 +152,7 @@ def _work(group: list[Experiment], job: Job, listener: Any) -> list[Outcome] | N
                 job.stop.asked = True
 
     try:
-        return run_group(group, replace(job, hear=hear), wait=False)
+        return run_group(group, replace(job, hear=hear, share=max(1, _fit(here, job))), wait=False)
     except Interrupted:
         return None
 
@@ -244,4 +249,4 @@ def _check_nodes(ray: Any, root: Path) -> None:
                     "nodes share."
                 )
     finally:
-        mark.unlink()
+        mark.unlink(missing_ok=True)

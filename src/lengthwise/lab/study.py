@@ -31,6 +31,7 @@ from ..evaluate.text import Way
 from ..options import Option, Schema, Word, at_least, schema, take, value_of
 from .grid import settings_of_part
 from .language_models import apart, settings_of_text
+from .launching import CpusPerRun, GpusPerRun
 
 
 def study(
@@ -45,7 +46,9 @@ def study(
     settings: Annotated[dict | None, "Settings by part and name."] = None,
     out: Annotated[str, "Where the records go."] = "runs",
     workers: Annotated[int | None, at_least(1), "Runs at a time."] = None,
-    launch: Annotated[str | None, "here, pool or ray, with options behind the name."] = None,
+    launch: Annotated[str | None, "here, pool, ray or slurm, with options behind the name."] = None,
+    cpus_per_run: CpusPerRun = None,
+    gpus_per_run: GpusPerRun = None,
     device: Annotated[str, "auto, cpu, cuda or cuda:N."] = "auto",
     html: Annotated[str | None, "Where the page goes."] = None,
     log: Annotated[list[str] | None, "Where the runs are sent too: tensorboard, wandb, trackio."] = None,
@@ -69,7 +72,9 @@ def text_study(
     settings: Annotated[dict | None, "Settings by part and name."] = None,
     out: Annotated[str, "Where the records go."] = "runs",
     workers: Annotated[int | None, at_least(1), "Runs at a time."] = None,
-    launch: Annotated[str | None, "here, pool or ray, with options behind the name."] = None,
+    launch: Annotated[str | None, "here, pool, ray or slurm, with options behind the name."] = None,
+    cpus_per_run: CpusPerRun = None,
+    gpus_per_run: GpusPerRun = None,
     device: Annotated[str, "auto, cpu, cuda or cuda:N."] = "auto",
     html: Annotated[str | None, "Where the page goes."] = None,
     log: Annotated[list[str] | None, "Where the runs are sent too: tensorboard, wandb, trackio."] = None,

@@ -1,0 +1,182 @@
+"""Sweeps on a Slurm cluster, here by processes in its place: the same records as in one process."""
+
+import os
+import signal
+import stat
+from pathlib import Path
+
+import pytest
+
+from lengthwise import lab
+from lengthwise.errors import Error
+from lengthwise.lab import SlurmJobs, slurm_jobs, slurm_work
+from lengthwise.lab.job import Job
+from lengthwise.lab.slurm_jobs import sbatch_line
+
+
+class Watch:
+    """Calls `then` once, when a run has told that it is past its first steps."""
+
+    def __init__(self, then=None):
+        self.then, self.steps = then, {}
+
+    def begin(self, experiment): ...
+
+    def advance(self, progress):
+        self.steps.setdefault(progress.what, []).append(progress.step)
+        if self.then and progress.step > 1:
+            then, self.then = self.then, None
+            then()
+
+    def waiting(self, experiment): ...
+
+    def end(self, experiment, outcome): ...
+
+
+def same(some, others):
+    assert [o.error for o in some] == [None] * len(some)
+    for a, b in zip(some, others, strict=True):
+        one, other = a.run.tensors(), b.run.tensors()
+        assert all((one[name] == other[name]).all() for name in other)
+        assert a.run.result["checkpoints"] == b.run.result["checkpoints"]
+
+
+@pytest.fixture
+def submitit(monkeypatch):
+    monkeypatch.setattr(slurm_jobs, "LOOK_EVERY", 0.1)
+    return pytest.importorskip("submitit")
+
+
+@pytest.mark.slow
+def test_jobs_that_are_preempted_go_on_and_failures_are_told(submitit, quick, toy, tmp_path, monkeypatch):
+    """One signal to keep state and be queued again, in the middle of a run."""
+    local = submitit.local.local.LocalJob
+    begun, jobs = local.__init__, []
+    monkeypatch.setattr(local, "__init__", lambda self, *a, **k: (begun(self, *a, **k), jobs.append(self))[0])
+
+    def preempt():
+        for job in jobs:
+            if job.state == "RUNNING":
+                # Its controller starts it again; the signal is for the job itself.
+                [task] = Path(f"/proc/{job.job_id}/task/{job.job_id}/children").read_text().split()
+                os.kill(int(task), signal.SIGUSR2)
+
+    experiments = quick(steps=3000, checkpoint_every=3000, validate_every=3000)
+    watch = Watch(preempt)
+    engine = SlurmJobs(cluster="local", at_once=1)
+    found = lab.run([*experiments, *quick(toy("Raises"))], tmp_path / "jobs", launch=engine, progress=watch)
+    assert "the toy broke" in found[1].error
+    assert "toys.py" in found[1].traceback
+    steps = watch.steps[experiments[0].hash]
+    assert 1 < steps[0] < 3000
+    [log] = [log.read_text() for log in tmp_path.rglob("*_0_log.out") if "Requeued" in log.read_text()]
+    assert "is preempted" in log + "".join(each.read_text() for each in tmp_path.rglob("*_0_log.err"))
+    same(found[:1], lab.run(experiments, tmp_path / "here", launch="here"))
+
+
+@pytest.mark.slow
+def test_a_sweep_that_is_stopped_goes_on_by_the_same_call(submitit, quick, tmp_path):
+    experiments = quick(seeds=2, steps=3000, checkpoint_every=3000, validate_every=3000)
+    watch = Watch(lambda: os.kill(os.getpid(), signal.SIGINT))
+    engine = SlurmJobs(cluster="local", at_once=1)
+    with pytest.raises(lab.Interrupted, match="all state is kept"):
+        lab.run(experiments, tmp_path / "jobs", launch=engine, progress=watch)
+    [kept] = (tmp_path / "jobs").glob("*/state/*.safetensors")
+    assert 1 < int(kept.name.split("-")[0]) < 3000
+    found = lab.run(experiments, tmp_path / "jobs", launch=engine)
+    assert len(list((tmp_path / "jobs" / ".slurm").iterdir())) == 1, "what of the second call went well is not kept"
+    same(found, lab.run(experiments, tmp_path / "here", launch="here"))
+
+
+@pytest.fixture
+def slurm(tmp_path, monkeypatch):
+    """A machine with commands of Slurm that take any job and know of none."""
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    (tmp_path / "bin").mkdir()
+
+    def command(name, says):
+        path = tmp_path / "bin" / name
+        path.write_text(f"#!/bin/sh\n{says}\n")
+        path.chmod(path.stat().st_mode | stat.S_IEXEC)
+
+    command("sbatch", "echo Submitted batch job 71")
+    command("srun", "true")
+    command("scancel", "true")
+    command("sacct", "echo 'JobID|State|NodeList'; echo '71_0|FAILED|alpha'; echo '71_1|FAILED|beta'")
+    return command
+
+
+def script(root):
+    [path] = {path.resolve() for path in root.rglob("*submission*.sh")}
+    return path.read_text()
+
+
+def test_a_job_array_asks_for_what_runs_take(submitit, slurm, tmp_path):
+    engine = SlurmJobs("gpu", "lab", minutes=30, memory=4, at_once=2, extra="qos=high,constraint=a100")
+    executor = engine.executor(tmp_path / "log", Job(tmp_path, cpus=2, gpus=0.25))
+    with executor.batch():
+        jobs = [executor.submit(abs, n) for n in range(3)]
+    assert [job.job_id for job in jobs] == ["71_0", "71_1", "71_2"]
+    said = script(tmp_path)
+    for option in (
+        "array=0-2%2",
+        "partition=gpu",
+        "account=lab",
+        "time=30",
+        "mem=4GB",
+        "cpus-per-task=8",
+        "gpus-per-node=1",
+        "qos=high",
+        "constraint=a100",
+        "signal=USR2@90",
+    ):
+        assert f"#SBATCH --{option}\n" in said, option
+
+
+def test_storage_that_is_not_shared_is_noticed_at_the_first_job(submitit, slurm, quick, tmp_path, monkeypatch):
+    monkeypatch.setattr(slurm_jobs, "ASK_EVERY", 0.0)
+    monkeypatch.setattr(submitit.Job, "_results_timeout_s", 0)
+    said = r"job 71_0 ended \(FAILED\) without a sign of life in .*Is that on storage that all nodes share"
+    with pytest.raises(Error, match=said):
+        lab.run(quick(seeds=2), tmp_path / "runs", launch="slurm")
+
+
+def test_what_slurm_refuses_is_one_line(submitit, slurm, quick, tmp_path):
+    slurm("sbatch", "echo 'sbatch: error: invalid partition specified: nowhere' >&2; exit 1")
+    with pytest.raises(
+        Error, match=r"Slurm took no job: sbatch: error: invalid partition specified: nowhere. See `sinfo`"
+    ):
+        lab.run(quick(), tmp_path / "runs", launch="slurm partition=nowhere")
+
+
+def test_a_node_with_another_version_is_told(submitit, tmp_path, monkeypatch):
+    said = slurm_work.Work("9.9.9")([], Job(tmp_path), tmp_path, 0)
+    assert "a node has lengthwise " in said
+    assert "and this is 9.9.9. Install the same there" in said
+
+
+def test_no_slurm_here_is_one_line(submitit, quick, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(Error, match="There is no Slurm on this machine: the command sbatch was not found"):
+        lab.run(quick(), tmp_path / "runs", launch="slurm")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_slurm_is_an_extra_and_there_is_a_way_by_hand(quick, tmp_path, monkeypatch):
+    monkeypatch.setattr("lengthwise.errors.find_spec", lambda name: None)
+    with pytest.raises(Error) as raised:
+        lab.run(
+            quick(), tmp_path, launch="slurm partition=gpu", command="lengthwise bench parity -m lstm --launch slurm"
+        )
+    assert "pip install 'lengthwise[slurm]'" in str(raised.value)
+    assert "--partition=gpu --wrap 'lengthwise bench parity -m lstm --launch here'" in str(raised.value)
+
+
+def test_the_line_by_hand():
+    command = "lengthwise bench parity --launch 'slurm partition=a b=c' --seeds 3"
+    said = sbatch_line(20, Job(Path("runs"), cpus=2, gpus=1, command=command), SlurmJobs("gpu", memory=2, at_once=4))
+    assert said == (
+        "sbatch --array=1-4 --time=60 --cpus-per-task=2 --gpus=1 --mem=2048M --partition=gpu "
+        "--wrap 'lengthwise bench parity --seeds 3 --launch here'"
+    )
+    assert "--array=1-8 " in sbatch_line(20, Job(Path("runs"), command="lengthwise x --launch=slurm"), SlurmJobs())
