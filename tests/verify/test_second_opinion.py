@@ -11,7 +11,7 @@ import torch
 
 from lengthwise import Error
 from lengthwise.models import LengthwiseForCausalLM, presets
-from lengthwise.verify import balls, certificate
+from lengthwise.verify import certificate, exact_network
 from lengthwise.verify.checker import Rejected
 from lengthwise.verify.second_opinion import Conditions, opinion_on
 
@@ -54,8 +54,8 @@ def test_exact_networks_are_those_that_torch_runs(options):
     for p in model.parameters():
         torch.nn.init.normal_(p, std=0.4)
     weights = certificate.weights(model)
-    exact, model = balls.Tree(certificate.deciding(model), weights), model.double()
-    with flint.ctx.workprec(balls.BITS), torch.no_grad():
+    exact, model = exact_network.ExactTree(certificate.deciding(model), weights), model.double()
+    with flint.ctx.workprec(exact_network.BITS), torch.no_grad():
         for word in ([0], [1, 2], [2, 0, 1], [0, 1, 2, 2, 1], [1, 1, 0, 2, 1, 0, 2]):
             said = model(torch.tensor([word]), logits_to_keep=1).logits[0, -1].numpy()
             logits = exact.head(tree_of(exact, word))

@@ -1,4 +1,4 @@
-"""A second opinion on a certificate: its conditions evaluated once more, exactly (balls.py).
+"""A second opinion on a certificate: its conditions evaluated once more, exactly (exact_network.py).
 
 The checker bounds what float32 may make of every condition, by arithmetic of its own. Here each condition is evaluated
 at its point in ball arithmetic. It is confirmed if
@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 
 from ..errors import Error
-from .balls import BITS, Ball, Tree, Vector, flint
+from .exact_network import BITS, Ball, ExactTree, Vector, flint
 from .checker.claimed import Claim, composed
 from .checker.intervals import Interval
 from .checker.mean_value import Value, constant
-from .checker.network import Tree as CheckersTree
+from .checker.network import Tree
 from .checker.points import chosen
 from .checker.tree import boxes_of
 from .checker.weights import Rejected, Tensors, read_safetensors
@@ -81,8 +81,8 @@ class Conditions:
 
     def __init__(self, certificate: dict[str, Any], tensors: Tensors):
         config, proof = certificate["model"]["config"], certificate["proof"]
-        self.tree = Tree(config, tensors)
-        self.checkers = CheckersTree(config, tensors, certificate["arithmetic"])
+        self.tree = ExactTree(config, tensors)
+        self.checkers = Tree(config, tensors, certificate["arithmetic"])
         self.claim = Claim(certificate["claim"])
         self.snapped, self.codes = certificate["inference"] == "snapped", certificate["kind"] == "tree-codes"
         self.boxes = not (self.snapped or self.codes)

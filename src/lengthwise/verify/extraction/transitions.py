@@ -19,7 +19,7 @@ class Transitions:
     """The transitions met so far, each with a number; those of the symbols come first."""
 
     def __init__(self, claim: Claim):
-        self.claim, self.machine = claim, claim.machine
+        self.machine = claim.machine
         self._need = Need(claim, chunk=1)
         self._index: dict[bytes, int] = {}
         self._rows: list[np.ndarray] = []

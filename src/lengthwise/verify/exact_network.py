@@ -34,7 +34,7 @@ def flint() -> Any:
         raise Error("Exact arithmetic needs python-flint. pip install 'lengthwise[exact]'.") from error
 
 
-class Balls:
+class ExactNetwork:
     """Weights as balls, and the operations of networks on vectors of them."""
 
     def __init__(self, config: dict[str, Any], tensors: dict[str, np.ndarray]):
@@ -93,7 +93,7 @@ class Balls:
 AT = "depth.layers.0"
 
 
-class Tree(Balls):
+class ExactTree(ExactNetwork):
     def __init__(self, config: dict[str, Any], tensors: dict[str, np.ndarray]):
         super().__init__(config, tensors)
         self.mixer, self.block = (
