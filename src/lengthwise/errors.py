@@ -61,6 +61,10 @@ class ForeignError(Error):
     exit_code = 1
 
 
+class TooLarge(Error):
+    """More of something than a limit allows; the message says how the limit is raised."""
+
+
 class OutOfMemory(Error):
     """More memory would be needed than there is; nothing was taken."""
 

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from .errors import Error, OutOfMemory
+from .errors import Error, OutOfMemory, TooLarge
 
 CPU = torch.device("cpu")
 
@@ -49,11 +49,18 @@ class Limit:
         if count > self.most:
             raise self.exceeded(owner, shown(count))
 
-    def exceeded(self, owner: str, got: str = "more") -> Error:
-        return Error(
-            f"{owner}: at most {self.most:,} {self.things}, got {got}. {self.instead}, or raise the limit: "
-            f"{self.variable}=…"
-        )
+    def exceeded(self, owner: str, got: str = "more") -> TooLarge:
+        return TooLarge(f"{owner}: at most {self.most:,} {self.things}, got {got}. {self.remedy}")
+
+    @property
+    def remedy(self) -> str:
+        """Without its full stop, which whoever names a verdict sets."""
+        return f"{self.instead}, or raise the limit: {self.variable}=…"
+
+    @property
+    def surpassed(self) -> str:
+        """The end of a sentence that says why something was not done."""
+        return f"more than {self.most:,} {self.things}. {self.remedy}"
 
 
 LENGTHS = Limit("LENGTHS", 1_000_000, "different lengths", "Take larger steps, as in 41:500:20")

@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from typing import Any, cast
 
 import pytest
 
@@ -125,6 +126,28 @@ def test_wrong_calls_are_one_line(call, words, run, built, capsys):
     err = capsys.readouterr().err
     assert words in err
     assert len([line for line in err.splitlines() if line.startswith("error: ")]) == 1
+
+
+def test_a_file_that_is_no_certificate_is_named(run, tmp_path, capsys):
+    file = tmp_path / "list.json"
+    file.write_text("[1, 2]")
+    assert main(["certify", "--check", str(file), "--model", str(run)]) == 1
+    assert f"error: {file} is rejected: a certificate is an object of" in capsys.readouterr().err
+    file.write_text("hello")
+    assert main(["certify", "--check", str(file), "--model", str(run)]) == 2
+    assert "must be a JSON file that certify --out wrote" in capsys.readouterr().err
+
+
+def test_a_copy_that_was_not_taught_to_the_end_says_so(run, capsys):
+    from types import SimpleNamespace
+
+    from lengthwise.verify import Unknown
+    from lengthwise.verify.certification import Outcome
+
+    search: Any = SimpleNamespace(stopped=None, seen=None, predicted=None)
+    for cut_short, told in ((8.2, True), (None, False)):
+        verdicts.say(Outcome(Unknown("a box is too wide"), search, "consolidated", cut_short), cast(Any, None), None)
+        assert ("The copy was taught for 8 s, all that --budget gave it" in capsys.readouterr().out) is told
 
 
 def test_an_unfinished_run(run, tmp_path, capsys):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from lengthwise import automata, tasks
-from lengthwise.errors import Error
+from lengthwise.errors import Error, TooLarge
 from lengthwise.verify.algebra import PAD, MachineAlgebra
 from lengthwise.verify.claim import Claim, claim_of
 from lengthwise.verify.consolidate.element_codes import congruences, structured_codes
@@ -121,3 +121,14 @@ def test_too_many_elements_are_refused(monkeypatch):
     monkeypatch.setenv("LENGTHWISE_MAX_ELEMENTS", "10")
     with pytest.raises(Error, match="at most 10 elements of a machine's algebra"):
         MachineAlgebra(claim("d-2"), 2)
+
+
+def test_too_many_conditions_are_refused_by_how_many_there_are(monkeypatch):
+    """Of parity six of leaves, six of elements, and two answers: those listed, and the head on each element."""
+    algebra = MachineAlgebra(claim("parity"), 2)
+    assert len(algebra.conditions().taps) + len(algebra) == 14
+    monkeypatch.setenv("LENGTHWISE_MAX_CONDITIONS", "13")
+    with pytest.raises(TooLarge, match=r"at most 13 conditions of closure, got 14\. .*LENGTHWISE_MAX_CONDITIONS"):
+        MachineAlgebra(claim("parity"), 2)
+    monkeypatch.setenv("LENGTHWISE_MAX_CONDITIONS", "14")
+    assert len(MachineAlgebra(claim("parity"), 2)) == 2

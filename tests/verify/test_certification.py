@@ -13,6 +13,7 @@ from lengthwise import automata, lab, models, tasks, theory, verify
 from lengthwise.errors import Error, ShapeError
 from lengthwise.lab.experiment import TaskSpec
 from lengthwise.verify import certification
+from lengthwise.verify.prove.boxes import prove_tree_boxes
 
 PARITY = tasks.get("parity").machine
 
@@ -69,6 +70,36 @@ def test_of_a_model_that_is_neither_it_says_what_can_be_done(no_methods):
     said = certification.unprovable(subject)
     assert "neither a tree" in said
     assert "Train one of these" in said
+
+
+def test_what_is_neither_is_not_consolidated_and_says_so_once(tmp_path):
+    model = models.build("transformer", vocab_size=2, num_outputs=2, width=8)
+    with pytest.raises(
+        Error, match=r"cannot be consolidated: the model is neither a tree .* Train one of these"
+    ) as said:
+        certification.consolidated(certification.subject_of("certify", model, PARITY), 1.0, tmp_path / "made")
+    assert "RegularGPT" not in str(said.value)
+    assert not (tmp_path / "made").exists()
+
+
+def test_a_way_that_fell_short_is_heard_and_those_of_other_models_are_not(tmp_path, monkeypatch):
+    from lengthwise.verify.consolidate import ways
+
+    subject = certification.subject_of("certify", models.build("rnn", vocab_size=2, num_outputs=2, width=4), PARITY)
+    with pytest.raises(Error, match=r"cannot be consolidated: it answers [0-9.]+% of the words right"):
+        certification.consolidated(subject, 1.0, tmp_path / "made")
+    monkeypatch.setattr(ways, "WAYS", (lambda *_: "it is of another kind",))
+    with pytest.raises(Error, match="it is of another kind"):
+        certification.consolidated(subject, 1.0, tmp_path / "made")
+
+
+def test_a_method_that_meets_a_limit_says_how_it_is_raised(monkeypatch):
+    monkeypatch.setenv("LENGTHWISE_MAX_CONDITIONS", "5")
+    monkeypatch.setattr(certification, "METHODS", (prove_tree_boxes,))
+    verdict = verify.certify(theory.regular_gpt(PARITY), PARITY, budget=0.5)
+    assert isinstance(verdict, verify.Unknown)
+    assert "at most 5 conditions of closure, got 6" in verdict.why
+    assert verdict.why.endswith("or raise the limit: LENGTHWISE_MAX_CONDITIONS=…")
 
 
 def test_what_is_not_said_by_config_and_weights_alone_is_never_given_to_a_method(monkeypatch):

@@ -197,6 +197,27 @@ def test_the_command(tmp_path, capsys):
     assert "Use a smaller --width." in capsys.readouterr().err
 
 
+def test_what_was_not_compiled_does_not_say_it_was(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(compiling, "ROUNDS", (1,))
+    out = tmp_path / "out"
+    assert main(["compile", "parity", "--out", str(out)]) == 1
+    said = capsys.readouterr().out
+    assert said.startswith("Not compiled: ")
+    assert "of 14 conditions fail" in said
+    assert "Nothing was written." in said
+    assert main(["compile", "parity", "--out", str(out), "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["directory"] is None
+    assert not out.exists()
+
+
+def test_a_proof_that_meets_the_limit_of_nodes_names_it(parity, monkeypatch):
+    monkeypatch.setenv("LENGTHWISE_MAX_PROOF_NODES", "5")
+    found = prove_codes(parity.model, parity.claim, 10)
+    assert isinstance(found, Unknown)
+    assert "more than 5 nodes that are looked at." in found.why
+    assert found.why.endswith("LENGTHWISE_MAX_PROOF_NODES=…")
+
+
 def test_refusals(parity):
     continuous = models.build("regular-gpt", vocab_size=2, num_outputs=2, width=8, heads=2)
     with pytest.raises(Error, match="its nodes are continuous"):

@@ -188,6 +188,19 @@ def test_too_many_clusters(monkeypatch):
         verify.extract(theory.exact_classifier(PARITY), PARITY)
 
 
+@pytest.mark.parametrize(("model", "limit"), [("tree", "ELEMENTS"), ("rnn", "EXTRACTED_STATES")])
+def test_a_coarse_cut_says_that_finer_ones_met_a_limit(model, limit, monkeypatch, recurrence):
+    built = theory.exact_classifier(PARITY) if model == "tree" else recurrence
+    monkeypatch.setenv(f"LENGTHWISE_MAX_{limit}", "1")
+    found = verify.extract(built, PARITY)
+    assert found.agreement < 1
+    assert "; more clusters were refused (extract: at most 1 clusters of " in str(found)
+    assert f"LENGTHWISE_MAX_{limit}=…)" in str(found)
+    assert found.to_json()["refused"] == found.refused
+    monkeypatch.delenv(f"LENGTHWISE_MAX_{limit}")
+    assert "refused" not in str(verify.extract(built, PARITY))
+
+
 def test_what_cannot_be_extracted():
     with pytest.raises(Error, match=r"takes a model or a finished run, got str.*lab\.load"):
         verify.extract("runs/parity", PARITY)

@@ -165,7 +165,8 @@ def _check(certificate: Path, model: Path, exact: int | None, as_json: bool) -> 
         opinion = None if exact is None else opinion_on(content, model, exact)
     except checker.Rejected as rejected:
         if not as_json:
-            raise
+            said = str(rejected).removeprefix(f"{certificate}: ")
+            raise checker.Rejected(f"{certificate} is rejected: {said}") from None
         verdicts.emit({"accepted": False, "why": str(rejected)})
         raise typer.Exit(1) from None
     except OSError as error:

@@ -66,7 +66,8 @@ def compile_(
     if made.closed:
         made.save(out)
     if as_json:
-        console.emit({"task": made_task.name, "params": made_task.params, **made.to_json(), "directory": str(out)})
+        folder = str(out) if made.closed else None
+        console.emit({"task": made_task.name, "params": made_task.params, **made.to_json(), "directory": folder})
     else:
         said = f"Wrote {out}" if made.closed else "Nothing was written. Raise --seconds or --width"
         console.out().print(f"{str(made).capitalize()}.\n{said}.", markup=False)

@@ -86,7 +86,7 @@ class MachineAlgebra:
         self.leaves = claim.machine.delta.T.astype(np.int64)
         """(S,Q)"""
         S = len(self.leaves)
-        CONDITIONS.check(S**chunk, "certify: a group of leaves")
+        CONDITIONS.check(self._tuples_of(S), "A machine's algebra")
         self.leaf_groups = [
             (word, leaf_map)
             for size in range(1, chunk + 1)
@@ -111,6 +111,10 @@ class MachineAlgebra:
     def __len__(self) -> int:
         return len(self.elements)
 
+    def _tuples_of(self, count: int) -> int:
+        """How many tuples a node may read."""
+        return sum(count**size for size in range(1, self.chunk + 1))
+
     def _word_map(self, word: tuple[int, ...]) -> np.ndarray:
         m = np.arange(self.leaves.shape[1])
         for symbol in word:
@@ -119,7 +123,7 @@ class MachineAlgebra:
 
     def _note(self, element: np.ndarray, found: list[np.ndarray]) -> None:
         if (key := element.tobytes()) not in self.index:
-            ELEMENTS.check(len(found) + 1, "certify")
+            ELEMENTS.check(len(found) + 1, "A machine's algebra")
             self.index[key] = len(found)
             found.append(element)
 
@@ -130,8 +134,9 @@ class MachineAlgebra:
     def tuples(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """In blocks, up to C elements, the oldest first, and their products (n,Q), where these are needed."""
         N, Q = self.elements.shape
+        # Of every leaf, every element, and the head on every element.
+        CONDITIONS.check(self._tuples_of(len(self.leaves)) + self._tuples_of(N) + N, "A machine's algebra")
         for size in range(1, self.chunk + 1):
-            CONDITIONS.check(N**size, "certify: products of elements")
             for first in range(N):
                 taps, maps = np.array([[first]]), self.elements[[first]]
                 for _ in range(size - 1):

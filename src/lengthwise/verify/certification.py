@@ -19,7 +19,7 @@ import numpy as np
 from torch import nn
 
 from ..automata import Semiautomaton
-from ..errors import Error
+from ..errors import Error, OutOfMemory, TooLarge
 from ..lab import Run
 from ..models import LengthwiseForCausalLM
 from ..models.depth import Adaptive
@@ -78,15 +78,20 @@ class Outcome(NamedTuple):
     search: Search
     """What was read before a proof was tried."""
     made: str
+    cut_short: float | None = None
+    """After how many seconds a copy was taught no longer, where all the time for it was used up."""
 
 
 def decide(subject: Subject, seconds: float, watch: Watcher | None = None, *, save: Path | None = None) -> Outcome:
     """The verdict, and how it came about. `save`: a copy is taught first, certified instead, and kept there."""
-    began, tell = time.monotonic(), watch or (lambda stage: None)
+    began, tell, cut_short = time.monotonic(), watch or (lambda stage: None), None
     if save is not None:
         tell(Stage("consolidation", 0.0))
-        subject = consolidated(subject, seconds * CONSOLIDATE_SHARE, save)
-        seconds -= time.monotonic() - began
+        given = seconds * CONSOLIDATE_SHARE
+        subject = consolidated(subject, given, save)
+        taught = time.monotonic() - began
+        cut_short = taught if taught >= given else None
+        seconds -= taught
         began = time.monotonic()
         seconds = max(seconds, 1.0)
     methods = METHODS if unprovable(subject) is None else ()
@@ -100,7 +105,7 @@ def decide(subject: Subject, seconds: float, watch: Watcher | None = None, *, sa
     verdict = found.refuted or _proved(subject, found, methods, seconds, ends, tell)
     if save is not None and not (isinstance(verdict, Proved) and verdict.certificate["arithmetic"] == "float32"):
         verdict = _snapped(subject, save, max(ends - time.monotonic(), SNAPPED)) or verdict
-    return Outcome(verdict, found, subject.made)
+    return Outcome(verdict, found, subject.made, cut_short)
 
 
 def _proved(
@@ -145,8 +150,9 @@ def consolidated(subject: Subject, seconds: float, save: Path) -> Subject:
     from .consolidate.ways import WAYS
 
     new_folder(save)
-    if subject.inner is None:
-        raise Error(f"certify: this model cannot be consolidated: {unprovable(subject)}.")
+    if (why := unprovable(subject)) is not None:
+        raise Error(f"certify: this model cannot be consolidated: {why}.")
+    assert subject.inner is not None
     reasons: list[str] = []
     for way in WAYS:
         taught = way(subject.inner, subject.claim, seconds)
@@ -172,6 +178,8 @@ def _attempt(method: Method, subject: Subject, seconds: float) -> Verdict | str:
     subject.inner.eval()
     try:
         proof = method(subject.inner, subject.claim, seconds)
+    except (OutOfMemory, TooLarge) as limit:
+        return Unknown(f"{_name(method)}: {str(limit).removesuffix('.')}")
     finally:
         subject.inner.train(training)
     if isinstance(proof, Refuted):

@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 
 from ..errors import Error
-from .exact_network import BITS, Ball, ExactTree, Vector, flint
 from .checker.claimed import Claim, composed
 from .checker.intervals import Interval
 from .checker.mean_value import Value, constant
@@ -30,6 +29,7 @@ from .checker.network import Tree
 from .checker.points import chosen
 from .checker.tree import boxes_of
 from .checker.weights import Rejected, Tensors, read_safetensors
+from .exact_network import BITS, Ball, ExactTree, Vector, flint
 
 MOST = 1000
 """Conditions."""

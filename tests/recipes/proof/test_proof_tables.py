@@ -143,6 +143,14 @@ def test_a_laptop_takes_two_machines_of_each_size_and_every_third_pattern():
     assert regexes.recipe("paper").description.startswith("50 random machines")
 
 
+def test_an_rnn_learns_cycle_navigation_from_long_words_at_once():
+    """It does not while lengths grow, nor at half the width; docs/log.md has the runs."""
+    rnn, gru = (planned("laptop", "cycle-navigation", model)[0] for model in ("RNN", "GRU"))
+    assert (rnn.training.curriculum.kind, rnn.model.options["width"]) == ("uniform", 128)
+    assert gru.model.options["width"] == 32
+    assert planned("laptop", "parity", "RNN")[0].training.curriculum.kind == "growing"
+
+
 def test_a_panel_is_60_columns_wide_in_a_terminal():
     widest = Network(
         "consolidated", "refuted", "refuted", 12_345, 99_999, "", 0.999, {"100000": 0.999, "1000000": 0.999}, 999

@@ -70,6 +70,12 @@ def test_it_runs_without_torch(made, tmp_path):
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("rejected: the certificate was changed")
     assert run("none.json").returncode == 2
+    (tmp_path / "words.json").write_text("hello")
+    done = run(str(tmp_path / "words.json"))
+    assert (done.returncode, done.stderr.split(": ")[0]) == (2, "error")
+    (tmp_path / "list.json").write_text("[1, 2]")
+    done = run(str(tmp_path / "list.json"))
+    assert (done.returncode, done.stderr[:46]) == (1, "rejected: a certificate is an object of arithm")
 
 
 @pytest.mark.slow

@@ -86,6 +86,8 @@ LAPTOP = [
     Rule("*", "RegularGPT", {"supervision": "last"}),
     Rule("*", "discrete", {"supervision": "last", "training.curriculum": "growing"}),
     Rule("*", "RNN", {"model.width": 32, "training.curriculum": "growing"}),
+    # While lengths grow it remembers whole strings; of long ones from the first step on it learns where it is.
+    Rule("cycle-navigation", "RNN", {"model.width": 128, "training.curriculum": "uniform"}),
     Rule("*", "GRU", {"model.width": 32}),
     Rule("*", "LSTM", {"model.width": 32}),
     *(Rule(row, "RNN", {"training.curriculum": "uniform"}) for row in ("s3-words", "tomita-5")),

@@ -16,7 +16,12 @@ def main(arguments: list[str]) -> int:
         return 2
     file, model = map(Path, arguments)
     try:
-        print(check(read_json(read_bytes(file).decode(errors="replace"), str(file)), model))
+        certificate = read_json(read_bytes(file).decode(errors="replace"), str(file))
+    except Error as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    try:
+        print(check(certificate, model))
     except Error as error:
         print(f"{'rejected' if error.exit_code == 1 else 'error'}: {error}", file=sys.stderr)
         return error.exit_code

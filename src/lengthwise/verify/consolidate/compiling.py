@@ -69,7 +69,8 @@ class Made:
             f"all {all_of_them:,} conditions hold" if self.closed else f"{wrong:,} of {all_of_them:,} conditions fail"
         )
         sizes = f"{self.elements:,} elements, {self.seconds:.1f} s"
-        return f"{self.made}: {held}, least margin {self.looked.margin:.2f}, {sizes}"
+        made = self.made if self.closed else f"not {self.made}"
+        return f"{made}: {held}, least margin {self.looked.margin:.2f}, {sizes}"
 
     def to_json(self) -> dict[str, Any]:
         return {

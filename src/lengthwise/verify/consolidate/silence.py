@@ -29,6 +29,7 @@ import torch
 from torch import Tensor, nn
 
 from ...errors import Error
+from ...limits import Limit
 from ...seeds import generator
 from ..claim import Claim
 from ..prove.cascade import asked_again
@@ -40,8 +41,7 @@ STARTS = 20_000
 GAP, MARGIN = 0.5, 4.0
 """By how much every argmax, and every answer, is to be ahead."""
 RATE = 3e-3
-MOST = 20_000
-"""States that the carriers may reach beside the machine."""
+CARRIED = Limit("CARRIED_STATES", 20_000, "states", "Train the model further")
 
 
 @dataclass
@@ -151,8 +151,8 @@ def tabulate(tables: Sequence[Table], chosen: list[list[Entry]], claim: Claim, s
             if after not in pairs:
                 pairs.add(after)
                 queue.append(after)
-                if len(pairs) > MOST:
-                    raise NoCarriers(f"the entries that carry the machine reach more than {MOST:,} states")
+                if len(pairs) > CARRIED.most:
+                    raise NoCarriers(f"the entries that carry the machine reach {CARRIED.surpassed}")
     return Cascade(
         chosen,
         [np.array(list(keys)) for keys in drivers],

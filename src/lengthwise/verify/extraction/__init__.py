@@ -87,11 +87,13 @@ def _found(method: str, classifier: nn.Module, inner: nn.Module, claim: Claim, s
     if method == "tree":
         assert isinstance(inner, LengthwiseForCausalLM)
         tree = find_algebra(inner, claim, seed)
-        return Extracted("tree", tree.algebra, None, tree.agreement, tree.words, len(tree.algebra), **nothing)
+        seen = (tree.agreement, tree.words, len(tree.algebra))
+        return Extracted("tree", tree.algebra, None, *seen, **nothing, refused=tree.refused)
     if method == "states":
         assert isinstance(inner, LengthwiseForCausalLM)
         states = find_states(inner, claim, seed)
-        return Extracted("states", None, states.moore, states.agreement, states.words, states.states, **nothing)
+        seen = (states.agreement, states.words, states.states)
+        return Extracted("states", None, states.moore, *seen, **nothing, refused=states.refused)
     learned = learn(classifier, claim, seed)
     return Extracted("learned", None, learned.moore, learned.agreement, learned.words, len(learned.moore), **nothing)
 

@@ -44,6 +44,8 @@ class Extracted:
 
     model: nn.Module
     """From which it was extracted."""
+    refused: str | None = None
+    """Why finer cuts into clusters were not taken; None where none had to be."""
 
     def snap(self) -> LengthwiseForCausalLM:
         """The model with every node replaced by the nearest of the algebra's centres: the algebra, run by the network.
@@ -90,10 +92,12 @@ class Extracted:
             found += f" (of {self.clusters} clusters)" if self.method == "states" else ""
         same = "the same" if self.agreement == 1 else f"the same of {100 * self.agreement:.2f}%"
         text = f"{found}; the model says {same} of {self.words:,} words"
-        if self.claim is None:
-            return text
-        compared = "equal to the machine at every length" if self.equal else f"unlike the machine {self.difference}"
-        return f"{text}; {compared}"
+        if self.claim is not None:
+            compared = "equal to the machine at every length" if self.equal else f"unlike the machine {self.difference}"
+            text = f"{text}; {compared}"
+        if self.refused and self.agreement < 1:
+            text += f"; more clusters were refused ({self.refused.removesuffix('.')})"
+        return text
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -107,6 +111,7 @@ class Extracted:
             "regexes": {str(answer): regex for answer, regex in self.regexes.items()},
             "difference": None if self.difference is None else self.difference.to_json(),
             "model_is_wrong_there": self.raw,
+            "refused": self.refused,
         }
 
 

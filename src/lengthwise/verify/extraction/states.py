@@ -13,7 +13,7 @@ Shapes: B words, T tokens, n numbers in a state, S symbols.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,8 @@ class FoundStates:
     radius: float
     agreement: float
     words: int
+    refused: str | None = None
+    """Why cuts into more clusters were not taken; None where none had to be."""
 
 
 def no_recurrence(model: object) -> str | None:
@@ -90,7 +92,7 @@ def _find(model: LengthwiseForCausalLM, claim: Claim, seed: int) -> FoundStates:
     if best is None:
         assert refused is not None
         raise refused
-    return best
+    return best if refused is None else replace(best, refused=str(refused))
 
 
 def _vector(cache: Any) -> Tensor:

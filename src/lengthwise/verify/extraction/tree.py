@@ -13,7 +13,7 @@ Shapes: M nodes, m taps, N elements, D model width.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -45,6 +45,8 @@ class Found:
     agreement: float
     """The share of the words compared after which the model and its algebra say the same."""
     words: int
+    refused: str | None = None
+    """Why cuts into more clusters were not taken; None where none had to be."""
 
 
 def find_algebra(model: LengthwiseForCausalLM, claim: Claim, seed: int = 0) -> Found:
@@ -68,7 +70,7 @@ def find_algebra(model: LengthwiseForCausalLM, claim: Claim, seed: int = 0) -> F
     if best is None:
         assert refused is not None
         raise refused
-    return best
+    return best if refused is None else replace(best, refused=str(refused))
 
 
 def _both(algebra: Algebra, tokens: Tensor, own: list) -> zip:

@@ -25,6 +25,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import jacrev, vmap
 
+from ...limits import Limit
 from ...models.layers import Layer
 from ..algebra import PAD, MachineAlgebra
 from ..claim import Claim
@@ -44,8 +45,7 @@ ROOM = 0.8
 """Boxes that need no more than this share of themselves are not made larger: what bends, bends less in small ones."""
 ROUNDS = 60
 """Radii that have not settled after so many rounds do not settle."""
-MOST = 20_000
-"""More conditions than these are not tried."""
+CONDITIONS = Limit("PROOF_BOXES", 20_000, "conditions on boxes", "Take a smaller machine")
 
 
 def refusal(model: nn.Module) -> str | None:
@@ -75,8 +75,8 @@ def _prove(model: nn.Module, claim: Claim, seconds: float, arithmetic: Arithmeti
     ends = time.monotonic() + seconds
     algebra = MachineAlgebra(claim, node.chunk)
     conditions = algebra.conditions()
-    if len(conditions.taps) > MOST:
-        return f"the machine's algebra has {len(conditions.taps):,} products of elements, more than {MOST:,}"
+    if len(conditions.taps) > CONDITIONS.most:
+        return f"the machine's algebra has {len(conditions.taps):,} products of elements, {CONDITIONS.surpassed}"
     boxes = TreeBoxes(node, claim, algebra)
     centres = settled_centres(boxes)
     if centres is None:

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ...limits import Limit
 from ...models import LengthwiseForCausalLM
 from ..algebra import Need
 from ..claim import Claim
@@ -31,10 +32,7 @@ from .node import refusal as no_node
 from .points import Balls, Followed, FollowedFurther
 
 BLOCK = 2048
-MOST = 5_000_000
-"""Nodes looked at."""
-
-
+NODES = Limit("PROOF_NODES", 5_000_000, "nodes that are looked at", "Take a smaller machine")
 FORMS = ((Balls, 2048), (Followed, 128), (FollowedFurther, 64))
 """Ever closer enclosures, and how many nodes are looked at together: what one leaves undecided the next looks at."""
 
@@ -163,7 +161,7 @@ class Exploration:
         self.maps = np.empty((0, Q), dtype=np.int64)
         self.known: dict[bytes, int] = {}
         self.margin = np.inf
-        self.looked = 0
+        self.looked, self.most = 0, NODES.most
 
     @torch.no_grad()
     def proof(self) -> Proof:
@@ -202,10 +200,10 @@ class Exploration:
         if not len(index):
             return
         self.looked += len(index)
-        if self.looked > MOST or time.monotonic() > self.until:
+        if self.looked > self.most or time.monotonic() > self.until:
             found = f"{len(self.chosen):,} codes were found, and"
-            if self.looked > MOST:
-                raise NotProved(f"{found} their products are more than the {MOST:,} nodes that are looked at")
+            if self.looked > self.most:
+                raise NotProved(f"{found} their products are {NODES.surpassed}")
             raise NotProved(
                 f"{found} the time was over after {self.looked:,} of their products: a longer budget looks at more"
             )

@@ -40,13 +40,11 @@ from ...models.layers import Layer
 from ..claim import Claim
 from ..verdict import Proof, Unknown
 from .affine import Affine, Directions
-from .boxes import LEAST_RADIUS, grow, middle, shown
+from .boxes import CONDITIONS, LEAST_RADIUS, grow, middle, shown
 from .enclosures import FLOAT32, FLOAT64, Arithmetic
 from .node import Form, Plain, gaps, inner_of
 
 AT_ONCE = 32
-MOST = 20_000
-"""More transitions between sets than these are not tried."""
 NEAR = (0.5, 0.1, 0.02)
 """How far apart, in their largest entry, states are one set, in turn."""
 EVEN = 1e-3
@@ -260,7 +258,7 @@ def explored(cell: Cell, claim: Claim, near: float, ends: float) -> tuple[StateB
     x = Plain(cell.tokens(torch.float64))
     points = [torch.zeros(cell.size, dtype=torch.float64)]  # the initial vector, and then that of set i at i + 1
     states, transitions = [int(claim.machine.start)], list[Transition]()
-    of_state: dict[int, list[int]] = {}
+    of_state, most = dict[int, list[int]](), CONDITIONS.most
     for i, point in enumerate(points):  # grows while we walk it
         after = torch.cat([part.x for part in cell.step(x, [Plain(h.expand(S, -1)) for h in cell.split(point)])], -1)
         if not bool(torch.isfinite(after).all()):
@@ -277,8 +275,9 @@ def explored(cell: Cell, claim: Claim, near: float, ends: float) -> tuple[StateB
                 states.append(q)
                 known.append(to)
             transitions.append((i - 1, s, to - 1))
-        if len(points) * S > MOST or time.monotonic() > ends:
-            return Unknown(f"the model comes to more than {len(points) - 1:,} states that are {near} apart")
+        if len(points) * S > most or time.monotonic() > ends:
+            found = f"the model comes to more than {len(points) - 1:,} states that are {near} apart"
+            return Unknown(f"{found}, {CONDITIONS.surpassed}" if len(points) * S > most else found)
     return StateBoxes(cell, claim, states[1:], transitions), torch.stack(points[1:])
 
 

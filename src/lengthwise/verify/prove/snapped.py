@@ -28,12 +28,11 @@ from ..claim import Claim
 from ..extraction.transitions import Transitions
 from ..verdict import Proof, Unknown
 from .affine import Affine, Directions
+from .boxes import CONDITIONS
 from .enclosures import ARITHMETICS, LEAST, WIDER, Arithmetic, gamma
 from .node import Node, gaps, refusal
 
 AT_ONCE = 32
-MOST = 20_000
-"""More tuples than these are not tried."""
 
 
 def prove_snapped(model: LengthwiseForCausalLM, claim: Claim, seconds: float = 60.0) -> Proof | Unknown | str:
@@ -45,8 +44,8 @@ def prove_snapped(model: LengthwiseForCausalLM, claim: Claim, seconds: float = 6
     if not isinstance(layer, SnappedLayer):
         return "its nodes are not snapped to centres, as verify.extract(model).snap() does"
     N, S, C = len(layer.centres), claim.machine.num_symbols, node.chunk
-    if sum(N**m + S**m for m in range(1, C + 1)) > MOST:
-        return f"its {N} centres make more than {MOST:,} tuples"
+    if sum(N**m + S**m for m in range(1, C + 1)) > CONDITIONS.most:
+        return f"its {N} centres make {CONDITIONS.surpassed}"
     ends, found = time.monotonic() + seconds, Unknown("the check of the centres had no time")
     for arithmetic in ARITHMETICS.values():
         if arithmetic.name == "float32" and layer.centres.dtype != torch.float32:
