@@ -20,6 +20,8 @@ class Error(Exception):
     """Any mistake Lengthwise can name. The command line prints it as one line and exits with `exit_code`."""
 
     exit_code = 2
+    said_by_all = False
+    """Whether each of several processes says what befell it, and not the first alone."""
 
     def __str__(self) -> str:
         """The message; of one that quotes something endless, its beginning and its end."""

@@ -109,6 +109,9 @@ def top(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code."""
     arguments = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        # torch's warnings of its own would come from every process. It reads this when it is imported.
+        os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     command = " ".join(["lengthwise", *map(console.quote, arguments)])
     # Bytes that are no UTF-8 cannot be written into a page.
     console.command = command.encode(errors="backslashreplace").decode()
@@ -136,7 +139,14 @@ def _run(arguments: list[str]) -> tuple[int, str]:
     except (Exception, KeyboardInterrupt) as error:
         if console.debug:
             console.remark(traceback.format_exc())
-        return _mistake(error)
+        code, message = _mistake(error)
+        return code, message if speaks(error) else ""
+
+
+def speaks(error: BaseException) -> bool:
+    """Whether this process says what went wrong: of torchrun's the first does, or who must in its place."""
+    follows = "TORCHELASTIC_RUN_ID" in os.environ and os.environ.get("RANK", "0") != "0"
+    return not follows or getattr(error, "said_by_all", False)
 
 
 def _mistake(error: BaseException) -> tuple[int, str]:

@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from . import console, typed
-from .work import CpusPerRun, Device, GpusPerRun, Launch, Log, Out, Page, Workers, carry_out
+from .work import (
+    CpusPerRun,
+    Device,
+    GpusPerRun,
+    Launch,
+    Log,
+    Out,
+    Page,
+    Strategy,
+    Workers,
+    carry_out,
+    join,
+)
 
 if TYPE_CHECKING:
     from ..lab import Experiment, Run
@@ -103,6 +115,7 @@ def bench(
     launch: Launch = None,
     cpus_per_run: CpusPerRun = None,
     gpus_per_run: GpusPerRun = None,
+    strategy: Strategy = None,
     device: Device = "auto",
     html: Page = None,
     log: Log = None,
@@ -137,6 +150,7 @@ def bench(
         "launch": launch,
         "cpus_per_run": cpus_per_run,
         "gpus_per_run": gpus_per_run,
+        "strategy": strategy,
         "device": device,
         "html": html and str(html),
         "log": log or [],
@@ -160,6 +174,8 @@ def bench(
                 raise Error(f"bench needs {remedy}.")
         plan = {name: said[name] for name in ("seeds", "train_length", "test_lengths", "settings")}
         lab.device_of(said["device"], said["launch"], said["gpus_per_run"])
+        others = {name: said[name] for name in ("launch", "workers", "cpus_per_run", "gpus_per_run")}
+        join(said["strategy"], said["device"], others)
         if swept(said["sweep"], said["learning_rates"]):
             experiments = lab.plan_sweep(said["task"], said["models"], said["sweep"], **plan, unused=tell_unused)
             _tell_sweep(experiments)
@@ -175,6 +191,7 @@ def bench(
         launch=said["launch"],
         cpus_per_run=said["cpus_per_run"],
         gpus_per_run=said["gpus_per_run"],
+        strategy=said["strategy"],
         device=said["device"],
         html=Path(said["html"]) if said["html"] else None,
         as_json=as_json,

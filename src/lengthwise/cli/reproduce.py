@@ -8,7 +8,19 @@ from typing import Annotated, Literal
 import typer
 
 from . import console, typed
-from .work import CpusPerRun, Device, GpusPerRun, Launch, Log, Out, Page, Workers, carry_out
+from .work import (
+    CpusPerRun,
+    Device,
+    GpusPerRun,
+    Launch,
+    Log,
+    Out,
+    Page,
+    Strategy,
+    Workers,
+    carry_out,
+    join,
+)
 
 
 def reproduce(
@@ -49,6 +61,7 @@ def reproduce(
     launch: Launch = None,
     cpus_per_run: CpusPerRun = None,
     gpus_per_run: GpusPerRun = None,
+    strategy: Strategy = None,
     device: Device = "auto",
     html: Page = None,
     log: Log = None,
@@ -65,6 +78,8 @@ def reproduce(
     lab.device_of(device, launch, gpus_per_run)
     # What is measured for the page is measured here, wherever the runs went.
     chosen = lab.chosen_device("auto" if lab.elsewhere(launch) else device)
+    others = {"launch": launch, "workers": workers, "cpus_per_run": cpus_per_run, "gpus_per_run": gpus_per_run}
+    join(strategy, device, others)
     recipe = recipes.get(paper, table, scale, settings or [])
     recipe = recipe.only(only) if only else recipe
     with console.stdout_kept(as_json):
@@ -76,6 +91,7 @@ def reproduce(
         launch=launch,
         cpus_per_run=cpus_per_run,
         gpus_per_run=gpus_per_run,
+        strategy=strategy,
         device=device,
         html=html,
         as_json=as_json,

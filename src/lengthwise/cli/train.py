@@ -9,7 +9,19 @@ import typer
 
 from . import console, typed
 from .bench import is_typed, tell_unused
-from .work import CpusPerRun, Device, GpusPerRun, Launch, Log, Out, Page, Workers, carry_out
+from .work import (
+    CpusPerRun,
+    Device,
+    GpusPerRun,
+    Launch,
+    Log,
+    Out,
+    Page,
+    Strategy,
+    Workers,
+    carry_out,
+    join,
+)
 
 WAYS = ("windows", "last-token")
 Tokenizer = Annotated[
@@ -109,6 +121,7 @@ def train(
     launch: Launch = None,
     cpus_per_run: CpusPerRun = None,
     gpus_per_run: GpusPerRun = None,
+    strategy: Strategy = None,
     device: Device = "auto",
     html: Page = None,
     log: Log = None,
@@ -142,6 +155,7 @@ def train(
         "launch": launch,
         "cpus_per_run": cpus_per_run,
         "gpus_per_run": gpus_per_run,
+        "strategy": strategy,
         "device": device,
         "html": html and str(html),
         "log": log or [],
@@ -159,6 +173,8 @@ def train(
                 raise Error(f"train needs {remedy}.")
         refuse_within(said["corpus"], {"--html": said["html"], "--save-config": save_config})
         lab.device_of(said["device"], said["launch"], said["gpus_per_run"])
+        others = {name: said[name] for name in ("launch", "workers", "cpus_per_run", "gpus_per_run")}
+        join(said["strategy"], said["device"], others)
         plan = {name: said[name] for name in ("seeds", "train_length", "test_lengths", "way", "tokenizer")}
         experiments = lab.plan_language_models(
             said["corpus"],
@@ -180,6 +196,7 @@ def train(
         launch=said["launch"],
         cpus_per_run=said["cpus_per_run"],
         gpus_per_run=said["gpus_per_run"],
+        strategy=said["strategy"],
         device=said["device"],
         html=Path(said["html"]) if said["html"] else None,
         as_json=as_json,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -58,6 +58,15 @@ GpusPerRun = Annotated[
         help="GPUs that a run takes; with 0.25 four runs share one.",
     ),
 ]
+Strategy = Annotated[
+    str | None,
+    typer.Option(
+        "--strategy",
+        metavar="NAME",
+        show_default="one device",
+        help="How the processes of torchrun share one run: ddp, each with the whole model.",
+    ),
+]
 Page = Annotated[
     Path | None,
     typer.Option("--html", metavar="PATH", show_default="index.html among the records", help="Where the page goes."),
@@ -72,6 +81,22 @@ INTERRUPTED = 130
 """The exit code after Ctrl-C, a shell's own: nothing was found out yet, and the call must be given again."""
 
 
+def join(strategy: str | None, device: str, others: Mapping[str, object]) -> None:
+    """With a strategy, see that this process can take part; one that does not lead does its part and leaves."""
+    from .. import lab
+
+    if strategy is None:
+        return
+    lab.check_strategy(strategy, others, console.command)
+    if not lab.follows():
+        return
+    try:
+        lab.follow(strategy, lab.chosen_device(device))
+    except lab.Interrupted:
+        raise typer.Exit(INTERRUPTED) from None
+    raise typer.Exit
+
+
 def carry_out(
     experiments: Sequence[Experiment],
     *,
@@ -84,6 +109,7 @@ def carry_out(
     launch: str | None = None,
     cpus_per_run: float | None = None,
     gpus_per_run: float | None = None,
+    strategy: str | None = None,
     title: str | None = None,
     description: str | None = None,
     panels: Callable[[list[Run]], list[Panel]] | None = None,
@@ -111,6 +137,7 @@ def carry_out(
                     launch=launch,
                     cpus_per_run=cpus_per_run,
                     gpus_per_run=gpus_per_run,
+                    strategy=strategy,
                     log=log or (),
                 )
     except lab.Interrupted as stopped:

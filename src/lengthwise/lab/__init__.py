@@ -11,6 +11,7 @@ from ..limits import WORKERS
 from ..notebooks import in_notebook
 from ..options import arguments, at_least
 from ..train import Interrupted, Progress, Training
+from ..train.team import follows
 from .answers import Answered, MeasuredAnswers, measure_answers, plan_answers
 from .choices import Choice, choose
 from .continued import plan_continued, trained_places
@@ -30,6 +31,7 @@ from .shown import NotebookProgress, Runs
 from .slurm_jobs import SlurmJobs
 from .sweeps import Sweep, plan_sweep, swept
 from .tested_lengths import lengths
+from .under_torchrun import UnderTorchrun, check_strategy, follow
 
 __all__ = [
     "LAUNCHES",
@@ -58,11 +60,14 @@ __all__ = [
     "TextSpec",
     "Training",
     "bench",
+    "check_strategy",
     "choose",
     "chosen_device",
     "device_of",
     "elsewhere",
     "find",
+    "follow",
+    "follows",
     "lengths",
     "load",
     "load_model",
@@ -109,6 +114,7 @@ def run(
     launch: Engine | str | None = None,
     cpus_per_run: CpusPerRun = None,
     gpus_per_run: GpusPerRun = None,
+    strategy: str | None = None,
     log: str | Sequence[str] = (),
 ) -> list[Outcome]:
     """Run what is not finished yet and return every outcome, in the order given; `progress` hears how they go.
@@ -116,7 +122,9 @@ def run(
     `launch`: "here", in a "pool" of processes, or on a cluster, as in "ray address=auto" or "slurm partition=gpu".
     `workers`: how many processes a pool has; None: as many as this machine has room for, but in this process where
     there is one run, or a GPU that nobody shares. `cpus_per_run` and `gpus_per_run`: what a run takes; those that go
-    together (`Stacked`) count as one. `log`: where the runs are sent too: tensorboard, wandb, trackio, or several.
+    together (`Stacked`) count as one. `strategy`: "ddp" spreads each run over the processes that torchrun started,
+    which all make this call and return the same. `log`: where the runs are sent too: tensorboard, wandb, trackio, or
+    several.
     """
     loggers = check_loggers(log)
     leave_a_starting_worker()
@@ -127,6 +135,12 @@ def run(
     own = asked_own(experiments)
     experiments = list({experiment.hash: experiment for experiment in experiments}.values())
     todo = groups(experiments, device)
+    if strategy is not None:
+        given = {"launch": launch, "workers": workers, "cpus_per_run": cpus, "gpus_per_run": gpus}
+        check_strategy(strategy, given, command)
+        if follows():
+            return follow(strategy, device)
+        launch = UnderTorchrun(strategy)
     engine = engine_of(launch, workers=workers, runs=len(todo), device=device, cpus=cpus, gpus=gpus)
     by_hash = {experiment.hash: experiment for experiment in experiments}
     begun: set[str] = set()

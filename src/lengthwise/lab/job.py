@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import datetime
-import os
-import platform
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
-from .. import __version__, own_code
+from .. import own_code
 from ..errors import Error
 from ..files import Tensors
-from ..train import Data, Directory, Interrupted, Objective, Progress, Single, Stacked, Stop, Trainer, TrainState
+from ..train import Interrupted, Progress, Single, Stacked, Stop, Trainer, TrainState
+from ..train.directory import SavedState, read_state
 from ..train.lease import TakenOver
 from ..train.state import untouched_random
-from .experiment import AnswersSpec, Experiment, TaskSpec, TextSpec
+from .experiment import Experiment
+from .kinds import Kind, kind_of
 from .loggers import Sender
-from .on_answers import OnAnswers
-from .on_strings import OnStrings
-from .on_text import OnText
-from .provenance import code_version
+from .provenance import code_version, machine
 from .records import FORMAT, Run, RunDirectory, read_run
 
 SAVE_SCORES_EVERY = 20.0
@@ -65,6 +62,10 @@ class Job:
     """Hears that another process holds the experiment's directory."""
     log: tuple[str, ...] = ()
     """The loggers that runs are sent to, by name."""
+    strategy: Single | None = None
+    """How a run is spread over several devices; None: it has one."""
+    order: Callable[[RunDirectory], None] | None = None
+    """Tells the processes that follow what is trained next."""
     own: tuple[tuple[str, str], ...] = ()
     """The code from outside the library, by name and digest, that whoever gives the job was asked to run."""
     code: dict[str, Any] = field(default_factory=lambda: code_version())
@@ -78,22 +79,6 @@ def room(job: Job, cores: float, gpus: float) -> int:
     4
     """
     return int(min(cores / job.cpus, gpus / job.gpus) if job.gpus else cores / job.cpus)
-
-
-def machine(device: str) -> dict[str, Any]:
-    """What the result was computed with."""
-    import transformers
-
-    return {
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "transformers": transformers.__version__,
-        "lengthwise": __version__,
-        "platform": platform.platform(),
-        "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
-        "device": torch.cuda.get_device_name(device) if device.startswith("cuda") else device,
-    }
 
 
 class _Held(Exception):
@@ -180,41 +165,6 @@ def failure(directory: RunDirectory, error: Exception) -> Outcome:
     return Outcome(directory.experiment, None, line, text, error.exit_code if known else 1, log)
 
 
-class Kind(Protocol):
-    """What the kind of an experiment's data decides."""
-
-    @property
-    def data(self) -> Data: ...
-
-    @property
-    def objective(self) -> Objective: ...
-
-    def state(self, experiment: Experiment, directory: Directory | None = None) -> TrainState: ...
-
-    def test_before(self, experiment: Experiment, state: TrainState, check: Callable[[], None]) -> None: ...
-
-    def test_after(
-        self,
-        experiment: Experiment,
-        state: TrainState,
-        hear: Callable[[Progress], None],
-        keep: Callable[[Tensors], None],
-        check: Callable[[], None],
-    ) -> tuple[dict[str, Tensors], dict[str, Any]]: ...
-
-
-KINDS: dict[type, Callable[[Experiment, torch.device, int], Kind]] = {
-    TaskSpec: OnStrings,
-    TextSpec: OnText,
-    AnswersSpec: OnAnswers,
-}
-
-
-def kind_of(experiment: Experiment, device: torch.device, share: int = 1) -> Kind:
-    """What is read and built for this experiment and those that differ from it in seed and rate alone."""
-    return KINDS[type(experiment.data)](experiment, device, share)
-
-
 def make_trainer(experiments: Sequence[Experiment], device: torch.device | str = "cpu") -> Trainer:
     """The trainer of one experiment, or of several that can be stacked, at their first step; it keeps no records."""
     device = torch.device(device)
@@ -224,29 +174,64 @@ def make_trainer(experiments: Sequence[Experiment], device: torch.device | str =
 
 
 def _run(directories: list[RunDirectory], job: Job, senders: Mapping[Path, Sender]) -> None:
-    device = torch.device(job.device)
-    kind = kind_of(directories[0].experiment, device, job.share)
-    single, stacked = Single(device), Stacked(device)
-    states = []
+    saved = []
     for directory in directories:
-        saved = directory.start()
+        saved.append(directory.start())
         senders[directory.path].begin()
         directory.hear = senders[directory.path].hear
-        state = kind.state(directory.experiment, directory)
-        if saved:
-            single.load(state, saved)
-        state.begun_by = state.begun_by or job.code
-        states.append(state)
+        if job.order:
+            job.order(directory)
+    for kind, directory, state, strategy in _trained(directories, saved, job):
+        _finish(kind, directory.experiment, state, strategy, job)
+
+
+def take_part(experiment: Experiment, checkpoint: Path | None, job: Job) -> None:
+    """Train with the process that leads and has the records: what each of the other processes does."""
+    own_code.allow(job.own)
+    directory = RunDirectory(job.root, experiment)
+    with using_threads(experiment.training.threads):
+        for _ in _trained([directory], [checkpoint and read_state(checkpoint)], job):
+            """The leader tests it and writes the result."""
+
+
+def _trained(
+    directories: Sequence[RunDirectory], saved: Sequence[SavedState | None], job: Job
+) -> Iterator[tuple[Kind, RunDirectory, TrainState, Single]]:
+    """The states at the end of their training, each in the strategy it was trained by."""
+    device = torch.device(job.device)
+    single, stacked = job.strategy or Single(device), Stacked(device)
+
+    def begin() -> tuple[Kind, list[TrainState]]:
+        kind, states = kind_of(directories[0].experiment, device, job.share), []
+        for directory in directories:
+            directory.check_there()
+            state = kind.state(directory.experiment, directory)
+            single.spread(state)
+            state.begun_by = job.code
+            if not single.leads:
+                state.directory = None
+            states.append(state)
+        return kind, states
+
+    with single.taking_part():
+        kind, states = single.each(begin)
+        for state, found in zip(states, saved, strict=True):
+            if found:
+                single.load(state, found)
+                state.begun_by = state.begun_by or job.code
     together = len(states) > 1 and stacked.takes(states[0], kind.data, kind.objective)
-    experiments = {state.name: directory.experiment for state, directory in zip(states, directories, strict=True)}
-    for group in [states] if together else [[state] for state in states]:
-        for state in group:
-            with untouched_random(device):
-                kind.test_before(experiments[state.name], state, job.stop.check)
-        strategy = stacked if together else single
-        Trainer(group, kind.data, kind.objective, strategy, hear=job.hear, stop=job.stop).run()
-        for state in group:
-            _finish(kind, experiments[state.name], state, strategy, job)
+    strategy = stacked if together else single
+    everything = list(zip(directories, states, strict=True))
+    for group in [everything] if together else [[each] for each in everything]:
+        with single.taking_part():
+            for directory, state in group:
+                with untouched_random(device):
+                    single.led(lambda d=directory, s=state: kind.test_before(d.experiment, s, job.stop.check))
+            Trainer([s for _, s in group], kind.data, kind.objective, strategy, hear=job.hear, stop=job.stop).run()
+            for _, state in group:
+                strategy.collect(state)
+        for directory, state in group:
+            yield kind, directory, state, strategy
 
 
 def _finish(kind: Kind, experiment: Experiment, state: TrainState, strategy: Single, job: Job) -> None:

@@ -1,11 +1,15 @@
-"""Which code made a record: the version, and the commit where the library runs from a git checkout."""
+"""What made a record: the version, the commit where the library runs from a git checkout, and the machine."""
 
 from __future__ import annotations
 
+import os
+import platform
 import subprocess
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from .. import __version__
 
@@ -36,3 +40,19 @@ def made_by_other_code(recorded: dict[str, Any] | None) -> bool:
     if recorded is None or recorded["version"] != here["version"]:
         return True
     return recorded["commit"] != here["commit"] or False in (recorded["clean"], here["clean"])
+
+
+def machine(device: str) -> dict[str, Any]:
+    """What the result was computed with."""
+    import transformers
+
+    return {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "lengthwise": __version__,
+        "platform": platform.platform(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "device": torch.cuda.get_device_name(device) if device.startswith("cuda") else device,
+    }

@@ -75,6 +75,10 @@ class AnswerTokens:
         share = 1 / (batch.labels != IGNORED).sum()
         return [(*part, share) for part in parts(batch, self.tokens_at_once)]
 
+    def split(self, batch: AnswerBatch, rank: int, ranks: int) -> tuple[AnswerBatch, float]:
+        own = AnswerBatch(*(tensor.chunk(ranks)[rank] for tensor in batch))
+        return own, int((own.labels != IGNORED).sum()) / int((batch.labels != IGNORED).sum())
+
     def align(self, batches: Sequence[AnswerBatch]) -> Sequence[Tensors]:
         T = max(batch.tokens.shape[1] for batch in batches)
         return [

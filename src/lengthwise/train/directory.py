@@ -22,6 +22,7 @@ import hashlib
 import json
 import os
 import shutil
+import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -121,6 +122,14 @@ class Directory:
         if read_json(self.path / "config.json") != self.config:
             raise RecordError(f"{self.path / 'config.json'}: edited since it was written. Delete {self.path}.")
 
+    def check_there(self) -> None:
+        """Raise where the directory was made by another process and is not seen by this one."""
+        if not (self.path / "config.json").exists():
+            raise RecordError(
+                f"{socket.gethostname()}: {self.path} is not there. Choose a directory with --out on storage that all "
+                "machines share."
+            )
+
     def finished(self) -> bool:
         return (self.path / self.result).exists()
 
@@ -182,11 +191,14 @@ class Directory:
         except OSError:
             return None
 
+    def checkpoint(self) -> Path | None:
+        """Where the newest state is."""
+        return max((self.path / "state").glob("*.safetensors"), default=None)
+
     def _load_state(self) -> SavedState | None:
-        checkpoints = sorted((self.path / "state").glob("*.safetensors"))
-        if not checkpoints:
+        path = self.checkpoint()
+        if path is None:
             return None
-        path = checkpoints[-1]
         with naming(path):
             content = path.read_bytes()
         if digest(content)[:16] != path.stem.split("-")[-1]:
@@ -194,8 +206,7 @@ class Directory:
                 f"{path}: truncated or edited since it was written. "
                 "Delete it: the run goes on from an older one, or starts anew."
             )
-        tensors, metadata = read_tensors(path)
-        return SavedState(tensors, json.loads(metadata["meta"]))
+        return read_state(path)
 
     def _cut_metrics(self, mark: dict[str, Any]) -> None:
         path = self.path / "metrics.jsonl"
@@ -209,6 +220,12 @@ class Directory:
                 )
             os.truncate(path, mark["bytes"])
         self._metrics, self._metrics_bytes = hashlib.sha256(kept), len(kept)
+
+
+def read_state(path: Path) -> SavedState:
+    """A checkpoint that is known to be whole."""
+    tensors, metadata = read_tensors(path)
+    return SavedState(tensors, json.loads(metadata["meta"]))
 
 
 def read_result(path: Path, name: str = Directory.result) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from ..seeds import generator
 from ..tasks.base import Batch, Task
 from ..text import packing
 from .counting import count_right, one_place, precision
-from .scoring import logits, loss, narrow, right
+from .scoring import asked, logits, loss, narrow, right
 from .state import TrainState
 
 SAMPLED = 40
@@ -49,6 +49,10 @@ class Objective(Protocol):
 
     def parts(self, batch: Any) -> Sequence[Tensors]:
         """The batch in parts; a part is a tuple of tensors on the CPU."""
+        ...
+
+    def split(self, batch: Any, rank: int, ranks: int) -> tuple[Any, float]:
+        """The rows of a batch that one of several processes takes, and the share of their loss in the batch's."""
         ...
 
     def align(self, batches: Sequence[Any]) -> Sequence[Tensors]:
@@ -90,6 +94,11 @@ class StringObjective:
 
     def parts(self, batch: Batch) -> Sequence[Tensors]:
         return (batch,)
+
+    def split(self, batch: Batch, rank: int, ranks: int) -> tuple[Batch, float]:
+        own = Batch(*(tensor.chunk(ranks)[rank] for tensor in batch))
+        # The loss is a mean over the places that are asked, and strings may be asked unequally much.
+        return own, int(asked(own, self.task).sum()) / int(asked(batch, self.task).sum())
 
     def align(self, batches: Sequence[Batch]) -> Sequence[Tensors]:
         return self.task.align(batches)
@@ -155,6 +164,9 @@ class NextToken:
 
     def parts(self, batch: Tensor) -> Sequence[Tensors]:
         return [(part,) for part in packing.parts(batch, self.tokens_at_once)]
+
+    def split(self, batch: Tensor, rank: int, ranks: int) -> tuple[Tensor, float]:
+        return batch.chunk(ranks)[rank], 1 / ranks
 
     def align(self, batches: Sequence[Tensor]) -> Sequence[Tensors]:
         return [(batch,) for batch in batches]

@@ -48,7 +48,8 @@ def loss(answers: Tensor, batch: Batch, task: Task) -> Tensor:
         classes = batch.targets.clamp(min=0)
         each = F.cross_entropy(by_entry(answers, task).movedim(-1, 1), classes, reduction="none")
     counted = asked(batch, task).to(answers.dtype)
-    return (each * counted).sum() / counted.sum()
+    # One process's part of a batch may ask nothing.
+    return (each * counted).sum() / counted.sum().clamp(min=1)
 
 
 def right(answers: Tensor, batch: Batch, task: Task) -> Tensor:

@@ -1,15 +1,16 @@
 """How a step is computed: one model on one device, or a population in one forward pass.
 
 A strategy owns the device, the backward pass, clipping, and what a checkpoint saves and loads: the four things that
-would differ where a model is spread over several devices.
+differ where a model is spread over several devices (`distributed.py`).
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import reduce
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import torch
@@ -23,9 +24,16 @@ from .directory import SavedState
 from .objectives import Objective
 from .state import TrainState, untouched_random
 
+Made = TypeVar("Made")
+
 
 class Single:
     """One model on one device."""
+
+    leads = True
+    """Whether this process has the records."""
+    noise: tuple[int, ...] = ()
+    """What seeds dropout beside the seed and the step."""
 
     def __init__(self, device: torch.device | str = "cpu"):
         self.device = torch.device(device)
@@ -46,6 +54,39 @@ class Single:
         """The gradient's norm; the gradient is clipped to `training.clip` on the way."""
         limit = state.training.optimizer.clip
         return nn.utils.clip_grad_norm_(state.parameters.values(), torch.inf if limit is None else limit)
+
+    def taking_part(self) -> AbstractContextManager[None]:
+        """A block in which all processes train one model."""
+        return nullcontext()
+
+    def spread(self, state: TrainState) -> None:
+        """Lay the new model out over the devices."""
+
+    def collect(self, state: TrainState) -> None:
+        """Make the trained model that of one process again."""
+
+    def whole(self, state: TrainState) -> AbstractContextManager[None]:
+        """A block in which `state.model` has the weights of this step."""
+        return nullcontext()
+
+    def agreed(self, asked: bool) -> bool:
+        """Whether to stop, which all processes must do at the same step."""
+        return asked
+
+    def led(self, work: Callable[[], Made]) -> Made:
+        """What one process makes of `work` for all."""
+        return work()
+
+    def each(self, work: Callable[[], Made]) -> Made:
+        """What this process makes of `work`, if it fails in none."""
+        return work()
+
+    def keep(self, state: TrainState) -> bool:
+        """Replace the checkpoint, but never a good one by one with NaN in it; whether that was done."""
+        if state.directory is None or state.has_nan():
+            return False
+        state.directory.save_state(*self.save(state))
+        return True
 
     def save(self, state: TrainState) -> SavedState:
         """What a checkpoint holds."""
@@ -71,10 +112,13 @@ class Single:
     def _model(self, state: TrainState) -> Callable[..., Any]:
         """What is called in training: the model, or what torch.compile made of it."""
         if not state.training.compile:
-            return state.model
+            return self._module(state)
         if state not in self._compiled:
-            self._compiled[state] = torch.compile(state.model)
+            self._compiled[state] = torch.compile(self._module(state))
         return self._compiled[state]
+
+    def _module(self, state: TrainState) -> nn.Module:
+        return state.model
 
     def _forward(self, state: TrainState, call: Callable[..., Any]) -> Callable[..., Any]:
         def forward(*arguments: Any, **options: Any) -> Any:

@@ -83,7 +83,10 @@ class Trainer:
             self.strategy.prepare(state)
             self.objective.prepare(state, stacked=len(self.states) > 1)
         with untouched_random(self.strategy.device):
-            while (active := [state for state in self.states if not state.done]) and not self.stop.asked:
+            while active := [state for state in self.states if not state.done]:
+                if self.strategy.agreed(self.stop.asked):
+                    self.stop.asked = True
+                    break
                 # Those resumed from an earlier checkpoint catch up first; then all go in step.
                 behind = min(state.step for state in active)
                 now = [state for state in active if state.step == behind]
@@ -105,7 +108,7 @@ class Trainer:
         # Not the number of tokens, which a length need not fix.
         length = first.curriculum.length(first.step)
         batches = self.batches(states)
-        torch.manual_seed(derive("noise", first.seed, first.step))
+        torch.manual_seed(derive("noise", first.seed, first.step, *self.strategy.noise))
         try:
             measured = self.strategy.backward(states, batches, self.objective)
         except RuntimeError as error:
@@ -138,26 +141,26 @@ class Trainer:
 
     def save(self, state: TrainState) -> bool:
         """Replace the checkpoint, but never a good one by one with NaN in it; whether that was done."""
-        if state.directory is None or state.has_nan():
-            return False
-        state.directory.save_state(*self.strategy.save(state))
-        return True
+        return self.strategy.keep(state)
 
     def _validate_and_save(self, state: TrainState) -> None:
         """Validate and checkpoint when it is time to."""
         every = state.training.checkpointing
         due = state.step % every.validate_every == 0 or state.step == state.training.steps
         if due and (batches := self.data.validation(state.seed)):
-            accuracy, loss = self.objective.validate(state, batches)
-            state.note_validation(accuracy, loss)
+            with self.strategy.whole(state):
+                accuracy, loss = self.strategy.led(lambda: self.objective.validate(state, batches))
+                state.note_validation(accuracy, loss)
             if state.directory:
                 seen = {"accuracy": accuracy, "loss": loss} if self.objective.has_accuracy else {"loss": loss}
                 state.directory.log({"kind": "validation", "step": state.step, **seen})
                 if speed := self.objective.tokens_per_second(state):
                     state.directory.log({"kind": "speed", "step": state.step, "tokens_per_second": speed})
-        asked = every.sample_every and state.step % every.sample_every == 0
-        if asked and state.directory and (text := self.objective.sample(state)) is not None:
-            state.directory.log({"kind": "sample", "step": state.step, "text": text})
+        if every.sample_every and state.step % every.sample_every == 0:
+            with self.strategy.whole(state):
+                text = self.strategy.led(lambda: self.objective.sample(state) if state.directory else None)
+            if state.directory and text is not None:
+                state.directory.log({"kind": "sample", "step": state.step, "text": text})
         if state.step % every.checkpoint_every == 0 and not state.done:
             self.save(state)
 
@@ -165,7 +168,7 @@ class Trainer:
         kept = ""
         # Since the last look weights may have gone bad, or running statistics in this very step: then the last
         # checkpoint, which is only ever written after a look, is the last good state.
-        if state.directory and self.save(state):
+        if self.save(state) and state.directory:
             kept = f" The last good state (step {state.step}) is kept in {state.directory.path}."
         optimizer = state.training.optimizer
         raise NonFiniteError(

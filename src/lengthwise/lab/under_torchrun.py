@@ -1,0 +1,172 @@
+"""Runs spread over the processes that torchrun started: each run has all of them, one run after the other.
+
+    torchrun --nproc-per-node 2 -m lengthwise train stdlib -m bipe --strategy ddp
+
+The leader does what one process does, and tells the others what is trained (`Order`). They have no records, print
+nothing, and are dismissed when the call ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ..errors import Error, UnknownName
+from ..train import Interrupted, Stop
+from ..train.distributed import Distributed, Replicated
+from ..train.team import RankError, Team, under_torchrun
+from .engines import Groups
+from .experiment import Experiment
+from .job import Job, Outcome, run_group, take_part
+from .records import RunDirectory
+
+STRATEGIES: dict[str, Callable[[Team], Distributed]] = {"ddp": Replicated}
+
+
+class JobEnded(Error):
+    """The processes of a run cannot go on together: nothing is wrong with the call."""
+
+    exit_code = 1
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is trained next."""
+
+    experiment: Experiment
+    root: Path
+    checkpoint: Path | None
+    own: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Dismissal:
+    """The call is over: what came out, as the leader returns it, or why nothing did."""
+
+    outcomes: list[Outcome]
+    stopped: bool = False
+    error: str | None = None
+
+
+def check_strategy(name: str, others: Mapping[str, object], command: str) -> None:
+    """Raise unless runs can be spread over the processes there are, and none of the `others` says otherwise."""
+    if name not in STRATEGIES:
+        raise UnknownName("strategy", name, STRATEGIES)
+    for other, value in others.items():
+        if value is not None:
+            raise Error(
+                f"strategy {name!r} spreads each run over the processes of torchrun, one run after the other, and "
+                f"{other} says where several runs go. Leave one of the two out."
+            )
+    if not under_torchrun():
+        line = f"torchrun --nproc-per-node 2 -m {command}" if command else "torchrun --nproc-per-node 2 SCRIPT.py"
+        raise Error(f"strategy {name!r} needs the processes that torchrun starts, and this is a single one. {line}")
+
+
+class UnderTorchrun:
+    """The leader's engine."""
+
+    def __init__(self, strategy: str):
+        self.strategy = strategy
+
+    def run(self, groups: Groups, job: Job) -> Iterator[Outcome]:
+        team = Team(job.device)
+        strategy = STRATEGIES[self.strategy](team)
+        done: list[Outcome] = []
+        dismissal = Dismissal(done, error="the leading process failed")
+
+        def order(directory: RunDirectory) -> None:
+            team.tell(Order(directory.experiment, job.root, directory.checkpoint(), job.own))
+
+        try:
+            experiments = [experiment for group in groups for experiment in group]
+            for experiment in experiments:
+                strategy.check(experiment.training.batch)
+                if experiment.continues is not None:
+                    strategy.check(experiment.continues.training.batch)
+            job = replace(job, root=Path(job.root).resolve(), device=str(team.device), strategy=strategy, order=order)
+            todo = deque([experiment] for experiment in experiments)
+            with _asked_by_signals(job.stop):
+                while todo:
+                    group = todo.popleft()
+                    outcomes = run_group(group, job, wait=False)
+                    if team.broken:
+                        raise _ended(team.why(), group[0])
+                    done += outcomes
+                    yield from outcomes
+                    if not outcomes:
+                        # Another job is at work on it.
+                        todo.append(group)
+            dismissal = Dismissal(done)
+        except Interrupted:
+            dismissal = Dismissal(done, stopped=True)
+            raise
+        except Error as error:
+            dismissal = Dismissal(done, error=str(error))
+            raise
+        finally:
+            if not team.broken:
+                team.tell(dismissal)
+
+
+def follow(strategy: str, device: str) -> list[Outcome]:
+    """What every process does but the leader; the outcomes that the leader returns."""
+    warnings.simplefilter("ignore")
+    team = Team(device)
+    job = Job(Path(), device=str(team.device), strategy=STRATEGIES[strategy](team))
+    with _asked_by_signals(None):
+        while True:
+            try:
+                told: Any = team.tell(None)
+                if isinstance(told, Dismissal):
+                    break
+                mine = replace(job, root=told.root, own=told.own, stop=Stop())
+                take_part(told.experiment, told.checkpoint, mine)
+            except Exception as error:
+                if team.in_step(error):
+                    continue
+                team.fail(error)
+                if team.leader_is_gone():
+                    raise RankError(f"The job ended: {team.why()}. {GO_ON}") from error
+                raise Error(str(error)) from error
+    if told.stopped:
+        raise Interrupted("Stopped; all state is kept.")
+    if told.error:
+        raise Error(told.error)
+    return told.outcomes
+
+
+GO_ON = "The last checkpoint is kept: give the same call again to go on."
+
+
+def _ended(why: str, experiment: Experiment) -> JobEnded:
+    return JobEnded(f"{experiment.directory}: the job ended: {why}. {GO_ON}")
+
+
+@contextlib.contextmanager
+def _asked_by_signals(stop: Stop | None) -> Iterator[None]:
+    """Ctrl-C and SIGTERM ask the leader to stop at the next step, and the others wait for what it says.
+
+    A terminal sends Ctrl-C to all processes, and torchrun sends it once more: that a second one came means nothing.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def ask(signum: int, frame: Any) -> None:
+        if stop is not None:
+            stop.asked = True
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

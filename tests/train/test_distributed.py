@@ -1,0 +1,177 @@
+"""One model on several devices: the same numbers as from one process, whatever becomes of the processes."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import torch
+
+from lengthwise import lab, tasks
+from lengthwise.errors import Error
+from lengthwise.tasks.base import Batch
+from lengthwise.train import NextToken, StringObjective
+
+sys.path.insert(0, str(Path(__file__).parent))
+spread = import_module("spread")
+
+REGULAR = ("regular-gpt", {"model.heads": 2})
+BLOCK = ("block-lrnn", {})
+TRANSFORMER = ("transformer", {"model.heads": 2, "model.layers": 2})
+
+
+def start(count, out, strategy, *plans):
+    """The processes of a job, as torchrun would start them."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    processes = []
+    for rank in range(count):
+        place = {"RANK": rank, "WORLD_SIZE": count, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": count}
+        place |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCH_CPP_LOG_LEVEL": "ERROR"}
+        words = [sys.executable, spread.__file__, str(out), strategy, json.dumps(plans)]
+        environment = {**os.environ, **{name: str(value) for name, value in place.items()}}
+        processes.append(
+            subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        )
+    return processes
+
+
+def ended(processes):
+    """What each process wrote to stderr, and its exit code."""
+    try:
+        said = [process.communicate(timeout=300)[1] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    return said, [process.returncode for process in processes]
+
+
+def run(count, out, strategy, *plans):
+    said, codes = ended(start(count, out, strategy, *plans))
+    assert (said, codes) == ([""] * count, [0] * count)
+    return finished(out, *plans)
+
+
+def finished(out, *plans):
+    """The runs, which one process now reads and, where something is left, ends."""
+    outcomes = lab.run(spread.experiments(plans), out, device="cpu", launch="here")
+    assert [outcome.error for outcome in outcomes] == [None] * len(plans)
+    return [outcome.run for outcome in outcomes]
+
+
+def reach(processes, step):
+    """Wait until the leader has taken so many steps."""
+    for line in processes[0].stdout:
+        if int(line) >= step:
+            return
+    raise AssertionError(processes[0].stderr.read())
+
+
+def same(some, others, tolerance):
+    for a, b in zip(some, others, strict=True):
+        for which in ("model", "best"):
+            one, other = a.tensors(which), b.tensors(which)
+            assert one.keys() == other.keys()
+            for name, tensor in other.items():
+                torch.testing.assert_close(one[name], tensor, rtol=0, atol=tolerance, msg=name)
+        assert [row.keys() for row in a.metrics] == [row.keys() for row in b.metrics]
+        for row, other in zip(a.metrics, b.metrics, strict=True):
+            assert row["loss"] == pytest.approx(other["loss"], abs=tolerance)
+
+
+@pytest.mark.parametrize("name", ["parity", "boxes", "even-pairs"])
+def test_the_parts_of_a_batch_weigh_as_much_as_what_they_ask(name):
+    task = tasks.get(name)
+    objective, length = StringObjective(task), task.lengths(1, 60)[-1]
+    batch = task.sample(length, 6, torch.Generator().manual_seed(0))
+    # A batch whose strings are asked unequally much.
+    mask = batch.mask.clone()
+    mask[:4, : length // 2] = False
+    for whole in (batch, Batch(batch.tokens, batch.targets, mask)):
+        table = torch.randn(len(task.vocabulary), task.logits, dtype=torch.float64)
+
+        def measured(part, table=table):
+            return objective.measure([part])(
+                lambda tokens, last: table[tokens][:, -1:] if last else table[tokens], *part
+            )
+
+        parts = [objective.split(whole, rank, 3) for rank in range(3)]
+        assert sum(measured(part)[0] * share for part, share in parts) == pytest.approx(float(measured(whole)[0]))
+        assert sum(float(measured(part)[1]) for part, _ in parts) / 3 == pytest.approx(float(measured(whole)[1]))
+
+
+def test_the_parts_of_a_batch_of_text_are_its_rows():
+    batch = torch.arange(12).view(4, 3)
+    parts = [NextToken().split(batch, rank, 2) for rank in range(2)]
+    assert torch.equal(torch.cat([part for part, _ in parts]), batch)
+    assert [share for _, share in parts] == [0.5, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"strategy": "ddp"}, "torchrun --nproc-per-node 2"),
+        ({"strategy": "ddpp"}, "Did you mean 'ddp'"),
+        ({"strategy": "ddp", "launch": "ray"}, "launch says where several runs go"),
+        ({"strategy": "ddp", "workers": 2}, "workers says where several runs go"),
+    ],
+)
+def test_a_strategy_that_cannot_be_is_refused(quick, tmp_path, given, said):
+    with pytest.raises(Error, match=said):
+        lab.run(quick(), tmp_path, **given)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["ddp"])
+def test_two_processes_are_one(tmp_path, strategy):
+    """Fifty steps in double precision: each loss, the validations and the weights."""
+    plans = [(model, {**settings, "training.steps": 50}) for model, settings in (REGULAR, BLOCK, TRANSFORMER)]
+    same(run(2, tmp_path / "two", strategy, *plans), finished(tmp_path / "one", *plans), 1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["ddp"])
+def test_killed_and_resumed_ends_where_it_would_have_ended(tmp_path, strategy):
+    plan = ("transformer", {**TRANSFORMER[1], "model.dropout": 0.1, "training.curriculum": "growing"})
+    whole = run(2, tmp_path / "whole", strategy, plan)
+    processes = start(2, tmp_path / "killed", strategy, plan)
+    reach(processes, 12)
+    for process in processes:
+        process.kill()
+    ended(processes)
+    same(run(2, tmp_path / "killed", strategy, plan), whole, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gone", [0, 1])
+def test_a_process_that_dies_ends_the_job_with_one_line(tmp_path, gone):
+    plan = (BLOCK[0], {"training.steps": 500})
+    processes = start(2, tmp_path, "ddp", plan)
+    reach(processes, 12)
+    processes[gone].kill()
+    said, codes = ended(processes)
+    assert codes[1 - gone] == 3
+    assert said[gone] == ""
+    (line,) = said[1 - gone].splitlines()
+    assert "ended" in line
+    assert "give the same call again" in line
+    assert [path.name[:9] for path in tmp_path.glob("*/state/*")] == ["000000010"]
+
+
+@pytest.mark.slow
+def test_ctrl_c_keeps_the_state_of_the_step(tmp_path):
+    plan = (BLOCK[0], {"training.steps": 500, "training.checkpoint_every": 400})
+    processes = start(2, tmp_path, "ddp", plan)
+    reach(processes, 12)
+    for process in 2 * processes:
+        process.send_signal(signal.SIGINT)
+    said, codes = ended(processes)
+    assert (said, codes) == (["error: Stopped; all state is kept.\n", ""], [3, 3])
+    (kept,) = tmp_path.glob("*/state/*")
+    assert 12 <= int(kept.name[:9]) < 400
