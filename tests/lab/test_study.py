@@ -169,10 +169,12 @@ def test_a_sweep_chooses_on_validation_and_is_kept_in_a_file(tmp_path, capsys):
     assert "for all 6 runs" in err
     assert "Settings chosen on validation alone" in out
     assert "chosen of 4 settings on validation alone" in (tmp_path / "runs" / "index.html").read_text()
-    assert main(["bench", "--config", str(tmp_path / "a.toml"), "--json"]) == 0
+    assert main(["bench", "--config", str(tmp_path / "a.toml"), "--json", "--compare", "model"]) == 0
     out, err = capsys.readouterr()
     assert err.count("found finished, ") == 6
-    (panel,) = json.loads(out)["panels"]
+    assert "note: an interval of the difference needs --seeds 3 at least." in err
+    panel, pairs = json.loads(out)["panels"]
+    assert pairs["data"]["overall"][0]["pairs"] == 1
     assert [choice["settings"] for choice in panel["data"]] == [4, 2]
     assert [len(model["runs"]) for model in json.loads(out)["tasks"][0]["models"]] == [1, 1]
     assert main(["report", str(tmp_path / "runs"), "--json", "--sweep", "training.betas,rnn.width"]) == 0
@@ -182,5 +184,7 @@ def test_a_sweep_chooses_on_validation_and_is_kept_in_a_file(tmp_path, capsys):
         model: dict(sorted(values.items(), key=lambda item: item[0] != "training.betas"))
         for model, values in chosen.items()
     }
+    assert main(["bench", "--config", str(tmp_path / "a.toml"), "--compare", "modle"]) == 2
+    assert "Did you mean 'model'?" in capsys.readouterr().err
     assert main(["report", str(tmp_path / "runs"), "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["tasks"][0]["models"]) == 6, "nothing is chosen unasked"

@@ -6,8 +6,9 @@ import json
 import math
 
 import pytest
+import torch
 
-from lengthwise import Error, report
+from lengthwise import Error, lab, report
 from lengthwise.errors import UnknownName
 from lengthwise.lab.experiment import TaskSpec
 from lengthwise.lab.statistics import mean_interval, student
@@ -120,3 +121,88 @@ def test_what_cannot_be_compared_is_said(rates, make_text_run):
         report.paired([make_text_run()], runs)
     with pytest.raises(Error, match="runs on both sides, got 0 and 7"):
         report.paired([], runs)
+
+
+def test_overall_is_the_mean_over_all_common_lengths(rates, make_run):
+    data = report.paired(*rates).data
+    (overall,) = data["overall"]
+    # Gains over both lengths of 10, 15 and 15 points: mean 40/3, deviation 5/sqrt(3).
+    half = 4.30265 * 0.05 / 3
+    assert (overall["lengths"], overall["pairs"], overall["better"]) == ((50, 60), 3, 3)
+    assert overall["difference"] == pytest.approx(0.4 / 3)
+    assert [overall["low"], overall["high"]] == pytest.approx([0.4 / 3 - half, 0.4 / 3 + half], abs=1e-5)
+    finding = report.paired(*rates).finding
+    assert finding.startswith("Over all 2 lengths 0.001 less 0.0001 is +13.3 points, 95% interval +6.2 to +20.5;")
+    assert finding.endswith("better in 3 of 3 seeds, worse in 0.")
+    shorter = [make_run("lstm", seed, lengths=(50,), samples=100, lr=1e-3) for seed in range(3)]
+    assert [each["lengths"] for each in report.paired(rates[0], shorter).data["lengths"]] == [(50,)]
+
+
+def test_two_pairs_have_no_interval(rates):
+    slow, fast = rates
+    panel = report.paired(slow[:2], fast[:2])
+    assert (panel.data["overall"][0]["low"], panel.data["lengths"][0]["high"]) == (None, None)
+    assert "Two seeds have no interval: run 3 seeds." in panel.caption
+    assert "95% interval +" not in panel.text
+
+
+def test_values_can_be_named(rates, make_run):
+    runs = [*rates[0], *rates[1], *(scored(make_run, 50, 50, seed, lr=1e-2) for seed in range(3))]
+    (panel,) = report.compare(runs, "training.lr=1e-3,0.0001")
+    assert panel.data["compared"] == {"training.lr": [1e-3, 1e-4]}
+    assert [panel.data["compared"]["training.lr"] for panel in report.compare(runs, "training.lr")] == [
+        [1e-4, 1e-3], [1e-4, 1e-2]
+    ]  # fmt: skip
+    with pytest.raises(UnknownName, match=r"Unknown value of training\.lr"):
+        report.compare(runs, "training.lr=1e-3,7")
+    with pytest.raises(Error, match="nothing to compare"):
+        report.compare(runs, "training.lr=1e-3")
+
+
+def test_a_pair_is_tested_on_the_same_strings(make_run):
+    tasks = [TaskSpec("modular-sum", {"modulus": m}) for m in (3, 4)]
+    sides = [[scored(make_run, 50, 50, seed, task=task) for seed in range(3)] for task in tasks]
+    for compare in (lambda: report.paired(*sides), lambda: report.compare([*sides[0], *sides[1]], "task.modulus")):
+        with pytest.raises(Error, match=r"task\.modulus decides which strings are tested"):
+            compare()
+    other = [make_run("gru", seed, lengths=(70,), samples=100, task=tasks[0]) for seed in range(3)]
+    with pytest.raises(Error, match="no length at which all"):
+        report.paired(sides[0], other)
+
+
+def test_what_was_swept_does_not_part_the_chosen(make_run):
+    runs = []
+    for model, best in (("lstm", 1e-3), ("gru", 1e-4)):
+        for lr in (1e-4, 1e-3):
+            for seed in range(3):
+                run = scored(make_run, 50 + 10 * (model == "gru") + 20 * (lr == best), 50, seed, model, lr=lr)
+                run.result["checkpoints"]["best"]["validation"] = {"accuracy": 0.5 + 0.1 * (lr == best), "loss": 1.0}
+                runs.append(run)
+    (panel,) = report.compare(runs, "model", sweep=["training.lr"])
+    assert panel.data["compared"] == {"model": ["lstm", "gru"], "training.lr": [1e-3, 1e-4]}
+    assert panel.data["lengths"][0]["difference"] == pytest.approx(0.1)
+    (panel,) = report.compare(runs, "training.lr", sweep=["training.lr"])
+    assert len(panel.data["pairs"]) == 6, "what is compared itself is compared whole"
+    overall = panel.data["overall"][0]
+    assert (overall["pairs"], overall["seeds"], overall["worse"]) == (6, 3, 0), (
+        "two pairs of a seed are one observation"
+    )
+    choices = lab.choose(runs, ["training.lr"])
+    assert "training.lr: 0.0001 instead of 0.001" in report.compare(runs, "model", sweep=choices)[0].title
+
+
+def test_the_interval_is_that_of_scipy():
+    stats = pytest.importorskip("scipy.stats")
+    values = [0.03, -0.01, 0.2, 0.11, 0.05]
+    found = stats.ttest_rel(values, [0.0] * 5).confidence_interval()
+    assert mean_interval(values) == pytest.approx((found.low, found.high), rel=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pairs", [3, 5, 10])
+def test_the_interval_covers_the_truth_in_95_of_100(pairs):
+    """Differences from a normal distribution: 4,000 experiments, three standard errors of their share."""
+    draws = torch.randn(4000, pairs, generator=torch.Generator().manual_seed(pairs), dtype=torch.float64)
+    intervals = [mean_interval([0.1 + 0.2 * d for d in row]) for row in draws.tolist()]
+    covered = sum(low <= 0.1 <= high for low, high in intervals) / 4000
+    assert abs(covered - 0.95) < 3 * math.sqrt(0.95 * 0.05 / 4000)

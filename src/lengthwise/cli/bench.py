@@ -103,6 +103,14 @@ def bench(
             help="One setting of task., model., MODEL., training. or tests.; repeat it.",
         ),
     ] = None,
+    compare: Annotated[
+        str | None,
+        typer.Option(
+            "--compare",
+            metavar="SETTING",
+            help="Pair runs by seed, with an interval of the difference: model, training.lr, model=lstm,gru, …",
+        ),
+    ] = None,
     config: Annotated[
         Path | None,
         typer.Option("--config", metavar="FILE", help="Read these options from a TOML file; those typed here win."),
@@ -136,6 +144,7 @@ def bench(
     from ..lab.grid import parse
     from ..lab.study import read_study, write_study
     from ..lab.sweeps import parse_sweep, swept
+    from ..report.paired_runs import FEWEST, check_comparison
 
     asked = [*(task or ()), *(more_tasks or ())]
     said: dict[str, Any] = {
@@ -153,6 +162,7 @@ def bench(
         "strategy": strategy,
         "device": device,
         "html": html and str(html),
+        "compare": compare,
         "log": log or [],
     }
     with console.stdout_kept(as_json):
@@ -182,6 +192,10 @@ def bench(
         else:
             plan["learning_rates"] = said["learning_rates"] or ()
             experiments = lab.plan(said["task"], said["models"], **plan, unused=tell_unused)
+        if said["compare"]:
+            check_comparison(experiments, said["compare"])
+            if said["seeds"] < FEWEST:
+                console.remark(f"note: an interval of the difference needs --seeds {FEWEST} at least.")
         if save_config:
             write_study(save_config, said)
     carry_out(
@@ -198,6 +212,7 @@ def bench(
         log=said["log"],
         panels=_chosen_rates if said["learning_rates"] else None,
         sweep=list(said["sweep"]),
+        compare=said["compare"],
     )
 
 

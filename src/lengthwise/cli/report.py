@@ -32,7 +32,7 @@ def report_runs(
     ] = None,
     compare: Annotated[
         str | None,
-        typer.Option("--compare", metavar="SETTING", help="Pair runs by seed: training.lr, model.width, model, …"),
+        typer.Option("--compare", metavar="SETTING", help="Pair runs by seed: training.lr, model, model=lstm,gru, …"),
     ] = None,
     as_json: console.Json = False,
 ) -> None:
@@ -56,8 +56,8 @@ def report_runs(
         raise Error(f"There is nothing to report: none of {len(found.left_out)} finished runs here can be read.")
     loaded, called = found.runs, names([run.experiment for run in found.runs])
     tell_other_code(loaded, lambda experiment: called[experiment.hash], "runs")
-    panels = report.compare(loaded, compare) if compare else []
     choices = lab.choose(loaded, sweep.split(",")) if sweep else []
+    panels = report.compare(loaded, compare, sweep=choices) if compare else []
     page = report.html(loaded, page_path(html), panels=panels, beside=runs, sweep=choices) if html else None
     rows = report.csv(loaded, csv) if csv else None
     if as_json:

@@ -13,7 +13,7 @@ from . import console
 from .typed import positive, whole
 
 if TYPE_CHECKING:
-    from ..lab import Experiment, Outcome, Run
+    from ..lab import Choice, Experiment, Outcome, Run
     from ..report import Panel
 
 Out = Annotated[
@@ -114,10 +114,12 @@ def carry_out(
     description: str | None = None,
     panels: Callable[[list[Run]], list[Panel]] | None = None,
     sweep: Sequence[str] = (),
+    compare: str | None = None,
 ) -> None:
     """Run them, make the panels, report, and leave with 1 if a run failed, or 2 if all did by a wrong call.
 
-    Of the settings named in `sweep` validation strings choose, and the report shows the chosen ones.
+    Of the settings named in `sweep` validation strings choose, and the report shows the chosen ones. The runs are
+    paired by seed over the values of what `compare` names.
     """
     from .. import lab, report
     from .progress import names, watch
@@ -156,6 +158,7 @@ def carry_out(
         if panels and (runs or not experiments):
             with console.stdout_kept(as_json):
                 made = panels(runs)
+        made = [*made, *(_compared(runs, compare, choices) if compare and runs else [])]
         if not as_json:
             print_panels(made)
         if shown or made:
@@ -178,6 +181,18 @@ def carry_out(
         console.out().print((f"Records: {out}\n" if runs else "") + f"Page:    {page}", markup=False)
     if failed:
         raise typer.Exit(2 if not runs and all(o.exit_code == 2 for o in failed) else 1)
+
+
+def _compared(runs: list[Run], setting: str, choices: Sequence[Choice]) -> list[Panel]:
+    """The pairs; where failed runs leave none, a line says so."""
+    from .. import report
+    from ..errors import Error
+
+    try:
+        return report.compare(runs, setting, sweep=choices)
+    except Error as error:
+        console.remark(f"note: not compared: {error}")
+        return []
 
 
 def page_path(path: Path) -> Path:

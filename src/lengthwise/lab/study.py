@@ -42,6 +42,7 @@ def study(
     train_length: Annotated[int, at_least(1), "The longest training string."] = 40,
     test_lengths: Annotated[str | None, "Such as 41:500:20,1000."] = None,
     learning_rates: Annotated[str | None, "Such as 1e-3,3e-4."] = None,
+    compare: Annotated[str | None, "The setting whose values are paired by seed."] = None,
     sweep: Annotated[dict | None, "Lists of values by part and name."] = None,
     settings: Annotated[dict | None, "Settings by part and name."] = None,
     out: Annotated[str, "Where the records go."] = "runs",

@@ -31,14 +31,25 @@ class Shown(NamedTuple):
     panels: list[Panel]
 
 
+def swept_names(runs: Iterable[Run], swept: Swept) -> list[str]:
+    """What was swept, by full names."""
+    choices = _choices(list_of_runs(runs), swept)
+    return list(dict.fromkeys(name for choice in choices for name in choice.chosen.values))
+
+
+def _choices(runs: list[Run], swept: Swept) -> list[Choice]:
+    asked = [swept] if isinstance(swept, str) else list(swept)
+    choices = [each for each in asked if isinstance(each, Choice)]
+    names = [each for each in asked if isinstance(each, str)]
+    return choices or (choose(runs, names) if names else [])
+
+
 def best_of(runs: Iterable[Run], swept: Swept = ()) -> Shown:
     """Of each model and task the runs of the chosen setting; all runs where nothing was swept."""
     every = list_of_runs(runs)
-    asked = [swept] if isinstance(swept, str) else list(swept)
-    if not asked:
+    choices = _choices(every, swept)
+    if not choices:
         return Shown(every, {}, [])
-    choices = [each for each in asked if isinstance(each, Choice)]
-    choices = choices or choose(every, [each for each in asked if isinstance(each, str)])
     notes = {replace(choice.chosen.runs[0].experiment, seed=0).hash: _note(choice) for choice in choices}
     kept = [run for choice in choices for run in choice.chosen.runs]
     kept += [run for run in every if run.experiment.on_text]

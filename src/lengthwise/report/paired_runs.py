@@ -2,29 +2,36 @@
 
 Of each pair of runs d = accuracy of the second - accuracy of the first. Runs of one seed share their test strings and,
 where lengths and batch are alike, their training strings, so that d varies less than the accuracies do. The interval is
-Student's, mean(d) ± t s(d)/√n over n pairs, which is exact for few pairs as for many where d is normally distributed.
+Student's, mean(d) ± t s(d)/√n over n seeds, which is exact for few as for many where d is normally distributed; where a
+seed has several pairs, d is their mean. Of fewer than three seeds there is none. Resampling seeds (a bootstrap) makes
+intervals too narrow for so few.
 """
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import Error, UnknownName
 from ..lab.statistics import mean_interval, ranges, score
-from .formatting import length_range, percent
+from ..options import value_of
+from .chosen_settings import Swept, best_of, swept_names
+from .formatting import counted, length_range, percent
 from .long_form import as_word, settings_in_full
 from .panel import Panel
 from .sections import list_of_runs, task_name
 from .table_panels import text_table
 
 if TYPE_CHECKING:
-    from ..lab import Run
+    from ..lab import Experiment, Run
 
     Settings = dict[str, Any]
     Chosen = tuple[Run, Settings]
+FEWEST = 3
+"""So many seeds have an interval: two say next to nothing of how much seeds vary."""
 NAMED = 6
 """So many runs without a partner are named in the caption; all of them in the data."""
 
@@ -39,11 +46,12 @@ class Difference:
     second: float
     difference: float
     low: float | None
-    """The 95% interval of the difference; None for a single pair."""
+    """Student's 95% interval of the difference over the seeds; None for one or two."""
     high: float | None
     pairs: int
+    seeds: int
     better: int
-    """In how many pairs the second is better."""
+    """In how many seeds the second is better, in the mean over their pairs."""
     worse: int
 
 
@@ -63,15 +71,45 @@ def paired(first: Iterable[Run], second: Iterable[Run]) -> Panel:
             "paired: there is no setting that all runs of one side share and all of the other have otherwise. "
             "Give the runs of one value on each side, such as those of two learning rates."
         )
+    _check_strings(compared)
     return _panel(a, b, compared)
 
 
-def compare(runs: Iterable[Run], setting: str) -> list[Panel]:
+def compare(runs: Iterable[Run], setting: str, *, sweep: Swept = ()) -> list[Panel]:
     """Each value of a setting paired with the first: the lowest number, or what comes first among these runs.
 
-    `setting` is a dotted name such as training.lr, or `model`, with which the model's own options change.
+    `setting` is a dotted name such as training.lr, or `model`, with which the model's own options change; as in
+    `training.lr=1e-3,1e-4` the values can be named, and the first of them is what the others are compared with. Of what
+    is named in `sweep` only the chosen settings are compared, unless `setting` is itself one of them.
     """
-    chosen = {run.experiment.hash: (run, _settings(run)) for run in list_of_runs(runs) if not run.experiment.on_text}
+    runs, along = list_of_runs(runs), swept_names(runs, sweep)
+    if setting.partition("=")[0] not in along:
+        runs = best_of(runs, sweep).runs
+    first, *others = _sides(runs, setting)
+    name = setting.partition("=")[0]
+    return [_panel(first, side, [*_with_own_options(name, first, side), *along]) for side in others]
+
+
+def check_comparison(experiments: Iterable[Experiment], setting: str) -> None:
+    """Refuse, before anything runs, a setting in which these do not differ."""
+    _sides([_Planned(experiment) for experiment in experiments], setting)
+
+
+@dataclass(frozen=True)
+class _Planned:
+    """As much of a run as is known before it."""
+
+    experiment: Experiment
+
+    @property
+    def path(self) -> Path:
+        return Path(self.experiment.directory)
+
+
+def _sides(runs: Sequence[Any], setting: str) -> list[list[Chosen]]:
+    """The runs by the values of a setting, in the order in which they are compared."""
+    setting, _, words = setting.partition("=")
+    chosen = {run.experiment.hash: (run, _settings(run)) for run in runs if not run.experiment.on_text}
     named = [(run, settings) for run, settings in chosen.values() if setting in settings]
     if not named:
         raise UnknownName("setting of these runs", setting, [name for _, known in chosen.values() for name in known])
@@ -79,10 +117,27 @@ def compare(runs: Iterable[Run], setting: str) -> list[Panel]:
     for each in named:
         sides.setdefault(repr(each[1][setting]), []).append(each)
     order = sorted(sides.values(), key=lambda side: _number(side[0][1][setting]))
+    if words:
+        order = [_side(word.strip(), order, setting) for word in dict.fromkeys(words.split(","))]
     if len(order) < 2 or setting == "seed":
         said = "runs are paired by it" if setting == "seed" else f"all {len(named)} runs have {named[0][1][setting]}"
         raise Error(f"There is nothing to compare in {setting}: {said}. Name a setting in which these runs differ.")
-    return [_panel(order[0], side, _with_own_options(setting, order[0], side)) for side in order[1:]]
+    _check_strings([setting])
+    return order
+
+
+def _side(word: str, sides: Sequence[list[Chosen]], setting: str) -> list[Chosen]:
+    for side in sides:
+        if side[0][1][setting] in (word, value_of(word)):
+            return side
+    raise UnknownName(f"value of {setting} in these runs", word, [str(side[0][1][setting]) for side in sides])
+
+
+def _check_strings(compared: Iterable[str]) -> None:
+    """Refuse what decides which strings are tested: then there are no pairs."""
+    for name in compared:
+        if name.split(".")[0] == "task" or name in ("tests.samples", "tests.seed"):
+            raise Error(f"{name} decides which strings are tested, and a pair is tested on the same ones.")
 
 
 def _with_own_options(setting: str, a: Sequence[Chosen], b: Sequence[Chosen]) -> list[str]:
@@ -129,22 +184,23 @@ def _panel(a: Sequence[Chosen], b: Sequence[Chosen], compared: Sequence[str]) ->
         question = (task_name(x.experiment.task), x.experiment.training.curriculum.lengths)
         questions.setdefault(question, []).append((x, y))
     together = [_difference(name, r.lengths, few) for (name, train), few in questions.items() for r in _ranges(few)]
-    by_length = [
-        _difference(name, (n,), few)
-        for (name, _), few in questions.items()
-        for n in sorted({n for x, _ in few for n in x.experiment.tests.lengths})
-    ]
+    by_length = [_difference(name, (n,), few) for (name, _), few in questions.items() for n in _common(few)]
+    overall = [_difference(name, _common(few), few) for (name, _), few in questions.items()]
     several = len(questions) > 1
+    called = _named(changed, 0), _named(changed, 1)
+    sentences = " ".join(_sentence(each, *called, several) for each in overall)
     rows = [_row(each, several) for each in together]
-    head = ["lengths", _named(changed, 0), _named(changed, 1), "difference", "95% interval", "pairs", "better", "worse"]
+    head = ["lengths", *called, "difference", "95% interval", "seeds", "better", "worse"]
     data = {
         "compared": changed,
         "pairs": [{"seed": x.experiment.seed, "first": x.path.name, "second": y.path.name} for x, y in pairs],
         "unpaired": [run.path.name for run in alone],
+        "overall": [asdict(each) for each in overall],
         "ranges": [asdict(each) for each in together],
         "lengths": [asdict(each) for each in by_length],
     }
-    return text_table(title, _caption(together, alone), head, rows, data)
+    panel = text_table(title, f"{sentences} {_caption(together, alone)}", head, rows, data)
+    return replace(panel, finding=sentences)
 
 
 def _by_partner(side: Sequence[Chosen], compared: Sequence[str]) -> dict[str, Chosen]:
@@ -162,22 +218,29 @@ def _by_partner(side: Sequence[Chosen], compared: Sequence[str]) -> dict[str, Ch
 
 
 def _ranges(pairs: Sequence[tuple[Run, Run]]):
-    first = pairs[0][0].experiment
-    return ranges(first.training.curriculum.lengths, (n for x, _ in pairs for n in x.experiment.tests.lengths))
+    return ranges(pairs[0][0].experiment.training.curriculum.lengths, _common(pairs))
+
+
+def _common(pairs: Sequence[tuple[Run, Run]]) -> tuple[int, ...]:
+    """The lengths at which all of them were tested."""
+    lengths = set.intersection(*({*run.experiment.tests.lengths} for pair in pairs for run in pair))
+    if not lengths:
+        raise Error("There is no length at which all these runs were tested. Compare runs with common test lengths.")
+    return tuple(sorted(lengths))
 
 
 def _difference(task: str, lengths: tuple[int, ...], pairs: Sequence[tuple[Run, Run]]) -> Difference:
-    """Over the pairs that were tested at all these lengths."""
-    tested = [
-        (score(x, lengths), score(y, lengths))
-        for x, y in pairs
-        if {*lengths} <= {*x.experiment.tests.lengths} & {*y.experiment.tests.lengths}
-    ]
-    gains = [y - x for x, y in tested]
-    low, high = mean_interval(gains) or (None, None)
-    first, second = (statistics.fmean(side) for side in zip(*tested, strict=True))
+    by_seed: dict[int, list[tuple[float, float]]] = {}
+    for x, y in pairs:
+        by_seed.setdefault(x.experiment.seed, []).append((score(x, lengths), score(y, lengths)))
+    # Pairs of one seed share their strings, so that they are no more than one observation of how seeds vary.
+    means = [tuple(map(statistics.fmean, zip(*each, strict=True))) for each in by_seed.values()]
+    first, second = (statistics.fmean(side) for side in zip(*means, strict=True))
+    gains = [y - x for x, y in means]
+    low, high = (mean_interval(gains) if len(gains) >= FEWEST else None) or (None, None)
     better, worse = sum(d > 0 for d in gains), sum(d < 0 for d in gains)
-    return Difference(task, lengths, first, second, statistics.fmean(gains), low, high, len(gains), better, worse)
+    difference = statistics.fmean(gains)
+    return Difference(task, lengths, first, second, difference, low, high, len(pairs), len(gains), better, worse)
 
 
 def _row(d: Difference, several: bool) -> list[str]:
@@ -189,12 +252,22 @@ def _row(d: Difference, several: bool) -> list[str]:
         percent(d.second),
         _points(d.difference),
         interval,
-        *map(str, (d.pairs, d.better, d.worse)),
+        *map(str, (d.seeds, d.better, d.worse)),
     ]
 
 
-def _points(share: float) -> str:
-    return f"{100 * share:+.1f}"
+def _sentence(d: Difference, first: str, second: str, several: bool) -> str:
+    where = f"On {d.task} over" if several else "Over"
+    known = d.low is not None and d.high is not None
+    interval = f", 95% interval {_points(d.low)} to {_points(d.high)}" if known else ""
+    return (
+        f"{where} all {counted(len(d.lengths), 'length')} {second} less {first} is {_points(d.difference)} "
+        f"points{interval}; better in {d.better} of {counted(d.seeds, 'seed')}, worse in {d.worse}."
+    )
+
+
+def _points(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:+.1f}"
 
 
 def _word(value: Any) -> str:
@@ -210,12 +283,12 @@ def _named(changed: dict[str, list[Any]], side: int) -> str:
 def _caption(together: Sequence[Difference], alone: Sequence[Run]) -> str:
     said = [
         "Accuracy in % at the last step, the mean over pairs of runs whose seed and other settings are equal; the "
-        "difference is the second less the first, in points. 95% interval: Student's t over the pairs."
+        "difference is the second less the first, in points. 95% interval: Student's t over the seeds."
     ]
-    if any(each.pairs == 1 for each in together):
-        said.append("One pair has no interval.")
+    few = sorted({each.seeds for each in together if each.seeds < FEWEST})
+    said += [f"{'One pair has' if n == 1 else 'Two seeds have'} no interval: run {FEWEST} seeds." for n in few]
     if any(each.low is not None and each.high is not None and each.high - each.low < 1e-9 for each in together):
-        said.append("Where all pairs differ by the same, the interval has no width and says nothing of the next seed.")
+        said.append("Where all seeds differ by the same, the interval has no width and says nothing of the next seed.")
     if alone:
         names = ", ".join(run.path.name for run in alone[:NAMED]) + (", …" if len(alone) > NAMED else "")
         said.append(f"Without a partner, and left out: {names}.")
