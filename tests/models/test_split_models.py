@@ -24,6 +24,8 @@ MODELS = {
     "lru": {"width": 8, "layers": 2, "state": 4},
     "regular-gpt": {"width": 8, "heads": 2, "chunk": 2},
     "regular-gpt of 3": {"width": 8, "heads": 2, "chunk": 3, "depth": "position", "nodes": "discrete", "codes": 2},
+    "regular-gpt of two layers": {"width": 8, "heads": 2, "chunk": 2, "thickness": 2},
+    "regular-gpt by position": {"width": 8, "heads": 2, "chunk": 3, "thickness": 2, "depth": "position"},
     "regular-gpt that drops": {"width": 8, "heads": 2, "chunk": 3, "missing": "drop"},
 }
 TREES = [name for name in MODELS if name.startswith("regular-gpt")]
@@ -93,14 +95,21 @@ def test_the_last_answer(name, pieces):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
-def test_the_last_answer_of_many_pieces(name):
+def test_answers_of_many_pieces(name):
     for pieces in PIECES:
         agree(name, pieces, last=True)
+        agree(name, pieces, last=False)
 
 
 @pytest.mark.parametrize(
     ("name", "pieces"),
-    [("block-lrnn", (1, 30, 2)), ("block-lrnn automaton", (3, 0, 4)), ("diagonal-lrnn", (0, 1)), ("lru", (5, 2))],
+    [
+        *((name, pieces) for name in TREES for pieces in [(3, 0, 4), (5, 9, 1)]),
+        ("block-lrnn", (1, 30, 2)),
+        ("block-lrnn automaton", (3, 0, 4)),
+        ("diagonal-lrnn", (0, 1)),
+        ("lru", (5, 2)),
+    ],
     ids=str,
 )
 def test_every_answer(name, pieces):
@@ -178,9 +187,41 @@ def test_what_a_tree_exchanges():
         assert in_threads(2, own) == [2 * B * nodes * 8 * 8 + 16] * 2
 
 
+def test_what_all_positions_exchange():
+    """Of vectors, in every group, what stands C^l back and is not the rank's own: (C-1) min(C^l, T) at most."""
+    C, T = 3, 9
+    model, tokens = build("regular-gpt of 3"), tokens_of((T, T, T))
+
+    def own(ranks):
+        mine = deepcopy(model)
+        mine.inner.split_over(ranks)
+        mine(tokens[:, cuts((T, T, T))[ranks.rank]]).sum().backward()
+        return ranks.received
+
+    # Backwards a rank is told of what it has handed over.
+    came = [sum(min((C - 1) * min(C**l, T), r * T) for l in range(3)) for r in range(3)]
+    assert came == [0, 17, 26]
+    got = in_threads(3, own)
+    assert sum(got) - 3 * 2 * 16 == 2 * B * 8 * 8 * sum(came)
+
+
+@pytest.mark.parametrize(("name", "pieces"), [("block-lrnn", (3, 0, 4)), ("regular-gpt of two layers", (5, 4))])
+def test_with_activations_computed_again(name, pieces, monkeypatch):
+    """The backward pass then exchanges again what the forward pass did."""
+
+    def checkpointed(name, outputs=S, make=build):
+        model = make(name, outputs)
+        names = ("activation_checkpointing_enable", "gradient_checkpointing_enable")
+        enable = next(getattr(model.inner, name) for name in names if hasattr(model.inner, name))
+        enable({"use_reentrant": False})
+        return model.train()
+
+    monkeypatch.setitem(globals(), "build", checkpointed)
+    agree(name, pieces, last=False)
+
+
 REFUSED = {
     "softmax": (models.presets.transformer, {}, "Softmax cannot read a sequence that is divided among ranks"),
-    "hybrid": (models.presets.regular_gpt, {"thickness": 2}, "thickness=1"),
     "learned chunk": (models.presets.regular_gpt, {"largest_chunk": 3}, "Build one with the chunk that was learned"),
     "official": (models.presets.regular_gpt, {"variant": "official"}, 'missing="official" pads'),
     "dropout": (models.presets.block_lrnn, {"dropout": 0.1}, "dropout would draw"),
@@ -197,7 +238,7 @@ def test_models_that_cannot(preset, options, reason):
 
 
 def test_calls_that_cannot():
-    model, tree = (build(name).inner for name in ("block-lrnn", "regular-gpt"))
+    model = build("block-lrnn").inner
     tokens = tokens_of((4,))
 
     def refused(reason, model, *arguments, lengths=(4, 4), rows=(2, 2), **options):
@@ -214,7 +255,6 @@ def test_calls_that_cannot():
     refused("as many rows on each, got 1, 2", model, rows=(1, 2))
     refused("must have a token on one of them", model, lengths=(0, 0))
     refused("logits_to_keep is 0 or 1", model, logits_to_keep=2)
-    refused("Ask with logits_to_keep=1", tree)
     refused(r"labels must be \(B,T\) = \[2, 4\]", model, labels=tokens[:, :2])
 
 

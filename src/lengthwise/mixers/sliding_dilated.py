@@ -7,11 +7,15 @@ much more: in a stack of a fixed depth every layer can say its own. A tap before
 vector through this layer's own key and value maps ("learned-pad", which learns far faster) or is left out ("drop"). The
 vector is the layer's own, or with `shared_pad` the model's, handed over as `level.pad`.
 
+Where the rows go on on other ranks the tokens read there are fetched: (C-1) min(C^l, T) of them at most for a piece of
+T. Where C^l > T they come as blocks of T, one for each tap, so that taps are then T apart.
+
 Shapes: B batch, T tokens, H heads, d head width, D model width, C chunk.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Annotated, Literal
 
@@ -20,7 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import Error
-from ..ops import sliding_dilated_attention
+from ..ops import Piece, sliding_dilated_attention
 from ..options import at_least
 from ..positions import Layout
 from .attention import KeyValues, check_heads, merge_heads, queries_keys_values, split_heads
@@ -28,7 +32,7 @@ from .base import FIRST, Level, Mixer, Traits, from_end
 
 
 class SlidingDilated(Mixer):
-    traits = Traits(dilates=True, keeps_keys=True, takes_level=True)
+    traits = Traits(dilates=True, keeps_keys=True, takes_level=True, splits=True)
 
     def __init__(
         self,
@@ -64,7 +68,9 @@ class SlidingDilated(Mixer):
 
     def forward(
         self, x: Tensor, *, layout: Layout, state: KeyValues | None = None, level: Level = FIRST
-    ) -> tuple[Tensor, KeyValues]:
+    ) -> tuple[Tensor, KeyValues | None]:
+        if layout.piece is not None:
+            return self._over_ranks(x, layout.piece, layout, level), None
         q, k, v = queries_keys_values(self.qkv(x), self.heads)
         seen = KeyValues(k, v, layout) if state is None else state.then(k, v, layout)
         return self._read(q, seen, layout, level), seen
@@ -73,6 +79,11 @@ class SlidingDilated(Mixer):
         self, x: Tensor, *, layout: Layout, stride: int, level: Level = FIRST
     ) -> Tensor:
         kept = from_end(x.shape[1], stride)
+        q, k, v = self._some_queries(x, kept)
+        return self._read(q, KeyValues(k, v, layout), layout.pick(kept), level, stride)
+
+    def _some_queries(self, x: Tensor, kept: slice) -> Iterator[Tensor]:
+        """The queries of some tokens, and the keys and values of all."""
         if type(self.qkv) is nn.Linear:
             D = x.shape[-1]
             weight, bias = self.qkv.weight, self.qkv.bias
@@ -82,23 +93,52 @@ class SlidingDilated(Mixer):
             # An adapter in its place does more than multiply by its weight.
             q, k, v = self.qkv(x).chunk(3, -1)
             q = q[:, kept]
-        q, k, v = (split_heads(part, self.heads) for part in (q, k, v))
-        return self._read(q, KeyValues(k, v, layout), layout.pick(kept), level, stride)
+        return (split_heads(part, self.heads) for part in (q, k, v))
+
+    def _over_ranks(self, x: Tensor, piece: Piece, layout: Layout, level: Level) -> Tensor:
+        chunk, T = level.chunk or self.chunk, x.shape[1]
+        distance = chunk ** (level.number + self.dilation)
+
+        def wanted(first: int, T: int) -> list[range]:
+            if distance <= T:
+                return [range(first - (chunk - 1) * distance, first)]
+            return [range(first - j * distance, first - j * distance + T) for j in range(chunk - 1, 0, -1)]
+
+        x = torch.cat([piece.fetched(x, wanted), x], 1)
+        if T == 0:
+            return self.out(x)
+        q, k, v = self._some_queries(x, slice(x.shape[1] - T, None))
+        near = min(distance, T)
+        return self._attend(q, k, v, layout.positions // distance * near, level, dilation=near)
 
     def _read(self, q: Tensor, seen: KeyValues, layout: Layout, level: Level, stride: int = 1) -> Tensor:
         """The output for queries (B,H,T,d) of this layout."""
+        # Plain rows stand where their index among the keys says, which spares the op a look at the positions.
+        positions = None if seen.layout.plain else layout.positions
+        return self._attend(q, seen.k, seen.v, positions, level, stride=stride)
+
+    def _attend(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        positions: Tensor | None,
+        level: Level,
+        stride: int = 1,
+        dilation: int | None = None,
+    ) -> Tensor:
         chunk = level.chunk or self.chunk
         y = sliding_dilated_attention(
             q,
-            seen.k,
-            seen.v,
+            k,
+            v,
             self.r if chunk == self.chunk else self.r[:, :chunk],
             chunk=chunk,
             level=level.number + self.dilation,
             pad=self._pad(level),
-            # Plain rows stand where their index among the keys says, which spares the op a look at the positions.
-            positions=None if seen.layout.plain else layout.positions,
+            positions=positions,
             stride=stride,
+            dilation=dilation,
         )
         return self.out(merge_heads(y))
 

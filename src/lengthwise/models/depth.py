@@ -131,12 +131,7 @@ class Adaptive(nn.Module):
         """`equal`: as in `Fixed`; here the short way to the last position uses it."""
         if cache is not None:
             return self._go_on(x, layout, level, last, cache, placed)
-        if layout.piece is not None:
-            if not last:
-                raise Error(
-                    "adaptive depth over ranks: only the last position is one exchange away, and all were asked for. "
-                    "Ask with logits_to_keep=1."
-                )
+        if layout.piece is not None and last and self.shortens:
             return last_of_tree(self, x, layout.piece, level)
         if self.shortens and (last or (self.pad_tokens and x.shape[1] == 1)):
             return self._last(x, layout, level, None if equal is None else equal.ids)
@@ -146,14 +141,16 @@ class Adaptive(nn.Module):
                 f"answer, and all {x.shape[1]} were asked for. Ask with logits_to_keep=1, or use learned pads."
             )
         answer = x
-        depth = groups(x.shape[1], self.chunk)
+        depth = groups(x.shape[1] if layout.piece is None else layout.piece.total, self.chunk)
         n = self._lengths(layout)
         for number in range(depth):
             told = level.at(number)
             for layer in self.layers:
                 x = layer(x, layout, told, placed=placed)
             answer = self._deeper(answer, x, n, number)
-        return last_real(answer, layout) if last else answer
+        if not last:
+            return answer
+        return last_real(answer, layout) if layout.piece is None else layout.piece.last_token(answer)
 
     def _lengths(self, layout: Layout) -> Tensor | None:
         """(B,T) the n of each token's depth; None where all have that of the whole."""

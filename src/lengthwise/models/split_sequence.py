@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..errors import Error, ShapeError
-from ..mixers import Layout
+from ..mixers import MIXERS, Layout
 from ..ops import Piece, Ranks
 from ..positions import Position
 from .equal_tokens import draws
@@ -26,30 +26,26 @@ if TYPE_CHECKING:
     from .shell import LengthwisePreTrainedModel
 
 
+ABLE = sorted({make.__name__ for make in MIXERS.values() if isinstance(make, type) and make.traits.splits})
+"""The mixers that can."""
+
+
 def split_refusal(model: LengthwisePreTrainedModel) -> str | None:
     """Why this model cannot read a sequence that is divided among ranks; None where it can."""
-    from .depth import Adaptive, Fixed
+    from .learned_chunk import LearnedChunk
 
     placer, depth = model._placer[0], model.depth
     if type(placer).place is not Position.place:
         return f"{type(placer).__name__} places tokens by more than their number, and each rank has a piece of them"
     if draws(model):
         return "dropout would draw on every rank by itself. Call eval() first, or train without dropout"
-    if isinstance(depth, Fixed):
-        unable = sorted({type(m).__name__ for m in model.mixers() if not m.traits.splits})
-        if unable:
-            return (
-                f"{', '.join(unable)} cannot read a sequence that is divided among ranks. BlockLRNN, Diagonal and LRU "
-                "can, and so can a RegularGPT of one layer a group"
-            )
-        return None
-    if not isinstance(depth, Adaptive):
-        return "while its chunk is learned, a RegularGPT runs several trees. Build one with the chunk that was learned"
-    if not depth.shortens or len(depth.layers) > 1:
+    if unable := sorted({type(m).__name__ for m in model.mixers() if not m.traits.splits}):
         return (
-            "of models with adaptive depth only a RegularGPT of one layer a group (thickness=1) can read a sequence "
-            "that is divided among ranks: with more, nodes read past their own children"
+            f"{', '.join(unable)} cannot read a sequence that is divided among ranks. {', '.join(ABLE)} can: build a "
+            "model of these"
         )
+    if isinstance(depth, LearnedChunk):
+        return "while its chunk is learned, a RegularGPT runs several trees. Build one with the chunk that was learned"
     if depth.pad_tokens:
         return 'missing="official" pads the whole sequence. Use "learned-pad"'
     return None

@@ -8,7 +8,8 @@ l+1 is made of its own children alone,
 
 and where there is none before the first token, of what the layer puts there. A rank that holds the nodes lo … hi-1 of a
 level makes those of the next whose children it has all, and hands over the others: at most 2(C-1) of each level, so
-O(R C log n) in all, and a single one where all pieces have C^j tokens.
+O(R C log n) in all, and a single one where all pieces have C^j tokens. With more layers a group nodes read past their
+own children, and there is an exchange of C-1 nodes for each layer and level.
 
 Shapes: R ranks, B batch, T tokens of the piece, n tokens of all, D model width, C chunk, M nodes that a rank hands
 over.
@@ -64,6 +65,8 @@ def last_of_tree(tree: Adaptive, x: Tensor, piece: Piece, level: Level) -> Tenso
     """(B,1,D), on every rank, of this rank's tokens x (B,T,D)."""
     from .depth import groups
 
+    if len(tree.layers) > 1:
+        return _level_by_level(tree, x, piece, level, groups(piece.total, tree.chunk))
     C, n, ranks = tree.chunk, piece.total, piece.ranks
     depth = groups(n, C)
     after = [n - sum(piece.lengths[: r + 1]) for r in range(ranks.size)]
@@ -81,6 +84,19 @@ def last_of_tree(tree: Adaptive, x: Tensor, piece: Piece, level: Level) -> Tenso
         nodes[number + 1] |= _parents(tree, nodes[number], n, level)
         n = -(-n // C)
     return nodes[depth][0][:, None]
+
+
+def _level_by_level(tree: Adaptive, x: Tensor, piece: Piece, level: Level, depth: int) -> Tensor:
+    """As `last_of_tree`, where nodes read past their own children: every layer fetches C-1 nodes of earlier ranks."""
+    C, ranks = tree.chunk, piece.ranks
+    for _ in range(depth):
+        layout = Layout(Layout.of(x, past=piece.first).positions, piece=piece)
+        for layer in tree.layers:
+            x = layer(x, layout, level)
+        first = [(piece.total - 1 - sum(piece.lengths[:r])) % C for r in range(ranks.size)]
+        kept = tuple(len(range(i, n, C)) for i, n in zip(first, piece.lengths, strict=True))
+        x, piece = x[:, first[ranks.rank] :: C], Piece(ranks, kept)
+    return piece.last_token(x)
 
 
 def _edges(tree: Adaptive, x: Tensor, spans: list[Span], edges: list[Span], level: Level) -> Tensor:

@@ -3,17 +3,18 @@
     gathered(x)[r] = x of rank r         backwards: what all ranks have for x, added up
     total(x)       = Σ_r x of rank r     backwards: the gradient of the sum, to each rank
     same(x)        = x, equal on all     backwards: 1/R of the gradient, to each rank
+    fetched(x)     = tokens of others    backwards: to each token, what all who fetched it have for it
 
 Suppose that every rank has one and the same loss, a `total` of parts or a function of what is the `same`, and calls
 backward. Then the gradients of the weights, added up over the ranks (`add_gradients`), are those of one process that
 has the whole sequence.
 
-Shapes: R ranks.
+Shapes: R ranks, B batch, T tokens of a piece, D width.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,6 +87,18 @@ class Ranks:
         dist.all_reduce(x, group=self.group)
         return x
 
+    def exchange(self, sent: list[Tensor], like: list[Tensor]) -> list[Tensor]:
+        """What each rank has sent here, of `sent`, one for each; `like`: empty tensors of the shapes to come."""
+        steps = []
+        for peer in range(self.size):
+            for step, x in ((dist.irecv, like[peer]), (dist.isend, sent[peer].contiguous())):
+                if x.numel() and peer != self.rank:
+                    steps.append(dist.P2POp(step, x, group=self.group, group_peer=peer))
+        for work in dist.batch_isend_irecv(steps) if steps else []:
+            work.wait()
+        self.received += sum(x.numel() * x.element_size() for x in like)
+        return like
+
     def _note(self, x: Tensor) -> None:
         self.received += (self.size - 1) * x.numel() * x.element_size()
 
@@ -113,6 +126,24 @@ class Piece:
         own = x[:, -1:] if x.shape[1] else x.sum(1, keepdim=True)
         return self.ranks.gathered(own)[owner]
 
+    def fetched(self, x: Tensor, wanted: Callable[[int, int], list[range]]) -> Tensor:
+        """(B,N,D): of the rows, whose tokens here are x (B,T,D), those that this rank wants; 0 before the first token.
+
+        `wanted`: of the first token and the number of tokens of a rank, the places that it wants, none of them its own.
+        """
+        return _Fetched.apply(x, self, wanted)  # pyright: ignore[reportReturnType]
+
+    def shares(self, wanted: Callable[[int, int], list[range]], source: int, target: int) -> list[tuple[slice, slice]]:
+        """What the target wants of the source: where it lies in the source's piece, and where in what is fetched."""
+        lo, first = sum(self.lengths[:source]), sum(self.lengths[:target])
+        found, at = [], 0
+        for span in wanted(first, self.lengths[target]):
+            a, z = max(span.start, lo), min(span.stop, lo + self.lengths[source])
+            if a < z:
+                found.append((slice(a - lo, z - lo), slice(at + a - span.start, at + z - span.start)))
+            at += len(span)
+        return found
+
 
 class _Gathered(torch.autograd.Function):
     @staticmethod
@@ -123,6 +154,33 @@ class _Gathered(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, None]:
         return ctx.ranks.scatter_sum(grad_outputs[0]), None
+
+
+class _Fetched(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, piece: Piece, wanted: Callable[[int, int], list[range]]) -> Tensor:
+        own, ranks = piece.ranks.rank, piece.ranks
+        out = [[source for source, _ in piece.shares(wanted, own, r)] for r in range(ranks.size)]
+        here = [[place for _, place in piece.shares(wanted, r, own)] for r in range(ranks.size)]
+        ctx.ranks, ctx.out, ctx.here, ctx.shape = ranks, out, here, x.shape
+        N = sum(len(span) for span in wanted(piece.first, x.shape[1]))
+        return _moved(ranks, x.detach(), out, here, N)
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, None, None]:
+        return _moved(ctx.ranks, grad_outputs[0], ctx.here, ctx.out, ctx.shape[1]), None, None
+
+
+def _moved(ranks: Ranks, x: Tensor, out: list[list[slice]], here: list[list[slice]], N: int) -> Tensor:
+    """(B,N,D), to which what each rank sends is added where it belongs; of x (B,T,D) goes out what each is sent."""
+    sent = [torch.cat([x[:, s] for s in slices], 1) if slices else x[:, :0] for slices in out]
+    counts = [sum(s.stop - s.start for s in slices) for slices in here]
+    came = ranks.exchange(sent, [x.new_empty(x.shape[0], n, x.shape[2]) for n in counts])
+    y = x.new_zeros(x.shape[0], N, x.shape[2])
+    for slices, part in zip(here, came, strict=True):
+        for s, each in zip(slices, part.split([s.stop - s.start for s in slices], 1) if slices else (), strict=True):
+            y[:, s] += each
+    return y
 
 
 class _Total(torch.autograd.Function):

@@ -25,8 +25,8 @@ from ..ops import Ranks
 def sequence_parallel(model: nn.Module, group: dist.ProcessGroup | None = None) -> Iterator[Ranks]:
     """Within the block `model` is given this rank's piece of every sequence; `group`: None is all processes.
 
-    For a stack of linear recurrences (block-lrnn, diagonal-lrnn, lru), and for the last position of a RegularGPT of one
-    layer a group (`logits_to_keep=1`, or `last=True` of a classifier). The last logits are the same on every rank.
+    For models whose mixers have the trait `splits`: linear recurrences (block-lrnn, diagonal-lrnn, lru) and RegularGPT.
+    The last logits (`logits_to_keep=1`, or `last=True` of a classifier) are the same on every rank.
     `Ranks.received` counts the bytes that came from other ranks.
     """
     shells = [part for part in model.modules() if isinstance(part, LengthwisePreTrainedModel)]

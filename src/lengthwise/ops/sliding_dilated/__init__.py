@@ -33,6 +33,7 @@ def sliding_dilated_attention(
     positions: Tensor | None = None,
     scale: float | None = None,
     stride: int = 1,
+    dilation: int | None = None,
     backend: str = "auto",
 ) -> Tensor:
     """q (B,H,T,d), k and v (B,H,S,d) with S >= T: the queries are the last T of the keys, so that a state can go on.
@@ -41,6 +42,7 @@ def sliding_dilated_attention(
     positions (B,T): where each query stands in its own sequence (packed rows, padding), by default its index among the
     keys. A query that is itself padding (position below 0) still reads itself, so its row is finite.
     stride: the queries are every stride-th of the keys, counted from the end.
+    dilation: the distance of two taps, where it is not C^level.
 
     >>> import torch
     >>> x = torch.arange(5.).view(1, 1, 5, 1)
@@ -48,7 +50,19 @@ def sliding_dilated_attention(
     >>> sliding_dilated_attention(zero, zero, x, torch.zeros(1, 2), chunk=2, level=1).flatten().tolist()
     [0.0, 1.0, 1.0, 2.0, 3.0]
     """
-    call = Call.of(q, k, v, bias, chunk=chunk, level=level, pad=pad, positions=positions, scale=scale, stride=stride)
+    call = Call.of(
+        q,
+        k,
+        v,
+        bias,
+        chunk=chunk,
+        level=level,
+        pad=pad,
+        positions=positions,
+        scale=scale,
+        stride=stride,
+        dilation=dilation,
+    )
     return OP.run(call, backend)
 
 

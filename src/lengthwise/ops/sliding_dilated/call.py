@@ -49,11 +49,12 @@ class Call:
         positions: Tensor | None = None,
         scale: float | None = None,
         stride: int = 1,
+        dilation: int | None = None,
     ) -> Call:
         """The call that `sliding_dilated_attention` makes of its arguments."""
         _check(q, k, v, bias, chunk, level, pad, positions, stride)
         # Beyond the first key every tap is missing alike; the cap keeps C^l a machine integer at any level.
-        dilation = min(chunk**level, k.shape[2])
+        dilation = min(chunk**level if dilation is None else dilation, k.shape[2])
         return cls(q, k, v, bias, dilation, pad, positions, q.shape[-1] ** -0.5 if scale is None else scale, stride)
 
     def reach(self) -> Tensor:
