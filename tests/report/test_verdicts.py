@@ -6,24 +6,39 @@ import json
 from dataclasses import replace
 from html import escape
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from lengthwise import report, tasks, theory, verify
 from lengthwise.report.html_page import page
 from lengthwise.report.machine_diagram import machine_diagram
 from lengthwise.report.sections import group_runs
 from lengthwise.report.verdicts import verdict_block
+from lengthwise.verify.checker import digest, seal
 from lengthwise.verify.claim import claim_of
 from lengthwise.verify.kept import EXTRACTED, FILE, extracted_of, keep, keep_extracted, kept
 
 CLAIM = claim_of(tasks.get("parity")).to_json()
 REFUTED = verify.Refuted((0, 1) * 20, 1, 0)
-PROVED = verify.Proved({"inference": "snapped", "made": "learned"})
+WEIGHTS = {"x": np.arange(3, dtype=np.float32)}
+
+
+def certificate_of(weights, claim=CLAIM):
+    """Its seal is right, and what it says of weights; nothing is proved by it."""
+    digests = {name: digest(x) for name, x in weights.items()}
+    model = {"config": {"tie_word_embeddings": False}, "weights": digests}
+    made = {"inference": "snapped", "made": "learned", "claim": claim, "model": model}
+    return {**made, "digest": seal(made)}
+
+
+PROVED = verify.Proved(certificate_of(WEIGHTS))
 
 
 @pytest.fixture
 def run(make_run, tmp_path):
     made = make_run("regular-gpt", 0)
+    save_file(WEIGHTS, tmp_path / "model.safetensors")
     return replace(made, path=tmp_path, result={**made.result, "files": {"model.safetensors": "aa"}})
 
 
@@ -50,6 +65,43 @@ def test_other_weights_leave_it_aside(run):
     other = replace(run, result={**run.result, "files": {"model.safetensors": "bb"}})
     assert kept(other) is None
     assert "PROVED" not in str(report.table([other])) + page([other])
+
+
+def test_a_proof_is_not_shown_of_weights_that_were_changed(run):
+    """Although the record of the run still says what it said."""
+    keep(run, PROVED, CLAIM)
+    assert "PROVED" in page([run])
+    save_file({"x": WEIGHTS["x"] + np.float32(2**-20)}, run.path / "model.safetensors")
+    assert kept(run) is None
+    assert "PROVED" not in str(report.table([run])) + page([run])
+    (run.path / "model.safetensors").unlink()
+    assert kept(run) is None
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        certificate_of({"x": WEIGHTS["x"] * 2}),
+        certificate_of({"y": WEIGHTS["x"]}),
+        certificate_of(WEIGHTS, claim_of(tasks.get("even-pairs")).to_json()),
+        {**PROVED.certificate, "made": "built"},
+        {"made": "learned"},
+    ],
+    ids=["other weights", "another name", "another claim", "a broken seal", "nothing said"],
+)
+def test_a_certificate_of_something_else_is_no_proof_of_the_run(run, other):
+    keep(run, verify.Proved(other), CLAIM)
+    assert kept(run) is None
+    assert "PROVED" not in str(report.table([run])) + page([run])
+    keep(run, verify.Refuted((1,), 0, 1), CLAIM)
+    assert kept(run).verdict.word == (1,)
+
+
+def test_a_proof_at_the_best_checkpoint_is_of_its_weights(run):
+    keep(run, PROVED, CLAIM, "best")
+    assert kept(run).verdict == PROVED  # no step was better than the last
+    save_file({"x": WEIGHTS["x"] + 1}, run.path / "best.safetensors")
+    assert kept(run) is None
 
 
 @pytest.mark.parametrize("damage", ["", "[]", "{}", '{"format": 1, "weights": "aa"}'])

@@ -153,10 +153,12 @@ def _check(certificate: Path, model: Path, exact: int | None, as_json: bool) -> 
     from ..verify.second_opinion import opinion_on
 
     content = verdicts.read_file(certificate)
-    if isinstance(content, dict) and "verdict" in content:
+    proved = isinstance(content, dict) and content.get("verdict") == "proved"
+    if isinstance(content, dict) and "verdict" in content and not proved:
         raise Error(f"{certificate}: is no certificate, for nothing was proved: it says {content['verdict']!r:.40}.")
     try:
         content = checker.read_json(certificate.read_text(encoding="utf-8"), str(certificate))
+        content = content.get("certificate") if proved else content  # a run's verdict.json holds it
         report = checker.check(content, model)
         if report.assumed:
             report = replace(report, assumed=not _config_is(model, content["model"]["config"]))

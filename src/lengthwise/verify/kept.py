@@ -14,7 +14,8 @@ from typing import Any
 from ..automata import Semiautomaton
 from ..errors import Error
 from ..files import read_json, write_text
-from .verdict import Unknown, Verdict, from_json
+from .checker import is_about
+from .verdict import Proved, Unknown, Verdict, from_json
 
 FILE, EXTRACTED = "verdict.json", "extracted.json"
 FORMAT = 1
@@ -50,7 +51,10 @@ def keep(run: Any, verdict: Verdict, claim: dict[str, Any], checkpoint: str = "l
 
 
 def kept(run: Any) -> Kept | None:
-    """What was found of a run; None where nothing was, or of other weights, or where the file cannot be read."""
+    """What was found of a run; None where nothing was, or of other weights, or where the file cannot be read.
+
+    A proof is shown only where its certificate is whole and names the weights that lie in the run's directory now.
+    """
     path = Path(run.path) / FILE
     if not path.is_file():
         return None
@@ -64,9 +68,19 @@ def kept(run: Any) -> Kept | None:
         Semiautomaton(claim["delta"], claim["start"], symbols=claim["symbols"])
         if not len(claim["answers"]) == len(claim["asked"]) == len(claim["delta"]):
             return None
-        return Kept(from_json(content), claim, checkpoint)
+        verdict = from_json(content)
+        if isinstance(verdict, Proved) and not _is_of(run, verdict.certificate, claim, checkpoint):
+            return None
+        return Kept(verdict, claim, checkpoint)
     except (Error, KeyError, TypeError, ValueError, OSError):
         return None
+
+
+def _is_of(run: Any, certificate: dict[str, Any], claim: dict[str, Any], checkpoint: str) -> bool:
+    """Whether a proof is about these very weights and this claim. Whether it is one, the checker says."""
+    own = Path(run.path) / WEIGHTS[checkpoint]
+    file = own if own.is_file() else Path(run.path) / WEIGHTS["last"]
+    return certificate.get("claim") == claim and is_about(certificate, file)
 
 
 def keep_extracted(run: Any, found: Any, checkpoint: str = "last") -> Path:

@@ -3,7 +3,7 @@
 python -m lengthwise.verify.checker certificate.json model/
 """
 
-from .check import Report, check, in_words, seal
+from .check import Report, check, in_words, is_about, seal
 from .weights import DEFAULTS, Rejected, digest, read_json
 
-__all__ = ["DEFAULTS", "Rejected", "Report", "check", "digest", "in_words", "read_json", "seal"]
+__all__ = ["DEFAULTS", "Rejected", "Report", "check", "digest", "in_words", "is_about", "read_json", "seal"]

@@ -153,6 +153,11 @@ def _model(described: Any, model: str | Path | Tensors) -> tuple[Tensors, bool]:
             raise Rejected(f"the model has another config than the certificate says: {', '.join(other)} differ.")
     else:
         tensors = dict(model)
+    return _same(config, digests, tensors), assumed
+
+
+def _same(config: dict[str, Any], digests: Any, tensors: Tensors) -> Tensors:
+    """The weights, if they are those of the digests."""
     if config["tie_word_embeddings"] and "head.weight" in tensors and "head.weight" not in (digests or {}):
         head = tensors.pop("head.weight")
         if "embedding.weight" not in tensors or digest(head) != digest(tensors["embedding.weight"]):
@@ -162,7 +167,17 @@ def _model(described: Any, model: str | Path | Tensors) -> tuple[Tensors, bool]:
     for name, x in tensors.items():
         if digest(x) != digests[name]:
             raise Rejected(f"the weight {name} is not the one that the certificate is about.")
-    return tensors, assumed
+    return tensors
+
+
+def is_about(certificate: dict[str, Any], weights: Path) -> bool:
+    """Whether a certificate is whole, and of the weights in this file. Nothing else of it is checked."""
+    try:
+        described, made = certificate["model"], certificate["digest"]
+        _same(described["config"], described["weights"], read_safetensors(weights))
+        return made == seal(certificate)
+    except (Rejected, KeyError, TypeError):
+        return False
 
 
 def _folder(folder: Path) -> tuple[dict[str, Any] | None, Tensors]:
