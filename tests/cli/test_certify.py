@@ -15,9 +15,13 @@ import pytest
 from lengthwise import lab, tasks, theory
 from lengthwise.cli import certify as verb
 from lengthwise.cli import console, main, verdicts
-from lengthwise.verify.kept import kept
+from lengthwise.verify import Proved
+from lengthwise.verify.kept import EXTRACTED, extracted_of, kept
+from lengthwise.verify.subject import subject_of
 
 from .tiny import TINY, bench
+
+PROVED = Proved({})
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +74,34 @@ def test_json_is_alone_on_stdout(run, capsys):
         name: found[name] for name in ("verdict", "word", "said", "right")
     }
     assert found["command"].startswith("lengthwise certify ")
+
+
+def test_the_page_has_a_picture_of_what_was_proved(run, tmp_path, capsys, monkeypatch):
+    """The run's model is taken for one that is parity, of which a proof is found at once."""
+    place = tmp_path / run.name
+    shutil.copytree(run, place)
+    (place / EXTRACTED).unlink(missing_ok=True)
+    kept_of = lambda: extracted_of(lab.load(place)[0])  # noqa: E731
+    model = theory.exact_classifier("parity")
+    monkeypatch.setattr(lab, "load_model", lambda *_, **__: model)
+    assert main(["certify", str(place), "--budget", "30", "--no-picture", "--word", "1"]) == 0
+    subject = subject_of("certify", model, tasks.get("parity"))
+    for budget, verdict, there in ((5, PROVED, False), (30, PROVED, True)):
+        verdicts.keep_picture(lab.load(place)[0], subject, verdict, budget, "last")
+        assert (kept_of() is not None) is there
+    assert kept_of()["said"].startswith("an algebra of 2 elements")
+    html = tmp_path / "page.html"
+    assert main(["report", str(place), "--html", str(html)]) == 0
+    assert 'aria-label="Table of the algebra"' in html.read_text()
+
+
+def test_certify_keeps_a_picture_unless_it_shall_not(run, tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(verdicts, "keep_picture", lambda run, *rest: asked.append(run.path))
+    assert main(["certify", str(run), "--budget", "30", "--no-picture"]) == 1
+    assert not asked
+    assert main(["certify", str(run), "--budget", "30"]) == 1
+    assert asked == [run]
 
 
 def test_a_model_in_a_folder_is_held_against_a_task(built, capsys, no_methods):

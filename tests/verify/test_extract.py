@@ -201,6 +201,15 @@ def test_a_coarse_cut_says_that_finer_ones_met_a_limit(model, limit, monkeypatch
     assert "refused" not in str(verify.extract(built, PARITY))
 
 
+def test_seconds_that_are_over(recurrence):
+    for model in (theory.exact_classifier(PARITY), recurrence):
+        with pytest.raises(Error, match="extract: the time was over"):
+            verify.extract(model, PARITY, seconds=1e-9)
+        assert verify.extract(model, PARITY, seconds=100).equal
+    with pytest.raises(Error, match="finite number of seconds above 0"):
+        verify.extract(recurrence, PARITY, seconds=0)
+
+
 def test_what_cannot_be_extracted():
     with pytest.raises(Error, match=r"takes a model or a finished run, got str.*lab\.load"):
         verify.extract("runs/parity", PARITY)

@@ -81,6 +81,9 @@ def certify(
             help="With --check: a second opinion, of up to N conditions in ball arithmetic (python-flint).",
         ),
     ] = None,
+    no_picture: Annotated[
+        bool, typer.Option("--no-picture", help="Do not extract what a run computes, which its page draws.")
+    ] = False,
     trust: Annotated[
         bool, typer.Option("--trust", help="Run the run's own model and task, Python from outside this library.")
     ] = False,
@@ -130,6 +133,8 @@ def certify(
             outcome = decide(subject, checked_seconds("certify", budget, "--budget"), watch, save=save)
     if run and not save and task is None:
         _keep(run, outcome.verdict, subject, checkpoint)
+        if not no_picture:
+            verdicts.keep_picture(run, subject, outcome.verdict, budget, checkpoint)
     if out:
         verdicts.write(out, outcome.verdict)
     shown_again = verdicts.command(again, outcome.verdict, out)

@@ -17,8 +17,20 @@ if TYPE_CHECKING:
     from ..verify.certification import Outcome
     from ..verify.subject import Subject
 
+PICTURE, QUICK, PICTURE_SHARE = 10.0, 2.0, 1 / 6
+"""Seconds to extract what a run computes, at most: of one that is proved, of any other, and a share of the budget."""
 TYPED = 160
 """A word is typed in a command up to so many characters; a longer one is read from a file."""
+
+
+def keep_picture(run: Run, subject: Subject, verdict: Verdict, budget: float, checkpoint: str) -> None:
+    """What the run computes, beside it for its page: where it is proved, or where that is quickly seen."""
+    from ..verify import Proved
+    from ..verify.kept import keep_picture
+
+    seconds = min(budget * PICTURE_SHARE, PICTURE if isinstance(verdict, Proved) else QUICK)
+    if seconds >= 1:
+        keep_picture(run, subject.model, subject.claim, seconds, checkpoint)
 
 
 def read_file(path: Path) -> Any:

@@ -7,12 +7,12 @@ from functools import partial
 from html import escape
 from pathlib import Path
 
-from ..lab import Experiment, Run, plan
+from ..lab import Experiment, Run, load_model, load_task, plan
 from ..report import Panel
 from ..report.verdicts import in_words
-from ..verify import Unknown
+from ..verify import Unknown, claim_of
 from ..verify.certification import decide
-from ..verify.kept import Kept, keep, kept
+from ..verify.kept import Kept, keep, keep_picture, kept
 from ..verify.subject import subject_of
 from .base import Finished, Recipe, Scale
 from .common.grid import Cell, Grid
@@ -64,6 +64,7 @@ def certified(finished: Finished, device: str, seconds: float) -> list[Panel]:
     for run in finished["parity"]:
         name = f"{run.experiment.model.name} seed {run.experiment.seed}"
         rows.append((name, found := _certified(run, seconds)))
+        keep_picture(run, load_model(run), claim_of(load_task(run)), seconds)
         if isinstance(found.verdict, Unknown) and run.experiment.model.name in CONSOLIDATED:
             rows.append((f"{name}, consolidated", _consolidated(run, seconds)))
     said = [f"{name}: {''.join(in_words(found))}" for name, found in rows]

@@ -106,6 +106,32 @@ def extracted_of(run: Any) -> dict[str, Any] | None:
     return content if same and sound and content.get("format") == FORMAT else None
 
 
+def keep_picture(run: Any, model: Any, claim: Any, seconds: float, checkpoint: str = "last") -> bool:
+    """Extract what a run's model computes, for its page, and keep it, if that takes no longer than so many seconds.
+
+    Whether it is kept now. What others than trees and recurrences compute takes long to learn: of them nothing is kept.
+    """
+    from .extraction import extract
+    from .extraction.network import no_tree
+    from .extraction.states import no_recurrence
+
+    if (before := extracted_of(run)) and before["checkpoint"] == checkpoint:
+        return True
+    inner = getattr(model, "inner", model)
+    if no_tree(inner) is not None and no_recurrence(inner) is not None:
+        return False
+    here = kept(run)
+    proved = here is not None and isinstance(here.verdict, Proved) and here.checkpoint == checkpoint
+    try:
+        found = extract(model, claim, seconds=seconds)
+        if proved and not found.equal:  # so it is not what the model computes
+            return False
+        keep_extracted(run, found, checkpoint)
+    except (Error, OSError):
+        return False
+    return True
+
+
 def _digest(run: Any, checkpoint: str) -> str | None:
     """Of the weights, as the run's record has it; where no step was better than the last, the best are the last."""
     files = run.result.get("files", {})

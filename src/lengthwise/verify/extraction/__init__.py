@@ -11,6 +11,8 @@ A proof of that is `certify`'s.
 
 from __future__ import annotations
 
+import math
+import time
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -24,7 +26,7 @@ from ...lab import Run
 from ...models import LengthwiseForCausalLM, TokenClassifier
 from ...tasks import Task
 from ..claim import Claim
-from ..subject import subject_of
+from ..subject import checked_seconds, subject_of
 from .algebra import Algebra
 from .difference import Difference, read
 from .extracted import Extracted
@@ -45,13 +47,14 @@ def extract(
     *,
     method: Literal["auto", "tree", "states", "learned"] = "auto",
     seed: int = 0,
+    seconds: float | None = None,
 ) -> Extracted:
     """The finite algebra or machine that a trained model is, and how it compares with `machine`.
 
     `machine`: what is right, and after which words something is asked; None: the task of the run, and for a model
     nothing to compare with. `method`: "tree" for a RegularGPT of one layer a group, "states" for recurrent models,
     "learned" for any other (automata learning with the model as the teacher, `pip install 'lengthwise[extract]'`);
-    "auto" takes the first that fits.
+    "auto" takes the first that fits. `seconds`: after these trees and recurrences are given up, with an Error.
 
     >>> from lengthwise import tasks, theory
     >>> parity = tasks.get("parity")
@@ -70,7 +73,8 @@ def extract(
     chosen = method if method != "auto" else next(name for name, reason in why.items() if reason is None)
     if reason := why[chosen]:
         raise Error(f"extract: method {chosen!r} cannot take this model: {reason}. Use method='auto'.")
-    found = _found(chosen, classifier, inner, told, seed)
+    until = math.inf if seconds is None else time.monotonic() + checked_seconds("extract", seconds)
+    found = _found(chosen, classifier, inner, told, seed, until)
     if claim is None:
         return found
     finite = found.algebra if found.moore is None else found.moore
@@ -82,16 +86,16 @@ def extract(
     return replace(found, claim=claim, difference=difference, raw=raw)
 
 
-def _found(method: str, classifier: nn.Module, inner: nn.Module, claim: Claim, seed: int) -> Extracted:
+def _found(method: str, classifier: nn.Module, inner: nn.Module, claim: Claim, seed: int, until: float) -> Extracted:
     nothing: dict[str, Any] = {"claim": None, "difference": None, "raw": None, "model": inner}
     if method == "tree":
         assert isinstance(inner, LengthwiseForCausalLM)
-        tree = find_algebra(inner, claim, seed)
+        tree = find_algebra(inner, claim, seed, until)
         seen = (tree.agreement, tree.words, len(tree.algebra))
         return Extracted("tree", tree.algebra, None, *seen, **nothing, refused=tree.refused)
     if method == "states":
         assert isinstance(inner, LengthwiseForCausalLM)
-        states = find_states(inner, claim, seed)
+        states = find_states(inner, claim, seed, until)
         seen = (states.agreement, states.words, states.states)
         return Extracted("states", None, states.moore, *seen, **nothing, refused=states.refused)
     learned = learn(classifier, claim, seed)

@@ -13,12 +13,14 @@ Shapes: N points, k clusters, D dimensions.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from ...errors import Error
 from ...insight.k_means import find_groups
 from ...seeds import generator
 
@@ -29,6 +31,15 @@ TRIED = 12
 """The cuts tried are the coarsest so many."""
 SAME = 1e-5
 """Points that are closer than this share of the largest distance are one."""
+
+
+class TimeOver(Error):
+    """The seconds that an extraction was given are over."""
+
+
+def check_time(until: float) -> None:
+    if time.monotonic() > until:
+        raise TimeOver("extract: the time was over. Give it more seconds, or none.")
 
 
 @dataclass(frozen=True, eq=False)

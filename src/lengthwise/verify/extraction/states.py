@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from ...models.depth import Fixed
 from ...seeds import generator
 from ..claim import Claim
 from .asked_words import asked_words
-from .clustering import cuts
+from .clustering import TimeOver, check_time, cuts
 from .difference import Answer, read, said_by
 from .moore import Moore
 
@@ -61,24 +62,26 @@ def no_recurrence(model: object) -> str | None:
     return None
 
 
-def find_states(model: LengthwiseForCausalLM, claim: Claim, seed: int = 0) -> FoundStates:
+def find_states(model: LengthwiseForCausalLM, claim: Claim, seed: int = 0, until: float = inf) -> FoundStates:
     if reason := no_recurrence(model):
         raise Error(f"extract: this model is not recurrent: {reason}.")
     training = model.training
     model.eval()
     try:
-        return _find(model, claim, seed)
+        return _find(model, claim, seed, until)
     finally:
         model.train(training)
 
 
-def _find(model: LengthwiseForCausalLM, claim: Claim, seed: int) -> FoundStates:
+def _find(model: LengthwiseForCausalLM, claim: Claim, seed: int, until: float) -> FoundStates:
     words = asked_words(claim, seed)
     said = [said_by(model, tokens, claim.several) for tokens in words]
     best, refused = None, None
     for cut in cuts(_sample(model, claim, seed), seed):
         try:
-            machine = _explored(model, claim, cut.radius)
+            machine = _explored(model, claim, cut.radius, until)
+        except TimeOver:
+            raise
         except Error as error:
             refused = error
             continue
@@ -132,7 +135,7 @@ def _sample(model: LengthwiseForCausalLM, claim: Claim, seed: int) -> Tensor:
     return torch.unique(torch.cat(states), dim=0)
 
 
-def _explored(model: LengthwiseForCausalLM, claim: Claim, radius: float) -> Moore:
+def _explored(model: LengthwiseForCausalLM, claim: Claim, radius: float, until: float) -> Moore:
     """The machine of the states that are reached, two within the radius being one.
 
     State 0 is the start, and the last one, if it is needed, where words lead after which nothing is ever asked.
@@ -143,6 +146,7 @@ def _explored(model: LengthwiseForCausalLM, claim: Claim, radius: float) -> Moor
     pairs = [(0, claim.machine.start)]
     seen = set(pairs)
     for q, state in pairs:  # grows while we walk it: breadth first
+        check_time(until)
         needed = [s for s in range(S) if alive[target[state][s]]]
         if new := [s for s in needed if (q, s) not in steps]:
             steps.update(zip([(q, s) for s in new], clusters.after(q, new), strict=True))

@@ -14,6 +14,7 @@ Shapes: M nodes, m taps, N elements, D model width.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import inf
 
 import numpy as np
 import torch
@@ -26,7 +27,7 @@ from ...seeds import generator
 from ..claim import Claim
 from .algebra import Algebra
 from .asked_words import asked_words
-from .clustering import Cut, cuts
+from .clustering import Cut, TimeOver, check_time, cuts
 from .difference import read, said_by
 from .levels import levels
 from .network import TreeNetwork
@@ -49,7 +50,7 @@ class Found:
     """Why cuts into more clusters were not taken; None where none had to be."""
 
 
-def find_algebra(model: LengthwiseForCausalLM, claim: Claim, seed: int = 0) -> Found:
+def find_algebra(model: LengthwiseForCausalLM, claim: Claim, seed: int = 0, until: float = inf) -> Found:
     """The algebra of the model over all words after which `claim` asks something."""
     network, transitions = TreeNetwork(model), Transitions(claim)
     words = asked_words(claim, seed)
@@ -57,7 +58,9 @@ def find_algebra(model: LengthwiseForCausalLM, claim: Claim, seed: int = 0) -> F
     best, refused = None, None
     for cut in cuts(_sample(network, transitions, seed), seed):
         try:
-            algebra = _close(network, Transitions(claim), claim, cut)
+            algebra = _close(network, Transitions(claim), claim, cut, until)
+        except TimeOver:
+            raise
         except Error as error:
             refused = error
             continue
@@ -109,9 +112,9 @@ def _sample(network: TreeNetwork, transitions: Transitions, seed: int) -> Tensor
 class _Closing:
     """The table so far: what is asked of it is computed by the network, and snapped to a centre or made one."""
 
-    def __init__(self, network: TreeNetwork, symbols: int, cut: Cut):
+    def __init__(self, network: TreeNetwork, symbols: int, cut: Cut, until: float):
         ELEMENTS.check(len(cut.centres), "extract")
-        self.network, self.radius = network, cut.radius
+        self.network, self.radius, self.until = network, cut.radius, until
         self.leaves = network.leaves(symbols)
         self.centres = cut.centres.to(self.leaves)
         self.begin()
@@ -121,6 +124,7 @@ class _Closing:
         self.spread, self.added = 0.0, False
 
     def __call__(self, inputs: np.ndarray) -> np.ndarray:
+        check_time(self.until)
         keys = list(map(tuple, inputs.tolist()))
         if new := [key for key in dict.fromkeys(keys) if key not in self.table]:
             vectors = torch.cat([self.leaves, self.centres])
@@ -136,6 +140,7 @@ class _Closing:
                 self.spread = max(self.spread, float(distance.max()))
                 return element.tolist()
             ELEMENTS.check(len(self.centres) + 1, "extract")
+            check_time(self.until)
             if not bool(nodes[outside[0]].isfinite().all()):
                 raise Error("extract: a node of the model is not finite. Extract from a model whose numbers are.")
             self.centres = torch.cat([self.centres, nodes[outside[:1]]])
@@ -146,8 +151,8 @@ def _distances(x: Tensor, centres: Tensor) -> Tensor:
     return torch.cdist(x.double(), centres.double(), compute_mode="donot_use_mm_for_euclid_dist")
 
 
-def _close(network: TreeNetwork, transitions: Transitions, claim: Claim, cut: Cut) -> Algebra:
-    closing = _Closing(network, len(transitions.symbols), cut)
+def _close(network: TreeNetwork, transitions: Transitions, claim: Claim, cut: Cut, until: float) -> Algebra:
+    closing = _Closing(network, len(transitions.symbols), cut, until)
     for _ in range(PASSES):
         closing.begin()
         for _ in levels(transitions, network.chunk, closing):
