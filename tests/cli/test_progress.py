@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 
+from rich.console import Console
+
 from lengthwise import lab
 from lengthwise.cli.progress import Lines, TimeLeft, names, verdict
 from lengthwise.lab import plan
@@ -48,6 +50,26 @@ def test_pace_counts_from_where_it_was_resumed(monkeypatch):
     assert str(at(monkeypatch, 100, left, e, 700)) == ""
     assert str(at(monkeypatch, 102, left, e, 800)) == "50 steps/s"
     assert str(left) == "4.0 s left"
+
+
+def test_the_time_left_is_said_of_runs_on_a_cluster_too(monkeypatch, capsys):
+    """Few messages come from there: of a short run its first step alone; and a run whose node died goes back."""
+    a, b, c, d = plan("parity", ["lstm"], seeds=4, settings={"training.steps": 100})
+    left = TimeLeft([a, b, c, d])
+    at(monkeypatch, 0, left, a, 1)
+    at(monkeypatch, 0, left, b, 1)
+    monkeypatch.setattr("time.monotonic", lambda: 10.0)
+    left.end(a.hash, 100)
+    left.end(b.hash, 100)
+    assert round(left.seconds, 1) == 10.1
+    assert str(left) == "10 s left for all 4 runs"
+    watch = Lines([a, b, c, d], Console(stderr=True))
+    watch.left = left
+    watch.advance(lab.Progress(c.hash, 1, 100, 0.5))
+    assert "lstm seed 2: training, 100 steps, 10 s left for all 4 runs\n" in capsys.readouterr().err
+    at(monkeypatch, 15, left, c, 81)
+    assert str(at(monkeypatch, 20, left, c, 41)) == ""
+    assert str(at(monkeypatch, 22, left, c, 61)) == "10 steps/s"
 
 
 def test_the_time_left_is_that_of_all_runs(monkeypatch):

@@ -15,6 +15,7 @@ import torch
 from rich.console import Console
 
 from lengthwise import lab
+from lengthwise.cli import main
 from lengthwise.cli.progress import Lines
 from lengthwise.errors import Error
 from lengthwise.lab import InProcess, Interrupted, Processes, engines
@@ -213,6 +214,52 @@ def test_the_same_call_twice_shares_the_work(tmp_path, workers):
         for text in said:
             assert text.count(f"lstm seed {seed}: process ") <= 1
     assert len(lab.load(tmp_path / "runs")) == 6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["dies", "sleeps"])
+def test_of_two_machines_one_goes_on_with_what_the_other_left(tmp_path, how):
+    """No lock is shared by the two, and the one that slept writes nothing over what the other has done."""
+    words = "bench parity -m lstm --seeds 3 --train-length 8 --test-lengths 16 --set training.steps=400"
+    words += " --set training.checkpoint_every=20 --launch here --out "
+
+    def start(machine):
+        code = (
+            f"import sys\nfrom lengthwise.train import lease\nlease.MACHINE = {machine!r}\n"
+            "lease.TERM, lease.RENEW_EVERY = 3.0, 0.2\n"
+            f"from lengthwise.cli import main\nsys.exit(main({[*words.split(), 'runs']!r}))"
+        )
+        return subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+
+    first, other = start("alpha"), None
+    try:
+        while not list(tmp_path.glob("runs/*/state/*.safetensors")):
+            assert first.poll() is None
+            time.sleep(0.01)
+        os.kill(first.pid, how)
+        [begun] = [path.parent.parent for path in tmp_path.glob("runs/*/state/*.safetensors")][:1]
+        other = start("beta")
+        said = other.communicate(timeout=300)[1]
+        assert other.returncode == 0, said
+        assert f"process {first.pid} on " in said, "it was held, until its holder had been silent for the term"
+        ended = {path: path.read_bytes() for path in begun.iterdir() if path.is_file()}
+        os.kill(first.pid, signal.SIGCONT)
+        first_said = first.communicate(timeout=300)[1]
+        if how == signal.SIGSTOP:
+            assert first.returncode == 0, first_said
+            assert "another process has gone on with this work, as process" in first_said
+            assert first_said.count(": training,") == 1, "it finds all others finished"
+        assert {path: path.read_bytes() for path in begun.iterdir() if path.is_file()} == ended
+    finally:
+        for process in filter(None, [first, other]):
+            process.kill()
+            process.wait()
+    assert main([*words.split(), str(tmp_path / "alone")]) == 0
+    runs, alone = lab.load(tmp_path / "runs"), lab.load(tmp_path / "alone")
+    assert len(runs) == len(alone) == 3
+    for one, same in zip(runs, alone, strict=True):
+        assert all((one.tensors()[name] == same.tensors()[name]).all() for name in same.tensors())
+        assert one.result["checkpoints"] == same.result["checkpoints"]
 
 
 def test_two_processes_on_the_same_run(tmp_path, quick):

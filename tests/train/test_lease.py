@@ -106,7 +106,7 @@ def test_who_slept_and_was_succeeded_writes_nothing(directory):
             os.kill(child, signal.SIGCONT)
             said = ask()
             assert f"process {os.getpid()} on " in said
-            assert f"has gone on with this run, for process {child} on " in said
+            assert f"has gone on with this work, as process {child} on " in said
             assert sorted(path.name for path in directory.path.rglob("*")) == before
         assert not directory.held()
 
@@ -131,6 +131,10 @@ def test_every_write_asks_who_is_at_work(directory):
 def test_a_directory_that_was_deleted_is_said_to_be(directory):
     with directory.locked():
         Holder.of(directory.path).path.unlink()
+        # Another one was here, and is done.
+        with pytest.raises(TakenOver, match="another process has gone on"):
+            directory.check_held()
+        directory.path.rmdir()
         with pytest.raises(RecordError, match="deleted while process"):
             directory.check_held()
 

@@ -119,10 +119,13 @@ class TimeLeft:
         self.paces[run].advance(step, now)
         return self.paces[run]
 
-    def end(self, run: str) -> None:
-        """The run takes no more steps: it is over, or was found finished."""
+    def end(self, run: str, step: int = 0) -> None:
+        """The run takes no more steps than `step`: it is over, or was found finished."""
         self.unheard.pop(run, None)
         self.ended.add(run)
+        if pace := self.paces.get(run):
+            # Of a run on a cluster, whose messages are few, the last steps may not have been heard of.
+            pace.done += max(0, step - pace.step)
 
     @property
     def seconds(self) -> float | None:
@@ -170,7 +173,7 @@ class Watch:
 
     def ending(self, experiment: Experiment, outcome: Outcome) -> str:
         self.ended += 1
-        self.left.end(experiment.hash)
+        self.left.end(experiment.hash, outcome.run.result["steps"] if outcome.run else 0)
         finished_before = outcome.run is not None and self.was_finished(experiment)
         return (
             f"[{self.ended}/{self.total}] {self.name(experiment)}: "
@@ -198,7 +201,7 @@ class Lines(Watch):
             facts = [f"step {step}/{steps}", f"loss {progress.loss:.4g}", str(pace), str(self.left)]
             self._say(run, ", ".join(filter(None, facts)))
         elif training:
-            self._say(run, f"training, {counted(steps, 'step')}")
+            self._say(run, ", ".join(filter(None, [f"training, {counted(steps, 'step')}", str(self.left)])))
         else:
             self._say(run, f"{progress.phase} checkpoint, {counted(steps, 'length')}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -122,11 +123,8 @@ def run_group(experiments: Sequence[Experiment], job: Job, *, wait: bool = True)
         return [Outcome(run.experiment, run) for run in runs]
     except Interrupted:
         raise
-    except TakenOver:
-        # This process was stopped for so long that another machine went on with the work.
-        for directory in directories:
-            if job.waiting and directory.held():
-                job.waiting(directory.experiment)
+    except TakenOver as taken:
+        print(f"note: {taken}", file=sys.stderr)
         return run_group(experiments, job) if wait else []
     except Exception as error:
         if len(experiments) > 1:

@@ -88,7 +88,7 @@ def device_of(device: str, launch: Engine | str | None, gpus: float | None) -> s
         chosen = chosen_device(device)
         if gpus and not chosen.startswith("cuda"):
             why = "torch sees none here" if device == "auto" else f"the device is {device}"
-            raise Error(f"A run shall take {gpus:g} GPUs, and {why}. Leave gpus_per_run out.")
+            raise Error(f"A run shall take {gpus:g} GPUs, and {why}. Ask for none.")
         return chosen
     if device not in ("auto", "cpu", "cuda"):
         raise Error(f"device must be auto, cpu or cuda where runs are sent to a cluster, got {device!r}.")

@@ -72,14 +72,11 @@ class SlurmJobs:
             yield from _Sweep(self.executor(place / "log", job), self._room(job), place, job).run(groups)
 
     def _check(self, groups: Groups, job: Job) -> None:
-        if self.cluster == "slurm":
-            by_hand = f"By hand, jobs that share the work: {sbatch_line(len(groups), job, self)}"
-        else:
-            by_hand = ""
         try:
             check_extra("submitit", "slurm", "--launch slurm")
         except Error as error:
-            raise Error(f"{error}\n{by_hand}" if by_hand else str(error)) from None
+            by_hand = sbatch_line(len(groups), job, self)
+            raise Error(f"{error}. Or by hand, equal calls that share the work: {by_hand}") from None
         if self.cluster == "slurm" and not shutil.which("sbatch"):
             raise Error(
                 "There is no Slurm on this machine: the command sbatch was not found. Give the call on a login node of "

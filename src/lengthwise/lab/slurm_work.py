@@ -21,7 +21,7 @@ from .engines import Processes, forkserver
 from .experiment import Experiment
 from .job import Job, Outcome, room, run_group
 
-TELL_EVERY = 2.0
+TELL_EVERY = 1.0
 """Seconds between two writings of a job's file."""
 KILLED_AFTER = 60.0
 """Seconds after the signal to end in which Slurm kills, or says by another signal to queue the job again."""
@@ -88,8 +88,9 @@ class _Teller:
         self.tell()
 
     def __call__(self, progress: Progress) -> None:
+        first = progress.what not in self.latest
         self.latest[progress.what] = progress
-        if time.monotonic() - self.told > TELL_EVERY:
+        if first or time.monotonic() - self.told > TELL_EVERY:
             self.tell()
 
     def tell(self) -> None:

@@ -142,11 +142,12 @@ class Lease:
         except OSError as error:
             if error.errno not in (errno.ENOENT, errno.ESTALE):
                 raise
-        if not (now := Holder.of(directory) if directory.exists() else None):
+        if not directory.exists():
             raise RecordError(f"{directory}: deleted while {_me()} was at work in it. Start the same command again.")
+        now = Holder.of(directory)
         raise TakenOver(
-            f"{directory}: {now.who} has gone on with this run, for {_me()} had given no sign of life for {TERM:g} s. "
-            "Nothing more is written here by the latter."
+            f"{directory}: {now.who if now else 'another process'} has gone on with this work, as {_me()} had given no "
+            f"sign of life for {TERM:g} s. The latter leaves it there."
         )
 
     def _renew(self) -> None:
