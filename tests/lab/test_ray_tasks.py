@@ -166,7 +166,7 @@ class KillsANode(Watch):
 @pytest.mark.slow
 def test_of_forty_runs_only_that_of_the_dead_node_is_taken_up_again(cluster, other_node, quick, tmp_path):
     """It goes on from its checkpoint, in the directory that both nodes share; each result is that of one process."""
-    experiments = quick("lstm", seeds=40, steps=100, checkpoint_every=5, validate_every=50, test_lengths="8")
+    experiments = quick("lstm", seeds=40, steps=60, checkpoint_every=20, validate_every=60, test_lengths="8")
     watch, holders, over = KillsANode(cluster, other_node, tmp_path / "cluster"), {}, threading.Event()
 
     def look():

@@ -106,6 +106,34 @@ def slurm(tmp_path, monkeypatch):
     return command
 
 
+SBATCH = """
+folder=$(dirname "$1")
+last=$(sed -n 's/^#SBATCH --array=0-\\([0-9]*\\)%.*/\\1/p' "$1")
+for n in $(seq 0 $last); do
+    SLURM_JOB_ID=$((80 + n)) SLURM_ARRAY_JOB_ID=71 SLURM_ARRAY_TASK_ID=$n bash "$1" > /dev/null 2>&1 &
+done
+echo Submitted batch job 71
+"""
+SRUN = """
+while [ "${1#--}" != "$1" ]; do case "$1" in --output|--error) shift 2;; *) shift;; esac; done
+exec "$@"
+"""
+
+
+@pytest.mark.slow
+def test_an_array_of_jobs_that_run_several_groups_each(submitit, slurm, quick, tmp_path, monkeypatch):
+    """Commands of Slurm that start the tasks of an array as processes; each takes two runs, as if they shared a GPU."""
+    slurm("sbatch", SBATCH)
+    slurm("srun", SRUN)
+    slurm("sacct", "true")
+    monkeypatch.setattr(slurm_jobs, "groups_a_job", lambda job: 2)
+    experiments, watch = quick(seeds=4), Watch()
+    found = lab.run(experiments, tmp_path / "jobs", launch="slurm", progress=watch)
+    assert watch.steps.keys() == {each.hash for each in experiments}
+    assert not (tmp_path / "jobs" / ".slurm").exists()
+    same(found, lab.run(experiments, tmp_path / "here", launch="here"))
+
+
 def script(root):
     [path] = {path.resolve() for path in root.rglob("*submission*.sh")}
     return path.read_text()

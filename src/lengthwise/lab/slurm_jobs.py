@@ -21,6 +21,7 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from math import ceil
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -30,7 +31,8 @@ from ..options import above, arguments, at_least
 from ..train import Interrupted, Progress, Stop
 from .engines import Groups, Waiting, died, interruptible
 from .experiment import Experiment
-from .job import Job, Outcome, room
+from .job import Job, Outcome, failure, room
+from .records import RunDirectory
 from .slurm_work import Work
 
 LOOK_EVERY = 1.0
@@ -98,9 +100,9 @@ class SlurmJobs:
         executor.update_parameters(
             name="lengthwise",
             timeout_min=self.minutes,
-            cpus_per_task=max(1, round(together * job.cpus)),
+            cpus_per_task=ceil(together * job.cpus),
             mem_gb=self.memory,
-            slurm_gpus_per_node=max(1, round(job.gpus)) if job.gpus else None,
+            slurm_gpus_per_node=ceil(job.gpus) if job.gpus else None,
             slurm_partition=self.partition,
             slurm_account=self.account,
             slurm_array_parallelism=self.at_once or ARRAY,
@@ -127,8 +129,8 @@ def sbatch_line(runs: int, job: Job, how: SlurmJobs) -> str:
     options = {
         "array": f"1-{how.at_once or min(runs, 8)}",
         "time": how.minutes,
-        "cpus-per-task": max(1, round(job.cpus)),
-        "gpus": max(1, round(job.gpus)) if job.gpus else None,
+        "cpus-per-task": ceil(job.cpus),
+        "gpus": ceil(job.gpus) if job.gpus else None,
         "mem": how.memory and f"{1024 * how.memory:.0f}M",
         "partition": how.partition,
         "account": how.account,
@@ -235,6 +237,8 @@ class _Sweep:
         experiments = [experiment for group in work for experiment in group]
         try:
             found = job.result()
+        except submitit.core.utils.FailedJobError as error:
+            return [failure(RunDirectory(self.job.root, experiment), error) for experiment in experiments]
         except submitit.core.utils.UncompletedJobError as error:
             if interrupted:
                 return []
