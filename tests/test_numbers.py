@@ -23,6 +23,7 @@ from lengthwise import tasks, theory
 from lengthwise.recipes.studies.hundred_thousand_tokens import HOLDS
 from lengthwise.report.formatting import percent
 from lengthwise.theory.rounding import MARGIN, rounding_bounds
+from lengthwise.train import lease
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted({"README.md", *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))} - {"docs/log.md"})
@@ -700,6 +701,12 @@ EXEMPT: dict[str, dict[str, str]] = {
         "YaRN for texts 16 times as long": "a setting",
         "a model that holds all alike finds it in 10%": "one of ten",
         "the number of segments that 99% of the training windows have at most": "a definition",
+    },
+    "docs/clusters.md": {
+        f"renews that every {lease.RENEW_EVERY:g} s": "a constant of train/lease.py",
+        f"it gave no sign of life for {lease.TERM:g} s": "a constant of train/lease.py",
+        "`process 41 on alpha, silent for 40 s, is at work on it`": "an example of a line",
+        "is told so 90 s before": "what tests/lab/test_slurm_jobs.py finds in the script of the jobs",
     },
     "docs/chacal.md": {
         "| `gamma` | 0.9 |": "a default",
