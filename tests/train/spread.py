@@ -1,31 +1,12 @@
-"""What every process of a test's job runs: `spread.py OUT STRATEGY PLANS`, where PLANS is JSON for `plan`, a list."""
+"""What every process of a test's job runs: `spread.py OUT STRATEGY EXPERIMENTS`, the last a file of `pickle`."""
 
-import json
 import os
+import pickle
 import sys
+from pathlib import Path
 
 from lengthwise import lab
 from lengthwise.errors import Error
-
-COMMON = {
-    "training.steps": 20,
-    "training.batch": 8,
-    "training.validate_every": 10,
-    "training.validation_samples": 16,
-    "training.checkpoint_every": 5,
-    "training.precision": "fp64",
-    "tests.samples": 4,
-    "model.width": 16,
-}
-
-
-def experiments(plans):
-    made = []
-    for model, settings in plans:
-        task = settings.get("task", "parity")
-        settings = {**COMMON, **{name: value for name, value in settings.items() if name != "task"}}
-        made += lab.plan(task, [model], train_length=9, test_lengths="9,20", settings=settings)
-    return made
 
 
 class Tell:
@@ -42,9 +23,9 @@ class Tell:
 
 
 if __name__ == "__main__":
-    out, strategy, plans = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+    out, strategy, experiments = sys.argv[1], sys.argv[2], pickle.loads(Path(sys.argv[3]).read_bytes())
     try:
-        outcomes = lab.run(experiments(plans), out, device="cpu", strategy=strategy, progress=Tell())
+        outcomes = lab.run(experiments, out, device="cpu", strategy=strategy, progress=Tell())
     except (Error, lab.Interrupted) as error:
         if os.environ["RANK"] == "0" or error.said_by_all:
             print(f"error: {error}", file=sys.stderr)

@@ -1,7 +1,7 @@
 """One model on several devices: the same numbers as from one process, whatever becomes of the processes."""
 
-import json
 import os
+import pickle
 import signal
 import socket
 import subprocess
@@ -14,27 +14,58 @@ import torch
 
 from lengthwise import lab, tasks
 from lengthwise.errors import Error
+from lengthwise.lab.job import Job, run_group
 from lengthwise.tasks.base import Batch
-from lengthwise.train import NextToken, StringObjective
+from lengthwise.train import NextToken, Stop, StringObjective
 
-sys.path.insert(0, str(Path(__file__).parent))
-spread = import_module("spread")
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent / "lab"))
+corpora = import_module("corpora")
 
-REGULAR = ("regular-gpt", {"model.heads": 2})
-BLOCK = ("block-lrnn", {})
-TRANSFORMER = ("transformer", {"model.heads": 2, "model.layers": 2})
+COMMON = {
+    "training.steps": 20,
+    "training.batch": 8,
+    "training.validate_every": 10,
+    "training.validation_samples": 16,
+    "training.checkpoint_every": 5,
+    "training.precision": "fp64",
+    "tests.samples": 4,
+    "model.width": 16,
+}
 
 
-def start(count, out, strategy, *plans):
+def planned(model, **settings):
+    """One experiment on strings; a double underscore stands for the dot of a setting."""
+    settings = {name.replace("__", "."): value for name, value in settings.items()}
+    (one,) = lab.plan("parity", [model], train_length=9, test_lengths="9,20", settings={**COMMON, **settings})
+    return one
+
+
+def regular(**settings):
+    return planned("regular-gpt", model__heads=2, **settings)
+
+
+def block(**settings):
+    return planned("block-lrnn", **settings)
+
+
+def transformer(**settings):
+    return planned("transformer", model__heads=2, model__layers=2, **settings)
+
+
+def start(count, out, strategy, *experiments):
     """The processes of a job, as torchrun would start them."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
+    out.mkdir(exist_ok=True)
+    given = out / "given.pickle"
+    given.write_bytes(pickle.dumps(experiments))
     processes = []
     for rank in range(count):
         place = {"RANK": rank, "WORLD_SIZE": count, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": count}
         place |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCH_CPP_LOG_LEVEL": "ERROR"}
-        words = [sys.executable, spread.__file__, str(out), strategy, json.dumps(plans)]
+        words = [sys.executable, str(HERE / "spread.py"), str(out), strategy, str(given)]
         environment = {**os.environ, **{name: str(value) for name, value in place.items()}}
         processes.append(
             subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -52,16 +83,16 @@ def ended(processes):
     return said, [process.returncode for process in processes]
 
 
-def run(count, out, strategy, *plans):
-    said, codes = ended(start(count, out, strategy, *plans))
+def run(count, out, strategy, *experiments):
+    said, codes = ended(start(count, out, strategy, *experiments))
     assert (said, codes) == ([""] * count, [0] * count)
-    return finished(out, *plans)
+    return finished(out, *experiments)
 
 
-def finished(out, *plans):
+def finished(out, *experiments):
     """The runs, which one process now reads and, where something is left, ends."""
-    outcomes = lab.run(spread.experiments(plans), out, device="cpu", launch="here")
-    assert [outcome.error for outcome in outcomes] == [None] * len(plans)
+    outcomes = lab.run(experiments, out, device="cpu", launch="here")
+    assert [outcome.error for outcome in outcomes] == [None] * len(experiments)
     return [outcome.run for outcome in outcomes]
 
 
@@ -128,17 +159,17 @@ def test_a_strategy_that_cannot_be_is_refused(quick, tmp_path, given, said):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("strategy", ["ddp"])
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
 def test_two_processes_are_one(tmp_path, strategy):
     """Fifty steps in double precision: each loss, the validations and the weights."""
-    plans = [(model, {**settings, "training.steps": 50}) for model, settings in (REGULAR, BLOCK, TRANSFORMER)]
-    same(run(2, tmp_path / "two", strategy, *plans), finished(tmp_path / "one", *plans), 1e-9)
+    experiments = [make(training__steps=50) for make in (regular, block, transformer)]
+    same(run(2, tmp_path / "two", strategy, *experiments), finished(tmp_path / "one", *experiments), 1e-9)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("strategy", ["ddp"])
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
 def test_killed_and_resumed_ends_where_it_would_have_ended(tmp_path, strategy):
-    plan = ("transformer", {**TRANSFORMER[1], "model.dropout": 0.1, "training.curriculum": "growing"})
+    plan = transformer(model__dropout=0.1, training__curriculum="growing")
     whole = run(2, tmp_path / "whole", strategy, plan)
     processes = start(2, tmp_path / "killed", strategy, plan)
     reach(processes, 12)
@@ -149,9 +180,77 @@ def test_killed_and_resumed_ends_where_it_would_have_ended(tmp_path, strategy):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
+def test_text_in_parts_with_activations_computed_again(tmp_path, strategy):
+    """Three rows for each process, of which two are read at once; a head tied to the embedding; samples; bf16."""
+    settings = {
+        "training.steps": 12,
+        "training.batch": 6,
+        "training.recompute": True,
+        "training.validate_every": 6,
+        "training.sample_every": 6,
+        "training.validation_samples": 8,
+        "objective.tokens_at_once": 32,
+        "text.test_blocks": 8,
+        "tests.samples": 4,
+    }
+    models = ["transformer width=16 heads=2 layers=2 tie_word_embeddings=true", "bipe width=16 heads=2 layers=1"]
+    experiments = []
+    for precision, model in zip(("fp32", "bf16"), models, strict=True):
+        experiments += lab.plan_language_models(
+            corpora.write(tmp_path / "corpus"),
+            [model],
+            train_length=16,
+            test_lengths="16,32",
+            vocabulary=280,
+            settings={**settings, "training.precision": precision},
+            store=tmp_path / "text",
+        )
+    found, known = run(2, tmp_path / "two", strategy, *experiments), finished(tmp_path / "one", *experiments)
+    for one, other, tolerance in zip(found, known, (1e-4, 2e-2), strict=True):
+        assert [row["kind"] for row in one.metrics] == [row["kind"] for row in other.metrics]
+        losses = [[row["loss"] for row in each.metrics if "loss" in row] for each in (one, other)]
+        assert losses[0] == pytest.approx(losses[1], abs=tolerance)
+        tested = [each.result["checkpoints"]["last"]["losses"] for each in (one, other)]
+        assert tested[0] == pytest.approx(tested[1], abs=tolerance)
+
+
+@pytest.mark.slow
+def test_what_two_processes_kept_goes_on_in_one_and_in_four(tmp_path):
+    """And what one process kept goes on in two. Widths that no number of processes divides, weights of few rows."""
+    plan = transformer(model__width=14, training__steps=12)
+    one = finished(tmp_path / "one", plan)
+    for name, counts in {"1": (2, 1), "4": (2, 4), "2": (1, 2)}.items():
+        out = tmp_path / name
+        if counts[0] == 1:
+            stop_here(out, plan, 7)
+        else:
+            processes = start(counts[0], out, "fsdp", plan)
+            reach(processes, 7)
+            for process in processes:
+                process.send_signal(signal.SIGTERM)
+            assert ended(processes)[1] == [3, 3]
+            (kept,) = out.glob("*/state/*")
+            assert kept.is_dir()
+        if counts[1] > 1:
+            run(counts[1], out, "fsdp", plan)
+        same(finished(out, plan), one, 1e-9)
+
+
+def stop_here(out, plan, step):
+    stop = Stop()
+
+    def hear(progress):
+        stop.asked = progress.step >= step
+
+    with pytest.raises(lab.Interrupted):
+        run_group([plan], Job(out, hear=hear, stop=stop))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("gone", [0, 1])
 def test_a_process_that_dies_ends_the_job_with_one_line(tmp_path, gone):
-    plan = (BLOCK[0], {"training.steps": 500})
+    plan = block(training__steps=500)
     processes = start(2, tmp_path, "ddp", plan)
     reach(processes, 12)
     processes[gone].kill()
@@ -166,7 +265,7 @@ def test_a_process_that_dies_ends_the_job_with_one_line(tmp_path, gone):
 
 @pytest.mark.slow
 def test_ctrl_c_keeps_the_state_of_the_step(tmp_path):
-    plan = (BLOCK[0], {"training.steps": 500, "training.checkpoint_every": 400})
+    plan = block(training__steps=500, training__checkpoint_every=400)
     processes = start(2, tmp_path, "ddp", plan)
     reach(processes, 12)
     for process in 2 * processes:

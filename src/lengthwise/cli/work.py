@@ -64,7 +64,7 @@ Strategy = Annotated[
         "--strategy",
         metavar="NAME",
         show_default="one device",
-        help="How the processes of torchrun share one run: ddp, each with the whole model.",
+        help="How the processes of torchrun share one run: ddp, all with the whole model, or fsdp, each with pieces.",
     ),
 ]
 Page = Annotated[

@@ -122,9 +122,9 @@ def run(
     `launch`: "here", in a "pool" of processes, or on a cluster, as in "ray address=auto" or "slurm partition=gpu".
     `workers`: how many processes a pool has; None: as many as this machine has room for, but in this process where
     there is one run, or a GPU that nobody shares. `cpus_per_run` and `gpus_per_run`: what a run takes; those that go
-    together (`Stacked`) count as one. `strategy`: "ddp" spreads each run over the processes that torchrun started,
-    which all make this call and return the same. `log`: where the runs are sent too: tensorboard, wandb, trackio, or
-    several.
+    together (`Stacked`) count as one. `strategy`: "ddp" or "fsdp" spreads each run over the processes that torchrun
+    started, which all make this call and return the same. `log`: where the runs are sent too: tensorboard, wandb,
+    trackio, or several.
     """
     loggers = check_loggers(log)
     leave_a_starting_worker()

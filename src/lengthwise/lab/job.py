@@ -168,7 +168,10 @@ def make_trainer(experiments: Sequence[Experiment], device: torch.device | str =
     device = torch.device(device)
     kind = kind_of(experiments[0], device)
     states = [kind.state(experiment) for experiment in experiments]
-    return Trainer(states, kind.data, kind.objective, Single(device) if len(states) == 1 else Stacked(device))
+    strategy = Single(device) if len(states) == 1 else Stacked(device)
+    for state in states:
+        strategy.spread(state)
+    return Trainer(states, kind.data, kind.objective, strategy)
 
 
 def _run(directories: list[RunDirectory], job: Job, senders: Mapping[Path, Sender]) -> None:
@@ -223,7 +226,7 @@ def _trained(
     for group in [everything] if together else [[each] for each in everything]:
         with single.taking_part():
             for directory, state in group:
-                with untouched_random(device):
+                with untouched_random(device), single.whole(state):
                     single.led(lambda d=directory, s=state: kind.test_before(d.experiment, s, job.stop.check))
             Trainer([s for _, s in group], kind.data, kind.objective, strategy, hear=job.hear, stop=job.stop).run()
             for _, state in group:

@@ -27,7 +27,15 @@ from .experiment import Experiment
 from .job import Job, Outcome, run_group, take_part
 from .records import RunDirectory
 
-STRATEGIES: dict[str, Callable[[Team], Distributed]] = {"ddp": Replicated}
+
+def _sharded(team: Team) -> Distributed:
+    # Whoever trains on one device need not wait for torch's FSDP2 to be imported.
+    from ..train.sharded import Sharded
+
+    return Sharded(team)
+
+
+STRATEGIES: dict[str, Callable[[Team], Distributed]] = {"ddp": Replicated, "fsdp": _sharded}
 
 
 class JobEnded(Error):
@@ -114,6 +122,7 @@ class UnderTorchrun:
         finally:
             if not team.broken:
                 team.tell(dismissal)
+                team.part()
 
 
 def follow(strategy: str, device: str) -> list[Outcome]:
@@ -136,6 +145,7 @@ def follow(strategy: str, device: str) -> list[Outcome]:
                 if team.leader_is_gone():
                     raise RankError(f"The job ended: {team.why()}. {GO_ON}") from error
                 raise Error(str(error)) from error
+    team.part()
     if told.stopped:
         raise Interrupted("Stopped; all state is kept.")
     if told.error:

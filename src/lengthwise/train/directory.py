@@ -3,7 +3,8 @@
 ```
 config.json             what the work is
 metrics.jsonl           append-only: a line per logged step and per validation
-state/STEP-SERIAL-DIGEST.safetensors   all that is needed to go on, named by the digest of its own bytes
+state/STEP-SERIAL-DIGEST.safetensors   all that is needed to go on, named by the digest of its own bytes;
+                        a folder without that ending where several processes wrote it (`shards.py`)
 NAME.py                 the source of what is not of this library
 NAME.safetensors        weights, written when the work ends; their digests stand in result.json,
 result.json             whose own digest is its last field
@@ -24,23 +25,28 @@ import os
 import shutil
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from torch import Tensor
+
 from ..errors import RecordError
 from ..files import Tensors, canonical, digest, naming, pack, read_json, read_tensors, restore, settle, write_atomically
 from .lease import Holder, Lease
+from .shards import REST, Shards
 
 LOOK_EVERY = 0.2
 """Seconds between two looks at a directory that another process holds."""
+UNFINISHED = ".unfinished"
+"""The folder of a checkpoint that is being written."""
 
 
 class SavedState(NamedTuple):
     """What a checkpoint holds: named tensors, and the JSON-like rest."""
 
-    tensors: Tensors
+    tensors: Mapping[str, Tensor]
     meta: dict[str, Any]
 
 
@@ -108,6 +114,7 @@ class Directory:
             (self.path / "state").mkdir(exist_ok=True)
             for left in [*self.path.glob(".*.tmp"), *(self.path / "state").glob(".*.tmp")]:
                 left.unlink(missing_ok=True)
+            shutil.rmtree(self.path / "state" / UNFINISHED, ignore_errors=True)
         config = self.path / "config.json"
         if config.exists():
             self.check_config()
@@ -144,22 +151,59 @@ class Directory:
         if self.hear:
             self.hear(row)
 
-    def save_state(self, tensors: Tensors, meta: dict[str, Any]) -> None:
+    def save_state(self, tensors: Mapping[str, Tensor], meta: dict[str, Any]) -> None:
         """Replace the checkpoint; the old one goes only when the new one is in place."""
         self.check_held()
-        mark = {"bytes": self._metrics_bytes, "sha256": self._metrics.hexdigest()}
-        content = pack(tensors, metadata={"meta": json.dumps({**meta, "metrics": mark})})
-        old = sorted((self.path / "state").glob("*.safetensors"))
-        # While a run is tested its step stands still: the serial says which checkpoint is the newer.
-        serial = int(old[-1].name.split("-")[1]) + 1 if old else 0
-        new = self.path / "state" / f"{meta['step']:09d}-{serial:04d}-{digest(content)[:16]}.safetensors"
+        content = pack(dict(tensors), metadata={"meta": json.dumps({**meta, "metrics": self._mark()})})
+        old = self._checkpoints()
+        new = self.path / "state" / f"{self._next(old, meta, content)}.safetensors"
         with naming(self.path / "metrics.jsonl"):
             settle(self.path / "metrics.jsonl")
         write_atomically(new, content)
+        self._remove([path for path in old if path != new])
+
+    def begin_state(self) -> Path:
+        """A new folder for a checkpoint that several processes write, which counts once `end_state` was called."""
+        self.check_held()
+        path = self.path / "state" / UNFINISHED
+        with naming(path):
+            shutil.rmtree(path, ignore_errors=True)
+            path.mkdir()
+        return path
+
+    def end_state(self, meta: dict[str, Any]) -> None:
+        """Replace the checkpoint by what was written to the folder."""
+        self.check_held()
+        path, old = self.path / "state" / UNFINISHED, self._checkpoints()
+        with naming(path):
+            files = sorted(path.iterdir())
+            for each in [*files, self.path / "metrics.jsonl"]:
+                settle(each)
+            digests = {each.name: digest(each.read_bytes()) for each in files}
+        content = json.dumps({"meta": {**meta, "metrics": self._mark()}, "files": digests}).encode()
+        write_atomically(path / REST, content)
+        with naming(path):
+            path.rename(path.with_name(self._next(old, meta, content)))
+            settle(path.parent)
+        self._remove(old)
+
+    def _mark(self) -> dict[str, Any]:
+        """Where the metrics stand."""
+        return {"bytes": self._metrics_bytes, "sha256": self._metrics.hexdigest()}
+
+    def _checkpoints(self) -> list[Path]:
+        """From the oldest to the newest: files, and folders that several processes wrote."""
+        return sorted(path for path in (self.path / "state").glob("*") if not path.name.startswith("."))
+
+    def _next(self, old: list[Path], meta: dict[str, Any], content: bytes) -> str:
+        # While a run is tested its step stands still: the serial says which checkpoint is the newer.
+        serial = int(old[-1].name.split("-")[1]) + 1 if old else 0
+        return f"{meta['step']:09d}-{serial:04d}-{digest(content)[:16]}"
+
+    def _remove(self, old: list[Path]) -> None:
         with naming(self.path / "state"):
             for path in old:
-                if path != new:
-                    path.unlink(missing_ok=True)
+                shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
     def finish(self, models: dict[str, Tensors], result: dict[str, Any]) -> None:
         """Write the weights and, last of all, the result; then the checkpoint is no longer needed."""
@@ -193,15 +237,19 @@ class Directory:
 
     def checkpoint(self) -> Path | None:
         """Where the newest state is."""
-        return max((self.path / "state").glob("*.safetensors"), default=None)
+        return next(reversed(self._checkpoints()), None)
 
     def _load_state(self) -> SavedState | None:
         path = self.checkpoint()
         if path is None:
             return None
         with naming(path):
-            content = path.read_bytes()
-        if digest(content)[:16] != path.stem.split("-")[-1]:
+            content = (path / REST if path.is_dir() else path).read_bytes()
+            whole = digest(content)[:16] == path.stem.split("-")[-1]
+            if whole and path.is_dir():
+                files = json.loads(content)["files"]
+                whole = all(digest((path / name).read_bytes()) == expected for name, expected in files.items())
+        if not whole:
             raise RecordError(
                 f"{path}: truncated or edited since it was written. "
                 "Delete it: the run goes on from an older one, or starts anew."
@@ -224,6 +272,8 @@ class Directory:
 
 def read_state(path: Path) -> SavedState:
     """A checkpoint that is known to be whole."""
+    if path.is_dir():
+        return SavedState(Shards(path), read_json(path / REST)["meta"])
     tensors, metadata = read_tensors(path)
     return SavedState(tensors, json.loads(metadata["meta"]))
 

@@ -6,6 +6,7 @@ Batches, dropout and initial weights are seeded by (seed, step), so this is all 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -37,15 +38,20 @@ def weights(module: nn.Module) -> Tensors:
 def load_weights(module: nn.Module, tensors: Tensors) -> None:
     """Copy `tensors`, as made by `weights`, into `module`, whose shapes must be the same."""
     own = weights(module)
-    if own.keys() != tensors.keys() or any(own[k].shape != tensors[k].shape for k in own):
-        odd = sorted(own.keys() ^ tensors.keys()) or [k for k in own if own[k].shape != tensors[k].shape]
+    check_alike({k: t.shape for k, t in own.items()}, {k: t.shape for k, t in tensors.items()})
+    with torch.no_grad():
+        for name, tensor in own.items():
+            tensor.copy_(tensors[name])
+
+
+def check_alike(own: Mapping[str, torch.Size], stored: Mapping[str, torch.Size]) -> None:
+    """Raise unless weights of these shapes are those of one model."""
+    if own != stored:
+        odd = sorted(own.keys() ^ stored.keys()) or [name for name in own if own[name] != stored[name]]
         raise RecordError(
             f"The stored weights are of another model: they differ in {', '.join(odd[:3])}. "
             "Was the model's code changed since? Delete the run to train it again."
         )
-    with torch.no_grad():
-        for name, tensor in own.items():
-            tensor.copy_(tensors[name])
 
 
 class TrainState:
@@ -72,9 +78,6 @@ class TrainState:
         self.parameters: Tensors = dict(model.named_parameters())
         if not any(weight.requires_grad for weight in self.parameters.values()):
             raise Error(f"{type(model).__name__} has no weights that can be trained. Unfreeze some (requires_grad).")
-        size = sum(weight.nbytes for weight in self.parameters.values() if weight.requires_grad)
-        what = "The gradients and the optimiser's averages of the weights"
-        need_memory(3 * size, what, "Train a smaller model.", self.device)
         self.buffers: Tensors = dict(model.named_buffers())
         self.optimizer = make_optimizer(self.parameters, training.optimizer)
         self.curriculum = make_curriculum(training.curriculum, lengths)
@@ -87,6 +90,12 @@ class TrainState:
         """The code that took the first step, as whoever runs the training names it."""
         self.scores: dict[str, Any] = {}
         """JSON-like test scores by checkpoint, kept with the rest so that a kill loses none."""
+
+    def check_memory(self, devices: int = 1) -> None:
+        """Raise where training would need more memory than is free, if so many devices share what it needs."""
+        size = sum(weight.nbytes for weight in self.parameters.values() if weight.requires_grad)
+        what = "The gradients and the optimiser's averages of the weights"
+        need_memory(3 * size // devices, what, "Train a smaller model.", self.device)
 
     @property
     def done(self) -> bool:
@@ -123,10 +132,19 @@ class TrainState:
         """All that is needed to go on."""
         tensors = {f"model.{name}": tensor for name, tensor in self.weights().items()}
         tensors |= {f"best.{name}": tensor for name, tensor in self.best_weights.items()}
-        for name, parameter in self.parameters.items():
-            for key, value in self.optimizer.state.get(parameter, {}).items():
-                tensors[f"optimizer.{key}.{name}"] = value.detach()
-        meta = {
+        return SavedState(tensors | self.averages(), self.rest())
+
+    def averages(self) -> Tensors:
+        """What the optimiser remembers of every parameter, as a checkpoint names it."""
+        return {
+            f"optimizer.{key}.{name}": value.detach()
+            for name, parameter in self.parameters.items()
+            for key, value in self.optimizer.state.get(parameter, {}).items()
+        }
+
+    def rest(self) -> dict[str, Any]:
+        """What a checkpoint holds beside tensors."""
+        return {
             "step": self.step,
             "best": self.best,
             "validations_since_best": self.validations_since_best,
@@ -135,7 +153,6 @@ class TrainState:
             "scores": self.scores,
             "begun_by": self.begun_by,
         }
-        return SavedState(tensors, meta)
 
     def restore(self, saved: SavedState) -> None:
         """The inverse of `saved`."""
@@ -145,27 +162,32 @@ class TrainState:
             groups[group][rest] = tensor
         load_weights(self.core, groups["model"])
         self.best_weights = {name: tensor.to(self.device) for name, tensor in groups["best"].items()}
-        averages: dict[str, Tensors] = {}
         for name, tensor in groups["optimizer"].items():
             key, parameter = name.split(".", 1)
-            averages.setdefault(parameter, {})[key] = tensor
-        for name, kept in averages.items():
-            parameter = self.parameters[name]
-            self.optimizer.state[parameter] = {
-                # Fused, Adam goes through memory as it lies: its averages must lie as the weight does.
-                key: torch.empty_like(parameter).copy_(value) if key != "step" else self._step_count(value)
-                for key, value in kept.items()
-            }
-        meta = saved.meta
+            self.place_for(key, self.parameters[parameter], tensor.dtype).copy_(tensor)
+        self.go_on(saved.meta)
+
+    def place_for(self, key: str, parameter: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        """A new tensor of the optimiser's, to be filled with what it is to remember of a parameter.
+
+        Fused, Adam goes through memory as it lies, so its averages lie as the weight does, and counts its steps on the
+        weights' device, else on the CPU.
+        """
+        if key == "step":
+            device = self.device if self.optimizer.defaults["fused"] else None
+            place = torch.empty((), dtype=dtype, device=device)
+        else:
+            place = torch.empty_like(parameter, requires_grad=False)
+        self.optimizer.state[parameter][key] = place
+        return place
+
+    def go_on(self, meta: dict[str, Any]) -> None:
+        """Stand where the checkpoint stood whose rest this is."""
         self.step, self.best, self.scores = meta["step"], meta["best"], meta["scores"]
         self.validations_since_best = meta["validations_since_best"]
         self.train_seconds, self.test_seconds = meta["seconds"]
         self.begun_by = meta.get("begun_by")
         self.curriculum.restore(meta["curriculum"])
-
-    def _step_count(self, count: torch.Tensor) -> torch.Tensor:
-        """Fused, Adam counts its steps on the weights' device, else on the CPU."""
-        return count.to(self.device) if self.optimizer.defaults["fused"] else count
 
 
 def learning_rate(optimizer: Optimizer, step: int, steps: int) -> float:

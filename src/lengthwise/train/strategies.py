@@ -61,6 +61,7 @@ class Single:
 
     def spread(self, state: TrainState) -> None:
         """Lay the new model out over the devices."""
+        state.check_memory()
 
     def collect(self, state: TrainState) -> None:
         """Make the trained model that of one process again."""
@@ -98,13 +99,16 @@ class Single:
 
     def prepare(self, state: TrainState) -> None:
         """Make the model compute as the training asks."""
+        self._recompute(state, state.core)
+
+    def _recompute(self, state: TrainState, core: nn.Module) -> None:
         if state.training.recompute:
             # The second is its name in earlier versions of transformers.
             names = ("activation_checkpointing_enable", "gradient_checkpointing_enable")
-            enable = next((getattr(state.core, name) for name in names if hasattr(state.core, name)), None)
-            if enable is None or not getattr(state.core, "supports_gradient_checkpointing", False):
+            enable = next((getattr(core, name) for name in names if hasattr(core, name)), None)
+            if enable is None or not getattr(core, "supports_gradient_checkpointing", False):
                 raise Error(
-                    f"training.recompute: {type(state.core).__name__} cannot compute its activations again. Leave it "
+                    f"training.recompute: {type(core).__name__} cannot compute its activations again. Leave it "
                     "out, or lower objective.tokens_at_once or training.batch."
                 )
             enable({"use_reentrant": False})

@@ -8,6 +8,7 @@ fails for all (`led`). So all processes take the same turns, which is what their
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import re
@@ -77,6 +78,7 @@ class Team:
             # Where some machine has no GPU that is found out below, by all.
             on_gpu = device.startswith("cuda") and torch.cuda.is_available()
             dist.init_process_group("cpu:gloo,cuda:nccl" if on_gpu else "gloo", timeout=PATIENCE)
+            atexit.register(dist.destroy_process_group)
         address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
         self.store = dist.TCPStore(address, port, is_master=False)  # pyright: ignore[reportPrivateImportUsage]
         self.control: Any = dist.new_group(backend="gloo", timeout=PATIENCE)
@@ -137,6 +139,11 @@ class Team:
             self._told = error or Error(said[0])
             raise self._told
         return made  # pyright: ignore[reportReturnType]
+
+    def part(self) -> None:
+        """Wait until all have heard the last word, so that nobody ends while another still listens."""
+        with contextlib.suppress(RuntimeError):
+            dist.barrier(group=self.control)
 
     def sum(self, tensor: Tensor) -> Tensor:
         dist.all_reduce(tensor)
