@@ -15,7 +15,7 @@ import torch
 
 from lengthwise import lab, tasks
 from lengthwise.errors import RecordError
-from lengthwise.lab.engines import _forkserver
+from lengthwise.lab.engines import forkserver
 from lengthwise.lab.job import Job, make_trainer, run_group
 from lengthwise.train import Interrupted, NextToken, Single, Stop, StringObjective
 from lengthwise.train.settings import Optimizer
@@ -107,7 +107,7 @@ def test_killed_at_any_moment(tmp_path, quick):
     def started():
         here, there = multiprocessing.Pipe(duplex=False)
         given = {"pipe": there, "experiment": experiment, "root": str(tmp_path / "killed")}
-        process = _forkserver().Process(target=exec, args=(WORKER, given))
+        process = forkserver().Process(target=exec, args=(WORKER, given))
         process.start()
         there.close()
         return process, here
