@@ -104,7 +104,7 @@ def test_answers_of_many_pieces(name):
 @pytest.mark.parametrize(
     ("name", "pieces"),
     [
-        *((name, pieces) for name in TREES for pieces in [(3, 0, 4), (5, 9, 1)]),
+        *((name, pieces) for name in TREES for pieces in [(3, 0, 4), (6, 1, 2)]),
         ("block-lrnn", (1, 30, 2)),
         ("block-lrnn automaton", (3, 0, 4)),
         ("diagonal-lrnn", (0, 1)),
@@ -205,6 +205,7 @@ def test_what_all_positions_exchange():
     assert sum(got) - 3 * 2 * 16 == 2 * B * 8 * 8 * sum(came)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "pieces"), [("block-lrnn", (3, 0, 4)), ("regular-gpt of two layers", (5, 4))])
 def test_with_activations_computed_again(name, pieces, monkeypatch):
     """The backward pass then exchanges again what the forward pass did."""
@@ -221,11 +222,15 @@ def test_with_activations_computed_again(name, pieces, monkeypatch):
 
 
 REFUSED = {
-    "softmax": (models.presets.transformer, {}, "Softmax cannot read a sequence that is divided among ranks"),
+    "softmax": (
+        models.presets.transformer,
+        {},
+        "its softmax reads all tokens together, .* diagonal-lrnn, lru, sliding-dilated",
+    ),
     "learned chunk": (models.presets.regular_gpt, {"largest_chunk": 3}, "Build one with the chunk that was learned"),
     "official": (models.presets.regular_gpt, {"variant": "official"}, 'missing="official" pads'),
     "dropout": (models.presets.block_lrnn, {"dropout": 0.1}, "dropout would draw"),
-    "s4": (models.presets.s4, {}, "S4 cannot read"),
+    "s4": (models.presets.s4, {}, "its s4 reads all"),
 }
 
 

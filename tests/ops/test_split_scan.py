@@ -79,7 +79,10 @@ def agree(pieces, scan, leaves):
     return [received for _, _, received in ran]
 
 
-@pytest.mark.parametrize(("pieces", "kernel"), [*((each, "torch") for each in PIECES), ((7, 0, 13), "numba")])
+@pytest.mark.parametrize(
+    ("pieces", "kernel"),
+    [*((each, "torch") for each in PIECES), pytest.param((7, 0, 13), "numba", marks=pytest.mark.slow)],
+)
 def test_blocks_over_ranks_are_those_of_one_process(pieces, kernel):
     if kernel == "numba":
         pytest.importorskip("numba")

@@ -27,7 +27,7 @@ from .inputs import check_cache_position, read_layout
 from .layers import make_norm
 from .learned_chunk import LearnedChunk
 from .padded_rows import last_real
-from .split_sequence import layout_of_piece, split_refusal
+from .split_sequence import layout_of_piece, refused, split_refusal
 
 
 class Entered(NamedTuple):
@@ -102,7 +102,7 @@ class LengthwisePreTrainedModel(PreTrainedModel):
         `train.sequence_parallel` is this for a block of code, with what training needs besides.
         """
         if ranks is not None and (reason := split_refusal(self)):
-            raise Error(f"split_over: {reason}.")
+            raise refused(reason)
         self.ranks = ranks
 
     def train(self, mode: bool = True) -> Self:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .shell import LengthwisePreTrainedModel
 
 
-ABLE = sorted({make.__name__ for make in MIXERS.values() if isinstance(make, type) and make.traits.splits})
+ABLE = {name for name, make in MIXERS.items() if isinstance(make, type) and make.traits.splits}
 """The mixers that can."""
 
 
@@ -39,16 +39,22 @@ def split_refusal(model: LengthwisePreTrainedModel) -> str | None:
         return f"{type(placer).__name__} places tokens by more than their number, and each rank has a piece of them"
     if draws(model):
         return "dropout would draw on every rank by itself. Call eval() first, or train without dropout"
-    if unable := sorted({type(m).__name__ for m in model.mixers() if not m.traits.splits}):
+    specs = model.config.mixer
+    named = {spec["name"] for spec in (specs if isinstance(specs, list) else [specs or {}])}
+    if unable := sorted(named - ABLE):
         return (
-            f"{', '.join(unable)} cannot read a sequence that is divided among ranks. {', '.join(ABLE)} can: build a "
-            "model of these"
+            f"its {', '.join(unable)} reads all tokens together, or one after another. Build one of "
+            f"{', '.join(sorted(ABLE))}"
         )
     if isinstance(depth, LearnedChunk):
         return "while its chunk is learned, a RegularGPT runs several trees. Build one with the chunk that was learned"
     if depth.pad_tokens:
         return 'missing="official" pads the whole sequence. Use "learned-pad"'
     return None
+
+
+def refused(reason: str) -> Error:
+    return Error(f"This model cannot read a sequence that is divided among ranks: {reason}.")
 
 
 def layout_of_piece(model: LengthwisePreTrainedModel, ranks: Ranks, tokens: Tensor, whole: dict[str, Any]) -> Layout:
@@ -59,7 +65,7 @@ def layout_of_piece(model: LengthwisePreTrainedModel, ranks: Ranks, tokens: Tens
             "tokens, without a cache. Leave it out, or call split_over(None) first."
         )
     if reason := split_refusal(model):  # as when dropout was switched on since
-        raise Error(f"split_over: {reason}.")
+        raise refused(reason)
     shapes = ranks.gather(torch.tensor(tokens.shape[:2], device=tokens.device)).tolist()
     if len({B for B, _ in shapes}) > 1:
         rows = ", ".join(str(B) for B, _ in shapes)
