@@ -68,7 +68,6 @@ def fitting(device: str, cpus: float, gpus: float) -> int:
     has = torch.cuda.device_count() if device == "cuda" else int(on_gpu)
     for name, asked, most in (("cores", cpus, cores), ("GPUs", gpus, has)):
         if asked > most:
-            # Where a run takes no more than its share of one core, it always fits.
             raise Error(f"A run shall take {asked:g} {name}, and there are {most} here. Ask for fewer.")
     if not on_gpu:
         return int(cores / cpus)
