@@ -169,6 +169,23 @@ def test_storage_that_is_not_shared_is_noticed_at_the_first_job(submitit, slurm,
         lab.run(quick(seeds=2), tmp_path / "runs", launch="slurm")
 
 
+def test_a_node_without_the_package_is_told_at_the_first_job(submitit, slurm, quick, tmp_path, monkeypatch):
+    """There the job cannot be read, and leaves its traceback alone; one that had begun is a failed run."""
+    said = "ModuleNotFoundError: No module named 'lengthwise'"
+
+    def result(self):
+        raise submitit.core.utils.FailedJobError(f"failed during processing with trace:\n{said}")
+
+    monkeypatch.setattr(submitit.SlurmJob, "done", lambda self, force_check=False: True)
+    monkeypatch.setattr(submitit.SlurmJob, "result", result)
+    monkeypatch.setattr(submitit.SlurmJob, "stderr", lambda self: f"Traceback\n{said}\n")
+    with pytest.raises(Error, match=rf"Is .* Lengthwise installed there\? .* Its last line: {said}"):
+        lab.run(quick(), tmp_path / "runs", launch="slurm")
+    monkeypatch.setattr(slurm_jobs._Sweep, "_file", lambda self, number: self.place)
+    (outcome,) = lab.run(quick(), tmp_path / "runs", launch="slurm")
+    assert said in outcome.traceback
+
+
 def test_what_slurm_refuses_is_one_line(submitit, slurm, quick, tmp_path):
     slurm("sbatch", "echo 'sbatch: error: invalid partition specified: nowhere' >&2; exit 1")
     with pytest.raises(

@@ -237,8 +237,6 @@ class _Sweep:
         experiments = [experiment for group in work for experiment in group]
         try:
             found = job.result()
-        except submitit.core.utils.FailedJobError as error:
-            return [failure(RunDirectory(self.job.root, experiment), error) for experiment in experiments]
         except submitit.core.utils.UncompletedJobError as error:
             if interrupted:
                 return []
@@ -248,6 +246,8 @@ class _Sweep:
                     f"{why} without a sign of life in {self.place}. Is that on storage that all nodes share, and is "
                     f"Lengthwise installed there? What the job printed: {job.paths.stderr}. {_last_line(job)}"
                 ) from error
+            if isinstance(error, submitit.core.utils.FailedJobError):
+                return [failure(RunDirectory(self.job.root, experiment), error) for experiment in experiments]
             return list(died(experiments, f"{why}; see {job.paths.stderr}", self.job))
         if isinstance(found, str):
             raise Error(found)
