@@ -89,6 +89,7 @@ def test_options_that_one_model_lacks_follow_the_rule_of_set():
         ({"training.lr": 3}, {}, "needs two values at least, joined by commas, got '3'"),
         (3, {}, "sweep must be texts NAME=VALUE,VALUE, or a mapping"),
         ([3], {}, "sweep must be texts"),
+        ({3: [1, 2]}, {}, "A setting is named by a text, got 3"),
         ({"training.steps": range(1, 10**6)}, {}, "needs two values"),
         ({"training.validate_every": list(range(1, 20_000))}, {}, "at most 10,000 runs in one grid"),
     ],

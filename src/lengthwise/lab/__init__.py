@@ -31,6 +31,7 @@ from .shown import NotebookProgress, Runs
 from .slurm_jobs import SlurmJobs
 from .sweeps import Sweep, plan_sweep, swept
 from .tested_lengths import lengths
+from .tuning import trial_objective, tune
 from .under_torchrun import UnderTorchrun, check_strategy, follow
 
 __all__ = [
@@ -85,6 +86,8 @@ __all__ = [
     "run",
     "settings_of_part",
     "trained_places",
+    "trial_objective",
+    "tune",
 ]  # fmt: skip
 
 

@@ -42,12 +42,12 @@ class Setting:
     @property
     def accuracies(self) -> list[float]:
         """On validation strings, at the best validation of each run."""
-        return [_validation(run)["accuracy"] for run in self.runs]
+        return [validation_of(run)["accuracy"] for run in self.runs]
 
     @property
     def loss(self) -> float:
         """The mean of the same validations; infinite where one is no number."""
-        mean = statistics.fmean(_validation(run)["loss"] for run in self.runs)
+        mean = statistics.fmean(validation_of(run)["loss"] for run in self.runs)
         return math.inf if math.isnan(mean) else mean
 
 
@@ -103,7 +103,8 @@ def _best(settings: Sequence[Setting]) -> Setting:
     return max(whole, key=lambda setting: (statistics.fmean(setting.accuracies), -setting.loss))
 
 
-def _validation(run: Run) -> dict[str, float]:
+def validation_of(run: Run) -> dict[str, float]:
+    """The accuracy and the loss of its best validation."""
     found = run.result["checkpoints"]["best"].get("validation")
     if not isinstance(found, dict) or not all(isinstance(found.get(key), (int, float)) for key in ("accuracy", "loss")):
         raise Error(f"{run.path}: its record says nothing of validation, by which settings are chosen. Leave it out.")

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -102,6 +102,21 @@ def swept(sweep: Any, learning_rates: Any = ()) -> bool:
     return asked
 
 
+def check_choosable(names: Iterable[str], given: Mapping[str, Any], task: Any) -> None:
+    """Refuse settings that are also `given`, and those that change what is asked rather than who answers."""
+    asked = [each for each in (task if isinstance(task, (list, tuple)) else [task]) if isinstance(each, str)]
+    for name in names:
+        if not isinstance(name, str):
+            raise Error(f"A setting is named by a text, got {in_words(name)}. For example training.lr.")
+        if name in given:
+            raise Error(f"{name} is both set and swept. Leave one of the two out.")
+        if name in VALIDATED_ON or any(name.startswith(f"{part}.") for part in ("tests", "task", *asked)):
+            raise Error(
+                f"{name} is part of the question that is asked, and validation chooses among answers to one question. "
+                f"Set it with --set, in a call for each value."
+            )
+
+
 def plan_sweep(
     task: OneTask | Sequence[OneTask],
     architectures: Architectures,
@@ -118,16 +133,7 @@ def plan_sweep(
     A sweep's names are those of `settings`: `training.`, `model.` (every model) or a model's own name (that one).
     """
     swept, given = parse_sweep(sweep), parse(settings)
-    tasks = task if isinstance(task, (list, tuple)) else [task]
-    asked = [each for each in tasks if isinstance(each, str)]
-    for name in swept:
-        if name in given:
-            raise Error(f"{name} is both set and swept. Leave one of the two out.")
-        if name in VALIDATED_ON or any(name.startswith(f"{part}.") for part in ("tests", "task", *asked)):
-            raise Error(
-                f"{name} is part of the question that is asked, and validation chooses among answers to one question. "
-                f"Set it with --set, in a call for each value."
-            )
+    check_choosable(swept, given, task)
     told: set[str] = set()
 
     def once(setting: str, without: list[str]) -> None:
