@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -93,7 +94,7 @@ def join(strategy: str | None, device: str, others: Mapping[str, object]) -> Non
     try:
         lab.follow(strategy, lab.chosen_device(device))
     except lab.Interrupted:
-        raise typer.Exit(INTERRUPTED) from None
+        """The leader says so."""
     raise typer.Exit
 
 
@@ -143,7 +144,8 @@ def carry_out(
                     log=log or (),
                 )
     except lab.Interrupted as stopped:
-        console.remark(f"\n{stopped} To go on, give the same call again:\n{console.command}")
+        begun = f"torchrun --nproc-per-node {os.environ['LOCAL_WORLD_SIZE']} -m " if strategy else ""
+        console.remark(f"\n{stopped} To go on, give the same call again:\n{begun}{console.command}")
         raise typer.Exit(INTERRUPTED) from None
 
     runs = [outcome.run for outcome in outcomes if outcome.run]
