@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from lengthwise.lab.statistics import accuracy
 from lengthwise.models.token_classifier import PresetClassifier
 from lengthwise.verify import Proved, certify, claim_of, compile_machine, consolidate_run, made_of
 from lengthwise.verify.algebra import MachineAlgebra
+from lengthwise.verify.checker import Rejected
 from lengthwise.verify.consolidate import compiling
 from lengthwise.verify.consolidate.canonical_codes import canonical_codes
 from lengthwise.verify.consolidate.closure import Closure, ClosureNetwork, descend
@@ -302,3 +304,36 @@ def test_descending_ends_by_itself_and_looks_at_all(parity):
     looked = descend(parity.model, closure, rounds=[200], lr=1e-5)
     assert looked.closed
     assert looked.conditions == len(closure.taps) + len(np.flatnonzero(parity.claim.asked))
+
+
+def test_conditions_that_are_not_wide_are_drawn_again(parity):
+    closure = closure_of(parity)
+    state = SimpleNamespace(model=ClosureNetwork(parity.model, closure.codes), step=0)
+    closure.validate(state, [])
+    assert (len(closure.failing), closure.stop.asked) == (0, True)
+    gap = closure.look(state.model).gap
+    closure.wide = float(np.sort(gap[: len(closure.taps)])[2])
+    closure.validate(state, [])
+    assert (len(closure.failing), closure.stop.asked) == (3, False)
+    assert (gap[closure.failing] <= closure.wide).all()
+
+
+def test_consolidating_goes_on_until_rounding_leaves_a_proof(parity, monkeypatch):
+    proofs, said = iter([False, True]), []
+    monkeypatch.setattr(compiling, "provable", lambda *_: next(proofs))
+    made = consolidate_run(parity.model, tasks.get("parity"), hear=said.append)
+    (wider,) = [line for line in said if "rounding leaves no proof" in line]
+    assert made.looked.margin >= float(wider.split()[-1]) > closure_of(parity).wide + 1
+    assert next(proofs, None) is None
+
+
+def test_what_is_provable_is_so_to_the_checker_too(parity, monkeypatch):
+    assert compiling.provable(parity, 60)
+
+    def reject(*_):
+        raise Rejected("no")
+
+    monkeypatch.setattr(compiling, "check", reject)
+    assert not compiling.provable(parity, 60)
+    monkeypatch.setattr(compiling, "prove_codes", lambda *_: Unknown("no"))
+    assert not compiling.provable(parity, 60)

@@ -30,8 +30,11 @@ from ...models.pretrained import quiet
 from ...seeds import derive
 from ...tasks import Task
 from ...train.state import untouched_random
+from .. import certificate as certificates
 from ..algebra import MachineAlgebra
+from ..checker import Rejected, check
 from ..claim import Claim, claim_of
+from ..prove.codes import prove_codes
 from .canonical_codes import canonical_codes
 from .closure import Closure, ClosureNetwork, Looked, descend, node_parts, refusal
 from .element_codes import answer_numbers, structured_codes
@@ -200,9 +203,28 @@ def consolidate_run(
         codes = fitted(structured_codes(algebra), nodes.groups, nodes.codes)
         if codes is not None:
             closure = Closure(algebra, torch.from_numpy(codes), conditions, hear=hear)
-    left = seconds - (time.perf_counter() - began)
-    looked = descend(model, closure, rounds=ROUNDS, lr=5e-4, seed=seed, seconds=left)
-    return Made(model, "consolidated", claim, len(algebra), looked, time.perf_counter() - began)
+    rate = 5e-4
+    while True:
+        left = seconds - (time.perf_counter() - began)
+        looked = descend(model, closure, rounds=ROUNDS, lr=rate, seed=seed, seconds=left)
+        made = Made(model, "consolidated", claim, len(algebra), looked, time.perf_counter() - began)
+        if not looked.closed or made.seconds > seconds or provable(made, seconds - made.seconds):
+            return made
+        closure.wide, rate = max(closure.wide, looked.margin) + 1, 2e-4
+        if hear:
+            hear(f"rounding leaves no proof at margin {looked.margin:.2f}: on to {closure.wide:.2f}")
+
+
+def provable(made: Made, seconds: float) -> bool:
+    """Whether every choice is decided beyond rounding, to the prover and to the checker."""
+    proof = prove_codes(made.model, made.claim, seconds)
+    if not isinstance(proof, dict):
+        return False
+    try:
+        check(certificates.make(made.model, made.claim, proof, made.made), certificates.weights(made.model))
+    except Rejected:
+        return False
+    return True
 
 
 def _share_that_holds(closure: Closure, model: LengthwiseForCausalLM) -> float:
