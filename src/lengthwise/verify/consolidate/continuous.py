@@ -24,9 +24,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ...errors import Error
 from ...models import LengthwiseForCausalLM
 from ..algebra import MachineAlgebra
 from ..claim import Claim
+from ..extraction.asked_words import asked_words
+from ..extraction.difference import right_answer, said_by
 from ..prove import boxes as trees
 from ..prove import node
 from ..verdict import Proof, Unknown
@@ -45,6 +48,8 @@ NEAR = 0.3
 them away what the head and the contraction were taught."""
 LAST = 0.2
 """The share of the time that is kept for a closure that no proof has been found of: snapped, its nodes may be right."""
+SNAPS = 0.02
+"""Nodes of centres that are this near where they should be are right when snapped."""
 CLOSED = 1e-5
 """Closure to which Gauss-Newton goes on. What rounding in float32 may add in the worst order is ten times as much."""
 DAMPING = 1e-6
@@ -52,6 +57,10 @@ SLOPES = 500_000_000
 """More slopes than these do not fit a memory of a few GiB, and Adam's closure must do."""
 ROWS = 256
 """Residuals whose slopes are taken at a time."""
+LEARNED = 0.75
+"""A network that answers fewer of the words of up to `SHORT` symbols right has not learned the machine: taught from
+nothing it would be compiled. One that saw words of even length alone may be wrong on half of the others."""
+SHORT = 16
 RATE, CENTRES_RATE, SCALE_RATE = 1e-3, 3e-3, 1e-2
 
 Log = Callable[[str], None]
@@ -60,6 +69,21 @@ Log = Callable[[str], None]
 def refusal(model: nn.Module) -> str | None:
     """Why this model cannot be consolidated here; None where it can."""
     return trees.refusal(model)
+
+
+def unlearned(model: LengthwiseForCausalLM, claim: Claim) -> str | None:
+    """Why the network has not learned the machine, by its answers to short words; None where it has."""
+    right: list[bool] = []
+    try:
+        asked = asked_words(claim, lengths=tuple(range(1, SHORT + 1)))
+    except Error:  # of a machine that asks nothing so early
+        return None
+    for words in asked:
+        states, said = claim.machine.run(words)[:, -1].tolist(), said_by(model, words, claim.several)
+        right += [each == right_answer(claim, q) for each, q in zip(said, states, strict=True)]
+    if (share := sum(right) / len(right)) >= LEARNED:
+        return None
+    return f"it answers {share:.1%} of short words right, so it has not learned the machine. Train it for longer"
 
 
 def consolidate(model: LengthwiseForCausalLM, claim: Claim, seconds: float = 300.0) -> LengthwiseForCausalLM | str:
@@ -123,11 +147,24 @@ def taught(
             if log:
                 log(f"step {step}: {found if not isinstance(found, dict) else 'proved for float64 alone'}")
     else:
-        if trees.refusal(model) is None:
-            close(closure, weights, centres, ends, log)
+        leave_contraction(closure, weights, centres, time.monotonic() + 0.7 * LAST * seconds)
+        close(closure, weights, centres, ends, log)
     for name, p in model.named_parameters():
         p.requires_grad_(was_asked[name])
     return model, found
+
+
+def leave_contraction(closure: Closure, weights: list[nn.Parameter], centres: nn.Parameter, ends: float) -> None:
+    """Closure and head alone, which the contraction may hold up: enough for nodes that are snapped."""
+    optimiser = torch.optim.Adam([{"params": weights}, {"params": [centres], "lr": CENTRES_RATE}], lr=RATE)
+    while time.monotonic() < ends:
+        off, head = closure.off(centres), closure.head(centres)
+        if closure.worst < SNAPS and float(head.detach()) < MARGIN / 2:
+            break
+        optimiser.zero_grad()
+        (off + head).backward()
+        nn.utils.clip_grad_norm_([*weights, centres], 1.0)
+        optimiser.step()
 
 
 def close(closure: Closure, weights: list[nn.Parameter], centres: nn.Parameter, ends: float, log: Log | None) -> None:
@@ -199,10 +236,12 @@ class Closure:
         self.seen = torch.full((len(boxes.results),), torch.inf)
 
     def __call__(self, centres: Tensor, scale: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return self.off(centres), self.contraction(centres, scale), self.head(centres)
+
+    def off(self, centres: Tensor) -> Tensor:
         off = self.boxes.images(centres) - centres[self.boxes.results]
         self.worst = float(off.detach().abs().max())
-        closure = (off**2).sum(1).mean() + off.abs().amax(1).mean()
-        return closure, self.contraction(centres, scale), self.head(centres)
+        return (off**2).sum(1).mean() + off.abs().amax(1).mean()
 
     def contraction(self, centres: Tensor, scale: Tensor) -> Tensor:
         total = centres.new_zeros(())

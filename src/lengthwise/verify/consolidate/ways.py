@@ -6,6 +6,7 @@ why it cannot take such a model; where it can, and this one cannot be taught, it
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from torch import nn
@@ -14,7 +15,7 @@ from ...errors import Error
 from ...models import LengthwiseForCausalLM
 from ..claim import Claim
 from ..prove.cascade_network import network_of
-from . import closure, compiling, continuous, signs
+from . import closure, compiling, continuous, neurons, signs
 from .carriers import NoCarriers
 from .silence import silenced
 
@@ -28,7 +29,13 @@ def by_codes(model: LengthwiseForCausalLM, claim: Claim, seconds: float) -> nn.M
 
 def by_boxes(model: LengthwiseForCausalLM, claim: Claim, seconds: float) -> nn.Module | str:
     """Trees of continuous nodes."""
-    return continuous.refusal(model) or continuous.consolidate(model, claim, seconds)
+    if reason := continuous.refusal(model) or continuous.unlearned(model, claim):
+        return reason
+    ends = time.monotonic() + seconds
+    found = neurons.taught(model, claim, seconds)
+    if not isinstance(found, str) and isinstance(found[1], dict):
+        return found[0]
+    return continuous.consolidate(model, claim, max(1.0, ends - time.monotonic()))
 
 
 def by_signs(model: LengthwiseForCausalLM, claim: Claim, seconds: float) -> nn.Module | str:

@@ -164,8 +164,11 @@ class Node:
         bias = self._w(getattr(norm, "bias", None), x)
         return x.spread().norm(weight, bias, norm.eps, isinstance(norm, nn.LayerNorm))
 
-    def combine(self, taps: Sequence[Form]) -> Form:
-        """The node of its present taps, oldest first, the own one last. Absent ones are pads, or nothing."""
+    def attended(self, taps: Sequence[Form]) -> tuple[Form, Form]:
+        """Of its present taps, oldest first, the own one last, what stands beside the feed-forward and what it reads.
+
+        Absent taps are pads, or nothing.
+        """
         layer, D, H = self.layer, self.width, self.mixer.heads
         taps = [taps[-1], *reversed(taps[:-1])]  # as the bias counts them: own, then older and older
         x = taps[0]
@@ -192,8 +195,12 @@ class Node:
         if layer.post:
             x = self._norm(x, layer.mixer_norm)
         read = (x if layer.post else self._norm(x, layer.feed_norm)).spread()
-        if layer.post:
-            x = read
+        return (read if layer.post else x), read
+
+    def combine(self, taps: Sequence[Form]) -> Form:
+        """The node of these taps."""
+        layer = self.layer
+        x, read = self.attended(taps)
         if layer.gate is None:
             act = layer.activation is F.relu
             y = self._linear(read, layer.up)

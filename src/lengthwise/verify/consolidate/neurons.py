@@ -1,0 +1,179 @@
+"""Consolidate a trained tree: every neuron of its feed-forward serves one element of the machine's algebra.
+
+A post-norm node of the taps of condition k, with the element m(k) as their product, is
+
+    node = norm(x_k + W2 act(a_k)),    a_k = W1 x_k + b1,    x_k what the feed-forward reads
+
+Neuron j serves the element m(j): its column of W2 is α n_m(j), and the loss asks
+
+    a_kj <= -SHUT                                   where m(j) is not m(k)
+    a_kj >= OPEN    for the largest of them         where m(j) is m(k)
+    lead of the right output >= LEAD on c_m,        c_m = g n_m + b, for the norm's weight g and bias b
+
+Then node = norm(x_k + α t n_m) for some t > OPEN, which is c_m but for x_k / (α t): whatever moves the taps a little
+moves t, which the norm takes out, and x_k, which is next to nothing. So what is near the centres comes much nearer, and
+boxes close in float32, whose rounding moves a node by about 1e-4.
+
+The n_m are orthogonal to each other, of mean 0, and as near to where the trained network's own nodes are as such
+vectors can be. So the taps of all conditions are known from the start, and what is taught is a threshold for each
+neuron: attention, the first norm and W1 descend, from where training left them. At the end a neuron that is the most
+open one of no condition is taken out of W2. The feed-forward of what comes out does no more than name the product.
+
+Shapes: N elements, K conditions, H neurons, D width.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ...models import LengthwiseForCausalLM
+from ..algebra import MachineAlgebra
+from ..claim import Claim
+from ..prove import boxes as trees
+from ..prove.node import Node, Plain
+from ..verdict import Proof, Unknown
+
+SHUT, OPEN, LEAD = 4.0, 12.0, 5.0
+BEYOND = 0.5
+"""What is taught is more than is asked by this."""
+ALPHA = 1e4
+HARDER = 3
+"""How often SHUT is one more, and OPEN four, where boxes do not close."""
+RATE, STEPS = 3e-3, 5000
+
+Log = Callable[[str], None]
+
+
+def refusal(model: nn.Module, claim: Claim) -> str | None:
+    """Why the neurons of this model cannot be taught so; None where they can."""
+    if reason := trees.refusal(model):
+        return reason
+    node = Node(model)
+    if not node.layer.post or not isinstance(node.layer.feed_norm, nn.LayerNorm):
+        return "its layer does not end with a layer norm, which takes out how open a neuron is"
+    if node.layer.gate is not None:
+        return "its neurons are gated"
+    elements = len(MachineAlgebra(claim, node.chunk))
+    if elements >= node.width:
+        return (
+            f"its width of {node.width} has no orthogonal places for the {elements} elements of the machine's algebra"
+        )
+    return None
+
+
+def taught(
+    model: LengthwiseForCausalLM, claim: Claim, seconds: float = 300.0, log: Log | None = None
+) -> tuple[LengthwiseForCausalLM, Proof | Unknown] | str:
+    """A copy that was taught, with its proof or why there is none; or why the model cannot be taught so."""
+    if reason := refusal(model, claim):
+        return reason
+    ends = time.monotonic() + seconds
+    was_asked = {name: p.requires_grad for name, p in model.named_parameters()}
+    model = copy.deepcopy(model).eval().requires_grad_(True)
+    node = Node(model)
+    boxes = trees.TreeBoxes(node, claim, MachineAlgebra(claim, node.chunk))
+    if (start := trees.settled_centres(boxes, 0)) is None:
+        return "it has no node to begin with for an element of the machine's algebra"
+    neurons = Neurons(boxes, start)
+    found: Proof | Unknown = Unknown("there was no time to consolidate")
+    for harder in range(HARDER):
+        if reason := neurons.teach(SHUT + harder, OPEN + 4 * harder, ends, log):
+            found = Unknown(reason)
+            break
+        proof = trees.prove_tree_boxes(model, claim, max(1.0, ends - time.monotonic()))
+        found = Unknown(proof) if isinstance(proof, str) else proof
+        if isinstance(found, dict):
+            break
+        if log:
+            log(f"neurons are shut by {SHUT + harder}, and {found}")
+    for name, p in model.named_parameters():
+        p.requires_grad_(was_asked[name])
+        p.grad = None
+    return model, found
+
+
+class Neurons:
+    """What each neuron is to be at each condition, and the weights that descend on it."""
+
+    def __init__(self, boxes: trees.TreeBoxes, start: Tensor):
+        self.boxes, self.layer = boxes, boxes.node.layer
+        norm = self.layer.feed_norm
+        g, b = norm.weight.detach().double(), norm.bias.detach().double()  # pyright: ignore
+        n = orthogonal(torch.where(g.abs() > 1e-3, (start - b) / g, 0.0)) * start.shape[1] ** 0.5
+        self.centres = (g * n + b).float()
+        H, K = len(self.layer.up.weight), len(boxes.results)
+        # As many neurons for an element as it has conditions, in proportion, and at least one.
+        shared = boxes.results.sort().values[torch.arange(H) * K // H]
+        shared[: len(n)] = torch.arange(len(n))
+        self.other = shared != boxes.results[:, None]
+        """(K,H) whether a neuron serves another element than the product."""
+        self.columns = (ALPHA * n[shared].T).float()
+        fixed = {id(p) for part in (self.layer.down, norm) for p in part.parameters()}
+        self.weights = [p for p in boxes.node.model.parameters() if id(p) not in fixed]
+
+    def teach(self, shut: float, open_: float, ends: float, log: Log | None) -> str | None:
+        """Why the neurons are not what they are to be; None where they are."""
+        optimiser, worst = torch.optim.Adam(self.weights, lr=RATE, betas=(0.9, 0.98)), [0.0, 0.0]
+        for step in range(STEPS):
+            a = self.arguments()
+            most, own = a.masked_fill(~self.other, -torch.inf), a.masked_fill(self.other, -torch.inf).amax(1)
+            lead = self.lead()
+            worst = [float(x.detach()) for x in (-most.max(), own.min(), lead.min())]
+            if log and step % 100 == 0:
+                log(f"step {step}: shut by {worst[0]:.2f}, open by {worst[1]:.2f}, right by {worst[2]:.2f}")
+            if worst[0] >= shut and worst[1] >= open_ and worst[2] >= LEAD:
+                self.name(own=a.detach().masked_fill(self.other, -torch.inf))
+                return None
+            if time.monotonic() > ends:
+                break
+            loss = F.relu(most + shut + BEYOND).sum(1).mean() + 10 * F.relu(open_ + BEYOND - own).mean()
+            optimiser.zero_grad()
+            (loss + F.relu(LEAD + BEYOND - lead).mean()).backward()
+            optimiser.step()
+        return f"not all neurons open for one element alone: they are shut by {worst[0]:.2f} and open by {worst[1]:.2f}"
+
+    def arguments(self) -> Tensor:
+        """(K,H) of the activation."""
+        boxes, up = self.boxes, self.layer.up
+        table = torch.cat([boxes.node.leaf_vectors(boxes.symbols, torch.float32), self.centres])
+        a = table.new_zeros(self.other.shape)
+        for rows, taps in boxes.by_size():
+            read = boxes.node.attended([Plain(table[t - 1]) for t in taps])[1]
+            a = a.index_copy(0, rows, F.linear(read.x, up.weight, up.bias))
+        return a
+
+    def lead(self) -> Tensor:
+        logits, right = self.boxes.logits(self.centres), self.boxes.right
+        if self.boxes.claim.several:
+            return torch.where(right.bool(), logits, -logits).amin(1)
+        own = F.one_hot(right.long(), logits.shape[1]).bool()
+        return logits[own] - logits.masked_fill(own, -torch.inf).amax(1)
+
+    @torch.no_grad()
+    def name(self, own: Tensor) -> None:
+        """What the neurons that are needed add to the node; the others add nothing."""
+        needed = torch.zeros(own.shape[1], dtype=torch.bool)
+        needed[own.argmax(1)] = True
+        down = self.layer.down
+        down.weight.copy_(self.columns * needed)
+        if down.bias is not None:
+            down.bias.zero_()
+
+
+def orthogonal(vectors: Tensor) -> Tensor:
+    """(N,D) unit vectors at right angles to each other and to (1, …, 1), the nearest to these; N < D."""
+    D = vectors.shape[1]
+    # Of the space at right angles to (1, …, 1) the columns after the first are a basis.
+    basis = torch.linalg.qr(torch.cat([vectors.new_ones(D, 1), torch.eye(D, dtype=vectors.dtype)[:, : D - 1]], 1)).Q[
+        :, 1:
+    ]
+    inside = vectors @ basis
+    inside = inside / inside.norm(dim=1, keepdim=True).clamp(min=1e-6)
+    U, _, V = torch.linalg.svd(inside, full_matrices=False)
+    return U @ V @ basis.T
