@@ -220,6 +220,9 @@ class Closure:
         self.stop.asked = len(short) == 0
         return 1 - len(looked.wrong) / looked.conditions, -looked.margin
 
+    def split(self, batch: Tensor, rank: int, ranks: int) -> tuple[Tensor, float]:
+        raise Error("closure: conditions are met by one process. Call it outside of a process group.")
+
     def tokens_per_second(self, state: TrainState) -> None:
         """No tokens are read."""
 
