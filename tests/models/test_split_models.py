@@ -265,6 +265,8 @@ def test_calls_that_cannot():
 
 def test_for_the_time_of_a_block(tmp_path):
     """With a process group of this process alone."""
+    from torch.distributed.fsdp import fully_shard
+
     classifier, tokens = build("regular-gpt"), tokens_of((5,))
     with pytest.raises(Error, match="this process is in none"), sequence_parallel(classifier):
         pass
@@ -275,6 +277,9 @@ def test_for_the_time_of_a_block(tmp_path):
             torch.testing.assert_close(classifier(tokens, last=True), wanted)
             assert classifier.inner.ranks is ranks
         assert classifier.inner.ranks is None
+        fully_shard(classifier.inner, mesh=torch.distributed.device_mesh.init_device_mesh("cpu", (1,)))
+        with pytest.raises(Error, match="its weights are sharded"), sequence_parallel(classifier):
+            pass
         with (
             pytest.raises(Error, match=r"only a model of this library .* got Linear"),
             sequence_parallel(torch.nn.Linear(1, 1)),

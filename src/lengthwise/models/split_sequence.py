@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.distributed.tensor import DTensor
 
 from ..errors import Error, ShapeError
 from ..mixers import MIXERS, Layout
@@ -37,6 +38,8 @@ def split_refusal(model: LengthwisePreTrainedModel) -> str | None:
     placer, depth = model._placer[0], model.depth
     if type(placer).place is not Position.place:
         return f"{type(placer).__name__} places tokens by more than their number, and each rank has a piece of them"
+    if any(isinstance(weight, DTensor) for weight in model.parameters()):
+        return "its weights are sharded (FSDP2 or tensor parallel). Give every rank whole ones"
     if draws(model):
         return "dropout would draw on every rank by itself. Call eval() first, or train without dropout"
     specs = model.config.mixer
