@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 import torch
 
-from lengthwise import Error
+from lengthwise import Error, models
 from lengthwise.models import LengthwiseForCausalLM, presets
 from lengthwise.verify import certificate, exact_network
-from lengthwise.verify.checker import Rejected
+from lengthwise.verify.checker import Rejected, check
+from lengthwise.verify.checker.cascade import Automata
+from lengthwise.verify.exact_network import ExactCascade, ExactRecurrence
 from lengthwise.verify.second_opinion import Conditions, opinion_on
 
-from .checker.conftest import codes, recurrence, snapped, tree
+from .checker.conftest import cascade, codes, recurrence, snapped, tree
 
 flint = pytest.importorskip("flint")
 
@@ -24,6 +26,23 @@ flint = pytest.importorskip("flint")
 def made():
     known = {name: make("parity") for name, make in (("boxes", tree), ("snapped", snapped), ("codes", codes))}
     return lambda name: known[name]
+
+
+WORD = [2, 0, 1, 1, 2, 0, 0]
+
+
+def exact_of(model):
+    """The model with random weights, in double precision, and what is exact of it."""
+    torch.manual_seed(0)
+    for p in model.parameters():
+        torch.nn.init.normal_(p, std=0.6)
+    kind = ExactCascade if "block-lrnn" in str(model.config.mixer) else ExactRecurrence
+    return model.eval().double(), kind(certificate.deciding(model), certificate.weights(model))
+
+
+def said(model, word):
+    with torch.no_grad():
+        return model(torch.tensor([word]), logits_to_keep=1).logits[0, -1].numpy()
 
 
 def tree_of(exact, word):
@@ -61,6 +80,93 @@ def test_exact_networks_are_those_that_torch_runs(options):
             logits = exact.head(tree_of(exact, word))
             np.testing.assert_allclose([float(x) for x in logits], said, rtol=1e-10, atol=1e-12)
             assert all(float(x.rad()) < 1e-28 for x in logits)
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
+def test_exact_recurrences_are_those_that_torch_runs(cell, layers):
+    model, exact = exact_of(models.build(cell, vocab_size=3, num_outputs=4, width=5, layers=layers).inner)
+    with flint.ctx.workprec(exact_network.BITS):
+        state = exact.vector(np.zeros(layers * exact.parts * 5))
+        for t, symbol in enumerate(WORD):
+            state = exact.step(state, symbol)
+            np.testing.assert_allclose(list(map(float, exact.last(state))), said(model, WORD[: t + 1]), rtol=1e-10)
+    assert all(float(x.rad()) < 1e-25 for x in state)
+
+
+@pytest.mark.parametrize("options", [{}, {"layers": 2, "block": 4}, {"transition": "two-layer"}])
+def test_exact_automata_are_those_that_torch_runs(options):
+    built = models.build("block-lrnn", vocab_size=3, num_outputs=4, width=8, variant="automaton", **options).inner
+    model, exact = exact_of(built)
+    places = [[j for _, j, _ in entries] for entries in exact.entries]
+    with flint.ctx.workprec(exact_network.BITS):
+        for t, symbol in enumerate(WORD):
+            x = exact.leaf(symbol)
+            for k in exact.layers:
+                M = exact.functions(k, x)
+                columns = [exact.column(k, M, i, at) for (i, _, _), at in zip(exact.entries[k], places[k], strict=True)]
+                places[k] = [max(range(len(z)), key=lambda r, z=z: float(z[r])) for z in columns]
+                x = exact.read(k, x, places[k])
+            np.testing.assert_allclose(list(map(float, exact.head(x))), said(model, WORD[: t + 1]), rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("kept", "conditions"),
+    [
+        # Steps from each of four sets by both symbols, and the head on the three that are come to.
+        (lambda: recurrence("rnn"), 11),
+        pytest.param(lambda: recurrence("rnn", 2), 11, marks=pytest.mark.slow),
+        pytest.param(lambda: recurrence("gru"), 11, marks=pytest.mark.slow),
+        (lambda: recurrence("lstm"), 11),
+        (lambda: cascade("parity"), 4),
+        (lambda: cascade("cycle-navigation"), 15),
+    ],
+    ids=["rnn", "rnn of 2 layers", "gru", "lstm", "cascade", "cascade of 5"],
+)
+def test_an_opinion_on_proofs_over_time(kept, conditions):
+    it = kept()
+    opinion = opinion_on(it.certificate, it.weights)
+    assert opinion.evaluated == opinion.conditions == conditions
+    assert opinion.gap > 0
+    assert opinion.centres == (it.certificate["kind"] == "recurrence-boxes")
+    checked = check(it.certificate, it.weights)
+    assert opinion.conditions == checked.conditions if opinion.centres else opinion.gap >= checked.margin
+    assert opinion_on(it.certificate, it.weights, 3).evaluated == 3
+
+
+def test_a_step_out_of_its_box_is_rejected():
+    it = recurrence("gru")
+    moved = copy.deepcopy(it.certificate)
+    for entry in moved["proof"]["sets"]:
+        entry["centre"] = [x + 0.01 for x in entry["centre"]]
+    with pytest.raises(Rejected, match="second opinion: the checker has the step from set 0 by symbol 0 in no set"):
+        opinion_on(moved, it.weights)
+
+
+def test_a_checker_that_is_wrong_over_time_is_rejected(monkeypatch):
+    it, stack = recurrence("lstm"), cascade("parity")
+    with monkeypatch.context() as patch:
+        patch.setattr(ExactRecurrence, "sigmoid", lambda self, x: [1 / (1 + (-a).exp()) + 1e-2 for a in x])
+        with pytest.raises(Rejected, match=r"the step from set 0 by symbol 0: .* is outside of"):
+            opinion_on(it.certificate, it.weights)
+    with monkeypatch.context() as patch:
+        right = ExactCascade.head
+        patch.setattr(ExactCascade, "head", lambda self, x: [z + 1e-2 for z in right(self, x)])
+        with pytest.raises(Rejected, match=r"the answer: .* is outside of"):
+            opinion_on(stack.certificate, stack.weights)
+    with monkeypatch.context() as patch:
+        patch.setattr(ExactCascade, "column", lambda self, k, M, block, place: [self.arb(1), self.arb(0)])
+        with pytest.raises(Rejected, match="the checker has an entry of layer 0 go elsewhere"):
+            opinion_on(stack.certificate, stack.weights)
+    with monkeypatch.context() as patch:
+        right_functions = Automata.functions
+        patch.setattr(Automata, "functions", lambda self, x: (right_functions(self, x)[0], np.full((1, 1, 2), 1.5)))
+        with pytest.raises(Rejected, match=r"argmax of layer 0 is decided by 1, and the checker is sure of 1\.5"):
+            opinion_on(stack.certificate, stack.weights)
+    unlisted = copy.deepcopy(stack.certificate)
+    unlisted["proof"]["pairs"] = unlisted["proof"]["pairs"][:1]
+    with pytest.raises(Rejected, match="leads to a pair that is not listed"):
+        opinion_on(unlisted, stack.weights)
 
 
 @pytest.mark.parametrize(("name", "gap"), [("boxes", 1e-3), ("snapped", 0.01), ("codes", 8.0)])
@@ -127,8 +233,8 @@ def test_a_checker_that_is_too_sure_is_rejected(made, monkeypatch):
 
 
 def test_it_says_what_it_needs(made, monkeypatch):
-    with pytest.raises(Error, match="given on trees"):
-        opinion_on(recurrence("rnn").certificate, {})
+    with pytest.raises(Error, match=r"given on proofs by tree-codes, .* and this one is a sample"):
+        opinion_on({**recurrence("rnn").certificate, "kind": "sample"}, {})
     monkeypatch.setitem(sys.modules, "flint", None)
     with pytest.raises(Error, match=r"pip install 'lengthwise\[exact\]'"):
         opinion_on(made("codes").certificate, made("codes").weights)

@@ -1,7 +1,8 @@
 """Networks evaluated exactly: every number is a ball of 128 bits that holds the real one (Arb, by python-flint).
 
     node(x_{C-1}, …, x_0), head(x)          RegularGPT with one layer to a group
-    functions(x), head(x)                   stacks of automata
+    step(h, s), head(h)                     RNN, GRU, LSTM
+    functions(x), read(places), head(x)     stacks of automata
 
 The weights are the numbers that they are, and nothing is rounded as the model rounds. The networks are written down
 here once more, from the names of the weights alone, and share no code with the checker's or with the model's.
@@ -151,3 +152,87 @@ class ExactTree(ExactNetwork):
 
     def _feed(self, x: Vector) -> Vector:
         return self.linear(f"{AT}.down", self.activation(self.block["activation"], self.linear(f"{AT}.up", x)))
+
+
+class ExactRecurrence(ExactNetwork):
+    """A joint state is h of the first layer, for an LSTM then its c, then those of the second layer, …"""
+
+    def __init__(self, config: dict[str, Any], tensors: dict[str, np.ndarray]):
+        super().__init__(config, tensors)
+        self.layers, self.cell = config["depth"]["layers"], each(config["mixer"], 0)["name"]
+        self.parts = 2 if self.cell == "lstm" else 1
+
+    def step(self, state: Vector, symbol: int) -> Vector:
+        D, after = self.config["width"], []
+        x = self.leaf(symbol)
+        for k in range(self.layers):
+            at, own = f"depth.layers.{k}.mixer.cell", self.parts * D
+            h, c = state[k * own :][:D], state[k * own :][D : 2 * D]
+            a, b = (
+                self.add(self._times(f"{at}.weight_{side}_l0", y), self.vector(self.tensors[f"{at}.bias_{side}_l0"]))
+                for side, y in (("ih", x), ("hh", h))
+            )
+            a, b = ([y[i : i + D] for i in range(0, len(y), D)] for y in (a, b))
+            if self.cell == "rnn":
+                x = [y.tanh() for y in self.add(a[0], b[0])]
+            elif self.cell == "gru":
+                r, z = (self.sigmoid(self.add(a[i], b[i])) for i in (0, 1))
+                n = [(p + q * gate).tanh() for p, q, gate in zip(a[2], b[2], r, strict=True)]
+                x = [(1 - gate) * new + gate * old for gate, new, old in zip(z, n, h, strict=True)]
+            else:
+                i, f, o = (self.sigmoid(self.add(a[j], b[j])) for j in (0, 1, 3))
+                g = [y.tanh() for y in self.add(a[2], b[2])]
+                c = [p * q + keep * old for p, q, keep, old in zip(i, g, f, c, strict=True)]
+                x = [gate * y.tanh() for gate, y in zip(o, c, strict=True)]
+            after += [*x, *c] if self.cell == "lstm" else x
+        return after
+
+    def last(self, state: Vector) -> Vector:
+        """The logits after a state."""
+        D = self.config["width"]
+        return self.head(state[(self.layers - 1) * self.parts * D :][:D])
+
+    def sigmoid(self, x: Vector) -> Vector:
+        return [1 / (1 + (-a).exp()) for a in x]
+
+
+class ExactCascade(ExactNetwork):
+    """Of each layer the entries of x_0 that are not 0: a state of it says where in its block each of them lies."""
+
+    def __init__(self, config: dict[str, Any], tensors: dict[str, np.ndarray]):
+        super().__init__(config, tensors)
+        self.layers = range(config["depth"]["layers"])
+        self.shapes, self.entries = [], []
+        for k in self.layers:
+            x0 = tensors.get(f"depth.layers.{k}.mixer.initial", np.zeros((1, 1)))
+            self.shapes.append(x0.shape)
+            self.entries.append([(int(i), int(j), float(x0[i, j])) for i, j in zip(*np.nonzero(x0), strict=True)])
+
+    def functions(self, k: int, x: Vector) -> Vector:
+        """The entries M[i, r, c] of the layer's blocks, row by row."""
+        at = f"depth.layers.{k}"
+        x = x if each(self.config["block"], k)["kind"] == "bare" else self.norm(f"{at}.mixer_norm", x)
+        if each(self.config["mixer"], k)["transition"] == "linear":
+            return self.linear(f"{at}.mixer.transition", x)
+        x = self.activation("relu", self.linear(f"{at}.mixer.transition.0", x))
+        return self.linear(f"{at}.mixer.transition.2", x)
+
+    def column(self, k: int, functions: Vector, block: int, place: int) -> Vector:
+        """Where an entry at this place of its block may go."""
+        b = self.shapes[k][1]
+        return [functions[(block * b + r) * b + place] for r in range(b)]
+
+    def read(self, k: int, x: Vector, places: Sequence[int]) -> Vector:
+        """What the next layer is given, where this one was given x and its entries lie at these places."""
+        h, b = self.shapes[k]
+        y = [self.arb(0)] * (h * b)
+        for (block, _, value), place in zip(self.entries[k], places, strict=True):
+            y[block * b + place] = y[block * b + place] + value
+        if each(self.config["mixer"], k)["readout"] == "linear":
+            y = self.linear(f"depth.layers.{k}.mixer.readout", y)
+        return self.add(x, y) if each(self.config["block"], k)["kind"] == "residual" else y
+
+
+def each(specs: Any, k: int) -> dict[str, Any]:
+    """A layer's own options, where one may stand for all."""
+    return specs[k] if isinstance(specs, list) else specs

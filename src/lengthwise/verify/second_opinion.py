@@ -7,7 +7,8 @@ at its point in ball arithmetic. It is confirmed if
     the exact values lie in the enclosures that the checker has of them;
     the gap is at least the one that the checker is sure of.
 
-What is not looked at is float32's rounding, which the checker's enclosures hold; and of boxes only their centres are.
+So are trees looked at here, recurrences and stacks of automata in opinions_over_time.py. What is not looked at is
+float32's rounding, which the checker's enclosures hold; and of boxes only their centres are.
 Where there are more conditions than are asked for, some are drawn. So it is an opinion, and the check is the proof.
 
 Shapes: N listed sets, C chunk, S symbols.
@@ -22,18 +23,20 @@ from typing import Any
 import numpy as np
 
 from ..errors import Error
-from .checker.claimed import Claim, composed
+from .checker.claimed import composed
 from .checker.intervals import Interval
-from .checker.mean_value import Value, constant
+from .checker.mean_value import constant
 from .checker.network import Tree
 from .checker.points import chosen
 from .checker.tree import boxes_of
 from .checker.weights import Rejected, Tensors, read_safetensors
+from .confirming import Confirming, inside
 from .exact_network import BITS, Ball, ExactTree, Vector, flint
+from .opinions_over_time import CascadeConditions, SetConditions
 
 MOST = 1000
 """Conditions."""
-TREES = ("tree-codes", "tree-boxes")
+KINDS = ("tree-codes", "tree-boxes", "recurrence-boxes", "cascade")
 
 
 @dataclass(frozen=True)
@@ -62,13 +65,12 @@ def opinion_on(certificate: dict[str, Any], model: str | Path | Tensors, most: i
 
     `most`: how many conditions are evaluated; where there are more, so many of them are drawn.
     """
-    if certificate["kind"] not in TREES:
-        raise Error(
-            f"A second opinion is given on trees ({' and '.join(TREES)}), and this proof is a {certificate['kind']}."
-        )
+    if (kind := certificate["kind"]) not in KINDS:
+        raise Error(f"A second opinion is given on proofs by {', '.join(KINDS)}, and this one is a {kind}.")
     tensors = read_safetensors(Path(model) / "model.safetensors") if isinstance(model, (str, Path)) else dict(model)
     with flint().ctx.workprec(BITS):
-        conditions = Conditions(certificate, tensors)
+        of_kind = {"recurrence-boxes": SetConditions, "cascade": CascadeConditions}.get(kind, Conditions)
+        conditions: Confirming = of_kind(certificate, tensors)
         numbers = np.arange(conditions.count)
         if len(numbers) > most:
             numbers = np.sort(np.random.default_rng(0).choice(numbers, most, replace=False))
@@ -76,14 +78,14 @@ def opinion_on(certificate: dict[str, Any], model: str | Path | Tensors, most: i
     return Opinion(len(numbers), conditions.count, gap, conditions.boxes)
 
 
-class Conditions:
+class Conditions(Confirming):
     """What a proof about a tree has to show: nodes of symbols, nodes of sets, and the head on every set."""
 
     def __init__(self, certificate: dict[str, Any], tensors: Tensors):
         config, proof = certificate["model"]["config"], certificate["proof"]
         self.tree = ExactTree(config, tensors)
+        super().__init__(certificate, self.tree)
         self.checkers = Tree(config, tensors, certificate["arithmetic"])
-        self.claim = Claim(certificate["claim"])
         self.snapped, self.codes = certificate["inference"] == "snapped", certificate["kind"] == "tree-codes"
         self.boxes = not (self.snapped or self.codes)
         self.listed = proof["codes" if self.codes else "centres" if self.snapped else "boxes"]
@@ -135,26 +137,26 @@ class Conditions:
         found, gap = (self._code if self.codes else self._centre if self.snapped else self._box)(what, x, taps, product)
         if found is None or (self.maps[found] != product).any():
             raise Rejected(f"second opinion: {what} is not in a listed set of the product of their maps.")
-        return self._above_0(what, gap)
+        return self.above_0(what, gap)
 
     def _code(self, what: str, x: Vector, taps: list[Any], product: np.ndarray) -> tuple[int | None, Ball]:
         groups = self.tree.choices(x)
         picked = [max(range(len(z)), key=lambda i, z=z: float(z[i].mid())) for z in groups]
-        gap = self._least(
+        gap = self.least(
             [z[i] - other for z, i in zip(groups, picked, strict=True) for j, other in enumerate(z) if j != i]
         )
-        inside(what, [ball for z in groups for ball in z], self.checkers.choices_of(self.checkers.node(taps)))
+        inside(what, [ball for z in groups for ball in z], self.checkers.choices_of(self.checkers.node(taps)).range)
         points = self.checkers.at_points()
         _, sure = chosen(points.choices_of(points.node([tap.points() for tap in taps])), len(groups))
-        self._at_least(what, gap, float(sure[0]))
+        self.at_least(what, gap, float(sure[0]))
         return next((i for i, entry in enumerate(self.listed) if entry["code"] == picked), None), gap
 
     def _centre(self, what: str, x: Vector, taps: list[Any], product: np.ndarray) -> tuple[int | None, Ball]:
-        inside(what, x, self.checkers.node(taps))
+        inside(what, x, self.checkers.node(taps).range)
         far = [self.tree.total([(a - b) ** 2 for a, b in zip(x, c, strict=True)]).sqrt() for c in self.own]
         nearest = min(range(len(far)), key=lambda i: float(far[i].mid()))
         others = [d - far[nearest] for i, d in enumerate(far) if i != nearest]
-        return nearest, self._least([*others, self.radius - far[nearest]])
+        return nearest, self.least([*others, self.radius - far[nearest]])
 
     def _box(self, what: str, x: Vector, taps: list[Any], product: np.ndarray) -> tuple[int | None, Ball]:
         """The box of the product in which the node of the centres has most room."""
@@ -162,49 +164,12 @@ class Conditions:
         own = [i for i, row in enumerate(self.maps) if (row == product).all()]
         centre, radius = boxes_of([self.listed[i] for i in own], len(x)) if own else (np.zeros((0, len(x))),) * 2
         for i, c, r in zip(own, centre, radius, strict=True):
-            room = self._least([float(r_) - abs(a - float(c_)) for a, c_, r_ in zip(x, c, r, strict=True)])
+            room = self.least([float(r_) - abs(a - float(c_)) for a, c_, r_ in zip(x, c, r, strict=True)])
             if best[0] is None or float(room.mid()) > float(best[1].mid()):
                 best = i, room
         return best
 
     def _answer(self, i: int) -> float:
         what, q = f"the answer on set {i}", self.maps[i][self.claim.start]
-        if not self.claim.asked[q]:
-            return float("inf")
-        logits = self.tree.head(self.own[i])
-        enclosed = self.checkers.head(self.values[False].take(np.array([i])))
-        inside(what, logits, enclosed)
-        right = self.claim.answers[q]
-        if self.claim.several:
-            gap = self._least([z if yes else -z for z, yes in zip(logits, right, strict=True)])
-        else:
-            gap = self._least([logits[right] - z for j, z in enumerate(logits) if j != right])
-        self._at_least(what, gap, float(self.claim.margins(enclosed.range, np.array([q]))[0]))
-        return self._above_0(what, gap)
-
-    def _least(self, gaps: list[Ball]) -> Ball:
-        least = gaps[0] if gaps else self.tree.arb.pos_inf()
-        for gap in gaps[1:]:
-            least = self.tree.arb.min(least, gap)
-        return least
-
-    def _at_least(self, what: str, gap: Ball, sure: float) -> None:
-        if not gap >= sure:
-            raise Rejected(
-                f"second opinion: {what} is decided by {float(gap.mid()):.6g}, and the checker is sure of {sure:.6g}."
-            )
-
-    def _above_0(self, what: str, gap: Ball) -> float:
-        if not gap > 0:
-            raise Rejected(f"second opinion: {what} is not decided: its gap is {float(gap.mid()):.3g}.")
-        return float(gap.lower())
-
-
-def inside(what: str, exact: Vector, enclosed: Value) -> None:
-    """Whether the checker's enclosure holds the exact numbers."""
-    low, high = enclosed.range.lo.ravel(), enclosed.range.hi.ravel()
-    for x, lo, hi in zip(exact, low, high, strict=True):
-        if not (x >= float(lo) and x <= float(hi)):
-            raise Rejected(
-                f"second opinion: {what}: {x.str(8)} is outside of [{lo:.8g}, {hi:.8g}], where the checker has it."
-            )
+        enclosed = self.checkers.head(self.values[False].take(np.array([i]))).range
+        return self.answer(what, self.tree.head(self.own[i]), enclosed, q)

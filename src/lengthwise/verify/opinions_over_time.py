@@ -1,0 +1,151 @@
+"""The conditions of proofs that go by one symbol, confirmed in exact arithmetic: recurrences and stacks of automata.
+
+    recurrence    from the centre of every set each symbol leads into a set of the machine's next state,
+                  and the head is right on the centres of the sets that are come to
+    cascade       from every listed pair each symbol moves every entry by an argmax that is decided, to a listed pair,
+                  and there the head is right
+
+A cascade's states are points, so nothing is left out of its opinion but rounding; of a recurrence's boxes only the
+centres are looked at. second_opinion.py says what confirmed means.
+
+Shapes: N sets or pairs, n numbers of a joint state, L layers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .checker.cascade import Cascade
+from .checker.intervals import Interval, down, up
+from .checker.mean_value import box, mean_value
+from .checker.network import Recurrence
+from .checker.tree import boxes_of
+from .checker.weights import Rejected, Tensors
+from .confirming import Confirming, inside
+from .exact_network import Ball, ExactCascade, ExactRecurrence, Vector
+
+AT_ONCE = 16
+
+
+class SetConditions(Confirming):
+    """Every step from a set, and the head on every set that a step leads to."""
+
+    boxes = True
+
+    def __init__(self, certificate: dict[str, Any], tensors: Tensors):
+        config, listed = certificate["model"]["config"], certificate["proof"]["sets"]
+        self.recurrence = ExactRecurrence(config, tensors)
+        super().__init__(certificate, self.recurrence)
+        self.checkers = Recurrence(config, tensors, certificate["arithmetic"])
+        self.states = np.array([entry["state"] for entry in listed])
+        self.centre, self.radius = boxes_of(listed, self.checkers.size)
+        claim, states = self.claim, self.states
+        self.steps = [
+            (i, s) for i, q in enumerate(states) for s in range(claim.symbols) if claim.heeded[claim.delta[q, s]]
+        ]
+        self.images = self._images()
+        self.entered = sorted({self._set_of(k) for k in range(len(self.steps))})
+        self.count = len(self.steps) + len(self.entered)
+
+    def _images(self) -> Interval:
+        """(M,n) where the checker has each step."""
+        parts = []
+        for begin in range(0, len(self.steps), AT_ONCE):
+            sets, symbols = np.array(self.steps[begin : begin + AT_ONCE]).T
+            parts.append(mean_value(self.checkers.step(box(self.centre[sets], self.radius[sets]), symbols)))
+        return Interval(*(np.concatenate([getattr(part, side) for part in parts]) for side in ("lo", "hi")))
+
+    def _candidates(self, k: int) -> np.ndarray:
+        """The sets of the machine's state after a step."""
+        i, s = self.steps[k]
+        return np.flatnonzero(self.states == self.claim.delta[self.states[i], s])
+
+    def _set_of(self, k: int) -> int:
+        """The first set that the checker finds a step in."""
+        inner = Interval(up(self.centre - self.radius), down(self.centre + self.radius))
+        found = [int(j) for j in self._candidates(k) if self.images[k].inside(inner[j]).all()]
+        if not found:
+            i, s = self.steps[k]
+            raise Rejected(f"second opinion: the checker has the step from set {i} by symbol {s} in no set.")
+        return found[0]
+
+    def confirm(self, number: int) -> float:
+        if number >= len(self.steps):
+            j = self.entered[number - len(self.steps)]
+            enclosed = mean_value(self.checkers.answer(box(self.centre[[j]], self.radius[[j]])))
+            logits = self.recurrence.last(self.exact.vector(self.centre[j]))
+            return self.answer(f"the answer on set {j}", logits, enclosed, int(self.states[j]))
+        i, s = self.steps[number]
+        what = f"the step from set {i} by symbol {s}"
+        x = self.recurrence.step(self.exact.vector(self.centre[i]), s)
+        inside(what, x, self.images[number])
+        rooms = [self._room(x, j) for j in self._candidates(number)]
+        return self.above_0(what, max(rooms, key=lambda room: float(room.mid())))
+
+    def _room(self, x: Vector, j: int) -> Ball:
+        """How far from the border of set j."""
+        sides = zip(x, self.centre[j], self.radius[j], strict=True)
+        return self.least([float(r) - abs(a - float(c)) for a, c, r in sides])
+
+
+class CascadeConditions(Confirming):
+    """Every step from a listed pair, with all the argmaxes that move an entry, and the answer after it."""
+
+    def __init__(self, certificate: dict[str, Any], tensors: Tensors):
+        config, proof = certificate["model"]["config"], certificate["proof"]
+        self.cascade = ExactCascade(config, tensors)
+        super().__init__(certificate, self.cascade)
+        self.checkers = Cascade(config, tensors, certificate["arithmetic"])
+        self.states = [np.array(rows, dtype=np.int64).reshape(len(rows), -1) for rows in proof["states"]]
+        self.number = [{tuple(row): i for i, row in enumerate(rows)} for rows in proof["states"]]
+        self.pairs, self.listed = proof["pairs"], set(map(tuple, proof["pairs"]))
+        claim = self.claim
+        self.steps = [
+            (i, s)
+            for i, (q, *_) in enumerate(self.pairs)
+            for s in range(claim.symbols)
+            if claim.heeded[claim.delta[q, s]]
+        ]
+        self.count = len(self.steps)
+
+    def confirm(self, number: int) -> float:
+        i, s = self.steps[number]
+        q, *before = self.pairs[i]
+        what, gaps, after = f"the step from pair {i} by symbol {s}", [], [s]
+        x = self.exact.leaf(s)
+        for k in self.cascade.layers:
+            enclosed = self.checkers.before(k, np.array([after]), self.states)
+            inside(f"{what}: what layer {k} reads", x, enclosed.range)
+            places = self._moved(
+                what, k, x, self.states[k][before[k]], self.checkers.layers[k].functions(enclosed), gaps
+            )
+            if places not in self.number[k]:
+                raise Rejected(f"second opinion: {what} leads layer {k} to {list(places)}, which is not listed.")
+            after.append(self.number[k][places])
+            x = self.cascade.read(k, x, places)
+        state = int(self.claim.delta[q, s])
+        if (state, *after[1:]) not in self.listed:
+            raise Rejected(f"second opinion: {what} leads to a pair that is not listed.")
+        enclosed = self.checkers.head(self.checkers.before(len(before), np.array([after]), self.states)).range
+        answered = self.answer(f"{what}: the answer", self.exact.head(x), enclosed, state)
+        return min([answered, *(self.above_0(what, gap) for gap in gaps)])
+
+    def _moved(
+        self, what: str, k: int, x: Vector, places: np.ndarray, checked: tuple[np.ndarray, np.ndarray], gaps: list[Ball]
+    ) -> tuple[int, ...]:
+        """Where the layer's entries go; `checked`: (1,h,b) where the checker has them go, and how sure it is."""
+        functions, found = self.cascade.functions(k, x), []
+        for (block, _, _), place in zip(self.cascade.entries[k], places.tolist(), strict=True):
+            column = self.cascade.column(k, functions, block, place)
+            to = max(range(len(column)), key=lambda r: float(column[r].mid()))
+            gap = self.least([column[to] - z for r, z in enumerate(column) if r != to])
+            if not self.checkers.layers[k].chosen and not all(z == (r == to) for r, z in enumerate(column)):
+                raise Rejected(f"second opinion: {what}: a column of layer {k} is not one-hot, and nothing chooses.")
+            if to != checked[0][0, block, place]:
+                raise Rejected(f"second opinion: {what}: the checker has an entry of layer {k} go elsewhere.")
+            self.at_least(f"{what}: an argmax of layer {k}", gap, float(checked[1][0, block, place]))
+            gaps.append(gap)
+            found.append(to)
+        return tuple(found)
