@@ -13,10 +13,11 @@ import pytest
 import torch
 
 from lengthwise import lab, tasks
-from lengthwise.errors import Error
+from lengthwise.errors import Error, RecordError
 from lengthwise.lab.job import Job, run_group
 from lengthwise.tasks.base import Batch
-from lengthwise.train import NextToken, Stop, StringObjective
+from lengthwise.train import Directory, NextToken, Stop, StringObjective
+from lengthwise.train.shards import write_pieces
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "lab"))
@@ -156,6 +157,30 @@ def test_the_parts_of_a_batch_of_text_are_its_rows():
 def test_a_strategy_that_cannot_be_is_refused(quick, tmp_path, given, said):
     with pytest.raises(Error, match=said):
         lab.run(quick(), tmp_path, **given)
+
+
+@pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
+def test_a_folder_of_pieces_counts_when_it_is_whole(tmp_path):
+    directory = Directory(tmp_path / "run", {})
+    tensors = {"model.a": torch.arange(6.0).view(3, 2), "step": torch.tensor(2.0)}
+    with pytest.raises(RecordError, match="storage that all machines share"):
+        directory.check_there()
+    with directory.locked():
+        directory.start()
+        directory.check_there()
+        for step in (1, 2):
+            write_pieces(directory.begin_state(), tensors, None)
+            directory.end_state({"step": step})
+        directory.begin_state()
+        saved = directory.start()
+        assert saved.meta["step"] == 2
+        assert all(torch.equal(saved.tensors[name], tensor) for name, tensor in tensors.items())
+        assert saved.tensors.keys() == tensors.keys()
+        (kept,) = (directory.path / "state").iterdir()
+        (piece,) = kept.glob("*.safetensors")
+        piece.write_bytes(piece.read_bytes()[:-1] + b"?")
+        with pytest.raises(RecordError, match="truncated or edited"):
+            directory.start()
 
 
 @pytest.mark.slow
