@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from lengthwise import models, tasks, theory, verify
+from lengthwise.errors import Error
 from lengthwise.verify import certificate as certificates
 from lengthwise.verify import checker
 from lengthwise.verify.algebra import MachineAlgebra
@@ -99,9 +100,8 @@ def test_what_cannot_be_taught_so_is_said():
 
 
 def test_a_network_that_has_not_learned_is_refused():
-    said = ways.by_boxes(untrained(), CYCLE, 1.0)
-    assert isinstance(said, str)
-    assert said.endswith("so it has not learned the machine. Train it for longer")
+    with pytest.raises(Error, match=r"so it has not learned the machine\. Train it for longer"):
+        ways.by_boxes(untrained(), CYCLE, 1.0)
     parity = tasks.get("parity")
     assert continuous.unlearned(theory.regular_gpt(parity.machine), claim_of(parity)) is None
 

@@ -29,8 +29,10 @@ def by_codes(model: LengthwiseForCausalLM, claim: Claim, seconds: float) -> nn.M
 
 def by_boxes(model: LengthwiseForCausalLM, claim: Claim, seconds: float) -> nn.Module | str:
     """Trees of continuous nodes."""
-    if reason := continuous.refusal(model) or continuous.unlearned(model, claim):
+    if reason := continuous.refusal(model):
         return reason
+    if reason := continuous.unlearned(model, claim):
+        raise _failed(reason)
     ends = time.monotonic() + seconds
     found = neurons.taught(model, claim, seconds)
     if not isinstance(found, str) and isinstance(found[1], dict):
