@@ -179,10 +179,10 @@ def test_the_42_patterns_are_of_different_languages_and_absorbing():
 
 
 def test_regexes_are_counted_by_verdict():
-    row = {"family": "random", "learned": True}
+    row = {"family": "random", "learned": True, "consolidated": None}
     rows = [
         {**row, "model": "RNN", "raw": "proved"},
-        {**row, "model": "RNN", "raw": "unknown"},
+        {**row, "model": "RNN", "raw": "unknown", "consolidated": "proved"},
         {**row, "model": "RNN", "raw": "refuted", "learned": False},
         {**row, "model": "automaton", "raw": "proved"},
         {**row, "family": "absorbing", "model": "automaton", "raw": "proved"},
