@@ -161,14 +161,16 @@ class _Sweep:
                     (self.place / "stop").touch()
                 if interrupted:
                     self._cancel_those_that_wait()
-                for progress in self._news():
-                    if self.job.hear:
-                        self.job.hear(progress)
                 if time.monotonic() - asked_at > ASK_EVERY and self.active:
                     asked_at = time.monotonic()
                     # What is learned of one is learned of all.
                     next(iter(self.active)).done(force_check=True)
-                for job in [job for job in self.active if job.done()]:
+                ended = [job for job in self.active if job.done()]
+                # Also what those that have ended wrote last.
+                for progress in self._news():
+                    if self.job.hear:
+                        self.job.hear(progress)
+                for job in ended:
                     number, work = self.active.pop(job)
                     outcomes = self._outcomes(job, number, work, interrupted)
                     failed |= any(outcome.run is None for outcome in outcomes)

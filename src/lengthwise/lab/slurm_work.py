@@ -54,8 +54,12 @@ class Work:
             forkserver()
         for each in (again, signal.SIGTERM, signal.SIGINT):
             signal.signal(each, ask)
+        teller = _Teller(place, number, job.stop)
         try:
-            return self._run(work, replace(job, hear=_Teller(place, number, job.stop)))
+            found = self._run(work, replace(job, hear=teller))
+            # Runs may end between two writings.
+            teller.tell()
+            return found
         except Interrupted:
             deadline = time.monotonic() + (KILLED_AFTER if signal.SIGTERM in signals else 0)
             while again not in signals and time.monotonic() < deadline and not (place / "stop").exists():

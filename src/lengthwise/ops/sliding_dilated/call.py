@@ -53,9 +53,11 @@ class Call:
     ) -> Call:
         """The call that `sliding_dilated_attention` makes of its arguments."""
         _check(q, k, v, bias, chunk, level, pad, positions, stride)
+        if dilation is not None and dilation < 1:
+            raise Error(f"{NAME}: dilation must be at least 1, got {dilation}.")
         # Beyond the first key every tap is missing alike; the cap keeps C^l a machine integer at any level.
-        dilation = min(chunk**level if dilation is None else dilation, k.shape[2])
-        return cls(q, k, v, bias, dilation, pad, positions, q.shape[-1] ** -0.5 if scale is None else scale, stride)
+        distance = min(chunk**level if dilation is None else dilation, k.shape[2])
+        return cls(q, k, v, bias, distance, pad, positions, q.shape[-1] ** -0.5 if scale is None else scale, stride)
 
     def reach(self) -> Tensor:
         """(B or 1, T): how many tokens of its own sequence each query can look back on; padding on none."""
