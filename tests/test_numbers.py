@@ -92,6 +92,11 @@ def proof_table(made: str, **said: str) -> list[dict[str, Any]]:
     return [n for n in networks if n["made"] == made and all(n[key] == value for key, value in said.items())]
 
 
+def languages() -> list[dict[str, Any]]:
+    """The networks of the table of random machines and patterns."""
+    return panel("proof-regexes", "Languages by verdict")
+
+
 def two_digits(number: str) -> str:
     """
     >>> two_digits("442.4"), two_digits("11.1"), two_digits("3.1")
@@ -106,6 +111,24 @@ REGULAR_GPT = "docs/regulargpt.md"
 LENGTHS = (40, 500, 1_000, 2_000, 10_000)
 S4_FAMILY = ("s4", "s4d", "liquid-s4")
 CLAIMS = [
+    Claim(
+        CERTIFY,
+        "one seed, 1,000 steps) {} of {} networks learned their language: all {} on patterns, {} of {} on random "
+        "machines. One of these is proved as it was learned, {} are refuted, and {} are proved after consolidation.",
+        lambda: (
+            len(learned := [network for network in languages() if network["learned"]]),
+            len(languages()),
+            len([network for network in learned if network["family"] == "absorbing"]),
+            len([network for network in learned if network["family"] == "random"]),
+            len([network for network in languages() if network["family"] == "random"]),
+            len([network for network in learned if network["raw"] == "refuted"]),
+            len([network for network in learned if network["consolidated"] == "proved"]),
+        ),
+        lambda: (
+            [n["learned"] for n in languages() if n["raw"] == "proved"] == [True]
+            and all(n["learned"] for n in languages() if n["family"] == "absorbing")
+        ),
+    ),
     Claim(
         README,
         "of {} trained networks {} were right on every test string of up to 500 tokens, and are wrong all the same",
