@@ -131,7 +131,8 @@ CLAIMS = [
     ),
     Claim(
         README,
-        "of {} trained networks {} were right on every test string of up to 500 tokens, and are wrong all the same",
+        "of {} trained networks {} were right on every test string of up to 500 tokens, and are wrong on some "
+        "string all the same",
         lambda: (
             len(proof_table("learned")),
             len([network for network in proof_table("learned", raw="refuted") if network["near"] == 1]),
