@@ -1,5 +1,6 @@
 """Sweeps on a Slurm cluster, here by processes in its place: the same records as in one process."""
 
+import json
 import os
 import signal
 import stat
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lengthwise import lab
+from lengthwise import __version__, lab
 from lengthwise.errors import Error
 from lengthwise.lab import SlurmJobs, slurm_jobs, slurm_work
 from lengthwise.lab.job import Job
@@ -132,6 +133,19 @@ def test_an_array_of_jobs_that_run_several_groups_each(submitit, slurm, quick, t
     assert watch.steps.keys() == {each.hash for each in experiments}
     assert not (tmp_path / "jobs" / ".slurm").exists()
     same(found, lab.run(experiments, tmp_path / "here", launch="here"))
+
+
+def test_a_job_tells_of_a_run_that_ends_between_two_writings(submitit, quick, tmp_path, monkeypatch):
+    monkeypatch.setattr(slurm_work, "TELL_EVERY", 1e9)
+    [experiment] = quick(seeds=1)
+    handlers = {each: signal.getsignal(each) for each in (signal.SIGUSR2, signal.SIGTERM, signal.SIGINT)}
+    try:
+        slurm_work.Work(__version__)([[experiment]], Job(tmp_path / "runs"), tmp_path, 0)
+    finally:
+        for each, handler in handlers.items():
+            signal.signal(each, handler)
+    [told] = json.loads((tmp_path / "0.json").read_text())
+    assert (told["what"], told["phase"]) == (experiment.hash, "test best")
 
 
 def script(root):

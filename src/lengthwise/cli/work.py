@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -91,10 +92,8 @@ def join(strategy: str | None, device: str, others: Mapping[str, object]) -> Non
     lab.check_strategy(strategy, others, console.command)
     if not lab.follows():
         return
-    try:
+    with contextlib.suppress(lab.Interrupted):  # the leader says so
         lab.follow(strategy, lab.chosen_device(device))
-    except lab.Interrupted:
-        """The leader says so."""
     raise typer.Exit
 
 
