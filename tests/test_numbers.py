@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from hundred_thousand_tokens import HOLDS
 
 from lengthwise import tasks, theory
 from lengthwise.recipes.proof import scales as proof_scales
-from lengthwise.recipes.studies.hundred_thousand_tokens import HOLDS
 from lengthwise.report.formatting import percent
 from lengthwise.theory.rounding import MARGIN, rounding_bounds
 from lengthwise.train import lease

@@ -139,9 +139,9 @@ def test_list_takes_a_table_or_the_recipes_of_one_paper(capsys):
     for table, lines in tables.items():
         assert listed(capsys, table) == {table: lines}
     assert {entry["room"] for entry in listed(capsys, "chacal")} == {"model", "recipe"}
-    assert main(["list", "study"]) == 0
+    assert main(["list", "regulargpt"]) == 0
     out = capsys.readouterr().out
-    assert " study chunk-sizes " in out
+    assert " regulargpt figure-4b " in out
     assert "demo parity" not in out
 
 

@@ -242,6 +242,14 @@ def _imported(name: str, base: type, source: str | None) -> type:
     return kind
 
 
+def run_file(file: str) -> ModuleType:
+    """The module that a file of Python is, run as it stands now."""
+    if not Path(file).expanduser().is_file():
+        raise Error(f"{file}: there is no such file.")
+    with blaming(file, "it could not be imported"):
+        return _of_file(Path(file), None)
+
+
 def _module(place: str) -> ModuleType:
     with _importable(Path.cwd()):
         return importlib.import_module(place)

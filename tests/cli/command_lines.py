@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from pathlib import Path
 
 from ..laws.misuses import MISUSES
 
@@ -30,8 +31,9 @@ VALUES = "1 2 3 1.5 nan inf none true [] {} [[0,1],[1,0]] [[0.5]] 1,2 0.5,0.5 1e
 LENGTHS = "41,42 50 41:44 42,41,42 1: 5:3 1:9:0 1e9 1:1000000000 1:2:3:4 41: ,"
 PLACES = "runs one links runs/broken runs/odd nowhere . /dev/null sound.toml one/nothing"
 VIEWS = ["clusters", "receptive-field", "attention"]
-REPRODUCE = "demo parity|study tree-and-scan|lrnn table-2|chacal table-3|chacal figure-5|study chunk-sizes|x y|demo"
-LISTED = "tasks models recipes positions mixers settings training tests study regulargpt softmax learned alibi chain "
+STUDIES = Path(__file__).parents[2] / "studies"
+REPRODUCE = f"demo parity|{STUDIES}/tree_and_scan.py|lrnn table-2|chacal table-3|chacal figure-5|x y|demo|nowhere.py"
+LISTED = "tasks models recipes positions mixers settings training tests regulargpt softmax learned alibi chain "
 LISTED += "demo parity nothing"
 FLAGS = "--json --debug --help --nope --version --seeds --set -m --out --workers -- --log --task -t --trust"
 SMALL = "-s training.steps=1 -s training.batch=2 -s tests.samples=2 -s training.validation_samples=2 "

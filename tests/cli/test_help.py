@@ -36,7 +36,7 @@ def test_the_help_of_list_names_what_can_be_listed(capsys):
     main(["list", "--help"])
     out = capsys.readouterr().out
     assert "list[str]" not in out
-    for word in ("task", "model", "recipe", "position", "mixer", "training", "tests", "settings", "study"):
+    for word in ("task", "model", "recipe", "position", "mixer", "training", "tests", "settings"):
         assert word in out
 
 

@@ -67,3 +67,44 @@ def test_panels_hear_of_the_finished_runs_and_hold_no_result_back(root, tmp_path
     assert main(call) == 1
     assert json.loads(capsys.readouterr().out)["panels"] == []
     assert len(heard) == 2, "without a single run there is nothing to draw"
+
+
+MINE = """
+from lengthwise import lab
+from lengthwise.recipes import Cell, Grid, Recipe
+
+def recipe(scale, *, width: int = 8):
+    settings = {"model.width": width, "training.steps": 2, "training.batch": 4, "tests.samples": 4}
+    settings |= {"training.validation_samples": 4}
+    def planned():
+        return lab.plan("parity", ["lstm"], train_length=4, test_lengths=[4], settings=settings)
+    return Recipe(f"{scale} at {width}", "Why", Grid([Cell("all", planned)]))
+"""
+
+
+def test_a_recipe_of_one_s_own_is_a_file(tmp_path, capsys):
+    file = tmp_path / "mine.py"
+    file.write_text(MINE)
+    call = ["reproduce", str(file), "--scale", "smoke", "--set", "width=6", "--out", str(tmp_path / "runs"), "--json"]
+    assert main(call) == 0
+    assert json.loads(capsys.readouterr().out)["tasks"][0]["models"][0]["options"] == {"width": 6}
+    assert recipes.get(str(file), scale="paper").title == "paper at 8"
+
+
+def test_a_file_that_is_no_recipe_is_one_line(tmp_path, capsys):
+    file = tmp_path / "mine.py"
+    wrong = {
+        "x = 1": "defines recipe(scale)",
+        "def recipe(scale): return 3": "must return a lengthwise.recipes.Recipe, got int",
+        "def recipe(scale): return {}[scale]": "recipe() failed: KeyError",
+        "import nothing_of_this_name": "could not be imported",
+    }
+    for text, words in wrong.items():
+        file.write_text(text)
+        assert main(["reproduce", str(file), "--scale", "smoke"]) == 2
+        err = capsys.readouterr().err
+        assert words in err
+        assert err.count("\n") == 1
+    for call in (["nowhere.py"], [str(file), "table-1"], ["study", "tree-and-scan"]):
+        assert main(["reproduce", *call]) == 2
+        assert capsys.readouterr().err.count("\n") == 1

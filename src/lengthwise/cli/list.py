@@ -83,8 +83,8 @@ def list_names(
             metavar="NAME",
             autocompletion=typed.whatever_is_listed,
             help="A task, model, recipe, position or mixer, or training or tests: shows all its options. Or a table: "
-            "tasks, models, recipes, positions, mixers or settings. Or a paper, such as regulargpt, or study: shows "
-            "its recipes.",
+            "tasks, models, recipes, positions, mixers or settings. Or a paper, such as regulargpt: shows its "
+            "recipes.",
         ),
     ] = None,
     table: Annotated[
@@ -127,8 +127,9 @@ FOOTER = (
     "[cyan]package.module:Class[/cyan] or [cyan]path/to/file.py:Class[/cyan]. "
     "All options of one: [cyan]lengthwise list NAME[/cyan], also of [cyan]training[/cyan] and [cyan]tests[/cyan]. "
     "One table: [cyan]lengthwise list tasks[/cyan], [cyan]models[/cyan], [cyan]recipes[/cyan], "
-    "[cyan]positions[/cyan], [cyan]mixers[/cyan] or [cyan]settings[/cyan]; the recipes of one paper or of our studies: "
-    "[cyan]lengthwise list regulargpt[/cyan] or [cyan]study[/cyan]."
+    "[cyan]positions[/cyan], [cyan]mixers[/cyan] or [cyan]settings[/cyan]; the recipes of one paper: "
+    "[cyan]lengthwise list regulargpt[/cyan]; those of a file of yours: "
+    "[cyan]lengthwise reproduce FILE.py[/cyan]."
 )
 
 

@@ -1,4 +1,4 @@
-"""`lengthwise reproduce`: a paper's table or figure, or a study of our own, at the size this machine can take."""
+"""`lengthwise reproduce`: a paper's table or figure, or a recipe in a file, at the size this machine can take."""
 
 from __future__ import annotations
 
@@ -27,15 +27,19 @@ def reproduce(
     paper: Annotated[
         str,
         typer.Argument(
-            metavar="PAPER", help="A paper named in `lengthwise list`, or study.", autocompletion=typed.papers
+            metavar="PAPER|FILE",
+            help="A paper named in `lengthwise list`, or a file that defines recipe(scale), such as studies/NAME.py.",
+            autocompletion=typed.papers,
         ),
     ],
     table: Annotated[
         str,
         typer.Argument(
-            metavar="TABLE", help="Its table or figure, or the name of the study.", autocompletion=typed.recipe_tables
+            metavar="[TABLE]",
+            help="The paper's table or figure; left out after a file.",
+            autocompletion=typed.recipe_tables,
         ),
-    ],
+    ] = "",
     scale: Annotated[
         Literal["smoke", "laptop", "paper"],
         typer.Option(
@@ -67,11 +71,11 @@ def reproduce(
     log: Log = None,
     as_json: console.Json = False,
 ) -> None:
-    """Run a paper's table or figure again, or a study of our own.
+    """Run a paper's table or figure again, or a recipe in a file.
 
     Example: [bold]lengthwise reproduce demo parity --scale smoke[/bold]
 
-    Example: [bold]lengthwise reproduce study tree-and-scan --scale smoke[/bold]
+    Example: [bold]lengthwise reproduce studies/tree_and_scan.py --scale smoke[/bold]
     """
     from .. import lab, recipes
 

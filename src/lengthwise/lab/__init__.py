@@ -24,11 +24,13 @@ from .launching import LAUNCHES, CpusPerRun, GpusPerRun, chosen_device, device_o
 from .loading import asked_own, load_model, load_task, load_tokenizer
 from .loggers import check_loggers
 from .measured import Measured, MeasuredFarTokens, measure_far_tokens, measure_perplexity
+from .on_strings import new_model
 from .on_text import plan_text
 from .ray_tasks import RayTasks
 from .records import Found, Run, find, load
 from .shown import NotebookProgress, Runs
 from .slurm_jobs import SlurmJobs
+from .statistics import Summary, accuracy, best_rate, overflowed, score, summary
 from .sweeps import Sweep, plan_sweep, swept
 from .tested_lengths import lengths
 from .tuning import trial_objective, tune
@@ -57,10 +59,13 @@ __all__ = [
     "RayTasks",
     "Run",
     "SlurmJobs",
+    "Summary",
     "TaskSpec",
     "TextSpec",
     "Training",
+    "accuracy",
     "bench",
+    "best_rate",
     "check_strategy",
     "choose",
     "chosen_device",
@@ -77,6 +82,8 @@ __all__ = [
     "measure_answers",
     "measure_far_tokens",
     "measure_perplexity",
+    "new_model",
+    "overflowed",
     "plan",
     "plan_answers",
     "plan_continued",
@@ -84,7 +91,9 @@ __all__ = [
     "plan_sweep",
     "plan_text",
     "run",
+    "score",
     "settings_of_part",
+    "summary",
     "trained_places",
     "trial_objective",
     "tune",

@@ -24,6 +24,11 @@ def build(experiment: Experiment, device: torch.device) -> tuple[tasks.Task, mod
     return task, build_classifier(experiment, task, device)
 
 
+def new_model(experiment: Experiment) -> models.TokenClassifier:
+    """The model of an experiment before its first step, on the CPU."""
+    return build(experiment, torch.device("cpu"))[1]
+
+
 def build_task(experiment: Experiment) -> tasks.Task:
     spec = experiment.task
     if spec.source:

@@ -16,8 +16,8 @@ from functools import partial
 from ..errors import UnknownName
 from ..options import Schema, schema, take
 from ..positions import Layout, Position
-from .attention import KeyValues
-from .base import Level, Mixer, Traits
+from .attention import KeyValues, merge_heads, split_heads
+from .base import FIRST, Level, Mixer, Traits
 from .block_lrnn import BlockLRNN, BlockState
 from .chain import Chain
 from .cope import CoPE
@@ -67,6 +67,7 @@ def get(name: str, *, width: int, position: Position | None = None, **options) -
 
 
 __all__ = [
+    "FIRST",
     "LRU",
     "MIXERS",
     "S4",
@@ -92,5 +93,7 @@ __all__ = [
     "StickBreaking",
     "Traits",
     "get",
+    "merge_heads",
     "options",
+    "split_heads",
 ]

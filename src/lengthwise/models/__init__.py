@@ -8,18 +8,24 @@ torch.Size([1, 4, 2])
 """
 
 from . import presets
-from .config import LengthwiseConfig
+from .config import Block, LengthwiseConfig
+from .depth import groups
+from .layers import Layer
 from .modelling import LengthwiseForCausalLM, LengthwiseModel
 from .registry import available, build, options, source
-from .token_classifier import TokenClassifier
+from .token_classifier import TokenClassifier, equal_tokens
 
 __all__ = [
+    "Block",
+    "Layer",
     "LengthwiseConfig",
     "LengthwiseForCausalLM",
     "LengthwiseModel",
     "TokenClassifier",
     "available",
     "build",
+    "equal_tokens",
+    "groups",
     "options",
     "presets",
     "source",

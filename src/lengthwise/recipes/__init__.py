@@ -1,31 +1,69 @@
-"""Recipes: a paper's table or figure, or a study of our own, as a function from a scale to its experiments."""
+"""Recipes: a paper's table or figure, or a study, as a function from a scale to its experiments.
+
+A recipe of your own is a file that defines `recipe(scale)`, and `lengthwise reproduce path/to/file.py` runs it:
+
+    from lengthwise import lab
+    from lengthwise.recipes import Cell, Grid, Recipe, Scale
+
+    def recipe(scale: Scale) -> Recipe:
+        '''Which width does parity need?'''
+        steps = {"smoke": 5, "laptop": 500, "paper": 10_000}[scale]
+
+        def planned(width):
+            return lambda: lab.plan("parity", ["lstm"], settings={"model.width": width, "training.steps": steps})
+
+        return Recipe("Parity by width", "How wide must an LSTM be?", Grid([Cell(d, planned(d)) for d in (8, 32)]))
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import get_args
+from typing import Any, get_args
 
-from ..errors import UnknownName
+from ..errors import Error, UnknownName
+from ..foreign_code import blaming
 from ..options import Schema, schema
+from ..own_code import run_file
 from . import demo
-from .base import Recipe, Scale, Table, given
+from .base import Finished, Recipe, Scale, Table, given
+from .common import text_grid
+from .common.comparison import LEARNED, inside
+from .common.curves import curve, curves, ended, first_at
+from .common.grid import Cell, Grid, Model
+from .common.rules import Rule, settings_of
+from .common.timing import in_turn, machine
+from .common.trained import LengthScore, loaded, task_of, to_json
 from .papers import bipe, chacal, lrnn, regulargpt
 from .proof import regexes as proof_regexes
 from .proof import table as proof_table
-from .studies import (
-    bipe_with_other_mixers,
-    chacal_slow_start,
-    depth_collapse,
-    hundred_thousand_tokens,
-    learned_chunk_size,
-    tree_and_scan,
-)
-from .studies.attention_cost import cost
-from .studies.boxes import linked_words, longer_stories
-from .studies.chunk_sizes import accuracy as chunk_sizes
-from .studies.linear_rnn import ablation, automaton_seeds, stability
 
-__all__ = ["Recipe", "Scale", "Table", "available", "get", "options"]
+__all__ = [
+    "LEARNED",
+    "Cell",
+    "Finished",
+    "Grid",
+    "LengthScore",
+    "Model",
+    "Recipe",
+    "Rule",
+    "Scale",
+    "Table",
+    "available",
+    "curve",
+    "curves",
+    "ended",
+    "first_at",
+    "get",
+    "in_turn",
+    "inside",
+    "loaded",
+    "machine",
+    "options",
+    "settings_of",
+    "task_of",
+    "text_grid",
+    "to_json",
+]
 
 TABLES: dict[tuple[str, str], Table] = {
     ("demo", "parity"): demo.recipe,
@@ -50,19 +88,6 @@ TABLES: dict[tuple[str, str], Table] = {
     ("bipe", "table-1"): bipe.table_1.recipe,
     ("bipe", "table-2"): bipe.table_2.recipe,
     ("bipe", "theorem-3"): bipe.theorem_3.recipe,
-    ("study", "chunk-sizes"): chunk_sizes.recipe,
-    ("study", "learned-chunk-size"): learned_chunk_size.recipe,
-    ("study", "depth-collapse"): depth_collapse.recipe,
-    ("study", "hundred-thousand-tokens"): hundred_thousand_tokens.recipe,
-    ("study", "attention-cost"): cost.recipe,
-    ("study", "tree-and-scan"): tree_and_scan.recipe,
-    ("study", "linear-rnn-ablation"): ablation.recipe,
-    ("study", "linear-rnn-stability"): stability.recipe,
-    ("study", "automaton-seeds"): automaton_seeds.recipe,
-    ("study", "boxes-longer-stories"): longer_stories.recipe,
-    ("study", "boxes-linked-words"): linked_words.recipe,
-    ("study", "chacal-slow-start"): chacal_slow_start.recipe,
-    ("study", "bipe-with-other-mixers"): bipe_with_other_mixers.recipe,
     ("proof", "table"): proof_table.recipe,
     ("proof", "regexes"): proof_regexes.recipe,
 }
@@ -73,23 +98,44 @@ def available() -> dict[str, str]:
     return {" ".join(name): (table.__doc__ or "").splitlines()[0] for name, table in TABLES.items()}
 
 
-def options(paper: str, table: str) -> Schema:
+def options(paper: str, table: str = "") -> Schema:
     """The settings a recipe takes, by name."""
-    if (paper, table) not in TABLES:
-        raise UnknownName("recipe", f"{paper} {table}", available())
-    return schema(TABLES[paper, table], keyword_only=True)
+    return schema(_table(paper, table), keyword_only=True)
 
 
-def get(paper: str, table: str, scale: Scale = "laptop", settings: Sequence[str] = ()) -> Recipe:
-    """The recipe of a paper's table at a scale; `settings`: NAME=VALUE, of those recipes that take some.
+def get(paper: str, table: str = "", scale: Scale = "laptop", settings: Sequence[str] = ()) -> Recipe:
+    """The recipe of a paper's table, or of a file of your own (`get("mine.py")`), at a scale.
+
+    `settings`: NAME=VALUE, of those recipes that take some.
 
     >>> recipe = get("demo", "parity", "smoke")
     >>> [experiment.model.name for experiment in recipe.experiments]
     ['transformer', 'regular-gpt', 'lstm']
     """
-    if (paper, table) not in TABLES:
-        raise UnknownName("recipe", f"{paper} {table}", available())
+    make, name = _table(paper, table), f"{paper} {table}".strip()
     if scale not in get_args(Scale):
         raise UnknownName("scale", scale, get_args(Scale))
-    make = TABLES[paper, table]
-    return make(scale, **given(f"{paper} {table}", make, settings))
+    taken = given(name, make, settings)
+    if table:
+        return make(scale, **taken)
+    with blaming(name, "recipe() failed"):
+        recipe: Any = make(scale, **taken)
+    if not isinstance(recipe, Recipe):
+        raise Error(f"{name}: recipe() must return a lengthwise.recipes.Recipe, got {type(recipe).__name__}.")
+    return recipe
+
+
+def _table(paper: str, table: str) -> Table:
+    """The function that makes a recipe, by its two words or by its file."""
+    if paper.endswith(".py"):
+        if table:
+            raise Error(f"{paper}: a file holds one recipe, got {table!r} after it. Leave that out.")
+        make = getattr(run_file(paper), "recipe", None)
+        if not callable(make):
+            raise Error(f"{paper}: a recipe's file defines recipe(scale), and this one does not.")
+        return make
+    if paper == "study":
+        raise Error(f"A study is a file: lengthwise reproduce studies/{table.replace('-', '_') or 'NAME'}.py")
+    if (paper, table) not in TABLES:
+        raise UnknownName("recipe", f"{paper} {table}".strip(), available())
+    return TABLES[paper, table]

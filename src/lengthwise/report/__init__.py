@@ -17,11 +17,13 @@ from .export import as_data as data
 from .extracted_panel import extracted_panel as extracted
 from .far_tokens_panel import compared_panel as far_tokens_compared
 from .far_tokens_panel import far_tokens_panel as far_tokens
+from .formatting import count, duration, percent, spread
 from .html_page import write_html as html
 from .insight_panels import clusters_panel as clusters
 from .insight_panels import receptive_field_panel as receptive_field
 from .long_form import frame, rows
 from .long_form import write_csv as csv
+from .overflow import overflow_note, overflow_of_runs, overflow_text
 from .paired_runs import compare, paired
 from .panel import Panel
 from .rates import chosen_learning_rates as learning_rates
@@ -37,8 +39,10 @@ __all__ = [
     "best_of",
     "clusters",
     "compare",
+    "count",
     "csv",
     "data",
+    "duration",
     "extracted",
     "far_tokens",
     "far_tokens_compared",
@@ -47,12 +51,17 @@ __all__ = [
     "html",
     "learning_rates",
     "line_chart",
+    "overflow_note",
+    "overflow_of_runs",
+    "overflow_text",
     "paired",
+    "percent",
     "perplexities",
     "perplexity",
     "receptive_field",
     "rows",
     "scatter_plot",
+    "spread",
     "table",
     "text_table",
 ]

@@ -7,6 +7,7 @@
 
 from . import own
 from .base import Batch, Task
+from .boxes import Boxes
 from .export import export
 from .generated_answers import GeneratedAnswers
 from .laws import check
@@ -14,6 +15,7 @@ from .registry import available, from_machine, from_regex, get, options, rebuild
 
 __all__ = [
     "Batch",
+    "Boxes",
     "GeneratedAnswers",
     "Task",
     "available",

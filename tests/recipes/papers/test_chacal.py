@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 
+import chacal_slow_start
 import pytest
 
 from lengthwise import lab, recipes
@@ -14,7 +15,7 @@ from lengthwise.recipes.papers.chacal.published import Attention
 
 @pytest.mark.parametrize(
     ("paper", "table"),
-    [("chacal", "table-1"), ("chacal", "table-2"), ("chacal", "figure-5"), ("study", "chacal-slow-start")],
+    [("chacal", "table-1"), ("chacal", "table-2"), ("chacal", "figure-5"), (chacal_slow_start.__file__, "")],
 )
 def test_smoke(paper, table, tmp_path):
     recipe = recipes.get(paper, table, "smoke")

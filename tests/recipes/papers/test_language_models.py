@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import bipe_with_other_mixers
 import pytest
 
 from lengthwise import lab, recipes
@@ -20,7 +21,6 @@ from lengthwise.recipes.common.rules import settings_of
 from lengthwise.recipes.papers.bipe import figure_4, figure_5
 from lengthwise.recipes.papers.chacal import pretraining
 from lengthwise.recipes.papers.regulargpt import table_3
-from lengthwise.recipes.studies import bipe_with_other_mixers
 
 ALL = (
     ("bipe", "figure-4"),
@@ -30,7 +30,7 @@ ALL = (
     ("regulargpt", "table-3"),
     ("regulargpt", "figure-4b"),
     ("chacal", "pretraining"),
-    ("study", "bipe-with-other-mixers"),
+    (bipe_with_other_mixers.__file__, ""),
 )
 
 
@@ -50,7 +50,7 @@ def made(paper: str, table: str, store, *more: str) -> recipes.Recipe:
         ("bipe", "figure-4", ["rope", "bipe-alibi", "bipe-fox"]),
         ("bipe", "figure-6", ["bipe-rope", "no places inside", "segments of 8"]),
         ("regulargpt", "table-3", ["alibi", "2/1", "4/1"]),
-        ("study", "bipe-with-other-mixers", ["softmax", "sliding-dilated", "all four"]),
+        (bipe_with_other_mixers.__file__, "", ["softmax", "sliding-dilated", "all four"]),
     ],
 )
 def test_a_recipe_runs_and_says_what_it_measured(paper, table, only, store, tmp_path):

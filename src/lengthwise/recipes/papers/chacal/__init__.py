@@ -1,5 +1,18 @@
 """ChaCAL (Fagnou et al. 2024), attention that follows chains of references: Tables 1 to 3, Figure 5, pretraining."""
 
 from . import figure_5, pretraining, table_1, table_2, table_3
+from .boxes import plan_boxes, plan_stories
+from .chains import plan_chains
+from .published import Attention
 
-__all__ = ["figure_5", "pretraining", "table_1", "table_2", "table_3"]
+__all__ = [
+    "Attention",
+    "figure_5",
+    "plan_boxes",
+    "plan_chains",
+    "plan_stories",
+    "pretraining",
+    "table_1",
+    "table_2",
+    "table_3",
+]

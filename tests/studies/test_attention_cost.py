@@ -4,31 +4,33 @@ from __future__ import annotations
 
 import json
 import math
-from importlib import import_module
 
+import attention_cost
 import pytest
 import torch
+from attention_cost import (
+    FORMS,
+    SETTINGS,
+    DenselyMasked,
+    agree,
+    attention,
+    counted,
+    exponent,
+    mask,
+    measured,
+    networks,
+    operations,
+    pairs,
+)
 
 from lengthwise import Error
 from lengthwise.cli import main
 from lengthwise.mixers import Layout, Level
 from lengthwise.mixers.sliding_dilated import SlidingDilated
 from lengthwise.recipes.common.timing import in_turn
-from lengthwise.recipes.studies.attention_cost.break_even import counted, pairs
-from lengthwise.recipes.studies.attention_cost.cost import (
-    FORMS,
-    SETTINGS,
-    agree,
-    exponent,
-    measured,
-    networks,
-    operations,
-)
-from lengthwise.recipes.studies.attention_cost.dense_mask import DenselyMasked, attention, mask
 
 SMOKE = SETTINGS["smoke"]
 CPU = "cpu"
-BREAK_EVEN = import_module("lengthwise.recipes.studies.attention_cost.break_even")
 
 
 @pytest.mark.parametrize(("chunk", "level"), [(2, 0), (2, 2), (3, 1), (5, 0)])
@@ -115,13 +117,13 @@ def test_a_wrong_form_is_not_timed(form):
 
 def test_a_wrong_op_is_not_timed(monkeypatch):
     wrong = lambda q, k, v, r, level: attention(q, k, v, r, 0)  # noqa: E731
-    monkeypatch.setattr(BREAK_EVEN, "attention", wrong)
+    monkeypatch.setattr(attention_cost, "attention", wrong)
     with pytest.raises(Error, match="disagree at level 1"):
-        BREAK_EVEN.break_even(((16, 2),), 1, CPU)
+        attention_cost.break_even(((16, 2),), 1, CPU)
 
 
 def test_smoke(tmp_path, capsys):
-    call = ["reproduce", "study", "attention-cost", "--scale", "smoke", "--out", str(tmp_path), "--json"]
+    call = ["reproduce", attention_cost.__file__, "--scale", "smoke", "--out", str(tmp_path), "--json"]
     assert main(call) == 0
     data = json.loads(capsys.readouterr().out)
     ahead, both, table, crossed = data["panels"]

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ....lab import Run
-from ....report import Panel, text_table
-from ....report.formatting import count, duration, percent
-from ...base import Recipe, Scale
-from ...common.curves import curves, ended, first_at
-from ...common.grid import Cell, Grid
-from ...common.rules import settings_of
-from ...common.trained import LengthScore, to_json
-from ...papers.lrnn.scales import RULES
-from .modular_sum import STRINGS, TASK, TRAINED, plan_changed, scores_by_length, written
+from lengthwise import tasks
+from lengthwise.lab import Experiment, Run, accuracy, overflowed, plan
+from lengthwise.recipes import (
+    Cell,
+    Grid,
+    LengthScore,
+    Recipe,
+    Scale,
+    curves,
+    ended,
+    first_at,
+    loaded,
+    settings_of,
+    task_of,
+    to_json,
+)
+from lengthwise.recipes.papers.lrnn import table_2
+from lengthwise.report import Panel, count, duration, percent, text_table
 
 LENGTHS: dict[Scale, tuple[int, ...]] = {"smoke": (50, 60), "laptop": (500, 2_000), "paper": (500, 2_000)}
 LEVEL = 0.99
@@ -25,7 +34,7 @@ BLOCKS = (1, 2, 4, 8, 16)
 
 def parts(scale: Scale) -> dict[str, dict[str, dict[str, Any]]]:
     """What is changed, by part and value; {} is the default itself. Blocks keep the width of the state."""
-    settings = settings_of(RULES[scale], TASK, "block-lrnn")
+    settings = settings_of(table_2.RULES[scale], TASK, "block-lrnn")
     state = settings["model.blocks"] * settings["model.block"]
     widths = [b for b in BLOCKS if state % b == 0]
     deep: dict[str, Any] = {"seeds": 1} if scale == "laptop" else {}
@@ -111,3 +120,46 @@ def _table(
 def _learning(part: str, finished: Mapping[Key, list[Run]]) -> Panel:
     mine = {f"{part}: {value}": runs for (other, value), runs in finished.items() if other == part}
     return curves(f"Learning, by {part}", f"Mean over seeds, at the last of {TRAINED} tokens.", mine)
+
+
+# Sum(5), learned by the default model with one part changed: what the ablation and the study of stability train.
+#
+# A model that both ask for is trained once: a run is found by what it is.
+
+TASK = "modular-sum"
+TRAINED = table_2.TASKS[TASK].trained
+BASE: dict[str, Any] = {"model.variant": "lengthwise", "model.normalisation": "paper"}
+"""All that is changed is changed in this: the default model, which has the bound of eq. 6."""
+SETTINGS: dict[Scale, dict[str, Any]] = {
+    "smoke": {"seeds": 1},
+    "laptop": {"seeds": 2, "training.steps": 600},
+    "paper": {"seeds": 3},
+}
+"""What differs from Table 2."""
+STRINGS: dict[Scale, int] = {"smoke": 4, "laptop": 64, "paper": 512}
+"""At each length beyond training."""
+
+
+def plan_changed(scale: Scale, change: Mapping[str, Any]) -> list[Experiment]:
+    """The seeds of the default model with this change, in settings as `bench --set` takes them and `seeds`."""
+    settings = {**settings_of(table_2.RULES[scale], TASK, "block-lrnn"), **BASE, **SETTINGS[scale], **change}
+    seeds, supervision = settings.pop("seeds"), settings.pop("supervision")
+    made = tasks.get(TASK, **table_2.TASKS[TASK].params, supervision=supervision)
+    planned = plan(made, ["block-lrnn"], seeds=seeds, test_lengths=[TRAINED], settings=settings)
+    return [replace(e, tests=replace(e.tests, lengths=(TRAINED,))) for e in planned]
+
+
+def scores_by_length(runs: Sequence[Run], lengths: Sequence[int], strings: int, device: str) -> dict[int, LengthScore]:
+    """Every seed at every length, beginning with the training length.
+
+    They are tested here and not in the runs, so that the lengths can be changed and the runs are found all the same.
+    """
+    samples = runs[0].result["samples"]
+    inside = tuple(accuracy(run, TRAINED) * samples for run in runs)
+    task, models = task_of(runs[0]), loaded(runs, device)
+    scores = {TRAINED: LengthScore(TRAINED, samples, inside, overflowed(runs, [TRAINED]))}
+    return scores | {n: LengthScore.of(models, task, n, strings, device) for n in lengths}
+
+
+def written(score: LengthScore) -> str:
+    return "overflows" if score.overflowed else percent(score.mean)

@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 from itertools import product
 
+import chunk_sizes as sizes
 import numpy as np
 import pytest
 import torch
+from chunk_sizes import Accuracy, Causes, Tree, Why, causes, new, nodes, places, together, training_strings
 
 from lengthwise import Error, lab, tasks
 from lengthwise.automata import compose, word_map
 from lengthwise.cli import main
 from lengthwise.models.depth import groups
-from lengthwise.recipes.studies.chunk_sizes import accuracy as sizes
-from lengthwise.recipes.studies.chunk_sizes.causes import Accuracy, Causes, Why, causes, together
-from lengthwise.recipes.studies.chunk_sizes.transition_tuples import Tree, new, nodes, places, training_strings
 
 NAMES = [("cycle-navigation", {}), ("tomita-5", {}), ("d-2", {}), ("modular-arithmetic", {"leading_plus": True})]
 
@@ -147,7 +146,7 @@ def root(tmp_path_factory):
 
 
 def test_smoke(root, capsys):
-    call = ["reproduce", "study", "chunk-sizes", "--scale", "smoke", "--out", str(root), "--workers", "1"]
+    call = ["reproduce", sizes.__file__, "--scale", "smoke", "--out", str(root), "--workers", "1"]
     assert main([*call, "--only", "modular-arithmetic", "--json"]) == 0
     beyond, inside, ratios, unseen, connection, hard = json.loads(capsys.readouterr().out)["panels"]
     assert beyond["data"]["columns"] == ratios["data"]["columns"] == [f"C={C}" for C in sizes.CHUNKS]

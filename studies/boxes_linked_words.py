@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
-from .... import insight
-from ....lab import Experiment, Run, load_model
-from ....models import TokenClassifier
-from ....report import Panel
-from ....report import attention as draw_attention
-from ...base import Recipe, Scale
-from ...common.grid import Cell, Grid
-from ...common.trained import task_of
-from ...papers.chacal.boxes import plan_boxes
-from ...papers.chacal.published import Attention
+from lengthwise import insight
+from lengthwise.lab import Experiment, Run, load_model
+from lengthwise.models import TokenClassifier
+from lengthwise.recipes import Cell, Grid, Recipe, Scale, task_of
+from lengthwise.recipes.papers.chacal import Attention, plan_boxes
+from lengthwise.report import Panel
+from lengthwise.report import attention as draw_attention
 
 MODEL = Attention("chain", 2)
 OPERATIONS: dict[Scale, int] = {"smoke": 2, "laptop": 6, "paper": 6}

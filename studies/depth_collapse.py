@@ -14,14 +14,10 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from ...lab import Experiment, Run, plan
-from ...lab.statistics import accuracy
-from ...models.depth import groups
-from ...report import Panel, line_chart, text_table
-from ...report.formatting import percent
-from ..base import Recipe, Scale
-from ..common.comparison import LEARNED, inside
-from ..common.grid import Cell, Grid
+from lengthwise.lab import Experiment, Run, accuracy, plan
+from lengthwise.models import groups
+from lengthwise.recipes import LEARNED, Cell, Grid, Recipe, Scale, inside
+from lengthwise.report import Panel, line_chart, percent, text_table
 
 TASKS = ("parity", "cycle-navigation")
 CHUNKS = (2, 3, 4, 5, 6, 8)

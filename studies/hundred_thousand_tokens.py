@@ -5,15 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ...lab import Run
-from ...lab.statistics import best_rate
-from ...report import Panel, line_chart, text_table
-from ...report.formatting import percent
-from ...report.overflow import overflow_note, overflow_text
-from ..base import Recipe, Scale
-from ..common.trained import LengthScore, loaded, task_of
-from ..papers.regulargpt.published import MODELS
-from ..papers.regulargpt.table_1 import Key, cells
+from lengthwise.lab import Run, best_rate
+from lengthwise.recipes import LengthScore, Recipe, Scale, loaded, task_of
+from lengthwise.recipes.papers.regulargpt import table_1
+from lengthwise.report import Panel, line_chart, overflow_note, overflow_text, percent, text_table
 
 TASKS = ("parity", "cycle-navigation", "even-pairs")
 HOLDS = 0.95
@@ -55,7 +50,7 @@ def recipe(scale: Scale) -> Recipe:
     """RegularGPT, an RNN and a Transformer on three tasks, trained on 40 tokens and tested to 100,000."""
     asked = ASKED[scale]
 
-    def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
+    def report(finished: Mapping[table_1.Key, list[Run]], device: str) -> list[Panel]:
         scores: dict[str, dict[str, list[LengthScore]]] = {}
         for (task, model), runs in finished.items():
             scores.setdefault(task, {})[model] = measured(asked, best_rate(runs), device)
@@ -68,7 +63,7 @@ def recipe(scale: Scale) -> Recipe:
             "500 can still fail on longer ones: a small error at every step becomes a large one in the end. Here the "
             f"models of Table 1 are tested up to {asked.lengths[-1] / 40:,.0f} times the training length."
         ),
-        grid=cells(scale, TASKS, MODELS),
+        grid=table_1.cells(scale, TASKS, table_1.MODELS),
         report=report,
     )
 

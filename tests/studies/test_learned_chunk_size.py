@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import learned_chunk_size
+
 from lengthwise import lab, recipes
 
 
 def test_the_choice_stands_beside_what_was_given(tmp_path):
-    recipe = recipes.get("study", "learned-chunk-size", "smoke")
+    recipe = recipes.get(learned_chunk_size.__file__, scale="smoke")
     mine = [e for e in recipe.experiments if e.task.name == "parity"]
     runs = [outcome.run for outcome in lab.run(mine, tmp_path, workers=1) if outcome.run]
     assert len(runs) == len(mine) == 3

@@ -13,22 +13,21 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import deepcopy
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ....errors import Error
-from ....models import LengthwiseForCausalLM, presets
-from ....models.depth import groups
-from ....report import Panel, line_chart, text_table
-from ...base import Finished, Recipe, Scale
-from ...common.timing import in_turn, machine
-from .break_even import break_even
-from .dense_mask import DenselyMasked
+from lengthwise.errors import Error
+from lengthwise.mixers import FIRST, Layout, Level, Mixer, SlidingDilated, Softmax, Traits, merge_heads, split_heads
+from lengthwise.models import Block, Layer, LengthwiseForCausalLM, groups, presets
+from lengthwise.ops import sliding_dilated_attention
+from lengthwise.recipes import Finished, Recipe, Scale, in_turn, machine
+from lengthwise.report import Panel, line_chart, text_table
 
 FORMS = ("full attention", "dense masked", "every position", "last position")
 FIT = 4
@@ -225,3 +224,157 @@ def _table(setting: Setting, times: dict[str, dict[str, dict[int, float]]]) -> P
         rows,
         data,
     )
+
+
+# The worked example of §3.4: at T = 512 and C = 128, how many layers K of RegularGPT cost what L of a Transformer do?
+#
+#     the paper:      T C K log_C T < T² L        K / L < T / (C log_C T) = 3.11
+#     whole groups:   log_C T is rounded up       K / L < T / (C ceil(log_C T)) = 2
+#     pairs:          of the keys that exist      K / L < P_full / (P_0 + P_1)
+#     layers:         with 24 D² a token for the maps around every attention
+#
+# P_full = T (T+1) / 2, and P_l counts the taps at level l that fall inside the text.
+# Measured: seconds of the one over seconds of the other, where the two groups are levels 0 and 1.
+
+T, C = 512, 128
+LEVELS = range(groups(T, C))
+
+
+def pairs(length: int, chunk: int, level: int) -> int:
+    """Query and key pairs of sliding-dilated attention that fall inside a text.
+
+    >>> [pairs(512, 128, level) for level in (0, 1)], pairs(4, 4, 0)
+    ([57408, 1280], 10)
+    """
+    return sum(min(chunk, m // chunk**level + 1) for m in range(length))
+
+
+def counted(D: int) -> dict[str, float]:
+    """K / L by each way of counting."""
+    full, sparse = T * (T + 1) / 2, sum(pairs(T, C, level) for level in LEVELS)
+    maps = 24 * D**2 * T
+    return {
+        "counted by the paper": T / (C * math.log(T, C)),
+        "counted, whole groups": T / (C * len(LEVELS)),
+        "counted, pairs that exist": full / sparse,
+        "counted, whole layers": (maps + 4 * D * full) / (len(LEVELS) * maps + 4 * D * sparse),
+    }
+
+
+def break_even(widths: Sequence[tuple[int, int]], repeats: int, device: str) -> list[Panel]:
+    """The table of K / L, counted and measured, for each (width, heads)."""
+    columns = [{**counted(D), **measured_crossing(D, heads, repeats, device)} for D, heads in widths]
+    names = list(columns[0])
+    rows = [[name, *(f"{column[name]:.2f}" for column in columns)] for name in names]
+    caption = (
+        "K / L up to which K layers a group of RegularGPT cost no more than L of a causal Transformer, at "
+        f"{T} tokens and C = {C}. The paper's 3.11 counts C keys a query in log_C T = {math.log(T, C):.2f} groups "
+        f"against T keys; but there are {len(LEVELS)} groups, a causal query has T / 2 keys on average, and level 1 "
+        f"finds no more than {T // C}. Neither counts the maps around the attention, which every layer has and which, "
+        "at this length, are most of it: with them the crossing comes near one layer for one group, 1/2. What is left "
+        "between counted and measured is how many operations a second each kernel does."
+    )
+    heads = ["", *(f"width {D}, {heads} heads" for D, heads in widths)]
+    data = {f"width {D}": column for (D, _), column in zip(widths, columns, strict=True)}
+    return [text_table("The crossing: K < 3.11 L?", caption, heads, rows, data)]
+
+
+def measured_crossing(D: int, heads: int, repeats: int, device: str) -> dict[str, float]:
+    """K / L by the clock: of the attention alone, and of whole layers."""
+    draw = torch.Generator().manual_seed(0)
+    q, k, v = (torch.randn(1, heads, T, D // heads, generator=draw).to(device).requires_grad_() for _ in range(3))
+    r = torch.randn(heads, C, generator=draw).to(device).requires_grad_()
+
+    def sparse(level: int) -> Tensor:
+        return sliding_dilated_attention(q, k, v, r, chunk=C, level=level)
+
+    for level in LEVELS:
+        if not torch.allclose(sparse(level), attention(q, k, v, r, level), rtol=1e-3, atol=1e-4):
+            raise Error(f"break-even: the sparse and the dense form disagree at level {level}. Nothing is timed.")
+    alone: dict[str, Callable[[], Tensor]] = {f"level {level}": lambda l=level: sparse(l) for level in LEVELS}
+    alone["full"] = lambda: F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+    x = torch.randn(1, T, D, generator=draw).to(device)
+    layout = Layout.of(x)
+    small, full = (
+        Layer(D, mixer, Block("transformer", norm="post", activation="gelu", expansion=4), 0.0).to(device)
+        for mixer in (SlidingDilated(D, heads=heads, chunk=C, missing="drop", biases=True), Softmax(D, heads=heads))
+    )
+    layers: dict[str, Callable[[], Tensor]] = {
+        f"level {level}": lambda l=level: small(x, layout, Level(l)) for level in LEVELS
+    }
+    layers["full"] = lambda: full(x, layout)
+    ratios: dict[str, float] = {}
+    for what, calls in (("attention alone", alone), ("whole layers", layers)):
+        for way, prepare in (("forward", _ahead), ("both ways", _both)):
+            prepared = {name: prepare(call) for name, call in calls.items()}
+            ratios[f"measured, {what}, {way}"] = ratio(prepared, repeats, device)
+    return ratios
+
+
+def ratio(calls: dict[str, Callable[[], Any]], repeats: int, device: str) -> float:
+    """Seconds of "full" over those of all the others together."""
+    times = in_turn(calls, repeats, device)
+    return times.pop("full") / sum(times.values())
+
+
+def _ahead(call: Callable[[], Tensor]) -> Callable[[], None]:
+    def run() -> None:
+        with torch.no_grad():
+            call()
+
+    return run
+
+
+def _both(call: Callable[[], Tensor]) -> Callable[[], None]:
+    return lambda: call().sum().backward()
+
+
+# Equation (1) to the letter: sliding-dilated attention as a softmax under a T×T mask. What the sparse form is held to.
+#
+#     M[m, n] = r_{(m-n) / C^l}  if (m-n) / C^l is in {0, …, C-1},  else -inf
+#
+# Shapes: B batch, T tokens, H heads, d head width, D model width, C chunk.
+
+
+class DenselyMasked(Mixer):
+    """A sliding-dilated mixer's own weights, used the dense way; missing taps are left out."""
+
+    traits = Traits(takes_level=True)
+
+    def __init__(self, sparse: SlidingDilated):
+        super().__init__()
+        self.heads, self.chunk = sparse.heads, sparse.chunk
+        self.qkv, self.out, self.r = sparse.qkv, sparse.out, sparse.r
+
+    def forward(self, x: Tensor, *, layout: Layout, state: Any = None, level: Level = FIRST) -> tuple[Tensor, None]:
+        q, k, v = (split_heads(part, self.heads) for part in self.qkv(x).chunk(3, -1))
+        return self.out(merge_heads(attention(q, k, v, self.r, level.number))), None
+
+
+def attention(q: Tensor, k: Tensor, v: Tensor, r: Tensor, level: int) -> Tensor:
+    """(B,H,T,d), q, k, v alike; r (H,C)."""
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask(r, q.shape[2], level))
+
+
+def mask(r: Tensor, T: int, level: int) -> Tensor:
+    """(H,T,T) M of equation (1).
+
+    >>> mask(torch.tensor([[0.5, 0.25]]), 3, level=1)[0]
+    tensor([[0.5000,   -inf,   -inf],
+            [  -inf, 0.5000,   -inf],
+            [0.2500,   -inf, 0.5000]])
+    """
+    C = r.shape[1]
+    outside = r.new_full((len(r), 1), -torch.inf)
+    return torch.cat([r, outside], 1)[:, _taps(T, C, level, r.device)]
+
+
+@lru_cache(maxsize=16)
+def _taps(T: int, C: int, level: int, device: torch.device) -> Tensor:
+    """(T,T) which tap of m the token n is; C where it is none."""
+    at = torch.arange(T, device=device)
+    lag = at[:, None] - at
+    tap = lag // C**level
+    seen = (lag >= 0) & (lag % C**level == 0) & (tap < C)
+    return tap.where(seen, C)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 
+import hundred_thousand_tokens
 import pytest
 import torch
+from hundred_thousand_tokens import ASKED, Asked, _farthest, measured
 
 from lengthwise import lab, recipes, tasks, theory
 from lengthwise.cli import main
@@ -14,8 +16,6 @@ from lengthwise.lab.statistics import wilson
 from lengthwise.recipes.common import trained
 from lengthwise.recipes.common.trained import LengthScore
 from lengthwise.recipes.papers.regulargpt.table_1 import planned
-from lengthwise.recipes.studies import hundred_thousand_tokens
-from lengthwise.recipes.studies.hundred_thousand_tokens import ASKED, Asked, _farthest, measured
 
 CPU = torch.device("cpu")
 
@@ -34,7 +34,7 @@ def run(root):
 
 def test_nothing_is_trained_but_what_table_1_trains():
     first = {e.hash for e in recipes.get("regulargpt", "table-1", "laptop").experiments}
-    mine = recipes.get("study", "hundred-thousand-tokens", "laptop").experiments
+    mine = recipes.get(hundred_thousand_tokens.__file__, scale="laptop").experiments
     assert {e.hash for e in mine} <= first
     assert {e.task.name for e in mine} == {"parity", "cycle-navigation", "even-pairs"}
     assert {e.model.name for e in mine} == {"rnn", "transformer-xl", "regular-gpt"}
@@ -83,7 +83,7 @@ def test_holds_to_the_last_length_before_it_falls():
 
 
 def test_smoke(root, capsys):
-    call = ["reproduce", "study", "hundred-thousand-tokens", "--scale", "smoke", "--only", "parity", "--out", str(root)]
+    call = ["reproduce", hundred_thousand_tokens.__file__, "--scale", "smoke", "--only", "parity", "--out", str(root)]
     assert main([*call, "--workers", "1", "--json"]) == 0
     drawn, table = json.loads(capsys.readouterr().out)["panels"]
     assert drawn["title"].startswith("parity")

@@ -11,17 +11,11 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from ... import tasks
-from ...lab import Experiment, Run, load_model, plan
-from ...lab.statistics import summary
-from ...report import Panel, text_table
-from ...report.formatting import duration, percent, spread
-from ..base import Recipe, Scale
-from ..common.grid import Cell, Grid
-from ..common.rules import settings_of
-from ..papers.regulargpt import table_1
-from ..papers.regulargpt.published import MODELS
-from ..papers.regulargpt.scales import RULES
+from lengthwise import tasks
+from lengthwise.lab import Experiment, Run, load_model, plan, summary
+from lengthwise.recipes import Cell, Grid, Recipe, Scale, settings_of
+from lengthwise.recipes.papers.regulargpt import table_1
+from lengthwise.report import Panel, duration, percent, spread, text_table
 
 TASKS = ("even-pairs", "parity", "cycle-navigation", "tomita-3")
 LARGEST = 4
@@ -39,7 +33,7 @@ def recipe(scale: Scale) -> Recipe:
     def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
         rows, data = [], []
         for (task, model), runs in finished.items():
-            label = f"C={MODELS[model].settings['model.chunk']}" if model else f"chosen from 2–{LARGEST}"
+            label = f"C={table_1.MODELS[model].settings['model.chunk']}" if model else f"chosen from 2–{LARGEST}"
             row, words = _row(runs)
             data.append({"task": task, "model": label, **row})
             rows.append([task, label, *words])
@@ -72,13 +66,13 @@ def _cells(scale: Scale) -> Iterator[Cell[Key]]:
 def planned(scale: Scale, task: str) -> list[Experiment]:
     """As a cell of Table 1, on the same strings, except that C is learned."""
     like = table_1.planned(scale, task, GIVEN[0])[0]
-    settings = settings_of(RULES[scale], task, GIVEN[0])
+    settings = settings_of(table_1.RULES[scale], task, GIVEN[0])
     rates = settings["learning_rates"][-1:]
     for name in ("seeds", "learning_rates", "lengths", "supervision", "model.variant"):
         settings.pop(name)
     return plan(
         tasks.get(task, **like.task.params),
-        [MODELS[GIVEN[0]].preset],
+        [table_1.MODELS[GIVEN[0]].preset],
         seeds=SEEDS[scale],
         test_lengths=like.tests.lengths,
         learning_rates=rates,

@@ -6,20 +6,25 @@ every step, and its answers drift off by one, then by two. `DRIFT` is what might
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
-from ....lab import Run, load_model
-from ....report import Panel, line_chart, text_table
-from ....report.formatting import percent
-from ...base import Recipe, Scale
-from ...common.grid import Cell, Grid
-from ...common.trained import LengthScore, task_of, to_json
-from ..hundred_thousand_tokens import HOLDS
-from .modular_sum import STRINGS, TRAINED, plan_changed, scores_by_length, written
-from .state_growth import Growth, Values, growth, untrained
+import torch
+from linear_rnn_ablation import STRINGS, TRAINED, plan_changed, scores_by_length, written
+from torch import Tensor, nn
 
+from lengthwise import tasks
+from lengthwise.lab import Run, load_model, new_model
+from lengthwise.mixers import BlockLRNN
+from lengthwise.ops import block_scan
+from lengthwise.recipes import Cell, Grid, LengthScore, Recipe, Scale, task_of, to_json
+from lengthwise.report import Panel, line_chart, percent, text_table
+from lengthwise.seeds import generator
+
+HOLDS = 0.95
+"""A model holds at a length where at least this share of its strings is right."""
 NORMALISATIONS = ("paper", "official", "orthogonal", "none")
 DRIFT: dict[str, dict[str, Any]] = {
     "default": {},
@@ -95,7 +100,7 @@ def measured(run: Run, longest: int, device: str) -> dict[str, Growth]:
     task = task_of(run)
     return {
         "trained": growth(load_model(run), task, longest, device),
-        "untrained": growth(untrained(run.experiment), task, longest, device),
+        "untrained": growth(new_model(run.experiment), task, longest, device),
     }
 
 
@@ -166,3 +171,90 @@ def _cell(score: LengthScore) -> str:
         return written(score)
     each: Sequence[float] = [right / score.strings for right in score.right]
     return f"{percent(score.mean)} ({percent(min(each))}–{percent(max(each))})"
+
+
+# How states and gradients grow with the length, in one layer of the block-diagonal linear RNN.
+#
+#     ‖x_t‖,    ‖∂x_T/∂x_(T-n)‖ / √(hb),    ‖∂x_T/∂u_(T-n)‖          Frobenius
+#
+# The first Jacobian is the product A_T … A_(T-n+1), which is 1 on this scale where every A is orthogonal; the second
+# also has what u does to A. Both are estimated by projections r of signs, for E |rᵀJ|² = ‖J‖². In double precision;
+# what over- or underflows there is None.
+#
+# Shapes: B strings, T tokens, D model width, h blocks, b width of a block.
+
+PROBES, PROJECTIONS = 2, 8
+"""Strings, and projections of each."""
+POINTS = 8
+"""To a tenfold length."""
+
+Values = tuple[float | None, ...]
+
+
+class Growth(NamedTuple):
+    lengths: tuple[int, ...]
+    """t of the states, and n of the gradients."""
+    states: Values
+    by_state: Values
+    by_input: Values
+
+
+def places(longest: int) -> tuple[int, ...]:
+    """
+    >>> places(30)
+    (1, 2, 3, 4, 6, 7, 10, 13, 18, 24, 29)
+    """
+    last = longest - 1
+    steps = range(math.ceil(POINTS * math.log10(last)))
+    return tuple(sorted({round(10 ** (i / POINTS)) for i in steps} | {last}))
+
+
+def growth(model: nn.Module, task: tasks.Task, longest: int, device: str = "cpu") -> Growth:
+    """In the model's last layer, on test strings of this length."""
+    model = model.to(device).double().eval()
+    tokens = task.test_set(longest, PROBES).tokens.to(device)
+    mixer, u = _last_mixer(model, tokens)
+    with torch.no_grad():
+        A, v = mixer.transitions(u)
+        first = v.new_zeros(1, *mixer.shape) if mixer.initial is None else mixer.initial[None]
+    states, final = block_scan(A, v.requires_grad_(), first)
+    before = torch.cat([first.detach().expand(PROBES, 1, -1, -1), states.detach()[:, :-1]], 1)
+    at = places(longest)
+    back = [longest - 1 - n for n in at]
+    # u moves its own step alone, so the networks need only the u at the places that are measured.
+    few = u[:, back].requires_grad_()
+    A_few, v_few = mixer.transitions(few)
+    step = (A_few @ before[:, back].unsqueeze(-1)).squeeze(-1) + v_few
+    draw = generator("growth", longest)
+    by_state, by_input = (torch.zeros(PROBES, len(at), dtype=torch.float64, device=device) for _ in range(2))
+    for _ in range(PROJECTIONS):
+        r = torch.randint(2, final.shape, generator=draw).to(final) * 2 - 1
+        (g,) = torch.autograd.grad(final, v, r, retain_graph=True)
+        (gu,) = torch.autograd.grad(step, few, g[:, back], retain_graph=True)
+        by_state += g[:, back].flatten(2).square().sum(-1) / (PROJECTIONS * final[0].numel())
+        by_input += gu.square().sum(-1) / PROJECTIONS
+    norms = states.detach()[:, [t - 1 for t in at]].flatten(2).norm(dim=-1)
+    return Growth(at, _means(norms), _means(by_state.sqrt()), _means(by_input.sqrt()))
+
+
+def _last_mixer(model: nn.Module, tokens: Tensor) -> tuple[BlockLRNN, Tensor]:
+    """The last mixer, and the vectors (B,T,D) it is given for these tokens."""
+    mixer = [m for m in model.modules() if isinstance(m, BlockLRNN)][-1]
+    inputs: list[Tensor] = []
+
+    def note(_: object, given: tuple[Tensor, ...], named: dict[str, Tensor | None]) -> None:
+        index = named.get("index")
+        inputs.append(given[0] if index is None else given[0][index])
+
+    handle = mixer.register_forward_pre_hook(note, with_kwargs=True)
+    try:
+        with torch.no_grad():
+            model(tokens)
+    finally:
+        handle.remove()
+    return mixer, inputs[0]
+
+
+def _means(x: Tensor) -> Values:
+    """Over strings, the geometric mean: of numbers of very unlike size the greatest would be all that counts."""
+    return tuple(y if 0 < y < math.inf else None for y in x.log().mean(0).exp().tolist())

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 
+import boxes_linked_words
+import boxes_longer_stories as boxes_accuracy
 import pytest
 import torch
 
 from lengthwise import lab, recipes
 from lengthwise.errors import Error
 from lengthwise.insight.boxes import AnswerScores, Score
-from lengthwise.recipes.studies.boxes import accuracy as boxes_accuracy
 
 LENGTHS = (1, 4, 20)
 
@@ -18,14 +19,14 @@ LENGTHS = (1, 4, 20)
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     """Every run of `chacal length` at smoke."""
-    planned = recipes.get("study", "boxes-longer-stories", "smoke").experiments
+    planned = recipes.get(boxes_accuracy.__file__, scale="smoke").experiments
     outcomes = lab.run(planned, tmp_path_factory.mktemp("runs"), workers=1)
     assert all(outcome.run for outcome in outcomes)
     return [outcome.run for outcome in outcomes]
 
 
 def test_length(runs):
-    recipe = recipes.get("study", "boxes-longer-stories", "smoke")
+    recipe = recipes.get(boxes_accuracy.__file__, scale="smoke")
     panels = recipe.panels(runs)
     assert len(panels) == 2 * 4
     for panel, position in zip(panels, ["no positions"] * 4 + ["Transformer-XL positions"] * 4, strict=True):
@@ -41,7 +42,7 @@ def test_length(runs):
 
 @pytest.mark.parametrize("scale", ["smoke", "laptop", pytest.param("paper", marks=pytest.mark.slow)])
 def test_length_trains_short_and_tests_long(scale):
-    for experiment in recipes.get("study", "boxes-longer-stories", scale).experiments:
+    for experiment in recipes.get(boxes_accuracy.__file__, scale=scale).experiments:
         assert (experiment.task.name, experiment.task.params["form"]) == ("boxes", "advanced")
         assert experiment.training.curriculum.lengths == (1, 16)
         assert experiment.training.curriculum.kind == "log-uniform"
@@ -50,7 +51,7 @@ def test_length_trains_short_and_tests_long(scale):
 
 
 def test_attention(tmp_path, monkeypatch):
-    recipe = recipes.get("study", "boxes-linked-words", "smoke")
+    recipe = recipes.get(boxes_linked_words.__file__, scale="smoke")
     (planned,) = recipe.experiments
     known = recipes.get("chacal", "table-2", "smoke").experiments
     assert planned.hash in {e.hash for e in known}, "nothing is trained that Table 2 has not trained"
@@ -99,8 +100,8 @@ def test_layers_needed_stand_beside_the_exact_match():
 
 
 def test_one_length_has_no_curve_over_lengths():
-    assert len(boxes_accuracy.panels({"a": {32: ANSWERS}})) == 2
-    assert len(boxes_accuracy.panels({"a": {1: ANSWERS, 2: ANSWERS}})) == 4
+    assert len(boxes_accuracy.answer_panels({"a": {32: ANSWERS}})) == 2
+    assert len(boxes_accuracy.answer_panels({"a": {1: ANSWERS, 2: ANSWERS}})) == 4
 
 
 def test_only_boxes(tmp_path):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+import tree_and_scan
 from torch import nn
+from tree_and_scan import MODELS, TASKS, planned, timed
 
 from lengthwise import lab, recipes, tasks
-from lengthwise.recipes.studies import tree_and_scan
-from lengthwise.recipes.studies.tree_and_scan import MODELS, TASKS, planned, timed
 
 
 @pytest.mark.parametrize("scale", ["smoke", "laptop", "paper"])
@@ -32,7 +32,7 @@ def test_all_are_trained_alike(scale):
 
 
 def test_smoke(tmp_path):
-    recipe = recipes.get("study", "tree-and-scan", "smoke").only(["even-pairs"])
+    recipe = recipes.get(tree_and_scan.__file__, scale="smoke").only(["even-pairs"])
     runs = [outcome.run for outcome in lab.run(recipe.experiments, tmp_path, workers=1, device="cpu") if outcome.run]
     table, drawn = recipe.panels(runs)
     assert [(row["task"], row["model"]) for row in table.data] == [("even-pairs", label) for label in MODELS]

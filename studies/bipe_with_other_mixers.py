@@ -4,26 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ...lab import Run
-from ...report import Panel, text_table
-from ...report.formatting import count, duration
-from ..base import Recipe, Scale
-from ..common.grid import Model
-from ..common.rules import Rule, settings_of
-from ..common.text_grid import (
-    STANDARD_LIBRARY,
-    STORE,
-    Ends,
-    Store,
-    Text,
-    Tokenizer,
-    far_tokens,
-    growth,
-    language_models,
-    usual_ends,
-)
-from ..papers.bipe.figure_4 import NEEDLE, RULES, rules_of_runs
-from ..papers.bipe.figure_4 import columns as encodings
+from lengthwise.lab import Run
+from lengthwise.recipes import Model, Recipe, Rule, Scale, settings_of, text_grid
+from lengthwise.recipes.papers.bipe import figure_4
+from lengthwise.report import Panel, count, duration, text_table
 
 CHUNK = 4
 """Of the sliding-dilated layers, which read C tokens each, C^l apart in the l-th of them."""
@@ -52,7 +36,7 @@ DEEPER: dict[Scale, list[Rule]] = {
 
 def columns(ends: str, trained: int) -> dict[str, Model]:
     """BiPE-RoPE as in Figure 4, and the stacks, which differ from it in how layers mix tokens alone."""
-    return {"softmax": encodings(ends, trained)["bipe-rope"]} | {
+    return {"softmax": figure_4.columns(ends, trained)["bipe-rope"]} | {
         name: Model("hybrid", _options(mixers, ends, trained)) for name, mixers in STACKS.items()
     }
 
@@ -68,19 +52,19 @@ def _options(mixers: list[str], ends: str, trained: int) -> dict[str, object]:
 def recipe(
     scale: Scale,
     *,
-    text: Text = (STANDARD_LIBRARY,),
-    ends: Ends = None,
-    tokenizer: Tokenizer = None,
-    store: Store = STORE,
+    text: text_grid.Text = (text_grid.STANDARD_LIBRARY,),
+    ends: text_grid.Ends = None,
+    tokenizer: text_grid.Tokenizer = None,
+    store: text_grid.Store = text_grid.STORE,
 ) -> Recipe:
     """BiPE with ChaCAL, RegularGPT and the linear RNN in one stack, on text: --set text=…."""
-    settings = settings_of(RULES[scale], "*", "*")
+    settings = settings_of(figure_4.RULES[scale], "*", "*")
     trained = settings["train_length"]
 
     def report(finished: Mapping[str, list[Run]], device: str) -> list[Panel]:
         return [
-            growth(finished),
-            far_tokens(finished, device, *(settings[name] for name in NEEDLE)),
+            text_grid.growth(finished),
+            text_grid.far_tokens(finished, device, *(settings[name] for name in figure_4.NEEDLE)),
             sizes(finished),
         ]
 
@@ -94,11 +78,11 @@ def recipe(
             f"dilations that its groups would have, powers of {CHUNK}, so that generation keeps a cache. A stack of "
             "these alone reads a window, and adds the segments' numbers to the embeddings too."
         ),
-        grid=language_models(
-            [*rules_of_runs(scale), *DEEPER[scale]],
+        grid=text_grid.language_models(
+            [*figure_4.rules_of_runs(scale), *DEEPER[scale]],
             scale,
             text,
-            columns(ends or usual_ends(text), trained),
+            columns(ends or text_grid.usual_ends(text), trained),
             tokenizer=tokenizer,
             store=store,
         ),

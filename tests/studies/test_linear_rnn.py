@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 
+import automaton_seeds
+import linear_rnn_ablation
+import linear_rnn_stability
 import pytest
 import torch
+from linear_rnn_ablation import parts, plan_changed, scores_by_length
+from linear_rnn_stability import DRIFT, NORMALISATIONS, growth
 
 from lengthwise import lab, recipes, tasks
 from lengthwise.evaluate import score_strings
+from lengthwise.lab import new_model as untrained
 from lengthwise.recipes.common import trained
 from lengthwise.recipes.papers.lrnn import table_2
-from lengthwise.recipes.studies.linear_rnn import automaton_seeds
-from lengthwise.recipes.studies.linear_rnn.ablation import parts
-from lengthwise.recipes.studies.linear_rnn.modular_sum import plan_changed, scores_by_length
-from lengthwise.recipes.studies.linear_rnn.stability import DRIFT, NORMALISATIONS
-from lengthwise.recipes.studies.linear_rnn.state_growth import growth, untrained
 
 CPU = torch.device("cpu")
 TASK = tasks.get("modular-sum", modulus=5, supervision="prefix")
@@ -36,9 +37,9 @@ def test_what_is_asked():
 
 @pytest.mark.parametrize("scale", ["smoke", "laptop", "paper"])
 def test_a_run_is_found_by_what_it_is(scale):
-    every = {e.hash for e in recipes.get("study", "linear-rnn-ablation", scale).experiments}
+    every = {e.hash for e in recipes.get(linear_rnn_ablation.__file__, scale=scale).experiments}
     assert hashes(scale, {}) == hashes(scale, {"model.normalisation": "paper"})
-    stable = {e.hash for e in recipes.get("study", "linear-rnn-stability", scale).experiments}
+    stable = {e.hash for e in recipes.get(linear_rnn_stability.__file__, scale=scale).experiments}
     for name in NORMALISATIONS:
         assert hashes(scale, {"model.normalisation": name}) <= every & stable
     assert hashes(scale, {"model.p": 1.0}) <= every
@@ -58,7 +59,7 @@ def done(recipe, root):
 
 
 def test_the_ablation_at_the_scale_of_seconds(root):
-    recipe = recipes.get("study", "linear-rnn-ablation", "smoke")
+    recipe = recipes.get(linear_rnn_ablation.__file__, scale="smoke")
     runs = done(recipe, root)
     table, *learning = recipe.panels(runs)
     assert [panel.title for panel in learning] == [f"Learning, by {part}" for part in parts("smoke")]
@@ -79,7 +80,7 @@ def test_the_ablation_at_the_scale_of_seconds(root):
 
 
 def test_stability_at_the_scale_of_seconds(root):
-    recipe = recipes.get("study", "linear-rnn-stability", "smoke")
+    recipe = recipes.get(linear_rnn_stability.__file__, scale="smoke")
     runs = done(recipe, root)
     drawn, table, *growths = recipe.panels(runs)
     assert [row["variant"] for row in table.data] == list(drawn.data["series"]) == list(DRIFT)
@@ -117,7 +118,7 @@ def test_a_model_that_overflows_is_said_to(root, monkeypatch):
     assert (found[60].right, found[60].overflowed) == ((0,), 4)
     assert found[40].overflowed == 0
     assert found[40].mean == run.result["checkpoints"]["last"]["correct"]["40"] / 8
-    recipe = recipes.get("study", "linear-rnn-ablation", "smoke")
+    recipe = recipes.get(linear_rnn_ablation.__file__, scale="smoke")
     table = recipe.panels([run])[0]
     assert "overflows" in table.text
     assert table.data[0]["accuracy"]["60"]["overflowed"] == 4
@@ -128,14 +129,14 @@ def test_the_automaton_s_seeds_are_those_of_table_2_and_more():
     assert [e.seed for e in planned] == list(range(10))
     of_the_table = table_2.planned("laptop", "modular-arithmetic", "block-lrnn automaton")
     assert [e.hash for e in planned][: len(of_the_table)] == [e.hash for e in of_the_table]
-    stable = recipes.get("study", "linear-rnn-stability", "laptop").experiments
+    stable = recipes.get(linear_rnn_stability.__file__, scale="laptop").experiments
     for change in DRIFT.values():
         drift = plan_changed("laptop", {**change, "seeds": 5})
         assert {e.hash for e in drift} <= {e.hash for e in stable}, "five seeds of every variant"
 
 
 def test_the_automaton_s_seeds_at_the_scale_of_seconds(tmp_path):
-    recipe = recipes.get("study", "automaton-seeds", "smoke").only(["modular-sum"])
+    recipe = recipes.get(automaton_seeds.__file__, scale="smoke").only(["modular-sum"])
     runs = done(recipe, tmp_path)
     table, learning = recipe.panels(runs)
     (row,) = table.data

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+from linear_rnn_stability import _last_mixer, growth, places
 
 from lengthwise import models, tasks
 from lengthwise.mixers.block_lrnn import BlockLRNN
-from lengthwise.recipes.studies.linear_rnn.state_growth import _last_mixer, growth, places
 
 TASK = tasks.get("modular-sum", modulus=5, supervision="prefix")
 T = 12

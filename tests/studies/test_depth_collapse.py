@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from itertools import pairwise
 
+import depth_collapse as collapse
 import pytest
 
 from lengthwise import lab, recipes
 from lengthwise.cli import main
-from lengthwise.recipes.studies import depth_collapse as collapse
 
 SMOKE = collapse.SETTINGS["smoke"]
 KEY = collapse.Key("parity", 2, 1, 2)
@@ -54,7 +54,7 @@ def test_both_sides_of_every_edge_are_tested():
 
 
 def test_what_is_trained():
-    recipe = recipes.get("study", "depth-collapse", "laptop")
+    recipe = recipes.get(collapse.__file__, scale="laptop")
     trained = {(e.task.name, e.model.options["chunk"], e.model.options["thickness"], e.training.steps)
                for e in recipe.experiments}  # fmt: skip
     assert {C for _, C, _, _ in trained} == {2, 3, 4, 5, 6, 8}
@@ -91,7 +91,7 @@ def test_the_lines_are_means_of_the_seeds(run):
 
 
 def test_smoke(root, capsys):
-    call = ["reproduce", "study", "depth-collapse", "--scale", "smoke", "--only", "parity", "--out", str(root)]
+    call = ["reproduce", collapse.__file__, "--scale", "smoke", "--only", "parity", "--out", str(root)]
     assert main([*call, "--workers", "1", "--json"]) == 0
     *drawn, table = json.loads(capsys.readouterr().out)["panels"]
     assert [panel["title"] for panel in drawn] == ["parity, 2 steps", "parity, 3 steps"]

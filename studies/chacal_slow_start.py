@@ -8,16 +8,13 @@ from typing import Any
 
 import torch
 
-from ...lab import Run, load_model
-from ...mixers import Chain
-from ...report import Panel, text_table
-from ..base import Recipe, Scale
-from ..common.curves import curve, curves, ended, first_at
-from ..common.grid import Cell, Grid
-from ..papers.chacal.chains import PAPER_BLOCKS, SIZE, plan_chains
-from ..papers.chacal.published import Attention
+from lengthwise.lab import Run, load_model
+from lengthwise.mixers import Chain
+from lengthwise.recipes import Cell, Grid, Recipe, Scale, curve, curves, ended, first_at
+from lengthwise.recipes.papers.chacal import Attention, plan_chains, table_1
+from lengthwise.report import Panel, text_table
 
-BLOCKS: dict[Scale, int] = {"smoke": 3, "laptop": 8, "paper": PAPER_BLOCKS}
+BLOCKS: dict[Scale, int] = {"smoke": 3, "laptop": 8, "paper": table_1.PAPER_BLOCKS}
 STANDARD, CHAIN = Attention("standard", 1), Attention("chain", 1)
 WAYS: dict[str, tuple[Attention, dict[str, Any]]] = {
     "standard attention": (STANDARD, {}),
@@ -65,7 +62,7 @@ def recipe(scale: Scale) -> Recipe:
             "output and all its gradients are at first ten times smaller than those of softmax attention. The sum over "
             "paths, Y / (1 - γ), starts where softmax attention does. With it, heads that start at γ = 0.01 learn what "
             "a single reference tells, while other heads follow chains. All models have one layer, the same chains of "
-            f"references in {blocks * SIZE} tokens, and the same training."
+            f"references in {blocks * table_1.SIZE} tokens, and the same training."
         ),
         grid=Grid(
             [Cell(name, partial(plan_chains, scale, model, blocks, changed)) for name, (model, changed) in WAYS.items()]

@@ -13,17 +13,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from ... import tasks
-from ...lab import Experiment, Run, plan
-from ...lab.statistics import Summary, overflowed, summary
-from ...models.token_classifier import equal_tokens
-from ...report import Panel, line_chart, text_table
-from ...report.formatting import count, duration, percent
-from ...report.overflow import overflow_note, overflow_of_runs
-from ..base import Recipe, Scale
-from ..common.grid import Cell, Grid
-from ..common.timing import in_turn, machine
-from ..common.trained import loaded
+from lengthwise import tasks
+from lengthwise.lab import Experiment, Run, Summary, overflowed, plan, summary
+from lengthwise.models import equal_tokens
+from lengthwise.recipes import Cell, Grid, Recipe, Scale, in_turn, loaded, machine
+from lengthwise.report import Panel, count, duration, line_chart, overflow_note, overflow_of_runs, percent, text_table
 
 TASKS: dict[str, dict[str, Any]] = {
     "parity": {},

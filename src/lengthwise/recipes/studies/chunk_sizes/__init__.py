@@ -1,1 +1,0 @@
-"""Which chunk size of RegularGPT learns which task, and why larger ones fail."""
