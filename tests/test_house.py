@@ -172,7 +172,7 @@ LINES = {
     "recipes": 5_600,
     "cli": 3_250,
 }
-"""How many lines a room may have: a ceiling that is lowered as ideas leave, and raised only by a commit that says why."""
+"""How many lines a room may have: lowered as ideas leave, and raised only by a commit that says why."""
 
 
 def test_a_room_keeps_to_its_lines():
