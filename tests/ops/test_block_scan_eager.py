@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from lengthwise.ops import block_scan
-from lengthwise.ops.block_diagonal import Call, steps
+from lengthwise.ops.block_diagonal import Call, eager
 from lengthwise.ops.block_diagonal.autograd import by_torch
 from lengthwise.ops.block_diagonal.eager import LONG, NARROW, SHORT, number_of_chunks
 
@@ -19,7 +19,7 @@ from .test_block_scan import begun, compare, inputs
 @pytest.mark.parametrize(("B", "h"), [(2, 2), (3, 30)])  # small products, and sums of rows
 @pytest.mark.parametrize(("kind", "bound"), [(torch.float64, 1e-12), (torch.float32, 2e-5)])
 def test_any_tile_gives_the_same(fits, V, chunks, B, h, kind, bound, monkeypatch):
-    monkeypatch.setattr(steps, "FITS", fits)
+    monkeypatch.setattr(eager, "FITS", fits)
     T = 37
     A, v, start = leaves = inputs(B, T, h, dtype=kind, V=V)
     index = None if V is None else torch.randint(0, V, (B, T))

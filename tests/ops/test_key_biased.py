@@ -18,7 +18,7 @@ from lengthwise.errors import ShapeError
 from lengthwise.mixers import softmax
 from lengthwise.models import LengthwiseForCausalLM, presets
 from lengthwise.ops import key_biased_attention
-from lengthwise.ops.key_biased import autograd, custom_op, squares
+from lengthwise.ops.key_biased import autograd, squares
 from lengthwise.ops.key_biased.squares import parts
 
 SLOPES = 96 * torch.tensor([2.0 ** (-8 * h / 12) for h in (1, 4, 8, 12)], dtype=torch.float64)[:, None]
@@ -216,10 +216,9 @@ ALIBI = {
 def test_a_training_step_takes_the_squares(name, compiled, monkeypatch):
     """In every layer, forward and backward, padded or not; no other attention is called, and no mask is made."""
     run = []
-    where = custom_op if compiled else autograd
     for part in ("values", "gradients"):
         pass_ = getattr(squares, part)
-        monkeypatch.setattr(where, part, lambda *given, part=part, pass_=pass_: (run.append(part), pass_(*given))[1])
+        monkeypatch.setattr(autograd, part, lambda *given, part=part, pass_=pass_: (run.append(part), pass_(*given))[1])
     monkeypatch.setattr(F, "scaled_dot_product_attention", lambda *_, **__: pytest.fail("other attention"))
     monkeypatch.setattr(softmax, "visible", lambda *_: pytest.fail("a mask"))
     torch._dynamo.reset()

@@ -16,9 +16,8 @@ from torch.utils._pytree import tree_leaves
 from lengthwise.errors import Error, ShapeError, UnknownName
 from lengthwise.ops import sliding_dilated_attention
 from lengthwise.ops.sliding_dilated import Call, eager
-from lengthwise.ops.sliding_dilated.banded import by_banded_blocks
+from lengthwise.ops.sliding_dilated.eager import by_banded_blocks, by_shifted_copies
 from lengthwise.ops.sliding_dilated.reference import oracle
-from lengthwise.ops.sliding_dilated.shifted import by_shifted_copies
 
 LENGTHS = [1, 2, 3, 4, 5, 7, 8, 9, 13, 24, 25, 26]
 

@@ -18,8 +18,7 @@ from . import numba
 from .autograd import by_numba, by_torch
 from .call import NAME, Call, check_finite, last_states
 from .over_ranks import over_ranks
-from .parallel import blelloch, hillis_steele
-from .reference import oracle
+from .reference import blelloch, hillis_steele, oracle
 
 OP: Op[Call] = Op(
     NAME,

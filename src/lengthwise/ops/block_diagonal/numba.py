@@ -34,7 +34,7 @@ LEAST = 2**12
 ALONE = 2**15
 """Blocks to multiply that are worth a thread: about a millisecond."""
 SUMS = 2**18
-"""Numbers of a table's gradient up to which the loop sums it, in a cache; larger ones by `outer_products.of_table`."""
+"""Numbers of a table's gradient up to which the loop sums it, in a cache; larger ones by `autograd.of_table`."""
 
 
 def worthwhile(call: Call) -> bool:

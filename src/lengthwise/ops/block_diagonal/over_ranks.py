@@ -18,11 +18,9 @@ from ...errors import Error
 from ..kernels import Op
 from ..ranks import Ranks
 from ..split_scan import split_scan, times
+from .autograd import gradients_of, states_of
 from .call import NAME, Call
-from .eager import WIDEST, number_of_chunks, parts
-from .passes import gradients_of, states_of
-from .sequential import products
-from .steps import Steps
+from .eager import WIDEST, Steps, number_of_chunks, parts, products
 
 
 @dataclass(frozen=True)
