@@ -312,7 +312,7 @@ def test_a_page_of_panels_alone(chromium, tmp_path):
     tab = opened(chromium, path, 375)
     assert tab.problems == []
     assert tab.title() == "Measured"
-    assert [e.get_attribute("id") for e in tab.query_selector_all("section")] == ["panel0"]
+    assert [e.get_attribute("id") for e in tab.query_selector_all("section")] == ["panel0", "run"]
     tab.close()
     with pytest.raises(Error, match="nothing to report"):
         report.html([], tmp_path / "none.html")

@@ -44,7 +44,9 @@ def score_answers(
             model, data or HUB, tasks, split=split, **how, **shared, after=_tell_answered, after_task=keep
         )
         panel = report.answers(found)
-    page = report.html([], page_path(html), title=panel.title, panels=[panel]) if html else None
+    page = (
+        report.html([], page_path(html), title=panel.title, panels=[panel], command=console.command) if html else None
+    )
     if as_json:
         said = {"submission": str(submission), "missing_tasks": left} if submission else {}
         console.emit({**found.to_json(), **said, "page": str(page) if page else None})

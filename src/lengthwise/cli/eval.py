@@ -221,7 +221,11 @@ def evaluate(
         panels = ([report.far_tokens(found.scores, found.model)] if found else []) + (
             [report.perplexity(losses)] if losses else []
         )
-    page = report.html([], page_path(html), title=panels[0].title, panels=panels) if html else None
+    page = (
+        report.html([], page_path(html), title=panels[0].title, panels=panels, command=console.command)
+        if html
+        else None
+    )
     if as_json:
         both = {**found.to_json(), "perplexity": losses and losses.to_json()} if found else losses and losses.to_json()
         console.emit({**(both or {}), "page": str(page) if page else None})

@@ -165,7 +165,14 @@ def carry_out(
         if shown or made:
             where = page_path(html) if html else out / "index.html"
             page = report.html(
-                runs, where, title=title, description=description, panels=made, panels_of_text=not panels, sweep=choices
+                runs,
+                where,
+                title=title,
+                description=description,
+                panels=made,
+                panels_of_text=not panels,
+                sweep=choices,
+                command=console.command,
             )
     finally:
         # Whatever becomes of panels and page, what was computed and what failed is told.
@@ -173,7 +180,7 @@ def carry_out(
             failures = [{"run": called[o.experiment.hash], "error": o.error, "log": str(o.log)} for o in failed]
             data = {"tasks": [], "panels": []}
             if shown or made:
-                data = report.data(runs, made, panels_of_text=not panels, sweep=choices)
+                data = report.data(runs, made, panels_of_text=not panels, sweep=choices, command=console.command)
             console.emit({**data, "failures": failures, "page": str(page) if page else None})
         _warn([run for run in runs if not run.experiment.on_text], watching.name)
         tell_other_code([run for run in runs if watching.was_finished(run.experiment)], watching.name)

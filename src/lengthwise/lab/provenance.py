@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import subprocess
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -34,6 +36,16 @@ def _git(folder: Path, *words: str) -> str | None:
     return done.stdout.strip() if done.returncode == 0 else None
 
 
+@cache
+def _cpu() -> str:
+    """The name of the processor, as far as the system tells it."""
+    with suppress(OSError):
+        names = re.findall(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+        if names:
+            return names[0]
+    return platform.processor() or platform.machine()
+
+
 def made_by_other_code(recorded: dict[str, Any] | None) -> bool:
     """Whether what a record says of its code is not surely the code that runs here."""
     here = code_version()
@@ -43,7 +55,7 @@ def made_by_other_code(recorded: dict[str, Any] | None) -> bool:
 
 
 def machine(device: str) -> dict[str, Any]:
-    """What the result was computed with."""
+    """What the result was computed with; `load` is how many processes wanted a core in the last minute."""
     import transformers
 
     return {
@@ -52,6 +64,8 @@ def machine(device: str) -> dict[str, Any]:
         "transformers": transformers.__version__,
         "lengthwise": __version__,
         "platform": platform.platform(),
+        "cpu": _cpu(),
+        "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "device": torch.cuda.get_device_name(device) if device.startswith("cuda") else device,

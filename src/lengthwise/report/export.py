@@ -11,6 +11,7 @@ from ..lab.statistics import CHECKPOINTS, Range, overflowed, summary
 from .chosen_settings import Swept, best_of
 from .long_form import rows
 from .panel import Panel
+from .provenance import provenance
 from .sections import Section, SeedGroup, group_runs
 from .text_runs import strings_and_text
 from .verdicts import verdict_data
@@ -20,12 +21,18 @@ if TYPE_CHECKING:
 
 
 def as_data(
-    runs: Iterable[Run], panels: Sequence[Panel] = (), panels_of_text: bool = True, *, sweep: Swept = ()
+    runs: Iterable[Run],
+    panels: Sequence[Panel] = (),
+    panels_of_text: bool = True,
+    *,
+    sweep: Swept = (),
+    command: str = "",
 ) -> dict[str, Any]:
     """What the terminal's tables say, in numbers, for `--json`.
 
     `{"tasks": [{"task", "trained_on", "models": [{"label", "runs", "ranges": […]}, …]}, …], "panels": […], "rows":
-    […]}`; the rows are those of the CSV. With panels, there may be no runs; without `panels_of_text` they say what runs
+    […], "provenance": {…}}`; the rows are those of the CSV. With panels, there may be no runs, and `command` is what
+    measured them; without `panels_of_text` they say what runs
     on text are worth. Of the settings named in `sweep` only the chosen ones are among the runs; a panel has all.
     """
     runs, notes, grid = best_of(runs, sweep)
@@ -36,6 +43,7 @@ def as_data(
         "tasks": [_section(section) for section in sections],
         "panels": [panel.to_json() for panel in (*panels, *(from_text if panels_of_text else []))],
         "rows": rows(runs) if runs else [],
+        "provenance": provenance(runs, command),
     }
 
 
@@ -64,7 +72,7 @@ def _group(group: SeedGroup, section: Section) -> dict[str, Any]:
         "runs": [
             {
                 "path": str(run.path),
-                **{key: run.result[key] for key in ("date", "command", "machine", "seconds")},
+                **{key: run.result.get(key) for key in ("date", "command", "code", "machine", "seconds")},
                 "verdict": verdict_data(run),
             }
             for run in group.runs

@@ -49,17 +49,18 @@ def write_html(
     beside: Iterable[str | Path] = (),
     panels_of_text: bool = True,
     sweep: Swept = (),
+    command: str = "",
 ) -> Path:
     """Write the page to `path` and return it.
 
     `title` and `description` say what the question was, as a recipe does. `panels` come first; with some, there may be
     no runs. Pages of this library in the directories `beside` are linked. Without `panels_of_text` the panels given say
     what runs on text are worth. Of the settings named in `sweep` validation strings choose: only the tests of the
-    chosen ones are shown, and all settings in a panel.
+    chosen ones are shown, and all settings in a panel. `command` is what measured panels that have no runs.
     """
     links = other_pages(beside, Path(path))
     shown = {"title": title, "description": description, "panels": panels, "panels_of_text": panels_of_text}
-    return write_text(path, page(runs, links=links, sweep=sweep, **shown))
+    return write_text(path, page(runs, links=links, sweep=sweep, command=command, **shown))
 
 
 def page(
@@ -71,6 +72,7 @@ def page(
     links: Mapping[str, str] | None = None,
     panels_of_text: bool = True,
     sweep: Swept = (),
+    command: str = "",
 ) -> str:
     """The page as text; `links` are titles of other pages by their addresses."""
     runs, notes, grid = best_of(runs, sweep)
@@ -99,13 +101,13 @@ def page(
 <h1>{escape(title)}</h1>
 {"".join(f'<p class="found">{escape(sentence)}</p>' for sentence in found)}
 <p class="lead">{escape(lead)}</p>
-{contents(_parts(sections, panels, bool(records)))}
+{contents(_parts(sections, panels))}
 {help_}
 </header>
 {f'<p class="note">{escape(code)}</p>' if code else ""}{"".join(_panel(panel, i) for i, panel in enumerate(panels))}
 {_overview(sections) if len(sections) > 1 else ""}
 {body}
-{how_it_was_run(records) if records else ""}
+{how_it_was_run(records, command)}
 {linked_pages(links or {})}
 <footer><p>Made from {made_from} by Lengthwise. All numbers are inside this page, as JSON: look for
 {ids} in its source.</p></footer>
@@ -123,12 +125,12 @@ def _title(sections: Sequence[Section], panels: Sequence[Panel]) -> str:
     return f"{', '.join(names)}: trained short, tested long" if names else "; ".join(p.title for p in panels)
 
 
-def _parts(sections: Sequence[Section], panels: Sequence[Panel], run: bool) -> list[tuple[str, str]]:
+def _parts(sections: Sequence[Section], panels: Sequence[Panel]) -> list[tuple[str, str]]:
     """Every part of the page: its name and title."""
     parts = [(f"panel{i}", panel.title) for i, panel in enumerate(panels)]
     parts += [("glance", "At a glance")] * (len(sections) > 1)
     parts += [(f"task{i}", _called(section, sections)) for i, section in enumerate(sections)]
-    return [*parts, *[("run", "How it was run")] * run]
+    return [*parts, ("run", "How it was run")]
 
 
 def _help(sections: Sequence[Section]) -> str:

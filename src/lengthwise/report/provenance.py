@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from ..lab import Run
 
 VERSIONS = ("lengthwise", "torch", "transformers", "python")
+FIELDS = ("command", "commit", "date", "versions", "cpu", "threads", "seeds", "load")
+"""What is said of every result, in its JSON and on its page; `load` is the number of processes that wanted a core."""
+UNKNOWN = "not recorded"
 NAMED = 2
 """Up to so many runs of one code are named in the note, of more only the number is given."""
 
@@ -65,24 +69,61 @@ def _counted(runs: Sequence[str]) -> str:
     return f"{len(runs)} run{'s' * (len(runs) > 1)}{few}"
 
 
-def how_it_was_run(runs: Sequence[Run]) -> str:
-    """Command, date, versions, machine, settings, and a table of every run."""
-    machines = [run.result["machine"] for run in runs]
-    facts = {
-        "Date": _distinct(str(run.result["date"])[:10] for run in runs),
-        "Versions": _distinct(", ".join(f"{name} {m.get(name, '?')}" for name in VERSIONS) for m in machines),
-        "Machine": _distinct(
-            f"{m.get('platform', '?')}, cores {m.get('cores', '?')}, threads a run {m.get('threads', '?')}, "
-            f"on {m.get('device', '?')}"
-            for m in machines
-        ),
-        "Training time": f"{duration(sum(run.result['seconds']['train'] for run in runs))} in all",
-        "Testing time": f"{duration(sum(run.result['seconds']['evaluate'] for run in runs))} in all",
+def provenance(runs: Sequence[Run], command: str = "") -> dict[str, list[str]]:
+    """Where the numbers come from: for each of `FIELDS` every value that the records have, or `UNKNOWN`.
+
+    Without runs the numbers were measured just now, in this process, by `command`.
+    """
+    made: list[dict[str, Any]] = [{**run.result, "seed": run.experiment.seed} for run in runs]
+    if not runs:
+        from ..lab.provenance import code_version, machine
+
+        today = datetime.now(UTC).isoformat()
+        made = [{"code": code_version(), "machine": machine("cpu"), "date": today, "command": command, "seed": None}]
+    machines = [one["machine"] for one in made]
+    loads = sorted(load for m in machines if (load := m.get("load")) is not None)
+    values: dict[str, list[str]] = {
+        "command": [one["command"] for one in made],
+        "commit": [commit for one in made for commit in _commits(one.get("code") or {})],
+        "date": sorted(one["date"][:10] for one in made),
+        "versions": [", ".join(f"{name} {m.get(name, '?')}" for name in VERSIONS) for m in machines],
+        "cpu": list(map(_processor, machines)),
+        "threads": [str(m.get("threads") or "") for m in machines],
+        "seeds": [str(seed) for seed in sorted({one["seed"] for one in made} - {None})],
+        "load": [f"{loads[0]:g}"] if len(set(loads)) == 1 else [f"{loads[0]:g} to {loads[-1]:g}"] if loads else [],
     }
-    rows = "".join(f"<dt>{k}</dt><dd>{escape(v)}</dd>" for k, v in facts.items())
-    commands = "\n".join(dict.fromkeys(run.result["command"] for run in runs if run.result["command"]))
-    command = f"<pre><code>{escape(commands)}</code></pre>" if commands else ""
-    return f'<section id="run"><h2>How it was run</h2>{command}<dl>{rows}</dl>{_settings(runs)}{_runs(runs)}</section>'
+    return {name: list(dict.fromkeys(each or UNKNOWN for each in values[name])) or [UNKNOWN] for name in FIELDS}
+
+
+def _processor(machine: dict[str, Any]) -> str:
+    where = [machine.get(name, "?") for name in ("cores", "platform", "device")]
+    return "{}; cores {}, {}, on {}".format(machine.get("cpu") or UNKNOWN, *where)
+
+
+def _commits(code: dict[str, Any]) -> list[str]:
+    """The commits that a run had, the one that began it first."""
+    earlier = _commits(code["begun_by"]) if code.get("begun_by") else []
+    return [*earlier, f"{code.get('commit') or ''}{' with changes' * (code.get('clean') is False)}"]
+
+
+def how_it_was_run(runs: Sequence[Run], command: str = "") -> str:
+    """Where the numbers come from, how long it took, the settings, and a table of every run."""
+    facts = provenance(runs, command)
+    if runs:
+        for name, part in (("training time", "train"), ("testing time", "evaluate")):
+            facts[name] = [f"{duration(sum(run.result['seconds'][part] for run in runs))} in all"]
+    more = f"{_settings(runs)}{_runs(runs)}" if runs else ""
+    return f'<section id="run"><h2>How it was run</h2>{facts_list(facts)}{more}</section>'
+
+
+def facts_list(facts: Mapping[str, Sequence[str]]) -> str:
+    """The values by name, each on a line of its own."""
+    names = {"cpu": "CPU", "threads": "Threads a run"}
+    rows = (
+        f"<dt>{names.get(name, name.capitalize())}</dt><dd>{'<br>'.join(map(escape, values))}</dd>"
+        for name, values in facts.items()
+    )
+    return f"<dl>{''.join(rows)}</dl>"
 
 
 def _settings(runs: Sequence[Run]) -> str:
@@ -157,7 +198,3 @@ def _cells(name: str, run: Run, measured: Sequence[str]) -> str:
     cells.append(f"<code>{run.experiment.hash}</code>")
     name = escape(name)
     return f'<tr><th scope="row">{name}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'
-
-
-def _distinct(values: Iterable[str]) -> str:
-    return "; ".join(dict.fromkeys(values))
