@@ -10,10 +10,12 @@ import sys
 import time
 
 import pytest
+from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
 from lengthwise import lab
 from lengthwise.cli import console, main
 from lengthwise.cli.progress import Pace
+from lengthwise.text import segment_ends
 
 from ..lab import corpora
 
@@ -155,7 +157,7 @@ def wrong(root, corpus, tmp_path):
         (["eval", "needle", folder, "--lengths", "99", "-s", "haystack=text"], "Give a corpus"),
         (
             ["eval", "perplexity", folder, "--lengths", "8", "--convert", '{"name":"yarn"}'],
-            "The conversion 'yarn' needs factor",
+            "conversion 'yarn' needs factor. Add factor=…",
         ),
         (["train", str(tmp_path / "empty.txt"), *mine], "there is no text in it"),
         (
@@ -215,3 +217,23 @@ def test_models_train_in_the_folder_of_their_corpus(tmp_path, monkeypatch, capsy
         assert main([*call, "--out", out]) == 0
         assert capsys.readouterr().err.count("found finished, perplexity ") == 2
         assert {path.name for path in (folder / out).glob("*-s0-*")} == made
+
+
+def test_conversions_are_written_as_models_are_and_segments_end_by_a_rule(root, corpus, tmp_path, capsys):
+    """As a line of options, as JSON with the same meaning, and as tokens."""
+    folder = tmp_path / "llama"
+    AutoTokenizer.from_pretrained(lab.load(root)[0].path / "model").save_pretrained(folder)
+    sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+    LlamaForCausalLM(LlamaConfig(vocab_size=300, max_position_embeddings=16, **sizes)).save_pretrained(folder)
+    call = ["eval", "perplexity", str(folder), "--corpus", str(corpus), "--lengths", "32", "--json", "--device", "cpu"]
+    call += ["--store", str(tmp_path), "--tokens", "64"]
+
+    def loss(*conversions):
+        assert main([*call, *(word for each in conversions for word in ("--convert", each))]) == 0
+        return json.loads(capsys.readouterr().out)["lengths"]["32"]["loss"]
+
+    ends = segment_ends(AutoTokenizer.from_pretrained(folder), "sentence")
+    between = loss("yarn factor=4 trained=16", json.dumps({"name": "bipe", "ends": ends, "between": True}))
+    assert between == loss('{"name": "yarn", "factor": 4, "trained": 16}', "bipe ends=sentence between=true")
+    assert between == loss("yarn factor=4 trained=16", '{"name": "bipe", "ends": "sentence", "between": true}')
+    assert between != loss("yarn factor=4 trained=16") != loss()

@@ -50,11 +50,12 @@ def test_conversions_follow_one_another(checkpoint, monkeypatch):
     [
         ({"gamma": 0.9}, Error, "A conversion needs a name"),
         ({"name": "chian"}, UnknownName, "Unknown conversion 'chian'. Did you mean 'chain'"),
-        ({"name": "chain", "gama": 0.9}, UnknownName, "Unknown option of conversion 'chain' 'gama'. Did you mean"),
+        ({"name": "chain", "gama": 0.9}, UnknownName, "Unknown setting of conversion 'chain' 'gama'. Did you mean"),
         (["chain"], Error, r"A conversion needs a name, .* got \['chain'\]"),
-        ({"name": "yarn"}, Error, r"The conversion 'yarn' needs factor: \{\"name\": \"yarn\", \"factor\": …\}"),
-        ({"name": "bipe"}, Error, "The conversion 'bipe' needs ends"),
-        ({"name": "chain", "model": None}, UnknownName, "Unknown option of conversion 'chain' 'model'"),
+        ({"name": "yarn"}, Error, r"conversion 'yarn' needs factor. Add factor=…"),
+        ({"name": "bipe"}, Error, "conversion 'bipe' needs ends"),
+        ({"name": "chain", "model": None}, UnknownName, "Unknown setting of conversion 'chain' 'model'"),
+        ({"name": "yarn", "factor": "four"}, Error, "factor must be a number, got 'four'"),
     ],
 )
 def test_unknown_conversions_are_refused_before_the_weights_are_read(

@@ -102,3 +102,12 @@ def test_it_loads_in_the_precision_and_place_that_is_asked(tmp_path):
         assert model.dtype == wanted
         assert model.generate(tokens(), max_new_tokens=3).shape == (2, 12)
         assert model(tokens()).logits.shape == (2, 9, V)
+
+
+def test_the_name_by_which_peft_asks_for_checkpointing_warns_of_nothing():
+    model = make("transformer")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not model.is_gradient_checkpointing
+        model.activation_checkpointing_enable()
+        assert model.is_gradient_checkpointing

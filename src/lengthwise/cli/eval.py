@@ -136,8 +136,8 @@ def evaluate(
         list[str] | None,
         typer.Option(
             "--convert",
-            metavar="JSON",
-            help='A conversion of a checkpoint first, such as \'{"name": "yarn", "factor": 4}\'; repeat it for more.',
+            metavar="NAME",
+            help="Convert a checkpoint first, as in --convert 'yarn factor=4' or 'bipe ends=sentence'; repeat it.",
         ),
     ] = None,
     tokenizer: Annotated[
@@ -195,8 +195,8 @@ def evaluate(
         "which": checkpoint or "last",
         "tokenizer": tokenizer,
         "precision": precision,
+        "conversions": conversions or (),
     }
-    shared |= {"conversions": [read_conversion(text) for text in conversions or ()]}
     shared |= {"device": lab.chosen_device(device)}
     how: dict[str, Any] = {"way": way, "tokens": tokens, "samples": samples or 1000, "store": store}
     if what == "scrolls":
@@ -257,22 +257,6 @@ def read_question(what: str, settings: list[str], depths: str | None) -> tuple[N
     if depths is not None:
         asked["depths"] = schema(score_far_tokens)["depths"].read(Word(depths), "--depths")
     return kind(**own), asked
-
-
-def read_conversion(text: str) -> dict[str, Any]:
-    """
-    >>> read_conversion('{"name": "yarn", "factor": 4}'), read_conversion("chain")
-    ({'name': 'yarn', 'factor': 4}, {'name': 'chain'})
-    """
-    import json
-
-    from ..errors import Error
-
-    try:
-        found = json.loads(text) if text.lstrip().startswith("{") else {"name": text}
-    except ValueError as error:
-        raise Error(f"--convert is a name, or JSON with one, got {text!r} ({error}).") from error
-    return found
 
 
 def _tell_done(done: int, of: int) -> None:

@@ -11,7 +11,7 @@ What is saved loads again by the auto classes of transformers, after `import len
 
 from .bipe import to_bipe
 from .chain import to_chain
-from .registry import CONVERSIONS, Conversion, apply, load
+from .registry import CONVERSIONS, Conversion, apply, check, load
 from .yarn import to_yarn
 
-__all__ = ["CONVERSIONS", "Conversion", "apply", "load", "to_bipe", "to_chain", "to_yarn"]
+__all__ = ["CONVERSIONS", "Conversion", "apply", "check", "load", "to_bipe", "to_chain", "to_yarn"]

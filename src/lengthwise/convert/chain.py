@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -18,7 +19,7 @@ from .taken_over import fields_of, take_over
 def to_chain(
     model: nn.Module,
     gamma: float = 0.9,
-    layers: str | Sequence[int] = "all",
+    layers: Literal["all", "last"] | Sequence[int] = "all",
     *,
     learn_gamma: bool = False,
     paths: Literal["mean", "sum"] = "mean",
@@ -28,6 +29,7 @@ def to_chain(
 
     `gamma`: 0 gives the model's own logits, and the paper's is 0.9. `learn_gamma`: one per head, from there on learned.
     `paths`, `exclude_diagonal`: as in the mixer "chain"; the defaults are the paper's.
+    Dropout on attention weights is set to 0, with a warning: chain attention never holds these weights.
     Use what is returned, and no longer what was given; give a `copy.deepcopy` to keep both.
     """
     kind = CHAINED.get(type(model))  # pyright: ignore[reportArgumentType]
@@ -66,15 +68,15 @@ def _config(model: Any, kind: Any, gamma: float, layers: str | Sequence[int], op
         )
     dropout = kind.family.chain.dropout_name
     if rate := getattr(old, dropout):
-        raise Error(
-            f"to_chain: {name} must have no dropout on its attention weights, which chain attention never holds, got "
-            f"{dropout} = {rate}. Load it without: from_pretrained(..., {dropout}=0.0)."
+        warnings.warn(
+            f"to_chain: {dropout} = {rate} becomes 0, for chain attention never holds the weights it would drop.",
+            stacklevel=3,
         )
     chosen = layer_numbers("to_chain: layers", layers, old.num_hidden_layers)
     if not isinstance(gamma, int | float):
         raise Error(f"to_chain: gamma is a number, got {gamma!r}.")
     Gamma(1, gamma, options["learn_gamma"])  # raises unless γ is in range
-    fields = fields_of(old)
+    fields = {**fields_of(old), dropout: 0.0}
     if window is not None:
         fields["sliding_window"] = None  # as no text is longer, and the cache would cut its keys off
     config = kind.config_class(**fields, chain_layers=chosen, gamma=float(gamma), **options)

@@ -5,7 +5,6 @@ A list of them says how a pretrained checkpoint is changed, and can stand in a r
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from transformers import PreTrainedModel
 
 from ..errors import Error, UnknownName, in_words
 from ..models.pretrained import Checkpoint
+from ..options import schema, take
 from .bipe import to_bipe
 from .chain import to_chain
 from .yarn import to_yarn
@@ -46,20 +46,10 @@ def apply(model: Any, conversions: Sequence[Conversion]) -> Any:
 
 
 def check(conversion: Conversion) -> tuple[str, dict[str, Any]]:
-    """The name and the options of a conversion; raises where one of them is unknown, or one is missing."""
+    """The name and the options of a conversion; raises where one of them is unknown, wrong or missing."""
     if not isinstance(conversion, Mapping) or "name" not in conversion:
         raise Error(f'A conversion needs a name, such as {{"name": "chain"}}, got {in_words(conversion)}.')
     name, options = conversion["name"], {key: value for key, value in conversion.items() if key != "name"}
     if name not in CONVERSIONS:
         raise UnknownName("conversion", str(name), CONVERSIONS)
-    # The first parameter is the model.
-    _, *parameters = inspect.signature(CONVERSIONS[name]).parameters.values()
-    known = [parameter.name for parameter in parameters]
-    for option in options:
-        if option not in known:
-            raise UnknownName(f"option of conversion {name!r}", option, known)
-    missing = [each.name for each in parameters if each.default is each.empty and each.name not in options]
-    if missing:
-        example = ", ".join([f'"name": "{name}"', *(f'"{each}": …' for each in missing)])
-        raise Error(f"The conversion {name!r} needs {' and '.join(missing)}: {{{example}}}.")
-    return name, options
+    return name, take(schema(CONVERSIONS[name], without=("model",)), options, f"conversion {name!r}")

@@ -25,6 +25,7 @@ from ..text.corpora import Corpus
 from ..text.prompts import Prompts
 from ..text.scrolls import HUB, Metric
 from ..train.settings import Training
+from . import texts
 from .experiment import AnswersSpec, Experiment, LengthTests, ModelSpec, Objective, TextSpec
 from .grid import Settings, parse
 from .language_models import apart, model_specs
@@ -53,7 +54,7 @@ def plan_answers(
     budget: Budget = None,
     trained: Annotated[int | None, at_least(1), "At most so many rows are trained on; None: all."] = None,
     questions: Most = None,
-    conversions: Sequence[Mapping[str, Any]] = (),
+    conversions: Sequence[str | convert.Conversion] = (),
     training: Training = USUAL,
     tokens_at_once: Annotated[int, at_least(1), "About how many tokens are read in one part."] = 8192,
     seeds: Annotated[int, at_least(1), "How many runs."] = 1,
@@ -121,24 +122,25 @@ def _inputs(source: str, task: str) -> Corpus:
     return Corpus(f"{source}, {task}", [lambda left_out: (row.input for row in scrolls.rows(source, task, "train"))], 0)
 
 
-def _without(conversions: Sequence[Mapping[str, Any]], name: str) -> None:
+def _without(conversions: Sequence[str | convert.Conversion], name: str) -> None:
     if conversions:
         raise Error(
             f"{name}: conversions are for checkpoints, got {len(conversions)}. Give the path of a finished run."
         )
 
 
-def _checkpoint(name: str, spec: AnswersSpec, conversions: Sequence[Mapping[str, Any]]) -> ModelSpec:
+def _checkpoint(name: str, spec: AnswersSpec, given: Sequence[str | convert.Conversion]) -> ModelSpec:
     run = run_at(Path(name).expanduser())
     checkpoint = pretrained.find(str(model_folder(run)) if run else name)
     tokenizer = tokenizers.load(checkpoint.folder, name)
     Prompts(tokenizer, spec.block, spec.budget)
     checkpoint.check(tokenizer, spec.block, "window")
+    conversions = texts.conversions_of(given, tokenizer)
     rows = pretrained.position_rows(convert.load(checkpoint, conversions)) if conversions else None
     if rows is not None and rows < spec.block:
         raise Error(f"{name}: it has places for {rows:,} tokens, got window {spec.block:,}. Lower window.")
-    called = "-".join(["pretrained", *(str(conversion["name"]) for conversion in conversions)])
-    options = {"conversions": [dict(conversion) for conversion in conversions]} if conversions else {}
+    called = "-".join(["pretrained", *(conversion["name"] for conversion in conversions)])
+    options = {"conversions": conversions} if conversions else {}
     return ModelSpec(called, options, checkpoint.digest, folder=str(checkpoint.folder))
 
 
@@ -215,7 +217,7 @@ def measure_answers(
     budget: Budget = None,
     questions: Most = None,
     which: str = "best",
-    conversions: Sequence[Mapping[str, Any]] = (),
+    conversions: Sequence[str | convert.Conversion] = (),
     tokenizer: str | Path | None = None,
     precision: Literal["fp32", "bf16"] = "fp32",
     tokens_at_once: Annotated[int, at_least(1), "About how many tokens are read in one part."] = 8192,

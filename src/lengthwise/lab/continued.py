@@ -9,7 +9,7 @@ An experiment that goes on holds the whole experiment before it, which is run fi
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -35,7 +35,7 @@ LOOKED_AT = 4096
 
 def plan_continued(
     experiments: Sequence[Experiment],
-    conversions: Sequence[Mapping[str, Any]] = (),
+    conversions: Sequence[str | convert.Conversion] = (),
     *,
     train_length: Annotated[int, at_least(2), "How many tokens a window of the further training has."],
     test_lengths: Sequence[int],
@@ -58,7 +58,7 @@ def plan_continued(
 
 
 def _continued(
-    base: Experiment, conversions: Sequence[Mapping[str, Any]], block: int, lengths: tuple[int, ...], training: Any
+    base: Experiment, given: Sequence[str | convert.Conversion], block: int, lengths: tuple[int, ...], training: Any
 ) -> Experiment:
     spec = _text_of(base)
     tokens = None if spec.test_blocks is None else max(spec.test_blocks * spec.block, *lengths)
@@ -66,9 +66,10 @@ def _continued(
     read = texts.read(longer, 1)
     check_lengths(len(read.test), lengths)
     # Tried on weights drawn at random, so that a conversion that does not fit is refused before anything runs.
+    conversions = texts.conversions_of(given, read.tokenizer)
     convert.apply(build_language_model(base.model, read.tokenizer, 0).inner, conversions)
     name = "-".join(["continued", base.model.name.split("/")[-1], *(each["name"] for each in conversions)])
-    options = {"conversions": [dict(each) for each in conversions]} if conversions else {}
+    options = {"conversions": conversions} if conversions else {}
     tests: LengthTests = replace(base.tests, lengths=lengths)
     return Experiment(longer, ModelSpec(name, options), training, tests, base.seed, base.objective, continues=base)
 

@@ -9,7 +9,6 @@ by a rule, such as "sentence", of which the tokenizer makes token ids.
 from __future__ import annotations
 
 import os
-import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -29,7 +28,7 @@ from .grid import Settings, name_of, parse, settings_of
 from .model_checks import check_on_text
 from .on_text import check_precision
 from .tested_lengths import lengths
-from .texts import digests_of, halves
+from .texts import digests_of, ends_of, halves
 
 OneModel = str | type[nn.Module] | tuple[str | type[nn.Module], Mapping[str, Any]]
 """A model by name, with its options behind it ("transformer position=alibi") or beside it, or by its class."""
@@ -237,8 +236,8 @@ def model_specs(
         meant = {**meant, **settings_of(given, name), **own}
         if name == "bipe":
             meant.setdefault("ends", "sentence")
-        if isinstance(rule := meant.get("ends"), str) and re.fullmatch(r"[a-z-]+", rule):
-            meant["ends"] = None if rule in ("none", "null") else segment_ends(tokenizer, rule)
+        if "ends" in meant:
+            meant["ends"] = None if meant["ends"] in ("none", "null") else ends_of(meant["ends"], tokenizer)
         options = take(models.options(name), meant, name, "model.")
         if name.startswith("hf:"):
             options.setdefault("vocab_size", len(tokenizer))

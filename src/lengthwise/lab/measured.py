@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -51,7 +51,7 @@ def measure_perplexity(
     samples: Annotated[int, at_least(1, at_most=SAMPLES), "How many last tokens are drawn."] = 1000,
     seed: int = 0,
     which: str = "last",
-    conversions: Sequence[Mapping[str, Any]] = (),
+    conversions: Sequence[str | convert.Conversion] = (),
     tokenizer: str | Path | None = None,
     precision: Literal["fp32", "bf16"] = "fp32",
     tokens_at_once: Annotated[int, at_least(1), "About how many tokens are read in one part."] = 4096,
@@ -118,7 +118,7 @@ def measure_far_tokens(
     budget: int = 32,
     seed: int = 0,
     which: str = "last",
-    conversions: Sequence[Mapping[str, Any]] = (),
+    conversions: Sequence[str | convert.Conversion] = (),
     tokenizer: str | Path | None = None,
     precision: Literal["fp32", "bf16"] = "fp32",
     tokens_at_once: Annotated[int, at_least(1), "About how many tokens are read in one part."] = 8192,
@@ -174,7 +174,7 @@ def open_model(
     model: str | Path,
     lengths: str | Sequence[int] | None,
     which: str,
-    conversions: Sequence[Mapping[str, Any]],
+    conversions: Sequence[str | convert.Conversion],
     tokenizer: str | Path | None,
 ) -> Opened:
     """What is measured, once it is known that it can read so much text of this tokenizer."""
@@ -186,9 +186,9 @@ def open_model(
     wanted = written(lengths) if isinstance(lengths, str) else _LENGTHS.read(lengths, "lengths")
     if not wanted:
         raise Error("lengths is empty: name at least one, such as 512.")
-    classifier, own = _model(str(model), run, which, conversions)
-    read = tokenizers.load(tokenizer) if tokenizer else own
-    if run and tokenizer and tokenizers.digest(read) != tokenizers.digest(own):
+    given = tokenizers.load(tokenizer) if tokenizer else None
+    classifier, read = _model(str(model), run, which, conversions, given)
+    if run and given and tokenizers.digest(given) != tokenizers.digest(load_tokenizer(run)):
         raise Error(
             f"{tokenizer}: another tokenizer than that of {model}, whose model knows the tokens of its own alone. "
             "Leave it out."
@@ -213,14 +213,16 @@ def run_at(path: Path) -> Run | None:
     return run
 
 
-def _model(name: str, run: Run | None, which: str, conversions: Sequence[Any]) -> tuple[TokenClassifier, Any]:
-    """The model, converted, and its own tokenizer."""
+def _model(
+    name: str, run: Run | None, which: str, conversions: Sequence[str | convert.Conversion], given: Any
+) -> tuple[TokenClassifier, Any]:
+    """The model, converted, and its tokenizer: the one given, or its own."""
     if run is not None and not conversions:
-        return load_model(run, which), load_tokenizer(run)  # pyright: ignore[reportReturnType]
-    folder = str(model_folder(run, which)) if run else name
-    checkpoint = pretrained.find(folder)
-    converted = convert.load(checkpoint, conversions).eval()
-    return pretrained.as_classifier(converted, name), tokenizers.load(checkpoint.folder, name)
+        return load_model(run, which), given or load_tokenizer(run)  # pyright: ignore[reportReturnType]
+    checkpoint = pretrained.find(str(model_folder(run, which)) if run else name)
+    read = given or tokenizers.load(checkpoint.folder, name)
+    converted = convert.load(checkpoint, texts.conversions_of(conversions, read)).eval()
+    return pretrained.as_classifier(converted, name), read
 
 
 def _text(run: Run | None, corpus: Any, tokenizer: Any, store: str | Path) -> tuple[str, Tensor]:

@@ -44,7 +44,7 @@ def plan_text(
     *,
     test: Sequence[str] = (),
     held_out: float = 0.05,
-    conversions: Sequence[Sequence[Mapping[str, Any]]] = ((),),
+    conversions: Sequence[Sequence[str | convert.Conversion]] = ((),),
     block: int = 512,
     test_blocks: int | None = None,
     training: Training | None = None,
@@ -71,7 +71,7 @@ def plan_text(
     tests = replace(tests, samples=samples) if way == "last-token" else tests
     check_lengths(len(read.test), tests.lengths)
     experiments = []
-    for each in conversions:
+    for each in (texts.conversions_of(some, read.tokenizer) for some in conversions):
         if each or max(tests.lengths) > block:
             rows = pretrained.position_rows(convert.load(source, each))
             if rows is not None and rows < max(tests.lengths):
@@ -84,7 +84,7 @@ def plan_text(
                 spec,
                 ModelSpec(
                     "-".join(["pretrained", *(conversion["name"] for conversion in each)]),
-                    {"conversions": [dict(conversion) for conversion in each]} if each else {},
+                    {"conversions": each} if each else {},
                     source.digest,
                     folder=str(source.folder),
                 ),

@@ -7,6 +7,9 @@ tokenized once and kept; one half of its held-out documents is validated on, the
 from __future__ import annotations
 
 import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -14,9 +17,20 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from .. import convert
 from ..errors import Error
 from ..models.pretrained import Checkpoint
-from ..text import PackedText, Tokens, corpora, documents, pack_train_and_test, tokenizers, tokens_of
+from ..options import word_of
+from ..text import (
+    PackedText,
+    Tokens,
+    corpora,
+    documents,
+    pack_train_and_test,
+    segment_ends,
+    tokenizers,
+    tokens_of,
+)
 from ..text.tokens import TokenFile
 from .experiment import TextSpec
 
@@ -95,6 +109,40 @@ def _tokens(
     """
     tokenizer = tokenizers.load(tokenizer_folder)
     return tokens_of(corpora.open(files, held_out=held_out), tokenizer, root=store), tokenizer
+
+
+def ends_of(rule: Any, tokenizer: Any) -> Any:
+    """Returns the tokens that end a segment by a rule such as "sentence"; anything else as it is."""
+    named = isinstance(rule, str) and re.fullmatch(r"[a-z-]+", rule)
+    return segment_ends(tokenizer, rule) if named else rule
+
+
+def conversions_of(given: Sequence[str | convert.Conversion], tokenizer: Any) -> list[dict[str, Any]]:
+    """Returns conversions as data: from "yarn factor=4" or JSON, with tokens where `ends` names a rule."""
+    found = []
+    for each in given:
+        conversion = _written(each) if isinstance(each, str) else each
+        if isinstance(conversion, Mapping) and "ends" in conversion:
+            conversion = {**conversion, "ends": ends_of(conversion["ends"], tokenizer)}
+        name, options = convert.check(conversion)
+        # What was given as data is recorded as it was given, for its hash.
+        found.append({"name": name, **options} if isinstance(each, str) else dict(conversion))
+    return found
+
+
+def _written(text: str) -> dict[str, Any]:
+    """Returns the conversion that a text describes.
+
+    >>> _written('{"name": "yarn", "factor": 4}'), _written("yarn factor=4")
+    ({'name': 'yarn', 'factor': 4}, {'name': 'yarn', 'factor': '4'})
+    """
+    try:
+        if text.lstrip().startswith("{"):
+            return json.loads(text)
+    except ValueError as error:
+        raise Error(f"A conversion is NAME OPTION=VALUE, or JSON with a name, got {text!r} ({error}).") from error
+    name, *options = text.split() or [""]
+    return {"name": name, **dict(word_of(each, "factor=4") for each in options)}
 
 
 def halves(held_out: TokenFile) -> tuple[list[int], list[int]]:

@@ -105,6 +105,11 @@ class LengthwisePreTrainedModel(PreTrainedModel):
             raise refused(reason)
         self.ranks = ranks
 
+    @property
+    def is_gradient_checkpointing(self) -> bool:
+        """Whether layers are run again for the backward pass. PEFT asks by this name, at which transformers warns."""
+        return any(getattr(module, "gradient_checkpointing", False) for module in self.modules())
+
     def train(self, mode: bool = True) -> Self:
         super().train(mode)
         if self.reuses_equal_tokens and draws(self):
