@@ -15,8 +15,8 @@ from lengthwise import tasks
 from lengthwise.errors import Error, LengthError
 from lengthwise.tasks.base import TEST_BLOCK
 from lengthwise.tasks.boxes.answer_scores import score_answers
-from lengthwise.tasks.boxes.baseline import count_answers
 from lengthwise.tasks.boxes.story import solve
+from lengthwise.tasks.boxes.task import count_answers
 from lengthwise.tasks.boxes.vocabulary import OBJECTS
 
 FORMS = ("default", "advanced", "original")

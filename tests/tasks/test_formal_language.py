@@ -9,7 +9,7 @@ import torch
 from lengthwise import Error, tasks
 from lengthwise.automata import Semiautomaton
 from lengthwise.errors import LengthError
-from lengthwise.tasks.nested_words import NestedWords
+from lengthwise.tasks.depth_language import NestedWords
 
 
 def depths(words):

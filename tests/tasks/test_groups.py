@@ -7,7 +7,7 @@ import torch
 
 from lengthwise import Error, tasks
 from lengthwise.automata import transition_monoid
-from lengthwise.tasks.groups import group_elements
+from lengthwise.tasks.word_problem import group_elements
 
 
 @pytest.mark.parametrize(("group", "order"), [("Z2", 2), ("Z12", 12), ("S3", 6), ("S5", 120), ("A4", 12), ("A5", 60)])

@@ -10,7 +10,7 @@ import torch
 
 from lengthwise import tasks
 from lengthwise.errors import Error, LengthError
-from lengthwise.tasks.bracketed_expressions import BracketedExpressions
+from lengthwise.tasks.modular_arithmetic import BracketedExpressions
 
 
 def worth(text, **params):

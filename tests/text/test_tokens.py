@@ -17,8 +17,8 @@ from tokenizers import pre_tokenizers
 
 from lengthwise import Error
 from lengthwise.errors import RecordError
-from lengthwise.text import corpora, documents, encoder, packing, tokenizers, tokens, tokens_of
-from lengthwise.text.encoder import Encoder
+from lengthwise.text import corpora, documents, packing, tokenizers, tokens, tokens_of
+from lengthwise.text.tokens import Encoder
 
 
 @pytest.fixture
@@ -111,8 +111,8 @@ def test_a_long_document_has_the_tokens_it_has_as_a_whole(tokenizer, words, monk
         backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     if words == "prefix":  # puts a letter before each text, so a document must not be cut
         backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
-    monkeypatch.setattr(encoder, "AT_ONCE", 6)
-    monkeypatch.setattr(encoder, "LONG", 6)
+    monkeypatch.setattr(tokens, "AT_ONCE", 6)
+    monkeypatch.setattr(tokens, "LONG", 6)
     cutting = Encoder(tokenizer)
     assert cutting.cuts == (words != "prefix")
 
@@ -139,7 +139,7 @@ def test_words_that_are_looked_up_have_the_tokens_of_the_library(tmp_path, monke
     tokenizer = tokenizers.load(tokenizers.train(corpus, 300, root=tmp_path))
     looking = Encoder(tokenizer)
     assert looking.looks_up
-    monkeypatch.setattr(encoder, "KNOWN", 30)
+    monkeypatch.setattr(tokens, "KNOWN", 30)
 
     @given(st.one_of(st.lists(LETTERS, max_size=30).map("".join), st.text(max_size=20)))
     @settings(max_examples=300)

@@ -16,8 +16,8 @@ from lengthwise.automata import NFA, BiNFA
 from lengthwise.models import LengthwiseForCausalLM
 from lengthwise.models.cache import LengthwiseCache
 from lengthwise.theory import bi_nfa_weights
-from lengthwise.theory.bi_nfa_copies import offset_weight
 from lengthwise.theory.bi_nfa_vector import Regions, bounds
+from lengthwise.theory.bi_nfa_weights import offset_weight
 
 
 def lively(sizes, symbols=3, seed=0, lost=0.02):

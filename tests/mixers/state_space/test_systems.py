@@ -7,7 +7,7 @@ import torch
 
 from lengthwise.mixers import Layout
 from lengthwise.mixers.state_space import hippo
-from lengthwise.mixers.state_space.series import convolve, delay, reciprocal
+from lengthwise.mixers.state_space.system import convolve, delay, reciprocal
 
 from .. import made
 

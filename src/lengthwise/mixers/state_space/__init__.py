@@ -1,6 +1,6 @@
 """The S4 family: linear recurrences that do not depend on the input, or only diagonally.
 
-hippo.py: where they start; system.py: one in steps, as convolution and as recurrence; series.py: its arithmetic;
+hippo.py: where they start; system.py: one in steps, as convolution and as recurrence, with its arithmetic;
 base.py: what the layers share.
 """
 

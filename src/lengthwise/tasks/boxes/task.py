@@ -5,8 +5,10 @@ Shapes: B batch, T tokens, N boxes, M objects.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache, partial
+from math import factorial, prod
 from typing import Annotated
 
 import numpy as np
@@ -18,13 +20,86 @@ from ...options import at_least
 from ...seeds import generator as seeded
 from ..base import TEST_BLOCK, Batch, Task
 from .answer_scores import StoryScores, score_answers
-from .baseline import constant_answer_share
-from .forms import FormName, checked_sizes
-from .held_out import is_held_out, signatures_of_places, signatures_of_tokens
+from .forms import Form, FormName, checked_sizes
 from .phrases import write_tokens
 from .story import Story, solve
 from .story_sampler import StorySampler
-from .vocabulary import GLUE_ID, LETTERS, PAD, STOP, full_vocabulary, join_words, token_ids
+from .vocabulary import GLUE, GLUE_ID, LETTERS, PAD, STOP, full_vocabulary, join_words, token_ids
+
+# The baseline of Boxes: how often the best constant answer is exactly right.
+#
+# Nothing tells one object from another, nor one box from another (but by name), so all answers that are relabellings of
+# each other are equally likely. With n the sizes of the boxes at the end, sorted, and |n| the number of answers of
+# these sizes, P(best constant answer) = max over n of P(n) / |n|. All boxes: |n| = N!/Π(times each size occurs)! ·
+# M!/(Π n_b! (M - Σ n_b)!). One box: |n| = M!/(n! (M - n)!).
+
+STORIES = 16_384
+"""How many stories the probabilities P(n) are estimated from."""
+
+
+@lru_cache
+def constant_answer_share(form: Form, boxes: int, objects: int, length: int) -> float:
+    """The share of stories of `length` operations that the best constant answer answers right."""
+    sampler = StorySampler(form, boxes, objects)
+    sizes = sampler.sizes(sampler.end(length, STORIES, np.random.default_rng(0)))[:, :boxes]
+    sizes = sizes[:, :1] if form.query else np.sort(sizes, 1)
+    return best_share(map(tuple, sizes.tolist()), objects)
+
+
+def count_answers(sizes: tuple[int, ...], objects: int) -> int:
+    """|n|, the number of answers in which the boxes have these sizes, in any order."""
+    nowhere = factorial(objects - sum(sizes))
+    orders = factorial(len(sizes)) // prod(factorial(times) for times in Counter(sizes).values())
+    return orders * (factorial(objects) // (prod(map(factorial, sizes)) * nowhere))
+
+
+def best_share(sizes: Iterable[tuple[int, ...]], objects: int) -> float:
+    """The share of the best constant answer among stories whose boxes end with these sizes, each sorted."""
+    counts = Counter(sizes)
+    return max(count / count_answers(n, objects) for n, count in counts.items()) / counts.total()
+
+
+# The stories that are held out for the test: a rule on the description alone.
+#
+# The signature has one digit a box: how many objects it holds at first, as Kim & Schuster split; where every occupied
+# box holds one, which (its number from 1). Read as a number in base 4, Σ 4^box digit, about a seventh of all signatures
+# leave the remainder 2 modulo 7. A test description's signature never occurs in training, though all its parts do.
+
+MODULUS, REMAINDER = 7, 2
+
+
+def is_held_out(signatures: np.ndarray) -> np.ndarray:
+    """(B,) booleans, from signatures (B, N)."""
+    weights = np.resize([1, 4, 2], signatures.shape[1])  # 4^box modulo 7
+    return signatures @ weights % MODULUS == REMAINDER
+
+
+def signatures_of_places(where: np.ndarray, boxes: int, which: bool) -> np.ndarray:
+    """(B, N) signatures from where each object is, (B, M); with `which`, by the object instead of the count."""
+    B, M = where.shape
+    weights = np.tile(np.arange(1, M + 1) if which else np.ones(M), B)
+    return tally(np.repeat(np.arange(B), M), where.ravel(), weights, B, boxes + 1)[:, :boxes]
+
+
+def signatures_of_tokens(tokens: np.ndarray, boxes: int, which: bool) -> np.ndarray:
+    """(B, N) signatures from tokens (B, T): an object of the description belongs to the next box named after it."""
+    ended = (tokens == STOP).argmax(1)
+    first = tokens[:, : int(ended.max(initial=0))]
+    first = np.where(np.arange(first.shape[1]) < ended[:, None], first, 0) - len(GLUE)
+    letter = (first >= 0) & (first < boxes)
+    clause = letter.cumsum(1) - letter
+    box = np.zeros((len(tokens), first.shape[1] + 1), dtype=np.int64)
+    row, at = np.nonzero(letter)
+    box[row, clause[row, at]] = first[row, at]
+    row, at = np.nonzero(first >= boxes)
+    weights = first[row, at] - boxes + 1 if which else np.ones(len(row))
+    return tally(row, box[row, clause[row, at]], weights, len(tokens), boxes)
+
+
+def tally(row: np.ndarray, column: np.ndarray, weights: np.ndarray, rows: int, columns: int) -> np.ndarray:
+    """(rows, columns) sums of weights."""
+    sums = np.bincount(row * columns + column, weights=weights, minlength=rows * columns)
+    return sums.astype(np.int64).reshape(rows, columns)
 
 
 class Boxes(Task):
