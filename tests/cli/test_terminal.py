@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from dataclasses import replace
@@ -51,3 +52,33 @@ def test_bytes_that_are_no_utf8_reach_neither_terminal_nor_page(tmp_path, capsys
     run.result["command"] = f"lengthwise bench {name}"
     page = report.html([run], tmp_path / "page.html").read_text(encoding="utf-8")
     assert r"runs\udcc2\udc9b1m" in page
+
+
+def test_an_output_that_knows_few_characters_gets_plainer_ones(monkeypatch):
+    for call in (["doctor"], ["list"], ["list", "regular-gpt"], ["list", "--json"], ["bench", "pärity…", "-m", "lstm"]):
+        stdout, stderr = (io.TextIOWrapper(io.BytesIO(), encoding="ascii") for _ in range(2))
+        with monkeypatch.context() as patch:
+            patch.setattr("sys.stdout", stdout)
+            patch.setattr("sys.stderr", stderr)
+            code = main(call)
+        stdout.flush(), stderr.flush()
+        written, remarks = stdout.buffer.getvalue().decode(), stderr.buffer.getvalue().decode()  # pyright: ignore
+        assert code == (2 if call[0] == "bench" else 0), remarks
+        assert written or "'parity...'" in remarks
+        if "--json" in call:
+            assert "…" in json.dumps(json.loads(written), ensure_ascii=False)
+
+
+def test_closed_outputs_are_no_mistake(monkeypatch):
+    for closed in (["stdout"], ["stdout", "stderr"]):
+        with monkeypatch.context() as patch:
+            for each in closed:
+                patch.setattr(f"sys.{each}", None)
+            assert main(["doctor"]) == main(["doctor", "--json"]) == 0
+
+
+def test_a_home_of_nobody_and_a_word_after_completion_are_wrong_calls(capsys):
+    assert main(["train", "~nosuch/x", "-m", "lstm"]) == 2
+    assert "~" in capsys.readouterr().err
+    assert main(["--install-completion", "foo"]) == 2
+    assert "'foo'" in capsys.readouterr().err

@@ -108,6 +108,7 @@ def top(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code."""
+    console.open_outputs()
     arguments = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     if "TORCHELASTIC_RUN_ID" in os.environ:
         # torch's warnings of its own would come from every process. It reads this when it is imported.
@@ -130,6 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: list[str]) -> tuple[int, str]:
     """The exit code, and what went wrong, if anything."""
     try:
+        _check_completion(arguments)
         code = typer.main.get_command(app).main(arguments, prog_name="lengthwise", standalone_mode=False) or 0
         return code, "stopped" if code == INTERRUPTED else ""
     except BrokenPipeError:
@@ -141,6 +143,12 @@ def _run(arguments: list[str]) -> tuple[int, str]:
             console.remark(traceback.format_exc())
         code, message = _mistake(error)
         return code, message if speaks(error) else ""
+
+
+def _check_completion(arguments: list[str]) -> None:
+    """Raises if a word follows what sets up completion, which typer would not look at."""
+    if arguments[0] in ("--install-completion", "--show-completion") and len(arguments) > 1:
+        raise Error(f"{arguments[0]} is for the shell that calls it, and takes no word, got {arguments[1]!r}.")
 
 
 def speaks(error: BaseException) -> bool:
@@ -159,6 +167,8 @@ def _mistake(error: BaseException) -> tuple[int, str]:
         return INTERRUPTED, "stopped"
     if isinstance(error, OSError):
         return 2, f"{error.strerror or error}: {error.filename}" if error.filename else str(error)
+    if isinstance(error, RuntimeError) and "home directory" in str(error):
+        return 2, "A path begins with ~ and the name of no user here. Write the path in full."
     return 1, f"{type(error).__name__}: {error} (unexpected; --debug shows where)"
 
 

@@ -6,12 +6,15 @@ written goes through `clean`, and rich adds its own colours after it.
 
 from __future__ import annotations
 
+import codecs
 import contextlib
+import io
 import json
 import os
 import re
 import shlex
 import sys
+import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
 
@@ -40,6 +43,56 @@ def clean(text: str) -> str:
     '[31mred[0m'
     """
     return CONTROL.sub("", text)
+
+
+PLAIN = {
+    "…": "...",
+    "–": "-",
+    "—": "-",
+    "→": "->",
+    "·": "*",
+    "×": "x",
+    "±": "+-",
+    "≥": ">=",
+    "≤": "<=",
+    "✓": "+",
+    "✗": "x",
+}
+"""What stands for these characters where an output has no code for them."""
+
+
+def _plain(error: UnicodeError) -> tuple[str, int]:
+    """The handler of codecs for characters that an output cannot show: the nearest letters, or a question mark."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    lost = error.object[error.start : error.end]
+    near = (PLAIN.get(each) or unicodedata.normalize("NFKD", each) for each in lost)
+    return "".join(each.encode("ascii", "ignore").decode() or "?" for each in near), error.end
+
+
+codecs.register_error("lengthwise-plain", _plain)
+
+
+def open_outputs() -> None:
+    """Makes stdout and stderr take every text: plainer for few characters, nowhere if closed."""
+    for name, number in (("stdout", 1), ("stderr", 2)):
+        stream = getattr(sys, name)
+        if stream is None:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            with contextlib.suppress(OSError):
+                os.fstat(number)
+                number = nowhere  # it is another file's by now
+            if number != nowhere:
+                # What is not Python, and workers, write to the number.
+                os.dup2(nowhere, number)
+                os.close(nowhere)
+            setattr(sys, name, os.fdopen(number, "w", encoding="utf-8"))
+        elif isinstance(stream, io.TextIOWrapper) and not _takes_all(stream):
+            stream.reconfigure(errors="lengthwise-plain")
+
+
+def _takes_all(stream: Any) -> bool:
+    return codecs.lookup(stream.encoding or "ascii").name.startswith("utf")
 
 
 class SafeConsole(Console):
@@ -94,6 +147,6 @@ def emit(data: Any) -> None:
     """`--json`: the one document on stdout, with null for a number that is not finite, which JSON does not have."""
     from ..files import finite
 
-    text = json.dumps(finite(data), indent=2, ensure_ascii=False)
+    text = json.dumps(finite(data), indent=2, ensure_ascii=not _takes_all(sys.stdout))
     # JSON escapes C0 by itself, and may escape any character.
     sys.stdout.write(CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
