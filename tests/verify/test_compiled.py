@@ -276,12 +276,13 @@ def test_a_network_that_learned_parity_from_strings_is_consolidated_and_proved(t
 
 def test_a_model_s_own_codes_are_those_it_was_compiled_with(parity):
     algebra = MachineAlgebra(parity.claim, 2)
-    found = canonical_codes(parity.model, algebra, algebra.conditions())
+    found, own = canonical_codes(parity.model, algebra, algebra.conditions())
+    assert own.all()
     assert torch.equal(found, torch.from_numpy(structured_codes(algebra)))
 
 
-def test_a_model_that_learned_nothing_takes_structured_codes(monkeypatch):
-    """Its own codes say nothing of the algebra. Groups that are left over repeat the others."""
+def test_a_model_whose_codes_say_nothing_takes_structured_ones_and_is_compiled(monkeypatch):
+    """However right it may be. Groups that are left over repeat the others."""
     codes = np.array([[0, 1], [1, 0], [2, 1]])
     assert fitted(codes, 5, 3).tolist() == [[0, 1, 0, 1, 0], [1, 0, 1, 0, 1], [2, 1, 2, 1, 2]]
     assert fitted(codes, 1, 3) is fitted(codes, 5, 2) is None
@@ -294,7 +295,11 @@ def test_a_model_that_learned_nothing_takes_structured_codes(monkeypatch):
     torch.manual_seed(0)
     model = models.build("regular-gpt", vocab_size=3, num_outputs=5, width=16, nodes="discrete", groups=7, codes=6)
     task = tasks.get("cycle-navigation")
-    assert consolidate_run(model, task).made == "consolidated"
+    with pytest.raises(Error, match=r"it answers [0-9.]+% of held-out words .* It has not learned the machine"):
+        consolidate_run(model, task)
+    monkeypatch.setattr(compiling, "checked_to_have_learned", lambda *_: 0.99)
+    made = consolidate_run(model, task)
+    assert (made.made, str(made.kept)) == ("compiled", "none of its own 5 codes")
     structured = structured_codes(MachineAlgebra(claim_of(task), 2))
     assert given[0].codes.tolist() == fitted(structured, 7, 6).tolist()
 

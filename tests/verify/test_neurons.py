@@ -8,13 +8,12 @@ import itertools
 import pytest
 import torch
 
-from lengthwise import models, tasks, theory, verify
-from lengthwise.errors import Error
+from lengthwise import models, tasks, verify
 from lengthwise.verify import certificate as certificates
 from lengthwise.verify import checker
 from lengthwise.verify.algebra import MachineAlgebra
 from lengthwise.verify.claim import claim_of
-from lengthwise.verify.consolidate import continuous, neurons, ways
+from lengthwise.verify.consolidate import neurons
 from lengthwise.verify.prove.boxes import TreeBoxes, prove_tree_boxes
 from lengthwise.verify.prove.node import Node
 
@@ -39,7 +38,7 @@ def made():
 
 
 def test_it_is_proved_in_float32_and_the_checker_agrees(made):
-    model, proof = made
+    model, proof = made[:2]
     assert isinstance(proof, dict)
     assert (proof["inference"], proof["arithmetic"]) == ("raw", "float32")
     certificate = certificates.make(model, CYCLE, proof, "consolidated")
@@ -48,7 +47,7 @@ def test_it_is_proved_in_float32_and_the_checker_agrees(made):
 
 @torch.no_grad()
 def test_its_answers_are_right(made):
-    model, _ = made
+    model = made.model
     words = [torch.tensor(list(itertools.product(range(3), repeat=n))) for n in range(1, 7)]
     words += [torch.randint(3, (32, n), generator=torch.Generator().manual_seed(n)) for n in (17, 64, 501)]
     for each in words:
@@ -57,7 +56,7 @@ def test_its_answers_are_right(made):
 
 
 def test_a_neuron_adds_the_direction_of_one_element_or_nothing(made):
-    model, _ = made
+    model = made.model
     columns = model.depth.layers[0].down.weight.detach().double()
     columns = columns[:, columns.norm(dim=0) > 0]
     alike = torch.corrcoef(columns.T).abs()
@@ -99,11 +98,12 @@ def test_what_cannot_be_taught_so_is_said():
     assert "discrete" in str(neurons.refusal(untrained(nodes="discrete"), CYCLE))
 
 
-def test_a_network_that_has_not_learned_is_refused():
-    with pytest.raises(Error, match=r"so it has not learned the machine\. Train it for longer"):
-        ways.by_boxes(untrained(), CYCLE, 1.0)
-    parity = tasks.get("parity")
-    assert continuous.unlearned(theory.regular_gpt(parity.machine), claim_of(parity)) is None
+def test_the_sets_of_a_network_that_learned_nothing_are_hardly_its_own(made):
+    assert made.own <= 2 < made.sets == 5
+    images = torch.tensor([[0.0, 1.0], [0.1, 1.0], [5.0, 0.0], [0.0, 0.9], [5.1, 0.0]])
+    owner, centres = torch.tensor([0, 0, 1, 1, 2]), torch.tensor([[0.0, 1.0], [5.0, 0.0], [5.0, 0.5]])
+    # Of the first all, of the second one of two, and of the third none lie nearest to their own centre.
+    assert neurons.own_sets(images, owner, centres) == 1
 
 
 def test_no_time_is_no_proof():

@@ -101,7 +101,8 @@ def test_only_automata_are_silenced():
 
 def test_certify_silences_stacks_of_automata():
     taught = by_silence(noisy().inner, claim_of(SUM), 20)
-    assert isinstance(prove_cascade(taught, claim_of(SUM), 20), dict)
+    assert (taught.own, taught.all, taught.of) == (1, 12, "entries")
+    assert isinstance(prove_cascade(taught.model, claim_of(SUM), 20), dict)
     assert "no block-diagonal" in by_silence(
         build("lstm", vocab_size=3, num_outputs=3, width=8).inner, claim_of(SUM), 1
     )

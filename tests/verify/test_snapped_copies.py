@@ -43,7 +43,7 @@ def taught(monkeypatch):
     """What every model is taught to be, and that no method proves it as it is."""
 
     def teach(model):
-        monkeypatch.setattr(ways, "WAYS", (lambda *_: model,))
+        monkeypatch.setattr(ways, "WAYS", (lambda *_: ways.TaughtCopy(model, 1, 2, "sets"),))
         monkeypatch.setattr(certification, "METHODS", ())
 
     return teach
@@ -60,7 +60,9 @@ def test_it_is_proved_and_kept_with_its_nodes_snapped(taught, tmp_path):
     kept = verdict.certificate
     assert (kept["inference"], kept["arithmetic"], kept["made"]) == ("snapped", "float32", "consolidated")
     assert checker.check(kept, tmp_path / "made").margin > 0.5
+    assert kept["kept"] == {"own": 1, "all": 2, "of": "sets", "right": 1.0}
     assert verify.made_of(tmp_path / "made") == "consolidated"
+    assert str(verify.kept_of(tmp_path / "made")) == "1 of its own 2 sets"
     model = type(spoiled(0)).from_pretrained(tmp_path / "made").eval()
     assert len(model.depth.layers[0].centres) == 2
     for word in itertools.product(range(2), repeat=7):

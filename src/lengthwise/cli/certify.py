@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ..lab import Run
     from ..tasks import Task
     from ..verify import Verdict
+    from ..verify.certification import Outcome
     from ..verify.falsification.hunt import Stage, Watcher
     from ..verify.subject import Subject
 
@@ -139,7 +140,7 @@ def certify(
         verdicts.write(out, outcome.verdict)
     shown_again = verdicts.command(again, outcome.verdict, out)
     if as_json:
-        about = {"model": str(model), "made": outcome.made, "search": outcome.search.to_json()}
+        about = {"model": str(model), "made": outcome.made, **_kept(outcome), "search": outcome.search.to_json()}
         written = {"command": shown_again, "out": str(out) if out else None, "saved": str(save) if save else None}
         console.emit({**about, **outcome.verdict.to_json(), **written})
     else:
@@ -147,6 +148,10 @@ def certify(
         if out:
             console.out().print(f"Wrote {out}", markup=False)
     raise typer.Exit(outcome.verdict.exit_code)
+
+
+def _kept(outcome: Outcome) -> dict[str, Any]:
+    return {"kept": outcome.kept.to_json()} if outcome.kept else {}
 
 
 def _check(certificate: Path, model: Path, exact: int | None, as_json: bool) -> None:
@@ -212,15 +217,15 @@ def _subject(
     from .. import lab, tasks
     from ..errors import Error
     from ..models import pretrained
-    from ..verify import made_of
-    from ..verify.subject import subject_of
+    from ..verify import kept_of, made_of
+    from ..verify.subject import subject_of, trained_lengths
 
     if _is_model(path):
         if wanted is None:
             raise Error(f"{path}: is a model and no run, so say what it is held against: --task NAME.")
         found = pretrained.find(str(path))
         subject = subject_of("certify", pretrained.as_classifier(found.model(), str(path)).eval(), wanted)
-        return subject._replace(made=made_of(path) or subject.made), None
+        return subject._replace(made=made_of(path) or subject.made, kept=kept_of(path)), None
     runs = lab.load(path)
     if len(runs) > 1:
         raise Error(
@@ -230,7 +235,8 @@ def _subject(
     if wanted is None and (own is None or own.machine is None):
         return subject_of("certify", runs[0], None), None  # which says why not
     loaded = lab.load_model(runs[0], checkpoint, trust=trust)
-    return subject_of("certify", loaded, wanted or own)._replace(made="learned"), runs[0]
+    subject = subject_of("certify", loaded, wanted or own)._replace(made="learned")
+    return subject._replace(lengths=trained_lengths(runs[0], own)) if own else subject, runs[0]
 
 
 def _keep(run: Run, verdict: Verdict, subject: Subject, checkpoint: str) -> None:

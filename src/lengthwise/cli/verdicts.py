@@ -125,6 +125,8 @@ def say(outcome: Outcome, subject: Subject, command: str | None) -> None:
             out.print(f"What was nearest to a proof is short by {verdict.by_how_much:.3g}.", markup=False)
         if search.stopped:
             out.print(f"It reads no longer strings: {search.stopped}", markup=False)
+    if outcome.kept and not isinstance(verdict, Proved):  # whose words say it
+        out.print(f"This copy was {outcome.made}: it keeps {outcome.kept}.", markup=False)
     if outcome.cut_short and not isinstance(verdict, Proved):
         taught = f"The copy was taught for {outcome.cut_short:.0f} s, all that --budget gave it"
         out.print(f"{taught}: a larger one teaches it to the end.", markup=False)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from ..verify.checker.check import kept_in_words
 from ..verify.kept import Kept, extracted_of, kept
 from ..verify.verdict import Proved, Refuted
 from .extracted_panel import drawn
@@ -45,6 +46,7 @@ def in_words(found: Kept) -> tuple[str, str]:
     if isinstance(verdict, Proved):
         snapped = ", its nodes snapped to their centres" if verdict.certificate.get("inference") == "snapped" else ""
         made = WAYS.get(str(verdict.certificate.get("made")))
+        made = made and made + kept_in_words(verdict.certificate)
         return "PROVED for every length", f"{snapped}{best}" + (f" ({made})" if made else "")
     if isinstance(verdict, Refuted):
         word = " ".join(map(str, verdict.word[:SHOWN])) + " …" * (len(verdict.word) > SHOWN)

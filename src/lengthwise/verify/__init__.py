@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .certification import certify
     from .claim import Claim, claim_of
-    from .consolidate import Made, compile_machine, consolidate_run, made_of
+    from .consolidate import Made, compile_machine, consolidate_run, kept_of, made_of
     from .extraction import Extracted, extract
     from .falsification.search import Search, falsify
     from .verdict import Proof, Proved, Refuted, Unknown, Verdict
@@ -31,6 +31,7 @@ WHERE = {
     "Made": ("consolidate", "Made"),
     "compile_machine": ("consolidate", "compile_machine"),
     "consolidate_run": ("consolidate", "consolidate_run"),
+    "kept_of": ("consolidate", "kept_of"),
     "made_of": ("consolidate", "made_of"),
     "Search": ("falsification.search", "Search"),
     "falsify": ("falsification.search", "falsify"),
@@ -67,6 +68,7 @@ __all__ = [
     "consolidate_run",
     "extract",
     "falsify",
+    "kept_of",
     "made_of",
     "verdict_from_json",
 ]

@@ -1,8 +1,8 @@
 """A certificate: one JSON that says what is proved, of which weights, and all that a checker needs to see it.
 
-    {"format": 1, "claim": …, "words": …, "kind": …, "inference": "raw" | "snapped", "made": …, "arithmetic": …,
-     "model": {"config": …, "weights": {name: sha256}}, "proof": {…}, "margin": …, "versions": …, "commit": …,
-     "digest": sha256 of all the rest}
+    {"format": 1, "claim": …, "words": …, "kind": …, "inference": "raw" | "snapped", "made": …, "kept": …,
+     "arithmetic": …, "model": {"config": …, "weights": {name: sha256}}, "proof": {…}, "margin": …, "versions": …,
+     "commit": …, "digest": sha256 of all the rest}
 
 docs/certify.md says what each field is. Numbers are written in the shortest way that is read back as they were, to the
 last bit.
@@ -28,14 +28,21 @@ from .checker.weights import read_bytes, read_json
 from .claim import Claim
 
 
-def make(model: LengthwiseForCausalLM, claim: Claim, proof: dict[str, Any], made: str = "given") -> dict[str, Any]:
-    """The certificate of a model, from what a method of `verify.prove` found."""
+def make(
+    model: LengthwiseForCausalLM,
+    claim: Claim,
+    proof: dict[str, Any],
+    made: str = "given",
+    kept: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The certificate of a model, from what a method of `verify.prove` found. `kept`: as `KeptShare.to_json` has it."""
     certificate = {
         "format": FORMAT,
         "claim": claim.to_json(),
         "kind": proof["kind"],
         "inference": proof["inference"],
         "made": made,
+        **({} if kept is None else {"kept": kept}),
         "model": {"config": deciding(model), "weights": {name: digest(x) for name, x in weights(model).items()}},
         "arithmetic": proof["arithmetic"],
         "proof": proof["proof"],

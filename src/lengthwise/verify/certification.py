@@ -32,7 +32,7 @@ from .falsification.reading import Reader, carries_state
 from .falsification.search import Search, search
 from .prove import ALONE, METHODS, Method
 from .prove.snapped import prove_snapped
-from .subject import Subject, checked_seconds, subject_of
+from .subject import KeptShare, Subject, checked_seconds, subject_of
 from .verdict import Proved, Refuted, Unknown, Verdict
 
 BUDGET = 60.0
@@ -54,12 +54,14 @@ def certify(
     budget: float = BUDGET,
     *,
     made: HowMade | None = None,
+    kept: KeptShare | None = None,
     watch: Watcher | None = None,
 ) -> Verdict:
     """Whether the model is right on every word of every length.
 
     `machine_or_task` says what is right; None: the task of the run. `budget`: seconds after which it gives up.
-    `made`: how the model came about, which a certificate states; None: "learned" for a run, else "given".
+    `made`: how the model came about, which a certificate states; None: "learned" for a run, else "given". `kept`: what
+    of its own a consolidated one kept.
 
     >>> from lengthwise import automata, tasks, theory
     >>> model = theory.regular_gpt(tasks.get("parity").machine)
@@ -69,7 +71,7 @@ def certify(
     seconds = checked_seconds("certify", budget, "budget")
     subject = subject_of("certify", model_or_run, machine_or_task)
     if made is not None:
-        subject = subject._replace(made=made)
+        subject = subject._replace(made=made, kept=kept)
     return decide(subject, seconds, watch).verdict
 
 
@@ -80,6 +82,8 @@ class Outcome(NamedTuple):
     made: str
     cut_short: float | None = None
     """After how many seconds a copy was taught no longer, where all the time for it was used up."""
+    kept: KeptShare | None = None
+    """What of its own a copy that was taught kept."""
 
 
 def decide(subject: Subject, seconds: float, watch: Watcher | None = None, *, save: Path | None = None) -> Outcome:
@@ -105,7 +109,7 @@ def decide(subject: Subject, seconds: float, watch: Watcher | None = None, *, sa
     verdict = found.refuted or _proved(subject, found, methods, seconds, ends, tell)
     if save is not None and not (isinstance(verdict, Proved) and verdict.certificate["arithmetic"] == "float32"):
         verdict = _snapped(subject, save, max(ends - time.monotonic(), SNAPPED)) or verdict
-    return Outcome(verdict, found, subject.made, cut_short)
+    return Outcome(verdict, found, subject.made, cut_short, subject.kept)
 
 
 def _proved(
@@ -145,28 +149,39 @@ def _snapped(subject: Subject, save: Path, seconds: float) -> Proved | None:
 
 
 def consolidated(subject: Subject, seconds: float, save: Path) -> Subject:
-    """A copy that was taught the algebra of its machine, kept in the folder `save`."""
+    """A copy that was taught the algebra of its machine, kept in the folder `save`.
+
+    Only of a network that had learned the machine. Where nothing of its own was kept, the copy is "compiled".
+    """
     from .consolidate.compiling import new_folder
+    from .consolidate.gate import checked_to_have_learned
     from .consolidate.ways import WAYS
 
     new_folder(save)
     if (why := unprovable(subject)) is not None:
         raise Error(f"certify: this model cannot be consolidated: {why}.")
     assert subject.inner is not None
+    right = checked_to_have_learned(subject.model, subject.claim, subject.lengths)
     reasons: list[str] = []
     for way in WAYS:
         taught = way(subject.inner, subject.claim, seconds)
-        if isinstance(taught, LengthwiseForCausalLM):
-            _keep_taught(taught.eval(), save, subject)
-            return subject._replace(model=taught, made="consolidated")
-        reasons.append(str(taught))
+        if isinstance(taught, str):
+            reasons.append(taught)
+            continue
+        kept = KeptShare(taught.own, taught.all, taught.of, round(right, 4))
+        subject = subject._replace(
+            model=taught.model.eval(), made="consolidated" if kept.own else "compiled", kept=kept
+        )
+        _keep_taught(subject.model, save, subject)
+        return subject
     raise Error(f"certify: this model cannot be consolidated: {'; '.join(reasons)}.")
 
 
 def _keep_taught(model: LengthwiseForCausalLM, folder: Path, subject: Subject) -> None:
     from .consolidate.compiling import save
 
-    save(model, folder, {"made": "consolidated", "claim": subject.claim.to_json()})
+    assert subject.kept is not None
+    save(model, folder, {"made": subject.made, "kept": subject.kept.to_json(), "claim": subject.claim.to_json()})
 
 
 def _attempt(method: Method, subject: Subject, seconds: float) -> Verdict | str:
@@ -196,7 +211,8 @@ def _attempt(method: Method, subject: Subject, seconds: float) -> Verdict | str:
 def accepted(subject: Subject, proof: dict[str, Any]) -> Proved | Unknown:
     """The certificate of a proof, if the checker accepts it for the weights of this very model."""
     assert subject.inner is not None
-    certificate = certificates.make(subject.inner, subject.claim, proof, subject.made)
+    kept = subject.kept and subject.kept.to_json()
+    certificate = certificates.make(subject.inner, subject.claim, proof, subject.made, kept)
     try:
         check(certificate, certificates.weights(subject.inner))
     except Rejected as reason:

@@ -15,6 +15,7 @@ from ..automata import Semiautomaton
 from ..errors import Error
 from ..files import read_json, write_text
 from .checker import is_about
+from .checker.check import check_kept
 from .verdict import Proved, Unknown, Verdict, from_json
 
 FILE, EXTRACTED = "verdict.json", "extracted.json"
@@ -80,6 +81,8 @@ def _is_of(run: Any, certificate: dict[str, Any], claim: dict[str, Any], checkpo
     """Whether a proof is about these very weights and this claim. Whether it is one, the checker says."""
     own = Path(run.path) / WEIGHTS[checkpoint]
     file = own if own.is_file() else Path(run.path) / WEIGHTS["last"]
+    if "kept" in certificate:
+        check_kept(certificate["kept"], certificate["made"])
     return certificate.get("claim") == claim and is_about(certificate, file)
 
 

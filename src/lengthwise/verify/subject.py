@@ -17,12 +17,40 @@ from ..models.token_classifier import PresetClassifier
 from ..tasks import Task
 from .claim import Claim, claim_of
 
+LENGTHS = tuple(range(1, 41))
+"""Those that a model is taken to have been trained on, where nothing says it."""
+
+
+class KeptShare(NamedTuple):
+    """What a network that was taught its machine's algebra kept of what training on strings had given it.
+
+    >>> str(KeptShare(6, 8, "codes", 0.99))
+    '6 of its own 8 codes'
+    """
+
+    own: int
+    """So many codes, sets, neurons or entries are its own; where none is, it was compiled."""
+    all: int
+    of: str
+    right: float
+    """The share of held-out strings of its training lengths that it answered right, before."""
+
+    def __str__(self) -> str:
+        return f"{self.own or 'none'} of its own {self.all:,} {self.of}"
+
+    def to_json(self) -> dict[str, Any]:
+        return self._asdict()
+
 
 class Subject(NamedTuple):
     model: nn.Module
     claim: Claim
     made: str
     """How the model came about: "learned" of a run, "given" where nobody said."""
+    lengths: tuple[int, ...] = LENGTHS
+    """Those it was trained on."""
+    kept: KeptShare | None = None
+    """Of a copy that was taught, and of a folder that says so."""
 
     @property
     def inner(self) -> LengthwiseForCausalLM | None:
@@ -94,7 +122,10 @@ def subject_of(verb: str, model_or_run: Any, machine_or_task: Any) -> Subject:
         )
     if machine_or_task is None:
         raise Error(f"{verb}: a model needs a machine or a task to be held against. Pass one, or a run of such a task.")
-    subject = Subject(model_or_run, _claim(verb, machine_or_task), "given")
+    lengths = LENGTHS
+    if isinstance(machine_or_task, Task):  # trained on what is possible of them
+        lengths = tuple(n for n in LENGTHS if machine_or_task.problem(n) is None) or LENGTHS
+    subject = Subject(model_or_run, _claim(verb, machine_or_task), "given", lengths)
     if (inner := own_model(model_or_run)) is not None:
         _check_vocabulary(verb, inner.config.vocab_size, subject.claim)
     return subject
@@ -114,7 +145,12 @@ def _of_run(verb: str, run: Run, machine_or_task: Semiautomaton | Task | Claim |
         )
     claim = _claim(verb, task if machine_or_task is None else machine_or_task)
     _check_vocabulary(verb, len(task.vocabulary), claim)
-    return Subject(load_model(run), claim, "learned")
+    return Subject(load_model(run), claim, "learned", trained_lengths(run, task))
+
+
+def trained_lengths(run: Run, task: Task) -> tuple[int, ...]:
+    """The lengths of the strings that a run was trained on, of its own task."""
+    return tuple(task.lengths(*run.experiment.training.curriculum.lengths))
 
 
 def _claim(verb: str, source: Semiautomaton | Task | Claim) -> Claim:

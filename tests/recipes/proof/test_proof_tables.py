@@ -16,6 +16,7 @@ from lengthwise.recipes.proof.long_words import long_words, wrong_words
 from lengthwise.recipes.proof.networks import Network, Question, networks
 from lengthwise.recipes.proof.scales import BUDGETS, MODELS, TASKS, Asked, Budget
 from lengthwise.recipes.proof.table import _panel, planned, task_of
+from lengthwise.verify.subject import KeptShare
 
 BRIEF = Question(Budget(10.0), Asked(20, 2, 2, {64: 2}, 64))
 
@@ -61,6 +62,7 @@ def test_a_wrong_word_far_beyond_refutes_what_nothing_was_known_of(run, monkeypa
     monkeypatch.setattr(verify, "certify", lambda *a, **k: verify.Unknown("it was not looked at"), raising=False)
     monkeypatch.setattr(networks_file, "score_strings", lambda *a, **k: SimpleNamespace(correct={1: 8}))
     monkeypatch.setattr(networks_file, "thinned", lambda *a: [1])
+    monkeypatch.setattr(networks_file, "share_right", lambda *a: 1.0)
     question = Question(Budget(5.0), Asked(20, 1, 8, {64: 2}, 64))
     (found,) = networks(run, question, "cpu")
     assert (found.raw, found.near) == ("refuted", 1.0)
@@ -95,25 +97,36 @@ def test_only_what_is_not_proved_is_consolidated_and_every_network_says_how_it_w
 
     made = []
 
-    def certify(model, claim, budget, *, made=None):
-        said.append(made)
+    def certify(model, claim, budget, *, made=None, kept=None):
+        said.append((made, kept))
         return verify.Unknown("it was not looked at")
 
     said: list[str] = []
-    monkeypatch.setattr(networks_file, "consolidated", lambda *a: made.append(a) or a[0]._replace(model=model))
+    kept = KeptShare(3, 8, "sets", 0.99)
+    copy = {"model": model, "made": "consolidated", "kept": kept}
+    monkeypatch.setattr(networks_file, "consolidated", lambda *a: made.append(a) or a[0]._replace(**copy))
     monkeypatch.setattr(verify, "certify", certify, raising=False)
     monkeypatch.setattr(networks_file, "_snaps", lambda model: False)
     question = Question(Budget(0.1, 0.1, 5), None, consolidate=True, compile=True)
     learned("proved")
     assert [n.made for n in networks(run, question, "cpu")] == ["learned", "compiled"]
     assert not made
-    assert said == ["compiled"]
+    assert said == [("compiled", None)]
     assert json.loads((run.path / "compiled" / "made.json").read_text())["made"] == "compiled"
     learned("refuted")
     said.clear()
     again = networks(run, question._replace(budget=Budget(0.2, 0.1, 5)), "cpu")
     assert [n.made for n in again] == ["learned", "consolidated", "compiled"]
-    assert said == ["consolidated", "compiled"]
+    assert said == [("consolidated", kept), ("compiled", None)]
+    assert again[1].kept == kept.to_json()
+
+
+def test_a_network_that_learned_nothing_has_a_line_that_says_it_is_not_consolidated(run):
+    """Four steps teach an LSTM nothing."""
+    found = networks(run, Question(Budget(0.1, 0.1), None, consolidate=True), "cpu")
+    assert [(n.made, n.raw) for n in found][1:] == [("consolidated", "refused")]
+    assert "It has not learned the machine" in found[1].why
+    assert not (run.path / "consolidated" / "made.json").exists()
 
 
 def test_one_line_that_fails_loses_nothing_and_is_tried_again(run, monkeypatch):
@@ -153,7 +166,18 @@ def test_an_rnn_learns_cycle_navigation_from_long_words_at_once():
 
 def test_a_panel_is_60_columns_wide_in_a_terminal():
     widest = Network(
-        "consolidated", "refuted", "refuted", 12_345, 99_999, "", 0.999, {"100000": 0.999, "1000000": 0.999}, 999
+        "consolidated",
+        "refuted",
+        "refuted",
+        parts=12_345,
+        conditions=1_234_567,
+        arithmetic="float32",
+        kept={"own": 123, "all": 4096, "of": "entries", "right": 1.0},
+        wrong=99_999,
+        short=0.999,
+        near=0.999,
+        far={"100000": 0.999, "1000000": 0.999},
+        seconds=999,
     )
     panel = _panel("laptop", "parity", {name: [widest] for name in MODELS})
     assert max(map(len, panel.text.splitlines())) <= 60

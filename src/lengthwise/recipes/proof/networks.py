@@ -1,13 +1,14 @@
 """What is known of the networks that a run leads to, kept beside the run, so that the same question is asked once.
 
 learned         the run's own, as training left it
-consolidated    where that is not proved: a copy that was taught its machine's algebra
+consolidated    where that is not proved, and learned its machine: a copy that was taught its algebra; "compiled", where
+                the copy kept nothing of its own
 compiled        where it is asked for: a network that saw no string
 
 The last two are in folders of these names in the run's own.
 
 `proof.json` holds what was found. A proof has its certificate beside it, which `lengthwise certify --check` reads; the
-verdict on the run's own network is its `verdict.json`.
+verdict on the run's own network is its `verdict.json`. Where it takes snapped nodes, it is `snapped-certificate.json`.
 """
 
 from __future__ import annotations
@@ -31,18 +32,23 @@ from ...lab import Run, load_model, load_task
 from ...models import LengthwiseForCausalLM, pretrained
 from ...tasks import Task
 from ...verify import Claim, Refuted, Verdict
+from ...verify.certificate import weights
 from ...verify.certification import consolidated
+from ...verify.checker import check
+from ...verify.consolidate.gate import share_right
 from ...verify.falsification.search import shortened
 from ...verify.kept import WEIGHTS, keep
-from ...verify.subject import subject_of
+from ...verify.subject import LENGTHS as TRAINED
+from ...verify.subject import KeptShare, Subject, subject_of
 from ..papers.regulargpt.table_1 import thinned
 from .long_words import wrong_words
 from .scales import Asked, Budget
 
-FILE = "proof.json"
-FORMAT = 1
+FILE, SNAPPED = "proof.json", "snapped-certificate.json"
+FORMAT = 2
 HowMade = Literal["learned", "consolidated", "compiled"]
-Word = Literal["proved", "refuted", "unknown"]
+Word = Literal["proved", "refuted", "unknown", "refused"]
+"""refused: no such network was made, as the one that was trained has not learned its machine."""
 
 
 @dataclass
@@ -56,6 +62,16 @@ class Network:
     """Of the network with its nodes snapped; None where it has none to snap."""
     parts: int | None = None
     """The elements of a tree, the sets or states of a recurrence, that the proof goes through: of either proof."""
+    conditions: int | None = None
+    """How many sets, nodes, steps and answers the checker evaluated."""
+    arithmetic: str | None = None
+    """In which the proof is about its evaluation."""
+    certificate: str | None = None
+    """The digest of that of the proof: of the network as it is, or else with its nodes snapped."""
+    kept: dict[str, Any] | None = None
+    """What of its own a network that was taught kept, as its certificate says it."""
+    short: float | None = None
+    """The share of right answers at every length from 1 to 40, odd ones too, of each right answer as many."""
     wrong: int | None = None
     """The length of the shortest word found that it gets wrong."""
     why: str = ""
@@ -119,25 +135,25 @@ def _json(question: Question) -> Any:
 
 def _learned(run: Run, task: Task, claim: Claim, question: Question, device: str) -> Network:
     network, model = Network("learned"), load_model(run).to(device)
-    verdict = _decide(network, model, claim, question.budget, None)
+    verdict = _decide(network, model, claim, question.budget, run.path)
     refuted = _test(network, model, task, claim, question, device)
     keep(run, refuted or verdict, claim.to_json())
     return network
 
 
-Make = Callable[[Path], nn.Module]
+Make = Callable[[Path], Subject]
 """Makes a network and saves it in a folder that does not exist yet."""
 
 
 def _consolidation(run: Run, budget: Budget) -> Make:
-    return lambda folder: consolidated(subject_of("proof", run, None), budget.consolidate, folder).model
+    return lambda folder: consolidated(subject_of("proof", run, None), budget.consolidate, folder)
 
 
 def _compilation(task: Task, budget: Budget) -> Make:
-    def make(folder: Path) -> nn.Module:
+    def make(folder: Path) -> Subject:
         made = verify.compile_machine(task, seconds=budget.compile)
         made.save(folder)
-        return made.model
+        return Subject(made.model, made.claim, made.made)
 
     return make
 
@@ -145,17 +161,22 @@ def _compilation(task: Task, budget: Budget) -> Make:
 def _made(
     run: Run, made: HowMade, make: Make, task: Task, claim: Claim, question: Question, device: str
 ) -> list[Network]:
-    """The network that was made of the run or of its task; nothing where it is of a kind that cannot be."""
+    """The network that was made of the run or of its task; where it is refused, a line that says why."""
     network, began = Network(made), time.monotonic()
     folder = _emptied(run.path / made)
     try:
-        model = make(folder)
-    except Error:
-        return []
-    inner = getattr(model, "inner", model)
+        subject = make(folder)
+    except Error as refused:
+        network.raw, network.why = "refused", str(refused)
+        return [network]
+    network.made = cast(HowMade, subject.made)
+    network.kept = subject.kept and subject.kept.to_json()
+    inner = getattr(subject.model, "inner", subject.model)
     classifier = pretrained.as_classifier(cast(LengthwiseForCausalLM, inner), made).eval().to(device)
     network.seconds = time.monotonic() - began
-    _decide(network, classifier, claim, question.budget, folder)
+    verdict = _decide(network, classifier, claim, question.budget, folder)
+    if isinstance(verdict, verify.Proved):
+        write_text(folder / "certificate.json", json.dumps(verdict.certificate, indent=1) + "\n")
     _test(network, classifier, task, claim, question, device)
     return [network]
 
@@ -168,23 +189,28 @@ def _emptied(folder: Path) -> Path:
     return folder
 
 
-def _decide(network: Network, model: nn.Module, claim: Claim, budget: Budget, folder: Path | None) -> Verdict:
-    """Fills in the verdicts. `folder`: where a certificate goes; None: `verdict.json` of the run will hold it."""
+def _decide(network: Network, model: nn.Module, claim: Claim, budget: Budget, beside: Path) -> Verdict:
+    """Fills in the verdicts. `beside`: the folder of the network, where the certificate of its snapped copy goes."""
     began = time.monotonic()
-    verdict = verify.certify(model, claim, budget.certify, made=network.made)
+    verdict = verify.certify(model, claim, budget.certify, made=network.made, kept=_kept_share(network))
     network.raw = _word(verdict)
-    _note(network, verdict)
-    if isinstance(verdict, verify.Proved) and folder is not None:
-        write_text(folder / "certificate.json", json.dumps(verdict.certificate, indent=1) + "\n")
+    _note(network, verdict, model)
     if _snaps(model):
-        network.snapped = _snapped(network, model, claim, budget)
+        network.snapped = _snapped(network, model, claim, budget, beside)
     network.seconds = round(network.seconds + time.monotonic() - began, 1)
     return verdict
 
 
-def _note(network: Network, verdict: Verdict) -> None:
+def _kept_share(network: Network) -> KeptShare | None:
+    return None if network.kept is None else KeptShare(**network.kept)
+
+
+def _note(network: Network, verdict: Verdict, model: nn.Module) -> None:
     if isinstance(verdict, verify.Proved):
-        proof = verdict.certificate["proof"]
+        certificate = verdict.certificate
+        report = check(certificate, weights(cast(LengthwiseForCausalLM, getattr(model, "inner", model))))
+        network.conditions, network.arithmetic = report.conditions, report.arithmetic
+        network.certificate, proof = certificate["digest"], certificate["proof"]
         network.parts = len(next(proof[name] for name in ("elements", "sets", "pairs") if name in proof))
     elif isinstance(verdict, Refuted):
         network.wrong = len(verdict.word)
@@ -197,17 +223,19 @@ def _snaps(model: nn.Module) -> bool:
     return inner.config.mixer["name"] == "sliding-dilated" and not inner.config.depth.get("nodes")
 
 
-def _snapped(network: Network, model: nn.Module, claim: Claim, budget: Budget) -> Word:
+def _snapped(network: Network, model: nn.Module, claim: Claim, budget: Budget, beside: Path) -> Word:
     """Of the network whose nodes are replaced by the nearest of the centres that `extract` finds in it."""
     try:
         found = verify.extract(model, claim)
         if found.difference is not None:
             return "refuted" if found.difference.said is not None else "unknown"
-        verdict = verify.certify(found.snap(), claim, budget.certify, made=network.made)
+        snapped = found.snap()
+        verdict = verify.certify(snapped, claim, budget.certify, made=network.made, kept=_kept_share(network))
     except Error:
         return "unknown"
     if network.raw != "proved" and isinstance(verdict, verify.Proved):
-        _note(network, verdict)
+        _note(network, verdict, snapped)
+        write_text(beside / SNAPPED, json.dumps(verdict.certificate, indent=1) + "\n")
     return _word(verdict)
 
 
@@ -227,10 +255,11 @@ def _test(
         return None
     lengths = thinned(task.lengths(1, asked.near), asked.lengths)
     scores = score_strings(model, task, tuple(lengths), asked.samples, 0, device=torch.device(device))
+    network.short = share_right(model, claim, TRAINED)
     network.near = sum(scores.correct.values()) / (asked.samples * len(lengths))
     inner: Any = getattr(model, "inner", model)
     stepwise = inner.config.mixer["name"] in ("rnn", "gru")
-    so_far = network.near
+    so_far = network.near if network.short is None else min(network.near, network.short)
     for length, count in asked.far.items():
         if so_far < 1 or (stepwise and length > asked.stepwise):
             break
@@ -240,6 +269,6 @@ def _test(
             refuted = shortened(model, claim, wrong[0], question.budget.certify)
             if refuted is not None:
                 network.raw, network.why = "refuted", ""
-                _note(network, refuted)
+                _note(network, refuted, model)
             return refuted
     return None

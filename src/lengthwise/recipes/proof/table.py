@@ -28,15 +28,22 @@ DESCRIPTION = (
     "A model that is right on all strings of 500 tokens may still fail on longer ones. Here each is held against the "
     "machine of its task: proved right at every length, with a certificate that an independent checker accepts, or "
     "refuted by a word, or unknown. A network is learned (from strings alone), consolidated (learned, then taught its "
-    "machine's algebra, where it was not proved before) or compiled (from random weights: it saw no string)."
+    "machine's algebra, where it was not proved before) or compiled (nothing of it was learned from strings). Who is "
+    "wrong on more than 5% of held-out strings of the training lengths is refused, and not consolidated."
 )
 CAPTION = (
-    "raw: the network as it is; snapped: with every node replaced by the nearest of finitely many centres (– where a "
-    "network has no such nodes). parts: how many elements, sets or states the proof goes through. s: seconds to make "
-    "the network, after training, and to decide about it. wrong at: the length of the shortest word found that it gets "
-    "wrong. Then accuracy in %: over lengths up to {near:,}, and at {far} tokens, on {strings} words whose answer is "
-    "open until the end. – : not tested, since the network is wrong before, or takes a step of its own for each of so "
-    "many tokens. Each has {seconds:g} s of search and reasoning: what is unknown may be proved in more."
+    "kept: how many of the trained network's own codes (discrete), sets of nodes (RegularGPT), neurons (RNN, GRU, "
+    "LSTM) or entries of the first state (automaton) a network that was taught has kept. raw: the network as it is; "
+    "snapped: with every node replaced by the nearest of finitely many centres (– where a network has no such "
+    "nodes). s: seconds to make the network, after training, and to decide about it. in: the arithmetic that the "
+    "proof is about; parts: how many elements, sets or states it goes through; conditions: how many nodes, steps "
+    "and answers the checker evaluated. wrong at: the length of the shortest word found that it gets wrong. Then "
+    "accuracy in %: over every length from 1 to 40, odd ones too, each right answer as often as any other; over "
+    "{lengths} lengths up to {near:,} at which the task has strings of more than one answer, {samples} strings "
+    "each; and at {far} tokens, on {strings} words whose answer is open until the end. – : not tested, since the "
+    "network is wrong before, or takes a step of its own for each of so many tokens. Each has {seconds:g} s of "
+    "search and reasoning: what is unknown may be proved "
+    "in more."
 )
 
 
@@ -50,7 +57,7 @@ def recipe(scale: Scale) -> Recipe:
             for run in runs:
                 each = networks(run, question, device)
                 # What is compiled knows no seed of the training: it is made beside the first.
-                kept = each if run is runs[0] else [n for n in each if n.made != "compiled"]
+                kept = each if run is runs[0] else [n for n in each if n.made != "compiled" or n.kept]
                 found.setdefault(task, {}).setdefault(model, []).extend(kept)
         return [_panel(scale, task, models) for task, models in found.items()]
 
@@ -82,28 +89,42 @@ def planned(scale: Scale, row: str, model: str) -> list[Experiment]:
 def _panel(scale: Scale, row: str, models: Mapping[str, list[Network]]) -> Panel:
     asked = ASKED[scale]
     far = [f"{n:,}" for n in asked.far]
-    decided = ["model", "made", "parts", "raw", "snapped", "s"]
-    tested = ["wrong at", str(asked.near), *far]
+    decided, proof = ["kept", "raw", "snapped"], ["in", "parts", "conditions", "s"]
+    tested = ["wrong at", "1–40", str(asked.near), *far]
     each = [(name, network) for name, made in models.items() for network in made]
-    first, second = [], []
+    names, first, second, third = [], [], [], []
     for name, n in each:
-        parts = "–" if n.parts is None else f"{n.parts:,}"
-        first.append([name, n.made, parts, n.raw, n.snapped or "–", f"{n.seconds:.0f}"])
-        second.append(["–" if n.wrong is None else f"{n.wrong:,}", _percent(n.near)])
-        second[-1] += [_percent(n.far.get(str(length))) for length in asked.far]
-    short = ["model", "made", "wrong", *tested[1:]]
-    beneath = [[*a[:2], *b] for a, b in zip(first, second, strict=True)]
-    strings = " and ".join(f"{count:,}" for count in asked.far.values())
-    caption = CAPTION.format(near=asked.near, far=" and ".join(far), strings=strings, seconds=BUDGETS[scale].certify)
+        names.append([name, n.made])
+        kept = "–" if n.kept is None else f"{n.kept['own']}/{n.kept['all']}"
+        first.append([kept, n.raw, n.snapped or "–"])
+        second.append([n.arithmetic or "–", _whole(n.parts), _whole(n.conditions), f"{n.seconds:.0f}"])
+        third.append([_whole(n.wrong), _percent(n.short), _percent(n.near)])
+        third[-1] += [_percent(n.far.get(str(length))) for length in asked.far]
+    caption = CAPTION.format(
+        near=asked.near,
+        far=" and ".join(far),
+        strings=" and ".join(f"{count:,}" for count in asked.far.values()),
+        seconds=BUDGETS[scale].certify,
+        lengths=f"about {asked.lengths}",
+        samples=asked.samples,
+    )
+    parts = ((decided, first), (proof, second), (tested, third))
     table = text_table(
         f"{row}: {_elements(row)}",
         caption,
-        decided + tested,
-        [a + b for a, b in zip(first, second, strict=True)],
+        ["model", "made", *decided, *proof, *tested],
+        [[cell for cells in line for cell in cells] for line in zip(names, first, second, third, strict=True)],
         {name: [asdict(n) for n in made] for name, made in models.items()},
     )
-    # Narrow terminals have two tables of 60 columns, one beneath the other.
-    text = in_columns(decided, first, "<<><<>") + "\n\n" + in_columns(short, beneath, "<<" + ">" * len(tested))
+    # Narrow terminals have three tables of 60 columns, one beneath the other.
+    text = "\n\n".join(
+        in_columns(
+            ["model", "made", *map(_narrow, head)],
+            [[*name, *cells] for name, cells in zip(names, lines, strict=True)],
+            "<<" + ">" * len(head),
+        )
+        for head, lines in parts
+    )
     return replace(table, text=text, finding=_finding(row, each))
 
 
@@ -122,6 +143,18 @@ def _finding(row: str, each: list[tuple[str, Network]]) -> str:
 
 def _proved(network: Network) -> bool:
     return "proved" in (network.raw, network.snapped)
+
+
+def _narrow(head: str) -> str:
+    """
+    >>> [_narrow(head) for head in ("wrong at", "500", "100,000", "1,000,000")]
+    ['wrong', '500', '100k', '1M']
+    """
+    return head.removesuffix(" at").replace(",000,000", "M").replace(",000", "k")
+
+
+def _whole(number: int | None) -> str:
+    return "–" if number is None else f"{number:,}"
 
 
 def _percent(share: float | None) -> str:

@@ -38,6 +38,9 @@ FIELDS = {
     "commit",
     "digest",
 }
+UNTRUSTED = {"kept"}
+"""A field that may be missing: what a network that was consolidated kept of its own, which nobody can check."""
+OWN = ("codes", "sets", "neurons", "entries")
 KINDS = {
     "tree-codes": "every node of the tree has a code that is listed",
     "tree-boxes": "every node of the tree lies in a box that is listed",
@@ -79,7 +82,7 @@ def check(certificate: dict[str, Any], model: str | Path | Tensors) -> Report:
 
     The config of weights alone, and of a run, is that of the certificate, to which they belong by their digests.
     """
-    if not isinstance(certificate, dict) or certificate.keys() != FIELDS:
+    if not isinstance(certificate, dict) or certificate.keys() - UNTRUSTED != FIELDS:
         raise Rejected(f"a certificate is an object of {', '.join(sorted(FIELDS))}.")
     if certificate["format"] != FORMAT:
         raise Rejected(f"the certificate's format must be {FORMAT}, got {certificate['format']!r}.")
@@ -90,6 +93,8 @@ def check(certificate: dict[str, Any], model: str | Path | Tensors) -> Report:
         raise Rejected("the certificate's kind, inference, origin and arithmetic must be text.")
     if kind not in KINDS or inference not in ("raw", "snapped") or made not in MADE:
         raise Rejected(f"the certificate's kind, inference or origin is not known: {kind!r}, {inference!r}, {made!r}.")
+    if "kept" in certificate:
+        check_kept(certificate["kept"], made)
     if inference == "snapped" and kind != "tree-boxes":
         raise Rejected(f"only tree-boxes can be snapped, got {kind}.")
     if certificate["arithmetic"] not in ARITHMETICS:
@@ -131,8 +136,28 @@ def in_words(certificate: dict[str, Any]) -> str:
     return (
         f"Evaluated in {certificate['arithmetic']}, in any order of summation, the model{snapped} answers {where} over "
         f"{symbols} symbols, of any length from 1, what its machine of {states} states answers. It was "
-        f"{MADE[certificate['made']]}; {KINDS.get(certificate['kind'], 'for no known reason')}."
+        f"{MADE[certificate['made']]}{kept_in_words(certificate)}; "
+        f"{KINDS.get(certificate['kind'], 'for no known reason')}."
     )
+
+
+def kept_in_words(certificate: dict[str, Any]) -> str:
+    """What a network kept of its own when it was taught, as the rest of a sentence; empty where nothing is said."""
+    if (kept := certificate.get("kept")) is None:
+        return ""
+    return f", keeping {kept['own'] or 'none'} of its own {kept['all']:,} {kept['of']}"
+
+
+def check_kept(kept: Any, made: str) -> None:
+    """Nobody can check where a network came from; but what is said of it must make sense."""
+    if not isinstance(kept, dict) or kept.keys() != {"own", "all", "of", "right"} or kept["of"] not in OWN:
+        raise Rejected(f"what a network kept is an object of own, all, of and right, of {', '.join(OWN)}.")
+    if not all(type(kept[name]) is int for name in ("own", "all")) or not 0 <= kept["own"] <= kept["all"] < 2**31:
+        raise Rejected("a network keeps a whole number of its own, from 0 to all of them.")
+    if type(kept["right"]) not in (int, float) or not 0 <= kept["right"] <= 1:
+        raise Rejected(f"the share of right answers must be from 0 to 1, got {kept['right']!r:.40}.")
+    if made != ("consolidated" if kept["own"] else "compiled"):
+        raise Rejected(f"a network that keeps {kept['own']} {kept['of']} of its own is not {made}.")
 
 
 def _model(described: Any, model: str | Path | Tensors) -> tuple[Tensors, bool]:

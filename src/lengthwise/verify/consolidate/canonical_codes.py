@@ -27,8 +27,8 @@ LEVELS = 8
 @torch.no_grad()
 def canonical_codes(
     model: LengthwiseForCausalLM, algebra: MachineAlgebra, conditions: Conditions, seed: int = 0
-) -> Tensor:
-    """(N,G), no two alike."""
+) -> tuple[Tensor, Tensor]:
+    """(N,G), no two alike; and (N,) which of them are those that the model gives most often, as far as words showed."""
     counts: list[Counter[tuple[int, ...]]] = [Counter() for _ in range(len(algebra))]
     draw = generator("canonical", seed)
     _, nodes = node_parts(model)
@@ -50,8 +50,11 @@ def canonical_codes(
             parts = picked[torch.from_numpy(needed)]
             grown, elements = network.choices(nodes.vectors(grown[parts])), algebra.numbers(made[needed])
             _count(counts, grown, elements)
+    met = torch.tensor([bool(count) for count in counts])
     _reach_the_rest(network, conditions, counts, len(algebra.leaves))
-    return torch.tensor(_different(counts, nodes.groups, nodes.codes, draw))
+    codes = _different(counts, nodes.groups, nodes.codes, draw)
+    first = torch.tensor([count.most_common(1)[0][0] == tuple(code) for count, code in zip(counts, codes, strict=True)])
+    return torch.tensor(codes), met & first
 
 
 def _count(counts: list[Counter[tuple[int, ...]]], chosen: Tensor, elements: np.ndarray) -> None:

@@ -1,8 +1,8 @@
 """A machine made into a network, by teaching a network the machine's algebra: no string is ever seen.
 
 compiled        from random weights, with a structured code for each element
-consolidated    from a model that was trained on strings, with the code that it gave each element most often; where it
-                had learned so little that hardly a product of these holds, with structured codes too
+consolidated    from a model that learned its machine from strings, with the code that it gave each element most often;
+                where hardly a product of these holds it takes structured codes instead, and is compiled
 
 Both descend on the closure conditions (closure.py) alone. `Made` says which it was, and a folder keeps it beside the
 weights.
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,7 +23,7 @@ from torch import nn
 from ...automata import Semiautomaton, minimise
 from ...errors import Error
 from ...files import canonical, read_json, write_atomically
-from ...lab import Run, load_model, load_task
+from ...lab import Run
 from ...models import LengthwiseConfig, LengthwiseForCausalLM, presets
 from ...models.depth import Adaptive
 from ...models.pretrained import quiet
@@ -33,11 +33,14 @@ from ...train.state import untouched_random
 from .. import certificate as certificates
 from ..algebra import MachineAlgebra
 from ..checker import Rejected, check
+from ..checker.check import check_kept
 from ..claim import Claim, claim_of
 from ..prove.codes import prove_codes
+from ..subject import KeptShare, subject_of
 from .canonical_codes import canonical_codes
 from .closure import Closure, ClosureNetwork, Looked, descend, node_parts, refusal
 from .element_codes import answer_numbers, structured_codes
+from .gate import checked_to_have_learned
 
 FILE = "made.json"
 """Says beside a model's weights how it was made."""
@@ -60,6 +63,10 @@ class Made:
     looked: Looked
     """How the closure conditions were found last."""
     seconds: float
+    own: int = 0
+    """Of how many elements the code is the one that a trained model gave them."""
+    right: float | None = None
+    """The share of held-out words that it answered right, before it was taught; None where no string was seen."""
 
     @property
     def closed(self) -> bool:
@@ -73,11 +80,18 @@ class Made:
         )
         sizes = f"{self.elements:,} elements, {self.seconds:.1f} s"
         made = self.made if self.closed else f"not {self.made}"
-        return f"{made}: {held}, least margin {self.looked.margin:.2f}, {sizes}"
+        kept = f", keeping {self.kept}" if self.kept else ""
+        return f"{made}: {held}, least margin {self.looked.margin:.2f}, {sizes}{kept}"
+
+    @property
+    def kept(self) -> KeptShare | None:
+        """What is its own of a model that was trained; None where no string was seen."""
+        return None if self.right is None else KeptShare(self.own, self.elements, "codes", round(self.right, 4))
 
     def to_json(self) -> dict[str, Any]:
         return {
             "made": self.made,
+            **({"kept": self.kept.to_json()} if self.kept else {}),
             "claim": self.claim.to_json(),
             "elements": self.elements,
             "conditions": self.looked.conditions,
@@ -118,6 +132,17 @@ def made_of(folder: Path | str) -> str | None:
     if made not in WAYS_MADE:
         raise Error(f"{file}: `made` must be {' or '.join(WAYS_MADE)}, got {made!r:.60}. Mend the file, or remove it.")
     return made
+
+
+def kept_of(folder: Path | str) -> KeptShare | None:
+    """What the folder of a model says it kept of its own; None where it says nothing, as those of old."""
+    if (made := made_of(folder)) is None or "kept" not in (content := read_json(Path(folder) / FILE)):
+        return None
+    try:
+        check_kept(content["kept"], made)
+    except Rejected as reason:
+        raise Error(f"{Path(folder) / FILE}: {reason} Mend the file, or remove it.") from None
+    return KeptShare(**content["kept"])
 
 
 def compile_machine(
@@ -171,43 +196,48 @@ def consolidate_run(
 ) -> Made:
     """A trained RegularGPT of discrete nodes, taught the algebra of its machine by its own codes.
 
-    `source`: None: the task of the run. The model that is given stays as it is.
+    `source`: None: the task of the run. The model that is given stays as it is. One that has not learned its machine
+    is refused (gate.py).
     """
-    began = time.perf_counter()
-    if isinstance(model_or_run, Run):
-        source = load_task(model_or_run) if source is None else source
-        model_or_run = load_model(model_or_run)
-    if source is None:
-        raise Error(
-            "consolidate_run: a model needs a machine whose algebra it is to learn. Pass a task, machine or claim."
-        )
-    inner = getattr(model_or_run, "inner", model_or_run)
+    subject = subject_of("consolidate_run", model_or_run, source)
+    inner = getattr(subject.model, "inner", subject.model)
     if why := refusal(inner):
         raise Error(f"consolidate_run: this model has no codes: {why}.")
-    assert isinstance(inner, LengthwiseForCausalLM)
+    right = checked_to_have_learned(subject.model, subject.claim, subject.lengths)
+    return replace(taught_codes(inner, subject.claim, seed=seed, seconds=seconds, hear=hear), right=right)
+
+
+def taught_codes(
+    inner: LengthwiseForCausalLM,
+    claim: Claim,
+    *,
+    seed: int = 0,
+    seconds: float = 3600.0,
+    hear: Hear | None = None,
+) -> Made:
+    """A copy of such a model: "compiled", where its own codes say too little and it took structured ones."""
+    began = time.perf_counter()
     assert isinstance(inner.config, LengthwiseConfig)
     assert isinstance(inner.depth, Adaptive)
-    claim = minimal(_claim(source))
-    if inner.config.vocab_size < claim.machine.num_symbols:
-        raise Error(
-            f"consolidate_run: the model reads {inner.config.vocab_size} tokens, and the machine has "
-            f"{claim.machine.num_symbols} symbols. Pass the machine it was trained for."
-        )
+    claim = minimal(claim)
     model = LengthwiseForCausalLM(inner.config)
     model.load_state_dict(inner.state_dict())
     algebra = MachineAlgebra(claim, inner.depth.chunk)
     conditions = algebra.conditions()
-    closure = Closure(algebra, canonical_codes(model.eval(), algebra, conditions, seed), conditions, hear=hear)
+    codes, own = canonical_codes(model.eval(), algebra, conditions, seed)
+    closure = Closure(algebra, codes, conditions, hear=hear)
     nodes = node_parts(model)[1]
     if _share_that_holds(closure, model) < OWN_CODES:
-        codes = fitted(structured_codes(algebra), nodes.groups, nodes.codes)
-        if codes is not None:
-            closure = Closure(algebra, torch.from_numpy(codes), conditions, hear=hear)
-    rate = 5e-4
+        structured = fitted(structured_codes(algebra), nodes.groups, nodes.codes)
+        if structured is not None:
+            closure = Closure(algebra, torch.from_numpy(structured), conditions, hear=hear)
+            own = torch.zeros_like(own)
+    kept, rate = int(own.sum()), 5e-4
+    how = "consolidated" if kept else "compiled"
     while True:
         left = seconds - (time.perf_counter() - began)
         looked = descend(model, closure, rounds=ROUNDS, lr=rate, seed=seed, seconds=left)
-        made = Made(model, "consolidated", claim, len(algebra), looked, time.perf_counter() - began)
+        made = Made(model, how, claim, len(algebra), looked, time.perf_counter() - began, kept)
         if not looked.closed or made.seconds > seconds or provable(made, seconds - made.seconds):
             return made
         closure.wide, rate = max(closure.wide, looked.margin) + 1, 2e-4

@@ -28,11 +28,10 @@ from ...errors import Error
 from ...models import LengthwiseForCausalLM
 from ..algebra import MachineAlgebra
 from ..claim import Claim
-from ..extraction.asked_words import asked_words
-from ..extraction.difference import right_answer, said_by
 from ..prove import boxes as trees
 from ..prove import node
 from ..verdict import Proof, Unknown
+from .neurons import TaughtTree, own_sets
 
 CONTRACTION = 0.4
 """Row sums above this are taught down."""
@@ -57,10 +56,6 @@ SLOPES = 500_000_000
 """More slopes than these do not fit a memory of a few GiB, and Adam's closure must do."""
 ROWS = 256
 """Residuals whose slopes are taken at a time."""
-LEARNED = 0.75
-"""A network that answers fewer of the words of up to `SHORT` symbols right has not learned the machine: taught from
-nothing it would be compiled. One that saw words of even length alone may be wrong on half of the others."""
-SHORT = 16
 RATE, CENTRES_RATE, SCALE_RATE = 1e-3, 3e-3, 1e-2
 
 Log = Callable[[str], None]
@@ -71,35 +66,10 @@ def refusal(model: nn.Module) -> str | None:
     return trees.refusal(model)
 
 
-def unlearned(model: LengthwiseForCausalLM, claim: Claim) -> str | None:
-    """Why the network has not learned the machine, by its answers to short words; None where it has."""
-    right: list[bool] = []
-    try:
-        asked = asked_words(claim, lengths=tuple(range(1, SHORT + 1)))
-    except Error:  # of a machine that asks nothing so early
-        return None
-    for words in asked:
-        states, said = claim.machine.run(words)[:, -1].tolist(), said_by(model, words, claim.several)
-        right += [each == right_answer(claim, q) for each, q in zip(said, states, strict=True)]
-    if (share := sum(right) / len(right)) >= LEARNED:
-        return None
-    return f"it answers {share:.1%} of short words right, so it has not learned the machine. Train it for longer"
-
-
-def consolidate(model: LengthwiseForCausalLM, claim: Claim, seconds: float = 300.0) -> LengthwiseForCausalLM | str:
-    """A copy of the model, taught for at most so many seconds and less where its proof goes through; or why not."""
-    if reason := refusal(model):
-        return reason
-    made, _ = taught(model, claim, seconds)
-    return made  # pyright: ignore[reportReturnType]
-
-
 def taught(
-    model: nn.Module, claim: Claim, seconds: float = 300.0, seed: int = 0, log: Log | None = None
-) -> tuple[nn.Module, Proof | Unknown | str]:
-    """`consolidate`, and the last attempt at a proof: it, or why there is none."""
-    if reason := refusal(model):
-        return model, reason
+    model: LengthwiseForCausalLM, claim: Claim, seconds: float = 300.0, seed: int = 0, log: Log | None = None
+) -> TaughtTree:
+    """A copy of a model that is not refused, taught for at most so many seconds, less where its proof goes through."""
     ends = time.monotonic() + seconds
     was_asked = {name: p.requires_grad for name, p in model.named_parameters()}
     model = copy.deepcopy(model).eval().requires_grad_(True)
@@ -107,7 +77,11 @@ def taught(
     boxes = trees.TreeBoxes(tree, claim, MachineAlgebra(claim, tree.chunk))
     start = trees.settled_centres(boxes)
     if start is None or not bool(torch.isfinite(start).all()):
-        return model, Unknown("the model has no state to begin with for an element of the machine's algebra")
+        raise Error(
+            "certify: this model cannot be consolidated: it has no state to begin with for an element of the machine's "
+            "algebra."
+        )
+    before = boxes.images(start).detach()
     closure = Closure(boxes, seed)
     centres = nn.Parameter(start.float())
     scale = nn.Parameter(torch.zeros(start.shape[1]))
@@ -115,7 +89,7 @@ def taught(
     rates = [RATE, CENTRES_RATE, SCALE_RATE]
     groups = [{"params": each} for each in (weights, [centres], [scale])]
     optimiser = torch.optim.Adam(groups, betas=(0.9, 0.98))
-    found: Proof | Unknown | str = Unknown("there was no time to consolidate")
+    found: Proof | Unknown = Unknown("there was no time to consolidate")
     step, wait = 0, 0
     while time.monotonic() < ends - LAST * seconds:
         left = (ends - time.monotonic()) / seconds - LAST
@@ -139,7 +113,8 @@ def taught(
         wait -= EVERY
         if closure.largest < NEARER and head < MARGIN / 2 and closure.worst < NEAR and wait <= 0:
             close(closure, weights, centres, min(ends, time.monotonic() + 0.3 * seconds), log)
-            found = trees.prove_tree_boxes(model, claim, max(1.0, ends - time.monotonic()))
+            proof = trees.prove_tree_boxes(model, claim, max(1.0, ends - time.monotonic()))
+            found = Unknown(proof) if isinstance(proof, str) else proof
             if isinstance(found, dict) and found["arithmetic"] == "float32":
                 break
             optimiser.state.clear()
@@ -151,7 +126,7 @@ def taught(
         close(closure, weights, centres, ends, log)
     for name, p in model.named_parameters():
         p.requires_grad_(was_asked[name])
-    return model, found
+    return TaughtTree(model, found, own_sets(before, boxes.results, centres), len(start))
 
 
 def leave_contraction(closure: Closure, weights: list[nn.Parameter], centres: nn.Parameter, ends: float) -> None:

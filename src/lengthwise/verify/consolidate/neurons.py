@@ -27,6 +27,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -50,6 +51,25 @@ RATE, STEPS = 3e-3, 5000
 Log = Callable[[str], None]
 
 
+class TaughtTree(NamedTuple):
+    model: LengthwiseForCausalLM
+    proof: Proof | Unknown
+    """The last attempt at a proof: it, or why there is none."""
+    own: int
+    """How many of the sets are where the trained network's own nodes were, `own_sets`."""
+    sets: int
+
+
+@torch.no_grad()
+def own_sets(images: Tensor, owner: Tensor, centres: Tensor) -> int:
+    """Of how many elements most nodes of a trained network (K,D) lie nearer to the set's centre than to any other."""
+    near = torch.cdist(images.double(), centres.double()).argmin(1) == owner
+    share = torch.zeros(len(centres), dtype=torch.float64).scatter_reduce(
+        0, owner, near.double(), "mean", include_self=False
+    )
+    return int((share > 0.5).sum())
+
+
 def refusal(model: nn.Module, claim: Claim) -> str | None:
     """Why the neurons of this model cannot be taught so; None where they can."""
     if reason := trees.refusal(model):
@@ -69,8 +89,8 @@ def refusal(model: nn.Module, claim: Claim) -> str | None:
 
 def taught(
     model: LengthwiseForCausalLM, claim: Claim, seconds: float = 300.0, log: Log | None = None
-) -> tuple[LengthwiseForCausalLM, Proof | Unknown] | str:
-    """A copy that was taught, with its proof or why there is none; or why the model cannot be taught so."""
+) -> TaughtTree | str:
+    """A copy that was taught; or why the model cannot be taught so."""
     if reason := refusal(model, claim):
         return reason
     ends = time.monotonic() + seconds
@@ -81,6 +101,7 @@ def taught(
     if (start := trees.settled_centres(boxes, 0)) is None:
         return "it has no node to begin with for an element of the machine's algebra"
     neurons = Neurons(boxes, start)
+    own = own_sets(boxes.images(start), boxes.results, neurons.centres)
     found: Proof | Unknown = Unknown("there was no time to consolidate")
     for harder in range(HARDER):
         if reason := neurons.teach(SHUT + harder, OPEN + 4 * harder, ends, log):
@@ -95,7 +116,7 @@ def taught(
     for name, p in model.named_parameters():
         p.requires_grad_(was_asked[name])
         p.grad = None
-    return model, found
+    return TaughtTree(model, found, own, len(start))
 
 
 class Neurons:

@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from ...models import LengthwiseForCausalLM
 from ..claim import Claim
@@ -43,8 +43,6 @@ THRESHOLD = 4.0
 HARDER = 3
 """How often one more is taught."""
 LEAD = 5.0
-LEARNED = 0.9
-"""A network that answers fewer of the words right has not learned the machine."""
 WORDS, LONGER = 8, 16
 """Words that begin by the shortest of each set, and how many random symbols follow it."""
 STEPS, EVERY = 1000, 50
@@ -58,24 +56,19 @@ Log = Callable[[str], None]
 
 
 class Taught(NamedTuple):
-    model: nn.Module
+    model: LengthwiseForCausalLM
     proof: Proof | Unknown | str
-    own: int
-    """How many of the neurons kept the code that training gave them."""
-
-
-def consolidate(model: LengthwiseForCausalLM, claim: Claim, seconds: float = 300.0) -> nn.Module | str:
-    """A copy of the model, taught for at most so many seconds and less where its proof goes through; or why not."""
-    if reason := refusal(model):
-        return reason
-    found = taught(model, claim, seconds)
-    return found if isinstance(found, str) else found.model
+    own: Tensor
+    """(L,D) which neurons kept the code that training gave them."""
 
 
 def taught(
-    model: nn.Module, claim: Claim, seconds: float = 300.0, seed: int = 0, log: Log | None = None
+    model: LengthwiseForCausalLM, claim: Claim, seconds: float = 300.0, seed: int = 0, log: Log | None = None
 ) -> Taught | str:
-    """`consolidate`, with the last attempt at a proof: it, or why there is none."""
+    """A copy of the model, taught for at most so many seconds and less where its proof goes through; or why not.
+
+    With it the last attempt at a proof: it, or why there is none.
+    """
     if reason := refusal(model):
         return reason
     pairs = claim.machine.num_states * claim.machine.num_symbols
@@ -85,10 +78,7 @@ def taught(
     was_asked = {name: p.requires_grad for name, p in model.named_parameters()}
     model = copy.deepcopy(model).eval().requires_grad_(True)
     boxes = by_last_symbol(Cell(model), claim)
-    means, right = visited(boxes, seed)
-    if right < LEARNED:
-        return f"it answers {right:.1%} of the words right, so it has not learned the machine. Train it for longer"
-    signs = Signs(boxes, means)
+    signs = Signs(boxes, visited(boxes, seed))
     found: Proof | Unknown | str = Unknown("there was no time to consolidate")
     for harder in range(HARDER):
         if reason := signs.teach(THRESHOLD + harder, ends, log):
@@ -101,7 +91,7 @@ def taught(
             log(f"signs are kept by {THRESHOLD + harder}, and {found}")
     for name, p in model.named_parameters():
         p.requires_grad_(was_asked[name])
-    return Taught(model, found, int(signs.own.sum()))
+    return Taught(model, found, signs.own)
 
 
 def by_last_symbol(cell: Cell, claim: Claim) -> StateBoxes:
@@ -119,10 +109,10 @@ def by_last_symbol(cell: Cell, claim: Claim) -> StateBoxes:
 
 
 @torch.no_grad()
-def visited(boxes: StateBoxes, seed: int) -> tuple[Tensor, float]:
-    """(L,N,D) the mean of h after words that end in each set, and the share of their answers that are right."""
-    cell, claim, N = boxes.cell, boxes.claim, len(boxes.states)
-    S, draw = claim.machine.num_symbols, torch.Generator().manual_seed(seed)
+def visited(boxes: StateBoxes, seed: int) -> Tensor:
+    """(L,N,D) the mean of h after words that end in each set."""
+    cell, N = boxes.cell, len(boxes.states)
+    S, draw = boxes.claim.machine.num_symbols, torch.Generator().manual_seed(seed)
     table = torch.zeros(N + 1, S, dtype=torch.long)
     table[boxes.froms, boxes.symbols] = boxes.results
     first = shortest(table)
@@ -134,20 +124,13 @@ def visited(boxes: StateBoxes, seed: int) -> tuple[Tensor, float]:
     at = torch.full((len(words),), N)
     state = [Plain(part) for part in cell.split(torch.zeros(len(words), cell.size))]
     sums, counts = torch.zeros(len(cell.cells), N, cell.width), torch.zeros(N)
-    answers = torch.from_numpy(claim.answers)
-    asked, machine = torch.from_numpy(claim.asked), torch.tensor(boxes.states)
-    correct = total = 0
     for t in range(T):
         state = cell.step(Plain(embedded[words[:, t]]), state)
         at = table[at, words[:, t]]
         counts += torch.bincount(at, minlength=N)
         for k, h in enumerate(state[:: cell.parts]):
             sums[k].index_add_(0, at, h.x)
-        logits, q = cell.logits(state).x, machine[at]
-        good = ((logits > 0) == answers[q].bool()).all(1) if claim.several else logits.argmax(1) == answers[q]
-        correct += int((good & asked[q]).sum())
-        total += int(asked[q].sum())
-    return sums / counts[:, None], correct / max(total, 1)
+    return sums / counts[:, None]
 
 
 def shortest(table: Tensor) -> list[list[int]]:

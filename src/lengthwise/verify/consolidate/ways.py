@@ -1,15 +1,15 @@
 """The ways to consolidate a trained model, tried in turn by `certify`.
 
-A way is a plain function of a model, its claim and seconds. It gives the copy that it taught, or says in one sentence
-why it cannot take such a model; where it can, and this one cannot be taught, it raises an Error.
+A way is a plain function of a model that has learned its machine (gate.py), its claim and seconds. It gives the copy
+that it taught and what that kept, or says in one sentence why it cannot take such a model; where it can, and this one
+cannot be taught, it raises an Error.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-
-from torch import nn
+from typing import NamedTuple
 
 from ...errors import Error
 from ...models import LengthwiseForCausalLM
@@ -19,45 +19,58 @@ from . import closure, compiling, continuous, neurons, signs
 from .carriers import NoCarriers
 from .silence import silenced
 
-Way = Callable[[LengthwiseForCausalLM, Claim, float], nn.Module | str]
+
+class TaughtCopy(NamedTuple):
+    """A copy, and how many of all its codes, sets, neurons or entries are those that training had given the model."""
+
+    model: LengthwiseForCausalLM
+    own: int
+    all: int
+    of: str
 
 
-def by_codes(model: LengthwiseForCausalLM, claim: Claim, seconds: float) -> nn.Module | str:
+Way = Callable[[LengthwiseForCausalLM, Claim, float], TaughtCopy | str]
+
+
+def by_codes(model: LengthwiseForCausalLM, claim: Claim, seconds: float) -> TaughtCopy | str:
     """Trees of discrete nodes."""
-    return closure.refusal(model) or compiling.consolidate_run(model, claim, seconds=seconds).model
+    if reason := closure.refusal(model):
+        return reason
+    made = compiling.taught_codes(model, claim, seconds=seconds)
+    return TaughtCopy(made.model, made.own, made.elements, "codes")
 
 
-def by_boxes(model: LengthwiseForCausalLM, claim: Claim, seconds: float) -> nn.Module | str:
+def by_boxes(model: LengthwiseForCausalLM, claim: Claim, seconds: float) -> TaughtCopy | str:
     """Trees of continuous nodes."""
     if reason := continuous.refusal(model):
         return reason
-    if reason := continuous.unlearned(model, claim):
-        raise _failed(reason)
     ends = time.monotonic() + seconds
     found = neurons.taught(model, claim, seconds)
-    if not isinstance(found, str) and isinstance(found[1], dict):
-        return found[0]
-    return continuous.consolidate(model, claim, max(1.0, ends - time.monotonic()))
+    if isinstance(found, str) or not isinstance(found.proof, dict):
+        found = continuous.taught(model, claim, max(1.0, ends - time.monotonic()))
+    return TaughtCopy(found.model, found.own, found.sets, "sets")
 
 
-def by_signs(model: LengthwiseForCausalLM, claim: Claim, seconds: float) -> nn.Module | str:
+def by_signs(model: LengthwiseForCausalLM, claim: Claim, seconds: float) -> TaughtCopy | str:
     """RNN, GRU and LSTM."""
     if reason := signs.refusal(model):
         return reason
-    found = signs.consolidate(model, claim, seconds)
+    found = signs.taught(model, claim, seconds)
     if isinstance(found, str):
         raise _failed(found)
-    return found
+    return TaughtCopy(found.model, int(found.own.sum()), found.own.numel(), "neurons")
 
 
-def by_silence(model: LengthwiseForCausalLM, claim: Claim, seconds: float) -> nn.Module | str:
+def by_silence(model: LengthwiseForCausalLM, claim: Claim, seconds: float) -> TaughtCopy | str:
     """Stacks of automata."""
     if isinstance(network := network_of(model), str):
         return network
     try:
-        return silenced(model, claim, seconds)[0]
+        copy, cascade = silenced(model, claim, seconds)
     except NoCarriers as problem:
         raise _failed(str(problem)) from problem
+    entries = sum(layer.mixer.initial.numel() for layer in model.depth.layers)
+    return TaughtCopy(copy, sum(map(len, cascade.chosen)), entries, "entries")
 
 
 def _failed(why: str) -> Error:
