@@ -41,7 +41,7 @@ def test_what_almost_closes_is_closed():
     with torch.no_grad():
         closure(centres, torch.ones(centres.shape[1]))
     assert closure.worst > 1e-3
-    close(closure, list(model.parameters()), centres, time.monotonic() + 60, None)
+    close(closure, list(model.parameters()), centres, time.monotonic() + 60)
     assert closure.worst < 1e-5
     moved = [(p.detach() - before[name]).abs().max() for name, p in model.named_parameters()]
     assert 0 < max(moved) < 0.05

@@ -71,7 +71,7 @@ def test_neurons_whose_signs_no_threshold_gives_take_others(cell):
     model = models.build(cell, vocab_size=2, num_outputs=2, width=8).inner.eval()
     boxes = by_last_symbol(Cell(model), CLAIM)
     given = Signs(boxes, torch.randn(1, 4, 8, generator=torch.Generator().manual_seed(3)))
-    assert given.teach(4.0, float("inf"), None) is None
+    assert given.teach(4.0, float("inf")) is None
     assert given.own.sum() < 8
     arguments, gates, head = given.leads()
     assert arguments.detach().min() >= 4
@@ -106,8 +106,8 @@ def test_what_cannot_be_taught_says_why(monkeypatch):
     narrow = models.build("rnn", vocab_size=2, num_outputs=2, width=1).inner.eval()
     given = Signs(by_last_symbol(Cell(narrow), CLAIM), torch.ones(1, 4, 1))
     monkeypatch.setattr(signs, "STEPS", 100)
-    assert "too narrow" in str(given.teach(4.0, float("inf"), None))
-    assert "in the time given" in str(given.teach(4.0, 0.0, None))
+    assert "too narrow" in str(given.teach(4.0, float("inf")))
+    assert "in the time given" in str(given.teach(4.0, 0.0))
     monkeypatch.setattr(signs, "MOST_SETS", 3)
     assert taught(blunt("rnn"), CLAIM) == "the machine has 4 pairs of state and symbol, more than 3"
 

@@ -149,10 +149,7 @@ def _snapped(subject: Subject, save: Path, seconds: float) -> Proved | None:
 
 
 def consolidated(subject: Subject, seconds: float, save: Path) -> Subject:
-    """A copy that was taught the algebra of its machine, kept in the folder `save`.
-
-    Only of a network that had learned the machine. Where nothing of its own was kept, the copy is "compiled".
-    """
+    """A copy of a network that learned its machine, taught its algebra: "compiled" if it kept nothing."""
     from .consolidate.compiling import new_folder
     from .consolidate.gate import checked_to_have_learned
     from .consolidate.ways import WAYS

@@ -227,7 +227,8 @@ def taught_codes(
     codes, own = canonical_codes(model.eval(), algebra, conditions, seed)
     closure = Closure(algebra, codes, conditions, hear=hear)
     nodes = node_parts(model)[1]
-    if _share_that_holds(closure, model) < OWN_CODES:
+    looked = closure.look(ClosureNetwork(model, codes))
+    if len(looked.wrong) > (1 - OWN_CODES) * looked.conditions:
         structured = fitted(structured_codes(algebra), nodes.groups, nodes.codes)
         if structured is not None:
             closure = Closure(algebra, torch.from_numpy(structured), conditions, hear=hear)
@@ -255,11 +256,6 @@ def provable(made: Made, seconds: float) -> bool:
     except Rejected:
         return False
     return True
-
-
-def _share_that_holds(closure: Closure, model: LengthwiseForCausalLM) -> float:
-    looked = closure.look(ClosureNetwork(model, closure.codes))
-    return 1 - len(looked.wrong) / looked.conditions
 
 
 def fitted(codes: np.ndarray, groups: int, choices: int) -> np.ndarray | None:

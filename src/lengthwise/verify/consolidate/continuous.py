@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -31,6 +30,7 @@ from ..claim import Claim
 from ..prove import boxes as trees
 from ..prove import node
 from ..verdict import Proof, Unknown
+from .gate import REFUSED
 from .neurons import TaughtTree, own_sets
 
 CONTRACTION = 0.4
@@ -58,17 +58,8 @@ ROWS = 256
 """Residuals whose slopes are taken at a time."""
 RATE, CENTRES_RATE, SCALE_RATE = 1e-3, 3e-3, 1e-2
 
-Log = Callable[[str], None]
 
-
-def refusal(model: nn.Module) -> str | None:
-    """Why this model cannot be consolidated here; None where it can."""
-    return trees.refusal(model)
-
-
-def taught(
-    model: LengthwiseForCausalLM, claim: Claim, seconds: float = 300.0, seed: int = 0, log: Log | None = None
-) -> TaughtTree:
+def taught(model: LengthwiseForCausalLM, claim: Claim, seconds: float = 300.0, seed: int = 0) -> TaughtTree:
     """A copy of a model that is not refused, taught for at most so many seconds, less where its proof goes through."""
     ends = time.monotonic() + seconds
     was_asked = {name: p.requires_grad for name, p in model.named_parameters()}
@@ -77,10 +68,7 @@ def taught(
     boxes = trees.TreeBoxes(tree, claim, MachineAlgebra(claim, tree.chunk))
     start = trees.settled_centres(boxes)
     if start is None or not bool(torch.isfinite(start).all()):
-        raise Error(
-            "certify: this model cannot be consolidated: it has no state to begin with for an element of the machine's "
-            "algebra."
-        )
+        raise Error(f"{REFUSED}: it has no state to begin with for an element of the machine's algebra.")
     before = boxes.images(start).detach()
     closure = Closure(boxes, seed)
     centres = nn.Parameter(start.float())
@@ -104,26 +92,19 @@ def taught(
         step += 1
         if step % EVERY:
             continue
-        off, rows, head = (float(part.detach()) for part in parts)
-        if log:
-            log(
-                f"step {step}: off {off:.2e} (at most {closure.worst:.1e}), row sums above by {rows:.2e} (at most "
-                f"{closure.largest:.2f}), margin short by {head:.1e}"
-            )
+        head = float(parts[2].detach())
         wait -= EVERY
         if closure.largest < NEARER and head < MARGIN / 2 and closure.worst < NEAR and wait <= 0:
-            close(closure, weights, centres, min(ends, time.monotonic() + 0.3 * seconds), log)
+            close(closure, weights, centres, min(ends, time.monotonic() + 0.3 * seconds))
             proof = trees.prove_tree_boxes(model, claim, max(1.0, ends - time.monotonic()))
             found = Unknown(proof) if isinstance(proof, str) else proof
             if isinstance(found, dict) and found["arithmetic"] == "float32":
                 break
             optimiser.state.clear()
             wait = 3 * EVERY
-            if log:
-                log(f"step {step}: {found if not isinstance(found, dict) else 'proved for float64 alone'}")
     else:
         leave_contraction(closure, weights, centres, time.monotonic() + 0.7 * LAST * seconds)
-        close(closure, weights, centres, ends, log)
+        close(closure, weights, centres, ends)
     for name, p in model.named_parameters():
         p.requires_grad_(was_asked[name])
     return TaughtTree(model, found, own_sets(before, boxes.results, centres), len(start))
@@ -142,7 +123,7 @@ def leave_contraction(closure: Closure, weights: list[nn.Parameter], centres: nn
         optimiser.step()
 
 
-def close(closure: Closure, weights: list[nn.Parameter], centres: nn.Parameter, ends: float, log: Log | None) -> None:
+def close(closure: Closure, weights: list[nn.Parameter], centres: nn.Parameter, ends: float) -> None:
     """Gauss and Newton's steps in float64 until the closure is exact; the weights are then rounded as they are stored.
 
     With r the residuals f(c_a, ...) - c_m and J their slopes by all weights, the least step that takes them away,
@@ -183,8 +164,6 @@ def close(closure: Closure, weights: list[nn.Parameter], centres: nn.Parameter, 
         p.data, p.grad = p.data.to(dtype), None
     with torch.no_grad():
         closure.worst = float(residuals().abs().max())
-    if log:
-        log(f"Gauss-Newton: off at most {float(r.detach().abs().max()):.1e}, and {closure.worst:.1e} when rounded")
 
 
 def slopes(r: Tensor, parameters: list[nn.Parameter]) -> Tensor:

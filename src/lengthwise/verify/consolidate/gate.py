@@ -21,9 +21,8 @@ LEARNED = 0.95
 """The least share of right answers."""
 WORDS, EACH = 640, 16
 """Words of all lengths, and at least of each."""
-KINDS = 64
-"""Of more right answers than these, so many are asked for."""
-MOST_LENGTHS = 40
+KINDS, MOST_LENGTHS = 64, 40
+"""Of more right answers, or lengths, than these, so many are asked for."""
 
 
 def checked_to_have_learned(model: nn.Module, claim: Claim, lengths: tuple[int, ...]) -> float:

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -47,8 +46,6 @@ ALPHA = 1e4
 HARDER = 3
 """How often SHUT is one more, and OPEN four, where boxes do not close."""
 RATE, STEPS = 3e-3, 5000
-
-Log = Callable[[str], None]
 
 
 class TaughtTree(NamedTuple):
@@ -87,9 +84,7 @@ def refusal(model: nn.Module, claim: Claim) -> str | None:
     return None
 
 
-def taught(
-    model: LengthwiseForCausalLM, claim: Claim, seconds: float = 300.0, log: Log | None = None
-) -> TaughtTree | str:
+def taught(model: LengthwiseForCausalLM, claim: Claim, seconds: float = 300.0) -> TaughtTree | str:
     """A copy that was taught; or why the model cannot be taught so."""
     if reason := refusal(model, claim):
         return reason
@@ -104,15 +99,13 @@ def taught(
     own = own_sets(boxes.images(start), boxes.results, neurons.centres)
     found: Proof | Unknown = Unknown("there was no time to consolidate")
     for harder in range(HARDER):
-        if reason := neurons.teach(SHUT + harder, OPEN + 4 * harder, ends, log):
+        if reason := neurons.teach(SHUT + harder, OPEN + 4 * harder, ends):
             found = Unknown(reason)
             break
         proof = trees.prove_tree_boxes(model, claim, max(1.0, ends - time.monotonic()))
         found = Unknown(proof) if isinstance(proof, str) else proof
         if isinstance(found, dict):
             break
-        if log:
-            log(f"neurons are shut by {SHUT + harder}, and {found}")
     for name, p in model.named_parameters():
         p.requires_grad_(was_asked[name])
         p.grad = None
@@ -138,16 +131,14 @@ class Neurons:
         fixed = {id(p) for part in (self.layer.down, norm) for p in part.parameters()}
         self.weights = [p for p in boxes.node.model.parameters() if id(p) not in fixed]
 
-    def teach(self, shut: float, open_: float, ends: float, log: Log | None) -> str | None:
+    def teach(self, shut: float, open_: float, ends: float) -> str | None:
         """Why the neurons are not what they are to be; None where they are."""
         optimiser, worst = torch.optim.Adam(self.weights, lr=RATE, betas=(0.9, 0.98)), [0.0, 0.0]
-        for step in range(STEPS):
+        for _ in range(STEPS):
             a = self.arguments()
             most, own = a.masked_fill(~self.other, -torch.inf), a.masked_fill(self.other, -torch.inf).amax(1)
             lead = self.lead()
             worst = [float(x.detach()) for x in (-most.max(), own.min(), lead.min())]
-            if log and step % 100 == 0:
-                log(f"step {step}: shut by {worst[0]:.2f}, open by {worst[1]:.2f}, right by {worst[2]:.2f}")
             if worst[0] >= shut and worst[1] >= open_ and worst[2] >= LEAD:
                 self.name(own=a.detach().masked_fill(self.other, -torch.inf))
                 return None

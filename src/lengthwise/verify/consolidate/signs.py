@@ -25,7 +25,6 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -52,8 +51,6 @@ MOST_SETS = 2_000
 GATES = {"rnn": (0,), "gru": (1, -1, 0), "lstm": (1, -1, 0, 1)}
 """What the parts of a cell are wanted to be, in torch's order: open, shut, or 0: the code."""
 
-Log = Callable[[str], None]
-
 
 class Taught(NamedTuple):
     model: LengthwiseForCausalLM
@@ -62,13 +59,8 @@ class Taught(NamedTuple):
     """(L,D) which neurons kept the code that training gave them."""
 
 
-def taught(
-    model: LengthwiseForCausalLM, claim: Claim, seconds: float = 300.0, seed: int = 0, log: Log | None = None
-) -> Taught | str:
-    """A copy of the model, taught for at most so many seconds and less where its proof goes through; or why not.
-
-    With it the last attempt at a proof: it, or why there is none.
-    """
+def taught(model: LengthwiseForCausalLM, claim: Claim, seconds: float = 300.0, seed: int = 0) -> Taught | str:
+    """A copy, taught for at most so many seconds, less where its proof goes through, and that proof; or why not."""
     if reason := refusal(model):
         return reason
     pairs = claim.machine.num_states * claim.machine.num_symbols
@@ -81,14 +73,12 @@ def taught(
     signs = Signs(boxes, visited(boxes, seed))
     found: Proof | Unknown | str = Unknown("there was no time to consolidate")
     for harder in range(HARDER):
-        if reason := signs.teach(THRESHOLD + harder, ends, log):
+        if reason := signs.teach(THRESHOLD + harder, ends):
             found = Unknown(reason)
             break
         found = prove_recurrence(model, claim, max(1.0, ends - time.monotonic()))
         if isinstance(found, dict):
             break
-        if log:
-            log(f"signs are kept by {THRESHOLD + harder}, and {found}")
     for name, p in model.named_parameters():
         p.requires_grad_(was_asked[name])
     return Taught(model, found, signs.own)
@@ -184,7 +174,7 @@ class Signs:
             head = head.masked_fill(F.one_hot(right, logits.shape[1]).bool(), math.inf)
         return torch.stack(arguments), torch.stack(gates) if gates else x.new_zeros(0), head
 
-    def teach(self, threshold: float, ends: float, log: Log | None) -> str | None:
+    def teach(self, threshold: float, ends: float) -> str | None:
         """Until all leads are there; or why they are not."""
         weights = [p for p in self.cell.model.parameters() if p.requires_grad]
         wanted = threshold + 0.5
@@ -206,8 +196,6 @@ class Signs:
                 optimiser.zero_grad()
                 loss.backward()
                 optimiser.step()
-            if log:
-                log(f"{int(short.sum())} neurons miss their signs, {int(self.own.sum())} have their own code")
             if not self.replace(short, arguments.amin(1)):
                 return "the network is too narrow: its neurons do not keep signs that tell its sets apart"
 

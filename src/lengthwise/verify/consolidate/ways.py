@@ -14,9 +14,11 @@ from typing import NamedTuple
 from ...errors import Error
 from ...models import LengthwiseForCausalLM
 from ..claim import Claim
+from ..prove.boxes import refusal as no_boxes
 from ..prove.cascade_network import network_of
 from . import closure, compiling, continuous, neurons, signs
 from .carriers import NoCarriers
+from .gate import REFUSED
 from .silence import silenced
 
 
@@ -42,7 +44,7 @@ def by_codes(model: LengthwiseForCausalLM, claim: Claim, seconds: float) -> Taug
 
 def by_boxes(model: LengthwiseForCausalLM, claim: Claim, seconds: float) -> TaughtCopy | str:
     """Trees of continuous nodes."""
-    if reason := continuous.refusal(model):
+    if reason := no_boxes(model):
         return reason
     ends = time.monotonic() + seconds
     found = neurons.taught(model, claim, seconds)
@@ -57,7 +59,7 @@ def by_signs(model: LengthwiseForCausalLM, claim: Claim, seconds: float) -> Taug
         return reason
     found = signs.taught(model, claim, seconds)
     if isinstance(found, str):
-        raise _failed(found)
+        raise Error(f"{REFUSED}: {found}.")
     return TaughtCopy(found.model, int(found.own.sum()), found.own.numel(), "neurons")
 
 
@@ -68,13 +70,9 @@ def by_silence(model: LengthwiseForCausalLM, claim: Claim, seconds: float) -> Ta
     try:
         copy, cascade = silenced(model, claim, seconds)
     except NoCarriers as problem:
-        raise _failed(str(problem)) from problem
+        raise Error(f"{REFUSED}: {problem}.") from problem
     entries = sum(layer.mixer.initial.numel() for layer in model.depth.layers)
     return TaughtCopy(copy, sum(map(len, cascade.chosen)), entries, "entries")
-
-
-def _failed(why: str) -> Error:
-    return Error(f"certify: this model cannot be consolidated: {why}.")
 
 
 WAYS: tuple[Way, ...] = (by_codes, by_boxes, by_signs, by_silence)
