@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 
+import pytest
 from rich.console import Console
 
 from lengthwise import lab
-from lengthwise.cli.progress import Lines, TimeLeft, names, verdict
+from lengthwise.cli.progress import Bars, Lines, TimeLeft, names, verdict
 from lengthwise.lab import plan
 
 from .tiny import bench
@@ -22,21 +23,73 @@ class Recorder:
         self.said.append(text)
 
 
-def test_lines_are_not_a_flood(root, capsys):
+def test_lines_are_not_a_flood(root, capsys, monkeypatch):
     bench(root)
     capsys.readouterr()
     run = lab.load(root)[0]
     e = run.experiment
     watch = Lines([e], lines := Recorder())
     watch.begin(e)
-    for step in range(1, 1001):
-        watch.advance(lab.Progress(e.hash, step, 1000, 0.5))
+    monkeypatch.setattr("time.monotonic", lambda: seconds)
+    for seconds in range(1, 1001):
+        watch.advance(lab.Progress(e.hash, seconds, 1000, 0.5))
     for done in range(1, 51):
         watch.advance(lab.Progress(e.hash, done, 50, 0.0, "test last"))
     watch.end(e, lab.Outcome(e, run))
-    assert 11 <= len(lines.said) <= 14
-    assert "step 500/1000" in "\n".join(lines.said)
+    steps = [line.partition("step ")[2].partition("/")[0] for line in lines.said]
+    assert steps == ["", "61", "181", "421", "901", ""], "a run that is quick has its first and its last line alone"
+    assert "training, 1,000 steps" in lines.said[0]
     assert "% at 41–44" in lines.said[-1]
+
+
+class Late(lab.InProcess):
+    """Progress that arrives when the outcome is there, as it does from other machines."""
+
+    def run(self, groups, job):
+        heard = []
+        for outcome in super().run(groups, replace(job, hear=heard.append)):
+            yield outcome
+            for progress in heard:
+                job.hear(progress)
+
+
+@pytest.mark.parametrize("steps", [5, 20])
+@pytest.mark.parametrize("watcher", [Lines, Bars])
+def test_progress_after_the_outcome_is_no_news(quick, tmp_path, capsys, steps, watcher):
+    experiments = quick(seeds=2, steps=steps)
+    for found in (0, 2):
+        with watcher(experiments, Console(stderr=True, width=200), tmp_path) as watch:
+            outcomes = lab.run(experiments, tmp_path, launch=Late(), progress=watch)
+        assert [(o.error, o.found) for o in outcomes] == [(None, bool(found))] * 2
+        err = capsys.readouterr().err
+        assert err.count("found finished") == found
+        assert err.count("[2/2] lstm seed 1: ") == 1
+
+
+def launches():
+    """Other processes take seconds to start."""
+    for launch in ("here", "pool", "slurm", "ray"):
+        marks = [] if launch == "here" else [pytest.mark.slow]
+        yield from (pytest.param(launch, steps, marks=marks) for steps in (5, 20, 100))
+
+
+@pytest.mark.parametrize(("launch", "steps"), list(launches()))
+def test_short_runs_of_every_launch_are_told_once(quick, tmp_path, capsys, monkeypatch, launch, steps):
+    engine = launch
+    if launch == "slurm":
+        pytest.importorskip("submitit")
+        monkeypatch.setattr("lengthwise.lab.slurm_jobs.LOOK_EVERY", 0.1)
+        engine = lab.SlurmJobs(cluster="local")
+    elif launch == "ray":
+        pytest.importorskip("ray")
+    experiments = quick(seeds=2, steps=steps)
+    for found in (0, 2):
+        with Lines(experiments, Console(stderr=True, width=200), tmp_path) as watch:
+            outcomes = lab.run(experiments, tmp_path, launch=engine, progress=watch)
+        assert [(o.error, o.found) for o in outcomes] == [(None, bool(found))] * 2
+        err = capsys.readouterr().err
+        assert err.count("found finished") == found
+        assert err.count("] lstm seed 1: ") == 1
 
 
 def at(monkeypatch, second, left, experiment, step):

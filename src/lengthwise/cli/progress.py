@@ -1,4 +1,4 @@
-"""How runs are watched: on a terminal a bar per active run and one for all, elsewhere plain lines, about ten a run."""
+"""How runs are watched: on a terminal a bar per active run and one for all, elsewhere a plain line when a run begins and one when it ends."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from ..lab import Experiment, Outcome, Progress
 
 TRAINING = "train"
+PATIENCE = 60.0
+"""Seconds after which a run that goes on says so where there is no terminal; twice as many until it does so again."""
 WIDE = 80
 """Columns of a terminal; a narrower one needs its room for names."""
 
@@ -150,7 +152,6 @@ class Watch:
     def __init__(self, experiments: Sequence[Experiment], root: Path = Path("runs")):
         self.total, self.ended, self.root = len(experiments), 0, root
         self.names = names(experiments)
-        self.begun: set[str] = set()
         self.left = TimeLeft(experiments)
 
     def __enter__(self):
@@ -161,12 +162,7 @@ class Watch:
     def name(self, e: Experiment) -> str:
         return self.names[e.hash]
 
-    def begin(self, experiment: Experiment) -> None:
-        self.begun.add(experiment.hash)
-
-    def was_finished(self, experiment: Experiment) -> bool:
-        """Whether nothing was left to do: no work on it was heard of."""
-        return experiment.hash not in self.begun
+    def begin(self, experiment: Experiment) -> None: ...
 
     def held(self, experiment: Experiment) -> str:
         return f"{RunDirectory(self.root, experiment).holder()} is at work on it; what is left comes first"
@@ -174,29 +170,29 @@ class Watch:
     def ending(self, experiment: Experiment, outcome: Outcome) -> str:
         self.ended += 1
         self.left.end(experiment.hash, outcome.run.result["steps"] if outcome.run else 0)
-        finished_before = outcome.run is not None and self.was_finished(experiment)
         return (
             f"[{self.ended}/{self.total}] {self.name(experiment)}: "
-            f"{'found finished, ' if finished_before else ''}{verdict(outcome)}"
+            f"{'found finished, ' if outcome.found else ''}{verdict(outcome)}"
         )
 
 
 class Lines(Watch):
-    """A line when a run begins, at every tenth of its training, and when it ends."""
+    """A line when a run begins, one when it ends, and of a long run one after 1, 3, 7, … minutes."""
 
     def __init__(self, experiments: Sequence[Experiment], out: Console, root: Path = Path("runs")):
         super().__init__(experiments, root)
         self.out = out
-        self.said: dict[str, object] = {}
+        self.due: dict[str, tuple[float, float]] = {}
+        """When a run is due to be heard of again, and how long that was put off."""
 
     def advance(self, progress: Progress) -> None:
         run, step, steps, training = progress.what, progress.step, progress.steps, progress.phase == TRAINING
         pace = self.left.advance(run, step) if training else ""
-        mark = step * 10 // steps if training else progress.phase
-        first = run not in self.said
-        if self.said.get(run) == mark:
+        now, (due, wait) = time.monotonic(), self.due.get(run, (0.0, PATIENCE / 2))
+        first = run not in self.due
+        if not first and now < due:
             return
-        self.said[run] = mark
+        self.due[run] = now + 2 * wait, 2 * wait
         if training and not (first and step < steps / 10):
             facts = [f"step {step}/{steps}", f"loss {progress.loss:.4g}", str(pace), str(self.left)]
             self._say(run, ", ".join(filter(None, facts)))
@@ -239,7 +235,6 @@ class Bars(Watch):
         self.drawn.stop()
 
     def begin(self, experiment: Experiment) -> None:
-        super().begin(experiment)
         self._bar(experiment.hash)
 
     def advance(self, progress: Progress) -> None:

@@ -183,7 +183,7 @@ def carry_out(
                 data = report.data(runs, made, panels_of_text=not panels, sweep=choices, command=console.command)
             console.emit({**data, "failures": failures, "page": str(page) if page else None})
         _warn([run for run in runs if not run.experiment.on_text], watching.name)
-        tell_other_code([run for run in runs if watching.was_finished(run.experiment)], watching.name)
+        tell_other_code([o.run for o in outcomes if o.run and o.found], watching.name)
         _tell(failed, called)
     if page and not as_json:
         console.out().print((f"Records: {out}\n" if runs else "") + f"Page:    {page}", markup=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Protocol
 
@@ -156,10 +157,12 @@ def run(
     engine = engine_of(launch, workers=workers, runs=len(todo), device=device, cpus=cpus, gpus=gpus)
     by_hash = {experiment.hash: experiment for experiment in experiments}
     begun: set[str] = set()
+    outcomes: dict[str, Outcome] = {}
     told: set[str] = set()
 
     def hear(step: Progress) -> None:
-        if progress:
+        # From another machine it may arrive after the outcome.
+        if progress and step.what not in outcomes:
             if step.what not in begun:
                 begun.add(step.what)
                 progress.begin(by_hash[step.what])
@@ -183,8 +186,10 @@ def run(
         log=loggers,
         own=own,
     )
-    outcomes: dict[str, Outcome] = {}
     for outcome in engine.run(todo, job):
+        if outcome.found and outcome.experiment.hash in begun:
+            # Its node died after its last step, and it was started again.
+            outcome = replace(outcome, found=False)
         outcomes[outcome.experiment.hash] = outcome
         if progress:
             progress.end(outcome.experiment, outcome)

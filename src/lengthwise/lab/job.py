@@ -42,6 +42,8 @@ class Outcome:
     exit_code: int = 0
     log: Path | None = None
     """Where the traceback is recorded."""
+    found: bool = False
+    """True if the run was finished before, and nothing was left to do."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,8 @@ def run_group(experiments: Sequence[Experiment], job: Job, *, wait: bool = True)
             runs = [read_run(d.path) for d in directories]
             for run in runs:
                 senders[run.path].end(run)
-        return [Outcome(run.experiment, run) for run in runs]
+        made = {directory.path for directory in todo}
+        return [Outcome(run.experiment, run, found=run.path not in made) for run in runs]
     except Interrupted:
         raise
     except TakenOver as taken:

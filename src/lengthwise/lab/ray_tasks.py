@@ -67,13 +67,14 @@ class RayTasks:
                 if job.stop.asked and not interrupted:
                     interrupted = True
                     ray.get(listener.ask_to_stop.remote())
+                ended = ray.wait(list(active), timeout=TELL_EVERY)[0] if active else []
+                # Also what those that have ended told last.
                 for progress in ray.get(listener.heard.remote()):
                     if job.hear:
                         job.hear(progress)
                 if not active:
                     time.sleep(TELL_EVERY)
-                    continue
-                for task in ray.wait(list(active), timeout=TELL_EVERY)[0]:
+                for task in ended:
                     group = active.pop(task)
                     outcomes = self._outcomes(ray, task, group, job)
                     yield from outcomes or []
