@@ -6,7 +6,7 @@ diag(B̄ u) is in the coordinates in which Λ is diagonal. Multiplied out, y is 
 C … B̄ ∘ … B̄ u_{s_1} … u_{s_p}, with Ā between them. p = 1 is S4; the kernels keep of the others, up to order P:
 
     "kb"     runs of consecutive tokens:     y_t += Σ_p Σ_s C Ā^(t-s) B̄^p v^p_s        v^p_s = u_s u_{s-1} … u_{s-p+1}
-    "pb"     runs that end at the token:     y_t += Σ_p C B̄^p v^p_t                    (kb with the identity for Ā)
+    "pb"     runs that end at the token:     y_t += Σ_p C B̄^p v^p_t                    (of kb's sum, s = t alone)
     "exact"  all, token by token; nothing bounds its products, so it can grow without end
 
 B̄^p is by entries. Decoding is exact for each: kb is S4's recurrence with the input B̄ u_t + Σ_p B̄^p v^p_t, pb is S4's
