@@ -164,13 +164,13 @@ LINES = {
     "text": 1_600,
     "train": 2_700,
     "evaluate": 1_700,
-    "lab": 5_950,
+    "lab": 6_020,
     "insight": 1_400,
     "theory": 1_400,
     "verify": 11_750,
     "report": 3_900,
     "recipes": 5_600,
-    "cli": 3_250,
+    "cli": 3_265,
 }
 """How many lines a room may have: lowered as ideas leave, and raised only by a commit that says why."""
 

@@ -10,8 +10,8 @@ import sys
 
 import pytest
 
-from lengthwise import recipes
-from lengthwise.cli import console, main
+from lengthwise import lab, models, recipes
+from lengthwise.cli import console, main, typed
 
 
 @pytest.mark.parametrize("name", ["list", "doctor"])
@@ -142,3 +142,20 @@ def test_everything_that_can_be_listed_says_what_its_options_are_for():
     entries = [entry for lines in tables.values() for name in lines for entry in described(name, tables)]
     silent = [f"{e.room} {e.name}: {o.name}" for e in entries for o in e.options.values() if not o.line]
     assert silent == []
+
+
+def test_a_setting_typed_as_an_option_is_answered_with_set(capsys):
+    """Every setting that the schema has, though the command line reads no schema for it."""
+    known = {part: lab.settings_of_part(part) for part in ("training", "tests")} | {"model": models.options("lstm")}
+    for part, settings in known.items():
+        for name in settings.keys() - {"curriculum", "optimizer"}:
+            assert typed.setting(name) == f"{part}.{name}"
+    for option, meant in (
+        ("--steps", "--set training.steps=…"),
+        ("--lr", "--set training.lr=…"),
+        ("--samples", "--set tests.samples=…"),
+        ("--seed", "--seeds"),
+        ("--worker", "--workers"),
+    ):
+        assert main(["bench", "parity", "-m", "lstm", option, "5"]) == 2
+        assert f"Did you mean {meant}?" in " ".join(capsys.readouterr().err.split())

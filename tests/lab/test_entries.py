@@ -10,6 +10,7 @@ from lengthwise import Error, lab, report, tasks
 from lengthwise.cli import main
 from lengthwise.lab import plan
 from lengthwise.lab.job import Job, make_trainer, run_group
+from lengthwise.lab.tested_lengths import lengths_note, which_lengths
 from lengthwise.train import Interrupted, Single, Stop
 from lengthwise.train.counting import count_right
 from lengthwise.train.scoring import loss, right
@@ -124,3 +125,41 @@ def test_the_command_line_shows_the_mean_and_its_baseline(tmp_path, capsys):
 def test_a_choice_of_chunks_is_refused():
     with pytest.raises(Error, match="several answers at once"):
         experiments("regular-gpt", model__largest_chunk=3)
+
+
+def test_runs_are_shown_and_turned_into_reports(quick, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    lab.run(quick(steps=2, seeds=2), tmp_path)
+    runs = lab.load(tmp_path)
+    assert "<table>" in runs._repr_html_()
+    assert isinstance(runs.to_frame(), pandas.DataFrame)
+    assert len(runs.to_frame()) == 2 * len(runs[0].experiment.tests.lengths)
+    assert runs.html(tmp_path / "page.html").exists()
+    assert isinstance(lab.load_model(str(runs[0].path)), torch.nn.Module)
+    with pytest.raises(Error, match=r"takes one run, and .* holds 2"):
+        lab.load_model(tmp_path)
+
+
+def test_seeds_are_a_number_or_a_list():
+    def seeds(given):
+        return [e.seed for e in lab.plan("parity", ["lstm"], seeds=given)]
+
+    assert (seeds(2), seeds([5, 1, 5])) == ([0, 1], [5, 1])
+    for wrong in (0, [], [-1], [0.5], "a"):
+        with pytest.raises(Error, match="seeds"):
+            seeds(wrong)
+
+
+def test_lengths_without_strings_are_said(quick, tmp_path):
+    task = tasks.from_regex("(ab|ba)*")
+    lab.run(quick(task=task, steps=2), tmp_path)
+    [run] = lab.load(tmp_path)
+    assert run.result["which_lengths"] == "even lengths only"
+    assert "even lengths only" in str(report.table([run]))
+    assert "even lengths only" in report.html([run], tmp_path / "page.html").read_text()
+    assert {row["which_lengths"] for row in report.data([run])["rows"]} == {"even lengths only"}
+    assert "supervision=prefix" in lengths_note(task, 40)
+    assert lengths_note(tasks.get("parity"), 40) is None
+    third = tasks.from_regex("(aaa)*", alphabet="ab")
+    assert which_lengths(third, 1, 40) == "lengths 3, 6, 9, … only"
+    assert which_lengths(tasks.from_regex("aa|b{4,}", alphabet="ab"), 1, 40) == "no strings of length 3"

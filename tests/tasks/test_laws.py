@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from lengthwise import tasks
+from lengthwise.automata import Semiautomaton
 from lengthwise.errors import Error
 
 
@@ -62,7 +63,35 @@ WRONG = {
     "machine and readout": {"machine": tasks.get("modular-sum", modulus=3).machine, "readout": torch.tensor([1, 2, 0])},
     "a share in 0..1": {"baseline": lambda s, n: 2.0},
     "the score of the best constant answer": {"baseline": lambda s, n: 0.6},
+    # Half of the strings at every length but one: the short and the neighbouring lengths are all asked.
+    "(length 2: 0.500)": {
+        "baseline": lambda s, n: 0.5,
+        "answer": lambda s, tokens: (tokens.cumsum(1) % 3 > 0).long() if tokens.shape[1] == 2 else tokens % 2,
+        "draw": lambda s, n, b, g: torch.randint(2, (b, n), generator=g),
+    },
+    "the best constant answer (length 1: 0.200)": {
+        "kind": "set",
+        "scoring": "every",
+        "answer": lambda s, tokens: torch.nn.functional.one_hot(tokens, 3).bool(),
+        "baseline": lambda s, n: 0.2,
+    },
 }
+
+
+def test_a_machine_is_asked_about_all_short_words():
+    """One that is wrong on a word that is hardly ever drawn."""
+    machine = tasks.from_machine(Semiautomaton([[0, 1], [0, 2], [0, 2]], accepting=[2])).machine
+    rare = broken(
+        vocabulary=("0", "1"),
+        outputs=2,
+        machine=machine,
+        readout=torch.tensor([0, 0, 1]),
+        draw=lambda s, n, b, g: torch.randint(2, (b, n), generator=g) * (1 - torch.arange(n) % 2),
+        answer=lambda s, tokens: torch.zeros_like(tokens),
+        baseline=lambda s, n: 1.0,
+    )
+    with pytest.raises(Error, match="machine and readout say what answer says"):
+        tasks.check(rare)
 
 
 def test_a_right_task_passes():

@@ -24,7 +24,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from .. import __version__
 from ..errors import Error
-from . import console
+from . import console, typed
 from .bench import bench
 from .certify import certify
 from .compile import compile_
@@ -180,7 +180,10 @@ def _in_our_words(error: Any) -> str:
     if option := getattr(error, "option_name", None) if "No such option" in said else None:
         known = [flag for each in context.command.get_params(context) for flag in each.opts] if context else []
         near = get_close_matches(option, known, n=1, cutoff=0.6)
-        said = f"{path} has no option {option}" + (f". Did you mean {near[0]}?" if near else "")
+        slip = get_close_matches(option, known, n=1, cutoff=0.9)
+        whole = typed.setting(option.lstrip("-").replace("-", "_")) if "--set" in known and not slip else None
+        meant = f"--set {whole}=…" if whole else near[0] if near else None
+        said = f"{path} has no option {option}" + (f". Did you mean {meant}?" if meant else "")
     elif "unexpected extra argument" in said:
         said = f"{path} has no use for {said.partition('(')[2].partition('(')[2].rstrip(')')}"
     return f"{said}{'' if said.endswith('?') else '.'} See: {path} --help"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -139,11 +141,12 @@ def bench(
 
     Example: [bold]lengthwise bench parity -m regular-gpt --sweep training.lr=1e-4,3e-4 --sweep model.chunk=2,3[/bold]
     """
-    from .. import lab, models
+    from .. import lab, models, tasks
     from ..errors import Error
     from ..lab.grid import parse
     from ..lab.study import read_study, write_study
     from ..lab.sweeps import parse_sweep, swept
+    from ..lab.tested_lengths import lengths_note
     from ..report.paired_runs import FEWEST, check_comparison
 
     asked = [*(task or ()), *(more_tasks or ())]
@@ -192,6 +195,9 @@ def bench(
         else:
             plan["learning_rates"] = said["learning_rates"] or ()
             experiments = lab.plan(said["task"], said["models"], **plan, unused=tell_unused)
+        for spec, longest in {json.dumps(asdict(e.task)): (e.task, e.tests.lengths[-1]) for e in experiments}.values():
+            if note := lengths_note(tasks.rebuild(spec.name, spec.params, spec.source), longest):
+                console.remark(f"note: {note}")
         if said["compare"]:
             check_comparison(experiments, said["compare"])
             if said["seeds"] < FEWEST:

@@ -1,4 +1,4 @@
-"""How runs are watched: on a terminal a bar per active run and one for all, elsewhere a plain line when a run begins and one when it ends."""
+"""How runs are watched: on a terminal a bar per active run and one for all, elsewhere a line at begin and end."""
 
 from __future__ import annotations
 
@@ -70,7 +70,9 @@ def verdict(outcome: Outcome) -> str:
     columns = ranges(e.training.curriculum.lengths, e.tests.lengths)
     beyond = [r for r in columns if r.beyond] or columns
     shown = dict.fromkeys([beyond[0], beyond[-1]])
-    return ", ".join(f"{percent(score(outcome.run, r.lengths))}% at {r.label}" for r in shown)
+    said = [f"{percent(score(outcome.run, r.lengths))}% at {r.label}" for r in shown]
+    which = outcome.run.result.get("which_lengths")
+    return ", ".join(said) + f" ({which})" * bool(which)
 
 
 class Pace:

@@ -22,6 +22,13 @@ REGISTRIES = {
 }
 """The file and the dictionary that hold the names of a table."""
 
+SETTINGS = {
+    "training": "train/settings.py",
+    "tests": "lab/experiment.py",
+    "model": "models/presets/*.py",
+}
+"""The files whose annotated fields and parameters are the settings of a part."""
+
 NUMBERED = ("d-2", "d-3", "d-4", "d-12", *(f"tomita-{n}" for n in range(1, 8)))
 """The listed tasks whose name holds a number."""
 
@@ -67,6 +74,21 @@ def _keys(source: str, dictionary: str) -> Iterator[str]:
             for key in node.value.keys:
                 words = ast.literal_eval(key) if key else ""
                 yield words if isinstance(words, str) else " ".join(words)
+
+
+def setting(name: str) -> str | None:
+    """The setting of this name in full, without importing it.
+
+    >>> setting("steps"), setting("width"), setting("colour")
+    ('training.steps', 'model.width', None)
+    """
+    for part, files in SETTINGS.items():
+        for file in (Path(__file__).parent.parent).glob(files):
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                known = node.arg if isinstance(node, ast.arg) else getattr(getattr(node, "target", None), "id", None)
+                if known == name and getattr(getattr(node, "annotation", None), "value", None) is not None:
+                    return f"{part}.{name}"
+    return None
 
 
 def tasks(incomplete: str) -> list[str]:

@@ -28,8 +28,8 @@ from .measured import Measured, MeasuredFarTokens, measure_far_tokens, measure_p
 from .on_strings import new_model
 from .on_text import plan_text
 from .ray_tasks import RayTasks
-from .records import Found, Run, find, load
-from .shown import NotebookProgress, Runs
+from .records import Found, Run, Runs, find, load
+from .shown import NotebookProgress
 from .slurm_jobs import SlurmJobs
 from .statistics import Summary, accuracy, best_rate, overflowed, score, summary
 from .sweeps import Sweep, plan_sweep, swept
@@ -59,6 +59,7 @@ __all__ = [
     "Progress",
     "RayTasks",
     "Run",
+    "Runs",
     "SlurmJobs",
     "Summary",
     "TaskSpec",
@@ -200,7 +201,7 @@ def bench(
     task: OneTask | Sequence[OneTask],
     models: Architectures,
     *,
-    seeds: int = 1,
+    seeds: int | Sequence[int] = 1,
     train_length: int = 40,
     test_lengths: str | Sequence[int] | None = None,
     settings: Settings = (),

@@ -14,7 +14,7 @@ from torch import nn
 from .. import models, own_code, tasks
 from ..errors import Error, UnknownName, in_words
 from ..limits import BATCH_TOKENS, EXPERIMENTS
-from ..options import Schema, arguments, at_least, schema, take, word_of
+from ..options import Option, Schema, arguments, at_least, schema, take, word_of
 from ..train.curriculum import make_curriculum
 from ..train.settings import Training, training_options
 from .experiment import Experiment, LengthTests, ModelSpec, TaskSpec
@@ -92,7 +92,7 @@ def plan(
     task: OneTask | Sequence[OneTask],
     architectures: Architectures,
     *,
-    seeds: Annotated[int, at_least(1), "How many runs of each model."] = 1,
+    seeds: int | Sequence[int] = 1,
     train_length: Annotated[int, at_least(1), "The longest training string."] = 40,
     test_lengths: str | Sequence[int] | None = None,
     settings: Settings = (),
@@ -106,10 +106,13 @@ def plan(
     Test lengths default to a sweep from past the training length to 12.5 times it; a few lengths of the training range
     are always tested too, since a failure beyond it proves nothing without success inside.
 
+    `seeds` is how many runs each model has, with seeds 0, 1, …, or a list of their seeds.
+
     A setting `model.` that some of the models do not have is an error, or `unused` hears of it: its name and theirs.
     """
     given = parse(settings)
-    seeds, train_length = arguments(plan, seeds=seeds, train_length=train_length)
+    [train_length] = arguments(plan, train_length=train_length)
+    seeds = seeds_of(seeds)
     single = isinstance(architectures, (str, type)) or not isinstance(architectures, Iterable)
     several: Any = [architectures] if single else architectures
     names = [name_of(model) for model in several]
@@ -125,7 +128,7 @@ def plan(
         if not any(key.startswith(f"{part}.") for part in parts):
             raise UnknownName("setting", key.split(".")[0], parts)
     rates = learning_rates_of(learning_rates)
-    EXPERIMENTS.check(len(asked) * len(names) * seeds * max(1, len(rates)), "plan")
+    EXPERIMENTS.check(len(asked) * len(names) * len(seeds) * max(1, len(rates)), "plan")
     lacking = _lacking(settings_of(given, "model"), names) if unused else {}
     for setting, without in lacking.items():
         if unused:
@@ -146,7 +149,7 @@ def _plan_task(
     made: tasks.Task,
     asked: dict[str, dict[str, Any]],
     given: dict[str, Any],
-    seeds: int,
+    seeds: Sequence[int],
     train_length: int,
     test_lengths: str | Sequence[int] | None,
     rates: Sequence[float],
@@ -169,8 +172,22 @@ def _plan_task(
         check(model, made, possible[0], max(possible[-1], *tested))
         for lr in rates or [training.optimizer.lr]:
             rated = training.but(lr=lr)
-            experiments += [Experiment(spec, model, rated, tests, seed) for seed in range(seeds)]
+            experiments += [Experiment(spec, model, rated, tests, seed) for seed in seeds]
     return experiments
+
+
+def seeds_of(seeds: int | Sequence[int]) -> Sequence[int]:
+    """The seeds 0, 1, … of a number of runs, or those of a list, each once.
+
+    >>> list(seeds_of(2)), seeds_of([7, 3, 7])
+    ([0, 1], [7, 3])
+    """
+    if isinstance(seeds, (list, tuple, range)):
+        listed = Option("seeds", list[int], bounds=at_least(0)).read(list(seeds), "seeds")
+        if not listed:
+            raise Error("seeds must be a number of runs or a list of seeds, got an empty list.")
+        return list(dict.fromkeys(listed))
+    return range(Option("seeds", int, bounds=at_least(1)).read(seeds, "seeds"))
 
 
 def learning_rates_of(rates: str | Sequence[float]) -> list[float]:

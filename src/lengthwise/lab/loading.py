@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -23,24 +24,29 @@ from .experiment import Experiment, ModelSpec, TaskSpec, TextSpec
 from .grid import name_of, spec_of
 from .on_strings import build_classifier
 from .on_text import build_language_model
-from .records import SOURCES, Run, model_folder, own_parts
+from .records import SOURCES, Run, load, model_folder, own_parts
 
 
 def load_model(
-    run: Run,
+    run: Run | Path | str,
     which: str = "last",
     *,
     trust: bool = False,
     model: str | type[nn.Module] | None = None,
     task: tasks.Task | None = None,
 ) -> nn.Module:
-    """The trained model of a run, on the CPU and ready to be asked: `which` is "last" or "best".
+    """The trained model of a run or of its folder, on the CPU and ready to be asked: `which` is "last" or "best".
 
     A model or task from outside the library is Python that the record names. `trust` runs it, if it is unchanged since
     the run; `model`, a class or its name, and `task` take its place.
     """
     if which not in ("last", "best"):
         raise Error(f"which is 'last' or 'best', got {which!r}.")
+    if isinstance(run, (str, Path)):
+        runs = load(run)
+        if len(runs) > 1:
+            raise Error(f"load_model takes one run, and {run} holds {len(runs)}. Give one, such as {runs[0].path}.")
+        run = runs[0]
     experiment = run.experiment
     if experiment.on_text and (folder := model_folder(run, which)):
         return pretrained.as_classifier(pretrained.find(str(folder)).model(), experiment.model.name).eval()

@@ -16,6 +16,7 @@ from ..seeds import derive
 from ..train import Directory, Progress, StringObjective, TaskStrings, TrainState
 from ..train.state import load_weights, untouched_random
 from .experiment import Experiment
+from .tested_lengths import which_lengths
 
 
 def build(experiment: Experiment, device: torch.device) -> tuple[tasks.Task, models.TokenClassifier]:
@@ -126,4 +127,6 @@ class OnStrings:
             },
             "baseline": {str(n): self.task.baseline(n) for n in tests.lengths},
         }
+        if which := which_lengths(self.task, experiment.training.curriculum.lengths[0], max(tests.lengths)):
+            said["which_lengths"] = which
         return {"model": last, "best": last if best_is_last else state.best_weights}, said

@@ -7,10 +7,11 @@ task from outside the library has its source in `model.py` or `task.py`.
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch import nn
 
@@ -21,6 +22,9 @@ from ..models import pretrained
 from ..train.directory import Directory, SavedState, read_result
 from .experiment import Experiment, ModelSpec, TaskSpec
 from .statistics import perplexities
+
+if TYPE_CHECKING:
+    import pandas
 
 FORMAT = 1
 """What the fields of result.json mean."""
@@ -166,9 +170,31 @@ def find(paths: Sequence[Path | str] | Path | str) -> Found:
     return Found(runs, left_out, unfinished)
 
 
-def load(paths: Sequence[Path | str] | Path | str) -> list[Run]:
+class Runs(list[Run]):
+    """A list of runs, which a notebook shows as a table."""
+
+    def to_frame(self) -> pandas.DataFrame:
+        """The runs as `report.frame` has them: a row for each run and test length."""
+        return _report().frame(self)
+
+    def html(self, path: Path | str) -> Path:
+        """Writes the page of these runs and returns its path."""
+        return _report().html(self, path)
+
+    def _repr_html_(self) -> str:
+        from .shown import runs_table
+
+        return runs_table(self)
+
+
+def _report() -> Any:
+    # Reports are made of runs, so their room comes later; these shortcuts alone look forward to it.
+    return importlib.import_module("lengthwise.report")
+
+
+def load(paths: Sequence[Path | str] | Path | str) -> Runs:
     """All finished runs at or below the given paths, in the order of their names; one that is damaged is an error."""
-    return [read_run(path) for path in _below(paths)[0]]
+    return Runs(read_run(path) for path in _below(paths)[0])
 
 
 def _below(paths: Sequence[Path | str] | Path | str) -> tuple[list[Path], list[Path]]:

@@ -20,13 +20,6 @@ REDRAWN_EVERY = 0.2
 """Seconds between two drawings of the progress."""
 
 
-class Runs(list[Run]):
-    """A list of runs, which a notebook shows as a table."""
-
-    def _repr_html_(self) -> str:
-        return runs_table(self)
-
-
 def runs_table(runs: Iterable[Run]) -> str:
     """A row for each run, with its accuracy over the lengths trained on and over the longer ones."""
     head = ["data", "model", "seed", "trained on", "accuracy there", "first longer lengths", "longest lengths", "run"]
@@ -53,7 +46,8 @@ def _row(run: Run) -> list[str]:
     inside, beyond = [r for r in every if r.trained], [r for r in every if r.beyond]
     columns = [inside[:1], beyond[:1], beyond[1:][-1:]]
     cells = [", ".join(f"{100 * score(run, r.lengths):.1f}% at {r.label}" for r in some) for some in columns]
-    return [*first, f"{low}–{high}", *cells, *last]
+    which = run.result.get("which_lengths")
+    return [*first, f"{low}–{high}" + f" ({which})" * bool(which), *cells, *last]
 
 
 class NotebookProgress:

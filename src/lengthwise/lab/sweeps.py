@@ -122,7 +122,7 @@ def plan_sweep(
     architectures: Architectures,
     sweep: Sweep,
     *,
-    seeds: int = 1,
+    seeds: int | Sequence[int] = 1,
     train_length: int = 40,
     test_lengths: str | Sequence[int] | None = None,
     settings: Settings = (),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from typing import Any
 
@@ -9,6 +10,10 @@ from .. import tasks
 from ..errors import Error
 from ..limits import LENGTHS
 from ..options import Option, at_least
+from ..tasks.formal_language import FormalLanguage
+
+LOOKED = 60
+"""So many lengths show which of a range are possible."""
 
 
 def lengths(text: str) -> tuple[int, ...]:
@@ -58,6 +63,37 @@ def tested_lengths(task: tasks.Task, trained: list[int], wanted: str | Sequence[
         )
     inside = {trained[(len(trained) - 1) * quarter // 4] for quarter in range(1, 5)}
     return tuple(sorted({*tested, *inside}))
+
+
+def which_lengths(task: tasks.Task, low: int, high: int) -> str:
+    """Which of low..high are possible, in words; empty if all are. Of a wide range the first 60 are looked at.
+
+    >>> which_lengths(tasks.get("tomita-5"), 1, 40), which_lengths(tasks.get("parity"), 1, 40)
+    ('even lengths only', '')
+    """
+    looked = range(low, min(high, low + LOOKED - 1) + 1)
+    possible = [n for n in looked if task.problem(n) is None]
+    if not possible or len(possible) == len(looked):
+        return ""
+    first, period = possible[0], math.gcd(*(n - possible[0] for n in possible))
+    if period == 2 and first <= low + 1:
+        return f"{'odd' if first % 2 else 'even'} lengths only"
+    gaps = [f"{n:,}" for n in looked if n > first and n not in possible]
+    if period > 1 or not gaps:
+        several = ", ".join(f"{n:,}" for n in possible[:3])
+        return f"from length {first:,} on" if not gaps else f"lengths {several}, … only"
+    return f"no strings of length {', '.join(gaps[:3])}{', …' * (len(gaps) > 3)}"
+
+
+def lengths_note(task: tasks.Task, longest: int) -> str | None:
+    """Which lengths strings are made of, where not of all, and how the others can count."""
+    which = which_lengths(task, 1, longest)
+    if not which:
+        return None
+    said = f"{task.name}: {which}."
+    if isinstance(task, FormalLanguage) and task.supervision == "last":
+        said += " To train on prefixes of every length too: --set task.supervision=prefix"
+    return said
 
 
 def _whole(wanted: Any) -> list[int]:

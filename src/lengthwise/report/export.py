@@ -53,6 +53,7 @@ def _section(section: Section) -> dict[str, Any]:
         "task": e.task.name,
         "params": e.task.params,
         "trained_on": list(section.train),
+        "which_lengths": section.which_lengths,
         "samples": e.tests.samples,
         "models": [_group(group, section) for group in section.groups],
     }

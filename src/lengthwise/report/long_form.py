@@ -109,6 +109,7 @@ def _on_strings(run: Run) -> Iterator[dict[str, Any]]:
             "train_low": low,
             "train_high": high,
             "length": n,
+            "which_lengths": result.get("which_lengths"),
             "samples": samples,
             "step": last["step"],
             "correct": correct,

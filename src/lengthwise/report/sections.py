@@ -69,7 +69,13 @@ class Section:
     def subtitle(self) -> str:
         e = self.experiment.tests
         to = f"{max(e.lengths):,}" + (f" {self.unit}" if self.unit != TOKENS else "")
-        return f"trained on {self.trained}, tested to {to}, {e.samples} strings each"
+        which = f", {self.which_lengths}" if self.which_lengths else ""
+        return f"trained on {self.trained}, tested to {to}, {e.samples} strings each{which}"
+
+    @property
+    def which_lengths(self) -> str:
+        """`even lengths only`, where the task has no strings of others; older records do not say."""
+        return self.groups[0].first.result.get("which_lengths", "")
 
     @property
     def trained(self) -> str:

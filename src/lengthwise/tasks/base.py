@@ -276,6 +276,15 @@ class Task:
 
         return [Batch(wide(b.tokens, self.padding or 0), wide(b.targets, 0), wide(b.mask, False)) for b in batches]
 
+    def __repr__(self) -> str:
+        """
+        >>> from lengthwise import tasks
+        >>> tasks.get("modular-sum", modulus=3)
+        <task modular-sum: modulus=3, supervision='last', probabilities=None>
+        """
+        params = ", ".join(f"{name}={value!r}" for name, value in self.params.items())
+        return f"<task {self.name}{f': {params}' * bool(params)}>"
+
     def _repr_html_(self) -> str:
         """What a notebook shows: the alphabet, a string with its answers, and what the best constant answer scores."""
         n = next((n for n in range(EXAMPLE, 20 * EXAMPLE) if self.problem(n) is None), 1)

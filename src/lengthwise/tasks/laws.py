@@ -1,10 +1,11 @@
 """The laws that every task keeps, for one of your own: `tasks.check(MyTask())` passes in silence or names one broken.
 
-What is tried, at a few short lengths: the task is built again from its parameters; impossible lengths are refused;
-tokens, answers and masks have their shapes, types and ranges; the same seed gives the same strings, whatever was drawn
-before; test strings depend on (task, length, seed) alone, a larger test set begins with the smaller, and its parts are
-its strings; held-out strings are kept apart; the oracle says of a string alone what it says of it among others; what
-stands behind a prompt is right, and nothing is not; the baseline is a share, and what the best constant answer scores.
+What is tried, at lengths 1, 2, 3 and others below 20, neighbours among them: the task is built again from its
+parameters; impossible lengths are refused; tokens, answers and masks have their shapes, types and ranges; the same seed
+gives the same strings, whatever was drawn before; test strings depend on (task, length, seed) alone, a larger test set
+begins with the smaller, and its parts are its strings; held-out strings are kept apart; the oracle says of a string
+alone what it says of it among others; what stands behind a prompt is right, and nothing is not; the baseline is a
+share, and what the best constant answer scores.
 
 Shapes: B batch, T tokens, S outputs, E questions.
 """
@@ -24,7 +25,9 @@ from .base import TEST_BLOCK, Batch, Task
 from .generated_answers import GeneratedAnswers
 
 STRINGS = 512
-"""How many strings the baseline is held against."""
+"""The baseline is held against so many strings at least, and against eight times as many at length 1."""
+WORDS = 3000
+"""A machine is asked about all words of a length, where there are no more."""
 CONSTANTS = 32
 """Where a model writes its answer, the best constant is sought among those of so many strings."""
 
@@ -54,9 +57,10 @@ def _broken(task: Task, law: str, got: str, remedy: str) -> Error:
 
 
 def _few(task: Task) -> list[int]:
-    """The shortest possible length, one in the middle and the longest below 20, or the shortest there is at all."""
+    """Of the possible lengths below 20 the first three, two in the middle and the last two, or the shortest of all."""
     possible = [n for n in range(1, 20) if task.problem(n) is None] or task.lengths(1, 1000)[:1]
-    return sorted({possible[0], possible[len(possible) // 2], possible[-1]})
+    middle = len(possible) // 2
+    return sorted({*possible[:3], *possible[middle : middle + 2], *possible[-2:]})
 
 
 def _described(task: Task) -> None:
@@ -204,13 +208,21 @@ def _oracle(task: Task, n: int) -> None:
                 "Let answer treat each row by itself.",
             )
     if task.machine is not None and task.readout is not None:
-        states = task.machine.run(batch.tokens)
-        found = task.readout[states]
-        if task.answered is not None and not task.answered[states][batch.mask].all():
+        answered = torch.ones(len(task.readout), dtype=torch.bool) if task.answered is None else task.answered
+        if not answered[task.machine.run(batch.tokens)][batch.mask].all():
             why = "only states with an answer are asked about"
             raise _broken(task, why, "a question in another", "Mend answered or asked.")
-        if not torch.equal(found[batch.mask], batch.targets[batch.mask]):
-            raise _broken(task, "machine and readout say what answer says", "another answer", "Mend one of them.")
+        for words in (batch.tokens, *_all_words(task, n)):
+            states = task.machine.run(words)
+            asked = answered[states] & task.asked(words)
+            if not torch.equal(task.readout[states][asked], task.answer(words)[asked]):
+                raise _broken(task, "machine and readout say what answer says", "another answer", "Mend one of them.")
+
+
+def _all_words(task: Task, n: int) -> list[Tensor]:
+    """All words of length n (S^n,n), where these are few."""
+    symbols = torch.arange(len(task.vocabulary))
+    return [torch.cartesian_prod(*[symbols] * n).view(-1, n)] if len(symbols) ** n <= WORDS else []
 
 
 def _written(task: Task, n: int) -> None:
@@ -244,15 +256,16 @@ def _baseline(task: Task, n: int) -> None:
     claimed = task.baseline(n)
     if not isinstance(claimed, (int, float)) or not 0 <= claimed <= 1:
         raise _broken(task, f"the baseline is a share in 0..1 (length {n})", repr(claimed), "See Task.baseline.")
-    if task.kind == "set" or task.questions > 1:
+    if task.questions > 1:
         return
-    found = _best_constant(task, task.sample(n, STRINGS, _seeded(7)))
+    strings = max(STRINGS, 8 * STRINGS // n)
+    found = _best_constant(task, task.sample(n, strings, _seeded(7)))
     # The most common of several classes lies a little above its expectation, hence five standard errors.
-    if abs(found - claimed) > 5 * math.sqrt(max(claimed * (1 - claimed), 1 / STRINGS) / STRINGS) + 1e-6:
+    if abs(found - claimed) > 5 * math.sqrt(max(claimed * (1 - claimed), 1 / strings) / strings) + 1e-6:
         raise _broken(
             task,
             f"the baseline is the score of the best constant answer (length {n}: {claimed:.3f})",
-            f"{found:.3f} on {STRINGS} strings",
+            f"{found:.3f} on {strings} strings",
             "Compute it exactly, for this length and this scoring.",
         )
 
@@ -264,6 +277,7 @@ def _best_constant(task: Task, batch: Batch) -> float:
         constants = constants[:, None].expand(-1, len(batch.tokens), -1)
         return max(float(task.is_right(batch.tokens, constant).float().mean()) for constant in constants)
     rows = [targets[mask].tolist() for targets, mask in zip(batch.targets, batch.mask, strict=True)]
+    rows = [list(map(tuple, row)) for row in rows] if task.kind == "set" else rows
     if task.scoring == "last":
         counted = Counter(row[-1] for row in rows)
     elif task.scoring == "every":
