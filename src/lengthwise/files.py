@@ -7,22 +7,28 @@ import hashlib
 import json
 import math
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
-from torch import Tensor
 
 from .errors import RecordError
 
-Tensors = dict[str, Tensor]
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Tensors = dict[str, "Tensor"]
+LARGE = 1 << 26
+"""Bytes that are read without a look at the memory that is free."""
+IN_ORDER = "See whether the path and its disk are in order"
 
 
 @contextmanager
-def naming(path: Path, missing: str = "See whether the path and its disk are in order") -> Iterator[None]:
+def naming(path: Path, missing: str = IN_ORDER) -> Iterator[None]:
     """Turn the operating system's errors into one line that names the path and the remedy; `missing` is that for a file
     which is not there."""
     try:
@@ -37,7 +43,7 @@ def naming(path: Path, missing: str = "See whether the path and its disk are in 
             errno.EDQUOT: "Free some space and start the same command again: it goes on from the last checkpoint",
             errno.ENOTDIR: "A file stands where a directory is needed: move it, or choose another with --out",
             errno.EEXIST: "A file stands where a directory is needed: move it, or choose another with --out",
-        }.get(error.errno or 0, "See whether the path and its disk are in order")
+        }.get(error.errno or 0, IN_ORDER)
         raise RecordError(f"{path}: {(error.strerror or str(error)).lower()}. {remedy}.") from error
 
 
@@ -101,6 +107,8 @@ def settle(path: Path) -> None:
 
 def pack(tensors: Tensors, metadata: dict[str, str] | None = None) -> bytes:
     """A safetensors file; the format asks for tensors in order, on the CPU, and no two in one storage."""
+    from safetensors.torch import save
+
     copies = {name: tensor.to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
     return save(copies, metadata=metadata)
 
@@ -114,21 +122,88 @@ def restore(path: Path) -> str:
     return f"Restore it, or delete {path.parent} to run it again"
 
 
+def check_regular(path: Path, missing: str = IN_ORDER) -> int:
+    """Returns the size of a regular file. Raises for anything else: reading a device or a pipe may never end.
+
+    Every read of a file that a caller names goes through here.
+    """
+    with naming(path, missing):
+        found = path.stat()
+        if stat.S_ISDIR(found.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not stat.S_ISREG(found.st_mode):
+        raise RecordError(f"{path}: is a device, a pipe or a socket. Only regular files are read: put one there.")
+    return found.st_size
+
+
+def open_file(path: Path, missing: str = IN_ORDER) -> BinaryIO:
+    """A regular file, opened to be read in pieces."""
+    check_regular(path, missing)
+    with naming(path, missing):
+        return path.open("rb")
+
+
+def open_text(path: Path, newline: str | None = None) -> TextIO:
+    """A regular file of UTF-8, opened to be read in pieces."""
+    return TextIOWrapper(open_file(path), encoding="utf-8", newline=newline)
+
+
+def read_bytes(path: Path, missing: str = IN_ORDER) -> bytes:
+    """The content of a regular file that fits into memory."""
+    if (size := check_regular(path, missing)) > LARGE:
+        from .limits import need_memory
+
+        need_memory(size, f"{path}: its bytes", "Give a smaller file.")
+    with naming(path, missing):
+        return path.read_bytes()
+
+
+def read_text(path: Path) -> str:
+    """The content of a regular file of UTF-8, every end of a line as `\\n`."""
+    return TextIOWrapper(BytesIO(read_bytes(path)), encoding="utf-8").read()
+
+
+def digest_of(path: Path, missing: str = IN_ORDER) -> str:
+    """The SHA-256 of a regular file, however large."""
+    with open_file(path, missing) as file, naming(path):
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def read_tensors(path: Path) -> tuple[Tensors, dict[str, str]]:
     """Tensors and metadata of a safetensors file; a damaged one is named."""
+    check_regular(path, restore(path))
     try:
-        with naming(path, restore(path)), safe_open(path, "pt") as file:
+        with naming(path), safe_open(path, "pt") as file:
             return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
-    except SafetensorError as error:
-        raise RecordError(f"{path}: not a whole safetensors file ({error}). Restore it or delete its run.") from error
+    except (SafetensorError, UnicodeDecodeError) as error:
+        raise _not_whole(path, error) from error
 
 
-def read_json(path: Path) -> Any:
-    with naming(path, restore(path)):
-        content = path.read_bytes()
+def read_shapes(path: Path) -> dict[str, tuple[str, list[int]]]:
+    """The format and shape of every tensor of a safetensors file; its numbers are not read."""
+    check_regular(path)
+    try:
+        with naming(path), safe_open(path, "pt") as file:
+            parts = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+            return {name: (part.get_dtype(), part.get_shape()) for name, part in parts.items()}
+    except (SafetensorError, UnicodeDecodeError) as error:
+        raise _not_whole(path, error) from error
+
+
+def _not_whole(path: Path, error: Exception) -> RecordError:
+    return RecordError(
+        f"{path}: not a whole safetensors file ({error}). Restore it, or delete its folder and make it again."
+    )
+
+
+def read_json(path: Path, remedy: str | None = None) -> Any:
+    """The JSON in a file. `remedy`: what to do about a damaged one."""
+    return parse_json(read_bytes(path, restore(path)), str(path), remedy or f"Delete {path.parent} to run it again.")
+
+
+def parse_json(content: bytes, where: str, remedy: str) -> Any:
+    """What UTF-8 and JSON say; an error that names the place otherwise."""
     try:
         return json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise RecordError(
-            f"{path}: not whole JSON ({error}); truncated or edited. Delete {path.parent} to run it again."
-        ) from error
+        raise RecordError(f"{where}: not whole JSON ({error}); truncated or edited. {remedy}") from error

@@ -168,9 +168,10 @@ def need_memory(size: int, what: str, instead: str, device: torch.device = CPU) 
 
 
 @contextmanager
-def within_memory(what: str, instead: str) -> Iterator[None]:
-    """A block that makes tensors: it ends with an `Error` before they need more memory than is free."""
-    with _Counting(what, instead):
+def within_memory(what: str, instead: str, most: int = UNLIMITED) -> Iterator[None]:
+    """A block that makes tensors: it ends with an `Error` before they need more memory than is free, or `most` bytes
+    in all."""
+    with _Counting(what, instead, most):
         yield
 
 
@@ -183,9 +184,9 @@ class _Counting(TorchFunctionMode):
 
     makers = (torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn, torch.eye, torch.arange)
 
-    def __init__(self, what: str, instead: str):
+    def __init__(self, what: str, instead: str, most: int):
         super().__init__()
-        self.what, self.instead = what, instead
+        self.what, self.instead, self.left = what, instead, most
         self.count = 0
         self.since: dict[torch.device, int] = {}
 
@@ -202,6 +203,9 @@ class _Counting(TorchFunctionMode):
     def look(self, size: int, place: Any) -> None:
         device = torch.get_default_device() if place is None else torch.device(place)
         if device.type != "meta":
+            self.left -= size
+            if self.left < 0:
+                raise TooLarge(f"{self.what}: asks for more memory than its weights have. {self.instead}")
             size += self.since.get(device, 0)
             need_memory(size, f"{self.what}: its weights", self.instead, device)
             self.since[device] = size if size <= UNASKED else 0

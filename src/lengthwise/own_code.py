@@ -22,6 +22,7 @@ from pathlib import Path
 from types import ModuleType
 
 from .errors import Error
+from .files import read_bytes
 from .foreign_code import blaming
 from .source_text import is_written_in, pieces_of
 
@@ -89,7 +90,7 @@ def _changed(name: str) -> Error:
 def unchanged(name: str, source: str) -> bool:
     """Whether the file that defines a class is of this digest; nothing is run to find out."""
     file = find_file(name)
-    return file is not None and hashlib.sha256(file.read_bytes()).hexdigest() == source
+    return file is not None and hashlib.sha256(read_bytes(file)).hexdigest() == source
 
 
 def allow(code: Iterable[tuple[str, str]]) -> None:
@@ -113,7 +114,7 @@ def asked_for(name: str, source: str | None) -> bool:
 def digest(kind: type) -> str:
     """The SHA-256 of the file the class is defined in, or of its `text`; of what that imports it knows nothing."""
     file = _file_of(kind)
-    now = file.read_bytes() if file else pieces_of(kind).encode()
+    now = read_bytes(file) if file else pieces_of(kind).encode()
     ran = _texts.get(kind) or _contents.get(kind.__module__)
     # Python keeps no source of what it has imported: the class itself must say whether it is the file's.
     same = ran == now if ran else not file or not _from_source(kind) or is_written_in(now, file, kind)
@@ -153,7 +154,7 @@ def _defining(name: str, steps: int = 8) -> tuple[str, Path] | None:
     if file is None or not steps:
         return None
     try:
-        nodes = list(ast.walk(ast.parse(file.read_bytes())))
+        nodes = list(ast.walk(ast.parse(read_bytes(file))))
     except (SyntaxError, ValueError):
         return name, file
     for node in nodes:
@@ -257,7 +258,7 @@ def _module(place: str) -> ModuleType:
 
 def _of_file(path: Path, source: str | None) -> ModuleType:
     path = path.expanduser().resolve()
-    content = path.read_bytes()
+    content = read_bytes(path)
     if source and hashlib.sha256(content).hexdigest() != source:
         raise _changed(str(path))
     # Named by its content, so that an edited file is loaded anew and an unedited one once.

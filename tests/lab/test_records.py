@@ -18,6 +18,19 @@ from lengthwise.lab.records import RunDirectory, find, load, read_run
 from lengthwise.train.settings import Training
 
 EXPERIMENT = Experiment(TaskSpec("parity"), ModelSpec("lstm"), Training(), LengthTests((50,)))
+CHECKPOINT = {"step": 1, "correct": {"50": 3}}
+RESULT = {
+    "format": 1,
+    "steps": 1,
+    "parameters": 3,
+    "samples": 4,
+    "seconds": {"train": 1.0, "evaluate": 0.5},
+    "baseline": {"50": 0.5},
+    "checkpoints": {"last": CHECKPOINT, "best": CHECKPOINT},
+    "machine": {},
+    "date": "2026-01-01",
+    "command": "lengthwise bench",
+}
 
 
 def state(step: int) -> tuple[dict, dict]:
@@ -36,7 +49,7 @@ def directory(tmp_path):
 def finished(directory):
     directory.log({"kind": "train", "step": 1, "loss": 0.5})
     directory.save_state(*state(1))
-    directory.finish({"model": state(1)[0], "best": state(1)[0]}, {"format": 1, "steps": 1})
+    directory.finish({"model": state(1)[0], "best": state(1)[0]}, RESULT)
     return directory
 
 
@@ -195,7 +208,7 @@ def test_a_record_named_by_its_options_as_they_were_given_is_found(tmp_path):
         assert directory.path == earlier
         assert directory.start() is None
         # The result of that time has the hash of that time.
-        directory.finish({}, {"format": 1, "steps": 1, "hash": SPELLED.hash_as_given})
+        directory.finish({}, {**RESULT, "hash": SPELLED.hash_as_given})
     assert [run.experiment.hash for run in load(tmp_path)] == [SPELLED.hash]
     (tmp_path / SPELLED.directory).mkdir()
     assert RunDirectory(tmp_path, SPELLED).path == tmp_path / SPELLED.directory
@@ -235,7 +248,7 @@ def test_the_settings_of_a_training_have_one_name_each():
 
 def test_a_stray_file_does_not_fail_a_finished_run(directory):
     (directory.path / "state" / ".DS_Store").write_text("")
-    directory.finish({"model": state(1)[0]}, {"format": 1})
+    directory.finish({"model": state(1)[0]}, RESULT)
     assert not (directory.path / "state").exists()
     assert read_run(directory.path).result["format"] == 1
 

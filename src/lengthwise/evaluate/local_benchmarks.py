@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import Error
-from ..files import naming, write_text
+from ..files import check_regular, naming, open_text, write_text
 from . import benchmark_scores
 from .benchmark_scores import LABELS
 
@@ -112,11 +112,12 @@ def _fields(file: Path, needed: set[str]) -> set[str]:
 
 
 def _first_row(file: Path) -> dict[str, Any]:
+    check_regular(file)
     if file.suffix == ".parquet":
         from pyarrow import parquet
 
         return dict.fromkeys(parquet.read_schema(file).names)
-    with file.open(encoding="utf-8") as lines:
+    with open_text(file) as lines:
         try:
             first = next(line for line in lines if line.strip())
             row = json.loads(first if file.suffix == ".jsonl" else first + lines.read())

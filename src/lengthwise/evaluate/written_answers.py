@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import Error, OutOfMemory
-from ..files import naming, write_text
+from ..files import naming, open_text, write_text
 from ..text.scrolls import TASKS
 from ..train.counting import ran_out
 from .far_tokens.answers import written
@@ -90,7 +90,7 @@ def write_submission(path: Path | str, answers: Mapping[str, Mapping[str, str]])
 def read_submission(path: Path | str) -> dict[str, dict[str, str]]:
     """The inverse of `write_submission`."""
     path = Path(path)
-    with naming(path), path.open(encoding="utf-8", newline="") as lines:
+    with naming(path), open_text(path, newline="") as lines:
         head, *rows = [*csv.reader(lines)] or [[]]
     if tuple(head) != HEAD or not all(len(row) == len(HEAD) and row[0] in TASKS for row in rows):
         raise Error(f"{path}: no submission to SCROLLS, whose columns are {', '.join(HEAD)}. Name another file.")

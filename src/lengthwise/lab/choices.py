@@ -106,7 +106,7 @@ def _best(settings: Sequence[Setting]) -> Setting:
 def validation_of(run: Run) -> dict[str, float]:
     """The accuracy and the loss of its best validation."""
     found = run.result["checkpoints"]["best"].get("validation")
-    if not isinstance(found, dict) or not all(isinstance(found.get(key), (int, float)) for key in ("accuracy", "loss")):
+    if found is None:
         raise Error(f"{run.path}: its record says nothing of validation, by which settings are chosen. Leave it out.")
     return found
 

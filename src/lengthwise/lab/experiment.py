@@ -28,7 +28,7 @@ from .. import models
 from ..errors import Error
 from ..evaluate.text import Way
 from ..limits import SAMPLES
-from ..options import at_least, check_fields
+from ..options import Option, at_least, check_fields
 from ..train.settings import Training
 
 SCHEMA = 1
@@ -252,5 +252,6 @@ def _read(kind: Any, given: Mapping[str, Any]) -> Any:
     for name, value in given.items():
         if dataclasses.is_dataclass(hints[name]) and isinstance(value, Mapping):
             value = _read(hints[name], value)
-        values[name] = tuple(value) if get_origin(hints[name]) is tuple else value
+        hint = dict if get_origin(hints[name]) is dict else hints[name]
+        values[name] = Option(name, hint).read(value, name)
     return kind(**values)

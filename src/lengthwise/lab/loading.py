@@ -16,7 +16,8 @@ import torch
 from torch import nn
 
 from .. import models, own_code, tasks
-from ..errors import Error
+from ..errors import Error, RecordError
+from ..limits import UNASKED, within_memory
 from ..models import pretrained
 from ..text import tokenizers
 from ..train.state import load_weights
@@ -60,11 +61,18 @@ def load_model(
         spec = replace(spec, name=name, source=source)
     elif own_code.is_class(spec.name):
         spec = replace(spec, name=_permitted(run, "model", spec, trust))
-    if found is None:
-        classifier = build_language_model(spec, load_tokenizer(run), experiment.seed)
-    else:
-        classifier = build_classifier(replace(experiment, model=spec), found, torch.device("cpu"))
-    load_weights(classifier.inner, run.tensors("model" if which == "last" else "best"))
+    name = "model" if which == "last" else "best"
+    file, tensors = run.path / f"{name}.safetensors", run.tensors(name)
+    most = 8 * sum(tensor.nbytes for tensor in tensors.values()) + UNASKED
+    with within_memory(str(file.parent / "config.json"), f"Delete {run.path} to run it again.", most):
+        if found is None:
+            classifier = build_language_model(spec, load_tokenizer(run), experiment.seed)
+        else:
+            classifier = build_classifier(replace(experiment, model=spec), found, torch.device("cpu"))
+    try:
+        load_weights(classifier.inner, tensors)
+    except RecordError as error:
+        raise RecordError(f"{file}: {error}") from error
     return classifier.eval()
 
 

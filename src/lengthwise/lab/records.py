@@ -8,7 +8,6 @@ task from outside the library has its source in `model.py` or `task.py`.
 from __future__ import annotations
 
 import importlib
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,11 +16,23 @@ from torch import nn
 
 from .. import own_code, tasks
 from ..errors import Error, RecordError, in_words
-from ..files import Tensors, naming, read_json, read_tensors, write_atomically
+from ..files import (
+    Tensors,
+    canonical,
+    digest,
+    digest_of,
+    naming,
+    parse_json,
+    read_bytes,
+    read_json,
+    read_tensors,
+    restore,
+    write_atomically,
+)
 from ..models import pretrained
-from ..train.directory import Directory, SavedState, read_result
+from ..train.directory import Directory, SavedState
 from .experiment import Experiment, ModelSpec, TaskSpec
-from .statistics import perplexities
+from .result_schema import check_metrics, check_result
 
 if TYPE_CHECKING:
     import pandas
@@ -105,7 +116,7 @@ def _experiment(path: Path) -> Experiment:
 def read_run(path: Path) -> Run:
     """A finished run, every file checked against its digest."""
     path = Path(path)
-    content = read_result(path)
+    content = _whole(path)
     if content.get("format") != FORMAT:
         raise RecordError(
             f"{path / 'result.json'}: written in format {content.get('format')}, and this Lengthwise reads {FORMAT}. "
@@ -123,8 +134,38 @@ def read_run(path: Path) -> Run:
             f"{path / 'result.json'}: of another experiment ({content['hash']}) than its config ({experiment.hash}). "
             f"Restore both, or delete {path} to run it again."
         )
-    metrics = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
-    return Run(path, experiment, content, metrics)
+    try:
+        check_result(content, experiment)
+    except Error as error:
+        raise RecordError(
+            f"{path / 'result.json'}: no record of this version of Lengthwise: {error}. Delete {path} to run it again."
+        ) from error
+    return Run(path, experiment, content, _metrics(path / "metrics.jsonl"))
+
+
+def _whole(path: Path) -> dict[str, Any]:
+    """The result of a run, and all files that it names checked against their digests."""
+    file = path / Directory.result
+    content = read_json(file)
+    sealed = content.pop("sha256", None) if isinstance(content, dict) else None
+    files = content.get("files") if sealed == digest(canonical(content)) else None
+    if not isinstance(files, dict) or not all(Path(name).name == name for name in files):
+        raise RecordError(f"{file}: edited since it was written. Delete {path} to run it again.")
+    for name, expected in files.items():
+        if digest_of(path / name, restore(path / name)) != expected:
+            raise RecordError(f"{path / name}: truncated or edited since the run ended. Delete {path} to run it again.")
+    return content
+
+
+def _metrics(path: Path) -> list[dict[str, Any]]:
+    again = f"Delete {path.parent} to run it again."
+    lines = read_bytes(path).splitlines()
+    metrics = [parse_json(line, f"{path}, line {number}", again) for number, line in enumerate(lines, 1)]
+    try:
+        check_metrics(metrics)
+    except Error as error:
+        raise RecordError(f"{path}: no metrics of this version of Lengthwise: {error}. {again}") from error
+    return metrics
 
 
 def model_folder(run: Run, which: str = "last") -> Path | None:
@@ -147,7 +188,7 @@ class Found(NamedTuple):
 
     runs: list[Run]
     """The finished runs that are whole, in the order of their names."""
-    left_out: list[RecordError]
+    left_out: list[Error]
     """Why each of the others cannot be read."""
     unfinished: list[Path]
 
@@ -158,15 +199,9 @@ def find(paths: Sequence[Path | str] | Path | str) -> Found:
     runs, left_out = [], []
     for path in finished:
         try:
-            run = read_run(path)
-            check_shape(run)
-            runs.append(run)
-        except RecordError as error:
+            runs.append(read_run(path))
+        except Error as error:
             left_out.append(error)
-        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-            # Whole by its digests, so written by something else.
-            said = f"{type(error).__name__}: {error}"
-            left_out.append(RecordError(f"{path}: no record of this version of Lengthwise ({said}). Delete it."))
     return Found(runs, left_out, unfinished)
 
 
@@ -226,30 +261,3 @@ def _below(paths: Sequence[Path | str] | Path | str) -> tuple[list[Path], list[P
 def _looks_like_a_run(config: Path) -> bool:
     """Whether a config.json is that of a run, and not of a model in it."""
     return (config.parent / "state").is_dir() or (config.parent / "metrics.jsonl").exists()
-
-
-def check_shape(run: Run) -> None:
-    """Raise where a result lacks what tables and pages read of it."""
-    e, result = run.experiment, run.result
-    if not all(isinstance(part, str) for part in (e.data.name, e.model.name, result["date"], result["command"])):
-        raise TypeError("names, date and command must be texts")
-    numbers = [e.seed, result["steps"], result["parameters"], *(result["seconds"][k] for k in ("train", "evaluate"))]
-    if not all(isinstance(part, dict) for part in (result["machine"], result.get("code", {}), e.model.options)):
-        raise TypeError("machine, code and options must be objects")
-    checkpoints = result["checkpoints"]
-    if e.on_text:
-        for which in ["before", "last"] if e.from_checkpoint else ["last"]:
-            found = perplexities(run, which)
-            numbers += [found[n] for n in e.tests.lengths]
-    else:
-        numbers += [len(dict(e.task.params))]
-        lengths = list(map(str, e.tests.lengths))
-        numbers += [result["samples"], *(result["baseline"][n] for n in lengths)]
-        for which in ("last", "best"):
-            checkpoint = checkpoints[which]
-            numbers += [checkpoint["step"], *(checkpoint["correct"][n] for n in lengths)]
-            numbers += checkpoint.get("overflowed", {}).values()
-        if result["samples"] < 1:
-            raise ValueError("samples must be at least 1")
-    if not all(isinstance(number, (int, float)) for number in numbers):
-        raise TypeError("a number was expected")

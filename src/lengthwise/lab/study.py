@@ -28,6 +28,7 @@ from typing import Annotated, Any
 from .. import models, tasks
 from ..errors import Error
 from ..evaluate.text import Way
+from ..files import read_bytes
 from ..options import Option, Schema, Word, at_least, schema, take, value_of
 from .grid import settings_of_part
 from .language_models import apart, settings_of_text
@@ -91,10 +92,8 @@ TEXT_KEYS = schema(text_study, keyword_only=True)
 def read_study(path: Path, keys: Schema = KEYS) -> dict[str, Any]:
     """The file's keys, checked, with `settings` flat: `{"training.steps": 500}`. Nothing is filled in."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise Error(f"{path}: not a readable TOML file: it does not exist. --save-config writes one.") from error
-    except (OSError, ValueError) as error:
+        content = tomllib.loads(read_bytes(path, "--save-config writes one").decode())
+    except ValueError as error:
         raise Error(f"{path}: not a readable TOML file: {error}.") from error
     # A file may leave to the command line what must be given.
     optional = {name: Option(name, o.kind, None, o.bounds, o.line) for name, o in keys.items()}

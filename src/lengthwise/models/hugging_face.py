@@ -13,11 +13,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import CONFIG_MAPPING, AutoModelForCausalLM, PreTrainedConfig
+from transformers import AutoModelForCausalLM, PreTrainedConfig
 
-from ..auto_classes import MODEL_TYPES
 from ..errors import Error, ShapeError
 from ..options import Option, Schema, take
+from . import folders
 from .token_classifier import TokenClassifier
 
 
@@ -58,37 +58,14 @@ def options(path: str) -> Schema:
 
 
 def source(path: str) -> str:
-    return hashlib.sha256(json.dumps(_read(path), sort_keys=True).encode()).hexdigest()
+    data = folders.read_config(_file(path), f"hf:{path}")
+    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 
 
-def _read(path: str) -> dict[str, Any]:
-    try:
-        file = Path(path).expanduser()
-        file = file / "config.json" if file.is_dir() else file
-        data = json.loads(file.read_text(), object_hook=_number)
-    except FileNotFoundError as error:
-        raise Error(f"hf:{path}: must be a folder with a config.json, or such a file, and there is none.") from error
-    except (OSError, ValueError, RuntimeError) as error:
-        said = str(error).rstrip(".")
-        raise Error(f"hf:{path}: must be a folder with a config.json, or such a file; reading it: {said}.") from error
-    if not isinstance(data, dict) or str(data.get("model_type")) not in CONFIG_MAPPING:
-        found = data.get("model_type") if isinstance(data, dict) else type(data).__name__
-        raise Error(f"hf:{path}: model_type must be an architecture transformers knows, got {found!r}.")
-    if data["model_type"] in MODEL_TYPES:
-        data.pop("auto_map", None)  # no setting of the model: with or without it, it is the same experiment
-    return data
-
-
-def _number(found: dict[str, Any]) -> Any:
-    """What JSON has no number for (Mamba-2's longest time step is infinite) transformers writes as an object."""
-    return float(found["__float__"]) if found.keys() == {"__float__"} else found
+def _file(path: str) -> Path:
+    place = Path(path).expanduser()
+    return place / folders.CONFIG if place.is_dir() else place
 
 
 def _config(path: str, options: dict[str, Any]) -> PreTrainedConfig:
-    data = _read(path)
-    kind = CONFIG_MAPPING[data["model_type"]]
-    try:
-        aliases = getattr(kind, "attribute_map", {})
-        return kind.from_dict({**data, **{aliases.get(k, k): v for k, v in options.items()}})
-    except Exception as error:
-        raise Error(f"hf:{path}: not a valid {data['model_type']} config: {error}") from error
+    return folders.config_of(_file(path), f"hf:{path}", options)

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 from transformers.utils import logging
 
 from ..errors import Error
+from ..files import digest_of
+from . import folders
 from .hugging_face import HuggingFaceClassifier
 from .modelling import LengthwiseForCausalLM
 from .token_classifier import PresetClassifier, TokenClassifier
@@ -35,24 +37,29 @@ class Checkpoint:
     digest: str
     """A digest of all its files' names and contents."""
 
+    def config(self) -> PreTrainedConfig:
+        return folders.config_of(self.folder / folders.CONFIG, self.name)
+
     def model(self) -> PreTrainedModel:
         """The model in fp32, without dropout. `convert.load` gives it with layers replaced."""
+        config = self.config()
+        # Chain attention has no dropout on its weights, and models compared with it should have none either.
+        for dropout in DROPOUTS:
+            if hasattr(config, dropout):
+                setattr(config, dropout, 0.0)
+        folders.check_weights(self.folder, config, self.name)
         try:
-            config = AutoConfig.from_pretrained(self.folder, local_files_only=True)
-            # Chain attention has no dropout on its weights, and models compared with it should have none either.
-            for dropout in DROPOUTS:
-                if hasattr(config, dropout):
-                    setattr(config, dropout, 0.0)
             with quiet():
                 model, loading = AutoModelForCausalLM.from_pretrained(  # pyright: ignore[reportGeneralTypeIssues]
                     self.folder,
                     config=config,
                     dtype=torch.float32,
                     local_files_only=True,
+                    trust_remote_code=False,
                     use_safetensors=True,
                     output_loading_info=True,
                 )
-        except (OSError, ValueError, KeyError) as error:
+        except Exception as error:
             first_line = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
             raise Error(f"{self.name}: no causal language model can be read from it: {first_line}") from error
         if missing := sorted(loading["missing_keys"]):
@@ -64,7 +71,7 @@ class Checkpoint:
 
     def check(self, tokenizer: Any, block: int, called: str = "block") -> None:
         """Raise unless the model can read blocks of `block` tokens of this tokenizer; `called`: how a call names it."""
-        config = AutoConfig.from_pretrained(self.folder, local_files_only=True)
+        config = self.config()
         rotary = getattr(config, "rope_parameters", None) is not None
         longest = None if rotary else getattr(config, "max_position_embeddings", None)
         if block < 2 or (longest is not None and block > longest):
@@ -111,8 +118,7 @@ def folder_digest(folder: Path) -> str:
     """A digest of the names and contents of all files that are read."""
     whole = hashlib.sha256()
     for file in sorted(file for file in folder.iterdir() if file.suffix in SUFFIXES):
-        with file.open("rb") as content:
-            whole.update(f"{file.name} {hashlib.file_digest(content, 'sha256').hexdigest()}\n".encode())
+        whole.update(f"{file.name} {digest_of(file)}\n".encode())
     return whole.hexdigest()
 
 

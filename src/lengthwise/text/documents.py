@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..errors import Error
+from ..files import check_regular, open_text, read_text
 
 END = "<|endoftext|>"
 AT_ONCE = 256
@@ -102,18 +103,18 @@ def _files(path: Path) -> list[Path]:
 
 
 def _plain(path: Path) -> Iterable[str]:
-    return path.read_text(encoding="utf-8").split(END)
+    return read_text(path).split(END)
 
 
 def _lines(path: Path) -> Iterable[str]:
-    with path.open(encoding="utf-8") as file:
+    with open_text(path) as file:
         for n, line in enumerate(file, 1):
             if line.strip():
                 yield document(_json(line, f"{path}, line {n}"), f"{path}, line {n}")
 
 
 def _list(path: Path) -> Iterable[str]:
-    items = _json(path.read_text(encoding="utf-8"), str(path))
+    items = _json(read_text(path), str(path))
     if not isinstance(items, list):
         raise Error(f"{path}: must be a list of documents, got {type(items).__name__}. Put it into [ ].")
     return [document(item, f"{path}, document {n}") for n, item in enumerate(items)]
@@ -126,6 +127,7 @@ def _parquet(path: Path) -> Iterable[str]:
     except ImportError as error:
         raise Error(f"{path}: reading parquet needs pyarrow. pip install pyarrow, or convert it to .jsonl.") from error
     try:
+        check_regular(path)
         file = parquet.ParquetFile(path)
         if "text" not in file.schema_arrow.names:
             raise Error(

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from ..errors import Error, UnknownName, import_extra
-from ..files import naming
+from ..files import check_regular, naming, open_file, open_text, read_text
 
 HUB = "hf:tau/scrolls"
 Metric = Literal["rouge", "f1", "exact match"]
@@ -169,13 +169,13 @@ def _json(text: str, name: str) -> Any:
 
 
 def _of_lines(file: Path) -> Iterator[Any]:
-    with naming(file), file.open(encoding="utf-8") as lines:
+    with naming(file), open_text(file) as lines:
         yield from _lines(lines, str(file))
 
 
 def _of_list(file: Path) -> Iterator[Any]:
     with naming(file):
-        found = _json(file.read_text(encoding="utf-8"), str(file))
+        found = _json(read_text(file), str(file))
     if not isinstance(found, list):
         raise Error(f"{file}: must be a list of rows, got {type(found).__name__}. Put it into [ ], or use .jsonl.")
     yield from found
@@ -185,6 +185,7 @@ def _of_parquet(file: Path) -> Iterator[Any]:
     import_extra("pyarrow", "parquet", str(file))
     from pyarrow import parquet
 
+    check_regular(file)
     for batch in parquet.ParquetFile(file).iter_batches(64):
         yield from batch.to_pylist()
 
@@ -195,7 +196,12 @@ READERS = {".jsonl": _of_lines, ".json": _of_list, ".parquet": _of_parquet}
 def _zipped(archive: Path, task: str, split: Split) -> Iterator[Any]:
     """As the hub has them: TASK/SPLIT.jsonl in TASK.zip."""
     try:
-        with naming(archive), zipfile.ZipFile(archive) as opened, opened.open(f"{task}/{split}.jsonl") as lines:
+        with (
+            naming(archive),
+            open_file(archive) as file,
+            zipfile.ZipFile(file) as opened,
+            opened.open(f"{task}/{split}.jsonl") as lines,
+        ):
             yield from _lines((line.decode() for line in lines), f"{archive}/{split}.jsonl")
     except (zipfile.BadZipFile, KeyError) as error:
         raise Error(

@@ -15,6 +15,7 @@ from collections.abc import Container, Iterator
 from pathlib import Path
 
 from ..errors import Error
+from ..files import check_regular, open_file, open_text, read_text
 from . import documents
 from .documents import END
 
@@ -65,6 +66,10 @@ def make_cache(folder: Path) -> None:
 
 def read_one(file: Path, left_out: list[str], named: bool = True) -> Iterator[str]:
     """The documents of a file. One that is not `named`, but was found in a folder, may be anything."""
+    if not named and not file.is_file():
+        left_out.append(str(file))  # such as a pipe
+        return
+    check_regular(file)
     try:
         if file.suffix == ".parquet":
             yield from documents.READERS[".parquet"](file)
@@ -77,7 +82,7 @@ def read_one(file: Path, left_out: list[str], named: bool = True) -> Iterator[st
         elif file.suffix == ".txt":
             yield from _parted(file)
         else:
-            yield file.read_text(encoding="utf-8")
+            yield read_text(file)
     except OSError as error:
         raise Error(f"{file}: the text could not be read: {error.strerror or error}.") from error
     except UnicodeDecodeError as error:
@@ -87,7 +92,7 @@ def read_one(file: Path, left_out: list[str], named: bool = True) -> Iterator[st
 def _is_text(file: Path, whole: bool) -> bool:
     """Whether the `whole` file, or what it begins with, is UTF-8 without zeros."""
     decoder = codecs.getincrementaldecoder("utf-8")()
-    with file.open("rb") as opened:
+    with open_file(file) as opened:
         piece = opened.read(PIECE)
         while True:
             following = opened.read(PIECE if whole else 1)
@@ -113,7 +118,7 @@ def _begins_with_a_document(file: Path) -> bool:
 
 def _parted(file: Path) -> Iterator[str]:
     rest = ""
-    with file.open(encoding="utf-8") as opened:
+    with open_text(file) as opened:
         while piece := opened.read(PIECE):
             *whole, rest = (rest + piece).split(END)
             yield from whole
@@ -134,7 +139,7 @@ def pieces(text: str) -> Iterator[str]:
 
 def _list_or_whole(file: Path) -> Iterator[str]:
     """A list of documents, or else a text like any other, as a file of settings among source code is."""
-    text = file.read_text(encoding="utf-8")
+    text = read_text(file)
     try:
         items = json.loads(text)
         if isinstance(items, list):

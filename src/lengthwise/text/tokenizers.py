@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from ..errors import Error
-from ..files import canonical, naming
+from ..files import canonical, check_regular, naming
 from . import text_files
 from .corpora import Corpus
 from .documents import END
@@ -32,11 +32,15 @@ def load(folder: Path | str, name: str | None = None) -> Any:
 
     folder = Path(folder)
     name = name or str(folder)
+    if folder.is_dir():
+        for file in folder.iterdir():
+            if file.suffix in (".json", ".txt", ".model"):
+                check_regular(file)
     # In a folder without a tokenizer transformers makes an empty one and says nothing.
     if not any((folder / file).is_file() for file in FILES):
         raise Error(f"{name}: there is no tokenizer in it. Save the model's own there.")
     try:
-        return AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except Exception as error:  # the tokenizers library raises Exception itself
         first_line = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
         raise Error(

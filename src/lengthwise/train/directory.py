@@ -33,7 +33,19 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from ..errors import RecordError
-from ..files import Tensors, canonical, digest, naming, pack, read_json, read_tensors, restore, settle, write_atomically
+from ..files import (
+    Tensors,
+    canonical,
+    digest,
+    digest_of,
+    naming,
+    pack,
+    read_bytes,
+    read_json,
+    read_tensors,
+    settle,
+    write_atomically,
+)
 from .lease import Holder, Lease
 from .shards import REST, Shards
 
@@ -179,7 +191,7 @@ class Directory:
             files = sorted(path.iterdir())
             for each in [*files, self.path / "metrics.jsonl"]:
                 settle(each)
-            digests = {each.name: digest(each.read_bytes()) for each in files}
+            digests = {each.name: digest_of(each) for each in files}
         content = json.dumps({"meta": {**meta, "metrics": self._mark()}, "files": digests}).encode()
         write_atomically(path / REST, content)
         with naming(path):
@@ -213,7 +225,7 @@ class Directory:
         with naming(self.path):
             files = ["config.json", "metrics.jsonl", *(f"{name}.safetensors" for name in models)]
             files += sorted(path.name for path in self.path.glob("*.py"))
-            digests = {name: digest((self.path / name).read_bytes()) for name in files}
+            digests = {name: digest_of(self.path / name) for name in files}
         content = {**result, "files": digests}
         write_atomically(
             self.path / self.result, json.dumps({**content, "sha256": digest(canonical(content))}, indent=2).encode()
@@ -244,11 +256,11 @@ class Directory:
         if path is None:
             return None
         with naming(path):
-            content = (path / REST if path.is_dir() else path).read_bytes()
+            content = read_bytes(path / REST if path.is_dir() else path)
             whole = digest(content)[:16] == path.stem.split("-")[-1]
             if whole and path.is_dir():
                 files = json.loads(content)["files"]
-                whole = all(digest((path / name).read_bytes()) == expected for name, expected in files.items())
+                whole = all(digest_of(path / name) == expected for name, expected in files.items())
         if not whole:
             raise RecordError(
                 f"{path}: truncated or edited since it was written. "
@@ -260,7 +272,7 @@ class Directory:
         path = self.path / "metrics.jsonl"
         with naming(path):
             path.touch()
-            kept = path.read_bytes()[: mark["bytes"]]
+            kept = read_bytes(path)[: mark["bytes"]]
             if len(kept) != mark["bytes"] or digest(kept) != mark["sha256"]:
                 raise RecordError(
                     f"{path}: truncated or edited since the checkpoint was written. "
@@ -276,18 +288,3 @@ def read_state(path: Path) -> SavedState:
         return SavedState(Shards(path), read_json(path / REST)["meta"])
     tensors, metadata = read_tensors(path)
     return SavedState(tensors, json.loads(metadata["meta"]))
-
-
-def read_result(path: Path, name: str = Directory.result) -> dict[str, Any]:
-    """The result of the work in `path`, all that it names checked against its digest."""
-    result = read_json(path / name)
-    content = {key: value for key, value in result.items() if key != "sha256"} if isinstance(result, dict) else {}
-    if not content or digest(canonical(content)) != result.get("sha256"):
-        raise RecordError(f"{path / name}: edited since it was written. Delete {path} to run it again.")
-    for name, expected in content["files"].items():
-        with naming(path / name, restore(path / name)):
-            if digest((path / name).read_bytes()) != expected:
-                raise RecordError(
-                    f"{path / name}: truncated or edited since the run ended. Delete {path} to run it again."
-                )
-    return content

@@ -38,14 +38,17 @@ def weights(module: nn.Module) -> Tensors:
 def load_weights(module: nn.Module, tensors: Tensors) -> None:
     """Copy `tensors`, as made by `weights`, into `module`, whose shapes must be the same."""
     own = weights(module)
-    check_alike({k: t.shape for k, t in own.items()}, {k: t.shape for k, t in tensors.items()})
+    check_alike(
+        {name: (tensor.shape, tensor.is_floating_point()) for name, tensor in own.items()},
+        {name: (tensor.shape, tensor.is_floating_point()) for name, tensor in tensors.items()},
+    )
     with torch.no_grad():
         for name, tensor in own.items():
             tensor.copy_(tensors[name])
 
 
-def check_alike(own: Mapping[str, torch.Size], stored: Mapping[str, torch.Size]) -> None:
-    """Raise unless weights of these shapes are those of one model."""
+def check_alike(own: Mapping[str, Any], stored: Mapping[str, Any]) -> None:
+    """Raises unless weights described so, by their shapes and more, are those of one model."""
     if own != stored:
         odd = sorted(own.keys() ^ stored.keys()) or [name for name in own if own[name] != stored[name]]
         raise RecordError(
