@@ -35,12 +35,13 @@ def keep_picture(run: Run, subject: Subject, verdict: Verdict, budget: float, ch
 
 def read_file(path: Path) -> Any:
     from ..errors import Error
+    from ..files import read_bytes
 
+    content = read_bytes(path, "Name a JSON file that certify --out wrote")
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        why = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise Error(f"{path}: must be a JSON file that certify --out wrote; reading it: {why}.") from error
+        return json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise Error(f"{path}: must be a JSON file that certify --out wrote; reading it: {error}.") from error
 
 
 def emit(data: dict[str, Any]) -> None:

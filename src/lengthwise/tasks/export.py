@@ -16,6 +16,7 @@ from typing import Any, Literal
 import torch
 
 from ..errors import Error, check_extra
+from ..limits import need_memory, shown
 from ..seeds import generator
 from .base import Batch, Task
 from .own import name_of
@@ -49,6 +50,9 @@ def export(
         raise Error(f"export: needs at least one length and one sample, got {lengths} and {samples}.")
     if min(train, validation) < 0:
         raise Error(f"export: train and validation are numbers of strings, 0 for none, got {train} and {validation}.")
+    longest = max(lengths[-1], train_lengths[1])
+    for count, name in ((samples, "samples"), (train, "train"), (validation, "validation")):
+        need_memory(count * (1000 + 64 * longest), f"export: {shown(count)} strings ({name})", "Ask for fewer.")
     if format not in ("jsonl", "parquet"):
         raise Error(f"export: format must be 'jsonl' or 'parquet', got {format!r}.")
     if format == "parquet":
