@@ -169,7 +169,7 @@ LINES = {
     "theory": 1_400,
     "verify": 11_750,
     "report": 3_900,
-    "recipes": 5_600,
+    "recipes": 5_630,
     "cli": 3_265,
 }
 """How many lines a room may have: lowered as ideas leave, and raised only by a commit that says why."""

@@ -34,6 +34,7 @@ from .common.rules import Rule, settings_of
 from .common.timing import in_turn, machine
 from .common.trained import LengthScore, loaded, task_of, to_json
 from .papers import bipe, chacal, lrnn, regulargpt
+from .proof import learning as proof_learning
 from .proof import regexes as proof_regexes
 from .proof import table as proof_table
 
@@ -90,6 +91,7 @@ TABLES: dict[tuple[str, str], Table] = {
     ("bipe", "theorem-3"): bipe.theorem_3.recipe,
     ("proof", "table"): proof_table.recipe,
     ("proof", "regexes"): proof_regexes.recipe,
+    ("proof", "learning"): proof_learning.recipe,
 }
 
 

@@ -1,0 +1,83 @@
+"""What a network must have learned to be consolidated: accepted or refused, and what it keeps, by training steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from functools import partial
+from itertools import product
+from typing import Any
+
+from ...lab import Experiment, Run, plan
+from ...report import Panel, text_table
+from ...report.formatting import in_columns, percent
+from ...verify.consolidate.gate import share_right
+from ...verify.subject import subject_of
+from ..base import Recipe, Scale
+from ..common.grid import Cell, Grid
+from ..common.rules import settings_of
+from .networks import Question, networks
+from .scales import MODELS, RULES, Budget
+from .table import task_of
+
+Key = tuple[str, str, int]
+"""A cell's task, model and training steps."""
+STEPS: dict[Scale, tuple[int, ...]] = {"smoke": (0, 1), "laptop": (0, 1, 10, 100, 1000), "paper": (0, 1, 10, 100, 1000)}
+SEEDS: dict[Scale, int] = {"smoke": 1, "laptop": 3, "paper": 10}
+TASKS = ("parity", "cycle-navigation")
+QUESTION = Question(Budget(2.0, 30.0), None, consolidate=True)
+HEAD = ["model", "steps", "right", "taken", "proved", "kept"]
+CAPTION = (
+    "right: the share of held-out strings of the training lengths that each network answers right, in %, a number for "
+    "each seed; 95 is the least. taken: how many are consolidated, or proved as they were learned. kept: codes "
+    "(discrete), sets of nodes (RegularGPT), neurons or entries that are its own, of each that was taught."
+)
+
+
+def recipe(scale: Scale) -> Recipe:
+    """Networks after 0 to 1,000 training steps: which are consolidated, which refused, and what is kept of each."""
+
+    def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
+        found: dict[str, list[dict[str, Any]]] = {}
+        for (task, model, steps), runs in finished.items():
+            for run in runs:
+                *_, last = networks(run, QUESTION, device)  # the copy; or what is proved as it was learned
+                subject = subject_of("proof", run, None)
+                row = {"model": model, "steps": steps, "seed": run.experiment.seed, "taken": last.raw != "refused"}
+                row["right"] = share_right(subject.model, subject.claim, subject.lengths)
+                found.setdefault(task, []).append({**row, **asdict(last)})
+        return [_panel(task, rows) for task, rows in found.items()]
+
+    return Recipe(
+        title="What must be learned before it is consolidated",
+        description="A network is trained for some steps and then asked to be taught the algebra of its machine.",
+        grid=Grid([Cell(k, partial(planned, scale, *k), label=k[0]) for k in product(TASKS, MODELS, STEPS[scale])]),
+        report=report,
+    )
+
+
+def planned(scale: Scale, row: str, model: str, steps: int) -> list[Experiment]:
+    settings = {**settings_of(RULES[scale], row, model), "seeds": SEEDS[scale], "training.steps": max(steps, 1)}
+    task, seeds = task_of(row, settings.pop("supervision")), settings.pop("seeds")
+    settings |= {"training.lr": 1e-60} if steps == 0 else {}  # a step by nothing, in float32
+    return plan(
+        task, [MODELS[model].preset], seeds=seeds, test_lengths=[40], settings=settings | MODELS[model].settings
+    )
+
+
+def _panel(task: str, rows: list[dict[str, Any]]) -> Panel:
+    cells: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for row in rows:
+        cells.setdefault((row["model"], row["steps"]), []).append(row)
+    lines = []
+    for (model, steps), mine in cells.items():
+        taken = [row for row in mine if row["taken"]]
+        kept = ", ".join(f"{row['kept']['own']}/{row['kept']['all']}" for row in taken if row["kept"]) or "–"
+        proved = sum(row["raw"] == "proved" for row in taken)
+        right = ", ".join(percent(row["right"]) for row in mine)
+        lines.append([model, f"{steps:,}", right, f"{len(taken)}/{len(mine)}", str(proved), kept])
+    table = text_table(task, CAPTION, HEAD, lines, rows)
+    finding = (
+        f"{task}: {sum(row['taken'] for row in rows)} of {len(rows)} networks are consolidated or proved as learned."
+    )
+    return replace(table, finding=finding, text=in_columns(HEAD, lines, "<>>>>>"))
