@@ -70,15 +70,15 @@ def row(scores, published, inside=1.0, published_majority=None):
         (0.95, 1.0, 0.5, True),
         (0.94, 1.0, 0.5, False),
         (1.0, 0.94, 0.5, False),
-        (0.55, 0.46, 0.5, True),  # both guess, though more than 5 points apart
-        (0.5, 0.745, 0.75, True),  # both guess, where the published guess was worth more
-        (0.5, 0.745, 0.5, False),
-        (0.6, 0.745, 0.75, False),
+        (0.55, 0.46, 0.5, False),  # both guess, more than 5 points apart
+        (0.5, 0.745, 0.75, False),
+        (0.596, 0.81, 0.8, False),  # worse than a constant answer
+        (0.6, 0.6, 0.5, True),
     ],
 )
 def test_what_agrees(measured, published, published_majority, agrees):
     for only in (Published(mean=published), Published(max=published), Published(mean=published, max=published)):
-        one = row((measured,), only, published_majority=published_majority)
+        one = row((measured, measured), only, published_majority=published_majority)
         assert one.verdict("m") == ("agrees" if agrees else "differs")
         panel = comparison("t", [one], ["m"])
         assert ("✓ agrees" in panel.body, "≠ differs" in panel.body) == (agrees, not agrees)
@@ -98,12 +98,30 @@ def test_what_agrees(measured, published, published_majority, agrees):
 )
 def test_maximum_and_mean_are_both_judged_where_both_are_published(scores, most, mean, near):
     one = row(scores, Published(max=most, mean=mean))
-    assert one.cells["m"].near(0.5) == near
+    assert one.cells["m"].near == near
     assert one.verdict("m") == ("agrees" if all(near.values()) else "differs")
     panel = comparison("t", [one], ["m"])
     assert panel.data[0]["cells"]["m"]["near"] == near
     names = {("max", "mean"): "both the maximum and the mean are", ("max",): "the maximum is", ("mean",): "the mean is"}
     assert f"A cell agrees when {names[tuple(near)]} within 5 points" in panel.caption
+
+
+@pytest.mark.parametrize("score", [0.8, 0.82])
+def test_nothing_agrees_with_a_published_guess(score):
+    """Whether the published model had learned the training lengths is not known."""
+    one = row((score, score), Published(mean=0.81), published_majority=0.8)
+    assert one.verdict("m") == "vacuous"
+    assert row((score, score), Published(mean=0.81), published_majority=0.7).verdict("m") == "agrees"
+
+
+@pytest.mark.parametrize("published", [1.0, 0.5])
+@pytest.mark.parametrize("inside", [1.0, 0.5])
+def test_one_seed_neither_agrees_nor_differs(published, inside):
+    one = row((1.0,), Published(mean=published), inside)
+    assert one.verdict("m") == "one seed"
+    panel = comparison("t", [one], ["m"])
+    assert "agrees</span>" not in panel.body
+    assert finding([one]) == "0 of 1 cells agree. 1 rests on one seed, which shows nothing: r (m)."
 
 
 def test_a_number_at_least_is_published():
@@ -131,7 +149,7 @@ def test_what_was_not_learned_in_training_does_not_agree(scores, off, verdict, s
 
 
 def test_a_column_has_a_heading_of_its_own():
-    one = row((1.0,), Published(mean=0.5))
+    one = row((1.0, 1.0), Published(mean=0.5))
     panel = comparison("t", [one], ["m"], labels={"m": "the paper's <Ours>"})
     assert list(panel.data[0]["cells"]) == ["m"]
     assert "the paper&#x27;s &lt;Ours&gt;</th>" in panel.body
@@ -172,13 +190,13 @@ def test_the_best_rate_is_chosen_by_validation_and_all_are_shown():
 
 
 def test_the_finding_names_what_differs_and_what_was_not_learned():
-    fine = Measured((1.0,), Published(mean=1.0, max=1.0), 0.5, inside=1.0)
-    low, unlearned = replace(fine, scores=(0.6,)), replace(fine, inside=0.94)
+    fine = Measured((1.0, 1.0), Published(mean=1.0, max=1.0), 0.5, inside=1.0)
+    low, unlearned = replace(fine, scores=(0.6, 0.6)), replace(fine, inside=0.94)
     rows = [Row("one", 0.5, {"a": fine, "b": low}), Row("two", 0.5, {"a": fine, "b": unlearned})]
     said = finding(rows)
     assert said == (
         "2 of 4 cells agree. 1 differs: one (b). 1 says nothing though the numbers are near (vacuous), for the task "
-        "was not learned at the training lengths: two (b)."
+        "was not learned at the training lengths, or the published model guesses: two (b)."
     )
     assert finding([Row("two", 0.5, {"a": fine})]) == "1 of 1 cells agree."
     assert said in comparison("t", rows, "ab").body
