@@ -2,13 +2,16 @@
 
 import html
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from lengthwise.recipes.common.comparison import Measured, Published
 from lengthwise.report.provenance import FIELDS
 
-FOLDERS = sorted(path.parent for path in (Path(__file__).parent.parent / "results").glob("*/results.json"))
+ROOT = Path(__file__).parent.parent
+FOLDERS = sorted(path.parent for path in (ROOT / "results").glob("*/results.json"))
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
@@ -21,3 +24,25 @@ def test_it_says_where_its_numbers_come_from(folder):
     page = html.unescape((folder / "index.html").read_text(encoding="utf-8"))
     facts = page[page.index('<section id="run">') :]
     assert [value for value in said if value not in facts] == []
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_its_comparisons_are_judged_by_todays_rule(folder):
+    for panel in json.loads((folder / "results.json").read_text(encoding="utf-8")).get("panels", []):
+        rows = panel["data"] if isinstance(panel["data"], list) else []
+        for row in (row for row in rows if isinstance(row, dict) and "published_majority" in row):
+            for cell in row["cells"].values():
+                scores, inside = tuple(cell["measured"]["scores"]), cell["training_lengths"]
+                measured = Measured(scores, Published(**cell["published"]), row["majority"], inside)
+                assert cell["verdict"] == measured.verdict(row["published_majority"])
+
+
+ONE = re.compile(r"\b(?:one|single) (?:run|seed)s?\b")
+DOCUMENTS = sorted({"README.md", *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))} - {"docs/log.md"})
+SETTLED = re.compile(r"\bas published\b|\bis ahead\b|\bare ahead\b")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_one_seed_settles_nothing(document):
+    paragraphs = (ROOT / document).read_text(encoding="utf-8").split("\n\n")
+    assert [p for p in paragraphs if ONE.search(p) and SETTLED.search(p)] == []

@@ -20,6 +20,9 @@ A learned rotation is never quite the one that was meant, and T steps add up wha
 columns is a function from b states to b states: products of these are such functions, exactly, however many. So with
 no inputs the state after any text is one of finitely many, and what is right at all of them is right at every length.
 
+One-hot columns trained through a softmax are the matrix P of PD-SSM (Terzić et al. 2025), whose transitions are P times
+a complex diagonal. Here nothing scales them and, in the variant "automaton", nothing is added to the state.
+
 Shapes: … any, b width of a block.
 """
 

@@ -57,12 +57,18 @@ def test_every_scale_asks_the_same(scale, task, model):
         assert e.training.curriculum.lengths[1] == (39 if short else 40)
 
 
-def test_laptop_has_the_defaults_of_the_preset_and_three_seeds():
-    for task, model in CELLS:
-        experiments = planned("laptop", task, model)
-        assert len(experiments) == 3
-        expected = "automaton" if "automaton" in model else "lengthwise"
-        assert experiments[0].model.options.get("variant", "lengthwise") == expected
+@pytest.mark.parametrize("scale", ["smoke", "laptop", "paper"])
+@pytest.mark.parametrize("task", TASKS)
+def test_the_papers_model_and_the_automaton_have_one_budget(scale, task):
+    ours, automaton = (planned(scale, task, model) for model in ("block-lrnn", "block-lrnn automaton"))
+    for one, other in zip(ours, automaton, strict=True):
+        assert (one.training, one.tests, one.seed) == (other.training, other.tests, other.seed)
+        assert one.model.options == {**other.model.options, "variant": "official"}
+        assert other.model.options["variant"] == "automaton"
+
+
+def test_laptop_has_three_seeds():
+    assert {len(planned("laptop", *cell)) for cell in CELLS} == {3}
 
 
 def test_what_was_shrunk_names_no_published_rule():

@@ -101,9 +101,10 @@ def block_lrnn(
     learned x_0, y_t = x_t, pre-norm and no residual around the last layer, a head of norm, linear, ReLU, linear. Where
     that is not known to us it is the plainest: biases on every map, hidden layers of the inputs and the head
     as wide as the model, nothing between the layers, embeddings of unit variance. "lengthwise" has the paper's bound.
-    "automaton" cannot drift: its blocks are functions on b states, learned as such (mixers/transitions.py), so that a
-    first layer which is right at all the states it can reach is right at every length. After 500 steps on sums modulo 5
-    at length 40 it is right on all strings of 10,000, where the others guess.
+    "automaton" cannot drift: its blocks are functions on b states, learned as such (mixers/transitions.py; one-hot
+    columns are the P of PD-SSM, Terzić et al. 2025), so that a first layer which is right at all the states it can
+    reach is right at every length. After 500 steps on sums modulo 5 at length 40 it is right on all strings of 10,000,
+    where the others guess.
     """
     if variant not in VARIANTS:
         raise UnknownName("variant of block-lrnn", variant, VARIANTS)

@@ -56,8 +56,8 @@ DESCRIPTION = (
     "saying no is right in 80%. ModArith(5): digits joined by + − ·, the value modulo 5. Training asks every prefix "
     "that has an answer (in ModArith(5) those that end in a digit), in strings of 40 tokens (ModArith(5): 39), or of "
     "up to that length where strings grow. The test asks only for the answer at the last position, in strings of 500 "
-    "tokens (499). The automaton is not in the paper: it is this library's variant, whose blocks are functions on "
-    "states."
+    "tokens (499). The automaton is not in the paper: its blocks are functions on states. It and the paper's own model "
+    "are trained with one budget: the same steps, learning rate and batch on each task."
 )
 NOTE = (
     "A published number is the best of all evaluations on the test strings during training, so it is selected on the "
