@@ -131,5 +131,5 @@ def test_a_raw_certificate_of_a_snapped_model_is_rejected(certified):
     made, weights = copy.deepcopy(certified[0]), certified[1]
     made["inference"] = "raw"
     made["words"] = checker.in_words(made)
-    with pytest.raises(checker.Rejected, match="about nodes that are not"):
+    with pytest.raises(checker.Rejected, match="raw where they are not"):
         checker.check({**made, "digest": checker.seal(made)}, weights)

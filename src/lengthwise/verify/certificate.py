@@ -24,7 +24,8 @@ from ..lab.provenance import code_version
 from ..models import LengthwiseForCausalLM
 from .checker import DEFAULTS, digest, in_words, seal
 from .checker.check import FORMAT
-from .checker.weights import read_bytes, read_json
+from .checker.fields import read_json
+from .checker.weights import read_bytes
 from .claim import Claim
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from .checker.claimed import Claim
+from .checker.fields import Rejected
 from .checker.intervals import Interval
-from .checker.weights import Rejected
 from .exact_network import Ball, ExactNetwork, Vector
 
 

@@ -18,11 +18,12 @@ from typing import Any
 import numpy as np
 
 from .checker.cascade import Cascade
+from .checker.fields import Rejected
 from .checker.intervals import Interval, down, up
 from .checker.mean_value import box, mean_value
 from .checker.network import Recurrence
 from .checker.tree import boxes_of
-from .checker.weights import Rejected, Tensors
+from .checker.weights import Tensors
 from .confirming import Confirming, inside
 from .exact_network import Ball, ExactCascade, ExactRecurrence, Vector
 

@@ -24,12 +24,13 @@ import numpy as np
 
 from ..errors import Error
 from .checker.claimed import composed
+from .checker.fields import Rejected
 from .checker.intervals import Interval
 from .checker.mean_value import constant
 from .checker.network import Tree
 from .checker.points import chosen
 from .checker.tree import boxes_of
-from .checker.weights import Rejected, Tensors, read_safetensors
+from .checker.weights import Tensors, read_safetensors
 from .confirming import Confirming, inside
 from .exact_network import BITS, Ball, ExactTree, Vector, flint
 from .opinions_over_time import CascadeConditions, SetConditions

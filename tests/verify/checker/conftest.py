@@ -42,7 +42,8 @@ def snapped(name):
     proof = made.certificate["proof"]
     centres = [{"element": box["element"], "centre": box["centre"]} for box in proof["boxes"]]
     given = {"elements": proof["elements"], "centres": centres, "radius": 0.01}
-    return sealed(made.model, made.claim, "tree-boxes", inference="snapped", **given)
+    model = made.model.snap(torch.tensor([entry["centre"] for entry in centres]), 0.01).eval()
+    return sealed(model, made.claim, "tree-boxes", inference="snapped", **given)
 
 
 def codes(name):

@@ -49,7 +49,9 @@ def test_checker_and_prover_leave_out_the_same_parts(chunk):
     for _ in range(50):
         Q, S = draw.integers(2, 7), draw.integers(1, 4)
         asked = (draw.random(Q) < 0.3) | (np.arange(Q) == draw.integers(Q))
-        own = ProversClaim(Semiautomaton(draw.integers(Q, size=(Q, S)), int(draw.integers(Q))), np.zeros(Q, int), asked)
+        delta, start = draw.integers(Q, size=(Q, S)), int(draw.integers(Q))
+        asked[delta[start, 0]] = True  # or it might be vacuous
+        own = ProversClaim(Semiautomaton(delta, start), np.zeros(Q, int), asked)
         claim, need = Claim(own.to_json()), Need(own, chunk)
         maps = draw.integers(Q, size=(100, Q))
         assert (claim.live(maps, chunk) == need(maps, begins=False)).all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
@@ -151,3 +152,11 @@ def test_what_is_no_number_is_inside_nothing():
     everything = Interval(np.array([-np.inf]), np.array([np.inf]))
     assert not nan.inside(everything).any()
     assert not (nan + Interval.of(1.0)).inside(everything).any()
+
+
+def test_where_nothing_is_known_there_is_no_middle_and_no_warning():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        middle = Interval(np.array([-np.inf, 1.0]), np.array([np.inf, 2.0])).mid
+    assert np.isnan(middle[0])
+    assert middle[1] == 1.5

@@ -149,8 +149,8 @@ def test_steps_of_boxes_hold_all_their_points():
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"thickness": 2}, "only thickness = 1"),
-        ({"variant": "official"}, "only pad_tokens = False"),
+        ({"thickness": 2}, "thickness must be 1"),
+        ({"variant": "official"}, "pad_tokens must be False"),
         ({"largest_chunk": 3}, "chunk must be a whole number"),
     ],
 )

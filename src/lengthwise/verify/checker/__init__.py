@@ -4,6 +4,7 @@ python -m lengthwise.verify.checker certificate.json model/
 """
 
 from .check import Report, check, in_words, is_about, seal
-from .weights import DEFAULTS, Rejected, digest, read_json
+from .fields import Rejected, read_json
+from .weights import DEFAULTS, digest
 
 __all__ = ["DEFAULTS", "Rejected", "Report", "check", "digest", "in_words", "is_about", "read_json", "seal"]

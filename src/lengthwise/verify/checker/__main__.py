@@ -7,7 +7,8 @@ from pathlib import Path
 
 from ...errors import Error
 from . import check
-from .weights import read_bytes, read_json
+from .fields import read_json
+from .weights import read_bytes
 
 
 def main(arguments: list[str]) -> int:

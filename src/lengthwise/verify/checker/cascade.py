@@ -20,15 +20,27 @@ from typing import Any
 
 import numpy as np
 
-from .claimed import Claim, whole, within
+from .claimed import Claim
+from .fields import FLAG, LIST, Rejected, exactly, fields, maybe, real, same, table, whole
 from .intervals import Array, Interval
 from .mean_value import Value
-from .network import Network, each_layer, known, whole_number
-from .weights import Rejected, Tensors
+from .network import Network
+from .weights import Tensors
 
 AT_ONCE = 512
 KINDS = {"residual": True, "normed": False, "bare": False}
 """Blocks, and whether the layer's input is added to what it gives."""
+NETWORKS = ("linear", "two-layer")
+MIXER = {
+    "name": exactly("block-lrnn"),
+    "transition": exactly(*NETWORKS),
+    "inputs": exactly("none", *NETWORKS),
+    "normalisation": exactly("one-hot", "paper", "none"),
+    "p": real(1.0),
+    "learned_initial": FLAG,
+    "readout": exactly("linear", "identity"),
+}
+PROOF = {"bound": exactly("joint"), "entries": LIST, "states": LIST, "pairs": LIST}
 
 
 def check_cascade(network: Cascade, claim: Claim, proof: Any) -> tuple[int, float]:
@@ -85,31 +97,27 @@ def _answers(network: Cascade, claim: Claim, driver: Array, q: Array, states: li
 
 def _listed(network: Cascade, claim: Claim, proof: Any) -> tuple[list[Array], Array]:
     """Of each layer its states (·,n), places of its entries; and the tuples (N,1+L)."""
-    if not isinstance(proof, dict) or not {"bound", "entries", "states", "pairs"} <= proof.keys():
-        raise Rejected("the proof must be an object of bound, entries, states, pairs and gap.")
-    if proof["bound"] != "joint" or proof.keys() - {"bound", "entries", "states", "pairs", "gap"}:
-        raise Rejected(f"only the joint states of a cascade can be checked, got {proof['bound']!r}.")
+    fields("the proof", proof, PROOF, {"gap": real()})
     own = [[[int(i), int(j)] for i, j in zip(*layer.entries, strict=True)] for layer in network.layers]
-    if proof["entries"] != own:
+    if not same(proof["entries"], own):
         raise Rejected("the entries must be those of the first states that are not 0, in their order.")
     L, states = len(network.layers), []
-    if not isinstance(proof["states"], list) or len(proof["states"]) != L:
+    if len(proof["states"]) != L:
         raise Rejected(f"the proof must list the states of each of {L} layers.")
     for layer, given in zip(network.layers, proof["states"], strict=True):
         n = len(layer.entries[0])
         if n == 0 and given == [[]]:
             states.append(np.zeros((1, 0), dtype=np.int64))
             continue
-        found = whole(given, "a layer's states", 2)
-        within(found, layer.width, "the places of entries")
+        found = table(given, "a layer's states", 2, layer.width)
         if found.shape[1] != n:
             raise Rejected(f"a layer's state must say where each of {n} entries is.")
         states.append(np.ascontiguousarray(found))
-    pairs = whole(proof["pairs"], "the pairs", 2)
+    pairs = table(proof["pairs"], "the pairs", 2)
     if pairs.shape[1] != 1 + L:
         raise Rejected(f"a pair must be the machine's state and one of each of {L} layers.")
-    for column, count in zip(pairs.T, (claim.states, *map(len, states)), strict=True):
-        within(column, count, "the numbers of a pair")
+    if (pairs >= [claim.states, *map(len, states)]).any():
+        raise Rejected("the numbers of a pair must be those of states that are listed.")
     return states, np.ascontiguousarray(pairs)
 
 
@@ -123,47 +131,37 @@ def _different(rows: Array) -> tuple[Array, Array]:
 class Automata:
     """One layer."""
 
-    def __init__(self, network: Cascade, k: int, mixer: dict[str, Any], kind: str):
+    def __init__(self, network: Cascade, k: int, mixer: dict[str, Any], block: dict[str, Any]):
         self.network, ops = network, network.ops
-        known(
-            "mixer",
-            mixer,
-            fixed={"name": "block-lrnn"},
-            free=("blocks", "block", "p", "normalisation", "transition", "inputs", "learned_initial", "readout"),
-        )
+        fields("mixer", mixer, MIXER, {"blocks": maybe(whole(1)), "block": maybe(whole(1))})
+        kind = fields("block", block, {"kind": exactly(*KINDS)}, {"biases": exactly(True)})["kind"]
         D, at = network.width_of_model, f"depth.layers.{k}"
-        given = {name: whole_number(mixer, name) for name in ("blocks", "block") if mixer.get(name) is not None}
-        given = given or {"block": 8}
-        self.blocks = given.get("blocks") or D // given["block"]
-        self.width = given.get("block") or D // given["blocks"]
+        blocks, width = mixer.get("blocks"), mixer.get("block")
+        width = 8 if blocks is None and width is None else width
+        self.blocks, self.width = blocks or D // width, width or D // blocks
         self.norm = None if kind == "bare" else network.norm(f"{at}.mixer_norm")
         self.residual, h, b = KINDS[kind], self.blocks, self.width
-        if mixer.get("normalisation") not in ("one-hot", "paper", "none"):
-            raise Rejected(f"only one-hot transitions can be checked, got {mixer.get('normalisation')!r}.")
-        if mixer["normalisation"] == "paper" and mixer.get("p") not in (1, 1.0):
+        if mixer["normalisation"] == "paper" and mixer["p"] != 1:
             raise Rejected("transitions that are bounded in another norm than p = 1 cannot be checked.")
         self.chosen = mixer["normalisation"] == "one-hot"
-        self.transition = self._network(f"{at}.mixer.transition", mixer.get("transition"), h * b * b, h * b * b, True)
-        if mixer.get("inputs") != "none":
-            inputs = self._network(f"{at}.mixer.inputs", mixer.get("inputs"), D, h * b, False)
+        self.transition = self._network(f"{at}.mixer.transition", mixer["transition"], h * b * b, h * b * b, True)
+        if mixer["inputs"] != "none":
+            inputs = self._network(f"{at}.mixer.inputs", mixer["inputs"], D, h * b, False)
             if any(W.any() or (c is not None and c.any()) for W, c in inputs):
                 raise Rejected("tokens must add nothing to the state: inputs that are not none or 0 cannot be checked.")
-        x0 = network.weights.take(f"{at}.mixer.initial", h, b) if mixer.get("learned_initial") else np.zeros((h, b))
-        block, place = np.nonzero(x0)
-        self.entries, self.values = (block, place.astype(np.int64)), x0[block, place]
-        self.readout = None
-        if mixer.get("readout") == "linear":
+        x0 = network.weights.take(f"{at}.mixer.initial", h, b) if mixer["learned_initial"] else np.zeros((h, b))
+        self.entries = np.nonzero(x0)
+        self.values, self.readout = x0[self.entries], None
+        if mixer["readout"] == "linear":
             self.readout = network.linear(f"{at}.mixer.readout", D, h * b, True)
-        elif mixer.get("readout") != "identity" or h * b != D:
-            raise Rejected(f"readout must be linear, or the identity of a state as wide as the model, got {mixer}.")
+        elif h * b != D:
+            raise Rejected(f"readout can be the identity of a state as wide as the model alone, got {mixer}.")
         self.ops = ops
 
     def _network(self, at: str, kind: Any, hidden: int, outputs: int, bias: bool) -> list[tuple[Array, Array | None]]:
         linear, D = self.network.linear, self.network.width_of_model
         if kind == "linear":
             return [linear(at, outputs, D, bias)]
-        if kind != "two-layer":
-            raise Rejected(f"a network must be linear or two-layer, got {kind!r}.")
         return [linear(f"{at}.0", hidden, D, True), linear(f"{at}.2", outputs, hidden, True)]
 
     def functions(self, x: Value) -> tuple[Array, Array]:
@@ -210,14 +208,8 @@ class Cascade(Network):
     def __init__(self, config: dict[str, Any], tensors: Tensors, arithmetic: str = "float32"):
         super().__init__(config, tensors, arithmetic)
         self.width_of_model = self.width
-        depth = known("depth", config["depth"], fixed={"name": "fixed"}, free=("layers",))
-        L = whole_number(depth, "layers")
-        mixers, blocks = each_layer(config["mixer"], L), each_layer(config["block"], L)
-        for block in blocks:
-            known("block", block, fixed={"biases": True}, free=("kind",))
-            if not isinstance(block.get("kind"), str) or block["kind"] not in KINDS:
-                raise Rejected(f"block: only {', '.join(KINDS)} can be checked, got {block}.")
-        self.layers = [Automata(self, k, mixers[k], blocks[k]["kind"]) for k in range(L)]
+        each = enumerate(zip(*self.fixed_layers(), strict=True))
+        self.layers = [Automata(self, k, mixer, block) for k, (mixer, block) in each]
         self.weights.done()
 
     def before(self, layer: int, cases: Array, states: list[Array]) -> Value:

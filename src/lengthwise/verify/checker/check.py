@@ -9,38 +9,22 @@ read, and the proof's conditions are checked on the weights themselves (tree.py,
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from .cascade import Cascade, check_cascade
 from .claimed import Claim
+from .fields import ABOVE_ZERO, OBJECT, TEXT, TEXTS, Rejected, exactly, fields, maybe, plain_json, real, same, whole
 from .network import Recurrence, Tree
 from .recurrence import check_recurrence
 from .rounding import ARITHMETICS
 from .tree import check_tree
-from .weights import DEFAULTS, Rejected, Tensors, deciding, digest, read_bytes, read_json, read_model, read_safetensors
+from .weights import CONFIG, Tensors, digest, read_model, read_safetensors
 
 FORMAT = 1
-FIELDS = {
-    "format",
-    "claim",
-    "words",
-    "kind",
-    "inference",
-    "made",
-    "model",
-    "arithmetic",
-    "proof",
-    "margin",
-    "versions",
-    "commit",
-    "digest",
-}
-UNTRUSTED = {"kept"}
-"""A field that may be missing: what a network that was consolidated kept of its own, which nobody can check."""
-OWN = ("codes", "sets", "neurons", "entries")
+KEPT = {"own": whole(), "all": whole(), "right": real(), "of": exactly("codes", "sets", "neurons", "entries")}
+"""What a network that was consolidated kept of its own, which nobody can check."""
 KINDS = {
     "tree-codes": "every node of the tree has a code that is listed",
     "tree-boxes": "every node of the tree lies in a box that is listed",
@@ -53,6 +37,21 @@ MADE = {
     "compiled": "taught the algebra of its machine alone",
     "built": "written down from its machine",
     "given": "made in a way that nobody said",
+}
+FIELDS = {
+    "format": exactly(FORMAT),
+    "claim": OBJECT,
+    "words": TEXT,
+    "kind": exactly(*KINDS),
+    "inference": exactly("raw", "snapped"),
+    "made": exactly(*MADE),
+    "model": OBJECT,
+    "arithmetic": exactly(*ARITHMETICS),
+    "proof": OBJECT,
+    "margin": ABOVE_ZERO,
+    "versions": TEXTS,
+    "commit": maybe(TEXT),
+    "digest": TEXT,
 }
 
 
@@ -82,29 +81,18 @@ def check(certificate: dict[str, Any], model: str | Path | Tensors) -> Report:
 
     The config of weights alone, and of a run, is that of the certificate, to which they belong by their digests.
     """
-    if not isinstance(certificate, dict) or certificate.keys() - UNTRUSTED != FIELDS:
-        raise Rejected(f"a certificate is an object of {', '.join(sorted(FIELDS))}.")
-    if certificate["format"] != FORMAT:
-        raise Rejected(f"the certificate's format must be {FORMAT}, got {certificate['format']!r}.")
+    certificate = fields("a certificate", plain_json(certificate, "a certificate")[1], FIELDS, {"kept": OBJECT})
     if certificate["digest"] != seal(certificate):
         raise Rejected("the certificate was changed after it was made: its digest is of other content.")
-    kind, inference, made = certificate["kind"], certificate["inference"], certificate["made"]
-    if not all(isinstance(each, str) for each in (kind, inference, made, certificate["arithmetic"])):
-        raise Rejected("the certificate's kind, inference, origin and arithmetic must be text.")
-    if kind not in KINDS or inference not in ("raw", "snapped") or made not in MADE:
-        raise Rejected(f"the certificate's kind, inference or origin is not known: {kind!r}, {inference!r}, {made!r}.")
-    if "kept" in certificate:
-        check_kept(certificate["kept"], made)
+    kind, inference = certificate["kind"], certificate["inference"]
+    if "kept" in certificate:  # as old certificates have it not
+        check_kept(certificate["kept"], certificate["made"])
     if inference == "snapped" and kind != "tree-boxes":
         raise Rejected(f"only tree-boxes can be snapped, got {kind}.")
-    if certificate["arithmetic"] not in ARITHMETICS:
-        raise Rejected(f"the arithmetic must be {' or '.join(ARITHMETICS)}, got {certificate['arithmetic']!r}.")
-    if type(certificate["margin"]) not in (int, float) or not certificate["margin"] > 0:
-        raise Rejected(f"the certificate's margin must be above 0, got {certificate['margin']!r}.")
-    tensors, assumed = _model(certificate["model"], model)
     claim = Claim(certificate["claim"])
     if certificate["words"] != (words := in_words(certificate)):
         raise Rejected(f"the claim in words must be {words!r}, got {certificate['words']!r}.")
+    tensors, assumed = _model(certificate["model"], model)
     given = certificate["model"]["config"], tensors, certificate["arithmetic"]
     if kind == "recurrence-boxes":
         network, run = Recurrence(*given), lambda n: check_recurrence(n, claim, certificate["proof"])
@@ -113,17 +101,13 @@ def check(certificate: dict[str, Any], model: str | Path | Tensors) -> Report:
     else:
         network, run = Tree(*given), lambda n: check_tree(n, claim, kind, inference, certificate["proof"])
     conditions, margin = run(network)
-    return Report(kind, inference, certificate["arithmetic"], made, conditions, margin, words, assumed)
+    return Report(kind, inference, certificate["arithmetic"], certificate["made"], conditions, margin, words, assumed)
 
 
 def seal(certificate: dict[str, Any]) -> str:
     """sha256 of all of a certificate but its digest."""
     content = {name: value for name, value in certificate.items() if name != "digest"}
-    try:
-        text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise Rejected(f"a certificate is JSON with finite numbers alone ({error}).") from error
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(plain_json(content, "a certificate")[0].encode()).hexdigest()
 
 
 def in_words(certificate: dict[str, Any]) -> str:
@@ -150,44 +134,31 @@ def kept_in_words(certificate: dict[str, Any]) -> str:
 
 def check_kept(kept: Any, made: str) -> None:
     """Nobody can check where a network came from; but what is said of it must make sense."""
-    if not isinstance(kept, dict) or kept.keys() != {"own", "all", "of", "right"} or kept["of"] not in OWN:
-        raise Rejected(f"what a network kept is an object of own, all, of and right, of {', '.join(OWN)}.")
-    if not all(type(kept[name]) is int for name in ("own", "all")) or not 0 <= kept["own"] <= kept["all"] < 2**31:
-        raise Rejected("a network keeps a whole number of its own, from 0 to all of them.")
-    if type(kept["right"]) not in (int, float) or not 0 <= kept["right"] <= 1:
-        raise Rejected(f"the share of right answers must be from 0 to 1, got {kept['right']!r:.40}.")
+    fields("what a network kept", kept, KEPT)
+    if kept["own"] > kept["all"] or kept["right"] > 1:
+        raise Rejected("a network keeps no more of its own than there are, and its share of right answers is at most 1.")
     if made != ("consolidated" if kept["own"] else "compiled"):
         raise Rejected(f"a network that keeps {kept['own']} {kept['of']} of its own is not {made}.")
 
 
 def _model(described: Any, model: str | Path | Tensors) -> tuple[Tensors, bool]:
     """The weights, which are those of the certificate; and whether a folder did not say its config."""
-    if not isinstance(described, dict) or described.keys() != {"config", "weights"}:
-        raise Rejected("the certificate's model must be an object of config and weights.")
-    config, digests = described["config"], described["weights"]
-    if not isinstance(config, dict) or config.keys() != DEFAULTS.keys():
-        raise Rejected(f"the certificate's config must have the fields {', '.join(DEFAULTS)}.")
-    if config["model_type"] != "lengthwise" or config != deciding(config):
-        raise Rejected("the certificate's config is not that of a model of this library.")
-    assumed = False
-    if isinstance(model, (str, Path)):
-        found, tensors = _folder(Path(model))
-        assumed = found is None
-        if found is not None and found != config:
-            other = [name for name in config if config[name] != found[name]]
-            raise Rejected(f"the model has another config than the certificate says: {', '.join(other)} differ.")
-    else:
-        tensors = dict(model)
-    return _same(config, digests, tensors), assumed
+    fields("the certificate's model", described, {"config": OBJECT, "weights": TEXTS})
+    config = described["config"]
+    fields("the certificate's config", config, {name: kind for name, (kind, _) in CONFIG.items()})
+    found, tensors = read_model(Path(model)) if isinstance(model, (str, Path)) else (config, dict(model))
+    if found is not None and (other := [name for name in config if not same(config[name], found[name])]):
+        raise Rejected(f"the model has another config than the certificate says: {', '.join(other)} differ.")
+    return _same(config, described["weights"], tensors), found is None
 
 
-def _same(config: dict[str, Any], digests: Any, tensors: Tensors) -> Tensors:
+def _same(config: dict[str, Any], digests: dict[str, str], tensors: Tensors) -> Tensors:
     """The weights, if they are those of the digests."""
-    if config["tie_word_embeddings"] and "head.weight" in tensors and "head.weight" not in (digests or {}):
+    if config["tie_word_embeddings"] and "head.weight" in tensors and "head.weight" not in digests:
         head = tensors.pop("head.weight")
         if "embedding.weight" not in tensors or digest(head) != digest(tensors["embedding.weight"]):
             raise Rejected("the head must be the embeddings, to which the config ties it.")
-    if not isinstance(digests, dict) or digests.keys() != tensors.keys():
+    if digests.keys() != tensors.keys():
         raise Rejected("the model has other weights than the certificate names.")
     for name, x in tensors.items():
         if digest(x) != digests[name]:
@@ -201,13 +172,5 @@ def is_about(certificate: dict[str, Any], weights: Path) -> bool:
         described, made = certificate["model"], certificate["digest"]
         _same(described["config"], described["weights"], read_safetensors(weights))
         return made == seal(certificate)
-    except (Rejected, KeyError, TypeError):
+    except (Rejected, AttributeError, KeyError, TypeError):
         return False
-
-
-def _folder(folder: Path) -> tuple[dict[str, Any] | None, Tensors]:
-    """A model's config and weights; None and the weights of a run on strings, whose record has no field of a config."""
-    record = read_json(read_bytes(folder / "config.json").decode(errors="replace"), str(folder / "config.json"))
-    if isinstance(record, dict) and not record.keys() & DEFAULTS.keys():
-        return None, read_safetensors(folder / "model.safetensors")
-    return read_model(folder)

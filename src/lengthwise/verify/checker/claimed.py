@@ -19,38 +19,35 @@ from typing import Any
 
 import numpy as np
 
+from .fields import LIST, MOST, TEXT, Rejected, fields, table, whole
 from .intervals import Array, Interval
-from .weights import Rejected
+
+FIELDS = {"symbols": LIST, "delta": LIST, "start": whole(), "answers": LIST, "asked": LIST}
 
 
 class Claim:
     def __init__(self, given: Any):
-        if not isinstance(given, dict) or given.keys() != {"symbols", "delta", "start", "answers", "asked"}:
-            raise Rejected("the claim must be an object of symbols, delta, start, answers and asked.")
-        self.delta = whole(given["delta"], "the claim's delta", 2)
-        Q, S = self.delta.shape
-        within(self.delta, Q, "the claim's delta")
-        symbols = given["symbols"]
-        if not isinstance(symbols, list) or len(symbols) != S or not all(isinstance(s, str) for s in symbols):
-            raise Rejected(f"the claim must name its {S} symbols, got {symbols!r}.")
-        self.symbols, self.states = S, Q
-        self.start = int(whole([given["start"]], "the claim's start", 1)[0])
-        within(np.array([self.start]), Q, "the claim's start")
-        answers = given["answers"]
-        self.several = isinstance(answers, list) and len(answers) > 0 and isinstance(answers[0], list)
-        self.answers = whole(answers, "the claim's answers", 2 if self.several else 1)
-        asked = whole(given["asked"], "the claim's asked", 1)
-        if len(self.answers) != Q or len(asked) != Q:
+        fields("the claim", given, FIELDS)
+        self.delta = table(given["delta"], "the claim's delta", 2, len(given["delta"]))
+        self.states, self.symbols = Q, S = self.delta.shape
+        self.names, self.start = given["symbols"], given["start"]
+        if len(self.names) != S or not all(map(TEXT.holds, self.names)) or len(set(self.names)) < S:
+            raise Rejected(f"the claim must name its {S} symbols, each in its own way, got {self.names!r:.60}.")
+        if self.start >= Q:
+            raise Rejected(f"the claim's start must be one of its {Q} states, got {self.start}.")
+        self.several = isinstance(given["answers"][0], list)
+        self.asked = table(given["asked"], "the claim's asked", 1, 2).astype(bool)
+        if len(given["answers"]) != Q or len(self.asked) != Q:
             raise Rejected(f"the claim must have an answer and a question for each of {Q} states.")
-        within(asked, 2, "the claim's asked")
-        self.asked = asked.astype(bool)
-        if self.several:
-            within(self.answers, 2, "the claim's answers")
-        elif (self.answers[self.asked] < 0).any():
+        below, least = (2, 0) if self.several else (MOST, -MOST)
+        self.answers = table(given["answers"], "the claim's answers", 2 if self.several else 1, below, least)
+        if not self.several and (self.answers[self.asked] < 0).any():
             raise Rejected("the claim's answers must be outputs 0, 1, …")
         self.reached = np.arange(Q) == self.start
         while not self.reached[self.delta[self.reached]].all():
             self.reached[self.delta[self.reached].ravel()] = True
+        if not self.asked[self.delta[self.reached]].any():
+            raise Rejected("the claim is vacuous: after no word is anything asked.")
         self.heeded = self.heeded_by(1)
         """Whether a question can be reached from a state, or is there."""
 
@@ -67,6 +64,8 @@ class Claim:
 
     def fits(self, symbols: int, outputs: int) -> None:
         """Whether a model of so many symbols and outputs can be what the claim speaks of."""
+        if outputs == 1 and not self.several:
+            raise Rejected("the claim is vacuous: a model of one output names it after every word.")
         if symbols < self.symbols:
             raise Rejected(f"the model reads {symbols} tokens, and the claim has {self.symbols} symbols.")
         if self.several and self.answers.shape[1] != outputs:
@@ -100,10 +99,9 @@ class Maps:
     """The elements of a proof: maps of the states on themselves, each once."""
 
     def __init__(self, given: Any, states: int):
-        self.rows = whole(given, "the elements", 2)
+        self.rows = table(given, "the elements", 2, states)
         if self.rows.shape[1] != states:
             raise Rejected(f"an element must say where each of {states} states goes, got {self.rows.shape[1]}.")
-        within(self.rows, states, "the elements")
         self.rows = np.ascontiguousarray(self.rows)
         self._number = {row.tobytes(): i for i, row in enumerate(self.rows)}
         if len(self._number) < len(self.rows):
@@ -120,39 +118,3 @@ class Maps:
 def composed(first: Array, then: Array) -> Array:
     """δ_uv of δ_u and δ_v, both (N,Q)."""
     return np.take_along_axis(then, first, 1)
-
-
-def whole(given: Any, what: str, dim: int) -> Array:
-    """Nested lists of whole numbers as an array; nothing is rounded, and true is no number."""
-    if not isinstance(given, list) or not given:
-        raise Rejected(f"{what} must be a list that is not empty, got {given!r:.60}.")
-    if dim > 1:
-        if not all(isinstance(row, list) and len(row) == len(given[0]) and len(row) > 0 for row in given):
-            raise Rejected(f"{what} must be a table whose rows are of one length.")
-        return np.stack([whole(row, what, dim - 1) for row in given])
-    if not all(type(x) is int and abs(x) < 2**31 for x in given):
-        raise Rejected(f"{what} must be whole numbers, got {given!r:.60}.")
-    return np.array(given, dtype=np.int64)
-
-
-def reals(given: Any, what: str, length: int, least: float = -(2.0**50)) -> Array:
-    """A list of finite numbers."""
-    if not isinstance(given, list) or len(given) != length:
-        raise Rejected(f"{what} must be a list of {length} numbers.")
-    if not all(type(x) in (int, float) and least <= x < 2.0**50 for x in given):
-        raise Rejected(f"{what} must be finite numbers of at least {least:g} and below 2^50.")
-    return np.array(given, dtype=np.float64)
-
-
-def within(numbers: Array, count: int, what: str) -> None:
-    if ((numbers < 0) | (numbers >= count)).any():
-        raise Rejected(f"{what} must be numbers from 0 to {count - 1}, got {numbers.min()} to {numbers.max()}.")
-
-
-def entries(given: Any, what: str, keys: set[str]) -> list[dict[str, Any]]:
-    """A list, not empty, of objects with these fields."""
-    if not isinstance(given, list) or not given:
-        raise Rejected(f"{what} must be a list that is not empty.")
-    if not all(isinstance(entry, dict) and entry.keys() == keys for entry in given):
-        raise Rejected(f"each of {what} must be an object of {', '.join(sorted(keys))}.")
-    return given

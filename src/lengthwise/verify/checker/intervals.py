@@ -52,7 +52,8 @@ class Interval:
 
     @property
     def mid(self) -> Array:
-        return self.lo / 2 + self.hi / 2
+        with np.errstate(invalid="ignore"):  # where nothing is known it is no number
+            return self.lo / 2 + self.hi / 2
 
     @property
     def radius(self) -> Array:

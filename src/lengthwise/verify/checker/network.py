@@ -19,25 +19,21 @@ from typing import Any
 
 import numpy as np
 
-from .claimed import reals
+from .fields import FLAG, OBJECT, Rejected, exactly, fields, maybe, real, whole
 from .intervals import Array, Interval
 from .mean_value import Value, constant
 from .operations import Operations
 from .points import Point, PointOperations
 from .rounding import ARITHMETICS
-from .weights import Rejected, Tensors, Weights
+from .weights import Tensors, Weights
 
 LAYER_NORM = 1e-5
-
-
-def known(what: str, given: Any, *, fixed: dict[str, Any], free: Sequence[str] = ()) -> dict[str, Any]:
-    """Options that must have these values, or any; nothing else may be among them."""
-    if not isinstance(given, dict) or not given.keys() <= {*fixed, *free}:
-        raise Rejected(f"{what} has options that the checker does not know: {given}.")
-    for name, value in fixed.items():
-        if given.get(name, value) != value:
-            raise Rejected(f"{what}: only {name} = {value!r} can be checked, got {given[name]!r}.")
-    return given
+DEPTH = {"name": exactly("adaptive"), "thickness": exactly(1), "chunk": whole(2), "by": exactly("sequence", "position")}
+MAYBE_DEPTH = {"pad_tokens": exactly(False), "nodes": maybe(OBJECT), "snapped": maybe(OBJECT)}
+MIXER = {"name": exactly("sliding-dilated"), "heads": whole(1), "chunk": whole(2), "biases": FLAG}
+MIXER["missing"] = exactly("learned-pad", "drop")
+BLOCK = {"kind": exactly("transformer"), "norm": exactly("pre", "post"), "activation": exactly("relu", "gelu")}
+BLOCK["expansion"] = whole(1)
 
 
 class Network:
@@ -50,30 +46,24 @@ class Network:
         self.arithmetic = ARITHMETICS[arithmetic]
         self.ops: Any = Operations(self.arithmetic)
         self.config = config
-        self.width = D = whole_number(config, "width")
-        self.symbols = whole_number(config, "vocab_size")
-        outputs = config["num_outputs"]
-        self.outputs = self.symbols if outputs is None else whole_number(config, "num_outputs")
-        known("position", config["position"], fixed={"name": "none"})
+        self.width = D = config["width"]
+        self.symbols = config["vocab_size"]
+        self.outputs = self.symbols if config["num_outputs"] is None else config["num_outputs"]
         self._embedding = self.weights.take("embedding.weight", self.symbols, D)
         scale = config["embedding_scale"]
-        if not isinstance(scale, (int, float)) or not 0 < scale < 2.0**20:
-            raise Rejected(f"embedding_scale must be a number above 0, got {scale!r}.")
         x = Interval.of(self._embedding)
         x = x if scale == 1 else x.times(float(scale))
         off = np.zeros(x.shape) if scale == 1 else self.arithmetic.up(4 * self.arithmetic.u * x.size)
         self.leaves = constant(x, off)
         """(V,D)"""
         self._norm = self.norm("norm") if config["final_norm"] else None
-        if config["head"] not in ("linear", "two-layer"):
-            raise Rejected(f"head must be linear or two-layer, got {config['head']!r}.")
         self._hidden = self.linear("hidden", D, D, True) if config["head"] == "two-layer" else None
         if config["tie_word_embeddings"] and "head.weight" not in self.weights:
             if self.outputs != self.symbols:
                 raise Rejected("a tied head must have as many outputs as there are symbols.")
             self._head = self._embedding, self.weights.take("head.bias", self.outputs) if config["head_bias"] else None
         else:
-            self._head = self.linear("head", self.outputs, D, bool(config["head_bias"]))
+            self._head = self.linear("head", self.outputs, D, config["head_bias"])
 
     def linear(self, name: str, outputs: int, inputs: int, bias: bool) -> tuple[Array, Array | None]:
         W = self.weights.take(f"{name}.weight", outputs, inputs)
@@ -81,6 +71,13 @@ class Network:
 
     def norm(self, name: str) -> tuple[Array, Array, float]:
         return *(self.weights.take(f"{name}.{part}", self.width) for part in ("weight", "bias")), LAYER_NORM  # type: ignore
+
+    def fixed_layers(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """The mixers and the blocks of the layers, of which each has weights of its own."""
+        layers = fields("depth", self.config["depth"], {"name": exactly("fixed"), "layers": whole(1)})["layers"]
+        if f"depth.layers.{layers - 1}." not in " ".join(self.weights.names):
+            raise Rejected(f"the model has no weights of layer {layers - 1}, which its config asks for.")
+        return each_layer(self.config["mixer"], layers), each_layer(self.config["block"], layers)
 
     def head(self, x: Any) -> Any:
         """(B,E) logits of vectors (B,D): values, or points."""
@@ -111,60 +108,38 @@ class Tree(Network):
     def __init__(self, config: dict[str, Any], tensors: Tensors, arithmetic: str = "float32"):
         super().__init__(config, tensors, arithmetic)
         D = self.width
-        depth = known(
-            "depth",
-            config["depth"],
-            fixed={"name": "adaptive", "thickness": 1, "pad_tokens": False},
-            free=("chunk", "by", "nodes", "snapped"),
-        )
-        self.chunk = C = whole_number(depth, "chunk", 2)
-        if depth.get("by") not in ("sequence", "position"):
-            raise Rejected(f"depth: by must be sequence or position, got {depth.get('by')!r}.")
-        mixer = _only(config["mixer"])
-        known(
-            "mixer",
-            mixer,
-            fixed={"name": "sliding-dilated", "chunk": C},
-            free=("heads", "missing", "shared_pad", "biases"),
-        )
-        self.heads = H = whole_number(mixer, "heads")
-        if D % H or mixer.get("missing") not in ("learned-pad", "drop"):
-            raise Rejected(f"mixer: heads must divide the width, and missing be learned-pad or drop, got {mixer}.")
+        depth = fields("depth", config["depth"], DEPTH, MAYBE_DEPTH)
+        self.chunk = C = depth["chunk"]
+        mixer = fields("mixer", _only(config["mixer"]), MIXER, {"shared_pad": FLAG})
+        self.heads = H = mixer["heads"]
+        if D % H or mixer["chunk"] != C:
+            raise Rejected(f"mixer: heads must divide the width, and its chunk be that of depth, got {mixer}.")
         self.padded = mixer["missing"] == "learned-pad"
         at = "depth.layers.0"
-        W, b = self.linear(f"{at}.mixer.qkv", 3 * D, D, bool(mixer.get("biases")))
+        W, b = self.linear(f"{at}.mixer.qkv", 3 * D, D, mixer["biases"])
         self._qkv = [(W[i * D : (i + 1) * D], None if b is None else b[i * D : (i + 1) * D]) for i in range(3)]
-        self._out = self.linear(f"{at}.mixer.out", D, D, bool(mixer.get("biases")))
+        self._out = self.linear(f"{at}.mixer.out", D, D, mixer["biases"])
         self._r = self.weights.take(f"{at}.mixer.r", H, C)
         if self.padded:
             pad = self.weights.take("pad" if mixer.get("shared_pad") else f"{at}.mixer.pad", D)
             self._pad = [self.ops.linear(constant(Interval.of(pad[None])), *part) for part in self._qkv[1:]]
-        block = _only(config["block"])
-        known(
-            "block",
-            block,
-            fixed={"kind": "transformer"},
-            free=("norm", "activation", "expansion", "biases", "normalisation"),
-        )
-        if block.get("normalisation") not in (None, "layer") or block.get("norm") not in ("pre", "post"):
-            raise Rejected(f"block: only layer norms, pre or post, can be checked, got {block}.")
-        if block.get("activation") not in ("relu", "gelu"):
-            raise Rejected(f"block: only ReLU and GELU can be checked, got {block.get('activation')!r}.")
+        others = {"biases": FLAG, "normalisation": exactly("layer", None)}
+        block = fields("block", _only(config["block"]), BLOCK, others)
         self.post, self.activation = block["norm"] == "post", block["activation"]
         self._norms = [self.norm(f"{at}.{name}") for name in ("mixer_norm", "feed_norm")]
-        biases, hidden = bool(block.get("biases", True)), whole_number(block, "expansion") * D
+        biases, hidden = block.get("biases", True), block["expansion"] * D
         self._up, self._down = self.linear(f"{at}.up", hidden, D, biases), self.linear(f"{at}.down", D, hidden, biases)
         self.codebook = None
         if (nodes := depth.get("nodes")) is not None:
-            known("nodes", nodes, fixed={}, free=("groups", "codes"))
-            self.groups, self.choices = whole_number(nodes, "groups"), whole_number(nodes, "codes", 2)
+            fields("nodes", nodes, {"groups": whole(1), "codes": whole(2)})
+            self.groups, self.choices = nodes["groups"], nodes["codes"]
             self._choose = self.linear(f"{at}.nodes.choose", self.groups * self.choices, D, True)
             self.codebook = self.weights.take(f"{at}.nodes.codebook", self.groups * self.choices, D)
         self.centres, self.radius = None, 0.0
         if (snapped := depth.get("snapped")) is not None:
-            known("snapped", snapped, fixed={}, free=("centres", "radius"))
-            self.centres = self.weights.take(f"{at}.centres", whole_number(snapped, "centres"), D)
-            self.radius = float(reals([snapped.get("radius")], "the radius of snapped nodes", 1, 0.0)[0])
+            fields("snapped", snapped, {"centres": whole(1), "radius": real()})
+            self.centres = self.weights.take(f"{at}.centres", snapped["centres"], D)
+            self.radius = float(snapped["radius"])
         self.weights.done()
 
     def at_points(self, operations: type[PointOperations] = PointOperations) -> Tree:
@@ -222,14 +197,13 @@ class Recurrence(Network):
     def __init__(self, config: dict[str, Any], tensors: Tensors, arithmetic: str = "float32"):
         super().__init__(config, tensors, arithmetic)
         D = self.width
-        depth = known("depth", config["depth"], fixed={"name": "fixed"}, free=("layers",))
-        self.layers = whole_number(depth, "layers")
-        mixers, blocks = each_layer(config["mixer"], self.layers), each_layer(config["block"], self.layers)
+        mixers, blocks = self.fixed_layers()
         for spec in blocks:
-            known("block", spec, fixed={"kind": "bare"}, free=("biases",))
-        self.cell = known("mixer", mixers[0], fixed={}, free=("name",)).get("name")
-        if not isinstance(self.cell, str) or self.cell not in GATES or any(spec != mixers[0] for spec in mixers):
-            raise Rejected(f"mixer: only layers of one kind, rnn, gru or lstm, can be checked, got {mixers}.")
+            fields("block", spec, {"kind": exactly("bare")}, {"biases": FLAG})
+        self.layers = len(mixers)
+        self.cell = fields("mixer", mixers[0], {"name": exactly(*GATES)})["name"]
+        if any(spec != mixers[0] for spec in mixers):
+            raise Rejected(f"mixer: only layers of one kind can be checked, got {mixers!r:.80}.")
         g, self._sums = GATES[self.cell], SUMS[self.cell]
         self._cells = []
         for k in range(self.layers):
@@ -274,13 +248,6 @@ class Recurrence(Network):
         D = self.width
         at = (self.layers - 1) * self.parts
         return self.head(self.ops.split(state, range(D, self.size, D))[at])
-
-
-def whole_number(options: dict[str, Any], name: str, least: int = 1) -> int:
-    x = options.get(name)
-    if type(x) is not int or x < least:
-        raise Rejected(f"{name} must be a whole number of at least {least}, got {x!r}.")
-    return x
 
 
 def _only(given: Any) -> dict[str, Any]:

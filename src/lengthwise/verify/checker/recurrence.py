@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from .claimed import Claim, entries, whole, within
+from .claimed import Claim
+from .fields import LIST, Rejected, entries, fields, table, whole
 from .intervals import Interval, down, up
 from .mean_value import box, mean_value
 from .network import Recurrence
 from .tree import boxes_of
-from .weights import Rejected
 
 AT_ONCE = 16
 
@@ -31,11 +31,9 @@ AT_ONCE = 16
 def check_recurrence(network: Recurrence, claim: Claim, proof: Any) -> tuple[int, float]:
     """How many conditions were checked, and the least margin of the head."""
     claim.fits(network.symbols, network.outputs)
-    if not isinstance(proof, dict) or proof.keys() != {"sets"}:
-        raise Rejected("the proof must be an object of sets.")
-    listed = entries(proof["sets"], "the sets", {"state", "centre", "radius"})
-    state = whole([entry["state"] for entry in listed], "the state of a set", 1)
-    within(state, claim.states, "the state of a set")
+    fields("the proof", proof, {"sets": LIST})
+    listed = entries(proof["sets"], "the sets", {"state": whole(), "centre": LIST, "radius": LIST})
+    state = table([entry["state"] for entry in listed], "the state of a set", 1, claim.states)
     centre, radius = boxes_of(listed, network.size)
     inner = Interval(up(centre - radius), down(centre + radius))
 

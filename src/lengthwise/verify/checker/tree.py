@@ -25,14 +25,14 @@ from typing import Any
 import numpy as np
 
 from .boxes import BoxOperations, enclosed
-from .claimed import Claim, Maps, composed, entries, reals, whole, within
+from .claimed import Claim, Maps, composed
+from .fields import LIST, Kind, Rejected, entries, fields, real, reals, table, whole
 from .intervals import EPS, Array, Interval, down, up
 from .mean_value import Value, box, constant, mean_value
 from .network import Tap, Tree
 from .points import Point, bound, chosen
 from .rounding import LEAST, WIDER
 from .short_words import agree_on_short_words
-from .weights import Rejected
 
 Node = Callable[["list[Array]"], "tuple[Array, Array]"]
 """From the sets at each tap, oldest first, to the set (B,) of each node, -1 for none, and how surely (B,)."""
@@ -43,8 +43,11 @@ TUPLES = 5_000_000
 
 def check_tree(network: Tree, claim: Claim, kind: str, inference: str, proof: Any) -> tuple[int, float]:
     """How many conditions were checked, and the least margin."""
-    if network.centres is not None and inference != "snapped":
-        raise Rejected("the nodes of this model are snapped, and its certificate is about nodes that are not.")
+    if (network.centres is not None) != (inference == "snapped"):
+        raise Rejected(
+            "a certificate is snapped where the nodes of its model are, and raw where they are not: its inference is "
+            f"{inference}, and the model's config says the other."
+        )
     if kind == "tree-codes":
         return _codes(network, claim, proof)
     return (_snapped if inference == "snapped" else _boxes)(network, claim, proof)
@@ -53,9 +56,10 @@ def check_tree(network: Tree, claim: Claim, kind: str, inference: str, proof: An
 def _codes(tree: Tree, claim: Claim, proof: Any) -> tuple[int, float]:
     if tree.codebook is None:
         raise Rejected("tree-codes is about discrete nodes, and those of this model are continuous.")
-    maps, listed = _listed(proof, "codes", claim, {"element", "code"})
-    codes = np.stack([whole(entry["code"], "a code", 1) for entry in _same_length(listed, "code", tree.groups)])
-    within(codes, tree.choices, "the choices of a code")
+    maps, listed = _listed(proof, "codes", claim, {"code": LIST})
+    codes = table([entry["code"] for entry in listed], "the codes", 2, tree.choices)
+    if codes.shape[1] != tree.groups:
+        raise Rejected(f"each code must be a list of {tree.groups}.")
     number = {row.tobytes(): i for i, row in enumerate(codes)}
     if len(number) < len(codes):
         raise Rejected("the codes must differ, and one is listed twice.")
@@ -92,7 +96,7 @@ def _picked(tree: Tree, logits: Interval) -> tuple[Array, Array]:
 
 def _boxes(tree: Tree, claim: Claim, proof: Any) -> tuple[int, float]:
     _continuous(tree)
-    maps, listed = _listed(proof, "boxes", claim, {"element", "centre", "radius"})
+    maps, listed = _listed(proof, "boxes", claim, {"centre": LIST, "radius": LIST})
     centre, radius = boxes_of(listed, tree.width)
     owner = np.array([entry["element"] for entry in listed])
     # A box to lie in is rounded inward, one to start from outward.
@@ -146,14 +150,11 @@ def _boxes(tree: Tree, claim: Claim, proof: Any) -> tuple[int, float]:
 def _snapped(tree: Tree, claim: Claim, proof: Any) -> tuple[int, float]:
     """A node within `radius` of the nearest centre, in Euclid's distance, is that centre."""
     _continuous(tree)
-    maps, listed = _listed(proof, "centres", claim, {"element", "centre"}, {"radius"})
+    maps, listed = _listed(proof, "centres", claim, {"centre": LIST}, {"radius": real()})
     centre = np.stack([reals(entry["centre"], "a centre", tree.width) for entry in listed])
-    radius = float(reals([proof["radius"]], "the radius", 1, 0.0)[0])
-    if tree.arithmetic.name == "float32" and (centre != centre.astype(np.float32)).any():
-        raise Rejected("a centre must be numbers of the model's arithmetic, float32.")
-    if tree.centres is not None and (
-        tree.radius != radius or tree.centres.shape != centre.shape or (tree.centres != centre).any()
-    ):
+    radius = float(proof["radius"])
+    assert tree.centres is not None
+    if tree.radius != radius or tree.centres.shape != centre.shape or (tree.centres != centre).any():
         raise Rejected("the centres and the radius must be those that the model snaps its nodes to.")
     points = tree.at_points(BoxOperations)
     vectors = Point(centre, np.zeros(centre.shape))
@@ -236,24 +237,13 @@ def _induction(
 
 
 def _listed(
-    proof: Any,
-    name: str,
-    claim: Claim,
-    keys: set[str],
-    more: set[str] = frozenset(),  # type: ignore
+    proof: Any, name: str, claim: Claim, of_each: dict[str, Kind], more: dict[str, Kind] | None = None
 ) -> tuple[Maps, list[dict[str, Any]]]:
-    if not isinstance(proof, dict) or proof.keys() != {"elements", name} | more:
-        raise Rejected(f"the proof must be an object of {', '.join(sorted({'elements', name} | more))}.")
+    fields("the proof", proof, {"elements": LIST, name: LIST, **(more or {})})
     maps = Maps(proof["elements"], claim.states)
-    listed = entries(proof[name], f"the {name}", keys)
-    within(whole([entry["element"] for entry in listed], "the element of a set", 1), len(maps), "the element of a set")
+    listed = entries(proof[name], f"the {name}", {"element": whole(), **of_each})
+    table([entry["element"] for entry in listed], "the element of a set", 1, len(maps))
     return maps, listed
-
-
-def _same_length(listed: list[dict[str, Any]], name: str, length: int) -> list[dict[str, Any]]:
-    if not all(isinstance(entry[name], list) and len(entry[name]) == length for entry in listed):
-        raise Rejected(f"each {name} must be a list of {length}.")
-    return listed
 
 
 def boxes_of(listed: list[dict[str, Any]], width: int) -> tuple[Array, Array]:

@@ -11,13 +11,13 @@ subnormal, weights that are not used, options that are not known.
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ...errors import Error
+from .fields import FLAG, OBJECT, OBJECT_OR_LIST, TEXT, Kind, Rejected, exactly, fields, maybe, read_json, real, whole
 from .intervals import Array
 from .rounding import LARGEST
 
@@ -25,46 +25,44 @@ Tensors = dict[str, Array]
 DTYPES = {"F32": np.dtype("<f4"), "F64": np.dtype("<f8")}
 NAMES = {"F32": "float32", "F64": "float64"}
 SMALLEST = {"float32": 2.0**-126, "float64": 2.0**-1022}
-DEFAULTS: dict[str, Any] = {
-    "model_type": "lengthwise",
-    "vocab_size": 2,
-    "num_outputs": None,
-    "width": 0,
-    "mixer": None,
-    "position": None,
-    "depth": None,
-    "block": None,
-    "embedding_scale": 1.0,
-    "final_norm": True,
-    "head": "linear",
-    "head_bias": True,
-    "tie_word_embeddings": False,
+CONFIG: dict[str, tuple[Kind, Any]] = {
+    "model_type": (exactly("lengthwise"), "lengthwise"),
+    "vocab_size": (whole(1), 2),
+    "num_outputs": (maybe(whole(1)), None),
+    "width": (whole(1), 0),
+    "mixer": (OBJECT_OR_LIST, None),
+    "position": (exactly({"name": "none"}), {"name": "none"}),
+    "depth": (OBJECT, None),
+    "block": (OBJECT_OR_LIST, None),
+    "embedding_scale": (real(2.0**-20, 2.0**20), 1.0),
+    "final_norm": (FLAG, True),
+    "head": (exactly("linear", "two-layer"), "linear"),
+    "head_bias": (FLAG, True),
+    "tie_word_embeddings": (FLAG, False),
 }
-"""The part of a config that decides the function, and what a field is that config.json leaves out."""
+"""The part of a config that decides the function: what a field may be, and what it is where it is left out."""
+DEFAULTS = {name: default for name, (_, default) in CONFIG.items()}
+CLASSES = {"AutoConfig": "LengthwiseConfig", "AutoModel": "LengthwiseModel"}
+CLASSES["AutoModelForCausalLM"] = "LengthwiseForCausalLM"
+START = Kind("null, or an object of numbers and torch", lambda x: x is None or (OBJECT.holds(x) and _is_start(x)))
+OTHERS: dict[str, Kind] = {
+    "architectures": exactly(["LengthwiseForCausalLM"], None),
+    "auto_map": exactly({auto: f"modeling_lengthwise.{name}" for auto, name in CLASSES.items()}),
+    "dropout": real(0.0, 1.0),
+    "dtype": maybe(TEXT),
+    "initialisation": START,
+    "initializer_range": maybe(real()),
+    "torch_dtype": maybe(TEXT),
+    "transformers_version": TEXT,
+    "use_cache": FLAG,
+}
+"""The other fields that a saved config has. With these values no answer in evaluation depends on them.
 
-
-class Rejected(Error):
-    """The certificate does not prove what it claims of this model."""
-
-    exit_code = 1
-
-
-def read_json(text: str, what: str) -> Any:
-    """JSON without NaN, infinities, and names given twice."""
-
-    def refuse(word: str) -> Any:
-        raise Rejected(f"{what}: {word} is no finite number.")
-
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
-            raise Rejected(f"{what}: a name is given twice in one object.")
-        return found
-
-    try:
-        return json.loads(text, parse_constant=refuse, object_pairs_hook=once)
-    except (ValueError, RecursionError) as error:
-        raise Rejected(f"{what}: is not JSON ({error}).") from error
+Every field that is not named here is refused: `transformers_weights` has other weights loaded, `attribute_map` gives
+fields other names, `configuration_files` has another config read.
+"""
+RECORD = {"schema", "data", "model", "training", "tests", "seed", "objective", "continues"}
+"""The fields of the record of a run on strings, which is no config."""
 
 
 def read_safetensors(path: Path) -> Tensors:
@@ -76,6 +74,8 @@ def read_safetensors(path: Path) -> Tensors:
         header = read_json(content[8 : 8 + n].decode(), str(path))
     except UnicodeDecodeError as error:
         raise Rejected(f"{path}: is no file of safetensors: its header is not text.") from error
+    if not OBJECT.holds(header):
+        raise Rejected(f"{path}: is no file of safetensors: its header is no object.")
     data, found, end = content[8 + n :], {}, 0
     entries = {name: entry for name, entry in header.items() if name != "__metadata__"}
     for name, entry in sorted(entries.items(), key=lambda item: _offsets(path, *item)):
@@ -103,33 +103,40 @@ def _offsets(path: Path, name: str, entry: Any) -> tuple[int, int]:
 
 def read_bytes(path: Path) -> bytes:
     try:
+        if path.exists() and not path.is_file():
+            raise Error(f"{path}: is no regular file. Name a file that can be read.")
         return path.read_bytes()
     except OSError as error:
         raise Error(f"{path}: {(error.strerror or str(error)).lower()}. Name a file that can be read.") from error
 
 
-def read_model(folder: Path) -> tuple[dict[str, Any], Tensors]:
-    """The deciding part of the folder's config.json, and the weights of its model.safetensors."""
-    config = read_json(read_bytes(folder / "config.json").decode(errors="replace"), str(folder / "config.json"))
-    if not isinstance(config, dict) or config.get("model_type") != "lengthwise":
-        raise Rejected(f"{folder / 'config.json'}: is not the config of a model of this library.")
-    if config.get("quantization_config") is not None:
-        raise Rejected(f"{folder / 'config.json'}: is of a model that is quantised as it is loaded.")
+def read_model(folder: Path) -> tuple[dict[str, Any] | None, Tensors]:
+    """The deciding part of a folder's config.json, and the weights of its model.safetensors.
+
+    None in place of the config of a run on strings, whose record says it in other words.
+    """
+    file = folder / "config.json"
+    config = read_json(read_bytes(file).decode(errors="replace"), str(file))
+    if OBJECT.holds(config) and {"schema", "data", "model"} <= config.keys() <= RECORD:
+        return None, read_safetensors(folder / "model.safetensors")
+    if not OBJECT.holds(config) or config.get("model_type") != "lengthwise":
+        raise Rejected(f"{file}: is not the config of a model of this library.")
+    fields(str(file), {name: x for name, x in config.items() if name not in CONFIG}, {}, OTHERS)
     if (folder / "adapter_config.json").exists():
         raise Rejected(f"{folder}: holds an adapter, which is put into the model as it is loaded.")
     tensors = read_safetensors(folder / "model.safetensors")
     kinds = {str(x.dtype) for x in tensors.values()}
     for declared in (config.get("dtype"), config.get("torch_dtype")):
-        if declared is not None and {str(declared)} != kinds:
+        if declared is not None and {declared} != kinds:
             own = ", ".join(sorted(kinds))
-            raise Rejected(f"{folder / 'config.json'}: loads as {declared}, and the weights are {own}.")
-    return deciding(config), tensors
+            raise Rejected(f"{file}: loads as {declared}, and the weights are {own}.")
+    own = {name: config.get(name, default) for name, default in DEFAULTS.items()}
+    return {**own, "position": DEFAULTS["position"] if own["position"] is None else own["position"]}, tensors
 
 
-def deciding(config: dict[str, Any]) -> dict[str, Any]:
-    found = {name: config.get(name, default) for name, default in DEFAULTS.items()}
-    found["position"] = found["position"] or {"name": "none"}
-    return found
+def _is_start(given: dict[str, Any]) -> bool:
+    known = {"embedding", "linear", "pad", "r", "initial"}
+    return given.keys() <= known and all(x == "torch" or real().holds(x) for x in given.values())
 
 
 def digest(x: Array) -> str:
@@ -154,6 +161,7 @@ class Weights:
             if ((size > 0) & (size < SMALLEST[self.arithmetic])).any():
                 raise Rejected(f"the weight {name} has subnormal numbers, which not every processor reads alike.")
         self._left = dict(tensors)
+        self.names = list(tensors)
 
     def __contains__(self, name: str) -> bool:
         return name in self._left
