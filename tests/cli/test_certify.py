@@ -160,11 +160,31 @@ def test_wrong_calls_are_one_line(call, words, run, built, capsys):
     assert len([line for line in err.splitlines() if line.startswith("error: ")]) == 1
 
 
+@pytest.mark.parametrize("option", ["--word 1", "--budget 60", "--consolidate", "--save x", "--no-picture", "--trust"])
+def test_a_check_refuses_what_it_would_ignore(option, tmp_path, capsys):
+    words = ["--check", str(tmp_path / "c.json"), "--model", str(tmp_path), *option.split()]
+    assert main(["certify", *words]) == 2
+    assert f"--check takes no {option.split()[0]}" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_check_against_a_task_compares_symbols_and_answers():
+    from lengthwise.verify.checker.claimed import Claim, difference
+    from lengthwise.verify.claim import claim_of
+
+    parity, other = (claim_of(tasks.get(name)).to_json() for name in ("parity", "tomita-5"))
+    swapped = {**parity, "delta": parity["delta"][::-1], "start": 1, "answers": parity["answers"][::-1]}
+    swapped["delta"] = [[1 - q for q in row] for row in swapped["delta"]]
+    assert difference(Claim(parity), Claim(swapped)) is None  # the same, its states in another order
+    assert "after the word" in difference(Claim(parity), Claim({**parity, "answers": parity["answers"][::-1]}))
+    assert "symbols" in difference(Claim(parity), Claim({**parity, "symbols": ["a", "b"]}))
+    assert difference(Claim(parity), Claim(other)) is not None
+
+
 def test_a_file_that_is_no_certificate_is_named(run, tmp_path, capsys):
     file = tmp_path / "list.json"
     file.write_text("[1, 2]")
     assert main(["certify", "--check", str(file), "--model", str(run)]) == 1
-    assert f"error: {file} is rejected: a certificate is an object of" in capsys.readouterr().err
+    assert f"error: {file} is rejected: a certificate must be an object of" in capsys.readouterr().err
     file.write_text("hello")
     assert main(["certify", "--check", str(file), "--model", str(run)]) == 2
     assert "must be a JSON file that certify --out wrote" in capsys.readouterr().err

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from . import console, typed, verdicts
+from .bench import is_typed
 
 if TYPE_CHECKING:
     from ..lab import Run
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 
 def certify(
+    context: typer.Context,
     model: Annotated[
         Path | None,
         typer.Argument(metavar="RUN", help="A run directory; or a folder with a model, as transformers saves it."),
@@ -103,7 +105,11 @@ def certify(
     if check or of:
         if not (check and of) or model:
             raise Error("--check FILE and --model DIR go together, without RUN: certify --check FILE --model DIR.")
-        _check(check, of, exact, as_json)
+        for name in ("budget", "checkpoint", "consolidate", "save", "out", "word", "no_picture", "trust"):
+            if is_typed(context, name):
+                option = f"--{name.replace('_', '-')}"
+                raise Error(f"--check takes no {option}. Leave it out: certify --check FILE --model DIR.")
+        _check(check, of, exact, as_json, verdicts.task_named(task, settings or []) if task or settings else None)
         return
     if exact is not None:
         raise Error("--exact is a second opinion on a certificate: certify --check FILE --model DIR --exact N.")
@@ -154,7 +160,7 @@ def _kept(outcome: Outcome) -> dict[str, Any]:
     return {"kept": outcome.kept.to_json()} if outcome.kept else {}
 
 
-def _check(certificate: Path, model: Path, exact: int | None, as_json: bool) -> None:
+def _check(certificate: Path, model: Path, exact: int | None, as_json: bool, task: Task | None = None) -> None:
     """Nothing here, or below it, needs torch, but to see that a run's model is built as the certificate says."""
     from dataclasses import asdict, replace
 
@@ -170,6 +176,8 @@ def _check(certificate: Path, model: Path, exact: int | None, as_json: bool) -> 
         content = checker.read_json(certificate.read_text(encoding="utf-8"), str(certificate))
         content = content.get("certificate") if proved else content  # a run's verdict.json holds it
         report = checker.check(content, model)
+        if task is not None:
+            _same_claim(content["claim"], task)
         if report.assumed:
             report = replace(report, assumed=not _config_is(model, content["model"]["config"]))
         if not as_json:
@@ -187,6 +195,17 @@ def _check(certificate: Path, model: Path, exact: int | None, as_json: bool) -> 
         verdicts.emit({"accepted": True, **asdict(report), "second_opinion": opinion and opinion.to_json()})
     elif opinion:
         console.out().print(str(opinion), markup=False)
+
+
+def _same_claim(claimed: dict[str, Any], task: Task) -> None:
+    """Whether a certificate is about a task: its symbols' names, and what is asked and right after every word."""
+    from ..verify import checker
+    from ..verify.checker.claimed import Claim, difference
+    from ..verify.claim import claim_of
+
+    why = difference(Claim(claimed), Claim(claim_of(task).to_json()))
+    if why is not None:
+        raise checker.Rejected(f"it is about another machine than {task.name}: {why}.")
 
 
 def _config_is(run: Path, config: dict[str, Any]) -> bool:

@@ -136,7 +136,7 @@ def check_kept(kept: Any, made: str) -> None:
     """Nobody can check where a network came from; but what is said of it must make sense."""
     fields("what a network kept", kept, KEPT)
     if kept["own"] > kept["all"] or kept["right"] > 1:
-        raise Rejected("a network keeps no more of its own than there are, and its share of right answers is at most 1.")
+        raise Rejected("a network keeps no more of its own than there are, and is right on no more than all.")
     if made != ("consolidated" if kept["own"] else "compiled"):
         raise Rejected(f"a network that keeps {kept['own']} {kept['of']} of its own is not {made}.")
 

@@ -95,6 +95,27 @@ class Claim:
         return np.where(self.asked[states], ahead, np.inf)
 
 
+def difference(a: Claim, b: Claim) -> str | None:
+    """How two claims differ: by their symbols, or by what is asked or right after a word; None if they do not."""
+    if a.names != b.names:
+        return f"its symbols are {a.names!r:.80}, and not {b.names!r:.80}"
+    words: dict[tuple[int, int], tuple[str, ...]] = {(a.start, b.start): ()}
+    waiting = list(words)
+    for q, p in waiting:
+        for s, name in enumerate(a.names):
+            after, word = (int(a.delta[q, s]), int(b.delta[p, s])), (*words[q, p], name)
+            if _right(a, after[0]) != _right(b, after[1]):
+                return f"after the word {' '.join(word):.80} they differ"
+            if after not in words:
+                words[after] = word
+                waiting.append(after)
+    return None
+
+
+def _right(claim: Claim, q: int) -> Any:
+    return claim.answers[q].tolist() if claim.asked[q] else None
+
+
 class Maps:
     """The elements of a proof: maps of the states on themselves, each once."""
 
