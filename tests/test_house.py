@@ -167,10 +167,10 @@ LINES = {
     "lab": 6_150,
     "insight": 1_400,
     "theory": 1_400,
-    "verify": 11_750,
+    "verify": 11_810,
     "report": 3_900,
     "recipes": 5_630,
-    "cli": 3_265,
+    "cli": 3_285,
 }
 """How many lines a room may have: lowered as ideas leave, and raised only by a commit that says why."""
 
