@@ -637,6 +637,16 @@ CLAIMS = [
     ),
     Claim(
         LRNN,
+        "one seed so far, which knows 39 tokens ({}%) and is right on {}% of strings of 499, where guessing is right "
+        "in {}%.",
+        lambda: (
+            *(percent((cell := official("ModArith(5)"))[f"last at {n}"]["mean"]) for n in (39, 499)),
+            percent(cell["majority"]["499"]),
+        ),
+        lambda: official("ModArith(5)")["seeds"] == 1,
+    ),
+    Claim(
+        LRNN,
         "it reaches {}% in the mean, and overflows on {} of {} strings.",
         lambda: (
             percent((cell := both("EvenPair(5)", "block-lrnn lengthwise"))["last at 500"]["mean"]),
