@@ -50,7 +50,7 @@ def recipe(scale: Scale) -> Recipe:
             title = f"Learning chains in {blocks * SIZE} tokens"
             caption = "Mean over seeds, on strings kept out of training (Figure 3)."
             drawn.append(curves(title, f"{caption} {_beside(finished, blocks)}".strip(), mine))
-        said = _beside(finished, min(key.blocks for key in finished))
+        said = _beside(finished, max(key.blocks for key in finished))
         return [replace(_table(scale, finished), finding=said), *drawn]
 
     return Recipe(
@@ -79,19 +79,20 @@ def _cells(scale: Scale) -> Iterator[Cell[Key]]:
 
 
 def _beside(finished: Mapping[Key, list[Run]], blocks: int) -> str:
-    """The models that stand beside a published row, on texts of so many blocks."""
+    """The models that stand beside a published row; on texts of another length than the published there is none."""
+    if blocks != PAPER_BLOCKS:
+        return ""
     mine = {
         k.label: (runs, TOY[k.published].accuracy) for k, runs in finished.items() if k.published and k.blocks == blocks
     }
-    theirs = "" if blocks == PAPER_BLOCKS else f", on {PAPER_BLOCKS * SIZE}"
-    return beside_published(f"Accuracy after all steps, on {blocks * SIZE} tokens", mine, theirs)
+    return beside_published(f"Accuracy after all steps, on {blocks * SIZE} tokens", mine)
 
 
 def _table(scale: Scale, finished: Mapping[Key, list[Run]]) -> Panel:
     rows, data = [], []
     for key, runs in sorted(finished.items(), key=lambda item: item[0].blocks):
         numbers, tokens = ended(runs), key.blocks * SIZE
-        published = TOY[key.published] if key.published else None
+        published = TOY[key.published] if key.published and key.blocks == PAPER_BLOCKS else None
         said = f"{published.loss:.2f}, {published.accuracy:.1f} ± {published.std:.1f}" if published else "–"
         data.append({"model": key.label, "tokens": tokens, **numbers, "published": published})
         rows.append(
@@ -111,7 +112,7 @@ def _table(scale: Scale, finished: Mapping[Key, list[Run]]) -> Panel:
             "published loss, accuracy", "training"]  # fmt: skip
     caption = (
         "Loss on validation strings, accuracy in % on test strings, at the last checkpoint; guessing is right in "
-        "12.5%. Published: 128 tokens, width 512, 24,000 steps of 128 texts."
+        "12.5%. Published: 128 tokens, width 512, 24,000 steps of 128 texts; it stands beside such runs alone."
     )
     if scale != "paper":
         caption += (
