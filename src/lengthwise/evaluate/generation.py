@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ..models import LengthwiseForCausalLM
-from ..models.token_classifier import equal_tokens
+from ..models.token_classifier import equal_tokens, evaluating
 from ..tasks.generated_answers import GeneratedAnswers
 from ..train.counting import batch_size, memory_free, precision
 
@@ -36,19 +36,14 @@ def write_answers(
     first = next(classifier.parameters(), None)
     device = torch.device("cpu") if first is None else first.device
     inner = getattr(classifier, "inner", None)
-    training = classifier.training
     written = []
-    try:
-        classifier.eval()
-        with precision(autocast, device), equal_tokens(classifier, reused=False):
-            longest = tokens.shape[1] + task.longest_answer(tokens)
-            for rows in tokens.split(batch_size(longest, len(tokens), memory_free(device) // share)):
-                if isinstance(inner, LengthwiseForCausalLM):
-                    written += continued(inner, task, rows.to(device)).cpu().unbind()
-                else:
-                    written += reread(classifier, task, rows.to(device)).cpu().unbind()
-    finally:
-        classifier.train(training)
+    with evaluating(classifier), precision(autocast, device), equal_tokens(classifier, reused=False):
+        longest = tokens.shape[1] + task.longest_answer(tokens)
+        for rows in tokens.split(batch_size(longest, len(tokens), memory_free(device) // share)):
+            if isinstance(inner, LengthwiseForCausalLM):
+                written += continued(inner, task, rows.to(device)).cpu().unbind()
+            else:
+                written += reread(classifier, task, rows.to(device)).cpu().unbind()
     return torch.nn.utils.rnn.pad_sequence(written, batch_first=True, padding_value=task.padding)
 
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import NonFiniteError
+from ..models.token_classifier import evaluating
 from ..tasks.base import Task
 from ..tasks.generated_answers import GeneratedAnswers
 from ..train.counting import count_right
@@ -42,22 +43,22 @@ def score_strings(
 ) -> StringScores:
     """Right and overflowed strings per length. `known` lengths are not tested again; `after` hears each."""
     scores = StringScores(dict(known.correct), dict(known.overflowed)) if known else StringScores({}, {})
-    classifier.eval()
-    for length in lengths:
-        if str(length) not in scores.correct:
-            right, overflowed = 0, 0
-            for part in task.test_parts(length, samples, seed):
-                if isinstance(task, GeneratedAnswers):
-                    found = count_written(classifier, task, part.tokens, autocast, share)
-                else:
-                    counted = count_right(classifier, task, part, device=device, autocast=autocast, share=share)
-                    found = counted.right, counted.overflowed
-                right, overflowed = right + found[0], overflowed + found[1]
-            scores.correct[str(length)] = right
-            if overflowed:
-                scores.overflowed[str(length)] = overflowed
-            if after:
-                after(scores)
+    with evaluating(classifier):
+        for length in lengths:
+            if str(length) not in scores.correct:
+                right, overflowed = 0, 0
+                for part in task.test_parts(length, samples, seed):
+                    if isinstance(task, GeneratedAnswers):
+                        found = count_written(classifier, task, part.tokens, autocast, share)
+                    else:
+                        counted = count_right(classifier, task, part, device=device, autocast=autocast, share=share)
+                        found = counted.right, counted.overflowed
+                    right, overflowed = right + found[0], overflowed + found[1]
+                scores.correct[str(length)] = right
+                if overflowed:
+                    scores.overflowed[str(length)] = overflowed
+                if after:
+                    after(scores)
     return scores
 
 

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from ..errors import Error, NonFiniteError, OutOfMemory
 from ..models import TokenClassifier
+from ..models.token_classifier import evaluating
 from ..seeds import generator
 from ..train.counting import precision, ran_out
 from ..train.objectives import block_loss
@@ -57,7 +58,8 @@ def perplexity(
 ) -> float:
     """Of blocks (N, T), read in parts of about `tokens_at_once` tokens; `before` each part is called and may raise."""
     reading: dict[str, Any] = {"device": device, "autocast": autocast, "tokens_at_once": tokens_at_once}
-    loss = _window_loss(model.eval(), blocks, before=before, **reading)
+    with evaluating(model):
+        loss = _window_loss(model, blocks, before=before, **reading)
     if loss.mean is None:
         raise NonFiniteError("The loss on the test text is not finite.")
     return loss.perplexity
@@ -84,25 +86,25 @@ def losses_by_length(
     """
     check_lengths(len(text), lengths)
     reading: dict[str, Any] = {"device": device, "autocast": autocast, "tokens_at_once": tokens_at_once}
-    model.eval()
     found = dict(known or {})
-    for length in lengths:
-        if length in found:
-            continue
-        try:
-            if way == "windows":
-                found[length] = _window_loss(model, windows(text, length), before=before, **reading)
-            else:
-                places = last_places(len(text), length, samples, seed)
-                found[length] = _last_token_loss(model, text, places, length, before=before, **reading)
-        except (RuntimeError, OutOfMemory) as error:
-            if not ran_out(error):
-                raise
-            raise OutOfMemory(
-                f"A window of {length:,} tokens does not fit the memory. Test shorter lengths, or use a smaller model."
-            ) from error
-        if after:
-            after(found)
+    with evaluating(model):
+        for length in lengths:
+            if length in found:
+                continue
+            try:
+                if way == "windows":
+                    found[length] = _window_loss(model, windows(text, length), before=before, **reading)
+                else:
+                    places = last_places(len(text), length, samples, seed)
+                    found[length] = _last_token_loss(model, text, places, length, before=before, **reading)
+            except (RuntimeError, OutOfMemory) as error:
+                if not ran_out(error):
+                    raise
+                raise OutOfMemory(
+                    f"A window of {length:,} tokens does not fit the memory. Test shorter lengths, or use a smaller model."
+                ) from error
+            if after:
+                after(found)
     return found
 
 

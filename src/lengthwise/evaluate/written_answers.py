@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from ..errors import Error, OutOfMemory
 from ..files import naming, open_text, write_text
+from ..models.token_classifier import evaluating
 from ..text.scrolls import TASKS
 from ..train.counting import ran_out
 from .far_tokens.answers import written
@@ -48,25 +49,25 @@ def write_texts(
     for id, prompt in prompts.items():
         if id not in found:
             by_length.setdefault(len(prompt), []).append(id)
-    model.eval()
-    for length, ids in sorted(by_length.items(), reverse=True):
-        some = max(1, tokens_at_once // (length + budget))
-        for part in (ids[i : i + some] for i in range(0, len(ids), some)):
-            if before:
-                before()
-            rows = torch.stack([prompts[id] for id in part]).to(device).long()
-            try:
-                texts = written(model, tokenizer, rows, budget, autocast=autocast, ends=True)
-            except (RuntimeError, OutOfMemory) as error:
-                if not ran_out(error):
-                    raise
-                raise OutOfMemory(
-                    f"Prompts of {length:,} tokens with answers of {budget:,} do not fit the memory. Lower window, "
-                    "budget or tokens_at_once."
-                ) from error
-            found |= dict(zip(part, map(str.strip, texts), strict=True))
-            if after:
-                after(found)
+    with evaluating(model):
+        for length, ids in sorted(by_length.items(), reverse=True):
+            some = max(1, tokens_at_once // (length + budget))
+            for part in (ids[i : i + some] for i in range(0, len(ids), some)):
+                if before:
+                    before()
+                rows = torch.stack([prompts[id] for id in part]).to(device).long()
+                try:
+                    texts = written(model, tokenizer, rows, budget, autocast=autocast, ends=True)
+                except (RuntimeError, OutOfMemory) as error:
+                    if not ran_out(error):
+                        raise
+                    raise OutOfMemory(
+                        f"Prompts of {length:,} tokens with answers of {budget:,} do not fit the memory. Lower window, "
+                        "budget or tokens_at_once."
+                    ) from error
+                found |= dict(zip(part, map(str.strip, texts), strict=True))
+                if after:
+                    after(found)
     return {id: found[id] for id in prompts}
 
 

@@ -5,7 +5,7 @@ every token for itself, and left as they were.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Annotated
 
 from torch import Tensor
@@ -13,7 +13,7 @@ from torch.utils.hooks import RemovableHandle
 
 from ..limits import PROBED, shown
 from ..models import TokenClassifier
-from ..models.token_classifier import equal_tokens
+from ..models.token_classifier import equal_tokens, evaluating
 from ..options import arguments, at_least
 from ..tasks import GeneratedAnswers, Task
 
@@ -65,13 +65,8 @@ def listening(classifier: TokenClassifier, hooks: Iterable[RemovableHandle] = ()
     Of equal tokens that are computed once there are fewer nodes than tokens to look at, and the gradients of all of
     them arrive at one.
     """
-    training, hooks = classifier.training, list(hooks)
-    try:
-        with equal_tokens(classifier.eval(), reused=False):
-            yield
-            for hook in hooks:
-                hook.remove()
-    finally:
-        classifier.train(training)
+    with ExitStack() as leaving:
         for hook in hooks:
-            hook.remove()
+            leaving.callback(hook.remove)
+        with evaluating(classifier), equal_tokens(classifier, reused=False):
+            yield

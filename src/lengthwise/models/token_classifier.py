@@ -119,6 +119,25 @@ class PresetClassifier(TokenClassifier):
 
 
 @contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """A block in which a model is in evaluation mode. Afterwards each of its modules is in the mode it was in, and the
+    random state is what it was.
+
+    Every function that only looks at a caller's model does so in this block.
+    """
+    modes = [(module, module.training) for module in model.modules()]
+    devices = {weight.device for weight in model.parameters() if weight.device.type == "cuda"}
+    with torch.random.fork_rng(devices=list(devices)):
+        try:
+            model.eval()
+            yield
+        finally:
+            # Not by train(mode), which gives one mode to all of them.
+            for module, mode in modes:
+                module.training = mode
+
+
+@contextmanager
 def equal_tokens(classifier: nn.Module, *, reused: bool) -> Iterator[None]:
     """Within the block equal tokens are computed once where that is not refused (`reused`), or every one is.
 

@@ -23,6 +23,7 @@ from ..errors import Error, OutOfMemory, TooLarge
 from ..lab import Run
 from ..models import LengthwiseForCausalLM
 from ..models.depth import Adaptive
+from ..models.token_classifier import evaluating
 from ..tasks import Task
 from . import certificate as certificates
 from .checker import Rejected, check
@@ -161,7 +162,8 @@ def consolidated(subject: Subject, seconds: float, save: Path) -> Subject:
     right = checked_to_have_learned(subject.model, subject.claim, subject.lengths)
     reasons: list[str] = []
     for way in WAYS:
-        taught = way(subject.inner, subject.claim, seconds)
+        with evaluating(subject.inner):
+            taught = way(subject.inner, subject.claim, seconds)
         if isinstance(taught, str):
             reasons.append(taught)
             continue
@@ -186,14 +188,11 @@ def _attempt(method: Method, subject: Subject, seconds: float) -> Verdict | str:
     why it cannot take the model.
     """
     assert subject.inner is not None
-    training = subject.inner.training
-    subject.inner.eval()
     try:
-        proof = method(subject.inner, subject.claim, seconds)
+        with evaluating(subject.inner):
+            proof = method(subject.inner, subject.claim, seconds)
     except (OutOfMemory, TooLarge) as limit:
         return Unknown(f"{_name(method)}: {str(limit).removesuffix('.')}")
-    finally:
-        subject.inner.train(training)
     if isinstance(proof, Refuted):
         with Reader(subject.model, subject.claim) as reader:
             alone = reader.alone(np.array(proof.word))

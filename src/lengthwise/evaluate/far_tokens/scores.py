@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from ...errors import Error, LengthError, OutOfMemory
 from ...limits import CLASSES, SAMPLES
 from ...models import pretrained
+from ...models.token_classifier import evaluating
 from ...options import arguments, at_least
 from ...seeds import derive
 from ...train.counting import ran_out
@@ -114,15 +115,15 @@ def score_far_tokens(
         **({"budget": budget} if writes else {"choices": choices}),
     }
     places = list(depths) if question.lies_at_depth else [None]
-    model.eval()
     scores: list[float] = []
-    for n, depth in product(lengths, places):
-        before = n - (budget if writes else source.width)
-        drawn = [_drawn(source, before, depth, question.right * choices, (n, i, asked)) for i in range(samples)]
-        shares = _shares(partial(ask, model, autocast=autocast), [*chain(*drawn)], n, tokens_at_once)
-        scores.append(sum(shares) / len(shares))
-        if after:
-            after(len(scores), len(lengths) * len(places))
+    with evaluating(model):
+        for n, depth in product(lengths, places):
+            before = n - (budget if writes else source.width)
+            drawn = [_drawn(source, before, depth, question.right * choices, (n, i, asked)) for i in range(samples)]
+            shares = _shares(partial(ask, model, autocast=autocast), [*chain(*drawn)], n, tokens_at_once)
+            scores.append(sum(shares) / len(shares))
+            if after:
+                after(len(scores), len(lengths) * len(places))
     rows = tuple(tuple(scores[i : i + len(places)]) for i in range(0, len(scores), len(places)))
     where = tuple(depths) if question.lies_at_depth else ()
     return FarScores(question.name, tuple(lengths), where, rows, samples, 0.0 if writes else 1 / choices, asked)

@@ -10,6 +10,7 @@ weights.
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -220,11 +221,12 @@ def taught_codes(
     assert isinstance(inner.config, LengthwiseConfig)
     assert isinstance(inner.depth, Adaptive)
     claim = minimal(claim)
-    model = LengthwiseForCausalLM(inner.config)
+    with untouched_random(torch.device("cpu")):
+        model = LengthwiseForCausalLM(copy.deepcopy(inner.config)).eval()
     model.load_state_dict(inner.state_dict())
     algebra = MachineAlgebra(claim, inner.depth.chunk)
     conditions = algebra.conditions()
-    codes, own = canonical_codes(model.eval(), algebra, conditions, seed)
+    codes, own = canonical_codes(model, algebra, conditions, seed)
     closure = Closure(algebra, codes, conditions, hear=hear)
     nodes = node_parts(model)[1]
     looked = closure.look(ClosureNetwork(model, codes))

@@ -24,6 +24,7 @@ from ...automata import Semiautomaton
 from ...errors import Error, UnknownName
 from ...lab import Run
 from ...models import LengthwiseForCausalLM, TokenClassifier
+from ...models.token_classifier import evaluating
 from ...tasks import Task
 from ..claim import Claim
 from ..subject import checked_seconds, subject_of
@@ -74,15 +75,16 @@ def extract(
     if reason := why[chosen]:
         raise Error(f"extract: method {chosen!r} cannot take this model: {reason}. Use method='auto'.")
     until = math.inf if seconds is None else time.monotonic() + checked_seconds("extract", seconds)
-    found = _found(chosen, classifier, inner, told, seed, until)
-    if claim is None:
-        return found
-    finite = found.algebra if found.moore is None else found.moore
-    assert finite is not None
-    difference = finite.difference(claim)
-    raw = None
-    if difference is not None and difference.word is not None:
-        raw = _answer(classifier, difference.word, claim) != difference.right
+    with evaluating(classifier):
+        found = _found(chosen, classifier, inner, told, seed, until)
+        if claim is None:
+            return found
+        finite = found.algebra if found.moore is None else found.moore
+        assert finite is not None
+        difference = finite.difference(claim)
+        raw = None
+        if difference is not None and difference.word is not None:
+            raw = _answer(classifier, difference.word, claim) != difference.right
     return replace(found, claim=claim, difference=difference, raw=raw)
 
 

@@ -60,11 +60,6 @@ def read(logits: Tensor, several: bool) -> tuple[list[Answer], list[float]]:
 @torch.no_grad()
 def said_by(model: LengthwiseForCausalLM, tokens: Tensor, several: bool) -> list[Answer]:
     """What the model itself says after each of the words (B,T)."""
-    training = model.training
-    model.eval()
-    try:
-        logits = model(tokens.to(model.embedding.weight.device), logits_to_keep=1).logits
-    finally:
-        model.train(training)
+    logits = model(tokens.to(model.embedding.weight.device), logits_to_keep=1).logits
     assert logits is not None
     return read(logits[:, -1], several)[0]

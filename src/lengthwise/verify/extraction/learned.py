@@ -64,12 +64,7 @@ class Teacher:
     @torch.no_grad()
     def answers(self, tokens: Tensor) -> list[Answer | None]:
         """What the model says after each word (B,T); None where nothing is asked."""
-        training = self.model.training
-        self.model.eval()
-        try:
-            logits = torch.cat([self._logits(part) for part in tokens.split(AT_ONCE)])
-        finally:
-            self.model.train(training)
+        logits = torch.cat([self._logits(part) for part in tokens.split(AT_ONCE)])
         asked = self.claim.asked[self.claim.machine.run(tokens)[:, -1].numpy()]
         said = read(logits, self.claim.several)[0]
         return [answer if question else None for answer, question in zip(said, asked.tolist(), strict=True)]

@@ -58,12 +58,7 @@ class TreeNetwork:
     @torch.no_grad()
     def node(self, taps: Tensor) -> Tensor:
         """(M,m,D) -> (M,D)."""
-        training = self.model.training
-        self.model.eval()
-        try:
-            return torch.cat([self._node(piece) for piece in taps.split(PIECE)])
-        finally:
-            self.model.train(training)
+        return torch.cat([self._node(piece) for piece in taps.split(PIECE)])
 
     def _node(self, taps: Tensor) -> Tensor:
         pad = self.model.pad

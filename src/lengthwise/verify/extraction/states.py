@@ -65,15 +65,6 @@ def no_recurrence(model: object) -> str | None:
 def find_states(model: LengthwiseForCausalLM, claim: Claim, seed: int = 0, until: float = inf) -> FoundStates:
     if reason := no_recurrence(model):
         raise Error(f"extract: this model is not recurrent: {reason}.")
-    training = model.training
-    model.eval()
-    try:
-        return _find(model, claim, seed, until)
-    finally:
-        model.train(training)
-
-
-def _find(model: LengthwiseForCausalLM, claim: Claim, seed: int, until: float) -> FoundStates:
     words = asked_words(claim, seed)
     said = [said_by(model, tokens, claim.several) for tokens in words]
     best, refused = None, None

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import inspect
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -26,7 +26,7 @@ from ...limits import memory_free
 from ...models import LengthwiseForCausalLM
 from ...models.depth import Fixed
 from ...models.pretrained import as_classifier
-from ...models.token_classifier import PresetClassifier, TokenClassifier, equal_tokens
+from ...models.token_classifier import PresetClassifier, TokenClassifier, equal_tokens, evaluating
 from ...train.counting import batch_size, ran_out
 from ..claim import Claim
 from ..subject import own_model
@@ -62,12 +62,12 @@ class Reader:
         """Seconds for a word of each length, as it was last measured."""
 
     def __enter__(self) -> Reader:
-        self.training = self.classifier.training
-        self.classifier.eval()
+        self.looking = evaluating(self.classifier)
+        self.looking.__enter__()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.classifier.train(self.training)
+    def __exit__(self, *error: Any) -> None:
+        self.looking.__exit__(*error)
 
     def warm_up(self) -> None:
         """What a model does once, such as to compile its loops, takes no time of the search."""
