@@ -72,6 +72,15 @@ def test_of_a_model_that_is_neither_it_says_what_can_be_done(no_methods):
     assert "Train one of these" in said
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_of_weights_that_no_proof_is_about_it_says_so(dtype):
+    model = theory.regular_gpt(PARITY).to(dtype)
+    verdict = verify.certify(model, PARITY, budget=0.3)
+    assert isinstance(verdict, verify.Unknown)
+    assert f"weights are {str(dtype).removeprefix('torch.')}. Give model.float()" in verdict.why
+    assert isinstance(verify.certify(model, automata.Semiautomaton([[0, 1], [0, 1]]), budget=5), verify.Refuted)
+
+
 def test_what_is_neither_is_not_consolidated_and_says_so_once(tmp_path):
     model = models.build("transformer", vocab_size=2, num_outputs=2, width=8)
     with pytest.raises(

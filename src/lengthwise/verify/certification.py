@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import torch
 from torch import nn
 
 from ..automata import Semiautomaton
@@ -231,6 +232,9 @@ def unprovable(subject: Subject) -> str | None:
     if model is None:
         said = "only this library's own trees and recurrences, as their config and weights say them, can be proved"
         return f"{said}; of other models {instead}"
+    if (kinds := {p.dtype for p in model.parameters()}) not in ({torch.float32}, {torch.float64}):
+        given = " and ".join(sorted(str(kind).removeprefix("torch.") for kind in kinds))
+        return f"what is proved is float32 or float64, and its weights are {given}. Give model.float()"
     if (isinstance(model.depth, Adaptive) and model.depth.shares_subtrees) or carries_state(subject.model):
         return None
     return (
