@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from lengthwise import automata, lab, models, tasks
+from lengthwise import automata, lab, models, tasks, theory
 from lengthwise.cli import main
 from lengthwise.errors import Error
 from lengthwise.evaluate import score_strings
@@ -170,6 +170,13 @@ def test_a_machine_with_states_to_merge_is_compiled_and_says_so():
     claim = minimal(claim_of(twice))
     assert claim.machine.num_states == 2
     assert claim.answers.tolist() == [0, 1]
+
+
+def test_a_machine_with_states_to_merge_is_proved_by_what_is_compiled_of_it_and_by_what_is_written_down(parity):
+    twice = automata.Semiautomaton([[0, 1], [1, 2], [2, 3], [3, 0]], accepting={1, 3})
+    assert isinstance(certify(parity.model, twice, budget=60), Proved)
+    written = theory.regular_gpt(twice, [0, 1, 0, 1])
+    assert isinstance(certify(written, twice, budget=60), Proved)
 
 
 def test_a_folder_is_a_checkpoint(parity, tmp_path):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -117,14 +118,20 @@ def decide(subject: Subject, seconds: float, watch: Watcher | None = None, *, sa
 def _proved(
     subject: Subject, found: Search, methods: Sequence[Method], seconds: float, ends: float, tell: Watcher
 ) -> Verdict:
+    from .consolidate.compiling import minimal
+
     shortcomings: list[Unknown] = []
     refusals: list[Unknown] = []
-    for method in methods:
+    # A copy that was compiled has one code for words that the smallest machine does not tell apart; a network whose
+    # weights were written down from this machine has one for each of its states.
+    smallest = minimal(subject.claim)
+    subjects = [subject] if smallest is subject.claim else [subject, subject._replace(claim=smallest)]
+    for method, each in product(methods, subjects):
         # Each has half of what is left, for most say at once that they cannot take the model. One may find at once that
         # it has the proof, so each is asked, however long the others took.
         left = max(ends - time.monotonic(), LEAST_SHARE * seconds)
         tell(Stage(f"proof by {_name(method)}", min(1.0, 1 - left / seconds)))
-        attempt = _attempt(method, subject, left if method in ALONE else left / 2)
+        attempt = _attempt(method, each, left if method in ALONE else left / 2)
         if isinstance(attempt, str):
             refusals.append(Unknown(attempt))
         elif isinstance(attempt, Unknown):
