@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from lengthwise import lab, tasks, theory
+from lengthwise import lab, own_code, tasks, theory
 from lengthwise.cli import certify as verb
 from lengthwise.cli import console, main, verdicts
 from lengthwise.verify import Proved
@@ -318,3 +318,22 @@ def test_the_settings_of_a_task_say_what_is_right(built, capsys):
     assert "task.NAME=VALUE, got model.width" in capsys.readouterr().err
     assert main(["certify", str(built), "--set", "task.group=Z2", "--word", "1"]) == 2
     assert "about the task that --task names" in capsys.readouterr().err
+
+
+def test_a_task_of_ones_own_without_a_machine_is_said_to_have_none(tmp_path, monkeypatch, capsys):
+    """With --trust; and not that --trust is missing."""
+    (tmp_path / "mine.py").write_text(
+        "import torch\nfrom lengthwise import tasks\n\n\nclass Firsts(tasks.Task):\n"
+        "    vocabulary = ('a', 'b')\n    outputs = 2\n\n"
+        "    def draw(self, length, batch, generator):\n"
+        "        return torch.randint(2, (batch, length), generator=generator)\n\n"
+        "    def answer(self, tokens):\n        return tokens[:, :1].expand_as(tokens)\n\n"
+        "    def baseline(self, length):\n        return 0.5\n"
+    )
+    settings = {"training.steps": 2, "training.batch": 4, "tests.samples": 4, "model.width": 4}
+    runs = lab.bench(f"{tmp_path}/mine.py:Firsts", "lstm", test_lengths="50", settings=settings, root=tmp_path / "runs")
+    monkeypatch.setattr(own_code, "_asked", {})
+    assert main(["certify", str(runs[0].path)]) == 2
+    assert "--trust" in capsys.readouterr().err
+    assert main(["certify", str(runs[0].path), "--trust"]) == 2
+    assert "has no machine to be held against" in " ".join(capsys.readouterr().err.split())

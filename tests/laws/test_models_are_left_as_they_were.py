@@ -10,13 +10,27 @@ import pytest
 import torch
 from torch import nn
 
-from lengthwise import evaluate, insight, models, tasks, theory, verify
+from lengthwise import Error, evaluate, insight, models, tasks, theory, verify
+from lengthwise.verify.consolidate.compiling import taught_codes
 
 PARITY = tasks.get("parity")
 BOXES = tasks.get("boxes", boxes=2, objects=7)
 STEPS = tasks.get("arithmetic-steps")
 CPU = torch.device("cpu")
-ROOMS = "models convert tasks text train evaluate lab insight insight.boxes theory verify report".split()
+ROOMS = [
+    "models",
+    "convert",
+    "tasks",
+    "text",
+    "train",
+    "evaluate",
+    "lab",
+    "insight",
+    "insight.boxes",
+    "theory",
+    "verify",
+    "report",
+]
 DRAWING = {"width": 8, "dropout": 0.5}
 
 
@@ -56,6 +70,13 @@ def strings(model, task=PARITY):
     return task.test_set(6, 3).tokens
 
 
+def refused_and_then_taught(model):
+    """It has learned nothing, so it is refused; what would teach it is called all the same."""
+    with pytest.raises(Error, match="cannot be consolidated"):
+        verify.consolidate_run(model, PARITY, seconds=0.2)
+    taught_codes(model.inner, verify.claim_of(PARITY), seconds=0.2)
+
+
 TEXT = torch.randint(2, (64,), generator=torch.Generator().manual_seed(0))
 CALLS: dict[str, tuple[Any, Any]] = {
     "verify.certify of a tree": (inner, lambda m: verify.certify(m, PARITY, budget=0.3)),
@@ -69,7 +90,7 @@ CALLS: dict[str, tuple[Any, Any]] = {
         lambda: build("lstm"),
         lambda m: verify.extract(m, PARITY, method="states"),
     ),
-    "verify.consolidate_run": (discrete, lambda m: verify.consolidate_run(m, PARITY, seconds=0.2)),
+    "verify.consolidate_run": (discrete, lambda m: refused_and_then_taught(m)),
     "evaluate.score_strings": (
         attention,
         lambda m: evaluate.score_strings(m, PARITY, (4,), 4, 0, device=CPU),

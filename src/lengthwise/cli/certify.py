@@ -252,7 +252,7 @@ def _subject(
         )
     own: tasks.Task | None = None if runs[0].experiment.on_text else lab.load_task(runs[0], trust=trust)
     if wanted is None and (own is None or own.machine is None):
-        return subject_of("certify", runs[0], None), None  # which says why not
+        return subject_of("certify", runs[0], None, trust=trust), None  # which says why not
     loaded = lab.load_model(runs[0], checkpoint, trust=trust)
     subject = subject_of("certify", loaded, wanted or own)._replace(made="learned")
     return subject._replace(lengths=trained_lengths(runs[0], own)) if own else subject, runs[0]

@@ -101,7 +101,8 @@ def losses_by_length(
                 if not ran_out(error):
                     raise
                 raise OutOfMemory(
-                    f"A window of {length:,} tokens does not fit the memory. Test shorter lengths, or use a smaller model."
+                    f"A window of {length:,} tokens does not fit the memory. Test shorter lengths, or use a smaller "
+                    "model."
                 ) from error
             if after:
                 after(found)

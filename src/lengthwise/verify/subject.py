@@ -106,15 +106,18 @@ UNTOLD = {"training", "reuses_equal_tokens", "trees", "config", "generation_conf
 """What the answers in evaluation do not depend on; `trees` are made of other modules."""
 
 
-def subject_of(verb: str, model_or_run: Any, machine_or_task: Any) -> Subject:
-    """The model and its claim; None for the second: the task of the run. `verb` is what errors call the caller."""
+def subject_of(verb: str, model_or_run: Any, machine_or_task: Any, *, trust: bool = False) -> Subject:
+    """The model and its claim; None for the second: the task of the run. `verb` is what errors call the caller.
+
+    `trust`: a run's own model and task may run.
+    """
     if machine_or_task is not None and not isinstance(machine_or_task, (Semiautomaton, Task, Claim)):
         raise Error(
             f"{verb}: what is right is said by a Semiautomaton or a task with a machine, got "
             f"{type(machine_or_task).__name__}. Use tasks.get(name), or make a machine with lengthwise.automata."
         )
     if isinstance(model_or_run, Run):
-        return _of_run(verb, model_or_run, machine_or_task)
+        return _of_run(verb, model_or_run, machine_or_task, trust)
     if not isinstance(model_or_run, nn.Module):
         raise Error(
             f"{verb}: takes a model or a finished run, got {type(model_or_run).__name__}. A path is loaded with "
@@ -131,13 +134,13 @@ def subject_of(verb: str, model_or_run: Any, machine_or_task: Any) -> Subject:
     return subject
 
 
-def _of_run(verb: str, run: Run, machine_or_task: Semiautomaton | Task | Claim | None) -> Subject:
+def _of_run(verb: str, run: Run, machine_or_task: Semiautomaton | Task | Claim | None, trust: bool) -> Subject:
     if run.experiment.on_text:
         raise Error(
             f"{verb}: {run.path} was trained on text, where no machine says what is right. Take a run on strings, or "
             "pass its model (lab.load_model) with a machine."
         )
-    task = load_task(run)
+    task = load_task(run, trust=trust)
     if machine_or_task is None and task.machine is None:
         raise Error(
             f"{verb}: the task {task.name} of this run has no machine to be held against. Pass a machine or another "
@@ -145,7 +148,7 @@ def _of_run(verb: str, run: Run, machine_or_task: Semiautomaton | Task | Claim |
         )
     claim = _claim(verb, task if machine_or_task is None else machine_or_task)
     _check_vocabulary(verb, len(task.vocabulary), claim)
-    return Subject(load_model(run), claim, "learned", trained_lengths(run, task))
+    return Subject(load_model(run, trust=trust), claim, "learned", trained_lengths(run, task))
 
 
 def trained_lengths(run: Run, task: Task) -> tuple[int, ...]:
