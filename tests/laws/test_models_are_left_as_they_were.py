@@ -137,6 +137,7 @@ ELSEWHERE = {
     "convert.to_yarn": "converts in place",
     "evaluate.score_far_tokens": "needs a tokenizer: tests/evaluate/test_far_tokens.py",
     "models.TokenClassifier": "holds the model",
+    "models.equal_tokens": "changes it within a block",
     "theory.subtraction_answers": "looks through FirstLayer alone",
     "theory.subtraction_identity": "looks through FirstLayer alone",
     "train.TrainState": "trains it",
