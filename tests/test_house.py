@@ -39,6 +39,7 @@ FOUNDATION = {
     "errors",
     "files",
     "foreign_code",
+    "lazy_names",
     "limits",
     "notebooks",
     "options",

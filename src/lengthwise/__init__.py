@@ -18,6 +18,9 @@ _ROOMS = (
     "models",
     "convert",
     "tasks",
+    "text",
+    "train",
+    "evaluate",
     "lab",
     "insight",
     "theory",
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from . import (
         automata,
         convert,
+        evaluate,
         insight,
         lab,
         mixers,
@@ -39,7 +43,9 @@ if TYPE_CHECKING:
         recipes,
         report,
         tasks,
+        text,
         theory,
+        train,
         verify,
     )
 
@@ -62,6 +68,7 @@ __all__ = [
     "__version__",
     "automata",
     "convert",
+    "evaluate",
     "insight",
     "lab",
     "mixers",
@@ -71,6 +78,8 @@ __all__ = [
     "recipes",
     "report",
     "tasks",
+    "text",
     "theory",
+    "train",
     "verify",
 ]

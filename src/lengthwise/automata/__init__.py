@@ -1,23 +1,30 @@
 """Ground truth: finite machines as integer tables, their algebra, and exact sampling of the words they accept."""
 
-from .accepted_words import WordSampler
-from .algebra import (
-    Monoid,
-    compose,
-    difference,
-    live_states,
-    minimise,
-    product,
-    reachable,
-    transition_monoid,
-    word_map,
-)
-from .bi_nfa import BiNFA
-from .near_misses import NearMisses
-from .nfa import NFA
-from .regex import from_regex
-from .semiautomaton import Semiautomaton
-from .state_elimination import to_regex
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from .accepted_words import WordSampler
+    from .algebra import (
+        Monoid,
+        compose,
+        difference,
+        live_states,
+        minimise,
+        product,
+        reachable,
+        transition_monoid,
+        word_map,
+    )
+    from .bi_nfa import BiNFA
+    from .near_misses import NearMisses
+    from .nfa import NFA
+    from .regex import from_regex
+    from .semiautomaton import Semiautomaton
+    from .state_elimination import to_regex
 
 __all__ = [
     "NFA",
@@ -37,3 +44,5 @@ __all__ = [
     "transition_monoid",
     "word_map",
 ]
+
+__getattr__, __dir__ = lazy_names(__name__)

@@ -10,14 +10,21 @@ it runs. `read_attention` and `find_links` are for models whose layers are softm
 stories, whose answers and graphs are known, and `score_chains` about arithmetic with its steps written down.
 """
 
-from . import boxes
-from .attention import Attention, read_attention
-from .clusters import Clusters, find_clusters
-from .links import Links, find_links
-from .machine_truth import MachineTruth
-from .probing import probe_strings, readable_length
-from .receptive_field import ReceptiveField, measure_receptive_field
-from .written_steps import ChainScores, add_chains, count_chains, score_chains
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from . import boxes
+    from .attention import Attention, read_attention
+    from .clusters import Clusters, find_clusters
+    from .links import Links, find_links
+    from .machine_truth import MachineTruth
+    from .probing import probe_strings, readable_length
+    from .receptive_field import ReceptiveField, measure_receptive_field
+    from .written_steps import ChainScores, add_chains, count_chains, score_chains
 
 __all__ = [
     "Attention",
@@ -37,3 +44,5 @@ __all__ = [
     "readable_length",
     "score_chains",
 ]
+
+__getattr__, __dir__ = lazy_names(__name__)

@@ -97,3 +97,7 @@ __all__ = [
     "options",
     "split_heads",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

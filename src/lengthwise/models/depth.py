@@ -36,7 +36,7 @@ from ..mixers import Layout, Level
 from ..mixers.base import FIRST, from_end
 from ..positions import Placed
 from .cache import LengthwiseCache
-from .equal_tokens import EqualTokens, grouped, leaves
+from .equal_subtrees import EqualTokens, grouped, leaves
 from .layers import Layer
 from .padded_rows import align_right, last_real, sequence_lengths
 from .split_tree import last_of_tree

@@ -27,7 +27,7 @@ from ..positions import Placed
 from .cache import LengthwiseCache
 from .config import Block
 from .discrete_nodes import DiscreteNodes
-from .equal_tokens import EqualTokens
+from .equal_subtrees import EqualTokens
 
 
 def make_norm(block: Block, width: int) -> nn.Module:

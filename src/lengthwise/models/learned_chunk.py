@@ -26,7 +26,7 @@ from ..mixers.base import FIRST
 from ..positions import Placed
 from .cache import LengthwiseCache
 from .depth import Adaptive, By
-from .equal_tokens import EqualTokens
+from .equal_subtrees import EqualTokens
 from .layers import Layer
 
 HASTE = 10

@@ -22,7 +22,7 @@ from ..positions import Placed
 from .assembly import make_depth, make_position
 from .cache import LengthwiseCache
 from .config import LengthwiseConfig
-from .equal_tokens import EqualTokens, draws, refusal
+from .equal_subtrees import EqualTokens, draws, refusal
 from .inputs import check_cache_position, read_layout
 from .layers import make_norm
 from .learned_chunk import LearnedChunk

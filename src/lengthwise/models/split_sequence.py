@@ -21,7 +21,7 @@ from ..errors import Error, ShapeError
 from ..mixers import MIXERS, Layout
 from ..ops import Piece, Ranks
 from ..positions import Position
-from .equal_tokens import draws
+from .equal_subtrees import draws
 
 if TYPE_CHECKING:
     from .shell import LengthwisePreTrainedModel

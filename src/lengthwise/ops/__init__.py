@@ -29,3 +29,7 @@ __all__ = [
     "sliding_dilated_attention",
     "solved_values",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -106,3 +106,7 @@ __all__ = [
     "numbered",
     "options",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

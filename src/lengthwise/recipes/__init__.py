@@ -141,3 +141,7 @@ def _table(paper: str, table: str) -> Table:
     if (paper, table) not in TABLES:
         raise UnknownName("recipe", f"{paper} {table}".strip(), available())
     return TABLES[paper, table]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

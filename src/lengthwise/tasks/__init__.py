@@ -5,13 +5,20 @@
 3
 """
 
-from . import own
-from .base import Batch, Task
-from .boxes import Boxes
-from .export import export
-from .generated_answers import GeneratedAnswers
-from .laws import check
-from .registry import available, from_machine, from_regex, get, options, rebuild, source
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from . import own
+    from .base import Batch, Task
+    from .boxes import Boxes
+    from .export_files import export
+    from .generated_answers import GeneratedAnswers
+    from .laws import check
+    from .registry import available, from_machine, from_regex, get, options, rebuild, source
 
 __all__ = [
     "Batch",
@@ -29,3 +36,5 @@ __all__ = [
     "rebuild",
     "source",
 ]
+
+__getattr__, __dir__ = lazy_names(__name__)

@@ -6,10 +6,17 @@
 (2, 1)
 """
 
-from . import corpora, documents, packing, prompts, python_functions, scrolls, segments, tokenizers, tokens
-from .packing import PackedText, pack_train_and_test
-from .segments import level_ends, segment_ends
-from .tokens import TokenFile, Tokens, tokens_of
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from . import corpora, documents, packing, prompts, python_functions, scrolls, segments, tokenizers, tokens
+    from .packing import PackedText, pack_train_and_test
+    from .segments import level_ends, segment_ends
+    from .tokens import TokenFile, Tokens, tokens_of
 
 __all__ = [
     "PackedText",
@@ -29,3 +36,5 @@ __all__ = [
     "tokens",
     "tokens_of",
 ]
+
+__getattr__, __dir__ = lazy_names(__name__)

@@ -13,14 +13,21 @@ True
 `subtraction_answers` hold a linear RNN against the propositions on commuting transitions.
 """
 
-from .affine_layer import FirstLayer
-from .bi_nfa_vector import bipe_width
-from .bi_nfa_weights import bipe
-from .block_lrnn_weights import block_lrnn
-from .classifiers import exact_classifier
-from .commuting import prefix_identity, subtraction_answers, subtraction_identity, subtraction_prefixes
-from .regular_gpt_weights import binary_matrix_product, regular_gpt
-from .rounding import rounding_bounds, rounding_is_harmless
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from .affine_layer import FirstLayer
+    from .bi_nfa_vector import bipe_width
+    from .bi_nfa_weights import bipe
+    from .block_lrnn_weights import block_lrnn
+    from .classifiers import exact_classifier
+    from .commuting import prefix_identity, subtraction_answers, subtraction_identity, subtraction_prefixes
+    from .regular_gpt_weights import binary_matrix_product, regular_gpt
+    from .rounding import rounding_bounds, rounding_is_harmless
 
 __all__ = [
     "FirstLayer",
@@ -37,3 +44,5 @@ __all__ = [
     "subtraction_identity",
     "subtraction_prefixes",
 ]
+
+__getattr__, __dir__ = lazy_names(__name__)

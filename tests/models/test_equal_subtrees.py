@@ -7,7 +7,7 @@ import torch
 
 from lengthwise import models
 from lengthwise.errors import Error
-from lengthwise.models import LengthwiseForCausalLM, TokenClassifier, depth, equal_tokens, presets
+from lengthwise.models import LengthwiseForCausalLM, TokenClassifier, depth, equal_subtrees, presets
 from lengthwise.models.token_classifier import equal_tokens as reusing
 
 LENGTHS = [1, 2, 3, 5, 8, 9, 16, 17, 31, 64, 81, 82]
@@ -98,7 +98,7 @@ def test_a_small_vocabulary_costs_a_few_nodes():
 
 
 def test_tuples_that_would_not_fit_an_integer_are_left_alone(monkeypatch):
-    monkeypatch.setattr(equal_tokens, "INTEGERS", 4**3)
+    monkeypatch.setattr(equal_subtrees, "INTEGERS", 4**3)
     model = make(chunk=3)
     shared, plain = both(model, run(model, torch.randint(0, 3, (6, 27))))
     same(shared, plain)
