@@ -168,7 +168,7 @@ def _mistake(error: BaseException) -> tuple[int, str]:
     if isinstance(error, OSError):
         return 2, f"{error.strerror or error}: {error.filename}" if error.filename else str(error)
     if isinstance(error, RuntimeError) and "home directory" in str(error):
-        return 2, "A path begins with ~ and the name of no user here. Write the path in full."
+        return 2, "Could not determine home directory. Write a path that begins with ~ in full."
     return 1, f"{type(error).__name__}: {error} (unexpected; --debug shows where)"
 
 

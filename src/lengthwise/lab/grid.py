@@ -187,7 +187,9 @@ def seeds_of(seeds: int | Sequence[int]) -> Sequence[int]:
         if not listed:
             raise Error("seeds must be a number of runs or a list of seeds, got an empty list.")
         return list(dict.fromkeys(listed))
-    return range(Option("seeds", int, bounds=at_least(1)).read(seeds, "seeds"))
+    count = Option("seeds", int, bounds=at_least(1)).read(seeds, "seeds")
+    EXPERIMENTS.check(count, "plan")  # a range of more than 64 bits has no length
+    return range(count)
 
 
 def learning_rates_of(rates: str | Sequence[float]) -> list[float]:
