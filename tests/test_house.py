@@ -170,7 +170,7 @@ LINES = {
     "theory": 1_400,
     "verify": 11_810,
     "report": 3_910,
-    "recipes": 5_630,
+    "recipes": 5_660,
     "cli": 3_285,
 }
 """How many lines a room may have: lowered as ideas leave, and raised only by a commit that says why."""
