@@ -162,7 +162,7 @@ LINES = {
     "models": 4_170,
     "convert": 900,
     "tasks": 4_550,
-    "text": 1_600,
+    "text": 1_650,
     "train": 2_700,
     "evaluate": 1_700,
     "lab": 6_175,
@@ -171,7 +171,7 @@ LINES = {
     "verify": 11_810,
     "report": 3_910,
     "recipes": 5_660,
-    "cli": 3_285,
+    "cli": 3_310,
 }
 """How many lines a room may have: lowered as ideas leave, and raised only by a commit that says why."""
 

@@ -56,6 +56,17 @@ def test_train_again_from_its_file_finds_the_runs_finished(corpus, root, capsys)
     assert [row["length"] for row in json.loads(out)["rows"]] == [16, 32, 16, 32]
 
 
+def test_one_long_file_is_divided_and_a_line_says_so(tmp_path, capsys):
+    book = tmp_path / "book.txt"
+    book.write_text("".join(f"Chapter {i} is about {i + 1} cats.\n\n" for i in range(300)))
+    call = ["train", str(book), "-m", "transformer layers=1 heads=2", *TINY, "--out", str(tmp_path / "runs")]
+    assert main([*call, "-s", "training.steps=1"]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert [line for line in lines if "divided" in line or ".py" in line] == [
+        f"warning: {book}: one document, divided at the ends of paragraphs and lines into 92."
+    ]
+
+
 def test_eval_finds_what_the_run_reported(root, capsys):
     run = lab.load(root)[0]
     assert main(["eval", "perplexity", str(run.path), "--json", "--device", "cpu"]) == 0

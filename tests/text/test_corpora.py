@@ -121,6 +121,23 @@ def test_any_corpus_is_split_as_its_documents_are(tmp_path_factory, texts, share
     assert sides == list(documents.split(texts, share))
 
 
+def test_one_long_file_is_divided_where_some_is_held_out(tmp_path):
+    text = "".join(f"Chapter {i}\n\n" for i in range(1000))
+    (tmp_path / "book.txt").write_text(text)
+    assert list(corpora.open([tmp_path / "book.txt"], held_out=0).documents()) == [text]
+    corpus = corpora.open([tmp_path / "book.txt"], held_out=0.1)
+    with pytest.warns(UserWarning, match=r"book\.txt: one document, divided .* into \d+") as warned:
+        parts = list(corpus.documents())
+    assert len(warned) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert corpus.survey.documents == len(parts) > 49
+    assert "".join(parts) == text
+    sides = [side for side, _ in corpus.sides()]
+    assert sides.count("test") == round(len(parts) / 10)
+    assert documents.split([text], 0.1)[1] == [part for side, part in corpus.sides() if side == "test"]
+
+
 def test_nothing_is_held_out_if_nothing_is_asked(tmp_path):
     (tmp_path / "a.txt").write_text("one")
     corpus = corpora.open([tmp_path], held_out=0)

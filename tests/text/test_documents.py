@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lengthwise import Error
-from lengthwise.text import documents
+from lengthwise.text import corpora, documents
 
 
 def test_every_kind_of_file_gives_its_documents(tmp_path):
@@ -75,6 +75,35 @@ def test_no_text_is_on_both_sides(share):
 def test_one_document_cannot_be_split():
     with pytest.raises(Error, match=r"two documents or more.*--set test=PATH"):
         documents.split(["one", " one"], 0.1)
+
+
+@pytest.mark.parametrize("between", ["\n\n", "\n", "\n \n"])
+@pytest.mark.parametrize("lines", [1, 2, 7, 100, 3000])
+def test_one_document_is_divided_at_its_lines(lines, between):
+    text = between.join(f"line {i}" for i in range(lines))
+    parts = documents.divided(text)
+    assert "".join(parts) == text
+    assert len(parts) <= 100
+    assert min(len(parts), 49) == min(lines, 49)
+    assert all(part.startswith("line") and part.endswith("\n") for part in parts[:-1])
+
+
+def test_paragraphs_stay_whole_but_long_ones():
+    short = [f"first {i}\nsecond {i}\n\n" for i in range(300)]
+    parts = documents.divided("".join(short) + "x\n" * 3000)
+    assert all(part.endswith("\n\n") for part in parts if "x" not in part)
+    assert sum("x" in part for part in parts) > 20
+
+
+def test_links_to_other_files_of_a_folder_are_no_documents(tmp_path):
+    for name in ("inside", "outside"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "outside" / "c.txt").write_text("three")
+    (tmp_path / "inside" / "b.txt").write_text("two")
+    for link, target in {"a": "inside/b", "c": "outside/c", "d": "outside/c"}.items():
+        (tmp_path / "inside" / f"{link}.txt").symlink_to(tmp_path / f"{target}.txt")
+    assert documents.read([tmp_path / "inside"]) == ["two", "three"]
+    assert list(corpora.open([tmp_path / "inside"]).documents()) == ["two", "three"]
 
 
 def test_digests_know_order_and_words():

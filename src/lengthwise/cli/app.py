@@ -14,9 +14,11 @@ import signal
 import sys
 import threading
 import traceback
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -58,6 +60,9 @@ class Verbs(TyperGroup):
     def get_params(self, ctx: Any) -> list[Any]:
         return _without_types(super().get_params(ctx))
 
+
+HERE = Path(__file__).parents[1]
+"""The folder of this package."""
 
 app = typer.Typer(
     name="lengthwise",
@@ -118,7 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     console.command = command.encode(errors="backslashreplace").decode()
     console.debug = "--debug" in arguments or os.environ.get("LENGTHWISE_DEBUG", "") not in ("", "0")
     arguments = [each for each in arguments if each != "--debug"]
-    with _noting_ctrl_c() as pressed:
+    with _noting_ctrl_c() as pressed, _plain_warnings():
         code, message = _run(arguments)
     if pressed and message:
         # Whatever a Ctrl-C broke (an import reports a module that is not there), it is no mistake.
@@ -187,6 +192,25 @@ def _in_our_words(error: Any) -> str:
     elif "unexpected extra argument" in said:
         said = f"{path} has no use for {said.partition('(')[2].partition('(')[2].rstrip(')')}"
     return f"{said}{'' if said.endswith('?') else '.'} See: {path} --help"
+
+
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Shows each warning of this package as one line, once, without the line of code that gave it."""
+    show, shown = warnings.showwarning, set()
+
+    def remark(message: Any, category: Any, filename: str, *where: Any, **more: Any) -> None:
+        if not Path(filename).is_relative_to(HERE):
+            show(message, category, filename, *where, **more)
+        elif str(message) not in shown:
+            shown.add(str(message))
+            console.remark(f"warning: {message}")
+
+    warnings.showwarning = remark
+    try:
+        yield
+    finally:
+        warnings.showwarning = show
 
 
 @contextmanager

@@ -11,6 +11,7 @@ pieces count as documents.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import sysconfig
 import warnings
 from array import array
@@ -48,13 +49,32 @@ class Corpus:
         if not 0 <= held_out < 1:
             raise Error(f"held_out is a share of the documents from 0 to below 1, got {held_out}. 0.05 is usual.")
         self.name, self.sources, self.held_out = name, list(sources), held_out
-        self._warned = False
+        self._warned: set[str] = set()
 
     def __repr__(self) -> str:
         return f"Corpus({self.name!r}, held_out={self.held_out})"
 
     def documents(self) -> Iterator[str]:
-        """All documents in their order. Those of white space alone are left out."""
+        """All documents in their order. Those of white space alone are left out.
+
+        A single one is divided if some are to be held out.
+        """
+        read = self._as_read()
+        beginning = list(itertools.islice(read, 2))
+        if len(beginning) == 1 and self.held_out:
+            beginning = documents.divided(beginning[0])
+            if len(beginning) > 1:
+                self._warn(f"one document, divided at the ends of paragraphs and lines into {len(beginning)}.")
+        yield from beginning
+        yield from read
+
+    def _warn(self, text: str) -> None:
+        """Once for all the times that the corpus is read."""
+        if text not in self._warned:
+            self._warned.add(text)
+            warnings.warn(f"{self.name}: {text}", stacklevel=3)
+
+    def _as_read(self) -> Iterator[str]:
         left_out: list[str] = []
         empty = True
         for source in self.sources:
@@ -66,9 +86,8 @@ class Corpus:
         without = f"{len(left_out)} files are no UTF-8 text and were left out, {left_out[0]} first." if left_out else ""
         if empty:
             raise Error(f"{self.name}: there is no text in it. {without or 'Give files that hold some.'}")
-        if without and not self._warned:
-            self._warned = True
-            warnings.warn(f"{self.name}: {without}", stacklevel=2)
+        if without:
+            self._warn(without)
 
     def sides(self) -> Iterator[tuple[str, str]]:
         """All documents, each after its side, "train" or "test". The sides are those of `documents.split`."""

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,6 +21,9 @@ from ..errors import Error
 from ..files import check_regular, open_text, read_text
 
 END = "<|endoftext|>"
+PARTS = 100
+"""The most documents that a single one is divided into."""
+PARAGRAPH_END, LINE_END = re.compile(r"\n\s*\n"), re.compile(r"\n(?:\s*\n)?")
 AT_ONCE = 256
 """Documents of a parquet file that are read at once."""
 Digest = TypeVar("Digest", bytes, int)
@@ -45,17 +50,34 @@ def split(documents: Sequence[str], share: float) -> tuple[list[str], list[str]]
     """Documents to train on and about `share` of them to test on, at least one.
 
     Those with the lowest digests are tested on, so all copies of a text are on one side, whatever their order. Other
-    documents can move a text across, for the share is of them all.
+    documents can move a text across, for the share is of them all. A single document is divided first.
 
     >>> train, test = split(["one", "two", "three", "one", "four"], 0.5)
     >>> len(train) + len(test), set(train) & set(test)
     (5, set())
     """
+    documents = divided(documents[0]) if len(documents) == 1 else documents
     last = last_held_out(sorted({digest_of(text) for text in documents}), share)
     sides: tuple[list[str], list[str]] = ([], [])
     for text in documents:
         sides[digest_of(text) <= last].append(text)
     return sides
+
+
+def divided(text: str) -> list[str]:
+    """Returns a text as 50 to 100 documents, cut at the ends of paragraphs, or of lines where a paragraph is long.
+
+    >>> divided("One.\\n\\nTwo.\\nThree.")
+    ['One.\\n\\n', 'Two.\\n', 'Three.']
+    """
+    length = len(text) // PARTS + 1
+    parts, start = [], 0
+    while start < len(text):
+        least = start + length - 1
+        end = PARAGRAPH_END.search(text, least, least + length) or LINE_END.search(text, least)
+        parts.append(text[start : end.end() if end else len(text)])
+        start += len(parts[-1])
+    return [part for part in parts if part.strip()]
 
 
 def last_held_out(different: Sequence[Digest], share: float) -> Digest:
@@ -89,9 +111,18 @@ def digest_as_read(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()
 
 
+def without_links(files: Iterable[Path]) -> list[Path]:
+    """Returns these files without the symbolic links to others of them."""
+    files = list(files)
+    if not any(map(Path.is_symlink, files)):
+        return files
+    kept = {os.path.realpath(file): file for file in sorted(files, key=Path.is_symlink, reverse=True)}
+    return [file for file in files if kept[os.path.realpath(file)] == file]
+
+
 def _files(path: Path) -> list[Path]:
     if path.is_dir():
-        files = sorted(file for file in path.iterdir() if file.suffix in READERS)
+        files = without_links(sorted(file for file in path.iterdir() if file.suffix in READERS))
         if not files:
             raise Error(f"{path}: a folder of text must hold files of {', '.join(READERS)}, and there are none in it.")
         return files

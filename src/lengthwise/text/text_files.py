@@ -44,8 +44,12 @@ def read(path: Path, left_out: list[str]) -> Iterator[str]:
 
 
 def walk(path: Path, without: Container[str] = ("__pycache__",)) -> Iterator[Path]:
-    """The files of a folder and of those in it, sorted, but for what is hidden, caches, runs with their page, and
-    folders of these names."""
+    """The files of a folder and of those in it, sorted, but for what is hidden, caches, runs with their page, folders
+    of these names, and links to others of the files."""
+    yield from documents.without_links(_walk(path, without))
+
+
+def _walk(path: Path, without: Container[str]) -> Iterator[Path]:
     for folder, folders, files in os.walk(path):
         if CACHE in files:
             folders.clear()
