@@ -170,7 +170,7 @@ LINES = {
     "theory": 1_400,
     "verify": 11_810,
     "report": 3_910,
-    "recipes": 5_660,
+    "recipes": 5_670,
     "cli": 3_310,
 }
 """How many lines a room may have: lowered as ideas leave, and raised only by a commit that says why."""

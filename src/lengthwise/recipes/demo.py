@@ -7,6 +7,7 @@ from functools import partial
 from html import escape
 from pathlib import Path
 
+from ..errors import Error
 from ..lab import Experiment, Run, load_model, load_task, plan
 from ..report import Panel
 from ..report.verdicts import in_words
@@ -51,7 +52,9 @@ def recipe(scale: Scale) -> Recipe:
         title=f"PARITY: train on lengths 1–40, test to {longest:,}",
         description=(
             "The answer is the number of 1s modulo 2. A single misread bit flips it, and a guess is right half the "
-            "time. Every model sees strings of length 1 to 40 in training. The question is what it does on longer ones."
+            "time. Every model sees strings of length 1 to 40 in training. The question is what it does beyond. "
+            "A model that is right on every string of a test may be wrong on the next: so each is also proved right at "
+            "every length, or refuted by a string, or it is said that neither is known."
         ),
         grid=Grid([Cell("parity", planned)]),
         report=partial(certified, seconds=seconds),
@@ -73,8 +76,9 @@ def certified(finished: Finished, device: str, seconds: float) -> list[Panel]:
             title="Right at every length?",
             caption=(
                 f"`lengthwise certify` with {seconds:g} seconds a model: a proof that an independent checker accepts, "
-                "or the shortest failing string it found. A consolidated model is a copy that was taught the "
-                "algebra of its machine after its training."
+                "or the shortest failing string it found. A proof of the model itself is of what it learned. A "
+                "consolidated model is another one: a copy that was taught the algebra of parity after its training, "
+                "and its line says how much of its own it kept."
             ),
             body=f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in said)}</ul>",
             text="\n".join(said),
@@ -97,7 +101,10 @@ def _certified(run: Run, seconds: float) -> Kept:
 def _consolidated(run: Run, seconds: float) -> Kept:
     subject = subject_of("certify", run, None)
     with tempfile.TemporaryDirectory() as folder:
-        verdict = decide(subject, seconds, save=Path(folder) / "model").verdict
+        try:
+            verdict = decide(subject, seconds, save=Path(folder) / "model").verdict
+        except Error as refused:  # it has not learned parity, or cannot be taught it
+            verdict = Unknown(str(refused).removesuffix("."))
     return Kept(verdict, subject.claim.to_json(), "last")
 
 

@@ -74,6 +74,14 @@ def test_a_wrong_word_far_beyond_refutes_what_nothing_was_known_of(run, monkeypa
     assert claim.right(kept["word"]) == kept["right"] != kept["said"]
 
 
+def test_a_test_string_that_is_wrong_refutes_what_nothing_was_known_of(run, monkeypatch):
+    monkeypatch.setattr(verify, "certify", lambda *a, **k: verify.Unknown("it was not looked at"), raising=False)
+    (found,) = networks(run, Question(Budget(4.0), Asked(20, 2, 8, {64: 2}, 64)), "cpu")
+    assert found.near < 1
+    assert (found.raw, found.why, found.far) == ("refuted", "", {})
+    assert 0 < found.wrong <= 20
+
+
 def test_the_same_question_is_asked_once(run, monkeypatch):
     found = networks(run, BRIEF, "cpu")
     assert [(n.made, n.snapped) for n in found] == [("learned", None)]

@@ -17,7 +17,7 @@ from ..base import Recipe, Scale
 from ..common.grid import Cell, Grid
 from ..common.rules import settings_of
 from .networks import Question, networks
-from .scales import MODELS, RULES, Budget
+from .scales import ASKED, MODELS, RULES, Budget
 from .table import task_of
 
 Key = tuple[str, str, int]
@@ -59,9 +59,10 @@ def recipe(scale: Scale) -> Recipe:
 def planned(scale: Scale, row: str, model: str, steps: int) -> list[Experiment]:
     settings = {**settings_of(RULES[scale], row, model), "seeds": SEEDS[scale], "training.steps": max(steps, 1)}
     task, seeds = task_of(row, settings.pop("supervision")), settings.pop("seeds")
+    lengths = task.lengths(1, ASKED[scale].near)[-1:]  # so a run of `proof table` is a run of this
     settings |= {"training.lr": 1e-60} if steps == 0 else {}  # a step by nothing, in float32
     return plan(
-        task, [MODELS[model].preset], seeds=seeds, test_lengths=[40], settings=settings | MODELS[model].settings
+        task, [MODELS[model].preset], seeds=seeds, test_lengths=lengths, settings=settings | MODELS[model].settings
     )
 
 

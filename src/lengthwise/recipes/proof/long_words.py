@@ -55,7 +55,11 @@ def long_words(claim: Claim, length: int, count: int, seed: int) -> tuple[np.nda
 
 def wrong_words(model: nn.Module, claim: Claim, length: int, count: int, device: str) -> np.ndarray:
     """(B,T) those of `count` such words after which the model, a classifier, does not say what is right."""
-    words, _ = long_words(claim, length, count, seed=0)
+    return wrong_among(long_words(claim, length, count, seed=0)[0], model, claim, device)
+
+
+def wrong_among(words: np.ndarray, model: nn.Module, claim: Claim, device: str) -> np.ndarray:
+    """(B,T) those of these words after which the model does not say what is right."""
     with Reader(model.to(device), claim) as reader:  # which reads a recurrence piece by piece
         return words[reader.read(words).wrong]
 

@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -41,7 +42,7 @@ from ...verify.kept import WEIGHTS, keep
 from ...verify.subject import LENGTHS as TRAINED
 from ...verify.subject import KeptShare, Subject, subject_of
 from ..papers.regulargpt.table_1 import thinned
-from .long_words import wrong_words
+from .long_words import wrong_among, wrong_words
 from .scales import Asked, Budget
 
 FILE, SNAPPED = "proof.json", "snapped-certificate.json"
@@ -248,7 +249,7 @@ def _test(
 ) -> Refuted | None:
     """The strings: up to 500 the task's own; far beyond only where all of these, and all shorter ones, are right.
 
-    A word far beyond that is wrong refutes a network of which nothing was known.
+    A string that it gets wrong refutes a network of which nothing was known.
     """
     asked = question.asked
     if asked is None:
@@ -257,6 +258,10 @@ def _test(
     scores = score_strings(model, task, tuple(lengths), asked.samples, 0, device=torch.device(device))
     network.short = share_right(model, claim, TRAINED)
     network.near = sum(scores.correct.values()) / (asked.samples * len(lengths))
+    for length, right in zip(lengths, scores.correct.values(), strict=True):
+        if right < asked.samples:
+            words = task.test_set(length, asked.samples).tokens.numpy()
+            return _refuted(network, model, claim, wrong_among(words, model, claim, device), question.budget.certify)
     inner: Any = getattr(model, "inner", model)
     stepwise = inner.config.mixer["name"] in ("rnn", "gru")
     so_far = network.near if network.short is None else min(network.near, network.short)
@@ -265,10 +270,16 @@ def _test(
             break
         wrong = wrong_words(model, claim, length, count, device)
         so_far = network.far[str(length)] = 1 - len(wrong) / count
-        if len(wrong) and network.raw == "unknown":
-            refuted = shortened(model, claim, wrong[0], question.budget.certify)
-            if refuted is not None:
-                network.raw, network.why = "refuted", ""
-                _note(network, refuted, model)
-            return refuted
+        if len(wrong):
+            return _refuted(network, model, claim, wrong, question.budget.certify)
     return None
+
+
+def _refuted(network: Network, model: nn.Module, claim: Claim, wrong: np.ndarray, seconds: float) -> Refuted | None:
+    if not len(wrong) or network.raw != "unknown":
+        return None
+    refuted = shortened(model, claim, wrong[0], seconds)
+    if refuted is not None:
+        network.raw, network.why = "refuted", ""
+        _note(network, refuted, model)
+    return refuted
