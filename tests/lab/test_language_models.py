@@ -89,6 +89,21 @@ def test_what_is_reported_is_the_loss_of_the_saved_model_on_the_held_out_half(ru
             assert model(input_ids=rows, labels=rows).loss.item() == pytest.approx(measured[str(length)], rel=1e-5)
 
 
+def test_text_has_a_start_of_its_own(plan, run):
+    def starts(*models, **settings):
+        return [e.model.options.get("initializer_range") for e in plan(*models, settings=settings)]
+
+    assert starts("bipe", "transformer", "chacal", "lstm") == [0.02, 0.02, None, None]
+    assert starts("bipe", "transformer", **{"model.initializer_range": 0.1, "transformer.initializer_range": 0.3}) == [
+        0.1,
+        0.3,
+    ]
+    without, null = plan("bipe initializer_range=null"), plan("bipe", settings={"model.initializer_range": None})
+    assert without[0].hash_as_given == null[0].hash_as_given
+    assert "initializer_range" not in without[0].model.options
+    assert lab.load_model(run).inner.config.initializer_range == 0.02
+
+
 def test_no_document_is_on_two_sides(run):
     spec = run.experiment.data
     text = lab.texts.read(spec, 1000)

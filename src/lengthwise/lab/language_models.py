@@ -45,6 +45,8 @@ USUAL = Training.of(
 )
 WARMUP = 200
 """Steps of warm-up, but at most a tenth of all."""
+START = {"bipe": 0.02, "transformer": 0.02}
+"""The `initializer_range` of these models on text, where bipe and RoPE learn slowly from the default."""
 DOUBLINGS = 4
 """How often the test length doubles from the training length on, unless lengths are named."""
 
@@ -236,9 +238,13 @@ def model_specs(
         meant = {**meant, **settings_of(given, name), **own}
         if name == "bipe":
             meant.setdefault("ends", "sentence")
+        if name in START:
+            meant.setdefault("initializer_range", START[name])
         if "ends" in meant:
             meant["ends"] = None if meant["ends"] in ("none", "null") else ends_of(meant["ends"], tokenizer)
         options = take(models.options(name), meant, name, "model.")
+        if options.get("initializer_range", 0) is None:
+            del options["initializer_range"]  # the preset's own, which records leave out
         if name.startswith("hf:"):
             options.setdefault("vocab_size", len(tokenizer))
         if isinstance(placed := options.get("position_options"), dict):

@@ -23,6 +23,7 @@ from ...evaluate import Way
 from ...files import finite
 from ...lab import Experiment, Run, measure_far_tokens, measure_perplexity, plan_language_models
 from ...lab.experiment import TextSpec
+from ...lab.language_models import START
 from ...lab.statistics import perplexities
 from ...report import Panel, far_tokens_compared, line_chart, text_table
 from ..base import Scale
@@ -102,9 +103,10 @@ def language_models(
         named = {name: settings.pop(name) for name in NAMED}
         common = {key.removeprefix("model."): settings.pop(key) for key in list(settings) if key.startswith("model.")}
         preset, own = columns[column]
+        start = {"initializer_range": None} if preset in START else {}  # as the recorded runs began
         return plan_language_models(
             text_of(text, scale),
-            [(preset, {**common, **own})],
+            [(preset, {**start, **common, **own})],
             **named,
             way=way,
             tokenizer=tokenizer,
