@@ -174,3 +174,12 @@ def test_the_registry_is_a_module_like_any_other():
     """
     run = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr[-2000:]
+
+
+def test_a_preset_is_enough_for_the_auto_classes():
+    code = (
+        "from lengthwise.models.presets import lstm\nfrom transformers import AutoModelForCausalLM\n"
+        "print(type(AutoModelForCausalLM.from_config(lstm(5, width=8))).__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "LengthwiseForCausalLM\n", done.stderr[-2000:]

@@ -159,7 +159,7 @@ LINES = {
     "automata": 1_460,
     "positions": 1_250,
     "mixers": 2_800,
-    "models": 4_170,
+    "models": 4_160,
     "convert": 900,
     "tasks": 4_550,
     "text": 1_650,

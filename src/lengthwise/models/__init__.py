@@ -7,20 +7,13 @@
 torch.Size([1, 4, 2])
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from ..lazy_names import lazy_names
-
-if TYPE_CHECKING:
-    from . import presets
-    from .config import Block, LengthwiseConfig
-    from .depth import groups
-    from .layers import Layer
-    from .modelling import LengthwiseForCausalLM, LengthwiseModel
-    from .registry import available, build, options, source
-    from .token_classifier import TokenClassifier, equal_tokens
+from . import presets
+from .config import Block, LengthwiseConfig
+from .depth import groups
+from .layers import Layer
+from .modelling import LengthwiseForCausalLM, LengthwiseModel
+from .registry import available, build, options, source
+from .token_classifier import TokenClassifier, equal_tokens
 
 __all__ = [
     "Block",
@@ -38,4 +31,6 @@ __all__ = [
     "source",
 ]
 
-__getattr__, __dir__ = lazy_names(__name__)
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
