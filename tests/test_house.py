@@ -162,7 +162,7 @@ LINES = {
     "models": 4_160,
     "convert": 900,
     "tasks": 4_550,
-    "text": 1_650,
+    "text": 1_660,
     "train": 2_700,
     "evaluate": 1_700,
     "lab": 6_175,

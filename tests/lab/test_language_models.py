@@ -104,6 +104,22 @@ def test_text_has_a_start_of_its_own(plan, run):
     assert lab.load_model(run).inner.config.initializer_range == 0.02
 
 
+def test_the_saved_tokenizer_pads_as_generation_needs_it(run):
+    model = AutoModelForCausalLM.from_pretrained(run.path / "model").eval()
+    tokenizer = tokenizers.load(run.path / "model")
+    assert (tokenizer.padding_side, tokenizer.pad_token) == ("left", tokenizer.eos_token)
+    assert tokenizers.digest(tokenizer) == run.experiment.data.tokenizer
+    prompts = ["the bird", "the bird saw the lake and the"]
+    few = {"max_new_tokens": 3, "do_sample": False, "pad_token_id": tokenizer.pad_token_id}
+    together = model.generate(**tokenizer(prompts, padding=True, return_tensors="pt"), **few)
+    for prompt, row in zip(prompts, together, strict=True):
+        alone = model.generate(**tokenizer(prompt, return_tensors="pt"), **few)[0]
+        assert row[-len(alone) :].tolist() == alone.tolist()
+    tokenizer.padding_side = "right"
+    with pytest.raises(Error, match=r'tokenizer\.padding_side = "left"'):
+        model.generate(**tokenizer(prompts, padding=True, return_tensors="pt"), **few)
+
+
 def test_no_document_is_on_two_sides(run):
     spec = run.experiment.data
     text = lab.texts.read(spec, 1000)

@@ -27,6 +27,7 @@ from ..files import Tensors, naming
 from ..models import TokenClassifier, pretrained
 from ..models.pretrained import quiet
 from ..seeds import derive
+from ..text import tokenizers
 from ..train import Data, Directory, NextToken, Progress, TextBlocks, Training, TrainState
 from ..train import Objective as TrainObjective
 from ..train.state import load_weights, untouched_random
@@ -245,7 +246,7 @@ class OnText:
             shutil.rmtree(left, ignore_errors=True)
         with naming(beside), quiet():
             model.save_pretrained(beside)
-            self.tokenizer.save_pretrained(beside)
+            tokenizers.to_generate(self.tokenizer).save_pretrained(beside)
             beside.rename(folder)
 
 

@@ -101,7 +101,7 @@ class LengthwiseCache(Cache):
         if self._end is None:
             raise Error(
                 "attention_mask must go on as it began: a row of the cache ends in padding, so give the mask for the "
-                "tokens of the cache and the new ones."
+                'tokens of the cache and the new ones. To generate, pad on the left: tokenizer.padding_side = "left".'
             )
         if self._rows != B:
             raise self._other_rows(B)

@@ -44,8 +44,8 @@ class Layout:
         if not torch.compiler.is_compiling() and (real.int().diff(dim=1).abs().sum(1) + real[:, 0].int() > 2).any():
             raise Error(
                 "attention_mask: the real tokens of a row must stand together, got padding between two of them. "
-                "Pad on the left or on the right only. (generate() guesses a mask wherever pad_token_id occurs in the "
-                "text; give it the true attention_mask.)"
+                'Pad on one side only; to generate, on the left: tokenizer.padding_side = "left". '
+                "(generate() guesses a mask wherever pad_token_id occurs in the text; give it the true attention_mask.)"
             )
         columns = torch.arange(mask.shape[1], device=mask.device)
         positions = columns - real.long().argmax(1, keepdim=True)

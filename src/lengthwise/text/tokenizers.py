@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import os
@@ -105,6 +106,15 @@ def _beginning(corpus: Corpus) -> Any:
         left -= len(text)
         if left <= 0:
             return
+
+
+def to_generate(tokenizer: Any) -> Any:
+    """Returns a copy that pads prompts as generate() needs them: on the left, with the end token if it has no other."""
+    padding = copy.deepcopy(tokenizer)
+    padding.padding_side = padding.init_kwargs["padding_side"] = "left"  # only the second is saved
+    if padding.pad_token is None:
+        padding.pad_token = padding.eos_token
+    return padding
 
 
 def digest(tokenizer: Any) -> str:
