@@ -73,7 +73,10 @@ def test_eval_finds_what_the_run_reported(root, capsys):
     found = json.loads(capsys.readouterr().out)
     losses = run.result["checkpoints"]["last"]["losses"]
     assert {n: each["loss"] for n, each in found["lengths"].items()} == pytest.approx(losses)
-    assert (found["way"], found["text"]) == ("windows", "corpus (held out)")
+    assert (found["way"], found["text"], found["seen"]) == ("windows", "corpus (held out)", "held out")
+    same = ["--corpus", *run.experiment.data.files, "--tokens", "64", "--lengths", "8", "--store", str(root)]
+    assert main(["eval", "perplexity", str(run.path), *same, "--json", "--device", "cpu"]) == 0
+    assert json.loads(capsys.readouterr().out)["seen"] == "trained on"
 
 
 def test_eval_reads_a_saved_folder_and_any_text(root, corpus, tmp_path, capsys):
@@ -84,6 +87,7 @@ def test_eval_reads_a_saved_folder_and_any_text(root, corpus, tmp_path, capsys):
     out, err = capsys.readouterr()
     assert "Perplexity by length" in out
     assert "drawn at random" in out
+    assert "is not known" in " ".join(out.split()), "a folder does not say what it was trained on"
     assert "24 tokens: perplexity" in err
 
 
@@ -248,3 +252,17 @@ def test_conversions_are_written_as_models_are_and_segments_end_by_a_rule(root, 
     assert between == loss('{"name": "yarn", "factor": 4, "trained": 16}', "bipe ends=sentence between=true")
     assert between == loss("yarn factor=4 trained=16", '{"name": "bipe", "ends": "sentence", "between": true}')
     assert between != loss("yarn factor=4 trained=16") != loss()
+
+
+def test_a_length_beyond_what_a_model_was_made_for_is_noted(root, corpus, tmp_path, capsys):
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    read = lab.load_tokenizer(lab.load(root)[0])
+    config = LlamaConfig(vocab_size=len(read), hidden_size=8, intermediate_size=8, num_hidden_layers=1,
+                         num_attention_heads=2, max_position_embeddings=16)  # fmt: skip
+    LlamaForCausalLM(config).save_pretrained(tmp_path / "llama")
+    read.save_pretrained(tmp_path / "llama")
+    call = ["eval", "perplexity", str(tmp_path / "llama"), "--corpus", str(corpus / "000.txt"), "--device", "cpu"]
+    for lengths, noted in (("8,16", 0), ("8,24", 1)):
+        assert main([*call, "--lengths", lengths, "--store", str(tmp_path)]) == 0
+        assert capsys.readouterr().err.count("it was made for 16 tokens") == noted

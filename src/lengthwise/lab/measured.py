@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,9 @@ from .loading import load_model, load_tokenizer, model_folder
 from .records import Run, load
 from .tested_lengths import lengths as written
 
+Seen = Literal["held out", "trained on", "unknown"]
+"""What is known of a text: no document of it was trained on, it was named for a training, or neither."""
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -32,13 +36,14 @@ class Measured:
     text: str
     way: Way
     losses: dict[int, Loss]
+    seen: Seen = "unknown"
 
     def to_json(self) -> dict[str, Any]:
         lengths = {
             str(n): {"loss": loss.mean, "perplexity": finite(loss.perplexity), "predicted": loss.tokens}
             for n, loss in self.losses.items()
         }
-        return {"model": self.model, "text": self.text, "way": self.way, "lengths": lengths}
+        return {"model": self.model, "text": self.text, "seen": self.seen, "way": self.way, "lengths": lengths}
 
 
 def measure_perplexity(
@@ -76,7 +81,7 @@ def measure_perplexity(
     )
     opened = open_model(model, lengths, which, conversions, tokenizer)
     wanted = opened.lengths
-    name, text = _text(opened.run, corpus, opened.tokenizer, store)
+    name, text, seen = _text(opened.run, corpus, opened.tokenizer, store)
     text = text[: max(tokens, *wanted)] if way == "windows" and tokens else text
     losses = losses_by_length(
         opened.classifier.to(device),
@@ -90,7 +95,7 @@ def measure_perplexity(
         tokens_at_once=tokens_at_once,
         after=after,
     )
-    return Measured(str(model), name, way, losses)
+    return Measured(str(model), name, way, losses, seen)
 
 
 @dataclass(frozen=True)
@@ -140,7 +145,7 @@ def measure_far_tokens(
         read = corpora.open(names, held_out=0)
         name, text = read.name, read.documents()
     else:
-        name, text = _text(opened.run, (), opened.tokenizer, "")
+        name, text, _ = _text(opened.run, (), opened.tokenizer, "")
     scores = score_far_tokens(
         opened.classifier.inner.to(device),
         opened.tokenizer,
@@ -201,6 +206,9 @@ def open_model(
     rows = pretrained.position_rows(classifier.inner)
     if rows is not None and max(wanted) > rows:
         raise Error(f"{model}: it has places for {rows:,} tokens, got length {max(wanted):,}. Test shorter lengths.")
+    made_for = getattr(getattr(classifier.inner, "config", None), "max_position_embeddings", None)
+    if isinstance(made_for, int) and max(wanted) > made_for:
+        warnings.warn(f"{model}: it was made for {made_for:,} tokens, and length {max(wanted):,} is beyond.")
     return Opened(run, classifier, read, wanted)
 
 
@@ -225,12 +233,14 @@ def _model(
     return pretrained.as_classifier(converted, name), read
 
 
-def _text(run: Run | None, corpus: Any, tokenizer: Any, store: str | Path) -> tuple[str, Tensor]:
-    """What the text is called, and its tokens."""
+def _text(run: Run | None, corpus: Any, tokenizer: Any, store: str | Path) -> tuple[str, Tensor, Seen]:
+    """What the text is called, its tokens, and whether they were trained on."""
     names = (corpus,) if isinstance(corpus, (str, Path)) else tuple(corpus)
     if names:
         opened = corpora.open(names, held_out=0)
-        return opened.name, tokens_of(opened, tokenizer, root=store).train.tokens
+        trained = {_place(file) for file in getattr(run and run.experiment.data, "files", ())}
+        seen: Seen = "trained on" if trained & {_place(each) for each in names} else "unknown"
+        return opened.name, tokens_of(opened, tokenizer, root=store).train.tokens, seen
     if run is None:
         raise Error("A checkpoint needs a text to be tested on. Give a corpus, such as --corpus book.txt.")
     spec, model = run.experiment.data, run.experiment.model
@@ -240,4 +250,10 @@ def _text(run: Run | None, corpus: Any, tokenizer: Any, store: str | Path) -> tu
     found = texts.read(spec, 1) if model.folder is None else texts.read_for(pretrained.find(model.folder), spec)
     if found.digests != spec.digests:
         raise Error(f"{', '.join(spec.files)}: the text changed since the run. Name a corpus, such as --corpus PATH.")
-    return f"{spec.name} (held out)", found.test
+    return f"{spec.name} (held out)", found.test, "held out"
+
+
+def _place(file: str | Path) -> str:
+    """One name for a file or folder, however it is written; names of corpora stay as they are."""
+    path = Path(file).expanduser()
+    return str(path.resolve()) if path.exists() else str(file)

@@ -23,10 +23,14 @@ if TYPE_CHECKING:
     from ..lab import Measured, Run
 
 WAYS = {
-    "windows": "Windows of the length follow one another through the same held-out text, and all but the first token "
-    "of each are predicted.",
-    "last-token": "Tokens of the held-out text are drawn at random, and each is predicted from the length less one "
-    "before it.",
+    "windows": "Windows of the length follow one another through the same text, and all but the first token of each "
+    "are predicted.",
+    "last-token": "Tokens of the text are drawn at random, and each is predicted from the length less one before it.",
+}
+SEEN = {
+    "held out": "The text was held out from training.",
+    "trained on": "The model was trained on this text, or on most of it.",
+    "unknown": "Whether the model was trained on this text is not known.",
 }
 
 
@@ -84,7 +88,7 @@ def _by_length(runs: Sequence[Run], several_tokenizers: bool) -> Panel:
     lengths = e.tests.lengths
     curves = {name: (lengths, [_middle(values[n]) for n in lengths]) for name, values in measured.items()}
     caption = (
-        f"{WAYS[e.tests.way]} Trained on windows of {e.data.block:,} tokens"
+        f"{WAYS[e.tests.way]} {SEEN['held out']} Trained on windows of {e.data.block:,} tokens"
         f"{'; mean ± standard deviation over seeds' if several else ''}. ∞: greater than any float, or no number."
     )
     title = f"Perplexity by length: {e.data.name}"
@@ -145,7 +149,7 @@ def measured_perplexity(measured: Measured) -> Panel:
         [f"{n:,}", _said([loss.perplexity]), "–" if loss.mean is None else f"{loss.mean:.4f}", f"{loss.tokens:,}"]
         for n, loss in measured.losses.items()
     ]
-    caption = f"Of {measured.model}. {WAYS[measured.way]} The loss is -log p of a token, in nats."
+    caption = f"Of {measured.model}. {WAYS[measured.way]} {SEEN[measured.seen]} The loss is -log p of a token, in nats."
     title = f"Perplexity by length: {measured.text}"
     return text_table(title, caption, ["tokens", "perplexity", "loss", "predicted"], rows, measured.to_json())
 
