@@ -165,7 +165,7 @@ LINES = {
     "text": 1_660,
     "train": 2_700,
     "evaluate": 1_700,
-    "lab": 6_175,
+    "lab": 6_250,
     "insight": 1_400,
     "theory": 1_400,
     "verify": 11_810,
