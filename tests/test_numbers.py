@@ -108,6 +108,12 @@ def kept_nothing() -> list[dict[str, Any]]:
     return [n for n in proof_table("compiled", raw="proved") if n["kept"]]
 
 
+def by_steps(**said: Any) -> list[dict[str, Any]]:
+    """The networks of the table of training steps of which this was said."""
+    rows = [row for panel in result("proof-learning")["panels"] for row in panel["data"]]
+    return [row for row in rows if all(row[key] == value for key, value in said.items())]
+
+
 def languages() -> list[dict[str, Any]]:
     """The networks of the table of random machines and patterns."""
     return panel("proof-regexes", "Languages by verdict")
@@ -168,6 +174,21 @@ CLAIMS = [
             len(proof_table("consolidated", raw="refused")),
         ),
         lambda: [n["arithmetic"] for n in proof_table("learned", raw="proved")] == ["float64"],
+    ),
+    Claim(
+        CERTIFY,
+        "{} of {} networks are taken, and all of these are proved: one RNN on parity as it was learned, the others as "
+        "their copies are. The {} others are refused, of which the best answered {}% right.",
+        lambda: (
+            len(by_steps(taken=True)),
+            len(by_steps()),
+            len(refused := by_steps(taken=False)),
+            f"{100 * max(network['right'] for network in refused):.0f}",
+        ),
+        lambda: (
+            by_steps(taken=True) == by_steps(taken=True, raw="proved")
+            and [n["model"] for n in by_steps(taken=True, made="learned")] == ["RNN"]
+        ),
     ),
     Claim(CERTIFY, "Where fewer than {}% are right the network is refused", lambda: [f"{100 * gate.LEARNED:g}"]),
     Claim(
