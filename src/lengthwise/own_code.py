@@ -58,6 +58,22 @@ def is_class(name: str) -> bool:
     return ":" in name and not name.startswith("hf:")
 
 
+def in_full(setting: str, parts: Iterable[str]) -> str:
+    """Returns a setting under the name of its part, of which a class may be named alone if only one is called so.
+
+    >>> in_full("Net.width", ["model", "lstm", "mine.py:Net"])
+    'mine.py:Net.width'
+    """
+    parts = set(parts)
+    if any(setting.startswith(f"{part}.") for part in parts):
+        return setting
+    classes = {part: part.rpartition(":")[2] for part in parts if is_class(part)}
+    full = sorted(part for part, name in classes.items() if setting.startswith(f"{name}."))
+    if len(full) > 1:
+        raise Error(f"{setting}: {classes[full[0]]} is each of {', '.join(full)}. Give the whole name, as in {full[0]}.")
+    return full[0] + setting[len(classes[full[0]]) :] if full else setting
+
+
 def load(name: str, base: type, source: str | None = None) -> type:
     """The class of this name; with `source`, it must be the code of that digest.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
@@ -250,8 +251,19 @@ def tell_unused(setting: str, models: list[str]) -> None:
 
 
 def _apart(word: str) -> list[str]:
-    """The names in `lstm,gru`; a path or a class, which has a colon, may hold commas itself."""
-    return [word] if ":" in word else word.split(",")
+    """Returns the names in `lstm,mine.py:MyGRU`; a comma in the path of something that exists parts nothing."""
+    pieces, names = word.split(","), []
+    while pieces:
+        ends = (n for n in range(2, len(pieces) + 1) if _is_in_place(",".join(pieces[:n])))
+        names.append(",".join(pieces[: next(ends, 1)]))
+        pieces = pieces[len(names[-1].split(",")) :]
+    return names
+
+
+def _is_in_place(name: str) -> bool:
+    """Returns whether a folder or file has the comma of hf:PATH or FILE.py:Class in its own name."""
+    place = name.removeprefix("hf:") if name.startswith("hf:") else name.rpartition(":")[0]
+    return "," in place and os.path.exists(os.path.expanduser(place))
 
 
 def is_typed(context: typer.Context, name: str) -> bool:

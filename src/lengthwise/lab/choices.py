@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from .. import models
 from ..errors import Error, UnknownName
 from ..options import Option
+from ..own_code import in_full
 from .experiment import Experiment
 from .grid import settings_of_part
 
@@ -70,8 +71,9 @@ def choose(runs: Iterable[Run], swept: Iterable[str], planned: Sequence[Experime
     are known that have no finished run. A setting some of whose seeds are missing is chosen only where all lack some.
     """
     by_hash = {run.experiment.hash: run for run in runs if not run.experiment.on_text}
-    names = list(swept)
     experiments = {e.hash: e for e in (*planned, *(run.experiment for run in by_hash.values())) if not e.on_text}
+    parts = {"training", "model", *(e.model.name for e in experiments.values())}
+    names = [in_full(name, parts) for name in swept]
     grid: dict[str, dict[str, tuple[dict[str, Any], list[Experiment]]]] = {}
     for e in experiments.values():
         mine = _names_of(e, names)

@@ -57,6 +57,20 @@ def _full_name(key: str) -> str:
     return "For example --set model.width=64."
 
 
+def of_parts(settings: Mapping[str, Any], parts: Iterable[str]) -> dict[str, Any]:
+    """Returns the settings under the full names of their parts, or raises an error that names one of no part."""
+    parts, full = set(parts), {}
+    for key, value in settings.items():
+        name = own_code.in_full(key, parts)
+        # A task's or a model's name may hold dots itself (a module, a path).
+        if not any(name.startswith(f"{part}.") for part in parts):
+            raise UnknownName("setting", key.split(".")[0], parts)
+        if name in full:
+            raise Error(f"{name} is set twice, once by the name of the class alone. Leave one of the two out.")
+        full[name] = value
+    return full
+
+
 def settings_of(settings: dict[str, Any], part: str) -> dict[str, Any]:
     """The settings of a part, without its name before theirs."""
     prefix = f"{part}."
@@ -123,10 +137,7 @@ def plan(
         raise Error("Name at least one task. lengthwise list tasks names them.")
     called = [each if isinstance(each, str) else getattr(each, "__name__", getattr(each, "name", "")) for each in asked]
     parts = {"task", "model", "training", "tests", *names, *called}
-    for key in given:
-        # A task's or a model's name may hold dots itself (a module, a path).
-        if not any(key.startswith(f"{part}.") for part in parts):
-            raise UnknownName("setting", key.split(".")[0], parts)
+    given = of_parts(given, parts)
     rates = learning_rates_of(learning_rates)
     EXPERIMENTS.check(len(asked) * len(names) * len(seeds) * max(1, len(rates)), "plan")
     lacking = _lacking(settings_of(given, "model"), names) if unused else {}

@@ -17,14 +17,14 @@ from typing import Annotated, Any
 from torch import nn
 
 from .. import models
-from ..errors import Error, UnknownName
+from ..errors import Error
 from ..evaluate.text import Way, check_lengths
 from ..limits import BATCH_TOKENS, EXPERIMENTS
 from ..options import Schema, above, arguments, at_least, schema, take, word_of
 from ..text import corpora, documents, segment_ends, tokenizers, tokens_of
 from ..train.settings import Training, training_options
 from .experiment import Experiment, LengthTests, ModelSpec, Objective, TextSpec
-from .grid import Settings, name_of, parse, settings_of
+from .grid import Settings, name_of, of_parts, parse, settings_of
 from .model_checks import check_on_text
 from .on_text import check_precision
 from .tested_lengths import lengths
@@ -97,9 +97,7 @@ def plan_language_models(
     )
     asked = _models(architectures)
     parts = {"model", "training", "tests", "text", "objective", *(name for name, _ in asked)}
-    for key in given:
-        if not any(key.startswith(f"{part}.") for part in parts):
-            raise UnknownName("setting", key.split(".")[0], parts)
+    given = of_parts(given, parts)
     EXPERIMENTS.check(len(asked) * seeds, "plan")
     training = training_of(settings_of(given, "training"))
     BATCH_TOKENS.check(train_length * training.batch, f"training.batch={training.batch}, length {train_length:,}")

@@ -30,6 +30,7 @@ from ..errors import Error
 from ..evaluate.text import Way
 from ..files import read_bytes
 from ..options import Option, Schema, Word, at_least, schema, take, value_of
+from ..own_code import in_full
 from .grid import settings_of_part
 from .language_models import apart, settings_of_text
 from .launching import CpusPerRun, GpusPerRun
@@ -134,7 +135,9 @@ def write_study(path: Path, said: Mapping[str, Any]) -> None:
     for tables in ("sweep", "settings"):
         parts: dict[str, list[str]] = {}
         for key, value in said.get(tables, {}).items():
-            part = _part(key, [*_models(said), *_tasks(said)])
+            names = [*_models(said), *_tasks(said)]
+            key = in_full(key, names)
+            part = _part(key, names)
             option = _options(part, said).get(key[len(part) + 1 :])
             native = [_native(each, option) for each in value] if tables == "sweep" else _native(value, option)
             parts.setdefault(part, []).append(f"{_key(key[len(part) + 1 :])} = {_toml(native)}")
