@@ -70,12 +70,14 @@ def in_full(setting: str, parts: Iterable[str]) -> str:
     classes = {part: part.rpartition(":")[2] for part in parts if is_class(part)}
     full = sorted(part for part, name in classes.items() if setting.startswith(f"{name}."))
     if len(full) > 1:
-        raise Error(f"{setting}: {classes[full[0]]} is each of {', '.join(full)}. Give the whole name, as in {full[0]}.")
+        raise Error(
+            f"{setting}: {classes[full[0]]} is each of {', '.join(full)}. Give the whole name, as in {full[0]}."
+        )
     return full[0] + setting[len(classes[full[0]]) :] if full else setting
 
 
-def load(name: str, base: type, source: str | None = None) -> type:
-    """The class of this name; with `source`, it must be the code of that digest.
+def load(name: str, base: type | tuple[type, ...], source: str | None = None) -> type:
+    """The class of this name, of a `base`; with `source`, it must be the code of that digest.
 
     Code that this process was not asked for is compared with its digest before any of it runs.
     """
@@ -237,7 +239,7 @@ def _file_of(kind: type) -> Path | None:
     return file if file.is_file() else None
 
 
-def _imported(name: str, base: type, source: str | None) -> type:
+def _imported(name: str, base: type | tuple[type, ...], source: str | None) -> type:
     """The class, of code that is compared with the digest `source` before it runs."""
     place, _, attribute = name.rpartition(":")
     with blaming(name, f"{place} could not be imported"), _compiled_anew(source is not None):
@@ -251,8 +253,10 @@ def _imported(name: str, base: type, source: str | None) -> type:
             "of that name. Use one worker (workers=1), or move the class to a file and name it path/to/file.py:Class."
         )
     if not (isinstance(kind, type) and issubclass(kind, base)):
-        classes = [n for n, c in vars(module).items() if isinstance(c, type) and issubclass(c, base) and c is not base]
-        where = f"{base.__module__.removesuffix('.modules.module').removesuffix('.base')}.{base.__name__}"
+        bases = base if isinstance(base, tuple) else (base,)
+        classes = [n for n, c in vars(module).items() if isinstance(c, type) and issubclass(c, base) and c not in bases]
+        places = [b.__module__.removesuffix(".modules.module").removesuffix(".base") for b in bases]
+        where = " or ".join(f"{place}.{b.__name__}" for place, b in zip(places, bases, strict=True))
         raise Error(f"{name}: {attribute!r} must be a class of {where}. In it: {', '.join(classes) or 'none'}.")
     if place.endswith(".py"):
         _named[kind] = name

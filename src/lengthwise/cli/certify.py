@@ -11,6 +11,7 @@ import typer
 
 from . import console, typed, verdicts
 from .bench import is_typed
+from .work import Trust
 
 if TYPE_CHECKING:
     from ..lab import Run
@@ -87,9 +88,7 @@ def certify(
     no_picture: Annotated[
         bool, typer.Option("--no-picture", help="Do not extract what a run computes, which its page draws.")
     ] = False,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Run the run's own model and task, Python from outside this library.")
-    ] = False,
+    trust: Trust = False,
     as_json: console.Json = False,
 ) -> None:
     """Prove a model right at every length, or find the string that breaks it.

@@ -11,7 +11,7 @@ from . import console, typed
 from .answers import score_answers
 from .bench import is_typed
 from .train import HowMeasured
-from .work import Device, page_path, print_panels
+from .work import Device, Trust, page_path, print_panels
 
 if TYPE_CHECKING:
     from ..evaluate import Loss, Needle, Variables
@@ -156,6 +156,7 @@ def evaluate(
     store: Annotated[
         Path, typer.Option("--store", metavar="DIR", help="Where the corpus's tokens are kept for the next call.")
     ] = Path("runs/text"),
+    trust: Trust = False,
     device: Device = "auto",
     html: Annotated[Path | None, typer.Option("--html", metavar="PATH", help="Write a page here.")] = None,
     as_json: console.Json = False,
@@ -193,6 +194,7 @@ def evaluate(
     shared: dict[str, Any] = {
         "seed": seed,
         "which": checkpoint or "last",
+        "trust": trust,
         "tokenizer": tokenizer,
         "precision": precision,
         "conversions": conversions or (),

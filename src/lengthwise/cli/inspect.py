@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 import typer
 
 from . import console, typed
-from .work import page_path, print_panels
+from .work import Trust, page_path, print_panels
 
 if TYPE_CHECKING:
     from .. import lab, verify
@@ -70,9 +70,7 @@ def inspect(
         Path | None,
         typer.Option("--snapped", metavar="DIR", help="algebra: write the model with its nodes snapped to it here."),
     ] = None,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Run the run's own model and task, Python from outside this library.")
-    ] = False,
+    trust: Trust = False,
     html: Annotated[Path | None, typer.Option("--html", metavar="PATH", help="Write the page here.")] = None,
     as_json: console.Json = False,
 ) -> None:

@@ -149,16 +149,22 @@ def all_tables() -> dict[str, dict[str, str]]:
 
 def described(name: str, tables: Mapping[str, Mapping[str, str]], *, known_otherwise: bool = False) -> list[Entry]:
     """Everything of this name; there can be a model and a mixer."""
-    from .. import mixers, models, positions, recipes, tasks
+    from .. import mixers, models, own_code, positions, recipes, tasks
     from ..errors import UnknownName
     from ..lab import settings_of_part
 
     entries = []
     quoted = console.quote(name)
-    if name in tables["models"] or (":" in name and not name.startswith("regex:")):
+    own_task = False
+    if tasks.own.is_own(name) and own_code.is_class(name):
+        from torch.nn import Module
+
+        own_task = issubclass(own_code.load(name, (Module, tasks.Task)), tasks.Task)
+    if name in tables["models"] or (":" in name and not name.startswith("regex:") and not own_task):
         line = tables["models"].get(name, "A model from outside this library.")
         entries.append(Entry("model", name, line, models.options(name), f"lengthwise bench parity -m {quoted}"))
-    if line := tables["tasks"].get(name) or _line_of_unlisted_task(name):
+    line = "A task from outside this library." if own_task else _line_of_unlisted_task(name)
+    if line := tables["tasks"].get(name) or line:
         entries.append(Entry("task", name, line, tasks.options(name), f"lengthwise bench {quoted} -m lstm"))
     if line := tables["recipes"].get(name):
         entries.append(

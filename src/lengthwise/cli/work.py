@@ -73,6 +73,9 @@ Page = Annotated[
     Path | None,
     typer.Option("--html", metavar="PATH", show_default="index.html among the records", help="Where the page goes."),
 ]
+Trust = Annotated[
+    bool, typer.Option("--trust", help="Run the run's own model and task, Python from outside this library.")
+]
 
 Log = Annotated[
     list[str] | None,

@@ -217,6 +217,7 @@ def measure_answers(
     budget: Budget = None,
     questions: Most = None,
     which: str = "best",
+    trust: bool = False,
     conversions: Sequence[str | convert.Conversion] = (),
     tokenizer: str | Path | None = None,
     precision: Literal["fp32", "bf16"] = "fp32",
@@ -240,7 +241,7 @@ def measure_answers(
         precision=precision,
         tokens_at_once=tokens_at_once,
     )
-    opened = open_model(model, (2 if window is None else window,), which, conversions, tokenizer)
+    opened = open_model(model, (2 if window is None else window,), which, conversions, tokenizer, trust)
     spec = opened.run.experiment.data if opened.run else None
     own = spec if isinstance(spec, AnswersSpec) else None
     named = scrolls.named(tasks or ([own.task] if own else []))

@@ -163,7 +163,7 @@ class Experiment:
     def task(self) -> TaskSpec:
         """The task, of an experiment that has one."""
         if not isinstance(self.data, TaskSpec):
-            raise Error(f"{self.data.name} is text; this needs an experiment on a task.")
+            raise Error(f"{self.data.name} is text, and this needs a task. Give a run of `lengthwise bench`.")
         return self.data
 
     @property

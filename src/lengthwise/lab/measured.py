@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
+from transformers import PreTrainedModel
 
 from .. import convert
 from ..errors import Error
@@ -56,6 +57,7 @@ def measure_perplexity(
     samples: Annotated[int, at_least(1, at_most=SAMPLES), "How many last tokens are drawn."] = 1000,
     seed: int = 0,
     which: str = "last",
+    trust: bool = False,
     conversions: Sequence[str | convert.Conversion] = (),
     tokenizer: str | Path | None = None,
     precision: Literal["fp32", "bf16"] = "fp32",
@@ -69,6 +71,7 @@ def measure_perplexity(
     `corpus`: "stdlib", paths of files and folders, "hf:NAME" for a dataset, all of it tested on; without one the text
     that a run was tested on. `tokens`: windows are cut from so many tokens at most, or from one window if it is longer.
     `samples` and `seed` are for last tokens. `conversions` change a checkpoint first, as in `convert.load`.
+    `trust` is as in `load_model`.
     """
     way, tokens, samples, seed, precision, tokens_at_once = arguments(
         measure_perplexity,
@@ -79,7 +82,7 @@ def measure_perplexity(
         precision=precision,
         tokens_at_once=tokens_at_once,
     )
-    opened = open_model(model, lengths, which, conversions, tokenizer)
+    opened = open_model(model, lengths, which, conversions, tokenizer, trust)
     wanted = opened.lengths
     name, text, seen = _text(opened.run, corpus, opened.tokenizer, store)
     text = text[: max(tokens, *wanted)] if way == "windows" and tokens else text
@@ -123,6 +126,7 @@ def measure_far_tokens(
     budget: int = 32,
     seed: int = 0,
     which: str = "last",
+    trust: bool = False,
     conversions: Sequence[str | convert.Conversion] = (),
     tokenizer: str | Path | None = None,
     precision: Literal["fp32", "bf16"] = "fp32",
@@ -136,7 +140,7 @@ def measure_far_tokens(
     that a run was tested on. A haystack that is no text needs neither. The rest is as in `evaluate.score_far_tokens`.
     """
     precision, tokens_at_once = arguments(measure_far_tokens, precision=precision, tokens_at_once=tokens_at_once)
-    opened = open_model(model, lengths, which, conversions, tokenizer)
+    opened = open_model(model, lengths, which, conversions, tokenizer, trust)
     names = (corpus,) if isinstance(corpus, (str, Path)) else tuple(corpus)
     question = question or Needle()
     if not question.reads_text:
@@ -147,7 +151,7 @@ def measure_far_tokens(
     else:
         name, text, _ = _text(opened.run, (), opened.tokenizer, "")
     scores = score_far_tokens(
-        opened.classifier.inner.to(device),
+        opened.prompted.to(device),
         opened.tokenizer,
         text,
         question,
@@ -171,6 +175,14 @@ class Opened(NamedTuple):
     tokenizer: Any
     lengths: tuple[int, ...]
 
+    @property
+    def prompted(self) -> Any:
+        """The model, if prompts can be put to it as to one of transformers."""
+        inner = self.classifier.inner
+        if not isinstance(inner, PreTrainedModel):
+            raise Error(f"{type(inner).__name__}: prompts are for models of transformers. Measure its perplexity.")
+        return inner
+
 
 _LENGTHS = Option("lengths", tuple[int, ...], bounds=at_least(2))
 
@@ -181,6 +193,7 @@ def open_model(
     which: str,
     conversions: Sequence[str | convert.Conversion],
     tokenizer: str | Path | None,
+    trust: bool = False,
 ) -> Opened:
     """What is measured, once it is known that it can read so much text of this tokenizer."""
     run = run_at(Path(model).expanduser())
@@ -192,7 +205,7 @@ def open_model(
     if not wanted:
         raise Error("lengths is empty: name at least one, such as 512.")
     given = tokenizers.load(tokenizer) if tokenizer else None
-    classifier, read = _model(str(model), run, which, conversions, given)
+    classifier, read = _model(str(model), run, which, conversions, given, trust)
     if run and given and tokenizers.digest(given) != tokenizers.digest(load_tokenizer(run)):
         raise Error(
             f"{tokenizer}: another tokenizer than that of {model}, whose model knows the tokens of its own alone. "
@@ -222,12 +235,15 @@ def run_at(path: Path) -> Run | None:
 
 
 def _model(
-    name: str, run: Run | None, which: str, conversions: Sequence[str | convert.Conversion], given: Any
+    name: str, run: Run | None, which: str, conversions: Sequence[str | convert.Conversion], given: Any, trust: bool
 ) -> tuple[TokenClassifier, Any]:
     """The model, converted, and its tokenizer: the one given, or its own."""
     if run is not None and not conversions:
-        return load_model(run, which), given or load_tokenizer(run)  # pyright: ignore[reportReturnType]
-    checkpoint = pretrained.find(str(model_folder(run, which)) if run else name)
+        return load_model(run, which, trust=trust), given or load_tokenizer(run)  # pyright: ignore[reportReturnType]
+    folder = model_folder(run, which) if run else name
+    if folder is None:
+        raise Error(f"{name}: a conversion needs a model that transformers loads, and this is none. Leave it out.")
+    checkpoint = pretrained.find(str(folder))
     read = given or tokenizers.load(checkpoint.folder, name)
     converted = convert.load(checkpoint, texts.conversions_of(conversions, read)).eval()
     return pretrained.as_classifier(converted, name), read

@@ -111,7 +111,9 @@ def check_choosable(names: Iterable[str], given: Mapping[str, Any], task: Any) -
             raise Error(f"A setting is named by a text, got {in_words(name)}. For example training.lr.")
         if name in given:
             raise Error(f"{name} is both set and swept. Leave one of the two out.")
-        if name in VALIDATED_ON or any(in_full(name, asked).startswith(f"{part}.") for part in ("tests", "task", *asked)):
+        if name in VALIDATED_ON or any(
+            in_full(name, asked).startswith(f"{part}.") for part in ("tests", "task", *asked)
+        ):
             raise Error(
                 f"{name} is part of the question that is asked, and validation chooses among answers to one question. "
                 f"Set it with --set, in a call for each value."

@@ -70,6 +70,11 @@ def claim_of(source: Task | Semiautomaton) -> Claim:
         Q = source.num_states
         answers = np.arange(Q) if source.accepting is None else source.accepts_state.astype(int)
         return Claim(source, answers, np.ones(Q, dtype=bool))
+    if source.machine is not None and source.readout is None:
+        raise Error(
+            f"{source.name}: its machine has no answers. Set readout, a tensor with the answer in each of its "
+            f"{source.machine.num_states} states."
+        )
     if source.machine is None or source.readout is None:
         raise Error(
             f"{source.name}: only a task with a machine says what is right at every length, and this has none. Take a "

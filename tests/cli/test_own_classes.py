@@ -1,0 +1,298 @@
+"""Every verb given a model, a task, or both, of one's own, in a process that was not asked to run their code."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from lengthwise import Error, lab, own_code, tasks, theory
+from lengthwise.cli import main
+
+CODE = '''
+import torch
+from torch import nn
+
+from lengthwise import tasks
+
+
+class Net(nn.Module):
+    def __init__(self, vocab_size, width=4):
+        super().__init__()
+        self.embedding, self.gru = nn.Embedding(vocab_size, width), nn.GRU(width, width, batch_first=True)
+        self.head = nn.Linear(width, vocab_size)
+
+    def forward(self, tokens):
+        return self.head(self.gru(self.embedding(tokens))[0])
+
+
+class Firsts(tasks.Task):
+    """The first letter, which no machine is given for."""
+
+    vocabulary, outputs = ("a", "b"), 2
+
+    def __init__(self, letters: int = 2):
+        self.letters = letters
+
+    def draw(self, length, batch, generator):
+        return torch.randint(self.letters, (batch, length), generator=generator)
+
+    def answer(self, tokens):
+        return tokens[:, :1].expand_as(tokens)
+
+    def baseline(self, length):
+        return 0.5
+
+
+class Speechless(Firsts):
+    """Parity, with its machine and no answers in its states."""
+
+    machine = tasks.get("parity").machine
+
+    def answer(self, tokens):
+        return tokens.cumsum(1) % 2
+
+
+class Even(Speechless):
+    readout = torch.arange(2)
+'''
+QUICK = ["training.steps=2", "training.batch=4", "training.validation_samples=4", "tests.samples=4"]
+BENCH = [word for setting in QUICK for word in ("-s", setting)]
+BENCH += ["--train-length", "6", "--test-lengths", "12", "--workers", "1", "--device", "cpu"]
+RUNS = {
+    "model": ("parity", "mine.py:Net"),
+    "task": ("mine.py:Even", "lstm"),
+    "both": ("mine.py:Even", "mine.py:Net"),
+    "no machine": ("mine.py:Firsts", "lstm"),
+    "no answers": ("mine.py:Speechless", "mine.py:Net"),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("own")
+    (folder / "mine.py").write_text(CODE)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def runs(folder) -> dict[str, str]:
+    """The directory of one run of each kind."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for what, (task, model) in RUNS.items():
+            assert main(["bench", task, "-m", model, *BENCH, "--out", f"runs/{what}"]) == 0
+        return {what: str(lab.load(f"runs/{what}")[0].path) for what in RUNS}
+
+
+@pytest.fixture
+def say(folder, monkeypatch, capsys):
+    """Calls lengthwise in the folder, by a process that knows nothing of its classes."""
+    monkeypatch.chdir(folder)
+
+    def said(*words) -> tuple[int, str, str]:
+        for name in ("_given", "_asked", "_allowed", "_named", "_texts"):
+            monkeypatch.setattr(own_code, name, type(getattr(own_code, name))())
+        for name in [name for name in sys.modules if name.startswith("lengthwise_imported_mine")]:
+            del sys.modules[name]
+        capsys.readouterr()
+        code = main([str(word) for word in words])
+        out, err = capsys.readouterr()
+        assert "unexpected" not in err
+        return code, out, err
+
+    return said
+
+
+def is_one_line(err: str) -> bool:
+    return err.startswith("error: ") and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("what", RUNS)
+def test_report_runs_nothing_of_them(what, runs, say, tmp_path):
+    code, out, _ = say("report", runs[what], "--html", tmp_path / "page.html")
+    assert code == 0
+    assert RUNS[what][1] in out
+    assert (tmp_path / "page.html").is_file()
+    assert not any(name.startswith("lengthwise_imported_mine") for name in sys.modules)
+
+
+@pytest.mark.parametrize("what", RUNS)
+@pytest.mark.parametrize(
+    "call", ["inspect RUN clusters", "inspect RUN receptive-field", "inspect RUN algebra", "certify RUN"]
+)
+def test_their_code_waits_for_trust(what, call, runs, say):
+    code, out, err = say(*(runs[what] if word == "RUN" else word for word in call.split()))
+    assert (code, out) == (2, "")
+    assert is_one_line(err)
+    assert "--trust" in err
+
+
+@pytest.mark.parametrize("what", RUNS)
+@pytest.mark.parametrize("view", ["clusters", "receptive-field"])
+def test_inspect_with_trust(what, view, runs, say):
+    code, out, err = say("inspect", runs[what], view, "--length", 8, "--trust")
+    assert code == 0, err
+    assert RUNS[what][1] in out
+
+
+@pytest.mark.parametrize("what", RUNS)
+def test_attention_is_refused_to_models_without(what, runs, say):
+    code, _, err = say("inspect", runs[what], "attention", "--trust")
+    assert code == 2
+    assert is_one_line(err)
+    assert "Use a model such as transformer" in err
+
+
+@pytest.mark.parametrize("what", ["model", "task", "both"])
+def test_certify_with_trust(what, runs, say):
+    """Two steps teach nothing, so a short word refutes each, and the command that is printed shows it again."""
+    code, out, err = say("certify", runs[what], "--trust", "--budget", "2", "--no-picture")
+    assert code == 1, err
+    assert "REFUTED" in out
+    again = shlex.split(out.rpartition("lengthwise ")[2])
+    assert "--trust" in again
+    code, out, _ = say(*again)
+    assert (code, out.startswith("refuted: after the word ")) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("what", "remedy"), [("no machine", "has no machine to be held against. Pass a"), ("no answers", "Set readout, a")]
+)
+def test_a_task_that_no_model_can_be_held_against_is_said_to_be_one(what, remedy, runs, say):
+    code, _, err = say("certify", runs[what], "--trust")
+    assert code == 2
+    assert is_one_line(err)
+    assert remedy in err
+    code, out, _ = say("certify", runs[what], "--task", "parity", "--trust", "--budget", "2")
+    assert (code, "REFUTED" in out) == (1, True)
+    for call in (["compile", RUNS[what][0], "--out", "compiled"], ["inspect", runs[what], "algebra", "--trust"]):
+        code, _, err = say(*call)
+        assert code == 2
+        assert is_one_line(err)
+
+
+@pytest.mark.slow
+def test_compile(folder, say):
+    code, _, err = say("compile", "mine.py:Even", "--out", "compiled")
+    assert code == 0, err
+    assert (folder / "compiled" / "model.safetensors").is_file()
+
+
+def test_a_model_in_a_folder_is_certified_for_a_task_of_ones_own(folder, say):
+    theory.regular_gpt(tasks.get("parity").machine).save_pretrained(folder / "built")
+    code, out, err = say("certify", "built", "--task", "mine.py:Even")
+    assert code == 0, err
+    assert "PROVED" in out
+    code, _, err = say("certify", "built", "--task", "mine.py:Firsts")
+    assert code == 2
+    assert is_one_line(err)
+
+
+@pytest.mark.parametrize("name", ["Even", "Firsts"])
+def test_export(name, folder, say):
+    call = ["export", f"mine.py:{name}", "--lengths", "8", "--samples", "4", "-s", "task.letters=2"]
+    assert say(*call, "--out", f"exported-{name}")[0] == 0
+    assert any((folder / f"exported-{name}").iterdir())
+
+
+@pytest.mark.parametrize(("name", "option"), [("Net", "width"), ("Even", "letters"), ("Firsts", "letters")])
+def test_list_names_their_options(name, option, say):
+    code, out, err = say("list", f"mine.py:{name}")
+    assert code == 0, err
+    assert option in out
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        ["list", "mine.py:Nothing"],
+        ["bench", "mine.py:Net", "-m", "lstm"],
+        ["bench", "parity", "-m", "mine.py:Even"],
+        ["export", "mine.py:Net", "--lengths", "8", "--out", "x"],
+        ["compile", "mine.py:Net", "--out", "x"],
+    ],
+)
+def test_a_class_of_another_kind_is_refused_with_those_of_the_file(call, say):
+    code, _, err = say(*call)
+    assert code == 2
+    assert is_one_line(err)
+    assert "In it: " in err
+
+
+@pytest.mark.parametrize("what", RUNS)
+@pytest.mark.parametrize("trust", [[], ["--trust"]])
+def test_eval_reads_no_run_on_strings(what, trust, runs, say):
+    code, _, err = say("eval", "perplexity", runs[what], *trust)
+    assert code == 2
+    assert is_one_line(err)
+    assert "lengthwise train" in err
+
+
+def test_eval_of_ones_own_model_on_text(folder, say):
+    words = "the cat sat on the mat and a dog ran to it".split()
+    (folder / "corpus").mkdir()
+    for i in range(40):
+        text = " ".join(words[(i * j + j * j) % len(words)] for j in range(200))
+        (folder / "corpus" / f"{i}.txt").write_text(f"{i}: {text}")
+    train = ["train", "corpus", "-m", "mine.py:Net", "--train-length", "8", "--test-lengths", "8,16", "--device", "cpu"]
+    train += ["-s", "training.steps=2", "-s", "training.batch=4", "-s", "text.held_out=0.3", "-s", "Net.width=6"]
+    assert say(*train, "--vocabulary", "300", "--out", "text")[0] == 0
+    (run,) = lab.load("text")
+    assert run.experiment.model.options == {"width": 6}
+    for call in (["perplexity"], ["needle", "--lengths", "128", "--samples", "1", "--depths", "0.5"]):
+        code, _, err = say("eval", *call, run.path, "--device", "cpu")
+        assert code == 2
+        assert is_one_line(err)
+        assert "--trust" in err
+        code, out, err = say("eval", *call, run.path, "--device", "cpu", "--trust")
+        assert code == 0, err
+        assert out
+    for call in (["eval", "perplexity", run.path, "--trust", "--convert", "chain"], ["inspect", run.path, "clusters"]):
+        code, _, err = say(*call)
+        assert code == 2
+        assert is_one_line(err)
+
+
+@pytest.mark.parametrize("models", [["mine.py:Net,lstm"], ["lstm,mine.py:Net"], ["mine.py:Net", "-m", "lstm"]])
+def test_a_class_shares_one_option_with_others(models, folder, say):
+    saved = folder / "saved.toml"
+    call = ["bench", "parity", "-m", *models, *BENCH, "--sweep", "Net.width=4,5", "--save-config", saved]
+    assert say(*call, "--out", "shared")[0] == 0
+    content = tomllib.loads(saved.read_text())
+    assert sorted(content["models"]) == ["lstm", "mine.py:Net"]
+    assert content["sweep"] == {"mine.py:Net": {"width": [4, 5]}}
+    assert say("bench", "--config", saved, "--out", "shared")[2].count("found finished, ") == 3
+    assert say("report", "shared", "--sweep", "Net.width")[0] == 0
+
+
+def test_a_comma_in_the_path_of_a_class_parts_nothing(folder, say):
+    (folder / "a,b").mkdir()
+    (folder / "a,b" / "other.py").write_text(CODE)
+    call = ["bench", "parity", "-m", "lstm,a,b/other.py:Net,mine.py:Net", *BENCH, "--out", "commas"]
+    assert say(*call)[0] == 0
+    names = {run.experiment.model.name for run in lab.load("commas")}
+    assert names == {"lstm", "a,b/other.py:Net", "mine.py:Net"}
+
+
+def test_a_class_is_named_alone_in_settings(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    (folder / "other.py").write_text(CODE)
+    mine, other = "mine.py:Net", "other.py:Net"
+    (alone,) = lab.plan("parity", mine, settings={"Net.width": 6})
+    assert alone.hash == lab.plan("parity", mine, settings={f"{mine}.width": 6})[0].hash
+    assert alone.model.options == {"width": 6}
+    swept = lab.plan_sweep("mine.py:Even", [mine, "lstm"], {"Net.width": [4, 6]}, settings=["Even.letters=1"])
+    assert [e.model.options.get("width") for e in swept] == [4, None, 6]
+    assert {e.task.params["letters"] for e in swept} == {1}
+    with pytest.raises(Error, match=r"Net.width: Net is each of mine.py:Net, other.py:Net. Give the whole name"):
+        lab.plan("parity", [mine, other], settings={"Net.width": 6})
+    with pytest.raises(Error, match=r"mine.py:Net.width is set twice"):
+        lab.plan("parity", mine, settings={"Net.width": 6, f"{mine}.width": 5})
+    with pytest.raises(Error, match="part of the question"):
+        lab.plan_sweep("mine.py:Even", mine, {"Even.letters": [1, 2]})
+    with pytest.raises(Error, match="Unknown setting 'Nett'"):
+        lab.plan("parity", mine, settings={"Nett.width": 6})
