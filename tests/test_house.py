@@ -154,7 +154,7 @@ def test_importing_costs_little_beyond_torch():
 
 
 LINES = {
-    "foundation": 1_710,
+    "foundation": 1_725,
     "ops": 3_650,
     "automata": 1_460,
     "positions": 1_250,
@@ -171,7 +171,7 @@ LINES = {
     "verify": 11_810,
     "report": 3_910,
     "recipes": 5_670,
-    "cli": 3_310,
+    "cli": 3_330,
 }
 """How many lines a room may have: lowered as ideas leave, and raised only by a commit that says why."""
 

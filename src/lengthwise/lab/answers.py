@@ -248,7 +248,7 @@ def measure_answers(
     for task in named:
         if split != "test":
             check_metric(scrolls.TASKS[task].metric)
-    window = window or (own.block if own else _reach(opened.classifier.inner))
+    window = window or (own.block if own else _reach(opened.prompted))
     answered = {}
     for task in named:
         kind = scrolls.TASKS[task]
@@ -256,7 +256,7 @@ def measure_answers(
         asked = questions_of(scrolls.rows(source, task, split), Prompts(opened.tokenizer, window, most), questions)
         count = len(asked)
         written = write_texts(
-            opened.classifier.inner.to(device),
+            opened.prompted.to(device),
             opened.tokenizer,
             {each.id: each.input for each in asked},
             most,
