@@ -154,7 +154,7 @@ def test_importing_costs_little_beyond_torch():
 
 
 LINES = {
-    "foundation": 1_725,
+    "foundation": 1_795,
     "ops": 3_650,
     "automata": 1_460,
     "positions": 1_250,
@@ -168,10 +168,10 @@ LINES = {
     "lab": 6_250,
     "insight": 1_400,
     "theory": 1_400,
-    "verify": 11_810,
+    "verify": 11_840,
     "report": 3_910,
     "recipes": 5_670,
-    "cli": 3_330,
+    "cli": 3_360,
 }
 """How many lines a room may have: lowered as ideas leave, and raised only by a commit that says why."""
 

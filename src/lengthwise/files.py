@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import errno
+import glob
 import hashlib
 import json
 import math
 import os
+import shutil
+import socket
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -71,8 +74,8 @@ def write_atomically(path: Path, content: bytes) -> None:
         with naming(path), open(path, "wb") as file:
             file.write(content)
         return
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with naming(path):
+        beside = _beside(path)
         try:
             with open(beside, "wb") as file:
                 file.write(content)
@@ -82,6 +85,75 @@ def write_atomically(path: Path, content: bytes) -> None:
             settle(path.parent)
         finally:
             beside.unlink(missing_ok=True)
+
+
+def _beside(path: Path) -> Path:
+    """A hidden name beside `path` for this process. What processes that ended left there is removed."""
+    host = digest(socket.gethostname().encode())[:8]  # a process of another machine may write to the same disk
+    for left in path.parent.glob(f".{glob.escape(path.name)}.{host}-*.tmp"):
+        number = left.name.removesuffix(".tmp").rpartition("-")[2]
+        if number.isdecimal() and not _runs(int(number)):
+            _remove(left)
+    return path.with_name(f".{path.name}.{host}-{os.getpid()}.tmp")
+
+
+def _runs(process: int) -> bool:
+    if os.name == "nt":  # where signal 0 is not a question
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # another user's, or a system that does not say
+        return True
+    return True
+
+
+def _contents(folder: Path) -> dict[Path, str]:
+    return {file.relative_to(folder): digest_of(file) for file in folder.rglob("*") if not file.is_dir()}
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+@contextmanager
+def whole_folder(path: Path, keep_equal: bool = False) -> Iterator[Path]:
+    """A folder to write in, which takes the place of `path` when the block ends well; its files have one mode.
+
+    `keep_equal`: what is there stays, and raises unless its files are the same.
+    """
+    path = path.resolve()
+    with naming(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside = _beside(path)
+        _remove(beside)
+        beside.mkdir()
+        old = beside.with_name(f"{beside.name[:-4]}-old.tmp")
+        try:
+            yield beside
+            mode = beside.stat().st_mode & 0o666
+            for file in beside.rglob("*"):
+                if file.is_file():
+                    file.chmod(mode)
+                settle(file)
+            settle(beside)
+            if keep_equal:
+                if _contents(path) != _contents(beside):
+                    raise RecordError(f"{path}: holds other files than this call writes. Name a new folder.")
+                return
+            if path.exists() and any(path.iterdir()):
+                os.replace(path, old)
+            os.replace(beside, path)
+            settle(path.parent)
+        finally:
+            if old.exists() and not path.exists():
+                os.replace(old, path)
+            _remove(old)
+            _remove(beside)
 
 
 def write_text(path: str | Path, text: str) -> Path:

@@ -127,10 +127,15 @@ def _accepting(a: Semiautomaton, b: Semiautomaton, accept: Callable[[bool, bool]
     return lambda pair: accept(in_a[pair[0]], in_b[pair[1]])
 
 
-def minimise(machine: Semiautomaton, labels: Sequence[int] | np.ndarray | None = None) -> Semiautomaton:
+def minimise(
+    machine: Semiautomaton,
+    labels: Sequence[int] | np.ndarray | None = None,
+    each_round: Callable[[], None] | None = None,
+) -> Semiautomaton:
     """The smallest machine with the same answers, its states numbered in the order words first reach them.
 
     The answers are acceptance, or `labels` (Q,): one integer for each state, which states that merge have in common.
+    `each_round` is called before each of up to Q rounds, and may raise to end them.
     So two machines with accepting states have the same language iff their minimal machines are equal.
 
     >>> minimise(Semiautomaton([[1, 2], [0, 3], [3, 0], [2, 1]], accepting={0, 3})).delta.tolist()
@@ -144,6 +149,8 @@ def minimise(machine: Semiautomaton, labels: Sequence[int] | np.ndarray | None =
     count = 0
     # Moore: split blocks until all states of a block go, by each symbol, to one block.
     while count != (count := int(block.max()) + 1):
+        if each_round:
+            each_round()
         signature = np.column_stack([block, block[machine.delta]])
         block = np.unique(signature, axis=0, return_inverse=True)[1].reshape(-1)
     representative = np.zeros(count, dtype=np.intp)

@@ -49,16 +49,24 @@ def compile_(
     Example: [bold]lengthwise compile "regex:(ab|ba)*" --out ab-compiled[/bold]
     """
     from ..errors import Error
+    from ..files import read_json
     from ..lab.grid import parse, task_of
     from ..limits import need_memory
     from ..verify import compile_machine
+    from ..verify.consolidate.compiling import FILE, compiled_before, new_folder
 
     given = parse(settings or [])
     if foreign := [key for key in given if not key.startswith("task.")]:
         raise Error(f"compile takes settings of the task alone, as task.NAME=VALUE, got {foreign[0]}.")
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise Error(f"{out}: there is something already. Name a new folder.")
     made_task = task_of(task, {key.removeprefix("task."): value for key, value in given.items()})
+    if compiled_before(out, made_task, width=width, seed=seed):
+        if as_json:
+            said = {"task": made_task.name, "params": made_task.params, **read_json(out / FILE)}
+            console.emit({**said, "directory": str(out)})
+        else:
+            console.out().print(f"{out}: it is there already, unchanged.", markup=False)
+        return
+    new_folder(out)
     if width:
         what = f"The weights of a model of width {width:,}, and what teaching keeps of them,"
         need_memory(4 * 4 * 12 * width**2, what, "Use a smaller --width.")

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import torch
 
 from ..errors import Error, check_extra
+from ..files import whole_folder
 from ..limits import need_memory, shown
 from ..seeds import generator
 from .base import Batch, Task
@@ -37,7 +38,8 @@ def export(
     train_lengths: tuple[int, int] = (1, 40),
     format: Literal["jsonl", "parquet"] = "jsonl",
 ) -> Path:
-    """Write `samples` test strings of every length to `directory` (new or empty), which is returned.
+    """Write `samples` test strings of every length to `directory`, which is returned: new, empty, or of the very same
+    files, which stay as they are.
 
     `train` and `validation` are how many strings these splits have, of lengths in `train_lengths`; 0: no such split.
     Each line of `data/length_40.jsonl` is one string, without padding: `text`, `input_ids` and `labels` as models of
@@ -62,18 +64,18 @@ def export(
     drawn = {name: count for name, count in (("train", train), ("validation", validation)) if count}
     said = card(task, lengths, samples, seed, drawn, format)
     possible = task.lengths(*train_lengths) if drawn else []
-    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+    there = directory / "README.md"
+    again = there.is_file() and there.read_bytes() == said.encode(errors="backslashreplace")
+    if not again and directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise Error(f"export: {directory} is not an empty directory. Name a new one.")
-    try:
-        (directory / "data").mkdir(parents=True)
+    with whole_folder(directory, keep_equal=again) as beside:
+        (beside / "data").mkdir()
         for name, count in drawn.items():
-            _write(directory / "data" / f"{name}.{format}", _mixed(task, name, count, possible, seed))
+            _write(beside / "data" / f"{name}.{format}", _mixed(task, name, count, possible, seed))
         for length in lengths:
             made = list(rows(task, task.test_set(length, samples, seed), length))
-            _write(directory / "data" / f"{split_name(length)}.{format}", made)
-        (directory / "README.md").write_text(said, encoding="utf-8", errors="backslashreplace")
-    except OSError as error:
-        raise Error(f"export: cannot write to {directory}: {error.strerror}. Name another directory.") from error
+            _write(beside / "data" / f"{split_name(length)}.{format}", made)
+        (beside / "README.md").write_bytes(said.encode(errors="backslashreplace"))
     return directory
 
 

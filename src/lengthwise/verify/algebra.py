@@ -14,6 +14,7 @@ Shapes: Q states, S symbols, N elements, C chunk, M conditions.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from itertools import product
 from typing import NamedTuple
@@ -25,9 +26,18 @@ from ..limits import Limit
 from .claim import Claim
 
 ELEMENTS = Limit("ELEMENTS", 5000, "elements of a machine's algebra", "Take a smaller machine")
+ENTRIES = Limit("ALGEBRA", 20_000_000, "numbers in the elements of a machine's algebra", "Take a smaller machine")
 CONDITIONS = Limit("CONDITIONS", 4_000_000, "conditions of closure", "Take a smaller machine, or chunk 2")
 PAD = 0
 """The first row of a table of what a node may read: pad, then the S leaves, then the N elements."""
+
+
+def in_time(ends: float) -> None:
+    """Raise once `time.perf_counter` is past `ends`."""
+    if time.perf_counter() > ends:
+        raise Error(
+            "A machine's algebra: the seconds are over before it is known. Give more, or take a smaller machine."
+        )
 
 
 class Conditions(NamedTuple):
@@ -42,11 +52,12 @@ class Conditions(NamedTuple):
 class Need:
     """Which maps (…,Q) are elements of factors of words with an answer, in trees of this chunk."""
 
-    def __init__(self, claim: Claim, chunk: int):
+    def __init__(self, claim: Claim, chunk: int, ends: float = float("inf")):
         delta = claim.machine.delta
         reached = np.zeros(len(delta), dtype=bool)
         reached[claim.machine.start] = True
         while not np.array_equal(reached, more := _with(reached, delta[reached].ravel())):
+            in_time(ends)
             reached = more
         leads = claim.asked.copy()
         while True:
@@ -55,6 +66,7 @@ class Need:
                 step = np.asarray(step)[delta].any(1)
             if not (step & ~leads).any():
                 break
+            in_time(ends)
             leads = leads | step
         self.reached, self.leads = np.asarray(reached), np.asarray(leads)
 
@@ -81,8 +93,9 @@ class MachineAlgebra:
     (5, 42)
     """
 
-    def __init__(self, claim: Claim, chunk: int):
-        self.claim, self.chunk, self.need = claim, chunk, Need(claim, chunk)
+    def __init__(self, claim: Claim, chunk: int, ends: float = float("inf")):
+        """`ends`: when to give up, in seconds of `time.perf_counter`."""
+        self.claim, self.chunk, self.need, self.ends = claim, chunk, Need(claim, chunk, ends), ends
         self.leaves = claim.machine.delta.T.astype(np.int64)
         """(S,Q)"""
         S = len(self.leaves)
@@ -124,6 +137,8 @@ class MachineAlgebra:
     def _note(self, element: np.ndarray, found: list[np.ndarray]) -> None:
         if (key := element.tobytes()) not in self.index:
             ELEMENTS.check(len(found) + 1, "A machine's algebra")
+            ENTRIES.check((len(found) + 1) * len(element), "A machine's algebra")
+            in_time(self.ends)
             self.index[key] = len(found)
             found.append(element)
 
@@ -143,6 +158,7 @@ class MachineAlgebra:
                     taps = np.concatenate([np.repeat(taps, N, 0), np.tile(np.arange(N), len(taps))[:, None]], 1)
                     # First m and then the element: q -> element[m[q]].
                     maps = self.elements[:, maps].swapaxes(0, 1).reshape(-1, Q)
+                in_time(self.ends)
                 needed = self.need(maps, begins=size < self.chunk)
                 yield taps[needed], maps[needed]
 

@@ -150,9 +150,7 @@ def _snapped(subject: Subject, save: Path, seconds: float) -> Proved | None:
     for copy in copies(subject.inner, subject.claim):
         verdict = _attempt(prove_snapped, subject._replace(model=copy), seconds)
         if isinstance(verdict, Proved) and verdict.certificate["arithmetic"] == "float32":
-            for file in save.iterdir():
-                file.unlink()
-            _keep_taught(copy, save, subject)
+            _keep_taught(copy, save, subject, again=True)
             return verdict
     return None
 
@@ -184,11 +182,12 @@ def consolidated(subject: Subject, seconds: float, save: Path) -> Subject:
     raise Error(f"certify: this model cannot be consolidated: {'; '.join(reasons)}.")
 
 
-def _keep_taught(model: LengthwiseForCausalLM, folder: Path, subject: Subject) -> None:
+def _keep_taught(model: LengthwiseForCausalLM, folder: Path, subject: Subject, again: bool = False) -> None:
     from .consolidate.compiling import save
 
     assert subject.kept is not None
-    save(model, folder, {"made": subject.made, "kept": subject.kept.to_json(), "claim": subject.claim.to_json()})
+    made = {"made": subject.made, "kept": subject.kept.to_json(), "claim": subject.claim.to_json()}
+    save(model, folder, made, again)
 
 
 def _attempt(method: Method, subject: Subject, seconds: float) -> Verdict | str:

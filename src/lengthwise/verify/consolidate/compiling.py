@@ -11,6 +11,8 @@ weights.
 from __future__ import annotations
 
 import copy
+import errno
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -19,11 +21,12 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from torch import nn
 
 from ...automata import Semiautomaton, minimise
-from ...errors import Error
-from ...files import canonical, read_json, write_atomically
+from ...errors import Error, RecordError
+from ...files import canonical, digest_of, read_json, whole_folder
 from ...lab import Run
 from ...models import LengthwiseConfig, LengthwiseForCausalLM, presets
 from ...models.depth import Adaptive
@@ -32,7 +35,7 @@ from ...seeds import derive
 from ...tasks import Task
 from ...train.state import untouched_random
 from .. import certificate as certificates
-from ..algebra import MachineAlgebra
+from ..algebra import MachineAlgebra, in_time
 from ..checker import Rejected, check
 from ..checker.check import check_kept
 from ..claim import Claim, claim_of
@@ -43,6 +46,7 @@ from .closure import Closure, ClosureNetwork, Looked, descend, node_parts, refus
 from .element_codes import answer_numbers, structured_codes
 from .gate import checked_to_have_learned
 
+WEIGHTS = "model.safetensors"
 FILE = "made.json"
 """Says beside a model's weights how it was made."""
 WAYS_MADE = ("compiled", "consolidated")
@@ -66,6 +70,8 @@ class Made:
     seconds: float
     own: int = 0
     """Of how many elements the code is the one that a trained model gave them."""
+    asked: dict[str, Any] | None = None
+    """The options it was compiled with."""
     right: float | None = None
     """The share of held-out words that it answered right, before it was taught; None where no string was seen."""
 
@@ -93,6 +99,7 @@ class Made:
         return {
             "made": self.made,
             **({"kept": self.kept.to_json()} if self.kept else {}),
+            **({"asked": self.asked} if self.asked else {}),
             "claim": self.claim.to_json(),
             "elements": self.elements,
             "conditions": self.looked.conditions,
@@ -114,13 +121,44 @@ def new_folder(folder: Path | str) -> Path:
     return folder
 
 
-def save(model: LengthwiseForCausalLM, folder: Path | str, made: dict[str, Any]) -> Path:
-    """A model, and beside it how it was made."""
-    folder = new_folder(folder)
-    with quiet():
-        model.save_pretrained(folder)
-    write_atomically(folder / FILE, canonical(made))
+def save(model: LengthwiseForCausalLM, folder: Path | str, made: dict[str, Any], again: bool = False) -> Path:
+    """A model, and beside it how it was made. `again`: in the place of what is there."""
+    folder = Path(folder) if again else new_folder(folder)
+    try:
+        _write(model, folder, made)
+    except (RecordError, SafetensorError) as error:
+        if not _full(error):
+            raise
+        kept = Path(tempfile.mkdtemp(prefix="lengthwise-")) / folder.name
+        _write(model, kept, made)
+        raise Error(f"{folder}: its disk is full. The model is kept at {kept}: move it.") from error
     return folder
+
+
+def _write(model: LengthwiseForCausalLM, folder: Path, made: dict[str, Any]) -> None:
+    with whole_folder(folder) as beside:
+        with quiet():
+            model.save_pretrained(beside)
+        (beside / FILE).write_bytes(canonical({**made, "weights": digest_of(beside / WEIGHTS)}))
+
+
+def _full(error: Exception) -> bool:
+    number = getattr(error.__cause__, "errno", None)
+    return number in (errno.ENOSPC, errno.EDQUOT) or f"os error {errno.ENOSPC}" in str(error)
+
+
+def compiled_before(folder: Path | str, task: Task, *, width: int | None, seed: int) -> bool:
+    """Whether the folder holds, unchanged, what `compile_machine` makes of this task with these options."""
+    folder = Path(folder)
+    if not (folder / FILE).is_file() or not (folder / WEIGHTS).is_file():
+        return False
+    made = read_json(folder / FILE)
+    return (
+        isinstance(made, dict)
+        and made.get("asked") == {"width": width, "chunk": 2, "seed": seed}
+        and made.get("weights") == digest_of(folder / WEIGHTS)
+        and canonical(made.get("claim")) == canonical(minimal(claim_of(task)).to_json())
+    )
 
 
 def made_of(folder: Path | str) -> str | None:
@@ -165,8 +203,9 @@ def compile_machine(
     (True, 0)
     """
     began = time.perf_counter()
-    claim = minimal(_claim(source))
-    algebra = MachineAlgebra(claim, chunk)
+    ends = began + seconds
+    claim = minimal(_claim(source), ends)
+    algebra = MachineAlgebra(claim, chunk, ends)
     codes = torch.from_numpy(structured_codes(algebra))
     closure = Closure(algebra, codes, algebra.conditions(), hear=hear)
     config = presets.regular_gpt(
@@ -184,7 +223,8 @@ def compile_machine(
         model = LengthwiseForCausalLM(config)
     left = seconds - (time.perf_counter() - began)
     looked = descend(model, closure, rounds=ROUNDS, lr=1e-3, seed=seed, seconds=left)
-    return Made(model, "compiled", claim, len(algebra), looked, time.perf_counter() - began)
+    asked = {"width": width, "chunk": chunk, "seed": seed}
+    return Made(model, "compiled", claim, len(algebra), looked, time.perf_counter() - began, asked=asked)
 
 
 def consolidate_run(
@@ -220,11 +260,12 @@ def taught_codes(
     began = time.perf_counter()
     assert isinstance(inner.config, LengthwiseConfig)
     assert isinstance(inner.depth, Adaptive)
-    claim = minimal(claim)
+    ends = began + seconds
+    claim = minimal(claim, ends)
     with untouched_random(torch.device("cpu")):
         model = LengthwiseForCausalLM(copy.deepcopy(inner.config)).eval()
     model.load_state_dict(inner.state_dict())
-    algebra = MachineAlgebra(claim, inner.depth.chunk)
+    algebra = MachineAlgebra(claim, inner.depth.chunk, ends)
     conditions = algebra.conditions()
     codes, own = canonical_codes(model, algebra, conditions, seed)
     closure = Closure(algebra, codes, conditions, hear=hear)
@@ -283,10 +324,13 @@ def width_for(closure: Closure) -> int:
     return next(width for width, most in ((32, 1000), (64, 16_000), (128, np.inf)) if len(closure.taps) <= most)
 
 
-def minimal(claim: Claim) -> Claim:
-    """The same claim about the smallest machine: states of equal answers after all words are one."""
+def minimal(claim: Claim, ends: float = float("inf")) -> Claim:
+    """The same claim about the smallest machine: states of equal answers after all words are one.
+
+    `ends`: when to give up, in seconds of `time.perf_counter`.
+    """
     labels = np.where(claim.asked, answer_numbers(claim), -1)
-    machine = minimise(claim.machine, labels)
+    machine = minimise(claim.machine, labels, lambda: in_time(ends))
     if machine.num_states == claim.machine.num_states:
         return claim
     # A state of the smallest machine for each of the given one that words reach.

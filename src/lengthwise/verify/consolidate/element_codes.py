@@ -19,7 +19,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..algebra import MachineAlgebra
+from ..algebra import MachineAlgebra, in_time
 from ..claim import Claim
 
 LARGEST = 400
@@ -39,7 +39,7 @@ def structured_codes(algebra: MachineAlgebra) -> np.ndarray:
     >>> structured_codes(algebra).tolist()
     [[0, 1, 0], [1, 0, 1]]
     """
-    found = congruences(algebra.claim.machine.delta, algebra.need.reached)
+    found = congruences(algebra.claim.machine.delta, algebra.need.reached, algebra.ends)
     columns = _all_points(algebra, found) or _few_points(algebra, found)
     columns += _answer(algebra, max(int(column.max()) + 1 for column in columns))
     return np.stack(columns, 1)
@@ -116,9 +116,9 @@ def answer_numbers(claim: Claim) -> np.ndarray:
     return claim.answers.astype(np.int64)
 
 
-def congruences(delta: np.ndarray, reached: np.ndarray) -> list[np.ndarray]:
+def congruences(delta: np.ndarray, reached: np.ndarray, ends: float = float("inf")) -> list[np.ndarray]:
     """Partitions of the states (the block of each) that every symbol respects: the finest that merge a pair of states,
-    coarsest ones above these, and that of single states.
+    coarsest ones above these, and that of single states. `ends`: when to give up.
     """
     table = delta.tolist()
     states = np.flatnonzero(reached).tolist()
@@ -135,10 +135,12 @@ def congruences(delta: np.ndarray, reached: np.ndarray) -> list[np.ndarray]:
         return known
 
     for pair in pairs:
+        in_time(ends)
         parent = merged(table, list(range(len(table))), [pair])
         if note(parent) or pair[0] != states[0]:
             continue
         for coarser in _coarser(table, parent, states):
+            in_time(ends)
             parent = coarser
         note(parent)
     identity = np.arange(len(table))
