@@ -148,7 +148,10 @@ def test_a_folder_says_how_its_model_was_made(built, tmp_path, capsys):
         ([], "needs a run or a folder with a model"),
         (["--check", "proof.json"], "--check FILE and --model DIR go together"),
         (["{run}", "--check", "proof.json", "--model", "{run}"], "without RUN"),
-        (["--check", "nowhere.json", "--model", "{run}"], "certify --out wrote; reading it: No such file"),
+        (
+            ["--check", "nowhere.json", "--model", "{run}"],
+            "no such file or directory. Name a JSON file that certify --out wrote",
+        ),
         (["{run}", "--exact", "5"], "--exact is a second opinion on a certificate"),
         (["--check", "proof.json", "--model", "{run}", "--exact", "0"], "--exact"),
     ],

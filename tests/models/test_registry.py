@@ -250,7 +250,7 @@ def test_its_digest_follows_the_file(mine):
 @pytest.mark.parametrize(
     ("name", "options", "error", "words"),
     [
-        ("absent.py:Mine", {}, Error, "could not be imported: FileNotFoundError"),
+        ("absent.py:Mine", {}, Error, "absent.py: no such file"),
         ("no_such_module_at_all:Mine", {}, Error, "could not be imported: ModuleNotFoundError"),
         ("mine:Mime", {}, Error, "must be a class of torch.nn.Module. In it: .*Mine"),
         ("mine:not_a_class", {}, Error, "must be a class"),

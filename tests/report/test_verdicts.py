@@ -8,41 +8,53 @@ from html import escape
 
 import numpy as np
 import pytest
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 
 from lengthwise import models, report, tasks, theory, verify
 from lengthwise.report.html_page import page
 from lengthwise.report.machine_diagram import machine_diagram
 from lengthwise.report.sections import group_runs
 from lengthwise.report.verdicts import verdict_block
-from lengthwise.verify.checker import digest, seal
+from lengthwise.verify import certificate as certificates
+from lengthwise.verify import kept as kept_module
+from lengthwise.verify.checker import Rejected, seal
 from lengthwise.verify.claim import claim_of
 from lengthwise.verify.kept import EXTRACTED, FILE, extracted_of, keep, keep_extracted, keep_picture, kept
+from lengthwise.verify.prove import prove_tree_boxes_in_float64
 
 CLAIM = claim_of(tasks.get("parity")).to_json()
 REFUTED = verify.Refuted((0, 1) * 20, 1, 0)
-WEIGHTS = {"x": np.arange(3, dtype=np.float32)}
 
 
-def certificate_of(weights, claim=CLAIM):
-    """Its seal is right, and what it says of weights; nothing is proved by it."""
-    digests = {name: digest(x) for name, x in weights.items()}
-    model = {"config": {"tie_word_embeddings": False}, "weights": digests}
-    made = {"inference": "snapped", "made": "learned", "claim": claim, "model": model}
-    return {**made, "digest": seal(made)}
+@pytest.fixture(scope="module")
+def proof():
+    """A network that was written down for parity, and what proves it."""
+    model = theory.regular_gpt(tasks.get("parity").machine).eval()
+    found = prove_tree_boxes_in_float64(model, claim_of(tasks.get("parity")), 60)
+    return model, found
 
 
-PROVED = verify.Proved(certificate_of(WEIGHTS))
+@pytest.fixture(scope="module")
+def PROVED(proof):
+    model, found = proof
+    return verify.Proved(certificates.make(model, claim_of(tasks.get("parity")), found, "learned"))
 
 
 @pytest.fixture
-def run(make_run, tmp_path):
+def run(make_run, tmp_path, proof, monkeypatch):
+    """Of a record that says another model than lies there, as tests may: its config is tried apart."""
+    monkeypatch.setattr(kept_module, "config_is", lambda run, config: True)
     made = make_run("regular-gpt", 0)
-    save_file(WEIGHTS, tmp_path / "model.safetensors")
+    save_file(certificates.weights(proof[0]), tmp_path / "model.safetensors")
     return replace(made, path=tmp_path, result={**made.result, "files": {"model.safetensors": "aa"}})
 
 
-def test_it_is_kept_and_read(run):
+def resealed(certificate, **changes):
+    changed = {**certificate, **changes}
+    return {**changed, "digest": seal(changed)}
+
+
+def test_it_is_kept_and_read(run, PROVED):
     assert kept(run) is None
     keep(run, REFUTED, CLAIM)
     assert kept(run).verdict == REFUTED
@@ -50,7 +62,7 @@ def test_it_is_kept_and_read(run):
     assert (kept(run).verdict, kept(run).checkpoint, kept(run).claim) == (PROVED, "best", CLAIM)
 
 
-def test_what_was_decided_stays_where_a_later_search_knows_nothing(run):
+def test_what_was_decided_stays_where_a_later_search_knows_nothing(run, PROVED):
     keep(run, verify.Unknown("no time"), CLAIM)
     assert isinstance(kept(run).verdict, verify.Unknown)
     keep(run, PROVED, CLAIM)
@@ -60,57 +72,83 @@ def test_what_was_decided_stays_where_a_later_search_knows_nothing(run):
     assert isinstance(kept(run).verdict, verify.Unknown)
 
 
-def test_other_weights_leave_it_aside(run):
+def test_other_weights_leave_it_aside(run, PROVED):
     keep(run, PROVED, CLAIM)
     other = replace(run, result={**run.result, "files": {"model.safetensors": "bb"}})
     assert kept(other) is None
     assert "PROVED" not in str(report.table([other])) + page([other])
 
 
-def test_a_proof_is_not_shown_of_weights_that_were_changed(run):
+def test_a_proof_is_not_shown_of_weights_that_were_changed(run, PROVED):
     """Although the record of the run still says what it said."""
     keep(run, PROVED, CLAIM)
     assert "PROVED" in str(report.table([run]))
-    save_file({"x": WEIGHTS["x"] + np.float32(2**-20)}, run.path / "model.safetensors")
+    save_file(nudged(run), run.path / "model.safetensors")
     assert kept(run) is None
     assert "PROVED" not in str(report.table([run]))
     (run.path / "model.safetensors").unlink()
     assert kept(run) is None
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        certificate_of({"x": WEIGHTS["x"] * 2}),
-        certificate_of({"y": WEIGHTS["x"]}),
-        certificate_of(WEIGHTS, claim_of(tasks.get("even-pairs")).to_json()),
-        {**PROVED.certificate, "made": "built"},
-        {"made": "learned"},
-    ],
-    ids=["other weights", "another name", "another claim", "a broken seal", "nothing said"],
-)
-def test_a_certificate_of_something_else_is_no_proof_of_the_run(run, other):
-    keep(run, verify.Proved(other), CLAIM)
+def nudged(run):
+    """Its weights, one of which is the next number."""
+    weights = load_file(run.path / "model.safetensors")
+    name = sorted(weights)[0]
+    weights[name].flat[0] = np.nextafter(weights[name].flat[0], np.float32(9))
+    return weights
+
+
+FORGERIES = {
+    "another claim": lambda c: resealed(c, claim=claim_of(tasks.get("even-pairs")).to_json()),
+    "a broken seal": lambda c: {**c, "made": "built"},
+    "nothing said": lambda c: {"made": "learned"},
+    "another kind": lambda c: resealed(c, kind="tree-codes"),
+    "no sets": lambda c: resealed(c, proof={**c["proof"], "boxes": []}),
+    "another config": lambda c: resealed(
+        c, model={**c["model"], "config": {**c["model"]["config"], "embedding_scale": 1e-30}}
+    ),
+}
+
+
+@pytest.mark.parametrize("forged", FORGERIES.values(), ids=FORGERIES)
+def test_a_forged_verdict_puts_no_proof_anywhere(run, PROVED, forged):
+    """However well its seal fits: the checker has the word."""
+    keep(run, verify.Proved(forged(PROVED.certificate)), CLAIM)
     assert kept(run) is None
-    keep(run, verify.Refuted((1,), 0, 1), CLAIM)
-    assert kept(run).verdict.word == (1,)
+    assert "PROVED" not in str(report.table([run])) + page([run]) + json.dumps(report.data([run]))
 
 
-def test_a_proof_at_the_best_checkpoint_is_of_its_weights(run):
+def test_a_proof_about_another_config_than_the_run_s_is_left_aside(run, PROVED, monkeypatch):
+    def another(run, config):
+        raise Rejected("embedding_scale differ")
+
+    monkeypatch.setattr(kept_module, "config_is", another)
+    keep(run, PROVED, CLAIM)
+    assert kept(run) is None
+
+
+def test_a_proof_that_takes_long_to_check_is_shown_as_not_checked(run, PROVED, monkeypatch):
+    monkeypatch.setattr(kept_module, "QUICK", {"elements": 1})
+    keep(run, PROVED, CLAIM)
+    assert not kept(run).checked
+    assert "not checked again here" in str(report.table([run])).replace("\n", " ")
+
+
+def test_a_proof_at_the_best_checkpoint_is_of_its_weights(run, PROVED):
     keep(run, PROVED, CLAIM, "best")
     assert kept(run).verdict == PROVED  # no step was better than the last
-    save_file({"x": WEIGHTS["x"] + 1}, run.path / "best.safetensors")
+    save_file(nudged(run), run.path / "best.safetensors")
     assert kept(run) is None
 
 
 @pytest.mark.parametrize("damage", ["", "[]", "{}", '{"format": 1, "weights": "aa"}'])
-def test_a_damaged_one_is_left_aside(run, damage):
+def test_a_damaged_one_is_left_aside(run, PROVED, damage):
     keep(run, PROVED, CLAIM)
     (run.path / FILE).write_text(damage)
     assert kept(run) is None
 
 
-def test_a_claim_that_cannot_be_drawn_is_left_aside(run):
+def test_a_claim_that_cannot_be_drawn_is_left_aside(run, PROVED):
     keep(run, PROVED, CLAIM)
     content = json.loads((run.path / FILE).read_text())
     (run.path / FILE).write_text(json.dumps({**content, "claim": {"delta": [[9]]}}))
@@ -120,7 +158,7 @@ def test_a_claim_that_cannot_be_drawn_is_left_aside(run):
 @pytest.mark.parametrize(
     ("verdict", "words"),
     [
-        (PROVED, "PROVED for every length, its nodes snapped to their centres (learned from strings alone)"),
+        (None, "PROVED for every length (learned from strings alone)"),
         (
             REFUTED,
             f"fails first at length 40: after {'0 1 ' * 12}… it says 1, and 0 is right (the shortest string found)",
@@ -128,14 +166,15 @@ def test_a_claim_that_cannot_be_drawn_is_left_aside(run):
         (verify.Unknown("nothing <b>closes"), "not decided: nothing <b>closes"),
     ],
 )
-def test_it_is_shown_everywhere(run, verdict, words):
+def test_it_is_shown_everywhere(run, PROVED, verdict, words):
+    verdict = verdict or PROVED
     keep(run, verdict, CLAIM)
     assert f"regular-gpt: {words}" in " ".join(str(report.table([run])).split())
     data = report.data([run])["tasks"][0]["models"][0]["runs"][0]["verdict"]
     assert (data["verdict"], data["words"]) == (verdict.to_json()["verdict"], words)
     assert "certificate" not in data
     html = page([run])
-    first, _, rest = words.partition("," if verdict is PROVED else ":")
+    first, _, rest = words.partition(" (" if verdict is PROVED else ":")
     assert f"regular-gpt: <b>{first}</b>" in html
     assert escape(rest) in html
     assert "nothing <b>closes" not in html
@@ -181,7 +220,7 @@ def block(run):
     return verdict_block(group_runs([run])[0])
 
 
-def test_what_was_extracted_stands_on_the_page_of_its_run(run, extracted):
+def test_what_was_extracted_stands_on_the_page_of_its_run(run, PROVED, extracted):
     assert extracted_of(run) is None
     tree, machine = extracted
     keep_extracted(run, tree, "best")
@@ -234,7 +273,7 @@ def test_a_picture_is_kept_where_it_is_soon_extracted(run, monkeypatch):
     assert not keep_picture(run, transformer, claim, 60, "best")
 
 
-def test_a_picture_that_is_not_the_machine_is_not_put_beside_a_proof(run):
+def test_a_picture_that_is_not_the_machine_is_not_put_beside_a_proof(run, PROVED):
     keep(run, PROVED, CLAIM)
     model = theory.exact_classifier(tasks.get("even-pairs"))
     assert not keep_picture(run, model, claim_of(tasks.get("parity")), 60)

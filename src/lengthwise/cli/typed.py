@@ -86,7 +86,11 @@ def setting(name: str) -> str | None:
         for file in (Path(__file__).parent.parent).glob(files):
             for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
                 known = node.arg if isinstance(node, ast.arg) else getattr(getattr(node, "target", None), "id", None)
-                if known == name and getattr(getattr(node, "annotation", None), "value", None) is not None:
+                kind = getattr(node, "annotation", None)
+                # Options are annotated, in place or by a name such as Width; plain arguments of functions are not.
+                if known == name and (
+                    isinstance(kind, ast.Subscript) or (isinstance(kind, ast.Name) and kind.id.istitle())
+                ):
                     return f"{part}.{name}"
     return None
 

@@ -63,7 +63,12 @@ def source(path: str) -> str:
 
 
 def _file(path: str) -> Path:
-    place = Path(path).expanduser()
+    try:
+        place = Path(path).expanduser()
+    except RuntimeError as error:  # a home of nobody
+        raise Error(
+            f"hf:{path}: must be a folder with a {folders.CONFIG}, or such a file; there is no such home."
+        ) from error
     return place / folders.CONFIG if place.is_dir() else place
 
 

@@ -47,6 +47,8 @@ def in_words(found: Kept) -> tuple[str, str]:
         snapped = ", its nodes snapped to their centres" if verdict.certificate.get("inference") == "snapped" else ""
         made = WAYS.get(str(verdict.certificate.get("made")))
         made = made and made + kept_in_words(verdict.certificate)
+        if not found.checked:
+            best += ", which was not checked again here (certify --check does)"
         return "PROVED for every length", f"{snapped}{best}" + (f" ({made})" if made else "")
     if isinstance(verdict, Refuted):
         word = " ".join(map(str, verdict.word[:SHOWN])) + " …" * (len(verdict.word) > SHOWN)
@@ -107,4 +109,5 @@ def _extracted(section: Section) -> str:
         items.append(f"<p>{escape(label)}{best}: {escape(kept_here['said'])}.</p>{drawing}")
     if not items:
         return ""
-    return f'<div class="verdicts"><h3>What was extracted</h3>\n{"".join(items)}</div>\n'
+    note = "<p><small>As it was kept beside the run: it is not extracted again here, and is no proof.</small></p>"
+    return f'<div class="verdicts"><h3>What was extracted</h3>\n{note}{"".join(items)}</div>\n'

@@ -283,7 +283,8 @@ def _best_constant(task: Task, batch: Batch) -> float:
     elif task.scoring == "every":
         counted = Counter(row[0] for row in rows if len(set(row)) == 1)
     else:
-        return max(sum(row.count(c) / len(row) for row in rows) for c in range(task.outputs)) / len(rows)
+        answers = {answer for row in rows for answer in row}
+        return max(sum(row.count(answer) / len(row) for row in rows) for answer in answers) / len(rows)
     return max(counted.values(), default=0) / len(rows)
 
 

@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from ..automata import Semiautomaton
 from ..errors import Error
 from ..files import read_json, write_text
-from .checker import is_about
-from .checker.check import check_kept
+from .checker import Rejected, check, is_about
+from .checker.weights import read_safetensors
 from .verdict import Proved, Unknown, Verdict, from_json
 
 FILE, EXTRACTED = "verdict.json", "extracted.json"
 FORMAT = 1
 LARGE = 64
 """The table of an algebra of more elements is not kept."""
+QUICK = {"elements": 64, "sets": 512, "pairs": 4096}
+"""A proof through no more parts than these is checked again wherever it is shown, which takes about a second."""
 WEIGHTS = {"last": "model.safetensors", "best": "best.safetensors"}
 
 
@@ -31,6 +34,8 @@ class Kept:
     claim: dict[str, Any]
     """What the model was held against, as in a certificate."""
     checkpoint: str
+    checked: bool = True
+    """Whether the checker accepted a proof just now. One of very many parts takes too long for that."""
 
 
 def keep(run: Any, verdict: Verdict, claim: dict[str, Any], checkpoint: str = "last") -> Path:
@@ -54,7 +59,8 @@ def keep(run: Any, verdict: Verdict, claim: dict[str, Any], checkpoint: str = "l
 def kept(run: Any) -> Kept | None:
     """What was found of a run; None where nothing was, or of other weights, or where the file cannot be read.
 
-    A proof is shown only where its certificate is whole and names the weights that lie in the run's directory now.
+    A proof is shown only where the checker accepts its certificate, of the run's model and the weights that lie in its
+    directory now.
     """
     path = Path(run.path) / FILE
     if not path.is_file():
@@ -70,20 +76,60 @@ def kept(run: Any) -> Kept | None:
         if not len(claim["answers"]) == len(claim["asked"]) == len(claim["delta"]):
             return None
         verdict = from_json(content)
-        if isinstance(verdict, Proved) and not _is_of(run, verdict.certificate, claim, checkpoint):
+        if not isinstance(verdict, Proved):
+            return Kept(verdict, claim, checkpoint)
+        if verdict.certificate.get("claim") != claim:
             return None
-        return Kept(verdict, claim, checkpoint)
+        own = Path(run.path) / WEIGHTS[checkpoint]
+        file = own if own.is_file() else Path(run.path) / WEIGHTS["last"]
+        if not is_about(verdict.certificate, file):
+            return None
+        checked = _is_quick(verdict.certificate)
+        if checked and not _accepted(run, json.dumps(verdict.certificate), file):
+            return None
+        return Kept(verdict, claim, checkpoint, checked)
     except (Error, KeyError, TypeError, ValueError, OSError):
         return None
 
 
-def _is_of(run: Any, certificate: dict[str, Any], claim: dict[str, Any], checkpoint: str) -> bool:
-    """Whether a proof is about these very weights and this claim. Whether it is one, the checker says."""
-    own = Path(run.path) / WEIGHTS[checkpoint]
-    file = own if own.is_file() else Path(run.path) / WEIGHTS["last"]
-    if "kept" in certificate:
-        check_kept(certificate["kept"], certificate["made"])
-    return certificate.get("claim") == claim and is_about(certificate, file)
+def _is_quick(certificate: dict[str, Any]) -> bool:
+    return all(len(certificate["proof"].get(name, ())) <= most for name, most in QUICK.items())
+
+
+def _accepted(run: Any, certificate: str, weights: Path) -> bool:
+    """Whether the checker accepts a proof of these weights, and the run's model has the config that it is about."""
+    return _passes(certificate, weights, weights.stat().st_mtime_ns) and config_is(
+        run, json.loads(certificate)["model"]["config"]
+    )
+
+
+@lru_cache(maxsize=64)
+def _passes(certificate: str, weights: Path, written: int) -> bool:
+    """Remembered while the file of weights stays as it was `written`: a page and its table ask alike."""
+    try:
+        check(json.loads(certificate), read_safetensors(weights))
+    except Rejected:
+        return False
+    return True
+
+
+def config_is(run: Any, config: dict[str, Any]) -> bool:
+    """Whether a run's model, built from its record, has this config; False where that cannot be known."""
+    try:
+        from ..lab import load_model
+        from .certificate import deciding
+        from .subject import own_model
+    except ImportError:  # the checker needs no torch
+        return False
+    model = own_model(load_model(run))
+    if model is None:
+        raise Rejected(f"{run.path}: its model is not this library's own, and the certificate is of one that is.")
+    own = deciding(model)
+    if other := [name for name in config if config[name] != own[name]]:
+        raise Rejected(
+            f"{run.path}: its model has another config than the certificate says: {', '.join(other)} differ."
+        )
+    return True
 
 
 def keep_extracted(run: Any, found: Any, checkpoint: str = "last") -> Path:
