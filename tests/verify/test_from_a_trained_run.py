@@ -19,10 +19,10 @@ CLAIM = claim_of(tasks.get("even-pairs"))
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """What `certify --consolidate` made of a RegularGPT that learned even pairs in 500 steps."""
+    """What `certify --consolidate` made of a RegularGPT that learned even pairs in 1,000 steps."""
     out = tmp_path_factory.mktemp("runs")
     short = ["--test-lengths", "41", "--workers", "1", "-s", "tests.samples=8", "-s", "training.validation_samples=32"]
-    small = ["-s", "model.width=32", "-s", "training.steps=500"]
+    small = ["-s", "model.width=32", "-s", "training.steps=1000"]
     assert main(["bench", "even-pairs", "-m", "regular-gpt", *small, *short, "--out", str(out)]) == 0
     (run,) = [path for path in out.iterdir() if path.is_dir()]
     made = out / "made"
