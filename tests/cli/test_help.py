@@ -40,6 +40,16 @@ def test_the_help_of_list_names_what_can_be_listed(capsys):
         assert word in out
 
 
+@pytest.mark.skipif(sys.platform == "darwin", reason="torch alone knows whether a Mac has a GPU")
+def test_doctor_imports_torch_for_a_gpu_alone():
+    code = (
+        "import sys; from lengthwise.cli import doctor, main; doctor.GPU_DEVICES = (); main(['doctor']); "
+        "print(*({'torch', 'transformers'} & set(sys.modules)), 'are imported')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("\nare imported\n")
+
+
 def test_doctor_says_what_is_missing(capsys, monkeypatch):
     from lengthwise.cli import doctor
 

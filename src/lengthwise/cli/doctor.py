@@ -24,6 +24,8 @@ from rich.text import Text
 from . import console
 
 GIB = 2**30
+GPU_DEVICES = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
+"""NVIDIA's, AMD's, and Windows' own under WSL."""
 MARKS = {"ok": Text("✓", style="green"), "absent": Text("–", style="dim"), "bad": Text("✗", style="red")}
 
 
@@ -74,19 +76,11 @@ def _torch() -> Iterator[Check]:
     yield check
     if check.status != "ok":
         return
-    import torch
-
     threads = os.environ.get("OMP_NUM_THREADS")
-    found = f"{torch.get_num_threads()}" + (f" (OMP_NUM_THREADS={threads})" if threads else "")
+    found = f"{threads} (OMP_NUM_THREADS)" if threads else "one a core"
     yield Check("threads", "ok", found, "of one process; bench gives each of its runs one")
-    cuda = torch.cuda.is_available()
-    if cuda:
-        devices = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
-        gpu = ", ".join(f"{d.name} ({d.total_memory / GIB:.0f} GiB)" for d in devices)
-    else:
-        gpu = "Apple GPU" if torch.backends.mps.is_available() else ""
+    cuda, gpu, bf16 = _gpu() if _may_have_gpu() else (False, "", False)
     yield Check("GPU", "ok" if gpu else "absent", gpu or "none", "the papers' full sizes; laptop sizes do without")
-    bf16 = torch.cuda.is_bf16_supported() if cuda else False
     found = "on the GPU" if bf16 else "on the CPU only, slow" if not cuda else "not on this GPU"
     yield Check("bf16", "ok" if bf16 or not cuda else "absent", found, "training.precision=bf16")
     triton = importlib.util.find_spec("triton") is not None
@@ -95,6 +89,22 @@ def _torch() -> Iterator[Check]:
     yield Check("triton", "ok" if triton and cuda else "absent", found, "what torch.compile generates on a GPU")
     compiler = next(filter(None, map(shutil.which, [os.environ.get("CXX") or "c++", "g++", "clang++"])), None)
     yield Check("C++ compiler", "ok" if compiler else "absent", compiler or "none", "torch.compile on the CPU")
+
+
+def _may_have_gpu() -> bool:
+    """Whether torch is worth the seconds of its import: no GPU is used without one of these."""
+    return sys.platform == "darwin" or any(Path(device).exists() for device in GPU_DEVICES)
+
+
+def _gpu() -> tuple[bool, str, bool]:
+    """Whether torch sees CUDA, the names of the GPUs, and whether they know bf16."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return False, "Apple GPU" if torch.backends.mps.is_available() else "", False
+    devices = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
+    gpu = ", ".join(f"{d.name} ({d.total_memory / GIB:.0f} GiB)" for d in devices)
+    return True, gpu, torch.cuda.is_bf16_supported()
 
 
 def _optional() -> Iterator[Check]:
