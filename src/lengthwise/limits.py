@@ -71,6 +71,7 @@ REGEX_STATES = Limit("REGEX_STATES", 5_000, "states of a regular expression", "U
 SYMBOLS = Limit("SYMBOLS", 1000, "symbols in an alphabet", "Name those you need alone")
 TABLE = Limit("TABLE", 20_000_000, "entries in a machine's table", "Use fewer states or symbols")
 PROBED = Limit("PROBED", 500_000, "tokens to look at", "Ask for fewer or shorter strings")
+LINKS = Limit("LINKS", 4_000_000, "pairs of tokens to link", "Look at a shorter string")
 LAYERS = Limit("LAYERS", 10_000, "layers", "Use fewer")
 WEIGHTS = Limit("WEIGHTS", 100_000, "tensors in a model", "Use fewer layers")
 

@@ -14,7 +14,7 @@ import pytest
 
 from lengthwise import lab, own_code, tasks, theory
 from lengthwise.cli import certify as verb
-from lengthwise.cli import console, main, verdicts
+from lengthwise.cli import console, main, verdicts, work
 from lengthwise.verify import Proved
 from lengthwise.verify.kept import EXTRACTED, extracted_of, kept
 from lengthwise.verify.subject import subject_of
@@ -242,7 +242,7 @@ def test_a_terminal_is_shown_a_bar(monkeypatch, capsys):
     from lengthwise.verify.falsification.hunt import Stage
 
     monkeypatch.setattr(console, "err", lambda: Console(file=sys.stderr, force_terminal=True, width=60))
-    with verb._watched() as watch:
+    with work.watched("certify") as watch:
         watch(Stage("families of strings at 8 symbols", 0.4))
     assert "families of strings" in capsys.readouterr().err
 
@@ -262,7 +262,7 @@ def test_a_run_whose_model_is_not_built_as_the_certificate_says_is_refused(run):
 def test_elsewhere_it_is_about_ten_lines(capsys):
     from lengthwise.verify.falsification.hunt import Stage
 
-    with verb._watched() as watch:
+    with work.watched("certify") as watch:
         for i in range(1000):
             watch(Stage(f"stage {i}", i / 1000))
     lines = capsys.readouterr().err.splitlines()

@@ -7,8 +7,8 @@ import json
 import pytest
 import torch
 
-from lengthwise import insight, models
-from lengthwise.errors import Error, NonFiniteError, ShapeError
+from lengthwise import insight, models, tasks
+from lengthwise.errors import Error, NonFiniteError, ShapeError, TooLarge
 from lengthwise.mixers import Mixer
 from lengthwise.mixers.attention import merge_heads, split_heads
 from lengthwise.models import LengthwiseForCausalLM, TokenClassifier
@@ -131,6 +131,16 @@ def test_other_layers_are_named(name, words):
     classifier = models.build(name, vocab_size=5, num_outputs=5, width=16)
     with pytest.raises(Error, match=words):
         insight.read_attention(classifier, TOKENS)
+
+
+def test_long_strings_are_refused_and_each_layer_is_heard_of(monkeypatch):
+    heard = []
+    insight.find_links(build(), tasks.get("parity"), TOKENS.expand(3, -1) % 2, lambda *of: heard.append(of))
+    assert heard == [(1, 3), (2, 3), (3, 3)], "one string of three, for none is judged"
+    monkeypatch.setenv("LENGTHWISE_MAX_LINKS", str(len(TOKENS) ** 2))
+    insight.read_attention(build(), TOKENS)
+    with pytest.raises(TooLarge, match=r"pairs of tokens to link.*LENGTHWISE_MAX_LINKS"):
+        insight.read_attention(build(), torch.cat([TOKENS, TOKENS[:1]]))
 
 
 def test_refuses():

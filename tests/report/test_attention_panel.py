@@ -10,7 +10,10 @@ import torch
 
 from lengthwise import insight, models, report, tasks
 from lengthwise.errors import Error
+from lengthwise.insight import Links
+from lengthwise.insight.attention import Attention
 from lengthwise.report.arc_diagram import LEFT, STEP, TOP, arc_diagram
+from lengthwise.report.attention_panel import _drawn
 from lengthwise.tasks.boxes import Boxes
 
 TASK = Boxes(form="advanced", boxes=4, objects=20)
@@ -93,3 +96,22 @@ def test_a_task_without_a_graph():
     assert "depends on" not in panel.body + panel.text
     assert {colour for _, _, colour, _, _ in drawn(panel.body)} <= {"muted"}
     assert len(panel.text.splitlines()) == 2 + 24
+
+
+def test_a_long_string_is_drawn_by_its_links_and_not_by_its_pairs():
+    """Uniform weights: no arc is drawn, and each word lists the strongest of the words before it."""
+    T = 700
+    A = torch.ones(T, T, dtype=torch.float64).tril()
+    A[5, 3] = 20
+    A /= A.sum(1, keepdim=True)
+    seen = Links("m", "parity", 1, ("0",) * T, (Attention("layer 0", "softmax", None, A[None], A[None]),), None)
+    kept = _drawn(A, {t: t for t in range(T)})
+    assert len(kept) < 3 * T
+    panel = report.attention(seen)
+    assert {5: 3, 6: 0}.items() <= {late: early for late, early, *_ in rows_of(panel.text)}.items()
+    assert len(drawn(panel.body)) == sum(A[t, j] >= 0.08 for t in range(13) for j in range(t))
+
+
+def rows_of(text):
+    """The words of the terminal's table and what they read."""
+    return [(int(a), int(b)) for a, b in re.findall(r"^(\d+) \S+ +(\d+) ", text, re.M)]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -11,14 +9,13 @@ import typer
 
 from . import console, typed, verdicts
 from .bench import is_typed
-from .work import Trust
+from .work import Trust, watched
 
 if TYPE_CHECKING:
     from ..lab import Run
     from ..tasks import Task
     from ..verify import Verdict
     from ..verify.certification import Outcome
-    from ..verify.falsification.hunt import Stage, Watcher
     from ..verify.subject import Subject
 
 
@@ -135,7 +132,7 @@ def certify(
             named = task or (run.experiment.task.name if run else "")
             given = verdicts.own_settings(run) if run and not task else given
             again = ["lengthwise", "certify", str(save), "--task", named, *given]
-        with _watched() as watch:
+        with watched("certify") as watch:
             outcome = decide(subject, checked_seconds("certify", budget, "--budget"), watch, save=save)
     if run and not save and task is None:
         _keep(run, outcome.verdict, subject, checkpoint)
@@ -284,26 +281,3 @@ def _one_word(subject: Subject, typed_word: str) -> tuple[str, dict[str, Any]]:
         return str(refuted), refuted.to_json()
     told = f"right: after this word of {len(word):,} tokens the model says {right}"
     return told, {"verdict": "right", "word": list(word), "right": right}
-
-
-@contextmanager
-def _watched() -> Iterator[Watcher]:
-    """On a terminal a bar, elsewhere a line at every tenth of the time."""
-    err = console.err()
-    if not err.is_terminal:
-        tenth = -1
-
-        def line(stage: Stage) -> None:
-            nonlocal tenth
-            if int(stage.share * 10) > tenth:
-                tenth = int(stage.share * 10)
-                err.print(f"certify: {stage.doing}", markup=False)
-
-        yield line
-        return
-    from rich.progress import BarColumn, Progress, TextColumn
-
-    columns = (BarColumn(bar_width=15), TextColumn("{task.description}", markup=False))
-    with Progress(*columns, console=err, transient=True) as drawn:
-        bar = drawn.add_task("", total=1.0)
-        yield lambda stage: drawn.update(bar, completed=stage.share, description=stage.doing)

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 import typer
 
 from . import console, typed
-from .work import Trust, page_path, print_panels
+from .work import Trust, page_path, print_panels, watched
 
 if TYPE_CHECKING:
     from .. import lab, verify
+    from ..tasks import Task
 
 VIEWS = ("clusters", "receptive-field", "attention", "algebra")
 
@@ -43,7 +44,7 @@ def inspect(
             "--strings",
             parser=typed.whole("--strings", 1),
             metavar="N",
-            show_default="1 for clusters, else 16",
+            show_default="16; clusters, and attention but of Boxes: 1",
             help="How many strings the model reads.",
         ),
     ] = None,
@@ -88,6 +89,7 @@ def inspect(
     """
     from .. import insight, lab, models, report, verify
     from ..errors import Error
+    from ..verify.falsification.hunt import Stage
 
     runs = lab.load(run)
     if len(runs) > 1:
@@ -104,7 +106,7 @@ def inspect(
         classifier = cast(models.TokenClassifier, lab.load_model(runs[0], checkpoint, trust=trust))
         if view == "attention" and length is None:
             length = insight.readable_length(task)
-        tokens = None if view == "algebra" else insight.probe_strings(task, length, strings or _usual(view))
+        tokens = None if view == "algebra" else insight.probe_strings(task, length, strings or _usual(view, task))
         if tokens is None:
             seen = verify.extract(classifier, task)
             panel = report.extracted(seen, f"{runs[0].experiment.model.name} on {task.name}")
@@ -115,7 +117,10 @@ def inspect(
             seen = insight.find_clusters(classifier, tokens, task=task)
             panel = report.clusters(seen)
         elif view == "attention":
-            seen = insight.find_links(classifier, task, tokens)
+            with watched("inspect") as watch:
+                seen = insight.find_links(
+                    classifier, task, tokens, lambda done, of: watch(Stage(f"layer {done} of {of}", done / of))
+                )
             panel = report.attention(seen, layer_and_head)
         else:
             seen = insight.measure_receptive_field(classifier, tokens, task=task.name)
@@ -144,9 +149,9 @@ def _keep(run: lab.Run, seen: verify.Extracted, checkpoint: str) -> None:
         console.remark(f"What was extracted is not kept beside the run: {error.strerror or error}.")
 
 
-def _usual(view: str) -> int:
-    """How many strings are looked at."""
-    return 1 if view == "clusters" else 16
+def _usual(view: str, task: Task) -> int:
+    """How many strings are looked at; of attention more than one is only read to judge it by a graph."""
+    return 16 if view == "receptive-field" or (task.name == "boxes" and view == "attention") else 1
 
 
 def numbered(head: str) -> tuple[int, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +17,7 @@ from .typed import positive, whole
 if TYPE_CHECKING:
     from ..lab import Choice, Experiment, Outcome, Run
     from ..report import Panel
+    from ..verify.falsification.hunt import Stage, Watcher
 
 Out = Annotated[
     Path, typer.Option("--out", metavar="DIR", help="The directory of the records; the same call continues from them.")
@@ -204,6 +205,29 @@ def _compared(runs: list[Run], setting: str, choices: Sequence[Choice]) -> list[
     except Error as error:
         console.remark(f"note: not compared: {error}")
         return []
+
+
+@contextlib.contextmanager
+def watched(verb: str) -> Iterator[Watcher]:
+    """On a terminal a bar, elsewhere a line at every tenth of the time."""
+    err = console.err()
+    if not err.is_terminal:
+        tenth = -1
+
+        def line(stage: Stage) -> None:
+            nonlocal tenth
+            if int(stage.share * 10) > tenth:
+                tenth = int(stage.share * 10)
+                err.print(f"{verb}: {stage.doing}", markup=False)
+
+        yield line
+        return
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    columns = (BarColumn(bar_width=15), TextColumn("{task.description}", markup=False))
+    with Progress(*columns, console=err, transient=True) as drawn:
+        bar = drawn.add_task("", total=1.0)
+        yield lambda stage: drawn.update(bar, completed=stage.share, description=stage.doing)
 
 
 def page_path(path: Path) -> Path:

@@ -11,6 +11,7 @@ Shapes: T tokens, H heads.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +19,7 @@ import torch
 from torch import Tensor
 
 from ..errors import Error, NonFiniteError, ShapeError
-from ..limits import need_memory
+from ..limits import LINKS, need_memory
 from ..mixers import Chain, Forgetting, Layout, Mixer, Softmax
 from ..mixers.attention import own_position, queries_keys_values, rotated, scored
 from ..mixers.softmax import visible
@@ -62,8 +63,12 @@ class Attention:
         return {"name": self.name, "mixer": self.mixer, "gamma": self.gamma, "strongest": links}
 
 
-def read_attention(classifier: TokenClassifier, tokens: Tensor) -> tuple[Attention, ...]:
+def read_attention(
+    classifier: TokenClassifier, tokens: Tensor, hear: Callable[[int, int], None] | None = None
+) -> tuple[Attention, ...]:
     """Every layer's weights while `classifier` reads one string, `tokens` (T,); its layers must be softmax or chain.
+
+    `hear` is told after each layer how many are read, and of how many.
 
     >>> from lengthwise import models
     >>> classifier = models.build("chacal", vocab_size=5, num_outputs=5, width=8, heads=2)
@@ -74,12 +79,15 @@ def read_attention(classifier: TokenClassifier, tokens: Tensor) -> tuple[Attenti
     if tokens.dim() != 1 or not tokens.numel():
         raise ShapeError(f"read_attention: tokens must be one string, (T,) with T >= 1, got {list(tokens.shape)}.")
     mixers, T = _mixers(classifier), len(tokens)
+    LINKS.check(T * T, f"{classifier.name}: the attention of {T:,} tokens")
     what = f"{classifier.name}: the attention weights of {T:,} tokens"
     need_memory(2 * 8 * T * T * sum(m.heads for m in mixers), what, "Use a shorter string.")
     layers: list[Attention] = []
 
     def note(mixer: Mixer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         layers.append(_layer(f"layer {len(layers)}", mixer, args[0], kwargs["layout"], kwargs.get("placed")))
+        if hear:
+            hear(len(layers), len(mixers))
 
     hooks = [m.register_forward_pre_hook(note, with_kwargs=True) for m in mixers]
     with listening(classifier, hooks), torch.no_grad():

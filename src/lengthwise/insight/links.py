@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,8 +39,12 @@ class Links:
         }
 
 
-def find_links(classifier: TokenClassifier, task: Task, tokens: Tensor) -> Links:
+def find_links(
+    classifier: TokenClassifier, task: Task, tokens: Tensor, hear: Callable[[int, int], None] | None = None
+) -> Links:
     """The links of every head over the strings `tokens` (B, T), of which the first is kept.
+
+    Without a graph to judge them by, no other string is read. `hear` is told how many layers are read, of how many.
 
     >>> from lengthwise import models, tasks
     >>> task = tasks.get("boxes", form="advanced", boxes=4, objects=20)
@@ -52,12 +56,20 @@ def find_links(classifier: TokenClassifier, task: Task, tokens: Tensor) -> Links
     if tokens.dim() != 2 or not tokens.numel():
         raise ShapeError(f"find_links: tokens must be (B,T) with at least one token, got {list(tokens.shape)}.")
     strings = [row if task.padding is None else row[row != task.padding] for row in tokens]
-    first = read_attention(classifier, strings[0])
+    strings = strings if isinstance(task, Boxes) else strings[:1]
+
+    def read(number: int) -> tuple[Attention, ...]:
+        def told(done: int, of: int) -> None:
+            if hear:
+                hear(number * of + done, len(strings) * of)
+
+        return read_attention(classifier, strings[number], told)
+
+    first = read(0)
 
     def attention() -> Iterator[tuple[Attention, ...]]:
         yield first
-        for string in strings[1:]:
-            yield read_attention(classifier, string)
+        yield from map(read, range(1, len(strings)))
 
     truth = judge_links(task, strings, attention()) if isinstance(task, Boxes) else None
     words = tuple(task.vocabulary[t] for t in strings[0].tolist())

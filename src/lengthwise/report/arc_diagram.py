@@ -51,22 +51,13 @@ def arc_diagram(
         parts.append(_arc(x - 4, late, early, -(LEFT - 12), len(words), "muted", 1.4, 0.9))
     for weight, pair in shown:
         role = "s0" if pair in right else "s1" if pair[0] in asked else "muted"
-        parts.append(
-            _arc(
-                x + WORDS + 4,
-                *pair,
-                RIGHT - 12,
-                len(words),
-                role,
-                *((1.2, weight / 2) if role == "muted" else (2.2, weight)),
-            )
-        )
+        thickness, opacity = (1.2, weight / 2) if role == "muted" else (2.2, weight)
+        parts.append(_arc(x + WORDS + 4, *pair, RIGHT - 12, len(words), role, thickness, opacity))
     for i, word in enumerate(words):
         bold = ' font-weight="700"' if i in asked else ""
         parts.append(
             f'<text x="{x + WORDS / 2:g}" y="{_y(i) + 4:g}" text-anchor="middle" font-size="12" '
-            f'fill="var(--ink)"{bold}>'
-            f"{escape(word)}</text>"
+            f'fill="var(--ink)"{bold}>{escape(word)}</text>'
         )
     return "\n".join([*parts, "</svg>"])
 
@@ -98,12 +89,13 @@ def link_table(
     """
     rows = [["word", "reads", "weight", *["true", "depends on"] * bool(truth)]]
     names = [f"{i} {word}" for i, word in enumerate(words)]
-    for i, start in (asked or {i: i for i in range(len(words))}).items():
-        mine = {pair: w for pair, w in links.items() if pair[0] == i and pair[1] < start}
-        if not mine:
-            continue
-        best = max(mine, key=lambda pair: mine[pair])
-        rows.append([names[i], names[best[1]], f"{percent(mine[best])}%"])
+    starts, strongest = asked or {i: i for i in range(len(words))}, dict[int, Pair]()
+    for (i, early), weight in links.items():
+        if early < starts.get(i, 0) and (i not in strongest or weight > links[strongest[i]]):
+            strongest[i] = (i, early)
+    for i in filter(strongest.get, starts):
+        best = strongest[i]
+        rows.append([names[i], names[best[1]], f"{percent(links[best])}%"])
         if truth:
             rows[-1] += ["yes" if best in right else "no", ", ".join(names[j] for k, j in sorted(truth) if k == i)]
     widths = [max(5, *map(len, column)) for column in zip(*rows, strict=True)]

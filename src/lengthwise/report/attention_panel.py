@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from html import escape
 
+from torch import Tensor
+
 from ..errors import Error
 from ..insight import Links
 from ..insight.attention import Attention
@@ -17,9 +19,8 @@ def links_panel(links: Links, head: tuple[int, int] | None = None) -> Panel:
     """`head`: layer and head to draw, from 0; None: the one whose links are most often true, or most pointed."""
     layer, number = _chosen(links, head)
     seen = links.layers[layer]
-    A = seen.weights[number]
-    weights = {(t, j): float(A[t, j]) for t in range(len(A)) for j in range(len(A)) if A[t, j] > 0}
     truth, right, asked = _true(links)
+    weights = _drawn(seen.weights[number], asked or {t: t for t in range(len(links.words))})
     name = f"{seen.name}, head {number}"
     said = _finding(links, layer, number)
     drawing = arc_diagram(f"{links.model}: {name}", said, links.words, weights, truth, right=right, asked=asked)
@@ -55,6 +56,15 @@ def _pointed(links: Links) -> tuple[int, int]:
         return float((A - A.diag().diag()).amax(-1).mean())
 
     return max(((i, j) for i, seen in enumerate(links.layers) for j in range(seen.heads)), key=most)
+
+
+def _drawn(A: Tensor, starts: dict[int, int]) -> dict[Pair, float]:
+    """The links of A (T, T) that are drawn or listed: strong ones, and each word's strongest to before its start."""
+    kept = A >= SHOWN
+    for word, start in starts.items():
+        if start:
+            kept[word, A[word, :start].argmax()] = True
+    return {(t, j): w for (t, j), w in zip(kept.nonzero().tolist(), A[kept].tolist(), strict=True) if w > 0}
 
 
 def _true(links: Links) -> tuple[set[Pair], set[Pair], dict[int, int]]:

@@ -98,7 +98,7 @@ def test_shares_of_heads_that_are_known(monkeypatch):
     wrong = weights(found, T, lambda m: next(t for t in range(T) if all(not s.start <= t < s.end for s in m.sources)))
     made = torch.cat([right, wrong])
     layers = (Attention("layer 0", "softmax", None, made, made),)
-    monkeypatch.setattr(links, "read_attention", lambda classifier, row: layers)
+    monkeypatch.setattr(links, "read_attention", lambda classifier, row, hear: layers)
     classifier = models.build("transformer", vocab_size=ADVANCED.outputs, num_outputs=ADVANCED.outputs, width=8)
     seen = insight.find_links(classifier, ADVANCED, tokens)
     assert seen.truth is not None
