@@ -32,6 +32,19 @@ def broken(**changes):
     return type("Broken", (Digits,), changes)()
 
 
+def blocks_that_count(task, n, count, seed):
+    """The first block is right, and those behind it depend on how many strings are asked for."""
+    first, *rest = tasks.Task.test_blocks(task, n, count, seed)
+    yield first
+    yield from ((block + count) % 3 for block in rest)
+
+
+def remembering(task, n, tokens):
+    """Strings that depend on the longest length that was ever drawn."""
+    task.longest = max(task.longest, n)
+    return (tokens + task.longest) % 3
+
+
 def forgetful(self, shift=0):
     self.shift, self.params = shift + 1, {}
 
@@ -59,6 +72,16 @@ WRONG = {
     },
     "test_parts, joined, are test_set": {
         "test_parts": lambda s, n, count, seed=0: iter([tasks.Task.test_set(s, n, count, seed + 1)])
+    },
+    "test strings of another seed are others": {
+        "test_blocks": lambda s, n, count, seed=0: tasks.Task.test_blocks(s, n, count)
+    },
+    "a test string is a function of (task, length, seed) alone": {
+        "test_blocks": lambda s, n, count, seed=0: blocks_that_count(s, n, count, seed)
+    },
+    "params rebuild the very task": {
+        "longest": 0,
+        "draw": lambda s, n, b, g: remembering(s, n, torch.randint(3, (b, n), generator=g)),
     },
     "machine and readout": {"machine": tasks.get("modular-sum", modulus=3).machine, "readout": torch.tensor([1, 2, 0])},
     "a share in 0..1": {"baseline": lambda s, n: 2.0},

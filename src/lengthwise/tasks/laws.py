@@ -1,11 +1,11 @@
 """The laws that every task keeps, for one of your own: `tasks.check(MyTask())` passes in silence or names one broken.
 
 What is tried, at lengths 1, 2, 3 and others below 20, neighbours among them: the task is built again from its
-parameters; impossible lengths are refused; tokens, answers and masks have their shapes, types and ranges; the same seed
-gives the same strings, whatever was drawn before; test strings depend on (task, length, seed) alone, a larger test set
-begins with the smaller, and its parts are its strings; held-out strings are kept apart; the oracle says of a string
-alone what it says of it among others; what stands behind a prompt is right, and nothing is not; the baseline is a
-share, and what the best constant answer scores.
+parameters, and a used one is as a fresh one; impossible lengths are refused; tokens, answers and masks have their
+shapes, types and ranges; the same seed gives the same strings, whatever was drawn before; test strings depend on (task,
+length, seed) alone, and on the seed, a larger test set begins with the smaller, and its parts are its strings; held-out
+strings are kept apart; the oracle says of a string alone what it says of it among others; what stands behind a prompt
+is right, and nothing is not; the baseline is a share, and what the best constant answer scores.
 
 Shapes: B batch, T tokens, S outputs, E questions.
 """
@@ -49,7 +49,7 @@ def check(task: Task, lengths: Sequence[int] | None = None) -> None:
         _oracle(task, n)
         _written(task, n)
         _baseline(task, n)
-    _rebuilt(task, tried[0])
+    _rebuilt(task, tried)
 
 
 def _broken(task: Task, law: str, got: str, remedy: str) -> Error:
@@ -82,7 +82,8 @@ def _described(task: Task) -> None:
         ) from error
 
 
-def _rebuilt(task: Task, n: int) -> None:
+def _rebuilt(task: Task, tried: list[int]) -> None:
+    """The last law, so that a task that was used is held against a fresh one."""
     from .registry import rebuild
 
     kind, params = type(task), json.loads(json.dumps(task.params))
@@ -93,8 +94,12 @@ def _rebuilt(task: Task, n: int) -> None:
         raise _broken(
             task, "params rebuild the task", f"{params} ({error})", "Keep each argument of __init__ under its name."
         ) from error
-    same = json.dumps(again.params) == json.dumps(task.params) and len(again.vocabulary) == len(task.vocabulary)
-    if not same or not _equal(task.test_set(n, 4), again.test_set(n, 4)):
+    known = [(each.vocabulary, each.outputs, each.supervision, json.dumps(each.params)) for each in (task, again)]
+    if known[0] != known[1] or not all(
+        _equal(task.sample(n, 5, _seeded(3)), again.sample(n, 5, _seeded(3)))
+        and _equal(task.test_set(n, 8), again.test_set(n, 8))
+        for n in sorted(tried)
+    ):
         raise _broken(
             task, "params rebuild the very task", f"another one from {params}", "Let params hold all that decides it."
         )
@@ -172,16 +177,19 @@ def _seeds(task: Task, n: int) -> None:
             "numbers from torch's global one",
             "Pass generator=generator to every random function.",
         )
-    few, many = task.test_set(n, 3), task.test_set(n, TEST_BLOCK + 1)
+    few, many = task.test_set(n, TEST_BLOCK + 3), task.test_set(n, 2 * TEST_BLOCK)
     width = few.tokens.shape[1]
-    if not torch.equal(few.tokens, many.tokens[:3, :width]):
+    if not torch.equal(few.tokens, many.tokens[: len(few.tokens), :width]):
         raise _broken(
             task,
             "a test string is a function of (task, length, seed) alone",
             f"another one at length {n} when more are asked for",
             "Let draw give row i the same string whatever follows.",
         )
-    parts = [torch.cat(each) for each in zip(*task.test_parts(n, TEST_BLOCK + 1), strict=True)]
+    if len(many.tokens.unique(dim=0)) > 1 and _equal(many, task.test_set(n, 2 * TEST_BLOCK, seed=1)):
+        why = "test strings of another seed are others"
+        raise _broken(task, why, f"the same at length {n}", "Let test_set look at its seed.")
+    parts = [torch.cat(each) for each in zip(*task.test_parts(n, 2 * TEST_BLOCK), strict=True)]
     if not _equal(many, Batch(*parts)):
         raise _broken(
             task,
