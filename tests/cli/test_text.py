@@ -10,6 +10,7 @@ import sys
 import time
 
 import pytest
+import torch
 from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
 from lengthwise import lab
@@ -239,7 +240,9 @@ def test_conversions_are_written_as_models_are_and_segments_end_by_a_rule(root, 
     folder = tmp_path / "llama"
     AutoTokenizer.from_pretrained(lab.load(root)[0].path / "model").save_pretrained(folder)
     sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
-    LlamaForCausalLM(LlamaConfig(vocab_size=300, max_position_embeddings=16, **sizes)).save_pretrained(folder)
+    torch.manual_seed(0)
+    config = LlamaConfig(vocab_size=300, max_position_embeddings=16, initializer_range=1.0, **sizes)
+    LlamaForCausalLM(config).save_pretrained(folder)
     call = ["eval", "perplexity", str(folder), "--corpus", str(corpus), "--lengths", "32", "--json", "--device", "cpu"]
     call += ["--store", str(tmp_path), "--tokens", "64"]
 

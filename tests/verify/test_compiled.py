@@ -198,7 +198,9 @@ def test_the_command(tmp_path, capsys):
     assert (said["made"], said["wrong"]) == ("compiled", 0)
     assert "wrong, margin" in captured.err
     assert (out / "model.safetensors").exists()
-    assert main(["compile", "regex:(aa)*", "--out", str(out)]) == 2
+    assert main(["compile", "regex:(aa)*", "--out", str(out)]) == 0
+    assert "it is there already, unchanged" in capsys.readouterr().out
+    assert main(["compile", "regex:(aaa)*", "--out", str(out)]) == 2
     assert "there is something already" in capsys.readouterr().err
     assert main(["compile", "reference-chains", "--out", str(tmp_path / "none")]) == 2
     assert "only a task with a machine" in capsys.readouterr().err
