@@ -71,6 +71,8 @@ def imported(path: Path, text: str) -> Iterator[str]:
             base = package[: len(package) - node.level + 1] if node.level else []
             base = [*base, *(node.module or "").split(".")] if node.module else base
             names = [".".join([*base, alias.name]) for alias in node.names]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            names = [each.value for each in node.args[:1] if isinstance(each, ast.Constant)]
         else:
             continue
         for name in names:
@@ -83,6 +85,7 @@ def test_imports_are_read_as_python_reads_them():
     text = "from ..lab import Run\nfrom .. import tasks, Error\nimport lengthwise.models.layers\nfrom . import x"
     assert list(imported(SOURCE / "report" / "a.py", text)) == ["lab", "tasks", "Error", "models", "report"]
     assert list(imported(SOURCE / "a.py", "from .errors import Error")) == ["errors"]
+    assert list(imported(SOURCE / "lab" / "a.py", "x = importlib.import_module('lengthwise.report')")) == ["report"]
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SOURCE)))

@@ -5,29 +5,12 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from . import notebooks
 from .auto_classes import announce as _announce
 from .errors import Error
+from .lazy_names import lazy_names
 
 __version__ = "0.1.0"
-
-_ROOMS = (
-    "ops",
-    "automata",
-    "positions",
-    "mixers",
-    "models",
-    "convert",
-    "tasks",
-    "text",
-    "train",
-    "evaluate",
-    "lab",
-    "insight",
-    "theory",
-    "verify",
-    "recipes",
-    "report",
-)
 
 if TYPE_CHECKING:
     from . import (
@@ -50,17 +33,8 @@ if TYPE_CHECKING:
     )
 
 
-def __getattr__(name: str):
-    """Rooms load when first used, so that `import lengthwise` stays light."""
-    if name in _ROOMS:
-        return importlib.import_module(f".{name}", __name__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted([*_ROOMS, "Error", "__version__"])
-
-
+__getattr__, __dir__ = lazy_names(__name__)
+notebooks.report_room = lambda: importlib.import_module(".report", __name__)
 _announce()
 
 __all__ = [

@@ -7,14 +7,13 @@ task from outside the library has its source in `model.py` or `task.py`.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch import nn
 
-from .. import own_code, tasks
+from .. import notebooks, own_code, tasks
 from ..errors import Error, RecordError, in_words
 from ..files import (
     Tensors,
@@ -210,21 +209,16 @@ class Runs(list[Run]):
 
     def to_frame(self) -> pandas.DataFrame:
         """The runs as `report.frame` has them: a row for each run and test length."""
-        return _report().frame(self)
+        return notebooks.report_room().frame(self)
 
     def html(self, path: Path | str) -> Path:
         """Writes the page of these runs and returns its path."""
-        return _report().html(self, path)
+        return notebooks.report_room().html(self, path)
 
     def _repr_html_(self) -> str:
         from .shown import runs_table
 
         return runs_table(self)
-
-
-def _report() -> Any:
-    # Reports are made of runs, so their room comes later; these shortcuts alone look forward to it.
-    return importlib.import_module("lengthwise.report")
 
 
 def load(paths: Sequence[Path | str] | Path | str) -> Runs:
