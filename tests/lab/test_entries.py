@@ -10,6 +10,7 @@ from lengthwise import Error, lab, report, tasks
 from lengthwise.cli import main
 from lengthwise.lab import plan
 from lengthwise.lab.job import Job, make_trainer, run_group
+from lengthwise.lab.records import lengths_of
 from lengthwise.lab.tested_lengths import lengths_note, which_lengths
 from lengthwise.train import Interrupted, Single, Stop
 from lengthwise.train.counting import count_right
@@ -158,8 +159,33 @@ def test_lengths_without_strings_are_said(quick, tmp_path):
     assert "even lengths only" in str(report.table([run]))
     assert "even lengths only" in report.html([run], tmp_path / "page.html").read_text()
     assert {row["which_lengths"] for row in report.data([run])["rows"]} == {"even lengths only"}
-    assert "supervision=prefix" in lengths_note(task, 40)
-    assert lengths_note(tasks.get("parity"), 40) is None
+    assert "supervision=prefix" in lengths_note(task, 1, 40)
+    assert lengths_note(tasks.get("parity"), 1, 40) is None
     third = tasks.from_regex("(aaa)*", alphabet="ab")
     assert which_lengths(third, 1, 40) == "lengths 3, 6, 9, … only"
     assert which_lengths(tasks.from_regex("aa|b{4,}", alphabet="ab"), 1, 40) == "no strings of length 3"
+
+
+def test_a_late_first_length_is_said_where_shorter_ones_were_asked_for():
+    late, later = tasks.get("tomita-4"), tasks.get("selective-copy")
+    assert (which_lengths(late, 1, 40), which_lengths(late, 2, 40)) == ("", "from length 3 on")
+    assert (which_lengths(late, 3, 40), which_lengths(later, 1, 40)) == ("", "from length 33 on")
+
+
+def test_older_records_say_the_lengths_of_a_plain_task(quick, tmp_path):
+    for name in ("tomita-5", "parity"):
+        lab.run(quick(task=name, steps=2), tmp_path)
+    runs = [
+        run._replace(result={k: v for k, v in run.result.items() if k != "which_lengths"}) for run in lab.load(tmp_path)
+    ]
+    assert {run.experiment.task.name: lengths_of(run) for run in runs} == {
+        "tomita-5": "even lengths only",
+        "parity": "",
+    }
+    for show in (
+        lambda of: str(report.table(of)),
+        lambda of: str(report.data(of)["rows"]),
+        lambda of: of[0]._repr_html_(),
+    ):
+        said = ["even lengths only" in show([run]) for run in runs]
+        assert said == [run.experiment.task.name == "tomita-5" for run in runs]

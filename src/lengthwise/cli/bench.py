@@ -196,8 +196,9 @@ def bench(
         else:
             plan["learning_rates"] = said["learning_rates"] or ()
             experiments = lab.plan(said["task"], said["models"], **plan, unused=tell_unused)
-        for spec, longest in {json.dumps(asdict(e.task)): (e.task, e.tests.lengths[-1]) for e in experiments}.values():
-            if note := lengths_note(tasks.rebuild(spec.name, spec.params, spec.source), longest):
+        for e in {json.dumps(asdict(e.task)): e for e in experiments}.values():
+            made = tasks.rebuild(e.task.name, e.task.params, e.task.source)
+            if note := lengths_note(made, e.training.curriculum.lengths[0], e.tests.lengths[-1]):
                 console.remark(f"note: {note}")
         if said["compare"]:
             check_comparison(experiments, said["compare"])

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as RichProgress
 from rich.table import Column
 
-from ..lab.records import RunDirectory
+from ..lab.records import RunDirectory, lengths_of
 from ..lab.statistics import perplexities, ranges, score
 from ..report.formatting import counted, duration, percent, short_names
 from ..report.sections import labelled, task_name
@@ -71,7 +71,7 @@ def verdict(outcome: Outcome) -> str:
     beyond = [r for r in columns if r.beyond] or columns
     shown = dict.fromkeys([beyond[0], beyond[-1]])
     said = [f"{percent(score(outcome.run, r.lengths))}% at {r.label}" for r in shown]
-    which = outcome.run.result.get("which_lengths")
+    which = lengths_of(outcome.run)
     return ", ".join(said) + f" ({which})" * bool(which)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..notebooks import html_table
 from .experiment import TextSpec
-from .records import Run
+from .records import Run, lengths_of
 from .statistics import perplexities, ranges, score
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def _row(run: Run) -> list[str]:
     inside, beyond = [r for r in every if r.trained], [r for r in every if r.beyond]
     columns = [inside[:1], beyond[:1], beyond[1:][-1:]]
     cells = [", ".join(f"{100 * score(run, r.lengths):.1f}% at {r.label}" for r in some) for some in columns]
-    which = run.result.get("which_lengths")
+    which = lengths_of(run)
     return [*first, f"{low}–{high}" + f" ({which})" * bool(which), *cells, *last]
 
 

@@ -12,6 +12,8 @@ from ..limits import LENGTHS
 from ..options import Option, at_least
 from ..tasks.formal_language import FormalLanguage
 
+NEAR = 10
+"""A first possible length up to this is only told to who asked for shorter ones: 1 is no more than the default."""
 LOOKED = 60
 """So many lengths show which of a range are possible."""
 
@@ -81,13 +83,15 @@ def which_lengths(task: tasks.Task, low: int, high: int) -> str:
     gaps = [f"{n:,}" for n in looked if n > first and n not in possible]
     if period > 1 or not gaps:
         several = ", ".join(f"{n:,}" for n in possible[:3])
-        return f"from length {first:,} on" if not gaps else f"lengths {several}, … only"
+        if not gaps:
+            return f"from length {first:,} on" if low > 1 or first > NEAR else ""
+        return f"lengths {several}, … only"
     return f"no strings of length {', '.join(gaps[:3])}{', …' * (len(gaps) > 3)}"
 
 
-def lengths_note(task: tasks.Task, longest: int) -> str | None:
+def lengths_note(task: tasks.Task, low: int, longest: int) -> str | None:
     """Which lengths strings are made of, where not of all, and how the others can count."""
-    which = which_lengths(task, 1, longest)
+    which = which_lengths(task, low, longest)
     if not which:
         return None
     said = f"{task.name}: {which}."

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from ..lab.records import lengths_of
 from ..lab.statistics import CHECKPOINTS, Range, overflowed, summary
 from .chosen_settings import Swept, best_of
 from .long_form import rows
@@ -53,7 +54,7 @@ def _section(section: Section) -> dict[str, Any]:
         "task": e.task.name,
         "params": e.task.params,
         "trained_on": list(section.train),
-        "which_lengths": section.which_lengths,
+        "which_lengths": lengths_of(section.groups[0].first),
         "samples": e.tests.samples,
         "models": [_group(group, section) for group in section.groups],
     }

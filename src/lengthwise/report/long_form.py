@@ -18,6 +18,7 @@ from .. import models, tasks
 from ..errors import Error, import_extra
 from ..files import write_text
 from ..lab.experiment import Experiment, TaskSpec
+from ..lab.records import lengths_of
 from ..lab.statistics import overflowed, perplexities, wilson
 from .sections import flat_settings, list_of_runs
 
@@ -101,7 +102,7 @@ def _about(run: Run) -> dict[str, Any]:
 def _on_strings(run: Run) -> Iterator[dict[str, Any]]:
     e, result, samples = run.experiment, run.result, run.result["samples"]
     last, best = result["checkpoints"]["last"], result["checkpoints"]["best"]
-    low, high = e.training.curriculum.lengths
+    (low, high), which = e.training.curriculum.lengths, lengths_of(run) or None
     for length, correct in sorted(last["correct"].items(), key=lambda item: int(item[0])):
         wilson_low, wilson_high = wilson(correct, samples)
         n = int(length)
@@ -109,7 +110,7 @@ def _on_strings(run: Run) -> Iterator[dict[str, Any]]:
             "train_low": low,
             "train_high": high,
             "length": n,
-            "which_lengths": result.get("which_lengths"),
+            "which_lengths": which,
             "samples": samples,
             "step": last["step"],
             "correct": correct,

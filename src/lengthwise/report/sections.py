@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import Error, in_words
 from ..lab.experiment import Experiment, TaskSpec
+from ..lab.records import lengths_of
 from ..lab.statistics import Range, ranges
 from ..tasks import options, own
 from ..tasks.registry import find
@@ -69,13 +70,8 @@ class Section:
     def subtitle(self) -> str:
         e = self.experiment.tests
         to = f"{max(e.lengths):,}" + (f" {self.unit}" if self.unit != TOKENS else "")
-        which = f", {self.which_lengths}" if self.which_lengths else ""
-        return f"trained on {self.trained}, tested to {to}, {e.samples} strings each{which}"
-
-    @property
-    def which_lengths(self) -> str:
-        """`even lengths only`, where the task has no strings of others; older records do not say."""
-        return self.groups[0].first.result.get("which_lengths", "")
+        which = lengths_of(self.groups[0].first)
+        return f"trained on {self.trained}, tested to {to}, {e.samples} strings each" + f", {which}" * bool(which)
 
     @property
     def trained(self) -> str:
