@@ -45,15 +45,15 @@ def in_words(found: Kept) -> tuple[str, str]:
     best = ", at its best checkpoint" if found.checkpoint == "best" else ""
     if isinstance(verdict, Proved):
         snapped = ", its nodes snapped to their centres" if verdict.certificate.get("inference") == "snapped" else ""
-        made = WAYS.get(str(verdict.certificate.get("made")))
+        made = WAYS.get(str(verdict.certificate.get("made")))  # its own word, which nobody can check
         made = made and made + kept_in_words(verdict.certificate)
-        if not found.checked:
-            best += ", which was not checked again here (certify --check does)"
+        if not found.checked:  # a forger can make a file as large as this
+            return "a proof is kept, and was not checked here", f"{best}: certify --check reads it"
         return "PROVED for every length", f"{snapped}{best}" + (f" ({made})" if made else "")
     if isinstance(verdict, Refuted):
         word = " ".join(map(str, verdict.word[:SHOWN])) + " …" * (len(verdict.word) > SHOWN)
         said, right = _answer(verdict.said), _answer(verdict.right)
-        rest = f"{best}: after {word} it says {said}, and {right} is right (the shortest string found)"
+        rest = f"{best}: after {word} it says {said}, and {right} is right (as it was kept; the shortest string found)"
         return f"fails first at length {len(verdict.word):,}", rest
     return "not decided", f"{best}: {verdict.why}"
 
@@ -76,6 +76,8 @@ def verdict_data(run: Run) -> dict[str, Any] | None:
     if (found := kept(run)) is None:
         return None
     data = {key: value for key, value in found.verdict.to_json().items() if key != "certificate"}
+    if not found.checked:
+        data["verdict"] = "unchecked"
     return {**data, "checkpoint": found.checkpoint, "words": "".join(in_words(found))}
 
 
