@@ -27,6 +27,10 @@ from .foreign_code import blaming
 from .source_text import is_written_in, pieces_of
 
 MAIN = "__main__"
+OTHER_MODELS = (
+    "A Hugging Face model is hf:PATH, the folder of its config.json; a class of your own package.module:Class."
+)
+"""What else a model can be than one of the library's, said of an unknown name."""
 
 _given: dict[str, type] = {}
 """The classes that callers of this process handed over, the last of each name."""

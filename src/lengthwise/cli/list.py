@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
@@ -14,7 +14,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from . import console, typed
+from ..errors import UnknownName
+from . import console, registries, typed
 
 if TYPE_CHECKING:
     from ..options import Option, Schema
@@ -111,7 +112,7 @@ def list_names(
         _say(FOOTER, hang=2)
         return
     group = {each: line for each, line in tables["recipes"].items() if each.split()[0] == asked}
-    entries = described(asked, tables, known_otherwise=bool(group))
+    entries = described(asked, tables)
     if as_json:
         recipes = [entry for each in group for entry in described(each, tables)]
         console.emit([to_json(entry) for entry in [*entries, *recipes]])
@@ -135,22 +136,15 @@ FOOTER = (
 
 def all_tables() -> dict[str, dict[str, str]]:
     """Every name with its line, by table."""
-    from .. import mixers, models, positions, recipes, tasks
-
-    return {
-        "tasks": tasks.available(),
-        "models": models.available(),
-        "recipes": recipes.available(),
-        "positions": {name: summary(kind) for name, kind in positions.POSITIONS.items()},
-        "mixers": {name: summary(kind) for name, kind in mixers.MIXERS.items()},
-        "settings": SETTINGS,
-    }
+    return {**{table: registries.lines(table) for table in registries.REGISTRIES}, "settings": SETTINGS}
 
 
-def described(name: str, tables: Mapping[str, Mapping[str, str]], *, known_otherwise: bool = False) -> list[Entry]:
-    """Everything of this name; there can be a model and a mixer."""
+def described(name: str, tables: Mapping[str, Mapping[str, str]]) -> list[Entry]:
+    """Everything of this name; there can be a model and a mixer. An unknown name raises before anything is imported."""
+    listed = [*tables, *(each.split()[0] for each in tables["recipes"]), *chain.from_iterable(tables.values())]
+    if name not in listed and ":" not in name and not _line_of_unlisted_task(name):
+        raise UnknownName("name", name, listed)
     from .. import mixers, models, own_code, positions, recipes, tasks
-    from ..errors import UnknownName
     from ..lab import settings_of_part
 
     entries = []
@@ -178,37 +172,16 @@ def described(name: str, tables: Mapping[str, Mapping[str, str]], *, known_other
         entries.append(Entry("mixer", name, line, mixers.options(name), call))
     if line := tables["settings"].get(name):
         entries.append(Entry("settings", name, line, settings_of_part(name), "lengthwise bench parity -m lstm"))
-    if not entries and not known_otherwise:
-        groups = [recipe.split()[0] for recipe in tables["recipes"]]
-        raise UnknownName("name", name, [*tables, *groups, *(each for lines in tables.values() for each in lines)])
     return entries
 
 
 def _line_of_unlisted_task(name: str) -> str:
     """The line of a task that is named by a number or a pattern; empty for other names."""
     if depth := re.fullmatch(r"d-([1-9]\d*)", name):
-        return f"brackets a b, balanced, at most {depth[1]} deep"
+        return registries.depth_line(depth[1])
     if name.startswith("regex:"):
         return f"the language of the regular expression {name.removeprefix('regex:')}"
     return ""
-
-
-def summary(kind: Any) -> str:
-    """The first sentence on a mixer or position: its own docstring's or, where that is on its options, its file's."""
-    made = getattr(kind, "func", kind)
-    own = made.__doc__ or ""
-    return first_sentence(sys.modules[made.__module__].__doc__ or "" if own.strip()[:1] in ("", "`") else own)
-
-
-def first_sentence(text: str) -> str:
-    """The first sentence; where it runs into a formula set apart, what stands before its colon.
-
-    >>> first_sentence("Attention, over\\ntorch. No mask."), first_sentence("Relative: the logit is\\n\\n    q k")
-    ('Attention, over torch.', 'Relative.')
-    """
-    paragraph = " ".join(text.strip().split("\n\n")[0].split())
-    whole = re.match(r".*?[.?!](?=\s|$)", paragraph)
-    return whole[0] if whole else paragraph.split(":")[0] + "." if paragraph else ""
 
 
 def _example_value(option: Option) -> Any:

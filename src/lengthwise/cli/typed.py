@@ -1,26 +1,17 @@
 """What is typed: numbers, read and refused as settings are, and names, completed by the shell.
 
-A shell asks for completions at every press of a key, and importing the registries takes seconds, for it imports torch.
-So the names are read off the registries' source: the keys of their dictionaries.
+A shell asks for completions at every press of a key, so nothing here imports torch.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
 from ..options import Option, Word, above, at_least
-
-REGISTRIES = {
-    "tasks": ("tasks/registry.py", "FAMILIES"),
-    "models": ("models/presets/__init__.py", "PRESETS"),
-    "recipes": ("recipes/__init__.py", "TABLES"),
-    "positions": ("positions/__init__.py", "POSITIONS"),
-    "mixers": ("mixers/__init__.py", "MIXERS"),
-}
-"""The file and the dictionary that hold the names of a table."""
+from .registries import REGISTRIES, names
 
 SETTINGS = {
     "training": "train/settings.py",
@@ -28,9 +19,6 @@ SETTINGS = {
     "model": "models/presets/*.py",
 }
 """The files whose annotated fields and parameters are the settings of a part."""
-
-NUMBERED = ("d-2", "d-3", "d-4", "d-12", *(f"tomita-{n}" for n in range(1, 8)))
-"""The listed tasks whose name holds a number."""
 
 
 def whole(flag: str, low: int | None = None) -> Callable[[Any], int]:
@@ -54,26 +42,6 @@ def one_of(flag: str, *words: str) -> Callable[[str], Any]:
 def words(*each: str) -> Callable[[str], list[str]]:
     """What completes one of these words."""
     return lambda incomplete: _that_start(list(each), incomplete)
-
-
-def names(table: str) -> list[str]:
-    """The names of a table, without importing it; a recipe's two words are one name.
-
-    >>> names("models")[-3:], names("recipes")[0]
-    (['rnn', 'lstm', 'gru'], 'demo parity')
-    """
-    file, dictionary = REGISTRIES[table]
-    found = _keys((Path(__file__).parent.parent / file).read_text(encoding="utf-8"), dictionary)
-    return [*found, *(NUMBERED if table == "tasks" else ())]
-
-
-def _keys(source: str, dictionary: str) -> Iterator[str]:
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.AnnAssign) and getattr(node.target, "id", "") == dictionary:
-            assert isinstance(node.value, ast.Dict)
-            for key in node.value.keys:
-                words = ast.literal_eval(key) if key else ""
-                yield words if isinstance(words, str) else " ".join(words)
 
 
 def setting(name: str) -> str | None:

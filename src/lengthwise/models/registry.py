@@ -13,6 +13,7 @@ from typing import Any
 from ..errors import Error, UnknownName, in_words
 from ..limits import within_memory
 from ..options import Schema, schema, take
+from ..own_code import OTHER_MODELS
 from . import hugging_face, imported
 from .modelling import LengthwiseForCausalLM
 from .presets import PRESETS
@@ -97,8 +98,5 @@ def source(name: str) -> str | None:
 
 def _preset_options(name: str) -> Schema:
     if name not in PRESETS:
-        own = (
-            "A Hugging Face model is hf:PATH, the folder of its config.json; a class of your own package.module:Class."
-        )
-        raise UnknownName("model", name, PRESETS, also=own)
+        raise UnknownName("model", name, PRESETS, also=OTHER_MODELS)
     return schema(PRESETS[name], keyword_only=True)

@@ -50,11 +50,12 @@ NUMBERED: dict[str, Builder] = {"d": DepthLanguage, "tomita": tomita.Tomita}
 """Families named by a number: d-2, d-12, tomita-5. The number is the builder's first parameter."""
 DEPTHS = (2, 3, 4, 12)
 """The depths of D_n that are listed; any other works as well."""
+DEPTH_LINE = "brackets a b, balanced, at most {} deep (d-N: any N)"
 
 
 def available() -> dict[str, str]:
     """Every registered name with one line on its question. D_n exists for every depth: d-1, d-2, …"""
-    depths = {f"d-{n}": f"brackets a b, balanced, at most {n} deep (d-N: any N)" for n in DEPTHS}
+    depths = {f"d-{n}": DEPTH_LINE.format(n) for n in DEPTHS}
     tomitas = {f"tomita-{n}": f"bits; {line}" for n, (line, _, _) in tomita.MACHINES.items()}
     return {name: line for name, (_, line) in FAMILIES.items()} | depths | tomitas
 
