@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from . import console, typed
+from ..errors import Error
+from . import console, registries, typed
 from .work import (
     CpusPerRun,
     Device,
@@ -142,18 +143,25 @@ def bench(
 
     Example: [bold]lengthwise bench parity -m regular-gpt --sweep training.lr=1e-4,3e-4 --sweep model.chunk=2,3[/bold]
     """
-    from .. import lab, models, tasks
-    from ..errors import Error
+    asked = [*(task or ()), *(more_tasks or ())]
+    named = [name for word in model or () for name in _apart(word)]
+    for word in asked:
+        # A task may be any word, so that a model without its -m would only be an unknown task.
+        if word in registries.names("models"):
+            raise Error(f"lengthwise bench has no use for {word}. It is a model: add it as -m {word}.")
+        registries.check("tasks", word)
+    for word in named:
+        registries.check("models", word)
+    from .. import lab, tasks
     from ..lab.grid import parse
     from ..lab.study import read_study, write_study
     from ..lab.sweeps import parse_sweep, swept
     from ..lab.tested_lengths import lengths_note
     from ..report.paired_runs import FEWEST, check_comparison
 
-    asked = [*(task or ()), *(more_tasks or ())]
     said: dict[str, Any] = {
         "task": asked[0] if len(asked) == 1 else asked,
-        "models": [name for word in model or () for name in _apart(word)],
+        "models": named,
         "seeds": seeds,
         "train_length": train_length,
         "test_lengths": test_lengths,
@@ -176,10 +184,6 @@ def bench(
         said |= {name: value for name, value in filed.items() if name not in given}
         said["settings"] = {**filed.get("settings", {}), **parse(settings or [])}
         said["sweep"] = {**filed.get("sweep", {}), **parse_sweep(sweep or [])}
-        for word in asked:
-            # A task may be any word, so that a model without its -m would only be an unknown task.
-            if word in models.available():
-                raise Error(f"lengthwise bench has no use for {word}. It is a model: add it as -m {word}.")
         for name, remedy in (
             ("task", "a TASK, such as parity; lengthwise list tasks names them"),
             ("models", "a model, as in -m lstm; lengthwise list models names them"),

@@ -9,7 +9,7 @@ import typer
 
 from . import console, typed, verdicts
 from .bench import is_typed
-from .work import Trust, watched
+from .work import Trust, named_task, watched
 
 if TYPE_CHECKING:
     from ..lab import Run
@@ -105,13 +105,13 @@ def certify(
             if is_typed(context, name):
                 option = f"--{name.replace('_', '-')}"
                 raise Error(f"--check takes no {option}. Leave it out: certify --check FILE --model DIR.")
-        _check(check, of, exact, as_json, verdicts.task_named(task, settings or []) if task or settings else None)
+        _check(check, of, exact, as_json, _wanted(task, settings or []))
         return
     if exact is not None:
         raise Error("--exact is a second opinion on a certificate: certify --check FILE --model DIR --exact N.")
     if model is None:
         raise Error("certify needs a run or a folder with a model. See: lengthwise certify --help")
-    wanted = verdicts.task_named(task, settings or [])
+    wanted = _wanted(task, settings or [])
     if consolidate != (save is not None):
         raise Error("--consolidate teaches a copy of the model, and --save DIR says where it goes: give both.")
     if word is not None:
@@ -150,6 +150,15 @@ def certify(
         if out:
             console.out().print(f"Wrote {out}", markup=False)
     raise typer.Exit(outcome.verdict.exit_code)
+
+
+def _wanted(task: str | None, settings: list[str]) -> Task | None:
+    """The task of --task and --set."""
+    from ..errors import Error
+
+    if task is None and settings:
+        raise Error("--set is about the task that --task names: give both. A run's own task has its own settings.")
+    return None if task is None else named_task("certify", task, settings)
 
 
 def _kept(outcome: Outcome) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from . import console, typed
+from .work import named_task
 
 
 def compile_(
@@ -48,17 +49,12 @@ def compile_(
 
     Example: [bold]lengthwise compile "regex:(ab|ba)*" --out ab-compiled[/bold]
     """
-    from ..errors import Error
+    made_task = named_task("compile", task, settings or [])
     from ..files import read_json
-    from ..lab.grid import parse, task_of
     from ..limits import need_memory
     from ..verify import compile_machine
     from ..verify.consolidate.compiling import FILE, compiled_before, new_folder
 
-    given = parse(settings or [])
-    if foreign := [key for key in given if not key.startswith("task.")]:
-        raise Error(f"compile takes settings of the task alone, as task.NAME=VALUE, got {foreign[0]}.")
-    made_task = task_of(task, {key.removeprefix("task."): value for key, value in given.items()})
     if compiled_before(out, made_task, width=width, seed=seed):
         if as_json:
             said = {"task": made_task.name, "params": made_task.params, **read_json(out / FILE)}

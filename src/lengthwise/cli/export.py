@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from . import console, typed
+from .work import named_task
 
 
 def export(
@@ -75,13 +76,8 @@ def export(
     Example: [bold]lengthwise export parity --lengths 100 --train 10000 --validation 500 --out parity-data[/bold]
     """
     from .. import lab, tasks
-    from ..errors import Error
-    from ..lab.grid import parse, task_of
 
-    given = parse(settings or [])
-    if foreign := [key for key in given if not key.startswith("task.")]:
-        raise Error(f"export takes settings of the task alone, as task.NAME=VALUE, got {foreign[0]}.")
-    made = task_of(task, {key.removeprefix("task."): value for key, value in given.items()})
+    made = named_task("export", task, settings or [])
     wanted = lab.lengths(lengths)
     drawn = {"train": train, "validation": validation}
     directory = tasks.export(made, wanted, samples, out, seed, **drawn, train_lengths=(1, train_length), format=format)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from . import console, typed
+from . import console, registries, typed
 from .work import (
     CpusPerRun,
     Device,
@@ -77,6 +77,7 @@ def reproduce(
 
     Example: [bold]lengthwise reproduce studies/tree_and_scan.py --scale smoke[/bold]
     """
+    registries.check("recipes", f"{paper} {table}".strip())
     from .. import lab, recipes
 
     lab.device_of(device, launch, gpus_per_run)

@@ -12,7 +12,6 @@ from . import console
 
 if TYPE_CHECKING:
     from ..lab import Run
-    from ..tasks import Task
     from ..verify import Refuted, Verdict
     from ..verify.certification import Outcome
     from ..verify.subject import Subject
@@ -140,21 +139,6 @@ def _shown(verdict: Refuted, subject: Subject) -> str:
     word = word if len(word) <= TYPED else f"{word[:TYPED]} …"
     said = "nothing" if verdict.said == () else verdict.said
     return f"word:  {word}\nsaid:  {said}\nright: {verdict.right if verdict.right != () else 'nothing'}"
-
-
-def task_named(name: str | None, settings: list[str]) -> Task | None:
-    """The task of --task and --set."""
-    from ..errors import Error
-    from ..lab.grid import parse, task_of
-
-    given = parse(settings)
-    if foreign := [key for key in given if not key.startswith("task.")]:
-        raise Error(f"certify takes settings of --task's task alone, as task.NAME=VALUE, got {foreign[0]}.")
-    if name is None:
-        if given:
-            raise Error("--set is about the task that --task names: give both. A run's own task has its own settings.")
-        return None
-    return task_of(name, {key.removeprefix("task."): value for key, value in given.items()})
 
 
 def own_settings(run: Run) -> list[str]:

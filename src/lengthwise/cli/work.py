@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from . import console
+from ..errors import Error
+from . import console, registries
 from .typed import positive, whole
 
 if TYPE_CHECKING:
     from ..lab import Choice, Experiment, Outcome, Run
     from ..report import Panel
+    from ..tasks import Task
     from ..verify.falsification.hunt import Stage, Watcher
 
 Out = Annotated[
@@ -85,6 +87,17 @@ Log = Annotated[
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C, a shell's own: nothing was found out yet, and the call must be given again."""
+
+
+def named_task(verb: str, name: str, settings: list[str]) -> Task:
+    """Returns the task of this name with the settings that were typed, all of which must be its own."""
+    registries.check("tasks", name)
+    from ..lab.grid import parse, task_of
+
+    given = parse(settings)
+    if foreign := [key for key in given if not key.startswith("task.")]:
+        raise Error(f"{verb} takes settings of the task alone, as task.NAME=VALUE, got {foreign[0]}.")
+    return task_of(name, {key.removeprefix("task."): value for key, value in given.items()})
 
 
 def join(strategy: str | None, device: str, others: Mapping[str, object]) -> None:
