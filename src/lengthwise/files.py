@@ -50,6 +50,13 @@ def naming(path: Path, missing: str = IN_ORDER) -> Iterator[None]:
         raise RecordError(f"{path}: {(error.strerror or str(error)).lower()}. {remedy}.") from error
 
 
+def must_exist(path: Path) -> None:
+    """Raises unless something stands where runs are looked for."""
+    with naming(path):
+        if not path.exists():
+            raise RecordError(f"{path}: no such file or directory. Give a run directory, or one that holds some.")
+
+
 def finite(data: Any) -> Any:
     """The same as JSON can say it: None in the place of every number that is not finite.
 

@@ -44,6 +44,10 @@ def report_runs(
 
     Example: [bold]lengthwise report runs --compare training.lr[/bold]
     """
+    from ..files import must_exist
+
+    for path in runs:
+        must_exist(path)
     from .. import lab, report
     from ..errors import Error
     from .progress import names

@@ -20,6 +20,7 @@ from ..files import (
     canonical,
     digest,
     digest_of,
+    must_exist,
     naming,
     parse_json,
     read_bytes,
@@ -245,9 +246,8 @@ def _below(paths: Sequence[Path | str] | Path | str) -> tuple[list[Path], list[P
     finished: list[Path] = []
     begun: list[Path] = []
     for path in places:
+        must_exist(path)
         with naming(path):
-            if not path.exists():
-                raise RecordError(f"{path}: no such file or directory. Give a run directory, or one that holds some.")
             if (path / "result.json").exists():
                 finished.append(path)
                 continue
