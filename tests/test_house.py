@@ -174,7 +174,7 @@ LINES = {
     "verify": 11_900,
     "report": 3_910,
     "recipes": 5_670,
-    "cli": 3_435,
+    "cli": 3_600,
 }
 """How many lines a room may have: lowered as ideas leave, and raised only by a commit that says why."""
 

@@ -66,25 +66,23 @@ def test_doctor_cuts_nothing_on_a_narrow_terminal(capsys, monkeypatch):
     assert max(map(len, out.splitlines())) <= 60
 
 
-@pytest.mark.parametrize(
-    "verb", [[], ["list"], ["bench"], ["reproduce"], ["report"], ["certify"], ["export"], ["doctor"]]
-)
+VERBS = ("list", "bench", "train", "reproduce", "report", "inspect", "certify", "export", "compile", "doctor")
+VERBS += tuple(f"eval {what}" for what in ("perplexity", "needle", "variables", "scrolls"))
+
+
+@pytest.mark.parametrize("verb", VERBS)
 def test_help_has_an_example(verb, capsys):
-    assert main([*verb, "--help"]) == 0
+    assert main([*verb.split(), "--help"]) == 0
     out = capsys.readouterr().out
-    assert "lengthwise " + " ".join(verb) in out
-    assert "Example:" in out or not verb
-    assert "--json" in out or not verb
-
-
-VERBS = ("list", "bench", "reproduce", "report", "inspect", "certify", "export", "doctor")
+    assert f"Example: lengthwise {verb}" in " ".join(out.split())
+    assert "--json" in out
 
 
 @pytest.mark.parametrize("columns", ["60", "80"])
-@pytest.mark.parametrize("verb", ["", *VERBS])
+@pytest.mark.parametrize("verb", ["", "eval", *VERBS])
 def test_help_shows_values_and_no_types(verb, columns, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", columns)
-    assert main([verb, "--help"] if verb else ["--help"]) == 0
+    assert main([*verb.split(), "--help"]) == 0
     out = capsys.readouterr().out
     assert not re.search(r"<[a-zA-Z]", out), "a Python type such as <int range>"
     assert not re.search(r"\w…", out.replace("NAME[,NAME…]", "")), "a cut word"

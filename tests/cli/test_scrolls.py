@@ -72,9 +72,7 @@ def test_tasks_answered_before_a_failure_are_kept(run, folder, tmp_path, capsys)
 
 
 WRONG = {
-    "corpus": (["--corpus", "stdlib"], "are not for scrolls. Its prompts"),
-    "seed": (["--seed", "1"], "--seed and --with-perplexity are not for scrolls"),
-    "way": (["--way", "windows"], "--way and --with-perplexity are not for scrolls"),
+    "corpus": (["--corpus", "stdlib"], "has no option --corpus"),
     "task": (["--task", "qasperr"], "Did you mean 'qasper'"),
     "setting": (["-s", "windw=9"], "Did you mean 'window'"),
     "folder": (["--data", "nowhere"], "nowhere: no such folder. Give the folder of a copy of SCROLLS"),
@@ -88,8 +86,3 @@ def test_what_is_refused(name, run, folder, capsys):
     data = [] if name == "folder" else ["--data", str(folder)]
     assert main(["eval", "scrolls", str(run.path / "model"), "-s", "window=60", "-s", "budget=4", *data, *more]) == 2
     assert said in capsys.readouterr().err.replace("\n", " ")
-
-
-def test_its_options_are_for_nothing_else(run, capsys):
-    assert main(["eval", "perplexity", str(run.path), "--task", "qasper"]) == 2
-    assert "--data, --task and --submission are for scrolls, got perplexity" in capsys.readouterr().err

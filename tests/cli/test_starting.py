@@ -16,9 +16,11 @@ HEAVY = ("torch", "transformers", "numpy", "pandas", "matplotlib")
 
 VERBS = ("list", "bench", "train", "eval", "reproduce", "report", "inspect", "certify", "export", "compile", "doctor")
 
+MEASURES = ("perplexity", "needle", "variables", "scrolls")
+
 LIGHT = {
     "--help": 0,
-    **{f"{verb} --help": 0 for verb in VERBS},
+    **{f"{verb} --help": 0 for verb in (*VERBS, *(f"eval {what}" for what in MEASURES))},
     "nosuch": 2,
     "bench --nosuch": 2,
     "bench nosuch -m lstm": 2,

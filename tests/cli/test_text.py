@@ -152,7 +152,7 @@ def wrong(root, corpus, tmp_path):
         (["eval", "perplexity", folder, "--corpus", str(corpus)], "Name some, such as --lengths 512,1024"),
         (["eval", "perplexity", folder, "--lengths", "8"], "Give a corpus, such as --corpus book.txt"),
         (["eval", "perplexity", folder, "--way", "word"], "--way must be 'windows' or 'last-token'"),
-        (["eval", "surprise", folder], "WHAT must be 'perplexity', 'needle', 'variables' or 'scrolls'"),
+        (["eval", "surprise", folder], "No such command 'surprise'"),
         (["eval", "needle", folder, "--lengths", "40", "--corpus", str(corpus)], "A prompt must hold its facts"),
         (["eval", "needle", folder, "--lengths", "99"], "Give a corpus, such as --corpus book.txt"),
         (["eval", "needle", folder, "--lengths", "99", "-s", "hops=2"], "Unknown setting of needle 'hops'"),
@@ -163,13 +163,13 @@ def wrong(root, corpus, tmp_path):
         (["eval", "needle", folder, "--lengths", "99", "--depths", "2"], "--depths must be"),
         (
             ["eval", "perplexity", folder, "--lengths", "8", "-s", "keys=2"],
-            "--set and --with-perplexity are for needle",
+            "eval perplexity has no option -s",
         ),
         (
             ["eval", "variables", folder, "--lengths", "99", "--depths", "1"],
-            "--depths is for needle, which lies at one",
+            "eval variables has no option --depths",
         ),
-        (["eval", "perplexity", folder, "--lengths", "8", "--depths", "1"], "--depths is for needle"),
+        (["eval", "perplexity", folder, "--lengths", "8", "--depths", "1"], "eval perplexity has no option --depths"),
         (["eval", "needle", folder, "--lengths", "99", "-s", "haystack=text"], "Give a corpus"),
         (
             ["eval", "perplexity", folder, "--lengths", "8", "--convert", '{"name":"yarn"}'],

@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
 from .. import __version__
 from ..errors import Error
@@ -33,33 +32,13 @@ from .compile import compile_
 from .doctor import doctor
 from .eval import evaluate
 from .export import export
+from .groups import Verb, Verbs
 from .inspect import inspect
 from .list import list_names
 from .report import report_runs
 from .reproduce import reproduce
 from .train import train
 from .work import INTERRUPTED
-
-
-def _without_types(parameters: list[Any]) -> list[Any]:
-    """Help that shows no Python types: an argument has its name, an option the word for its value, a flag nothing."""
-    for each in parameters:
-        if each.param_type_name == "argument":
-            each.display_type_rich = lambda ctx: None
-        elif each.metavar is None and each.is_flag:
-            each.metavar = ""
-    return parameters
-
-
-class Verb(TyperCommand):
-    def get_params(self, ctx: Any) -> list[Any]:
-        return _without_types(super().get_params(ctx))
-
-
-class Verbs(TyperGroup):
-    def get_params(self, ctx: Any) -> list[Any]:
-        return _without_types(super().get_params(ctx))
-
 
 HERE = Path(__file__).parents[1]
 """The folder of this package."""
@@ -77,7 +56,6 @@ for name, verb in {
     "list": list_names,
     "bench": bench,
     "train": train,
-    "eval": evaluate,
     "reproduce": reproduce,
     "report": report_runs,
     "inspect": inspect,
@@ -87,6 +65,8 @@ for name, verb in {
     "doctor": doctor,
 }.items():
     app.command(name, cls=Verb)(verb)
+    if verb is train:
+        app.add_typer(evaluate, name="eval")
 
 # Newer typer carries its own copy of click, so the base class of "the call is wrong" is found, not imported.
 _UsageError: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
@@ -186,7 +166,8 @@ def _in_our_words(error: Any) -> str:
         known = [flag for each in context.command.get_params(context) for flag in each.opts] if context else []
         near = get_close_matches(option, known, n=1, cutoff=0.6)
         slip = get_close_matches(option, known, n=1, cutoff=0.9)
-        whole = typed.setting(option.lstrip("-").replace("-", "_")) if "--set" in known and not slip else None
+        takes_settings = path.rpartition(" ")[2] in ("bench", "train")
+        whole = typed.setting(option.lstrip("-").replace("-", "_")) if takes_settings and not slip else None
         meant = f"--set {whole}=…" if whole else near[0] if near else None
         said = f"{path} has no option {option}" + (f". Did you mean {meant}?" if meant else "")
     elif "unexpected extra argument" in said:

@@ -1,0 +1,82 @@
+"""`lengthwise eval perplexity`: how well a model predicts text, by length."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .. import console, typed
+from ..groups import spread
+from ..train import HowMeasured
+from .subject import Checkpoint, Corpora, Lengths, Loading, Model, Output, Seed
+
+if TYPE_CHECKING:
+    from ...evaluate import Loss
+
+
+@dataclass(frozen=True)
+class Text:
+    """How the text is read."""
+
+    way: HowMeasured = "windows"
+    tokens: Annotated[
+        int,
+        typer.Option(
+            "--tokens",
+            parser=typed.whole("--tokens", 2),
+            metavar="N",
+            help="Windows: at most so many tokens of the text are tested, at every length the same.",
+        ),
+    ] = 65_536
+    store: Annotated[
+        Path, typer.Option("--store", metavar="DIR", help="Where the corpus's tokens are kept for the next call.")
+    ] = Path("runs/text")
+
+
+@spread
+def perplexity(
+    model: Model,
+    corpus: Corpora = None,
+    lengths: Lengths = None,
+    text: Text = Text(),
+    samples: Annotated[
+        int,
+        typer.Option(
+            "--samples", parser=typed.whole("--samples", 1), metavar="N", help="Last token: how many chunks are drawn."
+        ),
+    ] = 1000,
+    seed: Seed = 0,
+    checkpoint: Checkpoint = "last",
+    loading: Loading = Loading(),  # noqa: B008
+    output: Output = Output(),  # noqa: B008
+) -> None:
+    """How well a model predicts text, at several lengths.
+
+    Exit codes: 0 fine, 1 a loss is not finite, 2 wrong input.
+
+    Example: [bold]lengthwise eval perplexity runs/stdlib-bipe-s0-1a2b3c --lengths 512,1024,4096[/bold]
+
+    Example: [bold]lengthwise eval perplexity ./my-llama --corpus book.txt --lengths 1024 --way last-token[/bold]
+    """
+    from ... import lab, report
+
+    how: dict[str, Any] = {"way": text.way, "tokens": text.tokens, "store": text.store, "seed": seed}
+    how |= {"samples": samples, "which": checkpoint, **loading.arguments()}
+    with console.stdout_kept(output.as_json):
+        measured = lab.measure_perplexity(model, corpus or (), lengths, **how, after=tell)
+    output.show([report.perplexity(measured)], measured.to_json())
+    fail_unless_finite(measured)
+
+
+def tell(losses: dict[int, Loss]) -> None:
+    """A remark on the length that was measured last."""
+    length, loss = list(losses.items())[-1]
+    console.remark(f"{length:,} tokens: perplexity {loss.perplexity:.4g}")
+
+
+def fail_unless_finite(measured: Any) -> None:
+    if any(loss.mean is None for loss in measured.losses.values()):
+        raise typer.Exit(1)
