@@ -157,7 +157,7 @@ def test_importing_costs_little_beyond_torch():
 
 
 LINES = {
-    "foundation": 1_795,
+    "foundation": 1_810,
     "ops": 3_650,
     "automata": 1_460,
     "positions": 1_250,
@@ -174,7 +174,7 @@ LINES = {
     "verify": 11_900,
     "report": 3_910,
     "recipes": 5_670,
-    "cli": 3_600,
+    "cli": 3_790,
 }
 """How many lines a room may have: lowered as ideas leave, and raised only by a commit that says why."""
 

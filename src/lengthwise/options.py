@@ -180,7 +180,7 @@ def schema(target: Any, *, without: Collection[str] = (), keyword_only: bool = F
         parameters = inspect.signature(target).parameters.values()
         named = {p.name: p.default for p in parameters if p.kind in kinds}
     return {
-        name: _option(name, hints.get(name, Any), default) for name, default in named.items() if name not in without
+        name: option_of(name, hints.get(name, Any), default) for name, default in named.items() if name not in without
     }
 
 
@@ -193,16 +193,21 @@ def take(known: Schema, given: Mapping[str, Any], owner: str, prefix: str | None
     {'width': 32}
     """
     before = prefix or ""
-    for name in given:
-        if name not in known:
-            if not known:
-                raise Error(f"{owner} takes no settings, got {before}{name}. Leave it out.")
-            raise UnknownName(f"setting of {owner}", f"{before}{name}", [f"{before}{each}" for each in known])
+    check_names(known, given, owner, before)
     if missing := [name for name, option in known.items() if option.required and name not in given]:
         add = "" if prefix is None else "--set "
         raise Error(f"{owner} needs {' and '.join(missing)}. Add {' '.join(f'{add}{before}{m}=…' for m in missing)}.")
     label = before if owner == before.removesuffix(".") else f"{owner}: "
     return {name: known[name].read(value, f"{label}{name}") for name, value in given.items()}
+
+
+def check_names(known: Collection[str], given: Collection[str], owner: str, before: str = "") -> None:
+    """Raises for the first name that is none of the known ones."""
+    for name in given:
+        if name not in known:
+            if not known:
+                raise Error(f"{owner} takes no settings, got {before}{name}. Leave it out.")
+            raise UnknownName(f"setting of {owner}", f"{before}{name}", [f"{before}{each}" for each in known])
 
 
 def arguments(function: Callable[..., Any], **given: Any) -> list[Any]:
@@ -250,7 +255,7 @@ def _default(field: dataclasses.Field[Any]) -> Any:
     return REQUIRED if field.default is dataclasses.MISSING else field.default
 
 
-def _option(name: str, hint: Any, default: Any) -> Option:
+def option_of(name: str, hint: Any, default: Any) -> Option:
     kind, *notes = get_args(hint) if get_origin(hint) is Annotated else (hint,)
     bounds = next((note for note in notes if isinstance(note, Bounds)), None)
     line = next((note for note in reversed(notes) if isinstance(note, str)), "")

@@ -16,12 +16,13 @@ import inspect
 import os
 import sys
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
-from .errors import Error
+from .errors import Error, UnknownName
 from .files import read_bytes
 from .foreign_code import blaming
 from .source_text import is_written_in, pieces_of
@@ -78,6 +79,26 @@ def in_full(setting: str, parts: Iterable[str]) -> str:
             f"{setting}: {classes[full[0]]} is each of {', '.join(full)}. Give the whole name, as in {full[0]}."
         )
     return full[0] + setting[len(classes[full[0]]) :] if full else setting
+
+
+def of_parts(settings: Mapping[str, Any], parts: Iterable[str]) -> dict[str, Any]:
+    """Returns the settings under the full names of their parts, or raises an error that names one of no part."""
+    parts, full = set(parts), {}
+    for key, value in settings.items():
+        name = in_full(key, parts)
+        # A task's or a model's name may hold dots itself (a module, a path).
+        if not any(name.startswith(f"{part}.") for part in parts):
+            raise UnknownName("setting", key.split(".")[0], parts)
+        if name in full:
+            raise Error(f"{name} is set twice, once by the name of the class alone. Leave one of the two out.")
+        full[name] = value
+    return full
+
+
+def settings_of(settings: dict[str, Any], part: str) -> dict[str, Any]:
+    """The settings of a part, without its name before theirs."""
+    prefix = f"{part}."
+    return {key[len(prefix) :]: value for key, value in settings.items() if key.startswith(prefix)}
 
 
 def load(name: str, base: type | tuple[type, ...], source: str | None = None) -> type:

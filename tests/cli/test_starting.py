@@ -8,9 +8,10 @@ import sys
 
 import pytest
 
-from lengthwise import mixers, models, positions, recipes, tasks
+from lengthwise import lab, mixers, models, positions, recipes, tasks
 from lengthwise.cli import registries
-from lengthwise.errors import UnknownName
+from lengthwise.cli.work import check_settings
+from lengthwise.errors import Error, UnknownName
 
 HEAVY = ("torch", "transformers", "numpy", "pandas", "matplotlib")
 
@@ -35,13 +36,42 @@ LIGHT = {
     **{f"list {table}": 0 for table in (*registries.REGISTRIES, "settings")},
     "list nosuch": 2,
     "report nosuch": 2,
+    **{f"list {name}": 0 for name in ("parity", "d-5", "regex:(ab)*", "regular-gpt", "training", "tests")},
+    "list regular-gpt --json": 0,
+    "bench --config names.toml": 2,
+    "bench --config models.toml": 2,
+    "bench --config settings.toml": 2,
+    "bench --config keys.toml": 2,
+    "bench --config nosuch.toml": 2,
+    "bench parity -m lstm -s steps=5": 2,
+    **{f"bench parity -m lstm,gru -s {part}.nosuch=5": 2 for part in ("training", "tests", "model", "task", "lstm")},
+    "bench parity -m lstm -s nosuch.width=5": 2,
+    "export parity --lengths 4 --out nosuch -s task.nosuch=1": 2,
+    "train stdlib -m nosuch": 2,
+    "train stdlib -m": 2,
+    "train --config text.toml": 2,
+    "inspect nosuch clusters": 2,
+    "certify nosuch --task parity": 2,
+    "eval perplexity ./nosuch": 2,
+    "eval perplexity here/nosuch": 2,
     # Only torch knows whether a Mac has a GPU.
     **({} if sys.platform == "darwin" else {"doctor": 0}),
 }
-"""The calls that import nothing heavy, and how they end. All others may: `list NAME` builds the schema of NAME."""
+"""The calls that import nothing heavy, and how they end. All others may, such as `list rope`, a position."""
+
+FILES = {
+    "names.toml": 'task = "nosuch"\nmodels = ["lstm"]',
+    "models.toml": 'task = "parity"\nmodels = ["nosuch"]',
+    "settings.toml": 'task = "parity"\nmodels = ["lstm"]\n[settings]\ntraining.nosuch = 3',
+    "keys.toml": 'tusk = "parity"',
+    "text.toml": 'corpus = ["stdlib"]\nmodels = ["nosuch position=rope"]',
+}
 
 
 def test_light_calls_import_nothing_heavy(tmp_path):
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "here").mkdir()
     code = f"""
 import contextlib, io, json, sys
 from lengthwise.cli import doctor, main
@@ -96,6 +126,65 @@ def test_an_unknown_name_is_refused_as_its_registry_refuses_it(table, name, ask)
     with pytest.raises(UnknownName) as early:
         registries.check(table, name)
     assert str(early.value) == str(registry.value)
+
+
+def test_options_read_off_the_source_are_those_of_what_is_imported():
+    for name in [*registries.names("tasks"), "d-7", "regex:(ab)*"]:
+        assert list(registries.options("tasks", name).items()) == list(tasks.options(name).items())
+    for name in registries.names("models"):
+        assert list(registries.options("models", name).items()) == list(models.options(name).items())
+    for name in ("training", "tests"):
+        assert list(registries.options("settings", name).items()) == list(lab.settings_of_part(name).items())
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ["model.nosuch=1"],
+        ["gru.nosuch=1"],
+        ["model.chunk=2"],
+        ["task.nosuch=1"],
+        ["parity.nosuch=1"],
+        ["training.nosuch=1"],
+        ["tests.nosuch=1"],
+        ["nosuch.width=1"],
+        ["steps=1"],
+    ],
+)
+def test_a_wrong_setting_is_refused_as_the_plan_refuses_it(settings):
+    with pytest.raises(Error) as planned:
+        lab.plan("parity", ["lstm", "gru"], settings=settings)
+    with pytest.raises(Error) as early:
+        check_settings(["parity"], ["lstm", "gru"], settings)
+    assert str(early.value) == str(planned.value)
+
+
+def test_settings_that_planning_takes_pass():
+    check_settings(["parity"], ["lstm", "regular-gpt"], ["model.chunk=3", "lstm.width=8", "training.lr=1e-4"])
+    check_settings(["parity"], ["mine.py:Net"], ["model.nosuch=3", "Net.nosuch=4", "tests.seed=1"])
+
+
+AFTER_THE_START = {
+    *("scipy", "pandas", "matplotlib", "sklearn", "datasets", "numba", "ray", "submitit", "optuna", "automata"),
+    *("aalpy", "torch._inductor.compile_fx", "torch.utils.tensorboard", "networkx"),
+    *(f"lengthwise.{room}" for room in ("insight", "theory", "verify", "recipes", "report.html_page")),
+}
+"""What no run needs before its first step. Without these, what takes time are torch and transformers alone."""
+
+
+def test_a_bench_trains_before_it_imports_what_training_does_not_need(tmp_path):
+    code = f"""
+import json, os, sys
+from lengthwise.cli import main
+from lengthwise.train.trainer import Trainer
+def first_step(self):
+    print(json.dumps(sorted({AFTER_THE_START} & set(sys.modules))), flush=True)
+    os._exit(7)
+Trainer.run = first_step
+main("bench parity -m lstm".split())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert (done.returncode, json.loads(done.stdout)) == (7, []), done.stderr
 
 
 @pytest.mark.parametrize(

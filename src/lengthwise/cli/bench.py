@@ -24,6 +24,7 @@ from .work import (
     Strategy,
     Workers,
     carry_out,
+    check_settings,
     join,
 )
 
@@ -145,20 +146,6 @@ def bench(
     """
     asked = [*(task or ()), *(more_tasks or ())]
     named = [name for word in model or () for name in _apart(word)]
-    for word in asked:
-        # A task may be any word, so that a model without its -m would only be an unknown task.
-        if word in registries.names("models"):
-            raise Error(f"lengthwise bench has no use for {word}. It is a model: add it as -m {word}.")
-        registries.check("tasks", word)
-    for word in named:
-        registries.check("models", word)
-    from .. import lab, tasks
-    from ..lab.grid import parse
-    from ..lab.study import read_study, write_study
-    from ..lab.sweeps import parse_sweep, swept
-    from ..lab.tested_lengths import lengths_note
-    from ..report.paired_runs import FEWEST, check_comparison
-
     said: dict[str, Any] = {
         "task": asked[0] if len(asked) == 1 else asked,
         "models": named,
@@ -177,11 +164,28 @@ def bench(
         "compare": compare,
         "log": log or [],
     }
+    from ..lab.study import read_study, write_study
+
+    filed = read_study(config) if config else {}
+    given = {name for name in said if is_typed(context, "model" if name == "models" else name)}
+    given |= {"task"} if said["task"] else set()
+    said |= {name: value for name, value in filed.items() if name not in given}
+    asked = [said["task"]] if isinstance(said["task"], str) else said["task"]
+    for word in asked:
+        # A task may be any word, so that a model without its -m would only be an unknown task.
+        if word in registries.names("models"):
+            raise Error(f"lengthwise bench has no use for {word}. It is a model: add it as -m {word}.")
+        registries.check("tasks", word)
+    for word in said["models"]:
+        registries.check("models", word)
+    check_settings(asked, said["models"], settings or [])
+    check_settings(asked, said["models"], filed.get("settings", {}))
+    from .. import lab, tasks
+    from ..lab.grid import parse
+    from ..lab.sweeps import parse_sweep, swept
+    from ..lab.tested_lengths import lengths_note
+
     with console.stdout_kept(as_json):
-        filed = read_study(config) if config else {}
-        given = {name for name in said if is_typed(context, "model" if name == "models" else name)}
-        given |= {"task"} if said["task"] else set()
-        said |= {name: value for name, value in filed.items() if name not in given}
         said["settings"] = {**filed.get("settings", {}), **parse(settings or [])}
         said["sweep"] = {**filed.get("sweep", {}), **parse_sweep(sweep or [])}
         for name, remedy in (
@@ -205,6 +209,8 @@ def bench(
             if note := lengths_note(made, e.training.curriculum.lengths[0], e.tests.lengths[-1]):
                 console.remark(f"note: {note}")
         if said["compare"]:
+            from ..report.paired_runs import FEWEST, check_comparison
+
             check_comparison(experiments, said["compare"])
             if said["seeds"] < FEWEST:
                 console.remark(f"note: an interval of the difference needs --seeds {FEWEST} at least.")

@@ -97,6 +97,7 @@ def certify(
     Example: [bold]lengthwise certify --check proof.json --model runs/parity-regular-gpt-s0-1a2b[/bold]
     """
     from ..errors import Error
+    from ..files import must_exist
 
     if check or of:
         if not (check and of) or model:
@@ -111,6 +112,7 @@ def certify(
         raise Error("--exact is a second opinion on a certificate: certify --check FILE --model DIR --exact N.")
     if model is None:
         raise Error("certify needs a run or a folder with a model. See: lengthwise certify --help")
+    must_exist(model)
     wanted = _wanted(task, settings or [])
     if consolidate != (save is not None):
         raise Error("--consolidate teaches a copy of the model, and --save DIR says where it goes: give both.")

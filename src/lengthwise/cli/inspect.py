@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
+from ..errors import Error
+from ..files import must_exist
 from . import console, typed
 from .work import Trust, page_path, print_panels, watched
 
@@ -87,8 +89,8 @@ def inspect(
 
     Example: [bold]lengthwise inspect runs/parity-regular-gpt-s0-1a2b clusters --html clusters.html[/bold]
     """
+    must_exist(run)
     from .. import insight, lab, models, report, verify
-    from ..errors import Error
     from ..verify.falsification.hunt import Stage
 
     runs = lab.load(run)
@@ -159,8 +161,6 @@ def numbered(head: str) -> tuple[int, int]:
     >>> numbered("1.3")
     (1, 3)
     """
-    from ..errors import Error
-
     layer, dot, number = head.partition(".")
     if not (dot and layer.isdecimal() and number.isdecimal()):
         raise Error(f"--head is LAYER.HEAD, two numbers counted from 0, got {head!r}. For example --head 1.0.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from importlib import import_module
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -144,35 +145,43 @@ def described(name: str, tables: Mapping[str, Mapping[str, str]]) -> list[Entry]
     listed = [*tables, *(each.split()[0] for each in tables["recipes"]), *chain.from_iterable(tables.values())]
     if name not in listed and ":" not in name and not _line_of_unlisted_task(name):
         raise UnknownName("name", name, listed)
-    from .. import mixers, models, own_code, positions, recipes, tasks
-    from ..lab import settings_of_part
+    from .. import own_code
 
     entries = []
     quoted = console.quote(name)
     own_task = False
-    if tasks.own.is_own(name) and own_code.is_class(name):
+    if ":" in name and not name.startswith("regex:") and own_code.is_class(name):
         from torch.nn import Module
+
+        from .. import tasks
 
         own_task = issubclass(own_code.load(name, (Module, tasks.Task)), tasks.Task)
     if name in tables["models"] or (":" in name and not name.startswith("regex:") and not own_task):
         line = tables["models"].get(name, "A model from outside this library.")
-        entries.append(Entry("model", name, line, models.options(name), f"lengthwise bench parity -m {quoted}"))
+        entries.append(Entry("model", name, line, _options("models", name), f"lengthwise bench parity -m {quoted}"))
     line = "A task from outside this library." if own_task else _line_of_unlisted_task(name)
     if line := tables["tasks"].get(name) or line:
-        entries.append(Entry("task", name, line, tasks.options(name), f"lengthwise bench {quoted} -m lstm"))
+        entries.append(Entry("task", name, line, _options("tasks", name), f"lengthwise bench {quoted} -m lstm"))
     if line := tables["recipes"].get(name):
-        entries.append(
-            Entry("recipe", name, line, recipes.options(*name.split(" ", 1)), f"lengthwise reproduce {name}")
-        )
+        entries.append(Entry("recipe", name, line, _options("recipes", name), f"lengthwise reproduce {name}"))
     if line := tables["positions"].get(name):
         call = f'from lengthwise import positions; positions.get("{name}", width=64, heads=8'
-        entries.append(Entry("position", name, line, positions.options(name), call))
+        entries.append(Entry("position", name, line, _options("positions", name), call))
     if line := tables["mixers"].get(name):
         call = f'from lengthwise import mixers; mixers.get("{name}", width=64'
-        entries.append(Entry("mixer", name, line, mixers.options(name), call))
+        entries.append(Entry("mixer", name, line, _options("mixers", name), call))
     if line := tables["settings"].get(name):
-        entries.append(Entry("settings", name, line, settings_of_part(name), "lengthwise bench parity -m lstm"))
+        entries.append(Entry("settings", name, line, _options("settings", name), "lengthwise bench parity -m lstm"))
     return entries
+
+
+def _options(table: str, name: str) -> Schema:
+    """Read off the source where that is possible; a name from outside is imported, and what no source says alone."""
+    known = registries.options(table, name) if table in ("tasks", "models", "settings") else None
+    if known is None:
+        room = import_module(f"..{table}", __package__)
+        known = room.options(*name.split(" ", 1)) if table == "recipes" else room.options(name)
+    return known
 
 
 def _line_of_unlisted_task(name: str) -> str:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
 import sys
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from .. import options as option_types
 from ..errors import UnknownName
+from ..options import REQUIRED, Option, Schema, option_of
 from ..own_code import OTHER_MODELS
 
 ROOMS = Path(__file__).parent.parent
@@ -47,7 +51,8 @@ def lines(table: str) -> dict[str, str]:
             said[name] = ast.literal_eval(value.elts[1])
             continue
         value = value.args[0] if isinstance(value, ast.Call) else value  # partial(Recurrent, cell="rnn")
-        own, of_file = _docstrings(ROOMS / REGISTRIES[table][0], ast.unparse(value).split("."))
+        node, file = _definition(ROOMS / REGISTRIES[table][0], ast.unparse(value).split("."))
+        own, of_file = ast.get_docstring(node) or "", ast.get_docstring(_tree(file)) or ""
         if table in ("positions", "mixers"):
             # A docstring on options leaves the sentence to the file.
             said[name] = first_sentence(of_file if own.strip()[:1] in ("", "`") else own)
@@ -122,21 +127,108 @@ def _assigned(file: Path, name: str) -> ast.expr:
     raise LookupError(f"{file}: gives no value to {name}.")
 
 
-def _docstrings(file: Path, words: list[str]) -> tuple[str, str]:
-    """The docstring of what a file calls `words`, wherever that is defined, and the docstring of its file."""
+def _definition(file: Path, words: list[str]) -> tuple[Any, Path]:
+    """The class or function that a file calls `words`, or the value that it gives that name, and its file."""
     first, *rest = words
     for node in _tree(file).body:
         if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name == first:
-            return ast.get_docstring(node) or "", ast.get_docstring(_tree(file)) or ""
+            return node, file
         if isinstance(node, ast.ImportFrom) and node.level:
             place = file.parents[node.level - 1].joinpath(*(node.module or "").split("."))
             for alias in node.names:
                 if (alias.asname or alias.name) == first:
                     within = _module(place / alias.name)
-                    return _docstrings(within, rest) if within.is_file() else _docstrings(_module(place), [alias.name])
-    raise LookupError(f"{file}: defines no {first}.")
+                    return _definition(within, rest) if within.is_file() else _definition(_module(place), [alias.name])
+    return _assigned(file, first), file
 
 
 def _module(place: Path) -> Path:
     """The file of a module, or of a package."""
     return place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+
+
+@cache
+def options(table: str, name: str) -> Schema | None:
+    """Returns the options of a listed task or model, or of the settings, without importing it; None of other names.
+
+    >>> [option.expected for option in options("tasks", "d-2").values()][:1], options("models", "hf:gpt2")
+    (["'last', 'next-symbols' or 'accept'"], None)
+    """
+    if table == "settings":
+        if name == "training":
+            return _fields(ROOMS / "train/settings.py", "Training")
+        known = _fields(ROOMS / "lab/experiment.py", "LengthTests")
+        return {key: option for key, option in known.items() if key not in ("lengths", "way")}
+    registry = REGISTRIES[table][0]
+    number = re.fullmatch(r"(d|tomita)-[0-9]{1,9}", name) if table == "tasks" else None
+    value = _entries(table).get(name)
+    if number:
+        families = _assigned(ROOMS / registry, "NUMBERED")
+        value = families.values[[ast.literal_eval(key) for key in families.keys].index(number[1])]
+    elif table == "tasks" and name.startswith("regex:"):
+        value = _entries(table)["regex"]
+    if value is None:
+        return None
+    value = value.elts[0] if isinstance(value, ast.Tuple) else value
+    known = _parameters(*_definition(ROOMS / registry, ast.unparse(value).split(".")), table == "models")
+    fixed = 1 if number or name.startswith("regex:") else 0  # the name says it
+    return dict(list(known.items())[fixed:])
+
+
+def _parameters(node: Any, file: Path, keyword_only: bool) -> Schema:
+    """The options of a function, or of a class by its own `__init__` or that of its base."""
+    if isinstance(node, ast.ClassDef):
+        own = next((each for each in node.body if getattr(each, "name", "") == "__init__"), None)
+        if own is None:
+            return _parameters(*_definition(file, ast.unparse(node.bases[0]).split(".")), keyword_only)
+        node = own
+    named = node.args
+    first = [] if keyword_only else [each for each in named.args if each.arg != "self"]
+    defaults = [None] * (len(first) - len(named.defaults)) + named.defaults if first else []
+    every = zip([*first, *named.kwonlyargs], [*defaults, *named.kw_defaults], strict=True)
+    return {each.arg: _option(file, each.arg, each.annotation, default) for each, default in every}
+
+
+def _fields(file: Path, kind: str) -> dict[str, Option]:
+    """The options of a dataclass, flat: the kind of a part goes by the part's own name."""
+    known: dict[str, Option] = {}
+    for field in _definition(file, [kind])[0].body:
+        if isinstance(field, ast.AnnAssign) and isinstance(field.annotation, ast.Name):
+            part = _fields(file, field.annotation.id)
+            for key, option in part.items():
+                name = ast.unparse(field.target) if key == "kind" else key
+                known[name] = replace(option, name=name)
+        elif isinstance(field, ast.AnnAssign):
+            name = ast.unparse(field.target)
+            known[name] = _option(file, name, field.annotation, field.value)
+    return known
+
+
+def _option(file: Path, name: str, annotation: ast.expr | None, default: ast.expr | None) -> Option:
+    within = _Names(file)
+    kind = _value(annotation, within) if annotation else Any
+    return option_of(name, kind, _value(default, within) if default else REQUIRED)
+
+
+def _value(expression: ast.expr, within: _Names) -> Any:
+    return eval(compile(ast.Expression(expression), str(within.file), "eval"), {}, within)
+
+
+class _Names(dict[str, Any]):
+    """What the names in a file of this package stand for, each read off the source when it is asked for."""
+
+    def __init__(self, file: Path):
+        super().__init__()
+        self.file = file
+
+    def __missing__(self, name: str) -> Any:
+        for known in (option_types, math):  # Annotated, Literal, at_least, pi, …
+            if hasattr(known, name):
+                return getattr(known, name)
+        if name == "PositionName":  # made of the registry when it is imported
+            return Literal[tuple(names("positions"))]
+        try:
+            node, file = _definition(self.file, [name])
+        except LookupError:
+            raise KeyError(name) from None  # one of Python's own
+        return type(name, (), {}) if isinstance(node, (ast.ClassDef, ast.FunctionDef)) else _value(node, _Names(file))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
-from . import console, typed
+from . import console, registries, typed
 from .bench import is_typed, tell_unused
 from .work import (
     CpusPerRun,
@@ -136,9 +137,6 @@ def train(
 
     Example: [bold]lengthwise train stdlib -m bipe -m 'transformer position=rope' --set training.steps=500[/bold]
     """
-    from .. import lab
-    from ..errors import Error
-    from ..lab.grid import parse
     from ..lab.study import TEXT_KEYS, read_study, write_study
 
     said: dict[str, Any] = {
@@ -160,10 +158,16 @@ def train(
         "html": html and str(html),
         "log": log or [],
     }
+    filed = read_study(config, TEXT_KEYS) if config else {}
+    given = {name for name in said if is_typed(context, "model" if name == "models" else name)}
+    said |= {name: value for name, value in filed.items() if name not in given}
+    for word in said["models"]:  # its options may stand behind its name
+        registries.check("models", re.split(r"\s+(?=\S*=)", word.strip(), maxsplit=1)[0])
+    from .. import lab
+    from ..errors import Error
+    from ..lab.grid import parse
+
     with console.stdout_kept(as_json):
-        filed = read_study(config, TEXT_KEYS) if config else {}
-        given = {name for name in said if is_typed(context, "model" if name == "models" else name)}
-        said |= {name: value for name, value in filed.items() if name not in given}
         said["settings"] = {**filed.get("settings", {}), **parse(settings or [])}
         for name, remedy in (
             ("corpus", "a CORPUS: a file, a folder, hf:NAME, or stdlib for the Python standard library"),

@@ -6,14 +6,16 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 
 from ..errors import Error
+from ..options import check_names, word_of
+from ..own_code import of_parts, settings_of
 from . import console, registries
-from .typed import positive, whole
+from .typed import positive, setting, whole
 
 if TYPE_CHECKING:
     from ..lab import Choice, Experiment, Outcome, Run
@@ -92,12 +94,38 @@ INTERRUPTED = 130
 def named_task(verb: str, name: str, settings: list[str]) -> Task:
     """Returns the task of this name with the settings that were typed, all of which must be its own."""
     registries.check("tasks", name)
+    check_settings([name], [], settings)
     from ..lab.grid import parse, task_of
 
     given = parse(settings)
     if foreign := [key for key in given if not key.startswith("task.")]:
         raise Error(f"{verb} takes settings of the task alone, as task.NAME=VALUE, got {foreign[0]}.")
     return task_of(name, {key.removeprefix("task."): value for key, value in given.items()})
+
+
+def check_settings(tasks: Sequence[str], models: Sequence[str], settings: Sequence[str] | Mapping[str, Any]) -> None:
+    """Raises what planning would of a setting that nothing named here has, before anything is imported."""
+    pairs = (
+        settings.items() if isinstance(settings, Mapping) else (word_of(each, "model.width=64") for each in settings)
+    )
+    given = dict(pairs)
+    for key in given:
+        if "." not in key and (whole := setting(key)):
+            raise Error(f"A setting is PART.NAME=VALUE, got {key}={given[key]}. Did you mean {whole}?")
+    if not all("." in key for key in given):
+        return  # the nearest name is looked for among all
+    given = of_parts(given, {"task", "model", "training", "tests", *models, *tasks})
+    for part in ("training", "tests"):
+        check_names(registries.options("settings", part) or (), settings_of(given, part), part, f"{part}.")
+    for table, prefix, names in (("tasks", "task.", tasks), ("models", "model.", models)):
+        known = {name: registries.options(table, name) for name in names}
+        # A setting of all models may be one of some of them.
+        some = {option for each in known.values() for option in (each or ())} if table == "models" else set()
+        of_all = settings_of(given, prefix[:-1])
+        for name, own in known.items():
+            if own is not None:
+                foreign = {key for key in of_all if key not in some} if None not in known.values() else set()
+                check_names(own, [*settings_of(given, name), *foreign], name, prefix)
 
 
 def join(strategy: str | None, device: str, others: Mapping[str, object]) -> None:

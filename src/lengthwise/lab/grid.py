@@ -12,9 +12,10 @@ import torch
 from torch import nn
 
 from .. import models, own_code, tasks
-from ..errors import Error, UnknownName, in_words
+from ..errors import Error, in_words
 from ..limits import BATCH_TOKENS, EXPERIMENTS
 from ..options import Option, Schema, arguments, at_least, schema, take, word_of
+from ..own_code import of_parts, settings_of
 from ..train.curriculum import make_curriculum
 from ..train.settings import Training, training_options
 from .experiment import Experiment, LengthTests, ModelSpec, TaskSpec
@@ -55,26 +56,6 @@ def _full_name(key: str) -> str:
         if part := next((part for part, known in parts.items() if near in known), None):
             return f"Did you mean {part}.{near}?"
     return "For example --set model.width=64."
-
-
-def of_parts(settings: Mapping[str, Any], parts: Iterable[str]) -> dict[str, Any]:
-    """Returns the settings under the full names of their parts, or raises an error that names one of no part."""
-    parts, full = set(parts), {}
-    for key, value in settings.items():
-        name = own_code.in_full(key, parts)
-        # A task's or a model's name may hold dots itself (a module, a path).
-        if not any(name.startswith(f"{part}.") for part in parts):
-            raise UnknownName("setting", key.split(".")[0], parts)
-        if name in full:
-            raise Error(f"{name} is set twice, once by the name of the class alone. Leave one of the two out.")
-        full[name] = value
-    return full
-
-
-def settings_of(settings: dict[str, Any], part: str) -> dict[str, Any]:
-    """The settings of a part, without its name before theirs."""
-    prefix = f"{part}."
-    return {key[len(prefix) :]: value for key, value in settings.items() if key.startswith(prefix)}
 
 
 def task_of(task: str | tasks.Task | type[tasks.Task], given: dict[str, Any] | None = None) -> tasks.Task:

@@ -8,12 +8,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from typing import Annotated
 
 import torch
 
 from ..errors import Error, UnknownName
-from ..options import above, schema, take, word_of
+from ..options import schema, take, word_of
 from .engines import Engine, InProcess, Processes
 from .ray_tasks import RayTasks
 from .slurm_jobs import SlurmJobs
@@ -24,8 +23,6 @@ LAUNCHES: dict[str, Callable[..., Engine]] = {
     "ray": RayTasks,
     "slurm": SlurmJobs,
 }
-CpusPerRun = Annotated[float | None, above(0), "Cores that a run takes; none: one."]
-GpusPerRun = Annotated[float | None, above(0), "GPUs that a run takes; with 0.25 four runs share one."]
 
 
 def engine_of(

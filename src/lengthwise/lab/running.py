@@ -17,11 +17,12 @@ from .engines import Engine, leave_a_starting_worker
 from .experiment import Experiment
 from .grid import Architectures, OneTask, Settings, plan
 from .job import Job, Outcome, groups
-from .launching import CpusPerRun, GpusPerRun, device_of, elsewhere, engine_of
+from .launching import device_of, elsewhere, engine_of
 from .loading import asked_own
 from .loggers import check_loggers
 from .records import Run, Runs
 from .shown import NotebookProgress
+from .study import CpusPerRun, GpusPerRun
 from .sweeps import Sweep, plan_sweep, swept
 from .under_torchrun import UnderTorchrun, check_strategy, follow
 

@@ -23,17 +23,15 @@ import tomllib
 from collections.abc import Mapping
 from math import isfinite
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from .. import models, tasks
 from ..errors import Error
-from ..evaluate.text import Way
 from ..files import read_bytes
-from ..options import Option, Schema, Word, at_least, schema, take, value_of
+from ..options import Option, Schema, Word, above, at_least, schema, take, value_of
 from ..own_code import in_full
-from .grid import settings_of_part
-from .language_models import apart, settings_of_text
-from .launching import CpusPerRun, GpusPerRun
+
+CpusPerRun = Annotated[float | None, above(0), "Cores that a run takes; none: one."]
+GpusPerRun = Annotated[float | None, above(0), "GPUs that a run takes; with 0.25 four runs share one."]
 
 
 def study(
@@ -70,7 +68,7 @@ def text_study(
     seeds: Annotated[int, at_least(1), "Runs of each model."] = 1,
     train_length: Annotated[int, at_least(2), "Tokens of a training window."] = 128,
     test_lengths: Annotated[str | None, "Such as 128,512,2048."] = None,
-    way: Annotated[Way, "What perplexity is of."] = "windows",
+    way: Annotated[Literal["windows", "last-token"], "What perplexity is of."] = "windows",
     tokenizer: Annotated[str | None, "The folder of a tokenizer."] = None,
     vocabulary: Annotated[int, at_least(2), "Tokens of a tokenizer that is trained."] = 4096,
     settings: Annotated[dict | None, "Settings by part and name."] = None,
@@ -162,10 +160,16 @@ def _tasks(said: Mapping[str, Any]) -> list[str]:
 
 def _models(said: Mapping[str, Any]) -> list[str]:
     """The names of its models; in a study of text their own options may stand behind them."""
+    from .language_models import apart
+
     return [apart(word)[0] for word in said["models"]] if "corpus" in said else said["models"]
 
 
 def _options(part: str, said: Mapping[str, Any]) -> Mapping[str, Option]:
+    from .. import models, tasks
+    from .grid import settings_of_part
+    from .language_models import settings_of_text
+
     if part == "task" or part in _tasks(said):
         return tasks.options(_tasks(said)[0] if part == "task" else part)
     if "corpus" in said and part in ("training", "tests", "text", "objective"):

@@ -9,15 +9,27 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from ...files import must_exist
 from .. import console, typed
 from ..work import Device, Trust, page_path, print_panels
 
 if TYPE_CHECKING:
     from ...report import Panel
 
+
+def _place(model: str) -> str:
+    """Raises for a path that is not there; a name on the hub has one slash, after no folder of that name here."""
+    place = Path(model).expanduser()
+    if model[:1] in "./~" or len(place.parts) > 2 or (len(place.parts) == 2 and place.parent.is_dir()):
+        must_exist(place)
+    return model
+
+
 Model = Annotated[
     str,
-    typer.Argument(metavar="MODEL", help="A run directory, or a Hugging Face checkpoint: its folder or hub name."),
+    typer.Argument(
+        parser=_place, metavar="MODEL", help="A run directory, or a Hugging Face checkpoint: its folder or hub name."
+    ),
 ]
 Corpora = Annotated[
     list[str] | None,
