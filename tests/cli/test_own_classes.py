@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
 from lengthwise import Error, lab, own_code, tasks, theory
 from lengthwise.cli import main
+from lengthwise.files import canonical, digest, digest_of
 
 CODE = '''
 import torch
@@ -157,6 +161,47 @@ def test_certify_with_trust(what, runs, say):
     assert "--trust" in again
     code, out, _ = say(*again)
     assert (code, out.startswith("refuted: after the word ")) == (1, True)
+
+
+def test_a_proof_for_a_task_of_ones_own_is_checked_and_shown_without_its_code(folder, say):
+    """By an RNN whose weights are written down: u = [x + s >= 1], v = [x + s >= 2] and s = u - v."""
+    call = ["bench", "mine.py:Even", "-m", "rnn", "-s", "rnn.width=2", *BENCH, "--out", "proved"]
+    assert say(*call)[0] == 0
+    run = lab.load("proved")[0].path
+    weights = load_file(run / "model.safetensors")
+    written = {
+        "embedding.weight": [[0, 0], [1, 0]],
+        "weight_ih_l0": [[8, 0], [8, 0]],
+        "weight_hh_l0": [[4, -4], [4, -4]],
+        "bias_ih_l0": [-4, -12],
+        "bias_hh_l0": [0, 0],
+        "head.weight": [[-4, 4], [4, -4]],
+        "head.bias": [4, -4],
+    }
+    for name in weights:
+        (numbers,) = [numbers for end, numbers in written.items() if name.endswith(end)]
+        weights[name] = torch.tensor(numbers, dtype=torch.float32)
+    save_file(weights, run / "model.safetensors")
+    result = json.loads((run / "result.json").read_text())
+    del result["sha256"]
+    result["files"]["model.safetensors"] = digest_of(run / "model.safetensors")
+    (run / "result.json").write_text(json.dumps({**result, "sha256": digest(canonical(result))}))
+    code, out, err = say("certify", run, "--trust", "--budget", "2", "--out", "proof.json", "--no-picture")
+    assert (code, out.startswith("PROVED")) == (0, True), err
+    code, out, err = say("certify", "--check", "proof.json", "--model", run)
+    assert (code, out.startswith("accepted: ")) == (0, True), err
+    assert "is assumed" not in out
+    code, out, _ = say("report", run, "--html", "proved.html")
+    assert "PROVED for every length, of the machine kept with it" in " ".join(out.split())
+    assert "PROVED for every length" in (folder / "proved.html").read_text()
+    assert not any(name.startswith("lengthwise_imported_mine") for name in sys.modules)
+
+
+def test_a_wrong_word_of_ones_own_classes_is_shown_as_it_was_kept(runs, say):
+    for what in ("model", "task", "both"):
+        assert say("certify", runs[what], "--trust", "--budget", "2", "--no-picture")[0] == 1
+        assert "(as it was kept; " in " ".join(say("report", runs[what])[1].split())
+        assert not any(name.startswith("lengthwise_imported_mine") for name in sys.modules)
 
 
 @pytest.mark.parametrize(

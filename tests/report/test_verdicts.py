@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from lengthwise import models, report, tasks, theory, verify
+from lengthwise import lab, models, report, tasks, theory, verify
 from lengthwise.report.html_page import page
 from lengthwise.report.machine_diagram import machine_diagram
 from lengthwise.report.sections import group_runs
@@ -19,6 +19,7 @@ from lengthwise.verify import certificate as certificates
 from lengthwise.verify import kept as kept_module
 from lengthwise.verify.checker import Rejected, seal
 from lengthwise.verify.claim import claim_of
+from lengthwise.verify.falsification.reading import Reader
 from lengthwise.verify.kept import EXTRACTED, FILE, extracted_of, keep, keep_extracted, keep_picture, kept
 from lengthwise.verify.prove import prove_tree_boxes_in_float64
 
@@ -128,8 +129,59 @@ def test_a_proof_about_another_config_than_the_run_s_is_left_aside(run, PROVED, 
     assert kept(run) is None
 
 
+def test_a_machine_that_says_the_same_is_the_same_claim(run, PROVED):
+    """As that of a task with more states than the smallest, about which the certificate is."""
+    twice = [[0, 3], [3, 0], [2, 1], [1, 2]]
+    keep(run, PROVED, {**CLAIM, "delta": twice, "answers": [0, 1, 0, 1], "asked": [1] * 4})
+    assert kept(run).verdict == PROVED
+
+
+@pytest.mark.parametrize("verdict", ["proved", "refuted"])
+def test_a_verdict_about_another_machine_than_the_task_s_is_left_aside(run, PROVED, verdict):
+    other = {**CLAIM, "answers": [1, 0]}
+    certificate = resealed(PROVED.certificate, claim=other)
+    keep(run, verify.Proved(certificate) if verdict == "proved" else REFUTED, other)
+    assert kept(run) is None
+
+
+@pytest.mark.parametrize("name", ["elements", "boxes", "codes", "centres", "sets", "pairs", "states"])
+def test_a_page_waits_for_no_proof_of_very_many_parts(run, PROVED, name, monkeypatch):
+    """Whatever they are called."""
+    monkeypatch.setattr(kept_module, "_accepted", None)
+    parts = [[0] * 5000] if name == "states" else [0] * 5000
+    kind = "cascade" if name in ("pairs", "states") else "tree-boxes"
+    keep(run, verify.Proved(resealed(PROVED.certificate, kind=kind, proof={"entries": [0], name: parts})), CLAIM)
+    assert not kept(run).checked
+    assert "PROVED" not in str(report.table([run]))
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """A run whose model is wrong after some words and right after others."""
+    settings = {"training.steps": 2, "training.batch": 4, "tests.samples": 4, "model.width": 4}
+    root = tmp_path_factory.mktemp("runs")
+    return lab.bench("parity", "rnn", train_length=6, test_lengths="12", settings=settings, root=root)[0]
+
+
+def test_a_wrong_word_is_read_again_before_it_is_shown(small, monkeypatch):
+    words = [tuple(int(b) for b in f"{n:06b}") for n in range(64)]
+    with Reader(lab.load_model(small), claim_of(tasks.get("parity"))) as reader:
+        read = {word: reader.alone(np.array(word)) for word in words}
+    wrong = next(each for each in read.values() if each)
+    right = next(word for word, each in read.items() if each is None)
+    keep(small, wrong, CLAIM)
+    assert (kept(small).verdict, kept(small).checked) == (wrong, True)
+    assert "(the shortest string found)" in page([small])
+    keep(small, verify.Refuted(right, 1 - sum(right) % 2, sum(right) % 2), CLAIM)
+    shown = " ".join(str(report.table([small])).split())
+    assert "not decided: the wrong word that was kept, of 6 tokens, is answered right" in shown
+    assert "fails first" not in shown + page([small])
+    monkeypatch.setattr(kept_module, "READ", 5)
+    assert "(as it was kept; " in page([small])
+
+
 def test_a_proof_that_takes_long_to_check_is_shown_as_not_checked(run, PROVED, monkeypatch):
-    monkeypatch.setattr(kept_module, "QUICK", {"elements": 1})
+    monkeypatch.setattr(kept_module, "QUICK", 3)  # two boxes, two at a time
     keep(run, PROVED, CLAIM)
     assert not kept(run).checked
     assert "PROVED" not in str(report.table([run])) + page([run])
@@ -161,7 +213,7 @@ def test_a_claim_that_cannot_be_drawn_is_left_aside(run, PROVED):
 @pytest.mark.parametrize(
     ("verdict", "words"),
     [
-        (None, "PROVED for every length (learned from strings alone)"),
+        (None, "PROVED for every length (made: learned, says the certificate)"),
         (
             REFUTED,
             f"fails first at length 40: after {'0 1 ' * 12}… it says 1, and 0 is right "

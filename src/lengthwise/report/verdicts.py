@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from ..verify.checker.check import kept_in_words
+from ..verify.checker.check import made_in_words
 from ..verify.kept import Kept, extracted_of, kept
 from ..verify.verdict import Proved, Refuted
 from .extracted_panel import drawn
@@ -18,12 +18,6 @@ if TYPE_CHECKING:
 
 SHOWN = 24
 """Tokens of a wrong word that are written out."""
-WAYS = {
-    "learned": "learned from strings alone",
-    "consolidated": "learned from strings, then taught its machine's algebra",
-    "compiled": "compiled: no string was ever seen",
-    "built": "built: its weights were written down",
-}
 
 
 def verdicts_of(section: Section) -> list[tuple[str, Run, Kept]]:
@@ -45,15 +39,15 @@ def in_words(found: Kept) -> tuple[str, str]:
     best = ", at its best checkpoint" if found.checkpoint == "best" else ""
     if isinstance(verdict, Proved):
         snapped = ", its nodes snapped to their centres" if verdict.certificate.get("inference") == "snapped" else ""
-        made = WAYS.get(str(verdict.certificate.get("made")))  # its own word, which nobody can check
-        made = made and made + kept_in_words(verdict.certificate)
         if not found.checked:  # a forger can make a file as large as this
             return "a proof is kept, and was not checked here", f"{best}: certify --check reads it"
-        return "PROVED for every length", f"{snapped}{best}" + (f" ({made})" if made else "")
+        machine = "" if found.of_task else ", of the machine kept with it: its own task does not run here"
+        return "PROVED for every length", f"{snapped}{best}{machine} ({made_in_words(verdict.certificate)})"
     if isinstance(verdict, Refuted):
         word = " ".join(map(str, verdict.word[:SHOWN])) + " …" * (len(verdict.word) > SHOWN)
         said, right = _answer(verdict.said), _answer(verdict.right)
-        rest = f"{best}: after {word} it says {said}, and {right} is right (as it was kept; the shortest string found)"
+        kept_word = "" if found.checked else "as it was kept; "
+        rest = f"{best}: after {word} it says {said}, and {right} is right ({kept_word}the shortest string found)"
         return f"fails first at length {len(verdict.word):,}", rest
     return "not decided", f"{best}: {verdict.why}"
 
@@ -76,9 +70,9 @@ def verdict_data(run: Run) -> dict[str, Any] | None:
     if (found := kept(run)) is None:
         return None
     data = {key: value for key, value in found.verdict.to_json().items() if key != "certificate"}
-    if not found.checked:
+    if isinstance(found.verdict, Proved) and not found.checked:
         data["verdict"] = "unchecked"
-    return {**data, "checkpoint": found.checkpoint, "words": "".join(in_words(found))}
+    return {**data, "checked": found.checked, "checkpoint": found.checkpoint, "words": "".join(in_words(found))}
 
 
 def verdict_block(section: Section) -> str:

@@ -12,20 +12,16 @@ from __future__ import annotations
 
 import json
 import platform
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
 from .. import __version__
-from ..files import write_atomically
 from ..lab.provenance import code_version
 from ..models import LengthwiseForCausalLM
 from .checker import DEFAULTS, digest, in_words, seal
 from .checker.check import FORMAT
-from .checker.fields import read_json
-from .checker.weights import read_bytes
 from .claim import Claim
 
 
@@ -72,12 +68,3 @@ def weights(model: LengthwiseForCausalLM) -> dict[str, np.ndarray]:
 def deciding(model: LengthwiseForCausalLM) -> dict[str, Any]:
     """The part of the config that decides which function the model is."""
     return {name: getattr(model.config, name) for name in DEFAULTS}
-
-
-def write(certificate: dict[str, Any], path: str | Path) -> None:
-    text = json.dumps(certificate, allow_nan=False, indent=1, ensure_ascii=False)
-    write_atomically(Path(path), (text + "\n").encode())
-
-
-def read(path: str | Path) -> dict[str, Any]:
-    return read_json(read_bytes(Path(path)).decode(errors="replace"), str(path))

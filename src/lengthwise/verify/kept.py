@@ -12,19 +12,26 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..automata import Semiautomaton
 from ..errors import Error
 from ..files import read_json, write_text
+from ..own_code import is_class
 from .checker import Rejected, check, is_about
+from .checker.claimed import Claim as Claimed
+from .checker.claimed import difference
 from .checker.weights import read_safetensors
-from .verdict import Proved, Unknown, Verdict, from_json
+from .verdict import Proved, Refuted, Unknown, Verdict, from_json
 
 FILE, EXTRACTED = "verdict.json", "extracted.json"
 FORMAT = 1
 LARGE = 64
 """The table of an algebra of more elements is not kept."""
-QUICK = {"elements": 64, "sets": 512, "pairs": 4096}
-"""A proof through no more parts than these is checked again wherever it is shown, which takes about a second."""
+QUICK = 4096
+"""A proof of no more conditions is checked again wherever it is shown, which takes about a second."""
+READ = 10_000
+"""A wrong word of no more tokens is read again wherever it is shown."""
 WEIGHTS = {"last": "model.safetensors", "best": "best.safetensors"}
 
 
@@ -35,7 +42,9 @@ class Kept:
     """What the model was held against, as in a certificate."""
     checkpoint: str
     checked: bool = True
-    """Whether the checker accepted a proof just now. One of very many parts takes too long for that."""
+    """Whether the checker accepted a proof just now, or the model was wrong after the word just now."""
+    of_task: bool = True
+    """Whether the claim is the task's. What a task of one's own says is not known where its code may not run."""
 
 
 def keep(run: Any, verdict: Verdict, claim: dict[str, Any], checkpoint: str = "last") -> Path:
@@ -76,24 +85,72 @@ def kept(run: Any) -> Kept | None:
         if not len(claim["answers"]) == len(claim["asked"]) == len(claim["delta"]):
             return None
         verdict = from_json(content)
-        if not isinstance(verdict, Proved):
+        if isinstance(verdict, Unknown):
             return Kept(verdict, claim, checkpoint)
-        if verdict.certificate.get("claim") != claim:
+        which = checkpoint if (Path(run.path) / WEIGHTS[checkpoint]).is_file() else "last"
+        file = Path(run.path) / WEIGHTS[which]
+        right = _right(run)
+        if right is not None and difference(Claimed(claim), Claimed(right.to_json())) is not None:
             return None
-        own = Path(run.path) / WEIGHTS[checkpoint]
-        file = own if own.is_file() else Path(run.path) / WEIGHTS["last"]
-        if not is_about(verdict.certificate, file):
+        if isinstance(verdict, Refuted):
+            now, read = _read_again(run, verdict, which, file)
+            return Kept(now, claim, checkpoint, read, right is not None)
+        certificate = verdict.certificate
+        if difference(Claimed(certificate["claim"]), Claimed(claim)) is not None or not is_about(certificate, file):
             return None
-        checked = _is_quick(verdict.certificate)
-        if checked and not _accepted(run, json.dumps(verdict.certificate), file):
+        checked = _is_quick(certificate)
+        if checked and not _accepted(run, json.dumps(certificate), file):
             return None
-        return Kept(verdict, claim, checkpoint, checked)
+        return Kept(verdict, claim, checkpoint, checked, right is not None)
     except (Error, KeyError, TypeError, ValueError, OSError):
         return None
 
 
+def _right(run: Any) -> Any:
+    """The claim of a run's task; None where its code may not run here, or it has no machine."""
+    from ..lab import load_task
+    from .claim import claim_of
+
+    try:
+        return claim_of(load_task(run))
+    except Error:
+        return None
+
+
+def _read_again(run: Any, refuted: Refuted, which: str, weights: Path) -> tuple[Verdict, bool]:
+    """What a word that was kept says of the run's model now, and whether it was read."""
+    if len(refuted.word) > READ:
+        return refuted, False
+    try:
+        now = _wrong(Path(run.path), which, weights.stat().st_mtime_ns, refuted.word)
+    except (Error, OSError):  # a model or a task whose code may not run here, or nothing to be read
+        return refuted, False
+    if now is None:
+        return Unknown(f"the wrong word that was kept, of {len(refuted.word):,} tokens, is answered right"), True
+    return now, True
+
+
+@lru_cache(maxsize=64)
+def _wrong(folder: Path, which: str, written: int, word: tuple[int, ...]) -> Refuted | None:
+    """What is wrong after a word; remembered while the weights stay as they were `written`."""
+    from ..lab import load, load_model, load_task
+    from .claim import claim_of
+    from .falsification.reading import Reader
+
+    run = load(folder)[0]
+    with Reader(load_model(run, which), claim_of(load_task(run))) as reader:
+        return reader.alone(np.array(word))
+
+
 def _is_quick(certificate: dict[str, Any]) -> bool:
-    return all(len(certificate["proof"].get(name, ())) <= most for name, most in QUICK.items())
+    """A tree's nodes are tuples of sets or symbols; every other set is led on by each symbol."""
+    proof, symbols = certificate["proof"], len(certificate["claim"]["symbols"])
+    lists = [part for name, part in proof.items() if isinstance(part, list) and name != "states"]
+    sets = max(map(len, [*lists, *proof.get("states", ())]))
+    if not certificate["kind"].startswith("tree"):
+        return sets * symbols <= QUICK
+    chunk = certificate["model"]["config"]["depth"]["chunk"]
+    return max(sets, symbols) ** min(chunk, QUICK) <= QUICK
 
 
 def _accepted(run: Any, certificate: str, weights: Path) -> bool:
@@ -114,14 +171,23 @@ def _passes(certificate: str, weights: Path, written: int) -> bool:
 
 
 def config_is(run: Any, config: dict[str, Any]) -> bool:
-    """Whether a run's model, built from its record, has this config; False where that cannot be known."""
+    """Whether a run's model, as its record builds it, has this config; False where that cannot be known.
+
+    The sizes of vocabulary and answers are the config's own: the weights say them, and so the task is not needed.
+    """
     try:
-        from ..lab import load_model
+        import torch
+
+        from .. import models
         from .certificate import deciding
         from .subject import own_model
     except ImportError:  # the checker needs no torch
         return False
-    model = own_model(load_model(run))
+    spec, model = run.experiment.model, None
+    if not is_class(spec.name):
+        sizes = {"vocab_size": config["vocab_size"], "num_outputs": config["num_outputs"]}
+        with torch.device("meta"):
+            model = own_model(models.build(spec.name, **sizes, settings=spec.options, source=spec.source))
     if model is None:
         raise Rejected(f"{run.path}: its model is not this library's own, and the certificate is of one that is.")
     own = deciding(model)

@@ -51,6 +51,21 @@ def test_a_proof_of_another_kind_is_refused(made, change, said):
         check(resealed({**it.certificate, **change}), it.weights)
 
 
+def test_what_nobody_can_check_is_told_as_what_the_certificate_says(made):
+    it = made("tree-parity")
+    told = str(check(resealed({**it.certificate, "made": "learned"}), it.weights))
+    assert "(made: learned, says the certificate)" in told
+    assert "was learned" not in told
+
+
+def test_a_margin_that_is_not_confirmed_is_told(made):
+    it = made("cascade-parity")
+    for margin, told in ((check(it.certificate, it.weights).margin, False), (99.0, True)):
+        report = check(resealed({**it.certificate, "margin": margin}), it.weights)
+        assert ("states a margin of 99, which is not confirmed" in str(report)) is told
+        assert report.margin < 99
+
+
 def test_words_must_be_those_of_the_claim(made):
     it = made("rnn")
     given = {**it.certificate, "words": "The model is right."}

@@ -23,6 +23,8 @@ from .tree import check_tree
 from .weights import CONFIG, Tensors, digest, read_model, read_safetensors
 
 FORMAT = 1
+ALIKE = 1.01
+"""Prover and checker bound a margin each in their own way: up to so many times the checked one may be stated."""
 KEPT = {"own": whole(), "all": whole(), "right": real(), "of": exactly("codes", "sets", "neurons", "entries")}
 """What a network that was consolidated kept of its own, which nobody can check."""
 KINDS = {
@@ -63,16 +65,22 @@ class Report:
     inference: str
     arithmetic: str
     made: str
+    """How the weights came about, as the certificate states it: nobody can check that."""
     conditions: int
     """How many sets, nodes, steps and answers were evaluated."""
     margin: float
     """The least by which a choice or an answer is decided."""
     words: str
+    """The claim and the way of its proof, both checked; and what the certificate states of `made`."""
+    stated_margin: float
+    """The margin that the certificate states, which proves nothing."""
     assumed: bool = field(default=False, compare=False)
     """Whether the model's config is the certificate's, because where the weights are none is written."""
 
     def __str__(self) -> str:
         beside = " No config is beside the weights: that of the certificate is assumed." if self.assumed else ""
+        if self.stated_margin > self.margin * ALIKE:
+            beside = f" It states a margin of {self.stated_margin:.3g}, which is not confirmed.{beside}"
         return f"accepted: {self.words} {self.conditions:,} conditions hold, the least by {self.margin:.3g}.{beside}"
 
 
@@ -101,7 +109,10 @@ def check(certificate: dict[str, Any], model: str | Path | Tensors) -> Report:
     else:
         network, run = Tree(*given), lambda n: check_tree(n, claim, kind, inference, certificate["proof"])
     conditions, margin = run(network)
-    return Report(kind, inference, certificate["arithmetic"], certificate["made"], conditions, margin, words, assumed)
+    words = f"{_proved_in_words(certificate)}; {KINDS[kind]} ({made_in_words(certificate)})."
+    stated = min(certificate["margin"], certificate["proof"].get("gap", certificate["margin"]))  # gap: a cascade's
+    arithmetic, how = certificate["arithmetic"], certificate["made"]
+    return Report(kind, inference, arithmetic, how, conditions, margin, words, stated, assumed)
 
 
 def seal(certificate: dict[str, Any]) -> str:
@@ -111,7 +122,12 @@ def seal(certificate: dict[str, Any]) -> str:
 
 
 def in_words(certificate: dict[str, Any]) -> str:
-    """The claim as a sentence, from the fields of a certificate."""
+    """What a certificate says of itself, the claim and how the weights came about, from its fields."""
+    made = f"It was {MADE[certificate['made']]}{kept_in_words(certificate)}"
+    return f"{_proved_in_words(certificate)}. {made}; {KINDS.get(certificate['kind'], 'for no known reason')}."
+
+
+def _proved_in_words(certificate: dict[str, Any]) -> str:
     claim = certificate["claim"]
     symbols, states = len(claim["symbols"]), len(claim["delta"])
     asked = sum(claim["asked"])
@@ -119,10 +135,13 @@ def in_words(certificate: dict[str, Any]) -> str:
     snapped = ", its nodes replaced by the nearest centre," if certificate["inference"] == "snapped" else ""
     return (
         f"Evaluated in {certificate['arithmetic']}, in any order of summation, the model{snapped} answers {where} over "
-        f"{symbols} symbols, of any length from 1, what its machine of {states} states answers. It was "
-        f"{MADE[certificate['made']]}{kept_in_words(certificate)}; "
-        f"{KINDS.get(certificate['kind'], 'for no known reason')}."
+        f"{symbols} symbols, of any length from 1, what its machine of {states} states answers"
     )
+
+
+def made_in_words(certificate: dict[str, Any]) -> str:
+    """How the weights came about, as the certificate's own statement: nobody can check it."""
+    return f"made: {certificate['made']}{kept_in_words(certificate)}, says the certificate"
 
 
 def kept_in_words(certificate: dict[str, Any]) -> str:
