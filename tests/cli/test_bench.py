@@ -15,6 +15,11 @@ from lengthwise.cli import main
 from .tiny import TINY, bench
 
 
+def test_seeds_are_named(tmp_path):
+    assert bench(tmp_path, "--seeds", "3,1") == 0
+    assert sorted(run.experiment.seed for run in lab.load(tmp_path)) == [1, 3]
+
+
 def test_bench_then_again_then_report(tmp_path, capsys):
     root = tmp_path / "runs"
     assert bench(root, "--seeds", "2") == 0
@@ -73,6 +78,8 @@ def test_bench_then_again_then_report(tmp_path, capsys):
         (["bench", "parity", "-m", "hf:~nosuchuser"], "there is no such home"),
         (["bench", "parity", "-m", "lstm", "--test-lengths", "7:3"], "empty"),
         (["bench", "parity", "-m", "lstm", "--seeds", "0"], "--seeds"),
+        (["bench", "parity", "-m", "lstm", "--seeds", "1,-2"], "--seeds must be a list of whole numbers at least 0"),
+        (["bench", "parity", "-m", "lstm", "--seeds", "1,"], "--seeds must be a list of whole numbers at least 0"),
         (["reproduce", "demo", "prity"], "Did you mean 'demo parity'?"),
         (["reproduce", "regulargpt", "table-1", "--scale", "smoke", "--only", "prity"], "Did you mean 'parity'?"),
         (["reproduce", "demo", "parity", "--scale", "big"], "--scale must be 'smoke', 'laptop' or 'paper', got 'big'."),

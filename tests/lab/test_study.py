@@ -55,6 +55,8 @@ def test_a_file_repeats_the_call(tmp_path):
         ('tsk = "parity"', UnknownName, "Did you mean 'task'"),
         ('seeds = "many"', Error, "seeds must be a whole number at least 1"),
         ("seeds = 0", Error, "seeds must be a whole number at least 1"),
+        ("seeds = []", Error, "seeds must be a whole number at least 1"),
+        ("seeds = [-1]", Error, "seeds must be"),
         ("task = ", Error, "not a readable TOML file"),
     ],
 )
@@ -64,6 +66,12 @@ def test_a_wrong_file_is_refused(tmp_path, text, error, words):
         read_study(tmp_path / "study.toml")
     with pytest.raises(Error, match="no such file"):
         read_study(tmp_path / "nowhere.toml")
+
+
+def test_seeds_are_a_number_or_a_list_of_them(tmp_path):
+    for seeds in (2, [1, 5]):
+        write_study(tmp_path / "study.toml", {"task": "parity", "models": ["lstm"], "seeds": seeds})
+        assert read_study(tmp_path / "study.toml")["seeds"] == seeds
 
 
 def test_typed_words_win_over_the_file(tmp_path, capsys):

@@ -21,6 +21,7 @@ from .work import (
     Log,
     Out,
     Page,
+    Seeds,
     Strategy,
     Workers,
     carry_out,
@@ -58,12 +59,7 @@ def bench(
             autocompletion=typed.models,
         ),
     ] = None,
-    seeds: Annotated[
-        int,
-        typer.Option(
-            "--seeds", parser=typed.whole("--seeds", 1), metavar="N", help="Runs of each model, with seeds 0, 1, …."
-        ),
-    ] = 1,
+    seeds: Seeds = 1,
     train_length: Annotated[
         int,
         typer.Option(
@@ -212,7 +208,7 @@ def bench(
             from ..report.paired_runs import FEWEST, check_comparison
 
             check_comparison(experiments, said["compare"])
-            if said["seeds"] < FEWEST:
+            if len({e.seed for e in experiments}) < FEWEST:
                 console.remark(f"note: an interval of the difference needs --seeds {FEWEST} at least.")
         if save_config:
             write_study(save_config, said)

@@ -18,6 +18,7 @@ from .work import (
     Log,
     Out,
     Page,
+    Seeds,
     Strategy,
     Workers,
     carry_out,
@@ -66,12 +67,7 @@ def train(
             autocompletion=typed.models,
         ),
     ] = None,
-    seeds: Annotated[
-        int,
-        typer.Option(
-            "--seeds", parser=typed.whole("--seeds", 1), metavar="N", help="Runs of each model, with seeds 0, 1, …."
-        ),
-    ] = 1,
+    seeds: Seeds = 1,
     train_length: Annotated[
         int,
         typer.Option(

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from ..options import Option, Word, above, at_least
+from ..options import Option, Word, above, at_least, value_of
 from .registries import REGISTRIES, names
 
 SETTINGS = {
@@ -25,6 +25,17 @@ def whole(flag: str, low: int | None = None) -> Callable[[Any], int]:
     """What reads the whole number after `flag`."""
     option = Option(flag, int, bounds=None if low is None else at_least(low))
     return lambda text: option.read(Word(text) if isinstance(text, str) else text, flag)
+
+
+def seeds(text: Any) -> int | list[int]:
+    """Returns the number of runs that was typed, or the seeds in a list.
+
+    >>> seeds("3"), seeds("1,5"), seeds("[7]")
+    (3, [1, 5], [7])
+    """
+    if isinstance(text, str) and isinstance(value_of(text), list):
+        return Option("--seeds", list[int], bounds=at_least(0)).read(Word(text), "--seeds")
+    return whole("--seeds", 1)(text)
 
 
 def positive(flag: str) -> Callable[[Any], float]:

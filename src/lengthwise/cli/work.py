@@ -15,7 +15,7 @@ from ..errors import Error
 from ..options import check_names, word_of
 from ..own_code import of_parts, settings_of
 from . import console, registries
-from .typed import positive, setting, whole
+from .typed import positive, seeds, setting, whole
 
 if TYPE_CHECKING:
     from ..lab import Choice, Experiment, Outcome, Run
@@ -25,6 +25,15 @@ if TYPE_CHECKING:
 
 Out = Annotated[
     Path, typer.Option("--out", metavar="DIR", help="The directory of the records; the same call continues from them.")
+]
+Seeds = Annotated[
+    Any,
+    typer.Option(
+        "--seeds",
+        parser=seeds,
+        metavar="N|SEEDS",
+        help="Runs of each model: how many, with seeds 0, 1, …, or which seeds, as in 1,5.",
+    ),
 ]
 Workers = Annotated[
     int | None,

@@ -24,7 +24,7 @@ from ..options import Schema, above, arguments, at_least, schema, take, word_of
 from ..text import corpora, documents, segment_ends, tokenizers, tokens_of
 from ..train.settings import Training, training_options
 from .experiment import Experiment, LengthTests, ModelSpec, Objective, TextSpec
-from .grid import Settings, name_of, of_parts, parse, settings_of
+from .grid import Settings, name_of, of_parts, parse, seeds_of, settings_of
 from .model_checks import check_on_text
 from .on_text import check_precision
 from .tested_lengths import lengths
@@ -70,7 +70,7 @@ def plan_language_models(
     train_length: Annotated[int, at_least(2), "How many tokens a training window has."] = 128,
     test_lengths: str | Sequence[int] | None = None,
     way: Way = "windows",
-    seeds: Annotated[int, at_least(1), "How many runs of each model."] = 1,
+    seeds: int | Sequence[int] = 1,
     tokenizer: str | Path | None = None,
     vocabulary: Annotated[int, at_least(2), "How many tokens the tokenizer has that is trained on the corpus."] = 4096,
     settings: Settings = (),
@@ -83,6 +83,7 @@ def plan_language_models(
 
     `corpus`: "stdlib", paths of files and folders, "hf:NAME" for a dataset. `tokenizer`: the folder of one, or None to
     train byte-level BPE on the corpus. Tokens and a tokenizer that is trained are kept in `store`.
+    `seeds` is how many runs each model has, or a list of their seeds.
     `settings` belong to `model.` (every one), a model's own name (that one), `training.`, `tests.`, `text.` or
     `objective.`. `way`: what is measured at a length, "windows" or "last-token" (see `evaluate/text.py`).
     The default test lengths are the training length and its doublings to 16 times it.
@@ -92,13 +93,12 @@ def plan_language_models(
     `tokenizing` hears how many characters of the corpus are tokenized, and how many there are.
     """
     given = parse(settings)
-    seeds, train_length, vocabulary = arguments(
-        plan_language_models, seeds=seeds, train_length=train_length, vocabulary=vocabulary
-    )
+    train_length, vocabulary = arguments(plan_language_models, train_length=train_length, vocabulary=vocabulary)
+    seeds = seeds_of(seeds)
     asked = _models(architectures)
     parts = {"model", "training", "tests", "text", "objective", *(name for name, _ in asked)}
     given = of_parts(given, parts)
-    EXPERIMENTS.check(len(asked) * seeds, "plan")
+    EXPERIMENTS.check(len(asked) * len(seeds), "plan")
     training = training_of(settings_of(given, "training"))
     BATCH_TOKENS.check(train_length * training.batch, f"training.batch={training.batch}, length {train_length:,}")
     objective = Objective("next-token", **take(_OBJECTIVE, settings_of(given, "objective"), "objective", "objective."))
@@ -130,7 +130,7 @@ def plan_language_models(
     experiments = []
     for model in model_specs(asked, given, read, unused):
         check_on_text(model, read, train_length, tests.lengths, warn or _warn)
-        experiments += [Experiment(spec, model, training, tests, seed, objective) for seed in range(seeds)]
+        experiments += [Experiment(spec, model, training, tests, seed, objective) for seed in seeds]
     return experiments
 
 

@@ -38,7 +38,7 @@ def study(
     *,
     task: Annotated[str | list[str], "A task by name, regex:PATTERN or FILE.py:Class, or a list of them."],
     models: Annotated[list[str], "Models by name, hf:PATH or module:Class."],
-    seeds: Annotated[int, at_least(1), "Runs of each model."] = 1,
+    seeds: Annotated[Any, "How many runs of each model, or their seeds."] = 1,
     train_length: Annotated[int, at_least(1), "The longest training string."] = 40,
     test_lengths: Annotated[str | None, "Such as 41:500:20,1000."] = None,
     learning_rates: Annotated[str | None, "Such as 1e-3,3e-4."] = None,
@@ -65,7 +65,7 @@ def text_study(
     *,
     corpus: Annotated[list[str], "stdlib, files and folders, or hf:NAME."],
     models: Annotated[list[str], "Models, their own options behind their names."],
-    seeds: Annotated[int, at_least(1), "Runs of each model."] = 1,
+    seeds: Annotated[Any, "How many runs of each model, or their seeds."] = 1,
     train_length: Annotated[int, at_least(2), "Tokens of a training window."] = 128,
     test_lengths: Annotated[str | None, "Such as 128,512,2048."] = None,
     way: Annotated[Literal["windows", "last-token"], "What perplexity is of."] = "windows",
@@ -97,6 +97,10 @@ def read_study(path: Path, keys: Schema = KEYS) -> dict[str, Any]:
     # A file may leave to the command line what must be given.
     optional = {name: Option(name, o.kind, None, o.bounds, o.line) for name, o in keys.items()}
     said = take(optional, content, str(path))
+    if "seeds" in said:
+        listed = isinstance(said["seeds"], list) and said["seeds"]
+        seeds = Option("seeds", list[int], bounds=at_least(0)) if listed else Option("seeds", int, bounds=at_least(1))
+        said["seeds"] = seeds.read(said["seeds"], f"{path}: seeds")
     if null := next((name for name, value in said.items() if isinstance(value, str) and "\0" in value), None):
         raise Error(f"{path}: {null} holds a null character, which no name and no path has. Remove it.")
     for tables in ("settings", "sweep"):
