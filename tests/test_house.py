@@ -171,7 +171,7 @@ LINES = {
     "lab": 6_250,
     "insight": 1_400,
     "theory": 1_400,
-    "verify": 11_960,
+    "verify": 11_970,
     "report": 3_910,
     "recipes": 5_670,
     "cli": 3_790,

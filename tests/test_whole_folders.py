@@ -12,6 +12,7 @@ import time
 import pytest
 
 from lengthwise import automata, tasks
+from lengthwise.cli import main
 from lengthwise.errors import Error, RecordError, TooLarge
 from lengthwise.files import whole_folder, write_text
 from lengthwise.verify import compile_machine, made_of
@@ -138,3 +139,43 @@ def test_an_algebra_has_a_deadline():
     ):
         with pytest.raises(Error, match="seconds"):
             late()
+
+
+def test_the_same_export_says_that_it_is_there(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    call = ["export", "parity", "--lengths", "4", "--samples", "2", "--out", "data"]
+    assert main(call) == 0
+    assert capsys.readouterr().out.startswith("Wrote 2 strings")
+    assert main(call) == 0
+    assert capsys.readouterr().out == "data: it is there already, unchanged.\n"
+
+
+OUTS = {
+    "export": "export parity --lengths 4 --samples 2 --out",
+    "compile": "compile even-pairs --seconds 60 --out",
+    "bench": "bench parity -m lstm --train-length 4 --test-lengths 8 --set training.steps=1 --workers 1 --out",
+}
+
+
+@pytest.mark.parametrize("verb", OUTS)
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS, errno.EXDEV])
+def test_a_place_that_cannot_be_written_is_one_line(tmp_path, monkeypatch, capsys, verb, number):
+    """Without rights, on a disk that is only read, and where a rename would cross from one disk to another."""
+
+    def refuse(*paths, **how):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "replace" if number == errno.EXDEV else "mkdir", refuse)
+    assert main([*OUTS[verb].split(), str(tmp_path / "no" / "out")]) in (1, 2)
+    error = capsys.readouterr().err
+    assert any(os.strerror(number).lower() in line for line in error.splitlines() if line.startswith("error: "))
+    assert "unexpected" not in error
+    assert not list(tmp_path.rglob("*.safetensors"))
+
+
+@pytest.mark.parametrize("verb", OUTS)
+def test_a_place_within_a_file_is_one_line(tmp_path, capsys, verb):
+    (tmp_path / "file").write_text("mine")
+    assert main([*OUTS[verb].split(), str(tmp_path / "file" / "out")]) == 2
+    assert "A file stands where a directory is needed" in capsys.readouterr().err
+    assert (tmp_path / "file").read_text() == "mine"

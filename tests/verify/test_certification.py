@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from copy import deepcopy
 from types import SimpleNamespace
 
 import pytest
@@ -104,6 +105,32 @@ def test_a_way_that_fell_short_is_heard_and_those_of_other_models_are_not(tmp_pa
         certification.consolidated(subject, 1.0, tmp_path / "made")
     monkeypatch.setattr(ways, "WAYS", (lambda *_: "it is of another kind",))
     with pytest.raises(Error, match="it is of another kind"):
+        certification.consolidated(subject, 1.0, tmp_path / "made")
+
+
+def test_a_copy_that_was_saved_is_taken_again_and_not_taught(tmp_path, monkeypatch):
+    from lengthwise.verify.consolidate import ways
+
+    taught = []
+
+    def teach(model, claim, seconds):
+        taught.append(seconds)
+        return SimpleNamespace(model=deepcopy(model), own=2, all=3, of="codes")
+
+    monkeypatch.setattr(ways, "WAYS", (teach,))
+    subject = certification.subject_of("certify", theory.exact_classifier("parity"), PARITY)
+    first, again = (certification.consolidated(subject, 1.0, tmp_path / "made") for _ in range(2))
+    assert len(taught) == 1
+    assert (again.made, again.kept) == (first.made, first.kept) == ("consolidated", first.kept)
+    torch.testing.assert_close(again.inner.state_dict(), first.inner.state_dict(), rtol=0, atol=0)
+    scaled = theory.regular_gpt(PARITY)
+    scaled.head.weight.data *= 2
+    other = certification.subject_of("certify", scaled, PARITY)
+    with pytest.raises(Error, match="Name a new folder"):
+        certification.consolidated(other, 1.0, tmp_path / "made")
+    with (tmp_path / "made" / "model.safetensors").open("ab") as weights:
+        weights.write(b"x")
+    with pytest.raises(Error, match="Name a new folder"):
         certification.consolidated(subject, 1.0, tmp_path / "made")
 
 

@@ -134,8 +134,11 @@ def certify(
             named = task or (run.experiment.task.name if run else "")
             given = verdicts.own_settings(run) if run and not task else given
             again = ["lengthwise", "certify", str(save), "--task", named, *given]
+        there = save is not None and (save / "made.json").is_file()
         with watched("certify") as watch:
             outcome = decide(subject, checked_seconds("certify", budget, "--budget"), watch, save=save)
+    if there:
+        console.remark(f"{save}: it is there already, and is not taught again.")
     if run and not save and task is None:
         _keep(run, outcome.verdict, subject, checkpoint)
         if not no_picture:

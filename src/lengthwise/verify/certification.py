@@ -22,6 +22,7 @@ from torch import nn
 
 from ..automata import Semiautomaton
 from ..errors import Error, OutOfMemory, TooLarge
+from ..files import digest, pack, read_json
 from ..lab import Run
 from ..models import LengthwiseForCausalLM
 from ..models.depth import Adaptive
@@ -144,27 +145,34 @@ def _proved(
 
 def _snapped(subject: Subject, save: Path, seconds: float) -> Proved | None:
     """The proof of the copy with its nodes snapped, which is then what the folder holds; None where there is none."""
+    from .consolidate.compiling import FILE
     from .consolidate.snapping import copies
 
     assert subject.inner is not None
     for copy in copies(subject.inner, subject.claim):
         verdict = _attempt(prove_snapped, subject._replace(model=copy), seconds)
         if isinstance(verdict, Proved) and verdict.certificate["arithmetic"] == "float32":
-            _keep_taught(copy, save, subject, again=True)
+            _keep_taught(copy, save, subject, read_json(save / FILE)["of"], again=True)
             return verdict
     return None
 
 
 def consolidated(subject: Subject, seconds: float, save: Path) -> Subject:
-    """A copy of a network that learned its machine, taught its algebra: "compiled" if it kept nothing."""
-    from .consolidate.compiling import new_folder
+    """A copy of a network that learned its machine, taught its algebra: "compiled" if it kept nothing.
+
+    The same call again takes the copy that the folder holds.
+    """
+    from .consolidate.compiling import kept_of, made_of, new_folder, saved_before
     from .consolidate.gate import checked_to_have_learned
     from .consolidate.ways import WAYS
 
-    new_folder(save)
     if (why := unprovable(subject)) is not None:
         raise Error(f"certify: this model cannot be consolidated: {why}.")
     assert subject.inner is not None
+    of = digest(pack(dict(subject.inner.state_dict())))
+    if (there := saved_before(save, {"of": of, "claim": subject.claim.to_json()})) is not None:
+        return subject._replace(model=there, made=made_of(save) or "consolidated", kept=kept_of(save))
+    new_folder(save)
     right = checked_to_have_learned(subject.model, subject.claim, subject.lengths)
     reasons: list[str] = []
     for way in WAYS:
@@ -177,16 +185,16 @@ def consolidated(subject: Subject, seconds: float, save: Path) -> Subject:
         subject = subject._replace(
             model=taught.model.eval(), made="consolidated" if kept.own else "compiled", kept=kept
         )
-        _keep_taught(subject.model, save, subject)
+        _keep_taught(subject.model, save, subject, of)
         return subject
     raise Error(f"certify: this model cannot be consolidated: {'; '.join(reasons)}.")
 
 
-def _keep_taught(model: LengthwiseForCausalLM, folder: Path, subject: Subject, again: bool = False) -> None:
+def _keep_taught(model: LengthwiseForCausalLM, folder: Path, subject: Subject, of: str, again: bool = False) -> None:
     from .consolidate.compiling import save
 
     assert subject.kept is not None
-    made = {"made": subject.made, "kept": subject.kept.to_json(), "claim": subject.claim.to_json()}
+    made = {"made": subject.made, "kept": subject.kept.to_json(), "of": of, "claim": subject.claim.to_json()}
     save(model, folder, made, again)
 
 

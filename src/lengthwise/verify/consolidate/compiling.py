@@ -28,7 +28,7 @@ from ...automata import Semiautomaton, minimise
 from ...errors import Error, RecordError
 from ...files import canonical, digest_of, read_json, whole_folder
 from ...lab import Run
-from ...models import LengthwiseConfig, LengthwiseForCausalLM, presets
+from ...models import LengthwiseConfig, LengthwiseForCausalLM, TokenClassifier, presets, pretrained
 from ...models.depth import Adaptive
 from ...models.pretrained import quiet
 from ...seeds import derive
@@ -149,16 +149,24 @@ def _full(error: Exception) -> bool:
 
 def compiled_before(folder: Path | str, task: Task, *, width: int | None, seed: int) -> bool:
     """Whether the folder holds, unchanged, what `compile_machine` makes of this task with these options."""
-    folder = Path(folder)
+    asked = {"width": width, "chunk": 2, "seed": seed}
+    return _holds(Path(folder), {"asked": asked, "claim": minimal(claim_of(task)).to_json()})
+
+
+def saved_before(folder: Path | str, made: dict[str, Any]) -> TokenClassifier | None:
+    """The model in the folder, if it is unchanged and says that it was made like this."""
+    if not _holds(Path(folder), made):
+        return None
+    return pretrained.as_classifier(pretrained.find(str(folder)).model(), str(folder)).eval()
+
+
+def _holds(folder: Path, made: dict[str, Any]) -> bool:
+    """Whether the folder holds a whole model that was made like this."""
     if not (folder / FILE).is_file() or not (folder / WEIGHTS).is_file():
         return False
-    made = read_json(folder / FILE)
-    return (
-        isinstance(made, dict)
-        and made.get("asked") == {"width": width, "chunk": 2, "seed": seed}
-        and made.get("weights") == digest_of(folder / WEIGHTS)
-        and canonical(made.get("claim")) == canonical(minimal(claim_of(task)).to_json())
-    )
+    there = read_json(folder / FILE)
+    made = {**made, "weights": digest_of(folder / WEIGHTS)}
+    return isinstance(there, dict) and all(canonical(there.get(key)) == canonical(made[key]) for key in made)
 
 
 def made_of(folder: Path | str) -> str | None:
