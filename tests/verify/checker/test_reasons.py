@@ -11,6 +11,7 @@ import pytest
 
 from lengthwise import Error
 from lengthwise.verify.checker import Rejected, check, seal
+from lengthwise.verify.checker.claimed import Claim
 
 from .conftest import resealed
 
@@ -132,6 +133,12 @@ def test_numbers_of_another_type_are_rejected_even_if_sealed(made):
 
 def box_list(it):
     return it.certificate["proof"]["boxes"]
+
+
+def test_a_model_of_one_output_is_right_about_nothing(made):
+    claim = made("rnn").claim.to_json()
+    with pytest.raises(Rejected, match="vacuous"):
+        Claim({**claim, "answers": [0, 0]}).fits(2, 1)
 
 
 def test_a_claim_that_no_word_can_test_is_vacuous(made):
