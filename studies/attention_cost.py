@@ -27,7 +27,7 @@ from lengthwise.mixers import FIRST, Layout, Level, Mixer, SlidingDilated, Softm
 from lengthwise.models import Block, Layer, LengthwiseForCausalLM, groups, presets
 from lengthwise.ops import sliding_dilated_attention
 from lengthwise.recipes import Finished, Recipe, Scale, in_turn, machine
-from lengthwise.report import Panel, line_chart, text_table
+from lengthwise.report import Panel, Table, line_chart
 
 FORMS = ("full attention", "dense masked", "every position", "last position")
 FIT = 4
@@ -215,14 +215,14 @@ def _table(setting: Setting, times: dict[str, dict[str, dict[int, float]]]) -> P
             "exponent_predicted": exponent(_counted(setting, form)),
             "exponent_measured": {what: exponent(of[form]) for what, of in times.items()},
         }
-    return text_table(
+    return Table(
         "Predicted and measured cost, relative to every position",
         "At the longest length of each form. Counted: operations of a forward pass. Where the measured ratio is above "
         "the counted one, the form does less arithmetic a second (a mask is read and written, not multiplied); where "
         "it is below, more.",
         ["", "tokens", "10⁹ operations", "× counted", *(f"× {what}" for what in times)],
         rows,
-        data,
+        data=data,
     )
 
 
@@ -276,7 +276,7 @@ def break_even(widths: Sequence[tuple[int, int]], repeats: int, device: str) -> 
     )
     heads = ["", *(f"width {D}, {heads} heads" for D, heads in widths)]
     data = {f"width {D}": column for (D, _), column in zip(widths, columns, strict=True)}
-    return [text_table("The crossing: K < 3.11 L?", caption, heads, rows, data)]
+    return [Table("The crossing: K < 3.11 L?", caption, heads, rows, data=data)]
 
 
 def measured_crossing(D: int, heads: int, repeats: int, device: str) -> dict[str, float]:

@@ -14,7 +14,7 @@ from typing import Any
 from lengthwise.lab import Experiment, Run, accuracy
 from lengthwise.recipes import LEARNED, Cell, Grid, Recipe, Scale, curves
 from lengthwise.recipes.papers.lrnn import table_2
-from lengthwise.report import Panel, duration, percent, text_table
+from lengthwise.report import Panel, Table, duration, percent
 
 HOLDS = 0.95
 """A model holds at 500 tokens where at least this share of its strings is right."""
@@ -83,7 +83,7 @@ def _table(finished: Mapping[str, list[Run]]) -> Panel:
         "the training length and at the long one, in the order of the seeds. Training: the mean time of a run."
     )
     head = ["", "learned", "hold", "exact", "at 40, seed by seed", "at 500, seed by seed", "training"]
-    return text_table("How many seeds learn, and how many hold", caption, head, rows, data)
+    return Table("How many seeds learn, and how many hold", caption, head, rows, data=data)
 
 
 def _learning(task: str, runs: list[Run]) -> Panel:

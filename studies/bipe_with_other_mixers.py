@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from lengthwise.lab import Run
 from lengthwise.recipes import Model, Recipe, Rule, Scale, settings_of, text_grid
 from lengthwise.recipes.papers.bipe import figure_4
-from lengthwise.report import Panel, count, duration, text_table
+from lengthwise.report import Panel, Table, count, duration
 
 CHUNK = 4
 """Of the sliding-dilated layers, which read C tokens each, C^l apart in the l-th of them."""
@@ -102,4 +102,4 @@ def sizes(finished: Mapping[str, Sequence[Run]]) -> Panel:
     ]
     rows = [[row["model"], count(row["parameters"]), duration(row["seconds"])] for row in data]
     caption = "Models of one width, one depth and one feed-forward network. Training time is the mean of the seeds."
-    return text_table("Size and time", caption, ["", "parameters", "training"], rows, data)
+    return Table("Size and time", caption, ["", "parameters", "training"], rows, data=data)

@@ -16,7 +16,7 @@ from lengthwise.lab import Experiment, Run
 from lengthwise.models import TokenClassifier
 from lengthwise.recipes import Cell, Grid, Recipe, Scale, loaded, task_of
 from lengthwise.recipes.papers.chacal import Attention, plan_stories
-from lengthwise.report import Panel, line_chart, percent, text_table
+from lengthwise.report import Panel, Table, line_chart, percent
 from lengthwise.tasks import Boxes
 
 MODELS = (Attention("standard", 2), Attention("standard", 3), Attention("chain", 2))
@@ -203,7 +203,7 @@ def by_layers(found: Mapping[str, AnswerScores], about: str = "") -> Panel:
         + [_cell(answers.layers.get(n)) for answers in found.values()]
         for n in layers
     ]
-    return text_table(
+    return Table(
         f"Boxes{about}: layers needed",
         "Theorem 1: a transformer needs ceil(log2(depth + 1)) layers, where depth is the longest path of the story's "
         "dependency graph. Beside it the exact match in % on the stories that need so many (right / stories). The "
@@ -211,7 +211,7 @@ def by_layers(found: Mapping[str, AnswerScores], about: str = "") -> Panel:
         "with fewer.",
         ["layers needed", "depth", "of stories", *found],
         rows,
-        {label: answers.to_json() for label, answers in found.items()},
+        data={label: answers.to_json() for label, answers in found.items()},
     )
 
 

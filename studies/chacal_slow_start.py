@@ -12,7 +12,7 @@ from lengthwise.lab import Run, load_model
 from lengthwise.mixers import Chain
 from lengthwise.recipes import Cell, Grid, Recipe, Scale, curve, curves, ended, first_at
 from lengthwise.recipes.papers.chacal import Attention, plan_chains, table_1
-from lengthwise.report import Panel, text_table
+from lengthwise.report import Panel, Table
 
 BLOCKS: dict[Scale, int] = {"smoke": 3, "laptop": 8, "paper": table_1.PAPER_BLOCKS}
 STANDARD, CHAIN = Attention("standard", 1), Attention("chain", 1)
@@ -53,7 +53,7 @@ def recipe(scale: Scale) -> Recipe:
             rows.append([name, f"{100 * early:.1f}", *said, end["words"], words])
         head = ["one layer", f"after {EARLY:.0%}", *(f"steps to {level:.0%}" for level in LEVELS), "at the end", "γ"]
         note = "Accuracy in %. At the end: max / mean ± std on test strings. γ: each head's at the end, first seed."
-        return [curves("The start", caption, finished), text_table("The start in numbers", note, head, rows, data)]
+        return [curves("The start", caption, finished), Table("The start in numbers", note, head, rows, data=data)]
 
     return Recipe(
         title="ChaCAL: the slow start and its cure",

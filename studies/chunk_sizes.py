@@ -18,7 +18,7 @@ from lengthwise.lab import Experiment, Run, accuracy, plan, score
 from lengthwise.models import groups
 from lengthwise.recipes import Cell, Grid, Recipe, Scale
 from lengthwise.recipes.papers.regulargpt import table_1
-from lengthwise.report import Panel, heat_map, percent, text_table
+from lengthwise.report import Panel, Table, heat_map, percent
 from lengthwise.seeds import generator
 from lengthwise.tasks import Task
 
@@ -346,7 +346,7 @@ def together(cells: Sequence[Accuracy], found: Mapping[str, Causes]) -> Panel:
     both = {name: [rank_correlation(xs, inside), rank_correlation(xs, skills)] for name, xs in counts.items()}
     covered = [cell for cell, w in zip(cells, why, strict=True) if w.new == 0]
     failed = sum(cell.skill < RIGHT for cell in covered)
-    return text_table(
+    return Table(
         "Does it explain the accuracy?",
         f"Rank correlation (Spearman) over the {len(cells)} cells between each count and the accuracy at the training "
         "lengths, and the skill beyond them, (accuracy − majority) / (1 − majority). Measured: the accuracies, the "
@@ -357,7 +357,7 @@ def together(cells: Sequence[Accuracy], found: Mapping[str, Causes]) -> Panel:
         "so many steps.",
         ["", "in training", "beyond"],
         [[name, *("–" if rho is None else f"{rho:+.2f}" for rho in pair)] for name, pair in both.items()],
-        {
+        data={
             "correlations": {name: {"in_training": pair[0], "beyond": pair[1]} for name, pair in both.items()},
             "cells": [
                 {**cell._asdict(), "skill": cell.skill, **w._asdict()} for cell, w in zip(cells, why, strict=True)

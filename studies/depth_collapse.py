@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from lengthwise.lab import Experiment, Run, accuracy, plan
 from lengthwise.models import groups
 from lengthwise.recipes import LEARNED, Cell, Grid, Recipe, Scale, inside
-from lengthwise.report import Panel, line_chart, percent, text_table
+from lengthwise.report import Panel, Table, line_chart, percent
 
 TASKS = ("parity", "cycle-navigation")
 CHUNKS = (2, 3, 4, 5, 6, 8)
@@ -219,7 +219,7 @@ def _table(finished: Mapping[Key, list[Run]], setting: Setting) -> Panel:
                 percent(inside(runs)),
             ]
         )
-    return text_table("Predicted and measured edges", _said(counts, len(data)), _HEAD, rows, data)
+    return Table("Predicted and measured edges", _said(counts, len(data)), _HEAD, rows, data=data)
 
 
 _HEAD = ("", "children", "predicted edge", "first length that fails, by seed", "in training, %")

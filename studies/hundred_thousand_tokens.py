@@ -8,7 +8,7 @@ from typing import NamedTuple
 from lengthwise.lab import Run, best_rate
 from lengthwise.recipes import LengthScore, Recipe, Scale, loaded, task_of
 from lengthwise.recipes.papers.regulargpt import table_1
-from lengthwise.report import Panel, line_chart, overflow_note, overflow_text, percent, text_table
+from lengthwise.report import Panel, Table, line_chart, overflow_note, overflow_text, percent
 
 TASKS = ("parity", "cycle-navigation", "even-pairs")
 HOLDS = 0.95
@@ -127,7 +127,7 @@ def _table(scores: Scores, asked: Asked) -> Panel:
         for model, points in models.items()
     }
     caption = f"{_caption(asked)} {overflow_note(where)}".strip()
-    return text_table("How sure", caption, ["", *(f"{n:,}" for n in shown), "holds to"], rows, data)
+    return Table("How sure", caption, ["", *(f"{n:,}" for n in shown), "holds to"], rows, data=data)
 
 
 def _cell(points: Sequence[LengthScore], length: int) -> str:

@@ -15,7 +15,7 @@ from lengthwise import tasks
 from lengthwise.lab import Experiment, Run, load_model, plan, summary
 from lengthwise.recipes import Cell, Grid, Recipe, Scale, settings_of
 from lengthwise.recipes.papers.regulargpt import table_1
-from lengthwise.report import Panel, duration, percent, spread, text_table
+from lengthwise.report import Panel, Table, duration, percent, spread
 
 TASKS = ("even-pairs", "parity", "cycle-navigation", "tomita-3")
 LARGEST = 4
@@ -43,7 +43,7 @@ def recipe(scale: Scale) -> Recipe:
             "p: the weight of the chosen tree in the mixture at the end. Learning the choice trains three trees, so it "
             "takes the time of three, but spares one training for each C. Afterwards one tree is left."
         )
-        return [text_table("The chunk that training chose", caption, head, rows, data)]
+        return [Table("The chunk that training chose", caption, head, rows, data=data)]
 
     return Recipe(
         title="RegularGPT: a chunk size chosen by training",

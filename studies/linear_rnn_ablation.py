@@ -25,7 +25,7 @@ from lengthwise.recipes import (
     to_json,
 )
 from lengthwise.recipes.papers.lrnn import table_2
-from lengthwise.report import Panel, count, duration, percent, text_table
+from lengthwise.report import Panel, Table, count, duration, percent
 
 LENGTHS: dict[Scale, tuple[int, ...]] = {"smoke": (50, 60), "laptop": (500, 2_000), "paper": (500, 2_000)}
 LEVEL = 0.99
@@ -114,7 +114,7 @@ def _table(
         f"has {e.training.steps:,} steps. The default stands under every part; these are the same runs each time."
     )
     head = ["", *(f"{n:,}" for n in (TRAINED, *lengths)), "steps to 99%", "seeds", "size", "training"]
-    return text_table("One part changed at a time", caption, head, rows, data)
+    return Table("One part changed at a time", caption, head, rows, data=data)
 
 
 def _learning(part: str, finished: Mapping[Key, list[Run]]) -> Panel:

@@ -20,7 +20,7 @@ from lengthwise.lab import Run, load_model, new_model
 from lengthwise.mixers import BlockLRNN
 from lengthwise.ops import block_scan
 from lengthwise.recipes import Cell, Grid, LengthScore, Recipe, Scale, task_of, to_json
-from lengthwise.report import Panel, line_chart, percent, text_table
+from lengthwise.report import Panel, Table, line_chart, percent
 from lengthwise.seeds import generator
 
 HOLDS = 0.95
@@ -163,7 +163,7 @@ def _table(scores: Scores) -> Panel:
     data = [
         {"variant": name, "settings": DRIFT[name], "accuracy": to_json(by_length)} for name, by_length in scores.items()
     ]
-    return text_table("What might stop the drift", caption, ["", *(f"{n:,}" for n in lengths)], rows, data)
+    return Table("What might stop the drift", caption, ["", *(f"{n:,}" for n in lengths)], rows, data=data)
 
 
 def _cell(score: LengthScore) -> str:

@@ -17,7 +17,7 @@ from lengthwise import tasks
 from lengthwise.lab import Experiment, Run, Summary, overflowed, plan, summary
 from lengthwise.models import equal_tokens
 from lengthwise.recipes import Cell, Grid, Recipe, Scale, in_turn, loaded, machine
-from lengthwise.report import Panel, count, duration, line_chart, overflow_note, overflow_of_runs, percent, text_table
+from lengthwise.report import Panel, Table, count, duration, line_chart, overflow_note, overflow_of_runs, percent
 
 TASKS: dict[str, dict[str, Any]] = {
     "parity": {},
@@ -163,7 +163,7 @@ def _table(scale: Scale, finished: Mapping[Key, list[Run]], device: str) -> Pane
         f"{machine(device)}; medians of {REPEATS[scale]}, the models timed in turn."
     )
     where = overflow_note({f"{task}, {label}": overflow_of_runs(runs) for (task, label), runs in finished.items()})
-    return text_table("Accuracy, time and size", f"{caption} {where}".strip(), head, rows, data)
+    return Table("Accuracy, time and size", f"{caption} {where}".strip(), head, rows, data=data)
 
 
 def _numbers(s: Summary) -> dict[str, float | None]:

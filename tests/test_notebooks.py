@@ -78,7 +78,7 @@ def test_the_example_of_a_task_is_answered_rightly():
 def test_verdicts_panels_and_tasks_are_escaped():
     assert verify.Unknown("a < b")._repr_html_() == "<p><b>unknown</b>: a &lt; b</p>"
     assert verify.Refuted((0, 1), 1, 0)._repr_html_().startswith("<p><b>refuted</b>: after the word 0 1")
-    panel = report.text_table("<script>", "x & y", ["a"], [["<i>"]], None)
+    panel = report.Table("<script>", "x & y", ["a"], [["<i>"]], data=None)
     html = panel._repr_html_()
     assert "&lt;script&gt;" in html
     assert "x &amp; y" in html

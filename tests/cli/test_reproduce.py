@@ -12,7 +12,7 @@ from .tiny import bench
 
 
 def panel(title="What <was> [found]"):
-    return report.Panel(title, "a caption [dim]", "<p>body</p>", "the [bold]text  42", {"x": 42})
+    return report.Panel(title, "a caption [dim]", lead="the [bold]text  42", data={"x": 42})
 
 
 def recipe(monkeypatch, experiments, report):
@@ -27,7 +27,7 @@ def test_a_recipe_may_be_a_measurement_alone(tmp_path, capsys, monkeypatch):
     out, err = capsys.readouterr()
     assert out == f"\n0 runs [found]\nthe [bold]text  42\na caption [dim]\nPage:    {tmp_path / 'new' / 'index.html'}\n"
     assert err == ""
-    assert "<p>body</p>" in (tmp_path / "new" / "index.html").read_text()
+    assert "the [bold]text  42</p>" in (tmp_path / "new" / "index.html").read_text()
     assert main([*call, "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert data["tasks"] == []

@@ -12,8 +12,8 @@ from lengthwise import insight, models, report, tasks
 from lengthwise.errors import Error
 from lengthwise.insight import Links
 from lengthwise.insight.attention import Attention
-from lengthwise.report.arc_diagram import LEFT, STEP, TOP, arc_diagram
-from lengthwise.report.attention_panel import _drawn
+from lengthwise.report.arc_diagram import LEFT, STEP, TOP
+from lengthwise.report.insight_panels import _drawn
 from lengthwise.tasks.boxes import Boxes
 
 TASK = Boxes(form="advanced", boxes=4, objects=20)
@@ -39,7 +39,7 @@ def drawn(svg):
 
 def test_every_arc_stands_for_its_link():
     links = {(2, 0): 0.75, (2, 1): 0.25, (2, 2): 0.9, (3, 1): 0.5, (3, 0): 0.01}
-    svg = arc_diagram("t", "d", ["The", "tea", "<is>", "in"], links, {(2, 1)}, right={(2, 1)}, asked={2: 2})
+    svg = report.Arcs("t", "d", ["The", "tea", "<is>", "in"], links, {(2, 1)}, right={(2, 1)}, starts={2: 2}).html
     assert "&lt;is&gt;" in svg
     assert sorted(drawn(svg)) == [
         (2, 0, "s1", 0.75, False), (2, 1, "muted", 0.9, True), (2, 1, "s0", 0.25, False), (3, 1, "muted", 0.25, False),
@@ -55,10 +55,10 @@ def test_a_panel_of_boxes(found):
     assert f"of {100 * truth.shares[layer][head]:.1f}% of the mentions" in panel.text
     assert f"by chance {100 * truth.chance:.1f}%" in panel.text
     assert f"{truth.counted} mentions in 3 stories" in panel.caption
-    left = {(late, early) for late, early, _, _, left in drawn(panel.body) if left}
+    left = {(late, early) for late, early, _, _, left in drawn(panel.html) if left}
     assert left == {(m.token, s.token) for m in truth.mentions for s in m.sources}
     true = {(m.token, t) for m in truth.mentions for s in m.sources for t in range(s.start, s.end)}
-    for late, early, colour, opacity, left in drawn(panel.body):
+    for late, early, colour, opacity, left in drawn(panel.html):
         if not left and colour != "muted":
             assert (colour == "s0") == ((late, early) in true)
             assert opacity == pytest.approx(float(found.layers[layer].weights[head, late, early]), abs=0.006)
@@ -73,7 +73,7 @@ def test_the_terminal_names_the_link_that_is_counted(found):
     for layer, shares in enumerate(one.truth.shares):
         for head, share in enumerate(shares):
             text = report.attention(one, (layer, head)).text
-            rows = [line for line in text.splitlines() if re.search(r"%   +(yes|no) ", line)]
+            rows = [line for line in text.splitlines() if re.search(r"%  +(yes|no) ", line)]
             assert len(rows) == one.truth.counted
             assert sum("yes" in row for row in rows) / len(rows) == pytest.approx(share)
 
@@ -93,8 +93,8 @@ def test_a_task_without_a_graph():
     layer, head = panel.data["drawn"]
     most = lambda A: float((A - A.diag().diag()).amax(-1).mean())  # noqa: E731
     assert most(seen.layers[layer].weights[head]) == max(most(A) for of in seen.layers for A in of.weights)
-    assert "depends on" not in panel.body + panel.text
-    assert {colour for _, _, colour, _, _ in drawn(panel.body)} <= {"muted"}
+    assert "depends on" not in panel.html + panel.text
+    assert {colour for _, _, colour, _, _ in drawn(panel.html)} <= {"muted"}
     assert len(panel.text.splitlines()) == 2 + 24
 
 
@@ -109,9 +109,9 @@ def test_a_long_string_is_drawn_by_its_links_and_not_by_its_pairs():
     assert len(kept) < 3 * T
     panel = report.attention(seen)
     assert {5: 3, 6: 0}.items() <= {late: early for late, early, *_ in rows_of(panel.text)}.items()
-    assert len(drawn(panel.body)) == sum(A[t, j] >= 0.08 for t in range(13) for j in range(t))
+    assert len(drawn(panel.html)) == sum(A[t, j] >= 0.08 for t in range(13) for j in range(t))
 
 
 def rows_of(text):
     """The words of the terminal's table and what they read."""
-    return [(int(a), int(b)) for a, b in re.findall(r"^(\d+) \S+ +(\d+) ", text, re.M)]
+    return [(int(a), int(b)) for a, b in re.findall(r"^ *(\d+) \S+ +(\d+) ", text, re.M)]

@@ -11,14 +11,14 @@ import pytest
 
 from lengthwise import Error
 from lengthwise.report import heat_map, line_chart, scatter_plot
-from lengthwise.report.table_panels import DEEPEST
+from lengthwise.report.drawing import DEEPEST
 
 COST = {"dense": ([8, 16, 32], [1.0, 4.0, math.nan]), "sparse": ([16, 32], [2.0, 5.0])}
 
 
 def drawn(panel) -> list[str]:
     """The wide and the narrow drawing."""
-    return re.findall(r"<svg xmlns.*?</svg>", panel.body, re.S)
+    return re.findall(r"<svg xmlns.*?</svg>", panel.html, re.S)
 
 
 def paths(svg: str, role: str) -> list[list[tuple[float, float]]]:
@@ -65,7 +65,7 @@ def test_long_lines_are_a_short_table():
     assert len(rows) == 17
     assert rows[1].split() == ["1", "0.2"]
     assert rows[-1].split() == ["500", "100.0"]
-    assert "100%" in panel.body
+    assert "100%" in panel.html
 
 
 def test_dots_are_all_there_and_on_one_scale():
@@ -102,13 +102,13 @@ def test_marks_lean_inwards():
 def test_a_map_shades_what_is_high():
     values = [[0.0, 0.5], [1.0, None]]
     panel = heat_map("Map", "", ["C=2", "C=3"], ["a", "b<"], values, percent=True, corner="chunk")
-    shades = [int(n) for n in re.findall(r"var\(--s0\) (\d+)%", panel.body)]
+    shades = [int(n) for n in re.findall(r"var\(--s0\) (\d+)%", panel.html)]
     assert shades == [0, DEEPEST // 2, DEEPEST]
-    assert panel.body.count("<td>–</td>") == 1
-    assert "b&lt;" in panel.body
+    assert panel.html.count("<td>–</td>") == 1
+    assert "b&lt;" in panel.html
     assert panel.text.splitlines() == ["chunk      a    b<", "C=2      0.0  50.0", "C=3    100.0     –"]
     narrowed = heat_map("Map", "", ["r"], ["a", "b"], [[1.0, 5.0]], low=0, high=2)
-    assert re.findall(r"var\(--s0\) (\d+)%", narrowed.body) == ["25", "50"]
+    assert re.findall(r"var\(--s0\) (\d+)%", narrowed.html) == ["25", "50"]
 
 
 def test_numbers_stand_out_in_the_deepest_cell():
@@ -134,16 +134,16 @@ def luminance(colour: list[float]) -> float:
 def test_ids_are_unique_over_panels_and_the_same_again():
     first = line_chart("A", "", "x", "y", {"a": ([1, 2], [1, 2])})
     second = line_chart("A", "", "x", "y", {"a": ([1, 2], [1, 3])})
-    ids = re.findall(r'\bid="([^"]+)"', first.body + second.body)
+    ids = re.findall(r'\bid="([^"]+)"', first.html + second.html)
     assert len(ids) == len(set(ids))
     assert first == line_chart("A", "", "x", "y", {"a": ([1, 2], [1, 2])})
-    assert "#fe00" not in first.body, "every stand-in colour became a variable"
+    assert "#fe00" not in first.html, "every stand-in colour became a variable"
 
 
 def test_names_are_no_markup():
     panel = line_chart("<b>", "", "x", "y", {"</figure><script>": ([1, 2], [1, 2])}, marks={"<i>": 1})
-    assert "<script>" not in panel.body
-    assert "<i>" not in panel.body
+    assert "<script>" not in panel.html
+    assert "<i>" not in panel.html
 
 
 @pytest.mark.parametrize(

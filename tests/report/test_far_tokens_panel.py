@@ -35,8 +35,8 @@ def test_a_row_is_a_depth_and_a_column_a_length():
         ["all", "depths", "91.7", "45.8"],
     ]
     assert panel.title == "BiPE <x>: a needle in a haystack"
-    assert "<x>" not in panel.body
-    assert panel.body.count("<td") == 8
+    assert "<x>" not in panel.html
+    assert panel.html.count("<td") == 8
     assert "91.7% of the answers are right in prompts of 512 tokens, 45.8% in prompts of 2,048." in panel.text
     assert "likelier than 9 others" in panel.caption
     assert "all alike scores 10.0%" in panel.caption
@@ -66,9 +66,9 @@ def test_models_stand_side_by_side_with_their_perplexity():
         ["BiPE", "91.7%", "(12.35)", "–", "45.8%", "(12.5)"],
         ["RoPE", "<x>", "50.0%", "25.0%", "–"],
     ]
-    assert "<x>" not in panel.body
-    assert "<svg" in panel.body
-    assert "all answers alike" in panel.body
+    assert "<x>" not in panel.html
+    assert "<svg" in panel.html
+    assert "all answers alike" in panel.html
     assert "perplexity of windows" in panel.caption
     assert panel.data["BiPE"]["perplexities"] == {"512": 12.3456, "2048": 12.5}
     none = report.far_tokens_compared({"BiPE": scores()}, {"BiPE": {512: math.nan, 2048: math.inf}})

@@ -232,7 +232,7 @@ def panelled(runs, tmp_path_factory):
     panels = [
         comparison("Beside published", rows, list(cells)),
         report.line_chart("A drawing", "Its caption", "steps", "loss", {"a": ([1, 2, 3], [3, 2, 1])}),
-        report.Panel(EVIL, EVIL, "<p>mine</p>", "text", {"evil": EVIL}),
+        report.Panel(EVIL, EVIL, lead=EVIL, data={"evil": EVIL}),
     ]
     return report.html(runs, tmp_path_factory.mktemp("panels") / "index.html", panels=panels)
 
@@ -307,7 +307,7 @@ def test_panels_are_inside_as_data(panelled):
 
 
 def test_a_page_of_panels_alone(chromium, tmp_path):
-    panel = report.Panel("Measured", "a caption", "<p>the finding</p>", "the finding", [1])
+    panel = report.Panel("Measured", "a caption", lead="the finding", data=[1])
     path = report.html([], tmp_path / "new" / "index.html", panels=[panel])
     tab = opened(chromium, path, 375)
     assert tab.problems == []

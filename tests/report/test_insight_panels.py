@@ -30,19 +30,19 @@ def test_clusters_are_drawn_and_told(found):
     assert [row[0] for row in rows[1:4]] == ["all depths", "group 0, 2 tokens", "group 1, 4 tokens"]
     assert rows[-1][0] == "group 5, 60 tokens", "a window is no longer than the string"
     assert all(sum(map(float, row[1:])) == pytest.approx(100, abs=0.3) for row in rows[1:])
-    cells = re.findall(r"var\(--s0\) (\d+)%[^>]*>([\d.]+)<", panel.body)
+    cells = re.findall(r"var\(--s0\) (\d+)%[^>]*>([\d.]+)<", panel.html)
     most = max(float(share) for _, share in cells)
     assert [int(shade) for shade, _ in cells] == pytest.approx([50 * float(s) / most for _, s in cells], abs=0.6), (
         "from 0"
     )
-    assert panel.body.count('role="img"') == 2
-    assert all(f">as {word}<" in panel.body for word in ("0", "1", "11"))
+    assert panel.html.count('role="img"') == 2
+    assert all(f">as {word}<" in panel.html for word in ("0", "1", "11"))
     assert json.loads(json.dumps(panel.data, allow_nan=False))["count"] == 5
 
 
 def test_every_dot_has_the_colour_of_its_cluster(found):
     panel = report.clusters(found)
-    for svg in re.findall(r"<svg xmlns.*?</svg>", panel.body, re.S):
+    for svg in re.findall(r"<svg xmlns.*?</svg>", panel.html, re.S):
         for i, size in enumerate(found.sizes):
             (path,) = re.findall(rf'<path d="([^"]*)"[^>]*stroke: var\(--s{i}\); stroke-width: 4.5', svg)
             assert path.count("L") == size

@@ -45,7 +45,7 @@ def test_both_commits_of_a_run_that_other_code_began_are_named(make_run):
 
 
 def test_panels_without_runs_name_the_call_and_this_machine(monkeypatch):
-    panel = report.Panel("Seconds", "", "<p>1</p>", "1", {"seconds": 1})
+    panel = report.Panel("Seconds", "", lead="1", data={"seconds": 1})
     found = report.data([], [panel], command="lengthwise measure")["provenance"]
     assert tuple(found) == FIELDS
     assert found["command"] == ["lengthwise measure"]

@@ -254,13 +254,13 @@ def test_what_was_extracted_is_a_panel():
     parity = tasks.get("parity")
     panel = report.extracted(verify.extract(theory.regular_gpt(parity.machine), parity), "regular-gpt on parity")
     assert panel.title == "What regular-gpt on parity computes"
-    assert [line.split() for line in panel.text.splitlines()[1:-1]] == [
+    assert [line.split() for line in panel.text.split("\n\n")[1].splitlines()] == [
         ["0", "1", "says"],
         ["0", "0", "1", "0"],
         ["1", "1", "0", "1"],
     ]
-    assert panel.text.splitlines()[-1] == "Says 1 after the words (0|10*1)*10*"
-    assert "<table" in panel.body
+    assert "Says 1 after the words (0|10*1)*10*" in panel.lead
+    assert "<table" in panel.html
     assert (panel.data["algebra"]["elements"], panel.data["equal"]) == (2, True)
 
 

@@ -36,14 +36,14 @@ def test_text_stands_on_the_page_with_its_records(make_run, make_text_run):
     chained = make_text_run([{"name": "chain"}])
     for runs in ([make_run(), chained], [chained]):
         made = page(runs)
-        assert f"<code>{chained.experiment.hash}</code>" in made
+        assert f">{chained.experiment.hash}<" in made
         records = json.loads(re.search(r'id="records">(.*?)</script>', made).group(1))
         assert [r["result"]["hash"] for r in records] == [run.experiment.hash for run in runs]
         assert f"Made from {len(runs)} run records" in made
 
 
 def test_a_recipe_on_text_says_how_it_was_run_with_its_own_panels_alone(make_text_run):
-    own = Panel(title="Three ways to train it", caption="", body="<p>a table</p>", text="a table", data=[])
+    own = Panel(title="Three ways to train it", caption="", lead="a table", data=[])
     headings = lambda made: re.findall("<h2>(.*?)</h2>", made)  # noqa: E731
     assert headings(page([make_text_run()])) == ["Perplexity", "How it was run"]
     alone = page([make_text_run()], panels=[own], panels_of_text=False)

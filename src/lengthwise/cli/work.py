@@ -286,12 +286,12 @@ def page_path(path: Path) -> Path:
 
 
 def print_panels(panels: Sequence[Panel]) -> None:
-    from ..report.narrow_text import fold
+    from ..report.drawing import in_text
 
     out = console.out()
     for panel in panels:
         out.print(f"\n[bold]{escape(panel.title)}[/bold]")
-        out.print(fold(panel.text, console.columns(out)), markup=False)
+        out.print(in_text(panel, console.columns(out)), markup=False)
         out.print(panel.caption, markup=False, style="dim")
 
 

@@ -25,7 +25,7 @@ from ..foreign_code import blaming
 from ..options import Schema, schema
 from ..own_code import run_file
 from . import demo
-from .base import Finished, Recipe, Scale, Table, given
+from .base import Finished, Recipe, RecipeFunction, Scale, given
 from .common import text_grid
 from .common.comparison import LEARNED, inside
 from .common.curves import curve, curves, ended, first_at
@@ -46,9 +46,9 @@ __all__ = [
     "LengthScore",
     "Model",
     "Recipe",
+    "RecipeFunction",
     "Rule",
     "Scale",
-    "Table",
     "available",
     "curve",
     "curves",
@@ -66,7 +66,7 @@ __all__ = [
     "to_json",
 ]
 
-TABLES: dict[tuple[str, str], Table] = {
+TABLES: dict[tuple[str, str], RecipeFunction] = {
     ("demo", "parity"): demo.recipe,
     ("regulargpt", "table-1"): regulargpt.table_1.recipe,
     ("regulargpt", "table-2"): regulargpt.table_2.recipe,
@@ -127,7 +127,7 @@ def get(paper: str, table: str = "", scale: Scale = "laptop", settings: Sequence
     return recipe
 
 
-def _table(paper: str, table: str) -> Table:
+def _table(paper: str, table: str) -> RecipeFunction:
     """The function that makes a recipe, by its two words or by its file."""
     if paper.endswith(".py"):
         if table:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from functools import partial
-from html import escape
 from pathlib import Path
 
 from ..errors import Error
@@ -70,7 +69,6 @@ def certified(finished: Finished, device: str, seconds: float) -> list[Panel]:
         keep_picture(run, load_model(run), claim_of(load_task(run)), seconds)
         if isinstance(found.verdict, Unknown) and run.experiment.model.name in CONSOLIDATED:
             rows.append((f"{name}, consolidated", _consolidated(run, seconds)))
-    said = [f"{name}: {''.join(in_words(found))}" for name, found in rows]
     return [
         Panel(
             title="Right at every length?",
@@ -80,8 +78,7 @@ def certified(finished: Finished, device: str, seconds: float) -> list[Panel]:
                 "consolidated model is another one: a copy that was taught the algebra of parity after its training, "
                 "and its line says how much of its own it kept."
             ),
-            body=f"<ul>{''.join(f'<li>{escape(line)}</li>' for line in said)}</ul>",
-            text="\n".join(said),
+            lead="\n".join(f"{name}: {''.join(in_words(found))}" for name, found in rows),
             data=[{"run": name, **_without_certificate(found)} for name, found in rows],
         )
     ]

@@ -6,7 +6,8 @@ report.frame(runs)  # a pandas DataFrame: a row for each run and test length
 report.csv(runs, "results.csv")  # the same rows
 report.html(runs, "index.html")
 
-A `Panel` is a finding beside the runs: a chart, a table, or a look inside a model.
+A `Panel` is a finding beside the runs: a `Table`, a `Chart`, `Arcs` over a sentence, a `Machine`. It is plain data,
+which the page, the terminal and a notebook draw alike.
 """
 
 from __future__ import annotations
@@ -16,10 +17,8 @@ from typing import TYPE_CHECKING
 from ..lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from .answers_panel import measured_answers as answers
-    from .attention_panel import links_panel as attention
-    from .charts import line_chart, scatter_plot
     from .chosen_settings import best_of
+    from .chosen_settings import chosen_learning_rates as learning_rates
     from .export import as_data as data
     from .extracted_panel import extracted_panel as extracted
     from .far_tokens_panel import compared_panel as far_tokens_compared
@@ -27,20 +26,25 @@ if TYPE_CHECKING:
     from .formatting import count, duration, percent, spread
     from .html_page import write_html as html
     from .insight_panels import clusters_panel as clusters
+    from .insight_panels import links_panel as attention
     from .insight_panels import receptive_field_panel as receptive_field
     from .long_form import frame, rows
     from .long_form import write_csv as csv
     from .overflow import overflow_note, overflow_of_runs, overflow_text
     from .paired_runs import compare, paired
-    from .panel import Panel
-    from .rates import chosen_learning_rates as learning_rates
-    from .table_panels import heat_map, text_table
+    from .panel import Arcs, Cell, Chart, Machine, Panel, Table, heat_map, line_chart, scatter_plot
     from .terminal_table import table
     from .text_runs import before_and_after as perplexities
+    from .text_runs import measured_answers as answers
     from .text_runs import measured_perplexity as perplexity
 
 __all__ = [
+    "Arcs",
+    "Cell",
+    "Chart",
+    "Machine",
     "Panel",
+    "Table",
     "answers",
     "attention",
     "best_of",
@@ -70,7 +74,6 @@ __all__ = [
     "scatter_plot",
     "spread",
     "table",
-    "text_table",
 ]
 
 __getattr__, __dir__ = lazy_names(__name__)

@@ -6,11 +6,11 @@ An arc goes from a word to an earlier one; its opacity is the link's weight.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
 from html import escape
 
 from ..seeds import derive
 from .formatting import percent
+from .panel import Arcs, Link
 
 STEP, TOP = 17, 26
 """Height of a word; of the headings."""
@@ -18,78 +18,57 @@ LEFT, WORDS, RIGHT = 96, 92, 152
 """Widths of the true arcs, the words, and the links."""
 SHOWN = 0.08
 """Links of less weight are not drawn."""
+LEGEND = {"s0": "true link", "s1": "other link of a box", "muted": "another word's link"}
+"""What the colours mean where some words have a truth."""
 
-Pair = tuple[int, int]
-"""A word and an earlier one, counted from 0."""
 
-
-def arc_diagram(
-    title: str,
-    description: str,
-    words: Sequence[str],
-    links: Mapping[Pair, float],
-    truth: Collection[Pair] = (),
-    *,
-    right: Collection[Pair] = (),
-    asked: Mapping[int, int] | None = None,
-) -> str:
-    """The drawing. `truth`: arcs on the left; `right`: the links that are true; `asked`: the words that have a truth
-    (whose other links are false), each with the first word of its own phrase. Links of other words are neither."""
-    asked = asked or {}
-    name = f"a{derive(title, description, list(words)) % 16**10:010x}"
-    x = LEFT if truth else 8
+def arcs_in_html(arcs: Arcs) -> str:
+    """The drawing with its legend: true arcs on the left, links on the right, the bold words those with a truth."""
+    words, name = arcs.words, f"a{derive(arcs.title, arcs.lead, list(arcs.words)) % 16**10:010x}"
+    x = LEFT if arcs.truth else 8
     width, height = x + WORDS + RIGHT, TOP + STEP * len(words) + 8
-    shown = sorted(((w, pair) for pair, w in links.items() if w >= SHOWN and pair[0] != pair[1]), key=lambda s: s[0])
+    shown = sorted(((w, at) for at, w in arcs.links.items() if w >= SHOWN and at[0] != at[1]), key=lambda s: s[0])
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '
         f'style="max-width:{1.25 * width:.0f}px;margin:auto" aria-labelledby="{name}-title {name}-desc">',
-        f'<title id="{name}-title">{escape(title)}</title><desc id="{name}-desc">{escape(description)}</desc>',
-        *([_heading(x - 6, "depends on", "end")] if truth else []),
+        f'<title id="{name}-title">{escape(arcs.title)}</title><desc id="{name}-desc">{escape(arcs.lead)}</desc>',
+        *([_heading(x - 6, "depends on", "end")] if arcs.truth else []),
         _heading(x + WORDS + 6, "reads", "start"),
     ]
-    for late, early in sorted(truth):
+    for late, early in sorted(arcs.truth):
         parts.append(_arc(x - 4, late, early, -(LEFT - 12), len(words), "muted", 1.4, 0.9))
-    for weight, pair in shown:
-        role = "s0" if pair in right else "s1" if pair[0] in asked else "muted"
+    for weight, link in shown:
+        role = "s0" if link in arcs.right else "s1" if link[0] in arcs.starts else "muted"
         thickness, opacity = (1.2, weight / 2) if role == "muted" else (2.2, weight)
-        parts.append(_arc(x + WORDS + 4, *pair, RIGHT - 12, len(words), role, thickness, opacity))
+        parts.append(_arc(x + WORDS + 4, *link, RIGHT - 12, len(words), role, thickness, opacity))
     for i, word in enumerate(words):
-        bold = ' font-weight="700"' if i in asked else ""
+        bold = ' font-weight="700"' if i in arcs.starts else ""
         parts.append(
             f'<text x="{x + WORDS / 2:g}" y="{_y(i) + 4:g}" text-anchor="middle" font-size="12" '
             f'fill="var(--ink)"{bold}>{escape(word)}</text>'
         )
-    return "\n".join([*parts, "</svg>"])
-
-
-def with_legend(drawing: str, keys: Sequence[tuple[str, str]]) -> str:
-    """The drawing with its legend: (role of the colour, what it means)."""
-    made = "".join(
+    keys = "".join(
         f'<li><svg class="key" width="34" height="10" aria-hidden="true"><path d="M1 5h32" stroke="var(--{role})" '
         f'stroke-width="3"/></svg>{escape(text)}</li>'
-        for role, text in keys
+        for role, text in (LEGEND if arcs.starts else {"muted": "link"}).items()
     )
-    return f'<figure><ul class="legend">{made}</ul>\n<div class="plot">{drawing}</div></figure>'
+    drawing = "\n".join([*parts, "</svg>"])
+    return f'<figure><ul class="legend">{keys}</ul>\n<div class="plot">{drawing}</div></figure>'
 
 
-def link_table(
-    words: Sequence[str],
-    links: Mapping[Pair, float],
-    truth: Collection[Pair] = (),
-    *,
-    right: Collection[Pair] = (),
-    asked: Mapping[int, int] | None = None,
-) -> str:
+def link_rows(arcs: Arcs) -> list[list[str]]:
     """The same for the terminal: every word's strongest link; where some have a truth, theirs to before their phrase.
 
     >>> links = {(1, 0): 0.7, (2, 0): 0.6, (2, 1): 0.4}
-    >>> print(link_table(["a", "b", "a"], links, {(2, 0)}, right={(2, 0)}, asked={2: 1}))
-    word   reads  weight  true  depends on
-    2 a    0 a    60.0%   yes   0 a
+    >>> for row in link_rows(Arcs("", "", ["a", "b", "a"], links, {(2, 0)}, right={(2, 0)}, starts={2: 1})):
+    ...     print(row)
+    ['word', 'reads', 'weight', 'true', 'depends on']
+    ['2 a', '0 a', '60.0%', 'yes', '0 a']
     """
+    truth, links = arcs.truth, arcs.links
     rows = [["word", "reads", "weight", *["true", "depends on"] * bool(truth)]]
-    names = [f"{i} {word}" for i, word in enumerate(words)]
-    starts, strongest = asked or {i: i for i in range(len(words))}, dict[int, Pair]()
+    names = [f"{i} {word}" for i, word in enumerate(arcs.words)]
+    starts, strongest = arcs.starts or {i: i for i in range(len(names))}, dict[int, Link]()
     for (i, early), weight in links.items():
         if early < starts.get(i, 0) and (i not in strongest or weight > links[strongest[i]]):
             strongest[i] = (i, early)
@@ -97,9 +76,8 @@ def link_table(
         best = strongest[i]
         rows.append([names[i], names[best[1]], f"{percent(links[best])}%"])
         if truth:
-            rows[-1] += ["yes" if best in right else "no", ", ".join(names[j] for k, j in sorted(truth) if k == i)]
-    widths = [max(5, *map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+            rows[-1] += ["yes" if best in arcs.right else "no", ", ".join(names[j] for k, j in sorted(truth) if k == i)]
+    return rows
 
 
 def _y(i: int) -> float:

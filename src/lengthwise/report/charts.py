@@ -1,162 +1,160 @@
-"""Charts of plain numbers as panels: lines, and dots in a plane.
-
-line_chart("Time", "Lower is better.", "tokens", "s", {"dense": (T, a), "sparse": (T, b)}, log_x=True, log_y=True)
-scatter_plot("Two kinds", "One dot a node.", "first axis", "second axis", {"even": points, "odd": others})
-
-They are inline SVG, drawn wide and narrow as the page's own figures are.
-"""
+"""Charts as inline SVG: lines and dots, drawn wide and narrow as the page's own figures are."""
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
 
 from matplotlib.axes import Axes
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-from ..errors import ShapeError
-from .chart_parts import dot_key, line_key, mark_place, responsive_figure, scale_axes
-from .formatting import in_columns, table_number
-from .panel import Panel
-from .svg import COLOURS, Style
+from ..seeds import derive
+from .drawing import centre
+from .formatting import table_number
+from .panel import Chart
+from .svg import COLOURS, Style, canvas, draw, line_key, render, swatch
 
-SHOWN = 16
-"""Lines in the terminal are a table of at most so many rows."""
+WIDE, NARROW = 860, 350
 MARKED = 40
 """Every point of a line has its marker, up to so many points."""
 NAMED = 12
 """Groups of dots have their name beside them, up to so many groups."""
 
-Line = tuple[Sequence[float], Sequence[float]]
-Point = Sequence[float]
+
+def chart_in_html(chart: Chart) -> str:
+    """A legend above the chart, wide and narrow; the page shows what fits."""
+    # The name is a digest of what is shown: any number of panels share a page, and the same panel is the same text.
+    name = f"d{derive(chart.title, chart.series, chart.marks) % 16**10:010x}"
+    keys, description = _about_dots(chart) if chart.dots else _about_lines(chart)
+
+    def svg(narrow: bool) -> str:
+        figure = canvas(NARROW, 320) if narrow else canvas(WIDE, 520 if chart.dots else 380)
+        axes = figure.add_subplot()
+        axes.set_xlabel(chart.x_label)
+        axes.set_ylabel(chart.y_label)
+        (_plot_dots if chart.dots else _plot_lines)(chart, axes, narrow)
+        return render(figure, name + "wn"[narrow], chart.title, description)
+
+    legend = "".join(f"<li>{key}</li>" for key in keys)
+    return (
+        f'<figure><ul class="legend">{legend}</ul>\n<div class="plot"><div class="wide">{draw(svg, False)}</div>\n'
+        f'<div class="narrow">{draw(svg, True)}</div></div></figure>'
+    )
 
 
-def line_chart(
-    title: str,
-    caption: str,
-    x_label: str,
-    y_label: str,
-    series: Mapping[str, Line],
-    *,
-    log_x: bool = False,
-    log_y: bool = False,
-    percent: bool = False,
-    marks: Mapping[str, float] | None = None,
-) -> Panel:
-    """A line for each name in `series`, which holds (xs, ys); a NaN or infinite y leaves a gap.
-
-    `percent`: the ys are shares, written in percent, on an axis from 0 to 100. `marks`: named places on the x axis.
-
-    >>> series = {"dense": ([8, 16], [1, 4]), "sparse": ([8, 16], [1, 2])}
-    >>> print(line_chart("Cost", "", "tokens", "seconds", series).text)
-    tokens  dense  sparse
-         8      1       1
-        16      4       2
-    """
-    for name, (xs, ys) in series.items():
-        if len(xs) != len(ys) or not len(xs):
-            raise ShapeError(
-                f"line_chart: {name!r} needs as many ys as xs, at least one, got {len(xs)} xs, {len(ys)} ys."
-            )
-    plain = {name: ([float(x) for x in xs], [_finite(y) for y in ys]) for name, (xs, ys) in series.items()}
-    places = {name: float(x) for name, x in (marks or {}).items()}
-
-    def plot(axes: Axes, narrow: bool) -> None:
-        for i, (xs, ys) in enumerate(plain.values()):
-            style = Style.of(i)
-            axes.plot(
-                xs,
-                [math.nan if y is None else y for y in ys],
-                color=style.colour,
-                linestyle=style.dash,
-                linewidth=max(1.6, 2.8 - 0.3 * i),
-                marker=style.marker if len(xs) <= MARKED else None,
-                markersize=6,
-                markeredgecolor=COLOURS["surface"],
-                markeredgewidth=0.8,
-                clip_on=False,
-                zorder=3 + i / 100,
-            )
-        scale_axes(axes, log_x, log_y, percent, narrow)
-        for i, (name, x) in enumerate(places.items()):
-            mark_place(axes, name, x, i)
-
-    data = {
-        "x": x_label,
-        "y": y_label,
-        "series": {name: {"x": xs, "y": ys} for name, (xs, ys) in plain.items()},
-        "marks": places,
-    }
-    ends = "; ".join(f"{name} ends at {table_number(ys[-1], percent)}" for name, (_, ys) in plain.items())
-    # The lines are named in the order in which they end, from the top.
-    last = [next((y for y in reversed(ys) if y is not None), -math.inf) for _, ys in plain.values()]
-    names = [line_key(Style.of(i)) + escape(name) for i, name in enumerate(plain)]
-    legend = [names[i] for i in sorted(range(len(names)), key=lambda i: -last[i])]
-    body = responsive_figure(title, f"{y_label} against {x_label}: {ends}.", data, plot, (x_label, y_label), legend)
-    named = [f"{name}: {x_label} {table_number(x)}" for name, x in places.items()]
-    return Panel(title, caption, body, "\n".join([_table(x_label, plain, percent), *named]), data)
+def _about_lines(chart: Chart) -> tuple[list[str], str]:
+    """The keys of the legend, in the order in which the lines end, from the top; and how they end, in a sentence."""
+    ends = "; ".join(f"{name} ends at {table_number(ys[-1], chart.percent)}" for name, (_, ys) in chart.series.items())
+    last = [next((y for y in reversed(ys) if y is not None), -math.inf) for _, ys in chart.series.values()]
+    keys = [line_key(Style.of(i)) + escape(name) for i, name in enumerate(chart.series)]
+    order = sorted(range(len(keys)), key=lambda i: -last[i])
+    return [keys[i] for i in order], f"{chart.y_label} against {chart.x_label}: {ends}."
 
 
-def scatter_plot(title: str, caption: str, x_label: str, y_label: str, groups: Mapping[str, Sequence[Point]]) -> Panel:
-    """A dot for each (x, y) of each named group, on axes of one scale, each group in its colour and with its name.
-
-    >>> print(scatter_plot("Two kinds", "", "first", "second", {"even": [(0, 0), (0, 1)], "odd": [(9, 9)]}).text)
-          dots  centre
-    even     2  (0, 0.5)
-    odd      1  (9, 9)
-    """
-    plain = {name: [(float(x), float(y)) for x, y in points] for name, points in groups.items() if len(points)}
-    if not plain:
-        raise ShapeError("scatter_plot: needs at least one point, got none.")
-    centres = {
-        name: tuple(statistics.median(axis) for axis in zip(*points, strict=True)) for name, points in plain.items()
-    }
-
-    def plot(axes: Axes, narrow: bool) -> None:
-        for i, points in enumerate(plain.values()):
-            axes.add_patch(_dots(points, Style.of(i).colour))
-        axes.autoscale_view()
-        # A distance is the same along both axes; whichever has room to spare shows more.
-        axes.set_aspect("equal", adjustable="datalim")
-        axes.margins(0.08)
-        scale_axes(axes, False, False, False, narrow)
-        for i, (name, points) in enumerate(plain.items() if len(plain) <= NAMED else ()):
-            box = {"boxstyle": "round,pad=0.25", "facecolor": COLOURS["surface"], "edgecolor": Style.of(i).colour}
-            # A name stands above all but a few of its dots, since it hides those it stands on.
-            top = sorted(y for _, y in points)[int(0.97 * (len(points) - 1))]
-            at = (centres[name][0], top)
-            axes.annotate(name, at, (0, 8), textcoords="offset points", ha="center", va="bottom", bbox=box)
-
-    data = {"x": x_label, "y": y_label, "groups": {name: [list(p) for p in points] for name, points in plain.items()}}
-    rows = [[name, f"{len(plain[name]):,}", "({}, {})".format(*map(table_number, centres[name]))] for name in plain]
-    legend = [
-        f"{dot_key(Style.of(i))}{escape(name)} <small>({count} dots)</small>" for i, (name, count, _) in enumerate(rows)
+def _about_dots(chart: Chart) -> tuple[list[str], str]:
+    groups = {name: (f"{len(xs):,}", centre(xs, ys)) for name, (xs, ys) in chart.series.items()}
+    keys = [
+        f"{dot_key(Style.of(i))}{escape(name)} <small>({count} dots)</small>"
+        for i, (name, (count, _)) in enumerate(groups.items())
     ]
-    words = "; ".join(f"{name}: {count} dots about {centre}" for name, count, centre in rows)
-    body = responsive_figure(title, words + ".", data, plot, (x_label, y_label), legend, height=520)
-    return Panel(title, caption, body, in_columns(["", "dots", "centre"], rows, "<><"), data)
+    return keys, "; ".join(f"{name}: {count} dots about {middle}" for name, (count, middle) in groups.items()) + "."
 
 
-def _finite(value: float | None) -> float | None:
-    return None if value is None or not math.isfinite(value) else float(value)
+def _plot_lines(chart: Chart, axes: Axes, narrow: bool) -> None:
+    for i, (xs, ys) in enumerate(chart.series.values()):
+        style = Style.of(i)
+        axes.plot(
+            xs,
+            [math.nan if y is None else y for y in ys],
+            color=style.colour,
+            linestyle=style.dash,
+            linewidth=max(1.6, 2.8 - 0.3 * i),
+            marker=style.marker if len(xs) <= MARKED else None,
+            markersize=6,
+            markeredgecolor=COLOURS["surface"],
+            markeredgewidth=0.8,
+            clip_on=False,
+            zorder=3 + i / 100,
+        )
+    _scale_axes(chart, axes, narrow)
+    for i, (name, x) in enumerate(chart.marks.items()):
+        _mark_place(axes, name, x, i)
 
 
-def _dots(points: Sequence[Point], colour: str) -> PathPatch:
+def _plot_dots(chart: Chart, axes: Axes, narrow: bool) -> None:
+    for i, (xs, ys) in enumerate(chart.series.values()):
+        axes.add_patch(_path_of_dots(xs, ys, Style.of(i).colour))
+    axes.autoscale_view()
+    # A distance is the same along both axes; whichever has room to spare shows more.
+    axes.set_aspect("equal", adjustable="datalim")
+    axes.margins(0.08)
+    _scale_axes(chart, axes, narrow)
+    for i, (name, (xs, ys)) in enumerate(chart.series.items() if len(chart.series) <= NAMED else ()):
+        box = {"boxstyle": "round,pad=0.25", "facecolor": COLOURS["surface"], "edgecolor": Style.of(i).colour}
+        # A name stands above all but a few of its dots, since it hides those it stands on.
+        top = sorted(ys)[int(0.97 * (len(ys) - 1))]
+        at = (statistics.median(xs), top)
+        axes.annotate(name, at, (0, 8), textcoords="offset points", ha="center", va="bottom", bbox=box)
+
+
+def _path_of_dots(xs: Sequence[float], ys: Sequence[float | None], colour: str) -> PathPatch:
     """All dots as one path of lines without length, whose round ends are the dots: a tenth of the page's size."""
-    vertices = [point for point in points for _ in range(2)]
-    path = Path(vertices, [Path.MOVETO, Path.LINETO] * len(points))
+    vertices = [point for point in zip(xs, ys, strict=True) for _ in range(2)]
+    path = Path(vertices, [Path.MOVETO, Path.LINETO] * len(xs))
     path.should_simplify = False  # which would leave out lines that have no length
     return PathPatch(path, fill=False, edgecolor=colour, linewidth=4.5, capstyle="round", alpha=0.75, zorder=2)
 
 
-def _table(x_label: str, series: Mapping[str, tuple[list[float], list[float | None]]], percent: bool) -> str:
-    """The xs and, under each name, the ys; where there are many xs, some of them, first and last included."""
-    every = sorted({x for xs, _ in series.values() for x in xs})
-    if len(every) > SHOWN:
-        every = [every[round(i * (len(every) - 1) / (SHOWN - 1))] for i in range(SHOWN)]
-    columns = [dict(zip(xs, ys, strict=True)) for xs, ys in series.values()]
-    rows = [[table_number(x), *(table_number(ys.get(x), percent) for ys in columns)] for x in every]
-    return in_columns([x_label, *series], rows, ">" * (1 + len(series)))
+def _scale_axes(chart: Chart, axes: Axes, narrow: bool) -> None:
+    """Round numbers along both axes, few where there is little room."""
+    axes.set_xscale("log" if chart.log_x else "linear")
+    axes.set_yscale("log" if chart.log_y else "linear")
+    for axis, logarithmic, shares in ((axes.xaxis, chart.log_x, False), (axes.yaxis, chart.log_y, chart.percent)):
+        if logarithmic:
+            low, high = axis.get_view_interval()
+            axis.set_major_locator(LogLocator(subs=(1,) if high > 50 * low else (1, 2, 5), numticks=8))
+            axis.set_minor_locator(NullLocator())
+        else:
+            axis.set_major_locator(MaxNLocator(4 if narrow else 7, steps=[1, 2, 2.5, 5, 10]))
+        axis.set_major_formatter(FuncFormatter(lambda v, _, shares=shares: f"{100 * v:.0f}%" if shares else tick(v)))
+    if chart.percent:
+        axes.set_ylim(0, 1)
+
+
+def _mark_place(axes: Axes, name: str, x: float, row: int) -> None:
+    """A dashed upright at `x` with its name on top; names of a later `row` stand higher, so that none hides another."""
+    top = 1.01 + 0.065 * row
+    axes.axvline(x, 0, top + 0.05, color=COLOURS["muted"], dashes=(4, 4), linewidth=1.2, zorder=1, clip_on=False)
+    across = axes.transAxes.inverted().transform(axes.transData.transform((x, axes.get_ylim()[0])))[0]
+    inward, side = ((5, 0), "left") if across < 0.5 else ((-5, 0), "right")
+    axes.annotate(
+        name,
+        (x, top),
+        inward,
+        xycoords=axes.get_xaxis_transform(),
+        textcoords="offset points",
+        ha=side,
+        va="bottom",
+        color=COLOURS["muted"],
+    )
+
+
+def tick(v: float) -> str:
+    """
+    >>> tick(0.5), tick(4096), tick(100_000), tick(2e6), tick(1e135)
+    ('0.5', '4,096', '100k', '2M', '1e+135')
+    """
+    if abs(v) >= 1e9:
+        return f"{v:g}"
+    if abs(v) >= 1e6:
+        return f"{v / 1e6:g}M"
+    return f"{v / 1e3:g}k" if abs(v) >= 1e4 else f"{v:,g}"
+
+
+def dot_key(style: Style) -> str:
+    """The dot, for the legend."""
+    return swatch(12, f'<circle cx="6" cy="5" r="4" fill="var(--{style.role})"/>')

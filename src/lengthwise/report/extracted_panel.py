@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from .machine_diagram import machine_diagram
-from .panel import Panel
+from .panel import Machine, Panel, Table
 
 if TYPE_CHECKING:
     from ..verify.extraction import Extracted
@@ -24,9 +24,13 @@ def extracted_panel(found: Extracted, of: str) -> Panel:
         caption += " In the table the element of a row's words followed by a column's."
     if data["machine"]:
         caption += " In each state what the model says, on each arrow the symbols that take it."
-    body = f"<p>{escape(text[:1].upper() + text[1:])}.</p>{drawn(data, f'The machine of {of}')}"
-    text = "\n".join([text, *("  ".join(row) for row in table), *_regexes(data)])
-    return Panel(f"What {of} computes", caption, body, text, data)
+    lead = "\n".join([f"{text[:1].upper()}{text[1:]}.", *_regexes(data)])
+    below: list[Panel] = []
+    if table:
+        below.append(Table("Table of the algebra", "", table[0], table[1:]))
+    if data["machine"]:
+        below.append(Machine(f"The machine of {of}", "", _claim(data["machine"])))
+    return Panel(f"What {of} computes", caption, data=data, lead=lead, below=tuple(below))
 
 
 def drawn(data: dict[str, Any], title: str) -> str:

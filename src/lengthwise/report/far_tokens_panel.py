@@ -3,42 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from html import escape
+from dataclasses import replace
 
 from ..evaluate import FarScores
 from ..files import finite
-from .charts import line_chart
 from .formatting import percent
-from .panel import Panel
-from .table_panels import heat_map, text_table
+from .panel import Chart, Table, heat_map, line_chart
 
 NAMES = {"needle": "a needle in a haystack", "variables": "variable tracking"}
 ALL = "all depths"
 
 
-def far_tokens_panel(scores: FarScores, model: str = "the model") -> Panel:
+def far_tokens_panel(scores: FarScores, model: str = "the model") -> Table:
     """A row for each depth and one for all together, a column for each length."""
     rows = [*(f"{100 * depth:g}%" for depth in scores.depths), ALL if scores.depths else "anywhere"]
     means = list(scores.by_length.values())
     by_depth = [list(column) for column in zip(*scores.scores, strict=True)] if scores.depths else []
     columns = [f"{length:,}" for length in scores.lengths]
-    title = f"{model}: {NAMES[scores.what]}"
-    table = heat_map(title, "", rows, columns, [*by_depth, means], corner="depth", low=0, high=1, percent=True)
-    finding = _finding(scores, means)
-    return Panel(
-        title=title,
-        caption=_caption(scores),
-        body=f'<p class="finding">{escape(finding)}</p>\n{table.body}',
-        text=f"{finding}\n\n{table.text}",
-        data={"model": model, **scores.to_json()},
-    )
+    title, values = f"{model}: {NAMES[scores.what]}", [*by_depth, means]
+    table = heat_map(title, _caption(scores), rows, columns, values, corner="depth", low=0, high=1, percent=True)
+    return replace(table, data={"model": model, **scores.to_json()}, lead=_finding(scores, means))
 
 
 def compared_panel(
     scores: Mapping[str, FarScores],
     perplexities: Mapping[str, Mapping[int, float]] | None = None,
     trained: int | None = None,
-) -> Panel:
+) -> Chart:
     """Several models by length: what each finds and, where it is known, its perplexity at the same length.
 
     `trained`: the length that they were trained at.
@@ -51,7 +42,6 @@ def compared_panel(
         curves["all answers alike"] = (lengths, [first.baseline] * len(lengths))
     title = f"By length: {NAMES[first.what]}"
     marks = {} if trained is None else {"trained": trained}
-    chart = line_chart(title, "", "tokens", "answers right, in %", curves, log_x=True, percent=True, marks=marks)
     rows = [
         [name, *(_cell(each.by_length.get(n), known.get(name, {}).get(n)) for n in lengths)]
         for name, each in scores.items()
@@ -61,19 +51,20 @@ def compared_panel(
         for name, each in scores.items()
     }
     caption = _caption(first) + (" In brackets: the perplexity of windows of that length." if known else "")
-    table = text_table(title, caption, ["", *(f"{n:,}" for n in lengths)], rows, data)
-    return Panel(title, caption, chart.body + table.body, table.text, data)
+    table = Table(title, "", ["", *(f"{n:,}" for n in lengths)], rows, data=data)
+    axes = ("tokens", "answers right, in %")
+    return line_chart(title, caption, *axes, curves, log_x=True, percent=True, marks=marks, table=table)
 
 
 def _cell(score: float | None, perplexity: float | None) -> str:
-    said = "–" if score is None else f"{percent(score)}%"
-    return said if perplexity is None else f"{said} ({perplexity:.4g})"
+    share = "–" if score is None else f"{percent(score)}%"
+    return share if perplexity is None else f"{share} ({perplexity:.4g})"
 
 
 def _finding(scores: FarScores, means: list[float]) -> str:
     first, last = scores.lengths[0], scores.lengths[-1]
-    said = f"{percent(means[0])}% of the answers are right in prompts of {first:,} tokens"
-    return said + (f", {percent(means[-1])}% in prompts of {last:,}." if last != first else ".")
+    text = f"{percent(means[0])}% of the answers are right in prompts of {first:,} tokens"
+    return text + (f", {percent(means[-1])}% in prompts of {last:,}." if last != first else ".")
 
 
 def _caption(scores: FarScores) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from ..lab.statistics import Summary
@@ -81,19 +82,53 @@ def table_number(v: float | None, in_percent: bool = False) -> str:
     return f"{v:,.0f}" if v == int(v) and abs(v) < 1e15 else f"{v:,.4g}"
 
 
-def in_columns(head: Sequence[str], rows: Sequence[Sequence[str]], align: str) -> str:
-    """A table for the terminal; `align` has `<` for each column on the left and `>` for each on the right.
+def in_columns(rows: Sequence[Sequence[str]], labels: int = 1, width: int | None = None) -> str:
+    """A table for the terminal, its heads the first of `rows`: numbers stand on the right, words on the left.
 
-    >>> print(in_columns(["task", "clusters"], [["parity", "2"], ["cycle-navigation", "5"]], "<>"))
-    task              clusters
-    parity                   2
-    cycle-navigation         5
+    One wider than `width` is cut between its columns, and each part begins with the first `labels` of them.
+
+    >>> print(in_columns([["size", "left", "right"], ["8", "a", "2"], ["16", "b", "4"]], width=12))
+    size  left
+       8  a
+      16  b
+    <BLANKLINE>
+    size  right
+       8      2
+      16      4
     """
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    return "\n".join(
-        "  ".join(f"{cell:{side}{width}}" for cell, side, width in zip(row, align, widths, strict=True)).rstrip()
-        for row in (head, *rows)
-    )
+    columns = [_padded(column, i < labels) for i, column in enumerate(zip(*rows, strict=True))]
+    first, parts = columns[:labels], [columns[:labels]]
+    for column in columns[labels:]:
+        if width and len(parts[-1]) > labels and sum(len(each[0]) + 2 for each in parts[-1]) + len(column[0]) > width:
+            parts.append(first)
+        parts[-1] = [*parts[-1], column]
+    return "\n\n".join("\n".join("  ".join(line).rstrip() for line in zip(*part, strict=True)) for part in parts)
+
+
+def _padded(column: Sequence[str], label: bool) -> list[str]:
+    """The cells of a column, its head the first, as wide as the widest."""
+    number = r"[^a-zA-Z]*" if label else r"(–|∞|[-+−×(]?\d.*)?"
+    side = ">" if all(re.fullmatch(number, cell) for cell in column[1:]) else "<"
+    return [f"{cell:{side}{max(map(len, column))}}" for cell in column]
+
+
+def wrap(label: str, width: int) -> list[str]:
+    """A name in lines of at most `width`: broken at spaces, a longer word after its marks, and only then within.
+
+    >>> wrap("block-lrnn normalisation=orthogonal p=1.2", 16)
+    ['block-lrnn', 'normalisation=', 'orthogonal p=1.2']
+    """
+    width, lines = max(1, width), [""]
+    for word in label.split():
+        parts = [word] if len(word) <= width else re.findall(r"[^-=/:.,_]*[-=/:.,_]+|[^-=/:.,_]+", word)
+        pieces = [part[i : i + width] for part in parts for i in range(0, len(part), width)]
+        for i, piece in enumerate(pieces):
+            gap = " " if lines[-1] and i == 0 else ""
+            if len(lines[-1]) + len(gap) + len(piece) <= width:
+                lines[-1] += gap + piece
+            else:
+                lines.append(piece)
+    return [line for line in lines if line]
 
 
 def short_names(names: Iterable[str]) -> dict[str, str]:

@@ -16,18 +16,17 @@ from typing import TYPE_CHECKING, Any
 
 from ..files import finite, write_text
 from ..lab.statistics import Range, in_parts, overflowed, summary
-from .chart_parts import line_key
 from .chosen_settings import Swept, best_of
+from .drawing import bar, scrolled
 from .finding import findings
 from .formatting import count, duration, interval, percent, spread
 from .linked_pages import START, linked_pages, other_pages
 from .overflow import overflow_note_of_bench
 from .panel import Panel
 from .provenance import code_note, how_it_was_run
-from .reading import contents, how_to_read
 from .section_charts import accuracy_chart, learning_chart, lengths_by_point
 from .sections import Section, SeedGroup, group_runs
-from .svg import Style
+from .svg import Style, line_key
 from .text_runs import strings_and_text
 from .verdicts import verdict_block, verdict_data
 
@@ -37,6 +36,8 @@ if TYPE_CHECKING:
 
 NAMED = 4
 """The title names up to so many tasks."""
+CONTENTS_FROM = 5
+"""A page of so many parts has a list of them."""
 
 
 def write_html(
@@ -149,7 +150,7 @@ def _called(section: Section, sections: Sequence[Section]) -> str:
 def _panel(panel: Panel, i: int) -> str:
     return (
         f'<section id="panel{i}" class="panel"><h2>{escape(panel.title)}</h2>'
-        f'{panel.body}<p class="note">{escape(panel.caption)}</p></section>'
+        f'{panel.html}<p class="note">{escape(panel.caption)}</p></section>'
     )
 
 
@@ -187,7 +188,7 @@ def _section(section: Section, name: str) -> str:
 <div class="narrow">{accuracy_chart(section, f"{name}-an", narrow=True)}</div></div>
 <figcaption>Line: mean. Band: {shown}. Shaded: what was trained on. The legend names the lines as they end, from the
 top.{together}</figcaption></figure>
-<div class="box" tabindex="0" role="region" aria-label="Table of accuracies">{_table(section)}</div>{note}
+{scrolled("Table of accuracies", _table(section))}{note}
 {verdict_block(section)}<figure><ul class="legend">{models}</ul>
 <div class="plot"><div class="wide">{learning_chart(section, f"{name}-lw")}</div>
 <div class="narrow">{learning_chart(section, f"{name}-ln", narrow=True)}</div></div>
@@ -239,8 +240,7 @@ def _row(group: SeedGroup, section: Section, i: int) -> str:
         facts += [f"95% {interval(s)}", f"best valid. {spread(best)}"]
         cells.append(
             f"<td{_attributes(r)}><b>{spread(s)}</b>"
-            f'<span class="bar" aria-hidden="true"><i style="width:{100 * s.mean:.1f}%;background:var(--s{i % 8})"></i>'
-            f'<u style="left:{100 * s.baseline:.1f}%"></u></span>'
+            f"{bar(s.mean, s.baseline, i)}"
             f"<small>{'<br>'.join(f'<span>{fact}</span>' for fact in facts)}</small></td>"
         )
     return (
@@ -271,10 +271,54 @@ def _overview(sections: Sequence[Section]) -> str:
         link = f'<a href="#task{i}">{escape(_called(section, sections))}</a>'
         rows.append(f'<tr><th scope="row">{link}</th><td>{r.label}</td>{cells}<td>{base}</td></tr>')
     head = "".join(f'<th scope="col">{escape(label)}</th>' for label in labels)
+    table = (
+        f'<table class="small"><thead><tr><th scope="col">task</th><th scope="col">lengths</th>{head}<th scope="col">'
+        f"majority</th></tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    )
     return (
         '<section id="glance"><h2>At a glance</h2><p class="note">Accuracy in %, last checkpoint, at the first '
-        "lengths beyond training or, where none was tested, at the longest.</p>"
-        '<div class="box" tabindex="0" role="region" aria-label="Overview"><table class="small"><thead><tr>'
-        f'<th scope="col">task</th><th scope="col">lengths</th>{head}<th scope="col">majority</th></tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table></div></section>"
+        f"lengths beyond training or, where none was tested, at the longest.</p>{scrolled('Overview', table)}</section>"
     )
+
+
+def how_to_read(seeds: int, parts: bool = False, overflow: bool = False, unit: str = "tokens") -> str:
+    """What the words mean, folded; `parts`: whether strings are scored in parts; `overflow`: whether logits did."""
+    scored = (
+        "In tasks that ask for several entries a string is right in part: its score is the share of its entries that "
+        "are right, and the accuracy is the mean score. "
+    )
+    terms = {
+        "Accuracy": f"The share of test strings of one length that are right. {scored if parts else ''}"
+        "A column with several lengths is the "
+        "unweighted mean of their accuracies. 100.0 is printed only where every string was right.",
+        "Length": f"In {unit}. Every model is trained on short strings, the shaded lengths, and tested on longer ones.",
+        "Majority answer": "Always giving the commonest answer at that length (the tick on each bar, the dashed line). "
+        "Only what lies above it was learned.",
+        "Last and best valid.": "Large figures are of the model as it was at the last training step (its last "
+        "checkpoint). Best valid. is of the step that did best on validation strings of the training lengths; test "
+        "strings choose nothing.",
+    }
+    if seeds > 1:
+        terms["Mean ± and max"] = (
+            "Every seed is one training run from scratch. ± is the sample standard deviation over seeds; max is the "
+            "best seed. A max far above the mean says that the model can learn the task but does not do so reliably."
+        )
+    terms["95% interval"] = (
+        "Wilson's interval over all test strings of all seeds. It says how well the test strings pin "
+        "these trained models down; how the next seed would do, only more seeds can say."
+    )
+    if overflow:
+        terms["Overflow"] = (
+            "The model's output numbers (logits) grew beyond what floating point holds, so that no answer can be read "
+            "from them. Such a string counts as wrong."
+        )
+    rows = "".join(f"<dt>{escape(term)}</dt><dd>{escape(text)}</dd>" for term, text in terms.items())
+    return f'<details id="reading"><summary>How to read this page</summary><dl class="terms">{rows}</dl></details>'
+
+
+def contents(parts: Sequence[tuple[str, str]]) -> str:
+    """A list of links, from (name of the part, its title); nothing on a short page."""
+    if len(parts) < CONTENTS_FROM:
+        return ""
+    links = "".join(f'<li><a href="#{name}">{escape(title)}</a></li>' for name, title in parts)
+    return f'<nav aria-label="Contents"><ol class="contents">{links}</ol></nav>'

@@ -1,28 +1,29 @@
-"""Insight as panels: the clusters of a model's outputs, and its receptive field."""
+"""Insight as panels: the clusters of a model's outputs, its receptive field, and what its heads link."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from html import escape
+from dataclasses import replace
 
-from ..insight import Clusters, ReceptiveField
-from .charts import line_chart, scatter_plot
+from torch import Tensor
+
+from ..errors import Error
+from ..insight import Clusters, Links, ReceptiveField
+from ..insight.attention import Attention
+from .arc_diagram import SHOWN
 from .formatting import percent
-from .panel import Panel
-from .table_panels import heat_map
+from .panel import Arcs, Chart, Link, Table, heat_map, line_chart, scatter_plot
 
 EVEN = "all tokens alike"
 
 
-def clusters_panel(clusters: Clusters) -> Panel:
+def clusters_panel(clusters: Clusters) -> Chart:
     """The outputs in the plane of their first two principal axes, and how many of each depth stand in each cluster."""
     names = _names(clusters)
     dots: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
     for point, member in zip(clusters.points, clusters.members, strict=True):
         dots[names[member]].append(point)
-    first, second = (f"{which} principal axis" for which in ("first", "second"))
-    chart = scatter_plot(f"{_who(clusters)}: clusters", "", first, second, dots)
     rows = {"all depths": clusters.sizes}
     rows |= {
         d.name + (f", {min(d.reach, clusters.length)} tokens" if d.reach else ""): d.sizes for d in clusters.depths
@@ -31,45 +32,34 @@ def clusters_panel(clusters: Clusters) -> Panel:
     table = heat_map(
         "Outputs of each depth by cluster", "", list(rows), names, shares, corner="share in %", low=0, percent=True
     )
-    finding = _finding(clusters)
     noun = "cluster" if clusters.count == 1 else "clusters"
-    return Panel(
-        title=f"{_who(clusters)}: {clusters.count} {noun}",
-        caption=_caption(clusters),
-        body=f'<p class="finding">{escape(finding)}</p>\n{chart.body}\n{table.body}',
-        text=f"{finding}\n\n{table.text}",
-        data=clusters.to_json(),
-    )
+    title = f"{_who(clusters)}: {clusters.count} {noun}"
+    chart = scatter_plot(title, _caption(clusters), "first principal axis", "second principal axis", dots)
+    return replace(chart, data=clusters.to_json(), lead=_finding(clusters), below=(table,))
 
 
-def receptive_field_panel(field: ReceptiveField | Mapping[str, ReceptiveField]) -> Panel:
+def receptive_field_panel(field: ReceptiveField | Mapping[str, ReceptiveField]) -> Chart:
     """The cumulative gradient, newest token first, of one model or of several by name."""
     fields = {field.model: field} if isinstance(field, ReceptiveField) else dict(field)
     length = max(field.length for field in fields.values())
-    curves = {name: (range(1, field.length + 1), field.cumulative) for name, field in fields.items()}
-    chart = line_chart(
-        "Receptive field",
-        "",
-        "newest tokens counted",
-        "share of the gradient",
-        {**curves, EVEN: (range(1, length + 1), [n / length for n in range(1, length + 1)])},
-        percent=True,
-    )
-    finding = "\n".join(_reach(name, field) for name, field in fields.items())
     tasks = dict.fromkeys(field.task for field in fields.values() if field.task)
     strings = max(field.strings for field in fields.values())
-    return Panel(
-        title=f"Receptive field{': ' * bool(tasks)}{', '.join(tasks)}",
-        caption=(
-            "How much of the last answer's gradient, with respect to the embedded tokens, lies within the newest n "
-            f"tokens; mean over {strings} string{'s' * (strings > 1)} of {length:,}. Straight: all tokens matter "
-            "alike. Steep at first: the newest matter most. It is a matter of small changes: an answer can depend on a "
-            "token with no gradient, where units are saturated."
-        ),
-        body=f'<p class="finding">{escape(finding).replace(chr(10), "<br>")}</p>\n{chart.body}',
-        text=f"{finding}\n\n{chart.text}",
-        data={name: field.to_json() for name, field in fields.items()},
+    chart = line_chart(
+        f"Receptive field{': ' * bool(tasks)}{', '.join(tasks)}",
+        "How much of the last answer's gradient, with respect to the embedded tokens, lies within the newest n "
+        f"tokens; mean over {strings} string{'s' * (strings > 1)} of {length:,}. Straight: all tokens matter "
+        "alike. Steep at first: the newest matter most. It is a matter of small changes: an answer can depend on a "
+        "token with no gradient, where units are saturated.",
+        "newest tokens counted",
+        "share of the gradient",
+        {
+            **{name: (range(1, field.length + 1), field.cumulative) for name, field in fields.items()},
+            EVEN: (range(1, length + 1), [n / length for n in range(1, length + 1)]),
+        },
+        percent=True,
     )
+    lead = "\n".join(_reach(name, field) for name, field in fields.items())
+    return replace(chart, data={name: field.to_json() for name, field in fields.items()}, lead=lead)
 
 
 def _who(clusters: Clusters) -> str:
@@ -119,4 +109,98 @@ def _reach(name: str, field: ReceptiveField) -> str:
     return (
         f"{name}: the newest {field.newest():,} of {field.length:,} tokens hold 90% of the gradient; the curve is at "
         f"most {100 * field.bend:.0f} percentage points off the line on which all tokens matter alike."
+    )
+
+
+def links_panel(links: Links, head: tuple[int, int] | None = None) -> Arcs:
+    """One head drawn over a sentence, and the shares of true links of all heads.
+
+    `head`: layer and head to draw, from 0; None: the one whose links are most often true, or most pointed.
+    """
+    layer, number = _chosen(links, head)
+    seen = links.layers[layer]
+    mentions = links.truth.mentions if links.truth else ()
+    starts = {m.token: m.start for m in mentions}
+    table = _true_links(links)
+    return Arcs(
+        f"{links.model} on {links.task}: what {seen.name}, head {number} links",
+        _about_links(links, seen, number),
+        links.words,
+        _drawn(seen.weights[number], starts or {t: t for t in range(len(links.words))}),
+        truth={(m.token, s.token) for m in mentions for s in m.sources},
+        right={(m.token, j) for m in mentions for s in m.sources for j in range(s.start, s.end)},
+        starts=starts,
+        data={**links.to_json(), "drawn": [layer, number]},
+        lead=_of_head(links, layer, number),
+        below=(table,) if table else (),
+    )
+
+
+def _chosen(links: Links, head: tuple[int, int] | None) -> tuple[int, int]:
+    if head is None:
+        return links.truth.best if links.truth else _pointed(links)
+    layer, number = head
+    if not (0 <= layer < len(links.layers) and 0 <= number < links.layers[layer].heads):
+        counts = ", ".join(f"{seen.name} has {seen.heads}" for seen in links.layers)
+        raise Error(f"attention: there is no head {number} in layer {layer}: {counts}, both counted from 0.")
+    return layer, number
+
+
+def _pointed(links: Links) -> tuple[int, int]:
+    """Layer and head whose words read one other word the most, on average."""
+
+    def most(at: tuple[int, int]) -> float:
+        A = links.layers[at[0]].weights[at[1]]
+        return float((A - A.diag().diag()).amax(-1).mean())
+
+    return max(((i, j) for i, seen in enumerate(links.layers) for j in range(seen.heads)), key=most)
+
+
+def _drawn(A: Tensor, starts: dict[int, int]) -> dict[Link, float]:
+    """The links of A (T, T) that are drawn or listed: strong ones, and each word's strongest to before its start."""
+    kept = A >= SHOWN
+    for word, start in starts.items():
+        if start:
+            kept[word, A[word, :start].argmax()] = True
+    return {(t, j): w for (t, j), w in zip(kept.nonzero().tolist(), A[kept].tolist(), strict=True) if w > 0}
+
+
+def _of_head(links: Links, layer: int, number: int) -> str:
+    seen = links.layers[layer]
+    what = f"chain attention, γ = {seen.gamma[number]:.2g}" if seen.gamma else "softmax attention"
+    start = f"{seen.name.capitalize()}, head {number} ({what})"
+    if links.truth is None:
+        return f"{start}: each word and what it reads."
+    share, chance = links.truth.shares[layer][number], links.truth.chance
+    return (
+        f"{start}: the strongest link of {percent(share)}% of the mentions of a box goes to a phrase on which the "
+        f"mention depends; by chance {percent(chance)}% would."
+    )
+
+
+def _about_links(links: Links, seen: Attention, number: int) -> str:
+    text = f"Arcs lead from a word to the earlier words it reads, the stronger the more; below {100 * SHOWN:.0f}% "
+    text += "none is drawn."
+    if seen.gamma:
+        text += " The layer sums over chains of these links, so a state may come from far without a link of its own."
+    if links.truth is not None:
+        text += (
+            f" Counted: {links.truth.counted} mentions in {links.strings} "
+            f"stor{'ies' if links.strings > 1 else 'y'}, of each the strongest link to an earlier phrase; true where "
+            "that phrase made a state on which the mentioned box's depends. By chance: a link to any earlier word "
+            "alike. Left: the true graph of this story."
+        )
+    return text
+
+
+def _true_links(links: Links) -> Table | None:
+    """The shares of all heads."""
+    if links.truth is None:
+        return None
+    most = max(map(len, links.truth.shares))
+    rows = [f"{seen.name} ({seen.mixer})" for seen in links.layers]
+    values = [[*heads, *[None] * (most - len(heads))] for heads in links.truth.shares]
+    columns = [f"head {i}" for i in range(most)]
+    return heat_map(
+        "True links of every head", "", rows, columns, values, corner="share in %", low=0, high=1, percent=True
     )

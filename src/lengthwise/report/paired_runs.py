@@ -21,9 +21,8 @@ from ..options import value_of
 from .chosen_settings import Swept, best_of, swept_names
 from .formatting import counted, length_range, percent
 from .long_form import as_word, settings_in_full
-from .panel import Panel
+from .panel import Panel, Table
 from .sections import list_of_runs, task_name
-from .table_panels import text_table
 
 if TYPE_CHECKING:
     from ..lab import Experiment, Run
@@ -199,7 +198,7 @@ def _panel(a: Sequence[Chosen], b: Sequence[Chosen], compared: Sequence[str]) ->
         "ranges": [asdict(each) for each in together],
         "lengths": [asdict(each) for each in by_length],
     }
-    panel = text_table(title, f"{sentences} {_caption(together, alone)}", head, rows, data)
+    panel = Table(title, f"{sentences} {_caption(together, alone)}", head, rows, data=data)
     return replace(panel, finding=sentences)
 
 

@@ -8,7 +8,9 @@ from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..lab.statistics import score
+from .drawing import in_html
 from .formatting import duration, length_range, percent
+from .panel import Table
 from .sections import Section, differing_settings, flat_settings, group_runs
 
 if TYPE_CHECKING:
@@ -170,16 +172,14 @@ def _runs(runs: Sequence[Run]) -> str:
         for run in group.runs
     ]
     rows += [_text_run(run) for run in on_text]
-    names = ("run", "seed", "trained lengths", "longer", "last step", "best step", "training", "hash")
-    head = "".join(f'<th scope="col">{name}</th>' for name in names)
+    head = ["run", "seed", "trained lengths", "longer", "last step", "best step", "training", "hash"]
     return (
         '<details><summary>Every run</summary><p class="note">Accuracy in % at the last checkpoint.</p>'
-        '<div class="box" tabindex="0" role="region" aria-label="Table of runs"><table class="small">'
-        f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div></details>"
+        f"{in_html(Table('Table of runs', '', head, rows))}</details>"
     )
 
 
-def _run(section: Section, label: str, run: Run) -> str:
+def _run(section: Section, label: str, run: Run) -> list[str]:
     inside = [n for r in section.ranges if r.trained for n in r.lengths]
     beyond = [n for r in section.ranges if r.beyond for n in r.lengths]
     scores = [percent(score(run, lengths)) if lengths else "–" for lengths in (inside, beyond)]
@@ -187,14 +187,12 @@ def _run(section: Section, label: str, run: Run) -> str:
     return _cells(f"{section.title}, {label}", run, [*scores, last, best])
 
 
-def _text_run(run: Run) -> str:
+def _text_run(run: Run) -> list[str]:
     """Its perplexities stand in a panel."""
     name = f"{run.experiment.data.name}, {run.experiment.model.name}"
     return _cells(name, run, ["–", "–", f"{run.result['checkpoints']['last']['step']:,}", "–"])
 
 
-def _cells(name: str, run: Run, measured: Sequence[str]) -> str:
-    cells = [str(run.experiment.seed), *measured, duration(run.result["seconds"]["train"])]
-    cells.append(f"<code>{run.experiment.hash}</code>")
-    name = escape(name)
-    return f'<tr><th scope="row">{name}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'
+def _cells(name: str, run: Run, scores: Sequence[str]) -> list[str]:
+    e = run.experiment
+    return [name, str(e.seed), *scores, duration(run.result["seconds"]["train"]), e.hash]

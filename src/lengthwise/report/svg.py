@@ -102,3 +102,15 @@ def draw(make, *arguments, **keywords) -> str:
     """Call a function that makes and renders a figure, under this file's settings."""
     with matplotlib.rc_context(SETTINGS):
         return make(*arguments, **keywords)
+
+
+def line_key(style: Style) -> str:
+    """A piece of the line, for a legend."""
+    _, dash = style.dash
+    dashes = f' stroke-dasharray="{" ".join(f"{2 * d:g}" for d in dash)}"' if dash else ""
+    return swatch(34, f'<path d="M1 5h32" stroke="var(--{style.role})" stroke-width="3"{dashes}/>')
+
+
+def swatch(width: int, shape: str) -> str:
+    """A small picture before a name in a legend."""
+    return f'<svg class="key" width="{width}" height="10" aria-hidden="true">{shape}</svg>'

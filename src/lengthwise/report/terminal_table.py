@@ -25,8 +25,8 @@ from rich.text import Text
 
 from ..lab.statistics import summary
 from .chosen_settings import Swept, best_of
-from .formatting import count, duration, interval, percent, spread
-from .narrow_text import fold, wrap
+from .drawing import in_text
+from .formatting import count, duration, interval, percent, spread, wrap
 from .overflow import overflow_note_of_bench
 from .panel import Panel
 from .provenance import code_note
@@ -78,7 +78,7 @@ class PanelText:
     panel: Panel
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield Text.assemble((f"\n{self.panel.title}\n", "bold"), fold(self.panel.text, options.max_width))
+        yield Text.assemble((f"\n{self.panel.title}\n", "bold"), in_text(self.panel, options.max_width))
         yield Text(self.panel.caption, style="dim")
 
 

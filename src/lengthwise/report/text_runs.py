@@ -1,26 +1,23 @@
-"""What runs on text are worth: a checkpoint's perplexity before and after training, that of other models by length."""
+"""What runs on text are worth: perplexity before and after training and by length, and answers to questions."""
 
 from __future__ import annotations
 
 import math
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..files import finite
 from ..lab.experiment import AnswersSpec, TextSpec
 from ..lab.statistics import perplexities
-from .answers_panel import answers_of_runs
-from .charts import line_chart
 from .formatting import count, short_names
-from .panel import Panel
+from .panel import Panel, Table, line_chart
 from .sections import SeedGroup, groups_of, key_of, list_of_runs
-from .table_panels import text_table
 
 if TYPE_CHECKING:
-    from ..lab import Measured, Run
+    from ..lab import Measured, MeasuredAnswers, Run
 
 WAYS = {
     "windows": "Windows of the length follow one another through the same text, and all but the first token of each "
@@ -32,6 +29,12 @@ SEEN = {
     "trained on": "The model was trained on this text, or on most of it.",
     "unknown": "Whether the model was trained on this text is not known.",
 }
+
+
+METRICS = (
+    "rouge: the geometric mean of ROUGE-1, -2 and -L; f1: of words in common; exact match: of whole answers; each with "
+    "the best of a question's references, in percent."
+)
 
 
 def before_and_after(runs: Sequence[Run]) -> Panel:
@@ -61,7 +64,7 @@ def before_and_after(runs: Sequence[Run]) -> Panel:
         for row in data
     ]
     caption = "Of held-out text: the checkpoint as it was, and after its training."
-    return text_table("Perplexity", caption, ["", "text", "steps", "tokens", "before", "after"], rows, finite(data))
+    return Table("Perplexity", caption, ["", "text", "steps", "tokens", "before", "after"], rows, data=finite(data))
 
 
 def by_length(runs: Sequence[Run]) -> list[Panel]:
@@ -94,9 +97,6 @@ def _by_length(runs: Sequence[Run], several_tokenizers: bool) -> Panel:
     title = f"Perplexity by length: {e.data.name}"
     if several_tokenizers and e.data.tokenizer_folder:
         title += f" (tokens of {Path(e.data.tokenizer_folder).name})"
-    chart = line_chart(
-        title, caption, "tokens", "perplexity", curves, log_x=True, log_y=True, marks={"trained": e.data.block}
-    )
     rows = [
         [group.label, count(group.first.result["parameters"]), *(_said(measured[group.label][n]) for n in lengths)]
         for group in groups
@@ -113,8 +113,10 @@ def _by_length(runs: Sequence[Run], several_tokenizers: bool) -> Panel:
         for group in groups
         for n in lengths
     ]
-    table = text_table(title, caption, head, rows, data)
-    return Panel(title, caption, chart.body + table.body, table.text, data, _finding(measured, e.data.block, lengths))
+    axes, marks = ("tokens", "perplexity"), {"trained": e.data.block}
+    table = Table(title, "", head, rows, data=data)
+    chart = line_chart(title, caption, *axes, curves, log_x=True, log_y=True, marks=marks, table=table)
+    return replace(chart, finding=_finding(measured, e.data.block, lengths))
 
 
 def _measured(group: SeedGroup) -> dict[int, list[float]]:
@@ -151,7 +153,7 @@ def measured_perplexity(measured: Measured) -> Panel:
     ]
     caption = f"Of {measured.model}. {WAYS[measured.way]} {SEEN[measured.seen]} The loss is -log p of a token, in nats."
     title = f"Perplexity by length: {measured.text}"
-    return text_table(title, caption, ["tokens", "perplexity", "loss", "predicted"], rows, measured.to_json())
+    return Table(title, caption, ["tokens", "perplexity", "loss", "predicted"], rows, data=measured.to_json())
 
 
 def strings_and_text(runs: Iterable[Run]) -> tuple[list[Run], list[Panel]]:
@@ -165,3 +167,62 @@ def strings_and_text(runs: Iterable[Run]) -> tuple[list[Run], list[Panel]]:
     panels += [answers_of_runs(answered)] if answered else []
     panels += by_length([run for run in on_text if not run.experiment.from_checkpoint])
     return [run for run in runs if not run.experiment.on_text], panels
+
+
+def answers_of_runs(runs: Sequence[Run]) -> Panel:
+    """One row for each run that was trained to answer."""
+    data = [_answered(run) for run in runs]
+    rows = [
+        [
+            row["task"],
+            f"{row['model']} seed {row['seed']}",
+            row["metric"],
+            f"{row['score']:.2f}",
+            f"{row['questions']:,}",
+            "–" if row["perplexity_before"] is None else f"{row['perplexity_before']:.4g}",
+            f"{row['perplexity']:.4g}",
+        ]
+        for row in data
+    ]
+    caption = (
+        f"Of the validation split, by the weights of the best validation loss. {METRICS} Perplexity is that of the "
+        "references' tokens, before training and after its last step."
+    )
+    head = ["task", "model", "metric", "score", "questions", "perplexity before", "after"]
+    return Table("Answers", caption, head, rows, data=finite(data))
+
+
+def _answered(run: Run) -> dict[str, Any]:
+    e, found = run.experiment, run.result["answers"]
+    assert isinstance(e.data, AnswersSpec)
+    before = perplexities(run, "before")[e.data.block] if "before" in run.result["checkpoints"] else None
+    return {
+        "task": e.data.task,
+        "model": e.model.name,
+        "seed": e.seed,
+        **found,
+        "perplexity_before": before,
+        "perplexity": perplexities(run)[e.data.block],
+        "path": str(run.path),
+    }
+
+
+def measured_answers(measured: MeasuredAnswers) -> Panel:
+    """A row for each task, and the average where all seven are there."""
+    rows = [
+        [
+            task,
+            found.metric,
+            "–" if found.scores is None else f"{found.scores['score']:.2f}",
+            f"{len(found.answers):,}",
+        ]
+        for task, found in measured.tasks.items()
+    ]
+    if measured.average is not None:
+        rows.append(["average", "", f"{measured.average:.2f}", ""])
+    held = " The references of the test split are held by the benchmark's site." if measured.split == "test" else ""
+    caption = (
+        f"Of {measured.model}: {measured.split} split of {measured.source}, prompts of at most {measured.window:,} "
+        f"tokens with their answers. {METRICS}{held}"
+    )
+    return Table("SCROLLS", caption, ["task", "metric", "score", "questions"], rows, data=finite(measured.to_json()))

@@ -59,7 +59,7 @@ def test_a_recipe_runs_and_says_what_it_measured(paper, table, only, store, tmp_
     assert [outcome.error for outcome in outcomes if outcome.run is None] == []
     runs = [outcome.run for outcome in outcomes if outcome.run]
     panels = recipe.panels(runs)
-    assert all(panel.title and panel.body and panel.text and panel.data for panel in panels)
+    assert all(panel.title and panel.html and panel.text and panel.data for panel in panels)
     json.dumps([panel.to_json() for panel in panels], allow_nan=False)
     by_column = {column: mine[0] for column, mine in recipe.grid.finished(runs).items()}
     assert list(by_column) == only

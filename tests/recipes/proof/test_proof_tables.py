@@ -18,6 +18,7 @@ from lengthwise.recipes.proof.long_words import long_words, wrong_words
 from lengthwise.recipes.proof.networks import Network, Question, networks
 from lengthwise.recipes.proof.scales import BUDGETS, MODELS, TASKS, Asked, Budget
 from lengthwise.recipes.proof.table import _panel, planned, task_of
+from lengthwise.report.drawing import in_text
 from lengthwise.verify.subject import KeptShare
 
 BRIEF = Question(Budget(10.0), Asked(20, 2, 2, {64: 2}, 64))
@@ -156,24 +157,6 @@ def test_one_line_that_fails_loses_nothing_and_is_tried_again(run, monkeypatch):
     assert networks(run, question, "cpu")[0].raw == "proved"
 
 
-def test_a_laptop_takes_two_machines_of_each_size_and_every_third_pattern():
-    numbers = regexes.NUMBERS["laptop"]
-    assert [len(numbers[family]) for family in regexes.FAMILIES] == [20, 14]
-    assert sorted(i % 10 for i in numbers["random"]) == sorted(2 * [*range(10)])
-    said = regexes.recipe("laptop").description
-    assert said.startswith("20 of 50 random machines")
-    assert "14 of 42 regular expressions" in said
-    assert regexes.recipe("paper").description.startswith("50 random machines")
-
-
-def test_an_rnn_learns_cycle_navigation_from_long_words_at_once():
-    """It does not while lengths grow, nor at half the width; docs/log.md has the runs."""
-    rnn, gru = (planned("laptop", "cycle-navigation", model)[0] for model in ("RNN", "GRU"))
-    assert (rnn.training.curriculum.kind, rnn.model.options["width"]) == ("uniform", 128)
-    assert gru.model.options["width"] == 32
-    assert planned("laptop", "parity", "RNN")[0].training.curriculum.kind == "growing"
-
-
 def test_a_panel_is_60_columns_wide_in_a_terminal():
     widest = Network(
         "consolidated",
@@ -190,7 +173,7 @@ def test_a_panel_is_60_columns_wide_in_a_terminal():
         seconds=999,
     )
     panel = _panel("laptop", "parity", {name: [widest] for name in MODELS})
-    assert max(map(len, panel.text.splitlines())) <= 60
+    assert max(map(len, in_text(panel, 60).splitlines())) <= 60
     assert panel.title == "parity: 2 elements"
     assert panel.finding == "parity: proved at every length: none."
     assert panel.data["RNN"][0]["made"] == "consolidated"
@@ -222,12 +205,11 @@ def test_regexes_are_counted_by_verdict():
         {**row, "family": "absorbing", "model": "automaton", "raw": "proved"},
     ]
     panel = regexes._panel("laptop", rows)
-    assert [line.split() for line in panel.text.splitlines()[1:]] == [
-        ["random", "automaton", "1", "1", "1", "0", "0"],
-        ["random", "RNN", "3", "2", "1", "1", "1"],
-        ["absorbing", "automaton", "1", "1", "1", "0", "0"],
+    assert panel.rows == [
+        ["random", "automaton", "1", "1", "1", "0", "0", "0"],
+        ["random", "RNN", "3", "2", "1", "1", "1", "1"],
+        ["absorbing", "automaton", "1", "1", "1", "0", "0", "0"],
     ]
-    assert max(map(len, panel.text.splitlines())) <= 60
     assert len(recipes.get("proof", "regexes", "smoke").experiments) == 12
 
 

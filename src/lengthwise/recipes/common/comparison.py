@@ -18,13 +18,12 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any, Literal
 
 from ...errors import Error
 from ...lab import Run
 from ...lab.statistics import Checkpoint, best_rate, score
-from ...report import Panel
+from ...report import Cell, Table
 from ...report.formatting import percent
 from ...report.overflow import overflow_note, overflow_of_runs
 
@@ -164,13 +163,26 @@ def inside(runs: Sequence[Run]) -> float:
 
 def comparison(
     title: str, rows: Sequence[Row], columns: Sequence[str], note: str = "", labels: Mapping[str, str] | None = None
-) -> Panel:
-    """The panel; `columns` name the cells, `labels` give some another heading, `note` is added to the caption."""
+) -> Table:
+    """The table; `columns` name the cells, `labels` give some another heading, `note` is added to the caption."""
     there = [column for column in columns if any(column in row.cells for row in rows)]
     shown = {column: (labels or {}).get(column, column) for column in there}
-    caption = f"{_caption(rows, shown)} {note}".strip()
-    brief = f"Beside the published numbers, {finding(rows, names=False)}"
-    return Panel(title, caption, _body(rows, shown), _text(rows, shown), _data(rows), brief)
+    cells = [
+        [
+            Cell(row.label, (("", f"majority answer {percent(row.majority)}"),)),
+            *(_cell(row, column) if column in row.cells else "–" for column in shown),
+        ]
+        for row in rows
+    ]
+    return Table(
+        title,
+        f"{_caption(rows, shown)} {note}".strip(),
+        ["in %, beyond training", *shown.values()],
+        cells,
+        data=_data(rows),
+        finding=f"Beside the published numbers, {finding(rows, names=False)}",
+        lead=finding(rows, shown),
+    )
 
 
 def finding(rows: Sequence[Row], labels: Mapping[str, str] | None = None, names: bool = True) -> str:
@@ -220,62 +232,12 @@ def summed(scores: Sequence[float]) -> str:
     return f"{percent(max(scores))} / {percent(statistics.fmean(scores))}±{100 * statistics.stdev(scores):.1f}"
 
 
-def _lines(row: Row, column: str) -> dict[str, str]:
-    """What stands in a cell, line by line."""
+def _cell(row: Row, column: str) -> Cell:
     cell = row.cells[column]
-    lines = {"measured": summed(cell.scores)}
-    if cell.rates:
-        lines["all rates"] = summed(cell.rates)
-    lines["published"] = cell.published.words
-    lines["in training"] = percent(cell.inside)
-    return lines | {"verdict": row.verdict(column)}
-
-
-def _text(rows: Sequence[Row], columns: Mapping[str, str]) -> str:
-    """For a terminal of 100 columns."""
-    heads = ("  in training", "  majority 100.0", *(row.label for row in rows))
-    first = max(map(len, heads)) + 2
-    spaced = "{:<19}" * len(columns)
-    lines = [" " * first + spaced.format(*columns.values())]
-    for row in rows:
-        cells = {column: _lines(row, column) for column in row.cells}
-        keys = dict.fromkeys(key for cell in cells.values() for key in cell)
-        for key in keys:
-            head = {"measured": row.label, "verdict": f"  majority {percent(row.majority)}"}.get(key, f"  {key}")
-            lines.append(head.ljust(first) + spaced.format(*(cells.get(column, {}).get(key, "") for column in columns)))
-    return "\n".join([*map(str.rstrip, lines), finding(rows, columns)])
-
-
-def _body(rows: Sequence[Row], columns: Mapping[str, str]) -> str:
-    head = "".join(f'<th scope="col">{escape(label)}</th>' for label in columns.values())
-    body = "".join(
-        f'<tr><th scope="row">{escape(row.label)}<small>majority answer {percent(row.majority)}</small></th>'
-        f"{''.join(_cell(row, column, label, i) for i, (column, label) in enumerate(columns.items()))}</tr>"
-        for row in rows
-    )
-    return (
-        f'<p class="finding">{escape(finding(rows, columns))}</p>'
-        '<div class="box" tabindex="0" role="region" aria-label="Measured beside published"><table class="stack">'
-        f'<thead><tr><th scope="col">in %, beyond training</th>{head}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
-    )
-
-
-def _cell(row: Row, column: str, heading: str, i: int) -> str:
-    label = f'data-column="{escape(heading, quote=True)}"'
-    if column not in row.cells:
-        return f"<td {label}>–</td>"
-    cell, lines, verdict = row.cells[column], _lines(row, column), row.verdict(column)
-    del lines["verdict"]
-    small = "".join(f"<span>{key} {escape(text)}</span><br>" for key, text in list(lines.items())[1:])
-    return (
-        f"<td {label}><b>{lines['measured']}</b>"
-        '<span class="bar" aria-hidden="true">'
-        f'<i style="width:{100 * statistics.fmean(cell.scores):.1f}%;background:var(--s{i % 8})"></i>'
-        f'<u style="left:{100 * cell.majority:.1f}%"></u></span>'
-        f'<small>{small}</small><span class="verdict {"" if verdict == "agrees" else "off"}">{MARKS[verdict]}'
-        "</span></td>"
-    )
+    rates = [("all rates", summed(cell.rates))] if cell.rates else []
+    notes = [*rates, ("published", cell.published.words), ("in training", percent(cell.inside))]
+    mark = MARKS[row.verdict(column)]
+    return Cell(summed(cell.scores), tuple(notes), mark, bar=(statistics.fmean(cell.scores), cell.majority))
 
 
 def _data(rows: Sequence[Row]) -> list[dict[str, Any]]:

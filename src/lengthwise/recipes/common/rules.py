@@ -14,10 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from html import escape
 from typing import Any, NamedTuple
 
-from ...report import Panel
+from ...report import Cell, Panel, Table
 from ..base import Scale
 
 
@@ -35,7 +34,6 @@ Rules = Mapping[Scale, Sequence[Rule]]
 
 UNREPORTED = ("training.validate_every", "training.validation_samples", "training.checkpoint_every")
 """Settings that change neither the task nor the training: how often a run looks at itself."""
-HEADS = ("for", "setting", "published", "here")
 
 
 def settings_of(rules: Iterable[Rule], task: str, model: str) -> dict[str, Any]:
@@ -59,19 +57,11 @@ def differences_from_paper(
     rows = differences(rules, scale, tasks, models)
     if not rows:
         return []
-    lines = [(row["for"], row["setting"], _word(row["published"]), _word(row["here"])) for row in rows]
-    widths = [max(map(len, column)) + 2 for column in zip(HEADS, *lines, strict=True)]
-    text = "\n".join("".join(map(str.ljust, line, widths)).rstrip() for line in [HEADS, *lines])
-    head = "".join(f'<th scope="col">{name}</th>' for name in HEADS[1:])
-    body = "".join(
-        f'<tr><th scope="row"><code>{setting}</code><small>{escape(cells)}</small></th>'
-        f"<td>{published}</td><td>{here}</td></tr>"
-        for cells, setting, published, here in lines
-    )
-    title = f"What differs from the paper at {scale} scale"
-    table = f'<table class="small wrap"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
-    box = f'<div class="box" tabindex="0" role="region" aria-label="{title}">{table}</div>'
-    return [Panel(title, f"{same} A later line overrides an earlier one.", box, text, rows)]
+    title, caption = f"What differs from the paper at {scale} scale", f"{same} A later line overrides an earlier one."
+    lines = [
+        [Cell(row["setting"], (("for", row["for"]),)), _word(row["published"]), _word(row["here"])] for row in rows
+    ]
+    return [Table(title, caption, ["setting", "published", "here"], lines, data=rows)]
 
 
 def differences(rules: Rules, scale: Scale, tasks: Iterable[str], models: Iterable[str]) -> list[dict[str, Any]]:

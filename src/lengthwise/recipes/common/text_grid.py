@@ -25,7 +25,7 @@ from ...lab import Experiment, Run, measure_far_tokens, measure_perplexity, plan
 from ...lab.experiment import TextSpec
 from ...lab.language_models import START
 from ...lab.statistics import perplexities
-from ...report import Panel, far_tokens_compared, line_chart, text_table
+from ...report import Panel, Table, far_tokens_compared, line_chart
 from ..base import Scale
 from .grid import Cell, Grid, Model
 from .rules import Rule, settings_of
@@ -146,7 +146,7 @@ def growth(finished: Mapping[str, Sequence[Run]]) -> Panel:
         "–: a length for which its encoding has no places."
     )
     head = ["", f"perplexity at {trained:,}", *(f"{n:,}" for n in beyond)]
-    panel = text_table("Beyond the trained length", caption, head, rows, data)
+    panel = Table("Beyond the trained length", caption, head, rows, data=data)
     return replace(panel, finding=_verdict(times, beyond[-1])) if beyond else panel
 
 
@@ -186,9 +186,9 @@ def other_texts(finished: Mapping[str, Sequence[Run]], device: str, texts: Seque
         rows = [[column, *(said(of[n]) if n in of else "–" for n in lengths)] for column, of in found.items()]
         data = {column: finite({str(n): p for n, p in of.items()}) for column, of in found.items()}
         curves = {column: (list(of), list(of.values())) for column, of in found.items()}
-        chart = line_chart(title, caption, "tokens", "perplexity", curves, log_x=True, log_y=True, marks=marks)
-        table = text_table(title, caption, ["", *(f"{n:,}" for n in lengths)], rows, data)
-        panels.append(replace(table, body=chart.body + table.body))
+        table = Table(title, "", ["", *(f"{n:,}" for n in lengths)], rows, data=data)
+        axes = ("tokens", "perplexity")
+        panels.append(line_chart(title, caption, *axes, curves, log_x=True, log_y=True, marks=marks, table=table))
     return panels
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from itertools import product
 from typing import Any
 
 from ...lab import Experiment, Run, plan
-from ...report import Panel, text_table
-from ...report.formatting import in_columns, percent
+from ...report import Panel, Table
+from ...report.formatting import percent
 from ...verify.consolidate.gate import share_right
 from ...verify.subject import subject_of
 from ..base import Recipe, Scale
@@ -77,8 +77,7 @@ def _panel(task: str, rows: list[dict[str, Any]]) -> Panel:
         proved = sum(row["raw"] == "proved" for row in taken)
         right = ", ".join(percent(row["right"]) for row in mine)
         lines.append([model, f"{steps:,}", right, f"{len(taken)}/{len(mine)}", str(proved), kept])
-    table = text_table(task, CAPTION, HEAD, lines, rows)
     finding = (
         f"{task}: {sum(row['taken'] for row in rows)} of {len(rows)} networks are consolidated or proved as learned."
     )
-    return replace(table, finding=finding, text=in_columns(HEAD, lines, "<>>>>>"))
+    return Table(task, CAPTION, HEAD, lines, data=rows, finding=finding)

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from typing import Any, NamedTuple
 
 from ... import tasks
 from ...lab import Experiment, Run, plan
 from ...lab.statistics import accuracy
-from ...report import Panel, text_table
-from ...report.formatting import in_columns
+from ...report import Panel, Table
 from ..base import Recipe, Scale
 from ..common.comparison import LEARNED
 from ..common.grid import Cell, Grid
@@ -131,8 +130,5 @@ def _panel(scale: Scale, rows: list[dict[str, Any]]) -> Panel:
         "those that learned their language and are not proved, how many are proved after at most "
         f"{BUDGETS[scale].consolidate:g} s of consolidation."
     )
-    table = text_table("Languages by verdict", caption, head, lines, rows)
-    # A narrow terminal has no room for the unknown ones, which are those that are left.
-    narrow = [[cell for name, cell in zip(head, line, strict=True) if name != "unknown"] for line in [head, *lines]]
-    text = in_columns(narrow[0], narrow[1:], "<<" + ">" * (len(narrow[0]) - 2))
-    return replace(table, text=text, finding=f"Proved: {'; '.join(findings)}.")
+    sentence = f"Proved: {'; '.join(findings)}."
+    return Table("Languages by verdict", caption, head, lines, data=rows, labels=2, finding=sentence)

@@ -7,14 +7,14 @@ algebra and certified. Beside RegularGPT of discrete nodes stands the network th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 
 from ... import tasks, verify
 from ...errors import Error
 from ...lab import Experiment, Run, plan
-from ...report import Panel, text_table
-from ...report.formatting import in_columns, percent
+from ...report import Panel, Table
+from ...report.formatting import table_number
 from ...verify.algebra import MachineAlgebra
 from ..base import Recipe, Scale
 from ..common.grid import Cell, Grid
@@ -89,17 +89,26 @@ def planned(scale: Scale, row: str, model: str) -> list[Experiment]:
 def _panel(scale: Scale, row: str, models: Mapping[str, list[Network]]) -> Panel:
     asked = ASKED[scale]
     far = [f"{n:,}" for n in asked.far]
-    decided, proof = ["kept", "raw", "snapped"], ["in", "parts", "conditions", "s"]
-    tested = ["wrong at", "1–40", str(asked.near), *far]
     each = [(name, network) for name, made in models.items() for network in made]
-    names, first, second, third = [], [], [], []
-    for name, n in each:
-        names.append([name, n.made])
-        kept = "–" if n.kept is None else f"{n.kept['own']}/{n.kept['all']}"
-        first.append([kept, n.raw, n.snapped or "–"])
-        second.append([n.arithmetic or "–", _whole(n.parts), _whole(n.conditions), f"{n.seconds:.0f}"])
-        third.append([_whole(n.wrong), _percent(n.short), _percent(n.near)])
-        third[-1] += [_percent(n.far.get(str(length))) for length in asked.far]
+    head = ["model", "made", "kept", "raw", "snapped", "in", "parts", "conditions", "s"]
+    head += ["wrong at", "1–40", str(asked.near), *far]
+    rows = [
+        [
+            name,
+            n.made,
+            "–" if n.kept is None else f"{n.kept['own']}/{n.kept['all']}",
+            n.raw,
+            n.snapped or "–",
+            n.arithmetic or "–",
+            table_number(n.parts),
+            table_number(n.conditions),
+            f"{n.seconds:.0f}",
+            table_number(n.wrong),
+            *(table_number(share, in_percent=True) for share in (n.short, n.near)),
+            *(table_number(n.far.get(str(length)), in_percent=True) for length in asked.far),
+        ]
+        for name, n in each
+    ]
     caption = CAPTION.format(
         near=asked.near,
         far=" and ".join(far),
@@ -108,24 +117,8 @@ def _panel(scale: Scale, row: str, models: Mapping[str, list[Network]]) -> Panel
         lengths=f"about {asked.lengths}",
         samples=asked.samples,
     )
-    parts = ((decided, first), (proof, second), (tested, third))
-    table = text_table(
-        f"{row}: {_elements(row)}",
-        caption,
-        ["model", "made", *decided, *proof, *tested],
-        [[cell for cells in line for cell in cells] for line in zip(names, first, second, third, strict=True)],
-        {name: [asdict(n) for n in made] for name, made in models.items()},
-    )
-    # Narrow terminals have three tables of 60 columns, one beneath the other.
-    text = "\n\n".join(
-        in_columns(
-            ["model", "made", *map(_narrow, head)],
-            [[*name, *cells] for name, cells in zip(names, lines, strict=True)],
-            "<<" + ">" * len(head),
-        )
-        for head, lines in parts
-    )
-    return replace(table, text=text, finding=_finding(row, each))
+    data = {name: [asdict(n) for n in made] for name, made in models.items()}
+    return Table(f"{row}: {_elements(row)}", caption, head, rows, data=data, labels=2, finding=_finding(row, each))
 
 
 def _elements(row: str) -> str:
@@ -143,19 +136,3 @@ def _finding(row: str, each: list[tuple[str, Network]]) -> str:
 
 def _proved(network: Network) -> bool:
     return "proved" in (network.raw, network.snapped)
-
-
-def _narrow(head: str) -> str:
-    """
-    >>> [_narrow(head) for head in ("wrong at", "500", "100,000", "1,000,000")]
-    ['wrong', '500', '100k', '1M']
-    """
-    return head.removesuffix(" at").replace(",000,000", "M").replace(",000", "k")
-
-
-def _whole(number: int | None) -> str:
-    return "–" if number is None else f"{number:,}"
-
-
-def _percent(share: float | None) -> str:
-    return "–" if share is None else percent(share)

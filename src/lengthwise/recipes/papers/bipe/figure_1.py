@@ -15,7 +15,7 @@ import numpy as np
 
 from ....errors import Error
 from ....options import at_least
-from ....report import Panel, line_chart, text_table
+from ....report import Panel, Table, line_chart
 from ....text import TokenFile, corpora, segment_ends, tokenizers, tokens_of
 from ...base import Finished, Recipe, Scale
 
@@ -168,7 +168,7 @@ def _drawn(name: str, kept: TokenFile, counted: list[Counted], by: str, vocabula
         log_y=True,
     )
     lines = [each.summary for each in counted]
-    table = text_table(
+    table = Table(
         f"By length: {name}",
         "Of the tokens in a segment the mean, what half and what 99% of segments stay within, the share with fewer "
         f"than {MOST} and the longest. Per 1,000 tokens: what stays the same if segments grow in number with the text.",
@@ -187,6 +187,6 @@ def _drawn(name: str, kept: TokenFile, counted: list[Counted], by: str, vocabula
             ]
             for line in lines
         ],
-        {"corpus": name, "tokens": len(kept), "change": changed, "growth": growth, "by_length": lines},
+        data={"corpus": name, "tokens": len(kept), "change": changed, "growth": growth, "by_length": lines},
     )
     return [spread, numbers, table]

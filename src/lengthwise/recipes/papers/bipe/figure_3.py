@@ -12,7 +12,7 @@ from ....insight import ChainScores, add_chains, score_chains
 from ....lab import Experiment, Run, plan
 from ....lab.statistics import summary
 from ....models import TokenClassifier
-from ....report import Panel, line_chart, text_table
+from ....report import Panel, Table, line_chart
 from ....report.formatting import count, duration, percent, spread
 from ....tasks.arithmetic_steps import ArithmeticSteps
 from ...base import Recipe, Scale
@@ -191,7 +191,7 @@ def _table(finished: Mapping[Key, list[Run]], chains: Mapping[Key, ByLength], se
         f"{PAPER.settings['task.modulus']}, as far as the paper's text names the numbers of its figure."
     )
     return replace(
-        text_table("Measured beside published", caption, head, rows, data), finding=order(finished, settings)
+        Table("Measured beside published", caption, head, rows, data=data), finding=order(finished, settings)
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from ....lab import Run
-from ....report import Panel, text_table
+from ....report import Panel, Table
 from ...base import Recipe, Scale
 from ...common import text_grid
 from ...common.grid import Model
@@ -188,4 +188,4 @@ def _published(finished: Mapping[str, Sequence[Run]]) -> Panel:
     ]
     data = {column: {str(n): p for n, p in PUBLISHED[column].items()} for column in PUBLISHED if column in finished}
     caption = "On PG19, of models of 155 million weights trained on the Pile at 1,024 tokens."
-    return text_table("Published", caption, ["", "tokens", "perplexity"], rows, data)
+    return Table("Published", caption, ["", "tokens", "perplexity"], rows, data=data)

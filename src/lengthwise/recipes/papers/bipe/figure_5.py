@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ....files import finite
 from ....lab import Experiment, Run, plan_continued, trained_places
-from ....report import Panel, line_chart, text_table
+from ....report import Panel, Table, line_chart
 from ...base import Recipe, Scale
 from ...common.grid import Cell, Grid, Model
 from ...common.rules import differences_from_paper, settings_of
@@ -125,9 +126,10 @@ def perplexity_by_length(finished: Mapping[str, Sequence[Run]], trained: int) ->
     data = {name: finite({str(n): p for n, p in of.items()}) for name, of in found.items()}
     curves = {name: (list(of), list(of.values())) for name, of in found.items()}
     marks = {"trained": trained, "trained further": FURTHER * trained}
-    chart = line_chart(title, caption, "tokens", "perplexity", curves, log_x=True, log_y=True, marks=marks)
-    table = text_table(title, caption, ["", *(f"{n:,}" for n in lengths)], rows, data)
-    return Panel(title, caption, chart.body + table.body, table.text, data, _finding(found, trained))
+    table = Table(title, "", ["", *(f"{n:,}" for n in lengths)], rows, data=data)
+    axes = ("tokens", "perplexity")
+    chart = line_chart(title, caption, *axes, curves, log_x=True, log_y=True, marks=marks, table=table)
+    return replace(chart, finding=_finding(found, trained))
 
 
 def _finding(found: Mapping[str, Mapping[int, float]], trained: int) -> str:

@@ -12,7 +12,7 @@ from ....errors import Error
 from ....evaluate.written_answers import write_submission
 from ....lab import Experiment, Run, Training, measure_answers, plan_answers
 from ....options import above, at_least
-from ....report import Panel, text_table
+from ....report import Panel, Table
 from ....text.scrolls import HUB, TASKS
 from ...base import Recipe, Scale
 from ...common.grid import Cell, Grid
@@ -225,7 +225,7 @@ def compared(finished: Mapping[Key, Sequence[Run]]) -> Panel:
         "the test split, whose references the site keeps. rouge: the geometric mean of ROUGE-1, -2 and -L. Each score "
         f"is of {' to '.join(f'{n:,}' for n in dict.fromkeys([questions[0], questions[-1]]))} questions."
     )
-    return text_table("SCROLLS", caption, ["task", "metric", *names], rows, data)
+    return Table("SCROLLS", caption, ["task", "metric", *names], rows, data=data)
 
 
 def _said(score: float | None) -> str:
@@ -250,4 +250,4 @@ def submitted(finished: Mapping[Key, Sequence[Run]], data: str, folder: Path, de
                 left[name] = write_submission(file, {key.task: found.tasks[key.task].answers})
         rows.append([name, str(file), ", ".join(left[name]) or "nothing"])
     caption = "Answers to the test split. The site wants all seven tasks in one file."
-    return text_table("Submissions", caption, ["", "file", "lacks"], rows, left)
+    return Table("Submissions", caption, ["", "file", "lacks"], rows, data=left)

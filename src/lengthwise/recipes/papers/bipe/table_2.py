@@ -14,7 +14,7 @@ from ....lab.loading import model_folder
 from ....lab.measured import run_at
 from ....models import pretrained
 from ....options import at_least
-from ....report import Panel, text_table
+from ....report import Panel, Table
 from ...base import Recipe, Scale
 from ...common.grid import Cell, Grid
 from ...common.rules import differences_from_paper
@@ -125,7 +125,7 @@ def compared(scores: Mapping[str, Mapping[str, Score]], asked: Sequence[str], mo
         "Accuracy in percent, of HellaSwag normalised by the length of the answers, ± its standard error; by lm-eval. "
         f"{f'At most {most:,} questions of each task.' if most else 'All questions.'}"
     )
-    return text_table("Benchmarks of usual length", caption, ["", *asked], rows, data)
+    return Table("Benchmarks of usual length", caption, ["", *asked], rows, data=data)
 
 
 def _said(score: Score) -> str:

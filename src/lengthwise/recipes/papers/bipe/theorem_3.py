@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from ....automata import NFA, BiNFA
-from ....report import Panel, line_chart, text_table
+from ....report import Panel, Table, line_chart
 from ....theory import bipe, bipe_width
 from ...base import Finished, Recipe, Scale
 
@@ -122,13 +122,13 @@ def _checked(setting: Setting, device: str) -> Panel:
         found = check(machine, setting.tokens, SEGMENT, device)
         data.append({"parts": k, "tokens": setting.tokens, **found._asdict()})
         rows.append([f"{k} parts of {k} states", f"{setting.tokens:,}", *(f"{count:,}" for count in found)])
-    return text_table(
+    return Table(
         "Built and run",
         f"One random machine each, on one random word with segments of about {SEGMENT} tokens. An answer says of a "
         "token whether a state may have been reached, or whether the word so far is accepted.",
         ["machine", "tokens", "answers", "wrong", "yes"],
         rows,
-        data,
+        data=data,
     )
 
 
@@ -140,14 +140,14 @@ def _told_apart(setting: Setting) -> Panel:
         different = len(np.unique(answers(machine), axis=0))
         data.append({"states": n, "symbols": machine.num_symbols, "told_apart": different, "bits": n**2})
         rows.append([f"{n}", f"{machine.num_symbols:,}", f"{different:,}", f"{n**2}"])
-    return text_table(
+    return Table(
         "Theorem 3.1's NFA",
         "Its symbols are all maps from states to sets of states. Told apart: symbols f with answers of their own to "
         "the words f_1 f f_2, where f_1 leads to one state alone and f_2 from one state alone. So the vector of a "
         "token must hold as many bits as the last column says.",
         ["states", "symbols", "told apart", "bits"],
         rows,
-        data,
+        data=data,
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from ....lab import Experiment, Run
-from ....report import Panel, line_chart, text_table
+from ....report import Panel, Table, line_chart
 from ...base import Recipe, Scale
 from ...common.curves import curves, ended, first_at
 from ...common.grid import Cell, Grid
@@ -47,12 +47,12 @@ def recipe(scale: Scale) -> Recipe:
                 {"ChaCAL, one layer": (list(ends), [end["mean"] for end in ends.values()])},
                 percent=True,
             ),
-            text_table(
+            Table(
                 "γ, accuracy, and steps to 99%",
                 "Accuracy in %, max / mean ± std over seeds. Steps to 99%: the first validation with at least 99%.",
                 ["γ", "accuracy", "loss", f"steps to {LEVEL:.0%}"],
                 rows,
-                data,
+                data=data,
             ),
             curves(
                 "Learning",

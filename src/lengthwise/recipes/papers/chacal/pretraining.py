@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from ....files import finite
 from ....lab import Run
 from ....lab.statistics import perplexities
-from ....report import Panel, line_chart, text_table
+from ....report import Panel, Table, line_chart
 from ....report.formatting import duration
 from ...base import Recipe, Scale
 from ...common import text_grid
@@ -126,4 +126,4 @@ def _ended(finished: Mapping[str, Sequence[Run]]) -> Panel:
         )
     lengths = next(iter(finished.values()))[0].experiment.tests.lengths
     head = ["", "runs", *(f"at {n:,}" for n in lengths), "training", "over standard"]
-    return text_table("Perplexity and time", "On held-out text, at the last step.", head, rows, data)
+    return Table("Perplexity and time", "On held-out text, at the last step.", head, rows, data=data)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ....lab import Run
-from ....report import Panel, text_table
+from ....report import Panel, Table
 from ....report.formatting import count, duration
 from ....tasks.boxes import layers_needed
 from ...base import Recipe, Scale
@@ -119,4 +119,4 @@ def _table(scale: Scale, finished: Mapping[Key, list[Run]]) -> Panel:
             f" Shrunk at {scale} scale: width, steps, batch and seeds, with a higher learning rate. The models with "
             "several standard layers are compared on shorter texts."
         )
-    return text_table("Measured beside published", caption, head, rows, data)
+    return Table("Measured beside published", caption, head, rows, data=data)

@@ -9,7 +9,7 @@ from typing import Any
 
 from ....lab import Run
 from ....lab.statistics import summary
-from ....report import Panel, text_table
+from ....report import Panel, Table
 from ....report.formatting import count, duration, percent
 from ....tasks.boxes import Boxes, dependencies, layers_needed
 from ...base import Recipe, Scale
@@ -94,7 +94,7 @@ def _table(scale: Scale, finished: Mapping[Key, list[Run]]) -> Panel:
     head = ["form, model", "size", "runs", "loss", "exact match, max / mean ± std", "by operations", "time",
             "published loss, exact match, time", "training"]  # fmt: skip
     said = " ".join(_beside(finished, form) for form in dict.fromkeys(form for form, _ in finished))
-    return replace(text_table("Measured beside published", caption, head, rows, data), finding=said)
+    return replace(Table("Measured beside published", caption, head, rows, data=data), finding=said)
 
 
 def _beside(finished: Mapping[Key, list[Run]], form: str) -> str:

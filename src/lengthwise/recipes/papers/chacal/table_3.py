@@ -7,7 +7,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from ....lab import Experiment, Run, Training, plan_text
 from ....options import above, at_least
-from ....report import Panel, line_chart, text_table
+from ....report import Panel, Table, line_chart
 from ...base import Recipe, Scale
 from ...common.grid import Cell, Grid
 
@@ -126,7 +126,7 @@ def panels(checkpoint: str, setting: Setting, runs: Sequence[Run]) -> list[Panel
     rows = [[name, *(_said(number) for number in row.values())] for name, row in data.items()]
     result, model, text = standard.result, standard.experiment.model, standard.experiment.data
     counts = " and ".join(f"{result['documents'][side]:,} to {side} on" for side in ("train", "test"))
-    table = text_table(
+    table = Table(
         "Perplexity on held-out text",
         f"Of the checkpoint {checkpoint} ({result['parameters']:,} parameters, digest {str(model.source)[:12]}), "
         f"on {result['test_tokens']:,} tokens of documents held out whole: {counts}. Training read its text "
@@ -135,7 +135,7 @@ def panels(checkpoint: str, setting: Setting, runs: Sequence[Run]) -> list[Panel
         f"γ = {GAMMA} in every layer. The trained models: {standard.path / 'model'} and {chain.path / 'model'}.",
         ["", "published", "measured", "× published", "× measured"],
         rows,
-        {"rows": data, "checkpoint": model.source, "text": getattr(text, "digests", {})},
+        data={"rows": data, "checkpoint": model.source, "text": getattr(text, "digests", {})},
     )
     curves = line_chart(
         "Loss on the training text",
@@ -163,14 +163,16 @@ def _differences(setting: Setting) -> list[Panel]:
     if not rows:
         return []
     return [
-        text_table(
+        Table(
             "What is not as published",
             "The paper does not state the block (512 tokens fit its number of epochs), the learning rate after the "
             "warm-up (here it stays the same), or clipping (here at norm 1). It mentions dropout; here there is none, "
             "because chain attention has no dropout on its weights.",
             ["setting", "published", "here"],
             rows,
-            [{"setting": name, "published": paper, "here": here} for name, paper, here in differing if paper != here],
+            data=[
+                {"setting": name, "published": paper, "here": here} for name, paper, here in differing if paper != here
+            ],
         )
     ]
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from .... import tasks
 from ....lab import Experiment, Run, plan
 from ....lab.statistics import CHECKPOINTS, Checkpoint, overflowed, summary
-from ....report import Panel, text_table
+from ....report import Panel, Table
 from ....report.formatting import percent
 from ....report.overflow import overflow_note_of_runs
 from ...base import Recipe, Scale
@@ -162,7 +162,7 @@ def checkpoints(finished: Mapping[Key, Sequence[Run]]) -> Panel:
         numbers = [percent(majority[question.tested]), *spread, "–" if published is None else percent(published)]
         rows.append([_named(task, model), *numbers, verdict])
     head = ["", "majority", "last, 40", "last, 500", "best, 40", "best, 500", "published", "at the training length"]
-    return text_table("Both checkpoints, at the training length and beyond", _caption(finished), head, rows, data)
+    return Table("Both checkpoints, at the training length and beyond", _caption(finished), head, rows, data=data)
 
 
 def _caption(finished: Mapping[Key, Sequence[Run]]) -> str:

@@ -11,7 +11,7 @@ from ....insight import Clusters
 from ....lab import Run, load_model
 from ....lab.statistics import score
 from ....models import TokenClassifier
-from ....report import Panel, text_table
+from ....report import Panel, Table
 from ....report import clusters as draw_clusters
 from ....report.formatting import percent
 from ...base import Recipe, Scale
@@ -91,7 +91,7 @@ def _table(seen: dict[str, list[Clusters]], runs: dict[str, list[Run]]) -> Panel
             }
         )
     as_expected = sum(row["clusters"] == row["expected"] for row in data)
-    return text_table(
+    return Table(
         "Every seed",
         f"{as_expected} of {len(data)} runs have as many clusters as expected. Apart: the distance between the closest "
         "two centres over the radius of the widest cluster. Agree: the share of the outputs whose true transition is "
@@ -99,7 +99,7 @@ def _table(seen: dict[str, list[Clusters]], runs: dict[str, list[Run]]) -> Panel
         "wrong there need have no clean clusters.",
         ["", "clusters", "expected", "apart", "agree, %", "accuracy, %"],
         rows,
-        data,
+        data=data,
     )
 
 

@@ -11,7 +11,7 @@ from ....insight import ReceptiveField
 from ....lab import Run, load_model
 from ....lab.statistics import best_rate
 from ....models import TokenClassifier
-from ....report import Panel, text_table
+from ....report import Panel, Table
 from ....report import receptive_field as draw_receptive_field
 from ...base import Recipe, Scale
 from ...common.trained import task_of
@@ -74,13 +74,13 @@ def _table(all_fields: dict[str, dict[str, list[ReceptiveField]]]) -> Panel:
         }
         for task, models in all_fields.items()
     }
-    return text_table(
+    return Table(
         "Every seed",
         "Off the straight line: the greatest distance, in percentage points, between the curve and the line on which "
         "all tokens matter alike. Newest tokens: how many of them hold 90% of the gradient. A number for each seed.",
         ["", "off the straight line", "newest tokens with 90%"],
         rows,
-        data,
+        data=data,
     )
 
 

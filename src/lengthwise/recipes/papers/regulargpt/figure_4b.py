@@ -9,7 +9,7 @@ from ....insight import ReceptiveField, measure_receptive_field
 from ....lab import Run, load_model, texts
 from ....lab.experiment import TextSpec
 from ....models import TokenClassifier
-from ....report import Panel, text_table
+from ....report import Panel, Table
 from ....report import receptive_field as draw_receptive_field
 from ...base import Recipe, Scale
 from ...common.text_grid import STANDARD_LIBRARY, STORE, Store, Text, Tokenizer, language_models
@@ -36,7 +36,7 @@ def recipe(
         rows = [[name, f"{field.newest():,}", f"{field.newest(0.99):,}"] for name, field in fields.items()]
         data = {name: {"newest_90": f.newest(), "newest_99": f.newest(0.99)} for name, f in fields.items()}
         caption = f"How many of the newest of {length:,} tokens hold 90% and 99% of the last answer's gradient."
-        table = text_table("How far back", caption, ["", "90%", "99%"], rows, data)
+        table = Table("How far back", caption, ["", "90%", "99%"], rows, data=data)
         return [draw_receptive_field(fields), table]
 
     return Recipe(

@@ -10,7 +10,7 @@ from ....files import finite
 from ....lab import Run
 from ....lab.experiment import TextSpec
 from ....lab.statistics import perplexities
-from ....report import Panel, text_table
+from ....report import Panel, Table
 from ...base import Recipe, Scale
 from ...common import text_grid
 from ...common.grid import Model
@@ -150,7 +150,7 @@ def _groups(finished: Mapping[str, Sequence[Run]], scale: Scale) -> Panel:
         "Expected: up to so many tokens no group runs that training has not seen. Inside: the greatest perplexity at "
         "the trained length and up to there; beyond: the least at longer lengths."
     )
-    return text_table("Where RegularGPT should break", caption, ["C/K", "expected", "inside", "beyond"], rows, data)
+    return Table("Where RegularGPT should break", caption, ["C/K", "expected", "inside", "beyond"], rows, data=data)
 
 
 def _no_number_last(perplexity: float) -> tuple[bool, float]:
@@ -163,4 +163,4 @@ def _published(finished: Mapping[str, Sequence[Run]]) -> Panel:
     caption = "On OpenWebText2, trained at 512 tokens, the mean of three seeds."
     head = ["", *(f"{n:,}" for n in LENGTHS)]
     data = {column: dict(zip(map(str, LENGTHS), of, strict=True)) for column, of in PUBLISHED.items()}
-    return text_table("Published", caption, head, rows, data)
+    return Table("Published", caption, head, rows, data=data)
