@@ -187,6 +187,45 @@ def test_a_room_keeps_to_its_lines():
     assert {room: count for room, count in lines.items() if count > LINES[room]} == {}
 
 
+OPENS = {
+    "files.py": "the one place",
+    "limits.py": "what the system says of its memory",
+    "lab/provenance.py": "what the system says of its CPU",
+    "lab/loggers.py": "what was sent, where a failure ends no run",
+    "cli/doctor.py": "what the system says of its memory",
+    "cli/app.py": "/dev/null",
+    "cli/console.py": "/dev/null",
+    "cli/registries.py": "this package's own source",
+    "cli/typed.py": "this package's own source",
+    "report/panel.py": "this package's own style",
+    "report/html_page.py": "this package's own style",
+    "evaluate/local_benchmarks.py": "this package's own source",
+    "train/lease.py": "locks, which are told by what the system answers",
+    "train/directory.py": "lines that are appended while the directory is locked",
+    "text/tokens.py": "tokens that are appended to a folder of its own",
+    "text/text_files.py": "the mark of a folder that was just made",
+    "tasks/export_files.py": "files in a folder that is not in its place yet",
+    "models/portable.py": "files in a folder that transformers saves to",
+    "verify/consolidate/compiling.py": "files in a folder that is not in its place yet",
+    "verify/checker/weights.py": "the checker imports nothing that a proof was found by",
+    "cli/certify.py": "a certificate, which the checker reads",
+}
+"""The files that open others by themselves, and which: what a caller names is read and written by `files.py`."""
+
+
+def test_files_are_opened_in_one_place():
+    opened = set()
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call):
+                name = ast.unparse(node.func)
+                binary = any(isinstance(each, ast.Constant) and each.value in ("rb", "ab", "wb") for each in node.args)
+                itself = re.search(r"\.(read|write)_(text|bytes)$|^(os\.)?open$", name)
+                if itself or (binary and name.endswith(".open")):
+                    opened.add(str(path.relative_to(SOURCE)))
+    assert opened == set(OPENS)
+
+
 STUDIES = sorted((ROOT / "studies").glob("*.py"))
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ..errors import RecordError, UnknownName, check_extra
+from ..files import read_text
 from ..train.state import learning_rate
 from .experiment import Experiment
 from .records import Run
@@ -154,7 +155,7 @@ class Sender:
         before = dict(self.sent)
         metrics = self.path / "metrics.jsonl"
         try:
-            for line in metrics.read_text().splitlines() if metrics.exists() else ():
+            for line in read_text(metrics).splitlines() if metrics.exists() else ():
                 self._hear(json.loads(line))
         finally:
             if self.sent != before:
@@ -195,7 +196,7 @@ class Sender:
         path = self.path / SENT
         if not path.exists():
             return
-        text = path.read_text()
+        text = read_text(path)
         try:
             self.sent = {name: int(lines) for name, lines in json.loads(text).items()}
         except (ValueError, TypeError, AttributeError) as error:

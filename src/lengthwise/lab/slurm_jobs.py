@@ -26,7 +26,8 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from .. import __version__
-from ..errors import Error, check_extra
+from ..errors import Error, RecordError, check_extra
+from ..files import read_bytes
 from ..options import above, arguments, at_least
 from ..train import Interrupted, Progress, Stop
 from .engines import Groups, Waiting, died, interruptible
@@ -219,11 +220,11 @@ class _Sweep:
     def _news(self) -> Iterator[Progress]:
         """What the jobs have written of their progress since the last look."""
         for number, _ in self.active.values():
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, RecordError):
                 written = self._file(number).stat().st_mtime
                 if written != self.heard.get(number):
                     self.heard[number] = written
-                    yield from (Progress(**each) for each in json.loads(self._file(number).read_bytes()))
+                    yield from (Progress(**each) for each in json.loads(read_bytes(self._file(number))))
 
     def _cancel_those_that_wait(self) -> None:
         """They have no state to keep; those that run are let keep theirs."""

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from ..errors import Error
-from ..files import read_bytes
+from ..files import read_bytes, write_text
 from ..options import Option, Schema, Word, above, at_least, schema, take, value_of
 from ..own_code import in_full
 
@@ -145,10 +145,7 @@ def write_study(path: Path, said: Mapping[str, Any]) -> None:
             parts.setdefault(part, []).append(f"{_key(key[len(part) + 1 :])} = {_toml(native)}")
         for part, rows in parts.items():
             lines += ["", f"[{tables}.{_key(part)}]", *rows]
-    try:
-        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise Error(f"{path}: cannot be written: {error.strerror}.") from error
+    write_text(path, "\n".join(lines) + "\n")
 
 
 def _part(key: str, names: list[str]) -> str:

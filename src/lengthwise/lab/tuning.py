@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import Error, import_extra, in_words
+from ..files import read_text
 from ..options import Option, at_least
 from ..train import Interrupted, Progress
 from .choices import validation_of
@@ -141,7 +142,7 @@ class _Followed:
 
     def look(self) -> None:
         """Read the validations that are recorded; raise where one of them says that the trial is to end."""
-        rows = map(json.loads, self.metrics.read_text().splitlines()) if self.metrics.exists() else ()
+        rows = map(json.loads, read_text(self.metrics).splitlines()) if self.metrics.exists() else ()
         for row in rows:
             if row["kind"] == "validation" and row["step"] > self.told:
                 self.told = row["step"]

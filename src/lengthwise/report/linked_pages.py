@@ -9,6 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from urllib.parse import quote
 
+from ..errors import RecordError
+from ..files import open_file
+
 START = """<!doctype html>
 <html lang="en">
 <head>
@@ -43,9 +46,9 @@ def _html_files(directory: Path) -> Iterator[Path]:
 def _title(path: Path) -> str | None:
     """The title of a page of this library; None of any other file, and of one that cannot be read."""
     try:
-        with open(path, "rb") as file:
+        with open_file(path) as file:
             head = file.read(HEAD).decode(errors="replace")
-    except OSError:
+    except (OSError, RecordError):
         return None
     # A file may have the line ends of another system.
     title = re.match(f"{re.escape(START)}(.*?)</title>", head.replace("\r\n", "\n"), re.S)

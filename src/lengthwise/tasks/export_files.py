@@ -16,7 +16,7 @@ from typing import Any, Literal
 import torch
 
 from ..errors import Error, check_extra
-from ..files import whole_folder
+from ..files import read_bytes, whole_folder
 from ..limits import need_memory, shown
 from ..seeds import generator
 from .base import Batch, Task
@@ -65,7 +65,7 @@ def export(
     said = card(task, lengths, samples, seed, drawn, format)
     possible = task.lengths(*train_lengths) if drawn else []
     there = directory / "README.md"
-    again = there.is_file() and there.read_bytes() == said.encode(errors="backslashreplace")
+    again = there.is_file() and read_bytes(there) == said.encode(errors="backslashreplace")
     if not again and directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise Error(f"export: {directory} is not an empty directory. Name a new one.")
     with whole_folder(directory, keep_equal=again) as beside:

@@ -31,7 +31,7 @@ from filelock import FileLock
 from torch import Tensor
 
 from ..errors import Error, RecordError
-from ..files import canonical, naming, read_json, write_atomically
+from ..files import canonical, digest_of, naming, read_json, write_atomically
 from . import documents, text_files, tokenizers
 from .corpora import Corpus, number_of
 from .tokenizers import WORDS, pre_tokenizer
@@ -234,7 +234,7 @@ def _make(corpus: Corpus, tokenizer: Any, folder: Path, kind: Any, progress: Pro
             _append(beside, part, encoder.documents([text for _, text in part]), kind, done)
         if progress:
             progress(characters, corpus.survey.characters)
-    whole = {side: {**done[side], "digest": _digest(beside / f"{side}.digests")} for side in SIDES}
+    whole = {side: {**done[side], "digest": digest_of(beside / f"{side}.digests")} for side in SIDES}
     write_atomically(beside / "whole.json", canonical(whole))
     (beside / "done.json").unlink()
     beside.rename(folder)
@@ -310,8 +310,3 @@ def _file(folder: Path, side: str, kind: Any, counts: dict[str, Any], name: str)
     # A private mapping: torch asks for memory that could be written, and nothing written reaches the file.
     tokens = torch.from_numpy(np.memmap(folder / f"{side}.tokens", kind, mode="c"))
     return TokenFile(name, tokens, offsets, counts["digest"], numbers)
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
