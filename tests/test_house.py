@@ -197,7 +197,7 @@ OPENS = {
     "cli/console.py": "/dev/null",
     "cli/registries.py": "this package's own source",
     "cli/typed.py": "this package's own source",
-    "report/panel.py": "this package's own style",
+    "report/drawing.py": "this package's own style",
     "report/html_page.py": "this package's own style",
     "evaluate/local_benchmarks.py": "this package's own source",
     "train/lease.py": "locks, which are told by what the system answers",
@@ -238,6 +238,39 @@ def test_a_study_uses_public_names_alone(path):
             if node.module not in ("lengthwise.errors", "lengthwise.seeds"):
                 assert hasattr(module, "__path__"), f"{node.module} is no package"
                 assert {alias.name for alias in node.names} <= set(module.__all__)
+
+
+STABLE = {
+    "lengthwise": "tasks automata positions mixers text lab insight theory verify report convert",
+    "lengthwise.ops": "sliding_dilated_attention chain_attention block_scan diagonal_scan key_biased_attention",
+    "lengthwise.models": "LengthwiseConfig LengthwiseForCausalLM presets build",
+    "lengthwise.lab": "bench plan load load_model",
+    "lengthwise.report": "html frame",
+    "lengthwise.verify": "certify falsify extract compile_machine",
+}
+INNER = {"lengthwise.verify.consolidate.silence", "lengthwise.verify.prove.cascade"}
+"""Modules of which docs/certify.md shows how a proof is made in steps."""
+
+
+@pytest.mark.parametrize("room", STABLE)
+def test_the_names_to_keep_are_public(room):
+    assert set(STABLE[room].split()) <= set(importlib.import_module(room).__all__)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))
+def test_names_in_documents_are_public(path):
+    hidden = []
+    for block in re.findall(r"^```python\n(.*?)^```", path.read_text(), re.S | re.M):
+        for node in ast.walk(ast.parse(block)):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("lengthwise"):
+                room, names = node.module or "", [alias.name for alias in node.names]
+            elif isinstance(node, ast.Attribute) and ast.unparse(node.value) in ROOMS:
+                room, names = f"lengthwise.{ast.unparse(node.value)}", [node.attr]
+            else:
+                continue
+            public = getattr(importlib.import_module(room), "__all__", [])
+            hidden += [f"{room}.{name}" for name in names if name not in public and room not in INNER]
+    assert hidden == []
 
 
 def slug(heading: str) -> str:
