@@ -18,7 +18,7 @@ from torch import nn
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from lengthwise import lab
-from lengthwise.lab.on_text import OnText
+from lengthwise.lab.text_material import TextMaterial
 from lengthwise.text import corpora, tokenizers
 from lengthwise.train import Trainer
 
@@ -62,7 +62,7 @@ def ours(model: str, text: list[str], tokenizer: Path, store: Path) -> tuple[Cal
         text, [model], train_length=LENGTH, test_lengths=[LENGTH], tokenizer=str(tokenizer),
         settings=settings, store=store, warn=lambda warning: None,
     )  # fmt: skip
-    setting = OnText(experiment, torch.device("cpu"))
+    setting = TextMaterial(experiment, torch.device("cpu"))
     state = setting.state(experiment)
     trainer = Trainer(state, setting.data, setting.objective)
     state.model.train()

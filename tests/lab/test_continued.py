@@ -12,7 +12,7 @@ from lengthwise import Error, lab
 from lengthwise.lab import texts
 from lengthwise.lab.experiment import AnswersSpec, Experiment
 from lengthwise.lab.job import make_trainer
-from lengthwise.lab.shown import runs_table
+from lengthwise.lab.notebook_view import runs_table
 from lengthwise.lab.statistics import perplexities
 
 from . import corpora

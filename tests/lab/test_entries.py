@@ -10,8 +10,7 @@ from lengthwise import Error, lab, report, tasks
 from lengthwise.cli import main
 from lengthwise.lab import plan
 from lengthwise.lab.job import Job, make_trainer, run_group
-from lengthwise.lab.records import lengths_of
-from lengthwise.lab.tested_lengths import lengths_note, which_lengths
+from lengthwise.lab.tested_lengths import lengths_note, lengths_of, which_lengths
 from lengthwise.train import Interrupted, Single, Stop
 from lengthwise.train.counting import count_right
 from lengthwise.train.scoring import loss, right

@@ -14,8 +14,9 @@ from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as RichProgress
 from rich.table import Column
 
-from ..lab.records import RunDirectory, lengths_of
+from ..lab.records import RunDirectory
 from ..lab.statistics import perplexities, ranges, score
+from ..lab.tested_lengths import lengths_of
 from ..report.formatting import counted, duration, percent, short_names
 from ..report.sections import labelled, task_name
 from . import console

@@ -16,12 +16,11 @@ if TYPE_CHECKING:
     from .experiment import AnswersSpec, Experiment, LengthTests, ModelSpec, TaskSpec, TextSpec
     from .grid import plan, settings_of_part
     from .job import Job, Outcome
-    from .language_models import plan_language_models
+    from .language_models import plan_language_models, plan_text
     from .launching import LAUNCHES, chosen_device, device_of, elsewhere
     from .loading import load_model, load_task, load_tokenizer
     from .measured import Measured, MeasuredFarTokens, measure_far_tokens, measure_perplexity
-    from .on_strings import new_model
-    from .on_text import plan_text
+    from .new_models import new_model
     from .ray_tasks import RayTasks
     from .records import Found, Run, Runs, find, load
     from .running import Listener, bench, run

@@ -26,14 +26,13 @@ from ..text.prompts import Prompts
 from ..text.scrolls import HUB, Metric
 from ..train.settings import Training
 from . import texts
+from .answer_material import digests, questions_of
 from .experiment import AnswersSpec, Experiment, LengthTests, ModelSpec, Objective, TextSpec
 from .grid import Settings, parse
-from .language_models import apart, model_specs
+from .language_models import apart, check_precision, model_specs
 from .loading import model_folder
 from .measured import open_model, run_at
 from .model_checks import check_on_text
-from .on_answers import digests, questions_of
-from .on_text import check_precision
 
 OneModel = str | Path | tuple[str, Mapping[str, Any]] | Experiment
 """A checkpoint; a language model from scratch, by its experiment; or a preset, whose options stand behind its name."""

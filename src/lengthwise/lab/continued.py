@@ -25,7 +25,7 @@ from . import texts
 from .experiment import AnswersSpec, Experiment, LengthTests, ModelSpec, TextSpec
 from .grid import Settings, parse, settings_of
 from .language_models import training_of
-from .on_text import build_language_model
+from .new_models import build_language_model
 
 NEARLY_ALL = 0.99
 """The share of training windows that have at most as many segments as `trained_places` says."""

@@ -21,14 +21,19 @@ from ..train import Interrupted, Progress, Single, Stacked, Stop, Trainer, Train
 from ..train.directory import SavedState, read_state
 from ..train.lease import TakenOver
 from ..train.state import untouched_random
-from .experiment import Experiment
-from .kinds import Kind, kind_of
+from .answer_material import AnswerMaterial
+from .experiment import AnswersSpec, Experiment, TaskSpec, TextSpec
 from .loggers import Sender
+from .material import Material, StringMaterial, Testing
 from .provenance import code_version, machine
 from .records import FORMAT, Run, RunDirectory, read_run
+from .text_material import TextMaterial
 
-SAVE_SCORES_EVERY = 20.0
-"""Seconds between two checkpoints while a model is tested."""
+MATERIALS: dict[type, Callable[[Experiment, torch.device, int], Material]] = {
+    TaskSpec: StringMaterial,
+    TextSpec: TextMaterial,
+    AnswersSpec: AnswerMaterial,
+}
 
 
 @dataclass(frozen=True)
@@ -166,15 +171,20 @@ def failure(directory: RunDirectory, error: Exception) -> Outcome:
     return Outcome(directory.experiment, None, line, text, error.exit_code if known else 1, log)
 
 
+def material_of(experiment: Experiment, device: torch.device, share: int = 1) -> Material:
+    """What is read and built for this experiment and those that differ from it in seed and rate alone."""
+    return MATERIALS[type(experiment.data)](experiment, device, share)
+
+
 def make_trainer(experiments: Sequence[Experiment], device: torch.device | str = "cpu") -> Trainer:
     """The trainer of one experiment, or of several that can be stacked, at their first step; it keeps no records."""
     device = torch.device(device)
-    kind = kind_of(experiments[0], device)
-    states = [kind.state(experiment) for experiment in experiments]
+    material = material_of(experiments[0], device)
+    states = [material.state(experiment) for experiment in experiments]
     strategy = Single(device) if len(states) == 1 else Stacked(device)
     for state in states:
         strategy.spread(state)
-    return Trainer(states, kind.data, kind.objective, strategy)
+    return Trainer(states, material.data, material.objective, strategy)
 
 
 def _run(directories: list[RunDirectory], job: Job, senders: Mapping[Path, Sender]) -> None:
@@ -185,8 +195,8 @@ def _run(directories: list[RunDirectory], job: Job, senders: Mapping[Path, Sende
         directory.hear = senders[directory.path].hear
         if job.order:
             job.order(directory)
-    for kind, directory, state, strategy in _trained(directories, saved, job):
-        _finish(kind, directory.experiment, state, strategy, job)
+    for material, directory, state, strategy in _trained(directories, saved, job):
+        _finish(material, directory.experiment, state, strategy, job)
 
 
 def take_part(experiment: Experiment, checkpoint: Path | None, job: Job) -> None:
@@ -200,60 +210,59 @@ def take_part(experiment: Experiment, checkpoint: Path | None, job: Job) -> None
 
 def _trained(
     directories: Sequence[RunDirectory], saved: Sequence[SavedState | None], job: Job
-) -> Iterator[tuple[Kind, RunDirectory, TrainState, Single]]:
+) -> Iterator[tuple[Material, RunDirectory, TrainState, Single]]:
     """The states at the end of their training, each in the strategy it was trained by."""
     device = torch.device(job.device)
     single, stacked = job.strategy or Single(device), Stacked(device)
 
-    def begin() -> tuple[Kind, list[TrainState]]:
-        kind, states = kind_of(directories[0].experiment, device, job.share), []
+    def begin() -> tuple[Material, list[TrainState]]:
+        material, states = material_of(directories[0].experiment, device, job.share), []
         for directory in directories:
             directory.check_there()
-            state = kind.state(directory.experiment, directory)
+            state = material.state(directory.experiment, directory)
             single.spread(state)
             state.begun_by = job.code
             if not single.leads:
                 state.directory = None
             states.append(state)
-        return kind, states
+        return material, states
 
     with single.taking_part():
-        kind, states = single.each(begin)
+        material, states = single.each(begin)
         for state, found in zip(states, saved, strict=True):
             if found:
                 single.load(state, found)
                 state.begun_by = state.begun_by or job.code
-    together = len(states) > 1 and stacked.takes(states[0], kind.data, kind.objective)
+    together = len(states) > 1 and stacked.takes(states[0], material.data, material.objective)
     strategy = stacked if together else single
     everything = list(zip(directories, states, strict=True))
     for group in [everything] if together else [[each] for each in everything]:
         with single.taking_part():
             for directory, state in group:
                 with untouched_random(device), single.whole(state):
-                    single.led(lambda d=directory, s=state: kind.test_before(d.experiment, s, job.stop.check))
-            Trainer([s for _, s in group], kind.data, kind.objective, strategy, hear=job.hear, stop=job.stop).run()
+                    single.led(lambda d=directory, s=state: material.test_before(d.experiment, s, job.stop))
+            Trainer(
+                [s for _, s in group], material.data, material.objective, strategy, hear=job.hear, stop=job.stop
+            ).run()
             for _, state in group:
                 strategy.collect(state)
         for directory, state in group:
-            yield kind, directory, state, strategy
+            yield material, directory, state, strategy
 
 
-def _finish(kind: Kind, experiment: Experiment, state: TrainState, strategy: Single, job: Job) -> None:
+def _finish(material: Material, experiment: Experiment, state: TrainState, strategy: Single, job: Job) -> None:
     """Test the weights, then write the run's result."""
     directory = state.directory
     assert directory is not None
-    saved_at = time.perf_counter()
 
     def keep(last: Tensors) -> None:
-        nonlocal saved_at
-        if job.stop.asked or time.perf_counter() - saved_at > SAVE_SCORES_EVERY:
-            tensors, meta = strategy.save(state)
-            directory.save_state({**tensors, **{f"model.{k}": v for k, v in last.items()}}, meta)
-            saved_at = time.perf_counter()
-        job.stop.check()
+        tensors, meta = strategy.save(state)
+        directory.save_state({**tensors, **{f"model.{k}": v for k, v in last.items()}}, meta)
 
     with untouched_random(strategy.device):
-        weights, said = kind.test_after(experiment, state, job.hear or (lambda progress: None), keep, job.stop.check)
+        testing = Testing(state, job.hear or (lambda progress: None), keep, job.stop)
+        weights, tested = material.test_after(experiment, testing)
+        state.test_seconds = time.perf_counter() - testing.began
     result = {
         "format": FORMAT,
         "hash": experiment.hash,
@@ -261,7 +270,7 @@ def _finish(kind: Kind, experiment: Experiment, state: TrainState, strategy: Sin
         "stopped": "steps" if state.step >= state.training.steps else "patience",
         "parameters": sum(p.numel() for p in state.parameters.values()),
         "seconds": {"train": round(state.train_seconds, 3), "evaluate": round(state.test_seconds, 3)},
-        **said,
+        **tested,
         "code": _all_code(state, job.code),
         "machine": machine(job.device),
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

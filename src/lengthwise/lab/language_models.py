@@ -11,22 +11,24 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from torch import nn
 
-from .. import models
+from .. import convert, models
 from ..errors import Error
 from ..evaluate.text import Way, check_lengths
 from ..limits import BATCH_TOKENS, EXPERIMENTS
+from ..models import pretrained
 from ..options import Schema, above, arguments, at_least, schema, take, word_of
 from ..text import corpora, documents, segment_ends, tokenizers, tokens_of
 from ..train.settings import Training, training_options
+from . import texts
 from .experiment import Experiment, LengthTests, ModelSpec, Objective, TextSpec
 from .grid import Settings, name_of, of_parts, parse, seeds_of, settings_of
 from .model_checks import check_on_text
-from .on_text import check_precision
 from .tested_lengths import lengths
 from .texts import digests_of, ends_of, halves
 
@@ -132,6 +134,70 @@ def plan_language_models(
         check_on_text(model, read, train_length, tests.lengths, warn or _warn)
         experiments += [Experiment(spec, model, training, tests, seed, objective) for seed in seeds]
     return experiments
+
+
+def plan_text(
+    checkpoint: str,
+    text: Sequence[str],
+    *,
+    test: Sequence[str] = (),
+    held_out: float = 0.05,
+    conversions: Sequence[Sequence[str | convert.Conversion]] = ((),),
+    block: int = 512,
+    test_blocks: int | None = None,
+    training: Training | None = None,
+    tokens_at_once: int = 4096,
+    seed: int = 0,
+    test_lengths: Sequence[int] | None = None,
+    way: Way = "windows",
+    samples: int = 512,
+) -> list[Experiment]:
+    """An experiment for each list of `conversions`: the checkpoint after them, trained on this text.
+
+    `test_lengths`: where perplexity is measured, before and after; None: at `block`. `way` and, for last tokens,
+    `samples` say how (see `evaluate/text.py`).
+    Text, tokenizer and conversions are tried here, so that a wrong one is refused before anything runs.
+    """
+    training = training or Training()
+    check_precision(training)
+    source = pretrained.find(checkpoint)
+    files, test_files = tuple(map(str, text)), tuple(map(str, test))
+    spec = TextSpec("text", {}, block, test_blocks, files=files, test_files=test_files, held_out=held_out)
+    read = texts.read_for(source, spec)
+    spec = replace(spec, digests=read.digests)
+    tests = LengthTests((block,) if test_lengths is None else tuple(test_lengths), way=way)
+    tests = replace(tests, samples=samples) if way == "last-token" else tests
+    check_lengths(len(read.test), tests.lengths)
+    experiments = []
+    for each in (texts.conversions_of(some, read.tokenizer) for some in conversions):
+        if each or max(tests.lengths) > block:
+            rows = pretrained.position_rows(convert.load(source, each))
+            if rows is not None and rows < max(tests.lengths):
+                raise Error(
+                    f"{checkpoint}: it has places for {rows:,} tokens, got test length {max(tests.lengths):,}. Test "
+                    "shorter lengths."
+                )
+        experiments.append(
+            Experiment(
+                spec,
+                ModelSpec(
+                    "-".join(["pretrained", *(conversion["name"] for conversion in each)]),
+                    {"conversions": each} if each else {},
+                    source.digest,
+                    folder=str(source.folder),
+                ),
+                training,
+                tests,
+                seed,
+                Objective("next-token", tokens_at_once),
+            )
+        )
+    return experiments
+
+
+def check_precision(training: Training) -> None:
+    if training.precision == "fp64":
+        raise Error("training.precision of text is one of fp32, bf16, got 'fp64'.")
 
 
 def _called(corpus: str | Path) -> str:

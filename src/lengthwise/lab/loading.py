@@ -23,8 +23,7 @@ from ..text import tokenizers
 from ..train.state import load_weights
 from .experiment import Experiment, ModelSpec, TaskSpec, TextSpec
 from .grid import name_of, spec_of
-from .on_strings import build_classifier
-from .on_text import build_language_model
+from .new_models import build_classifier, build_language_model
 from .records import SOURCES, Run, load, model_folder, own_parts
 
 

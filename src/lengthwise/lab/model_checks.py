@@ -17,7 +17,7 @@ from ..positions import Multilevel
 from ..train.counting import one_place
 from ..train.state import untouched_random, weights
 from .experiment import ModelSpec
-from .on_text import build_language_model
+from .new_models import build_language_model
 
 
 def check(model: ModelSpec, task: tasks.Task, length: int, longest: int) -> None:

@@ -33,7 +33,6 @@ from ..models import pretrained
 from ..train.directory import Directory, SavedState
 from .experiment import Experiment, ModelSpec, TaskSpec
 from .result_schema import check_metrics, check_result
-from .tested_lengths import which_lengths
 
 if TYPE_CHECKING:
     import pandas
@@ -88,17 +87,9 @@ class Run(NamedTuple):
         return read_tensors(self.path / f"{which}.safetensors")[0]
 
     def _repr_html_(self) -> str:
-        from .shown import runs_table
+        from .notebook_view import runs_table
 
         return runs_table([self])
-
-
-def lengths_of(run: Run) -> str:
-    """`even lengths only`: what the record says or, of an older one, what its task says if it has no parameters."""
-    e = run.experiment
-    if "which_lengths" in run.result or e.on_text or e.task.params or e.task.name not in tasks.available():
-        return run.result.get("which_lengths", "")
-    return which_lengths(tasks.get(e.task.name), e.training.curriculum.lengths[0], max(e.tests.lengths))
 
 
 def read_config(path: Path) -> Experiment:
@@ -226,7 +217,7 @@ class Runs(list[Run]):
         return notebooks.report_room().html(self, path)
 
     def _repr_html_(self) -> str:
-        from .shown import runs_table
+        from .notebook_view import runs_table
 
         return runs_table(self)
 

@@ -20,8 +20,8 @@ from .job import Job, Outcome, groups
 from .launching import device_of, elsewhere, engine_of
 from .loading import asked_own
 from .loggers import check_loggers
+from .notebook_view import NotebookProgress
 from .records import Run, Runs
-from .shown import NotebookProgress
 from .study import CpusPerRun, GpusPerRun
 from .sweeps import Sweep, plan_sweep, swept
 from .under_torchrun import UnderTorchrun, check_strategy, follow

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence, Sized
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import tasks
 from ..errors import Error
 from ..limits import LENGTHS
 from ..options import Option, at_least
 from ..tasks.formal_language import FormalLanguage
+
+if TYPE_CHECKING:
+    from .records import Run
 
 NEAR = 10
 """A first possible length up to this is only told to who asked for shorter ones: 1 is no more than the default."""
@@ -87,6 +90,14 @@ def which_lengths(task: tasks.Task, low: int, high: int) -> str:
             return f"from length {first:,} on" if low > 1 or first > NEAR else ""
         return f"lengths {several}, … only"
     return f"no strings of length {', '.join(gaps[:3])}{', …' * (len(gaps) > 3)}"
+
+
+def lengths_of(run: Run) -> str:
+    """`even lengths only`: what the record says or, of an older one, what its task says if it has no parameters."""
+    e = run.experiment
+    if "which_lengths" in run.result or e.on_text or e.task.params or e.task.name not in tasks.available():
+        return run.result.get("which_lengths", "")
+    return which_lengths(tasks.get(e.task.name), e.training.curriculum.lengths[0], max(e.tests.lengths))
 
 
 def lengths_note(task: tasks.Task, low: int, longest: int) -> str | None:

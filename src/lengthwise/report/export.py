@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from ..lab.records import lengths_of
 from ..lab.statistics import CHECKPOINTS, Range, overflowed, summary
+from ..lab.tested_lengths import lengths_of
 from .chosen_settings import Swept, best_of
 from .long_form import rows
 from .panel import Panel

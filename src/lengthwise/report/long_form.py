@@ -18,8 +18,8 @@ from .. import models, tasks
 from ..errors import Error, import_extra
 from ..files import write_text
 from ..lab.experiment import Experiment, TaskSpec
-from ..lab.records import lengths_of
 from ..lab.statistics import overflowed, perplexities, wilson
+from ..lab.tested_lengths import lengths_of
 from .sections import flat_settings, list_of_runs
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import Error, in_words
 from ..lab.experiment import Experiment, TaskSpec
-from ..lab.records import lengths_of
 from ..lab.statistics import Range, ranges
+from ..lab.tested_lengths import lengths_of
 from ..tasks import options, own
 from ..tasks.registry import find
 from .formatting import length_range, short_names

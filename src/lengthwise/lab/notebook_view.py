@@ -1,4 +1,4 @@
-"""Runs as a notebook shows them: finished ones as a table, and those at work as lines that change in place."""
+"""Notebook display of runs: a table of finished runs, live lines of progress for the others."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from ..notebooks import html_table
 from .experiment import TextSpec
-from .records import Run, lengths_of
 from .statistics import perplexities, ranges, score
+from .tested_lengths import lengths_of
 
 if TYPE_CHECKING:
     from ..train import Progress
     from .experiment import Experiment
     from .job import Outcome
+    from .records import Run
 
 REDRAWN_EVERY = 0.2
 """Seconds between two drawings of the progress."""

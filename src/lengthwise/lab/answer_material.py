@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -28,15 +27,15 @@ from ..evaluate import Loss
 from ..evaluate.answer_scores import score
 from ..evaluate.written_answers import write_texts
 from ..files import Tensors, write_text
-from ..models import pretrained
 from ..text import scrolls, tokenizers
 from ..text.prompts import Answered, Prompts
 from ..text.scrolls import Question
-from ..train import AnswerTokens, Progress, PromptsAndAnswers, TrainState
+from ..train import AnswerTokens, PromptsAndAnswers, Stop, TrainState
 from ..train.answers import AnswerBatch, total_loss
 from ..train.state import load_weights
 from .experiment import AnswersSpec, Experiment
-from .on_text import OnText, checkpoints
+from .material import Testing
+from .text_material import TextMaterial, checkpoint_of, checkpoints
 
 PREDICTIONS = "predictions.json"
 
@@ -101,18 +100,14 @@ def answers_of(spec: AnswersSpec, tokenizer_folder: Path | str) -> Answers:
     return found
 
 
-class OnAnswers(OnText):
-    """The rows are read once, and a model for each state."""
+class AnswerMaterial(TextMaterial):
+    """Prompts with their answers."""
 
     def __init__(self, experiment: Experiment, device: torch.device, share: int = 1):
-        spec, model = experiment.data, experiment.model
+        spec = experiment.data
         if not isinstance(spec, AnswersSpec) or experiment.objective.kind != "answers":
             raise Error(f"Answers are trained on with the objective answers, got {experiment.objective.kind}.")
-        self.device, self.checkpoint, self.spec = device, None, spec
-        if model.folder is not None:
-            self.checkpoint = pretrained.find(model.folder)
-            if self.checkpoint.digest != model.source:
-                raise Error(f"{model.folder}: its files changed since the experiment was planned. Plan it again.")
+        self.device, self.spec, self.checkpoint = device, spec, checkpoint_of(experiment.model)
         folder = self.checkpoint.folder if self.checkpoint else Path(spec.tokenizer_folder or "")
         self.tokenizer = tokenizers.load(folder)
         if spec.tokenizer is not None and tokenizers.digest(self.tokenizer) != spec.tokenizer:
@@ -122,28 +117,13 @@ class OnAnswers(OnText):
         self.data = PromptsAndAnswers(self.answers.train, experiment.training, spec.block, validated)
         self.objective = AnswerTokens(experiment.objective.tokens_at_once)
 
-    def test_after(
-        self,
-        experiment: Experiment,
-        state: TrainState,
-        hear: Callable[[Progress], None],
-        keep: Callable[[Tensors], None],
-        check: Callable[[], None],
-    ) -> tuple[dict[str, Tensors], dict[str, Any]]:
+    def test_after(self, experiment: Experiment, testing: Testing) -> tuple[dict[str, Tensors], dict[str, Any]]:
         """The loss of the last weights, and what those of the best validation write."""
-        began = time.perf_counter() - state.test_seconds
-        last = {name: tensor.clone() for name, tensor in state.weights().items()}
+        state, questions = testing.state, self.answers.questions
         if "last" not in state.scores:
-            state.scores["last"] = self._said(self._losses(experiment, state, check), experiment, state)
-        load_weights(state.core, state.best_weights or last)
-        questions = self.answers.questions
-
-        def after(found: dict[str, str]) -> None:
-            hear(Progress(state.name, len(found), len(questions), phase="test best"))
-            state.scores["answers"] = dict(found)
-            state.test_seconds = time.perf_counter() - began
-            keep(last)
-
+            losses = self._losses(experiment, state, testing.stop)
+            state.scores["last"] = self._scores(losses, experiment, state)
+        load_weights(state.core, state.best_weights or testing.last)
         written = write_texts(
             state.core,
             self.tokenizer,
@@ -152,31 +132,31 @@ class OnAnswers(OnText):
             autocast=state.training.precision,
             tokens_at_once=experiment.objective.tokens_at_once,
             known=state.scores.get("answers"),
-            before=check,
-            after=after,
+            before=testing.stop.check,
+            after=lambda texts: testing.after("test best", "answers", dict(texts), len(texts), len(questions)),
         )
         if state.directory:
             state.directory.check_held()
             write_text(state.directory.path / PREDICTIONS, json.dumps(written, indent=0))
-        said: dict[str, Any] = {
+        metric = scrolls.TASKS[self.spec.task].metric
+        result: dict[str, Any] = {
             "checkpoints": checkpoints(state, state.scores["last"]),
             "answers": {
                 "step": state.best["step"] or state.step,
-                "metric": scrolls.TASKS[self.spec.task].metric,
+                "metric": metric,
                 "questions": len(questions),
-                **score(scrolls.TASKS[self.spec.task].metric, [*written.values()], [q.outputs for q in questions]),
+                **score(metric, [*written.values()], [q.outputs for q in questions]),
             },
             "rows": len(self.answers.train),
             "epochs": state.step * state.training.batch / len(self.answers.train),
         }
-        state.test_seconds = time.perf_counter() - began
-        return self._kept(state, last, said), said
+        return self._kept(testing, result), result
 
     def _losses(
         self,
         experiment: Experiment,
         state: TrainState,
-        check: Callable[[], None],
+        stop: Stop,
         after: Callable[[dict[int, Loss]], None] | None = None,
         known: Mapping[int, Loss] | None = None,
     ) -> dict[int, Loss]:
@@ -188,7 +168,7 @@ class OnAnswers(OnText):
             device=self.device,
             autocast=state.training.precision,
             tokens_at_once=experiment.objective.tokens_at_once,
-            before=check,
+            before=stop.check,
         )
         mean = total / predicted
         return {self.spec.block: Loss(mean if math.isfinite(mean) else None, predicted)}

@@ -1,0 +1,187 @@
+"""An experiment on text: a language model from scratch, or one that was trained before, converted or not: a pretrained
+checkpoint, or what an earlier experiment made.
+
+Text, tokenizer and checkpoint are known by digests. Where they lie on this machine stands in the record too, and
+whoever runs the experiment reads them from there.
+
+    model/      the trained model and its tokenizer, as transformers loads them, beside the usual files of a run
+    best/       the same of the best validation, where the text is validated on and an earlier step was better
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .. import convert
+from ..errors import Error, NonFiniteError
+from ..evaluate import Loss, losses_by_length
+from ..files import Tensors, naming
+from ..models import TokenClassifier, pretrained
+from ..models.pretrained import quiet
+from ..text import tokenizers
+from ..train import Directory, NextToken, Stop, TextBlocks, TrainState
+from ..train.state import load_weights
+from . import texts
+from .experiment import Experiment, LengthTests, ModelSpec, TextSpec
+from .material import Material, Testing
+from .new_models import build_language_model
+from .records import RunDirectory, model_folder, read_run
+
+PROMPT = 8
+"""Tokens with which samples begin."""
+
+
+class TextMaterial(Material):
+    """Windows of text."""
+
+    def __init__(self, experiment: Experiment, device: torch.device, share: int = 1):
+        spec = experiment.data
+        if not isinstance(spec, TextSpec) or experiment.objective.kind != "next-token":
+            raise Error(f"Text is trained on with the objective next-token, got {experiment.objective.kind}.")
+        self.device, self.checkpoint = device, checkpoint_of(experiment.model)
+        if self.checkpoint is None:
+            self.text = texts.read(spec, experiment.training.checkpointing.validation_samples)
+        else:
+            self.text = texts.read_for(self.checkpoint, spec)
+        if self.text.digests != spec.digests:
+            raise Error(f"{', '.join(spec.files)}: the text changed since the experiment was planned. Plan it again.")
+        self.tokenizer, validation = self.text.tokenizer, self.text.validation
+        self.data = TextBlocks(self.text.train, experiment.training, validation)
+        prompt = (self.text.train if validation is None else validation)[0][:PROMPT]
+        self.objective = NextToken(experiment.objective.tokens_at_once, self.tokenizer, prompt)
+
+    def model(self, experiment: Experiment, directory: Directory | None) -> TokenClassifier:
+        begun = self.checkpoint
+        if experiment.continues is not None:
+            begun = _trained(experiment.continues, directory)
+        if begun is None:
+            model = build_language_model(experiment.model, self.tokenizer, experiment.seed)
+        else:
+            inner = convert.load(begun, experiment.model.options.get("conversions", []))
+            model = pretrained.as_classifier(inner, begun.name)
+        return model.to(self.device)
+
+    def test_before(self, experiment: Experiment, state: TrainState, stop: Stop) -> None:
+        known = self.checkpoint is not None or experiment.continues is not None
+        if known and "before" not in state.scores:
+            state.scores["before"] = self._scores(self._losses(experiment, state, stop), experiment, state)
+
+    def test_after(self, experiment: Experiment, testing: Testing) -> tuple[dict[str, Tensors], dict[str, Any]]:
+        state, total = testing.state, len(experiment.tests.lengths)
+
+        def after(losses: dict[int, Loss]) -> None:
+            kept = {str(n): list(loss) for n, loss in losses.items()}
+            testing.after("test last", "so far", kept, len(losses), total)
+
+        known = {int(n): Loss(*loss) for n, loss in state.scores.get("so far", {}).items()}
+        # At a single length a test that is stopped begins anew, so there is nothing to keep meanwhile.
+        losses = self._losses(experiment, state, testing.stop, after if total > 1 else None, known)
+        result: dict[str, Any] = {
+            "checkpoints": checkpoints(state, self._scores(losses, experiment, state)),
+            "documents": self.text.counts,
+            "test_tokens": losses[min(losses)].tokens,
+            "epochs": state.step * state.training.batch / len(self.text.train),
+        }
+        return self._kept(testing, result), result
+
+    def _losses(
+        self,
+        experiment: Experiment,
+        state: TrainState,
+        stop: Stop,
+        after: Callable[[dict[int, Loss]], None] | None = None,
+        known: Mapping[int, Loss] | None = None,
+    ) -> dict[int, Loss]:
+        tests = experiment.tests
+        return losses_by_length(
+            state.model,
+            self.text.test,
+            tests.lengths,
+            device=self.device,
+            way=tests.way,
+            samples=tests.samples,
+            seed=tests.seed,
+            autocast=state.training.precision,
+            tokens_at_once=experiment.objective.tokens_at_once,
+            known=known,
+            before=stop.check,
+            after=after,
+        )
+
+    def _scores(self, losses: Mapping[int, Loss], experiment: Experiment, state: TrainState) -> dict[str, Any]:
+        """What a checkpoint is worth. Beyond the trained length a loss that is not finite is a finding."""
+        block = getattr(experiment.data, "block", 0)
+        for length, loss in losses.items():
+            if loss.mean is None and length <= block:
+                name = self.checkpoint.name if self.checkpoint else experiment.model.name
+                remedy = "Lower training.lr." if state.step else f"The weights of {name} may be damaged."
+                raise NonFiniteError(
+                    f"The loss on the test text is not finite at length {length:,}. It was measured after {state.step} "
+                    f"steps of training. {remedy}"
+                )
+        if self.checkpoint is not None and experiment.tests == LengthTests((block,)):
+            return {"perplexity": losses[block].perplexity}
+        return {
+            "losses": {str(n): loss.mean for n, loss in losses.items()},
+            "predicted": {str(n): loss.tokens for n, loss in losses.items()},
+        }
+
+    def _kept(self, testing: Testing, result: dict[str, Any]) -> dict[str, Tensors]:
+        """Writes the model, and that of the best validation, as transformers loads them; or returns their weights."""
+        state = testing.state
+        better = bool(state.best["step"]) and state.best["step"] != state.step
+        every = {"model": testing.last, **({"best": state.best_weights} if better else {})}
+        if not hasattr(state.core, "save_pretrained"):
+            return every
+        if state.directory:
+            state.directory.check_held()
+            for name, weights in reversed(every.items()):
+                load_weights(state.core, weights)
+                self._write(state.core, state.directory.path, name)
+            if self.checkpoint is None:
+                result["folders"] = {name: pretrained.folder_digest(state.directory.path / name) for name in every}
+        return {}
+
+    def _write(self, model: Any, path: Path, name: str) -> None:
+        folder, beside = path / name, path / f".{name}-unfinished"
+        for left in (folder, beside):
+            shutil.rmtree(left, ignore_errors=True)
+        with naming(beside), quiet():
+            model.save_pretrained(beside)
+            tokenizers.to_generate(self.tokenizer).save_pretrained(beside)
+            beside.rename(folder)
+
+
+def checkpoints(state: TrainState, last: dict[str, Any]) -> dict[str, Any]:
+    """What a result says of each checkpoint that was scored: before training, the last, the best in validation."""
+    scored = {"before": {"step": 0, **state.scores["before"]}} if "before" in state.scores else {}
+    scored["last"] = {"step": state.step, **last}
+    if state.best["step"]:
+        scored["best"] = {"step": state.best["step"], "validation": {"loss": state.best["loss"]}}
+    return scored
+
+
+def checkpoint_of(model: ModelSpec) -> pretrained.Checkpoint | None:
+    """The pretrained checkpoint that a model is, unchanged since it was planned; None of one from scratch."""
+    if model.folder is None:
+        return None
+    checkpoint = pretrained.find(model.folder)
+    if checkpoint.digest != model.source:
+        raise Error(f"{model.folder}: its files changed since the experiment was planned. Plan it again.")
+    return checkpoint
+
+
+def _trained(experiment: Experiment, directory: Directory | None) -> pretrained.Checkpoint:
+    """The trained model of an earlier experiment, whose run stands beside this directory."""
+    if directory is None:
+        raise Error(f"{experiment.model.name}: what an earlier run trained lies beside its own. Use lab.run.")
+    run = read_run(RunDirectory(directory.path.parent, experiment).path)
+    folder = model_folder(run)
+    if folder is None:
+        raise Error(f"{run.path}: its model is none that transformers loads, so that nothing can go on from it.")
+    return pretrained.find(str(folder))
