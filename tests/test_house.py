@@ -198,7 +198,7 @@ LINES = {
     "lab": 6_180,
     "insight": 1_400,
     "theory": 1_400,
-    "verify": 11_970,
+    "verify": 11_340,
     "report": 3_910,
     "recipes": 5_590,
     "cli": 3_790,

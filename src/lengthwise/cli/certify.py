@@ -73,15 +73,6 @@ def certify(
     of: Annotated[
         Path | None, typer.Option("--model", metavar="DIR", help="With --check: the model that it is of.")
     ] = None,
-    exact: Annotated[
-        int | None,
-        typer.Option(
-            "--exact",
-            parser=typed.whole("--exact", 1),
-            metavar="N",
-            help="With --check: a second opinion, of up to N conditions in ball arithmetic (python-flint).",
-        ),
-    ] = None,
     no_picture: Annotated[
         bool, typer.Option("--no-picture", help="Do not extract what a run computes, which its page draws.")
     ] = False,
@@ -106,10 +97,8 @@ def certify(
             if is_typed(context, name):
                 option = f"--{name.replace('_', '-')}"
                 raise Error(f"--check takes no {option}. Leave it out: certify --check FILE --model DIR.")
-        _check(check, of, exact, as_json, _wanted(task, settings or []))
+        _check(check, of, as_json, _wanted(task, settings or []))
         return
-    if exact is not None:
-        raise Error("--exact is a second opinion on a certificate: certify --check FILE --model DIR --exact N.")
     if model is None:
         raise Error("certify needs a run or a folder with a model. See: lengthwise certify --help")
     must_exist(model)
@@ -170,13 +159,12 @@ def _kept(outcome: Outcome) -> dict[str, Any]:
     return {"kept": outcome.kept.to_json()} if outcome.kept else {}
 
 
-def _check(certificate: Path, model: Path, exact: int | None, as_json: bool, task: Task | None = None) -> None:
+def _check(certificate: Path, model: Path, as_json: bool, task: Task | None = None) -> None:
     """Nothing here, or below it, needs torch, but to see that a run's model is built as the certificate says."""
     from dataclasses import asdict, replace
 
     from ..errors import Error
     from ..verify import checker
-    from ..verify.second_opinion import opinion_on
 
     content = verdicts.read_file(certificate)
     proved = isinstance(content, dict) and content.get("verdict") == "proved"
@@ -192,7 +180,6 @@ def _check(certificate: Path, model: Path, exact: int | None, as_json: bool, tas
             report = replace(report, assumed=not _config_is(model, content["model"]["config"]))
         if not as_json:
             console.out().print(str(report), markup=False)
-        opinion = None if exact is None else opinion_on(content, model, exact)
     except checker.Rejected as rejected:
         if not as_json:
             said = str(rejected).removeprefix(f"{certificate}: ")
@@ -202,9 +189,7 @@ def _check(certificate: Path, model: Path, exact: int | None, as_json: bool, tas
     except OSError as error:
         raise Error(f"{error.filename or model}: {error.strerror or error}.") from error
     if as_json:
-        verdicts.emit({"accepted": True, **asdict(report), "second_opinion": opinion and opinion.to_json()})
-    elif opinion:
-        console.out().print(str(opinion), markup=False)
+        verdicts.emit({"accepted": True, **asdict(report)})
 
 
 def _same_claim(claimed: dict[str, Any], task: Task) -> None:

@@ -6,7 +6,7 @@
                   and there the head is right
 
 A cascade's states are points, so nothing is left out of its opinion but rounding; of a recurrence's boxes only the
-centres are looked at. second_opinion.py says what confirmed means.
+centres are looked at. opinion.py says what confirmed means.
 
 Shapes: N sets or pairs, n numbers of a joint state, L layers.
 """
@@ -17,15 +17,16 @@ from typing import Any
 
 import numpy as np
 
-from .checker.cascade import Cascade
-from .checker.fields import Rejected
-from .checker.intervals import Interval, down, up
-from .checker.mean_value import box, mean_value
-from .checker.network import Recurrence
-from .checker.tree import boxes_of
-from .checker.weights import Tensors
-from .confirming import Confirming, inside
-from .exact_network import Ball, ExactCascade, ExactRecurrence, Vector
+from lengthwise.verify.checker.cascade import Cascade
+from lengthwise.verify.checker.fields import Rejected
+from lengthwise.verify.checker.intervals import Interval, down, up
+from lengthwise.verify.checker.mean_value import box, mean_value
+from lengthwise.verify.checker.network import Recurrence
+from lengthwise.verify.checker.tree import boxes_of
+from lengthwise.verify.checker.weights import Tensors
+
+from .condition import Confirming, inside
+from .networks import Ball, ExactCascade, ExactRecurrence, Vector
 
 AT_ONCE = 16
 

@@ -12,13 +12,11 @@ Shapes: D model width, C taps, H heads, G groups of M choices, h blocks of b pla
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-
-from ..errors import Error
+import pytest
 
 BITS = 128
 LAYER_NORM = 1e-5
@@ -29,10 +27,7 @@ Vector = list[Ball]
 
 def flint() -> Any:
     """python-flint; its precision is set by whoever computes (`with flint().ctx.workprec(BITS)`)."""
-    try:
-        return importlib.import_module("flint")
-    except ImportError as error:
-        raise Error("Exact arithmetic needs python-flint. pip install 'lengthwise[exact]'.") from error
+    return pytest.importorskip("flint")
 
 
 class ExactNetwork:

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from .checker.claimed import Claim
-from .checker.fields import Rejected
-from .checker.intervals import Interval
-from .exact_network import Ball, ExactNetwork, Vector
+from lengthwise.verify.checker.claimed import Claim
+from lengthwise.verify.checker.fields import Rejected
+from lengthwise.verify.checker.intervals import Interval
+
+from .networks import Ball, ExactNetwork, Vector
 
 
 class Confirming:

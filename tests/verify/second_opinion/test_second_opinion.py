@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import sys
 
 import numpy as np
 import pytest
@@ -11,13 +10,13 @@ import torch
 
 from lengthwise import Error, models
 from lengthwise.models import LengthwiseForCausalLM, presets
-from lengthwise.verify import certificate, exact_network
+from lengthwise.verify import certificate
 from lengthwise.verify.checker import Rejected, check
 from lengthwise.verify.checker.cascade import Automata
-from lengthwise.verify.exact_network import ExactCascade, ExactRecurrence
-from lengthwise.verify.second_opinion import Conditions, opinion_on
 
-from .checker.conftest import cascade, codes, recurrence, snapped, tree
+from ..checker.conftest import cascade, codes, recurrence, snapped, tree
+from .networks import BITS, ExactCascade, ExactRecurrence, ExactTree
+from .opinion import Conditions, opinion_on
 
 flint = pytest.importorskip("flint")
 
@@ -73,8 +72,8 @@ def test_exact_networks_are_those_that_torch_runs(options):
     for p in model.parameters():
         torch.nn.init.normal_(p, std=0.4)
     weights = certificate.weights(model)
-    exact, model = exact_network.ExactTree(certificate.deciding(model), weights), model.double()
-    with flint.ctx.workprec(exact_network.BITS), torch.no_grad():
+    exact, model = ExactTree(certificate.deciding(model), weights), model.double()
+    with flint.ctx.workprec(BITS), torch.no_grad():
         for word in ([0], [1, 2], [2, 0, 1], [0, 1, 2, 2, 1], [1, 1, 0, 2, 1, 0, 2]):
             said = model(torch.tensor([word]), logits_to_keep=1).logits[0, -1].numpy()
             logits = exact.head(tree_of(exact, word))
@@ -86,7 +85,7 @@ def test_exact_networks_are_those_that_torch_runs(options):
 @pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
 def test_exact_recurrences_are_those_that_torch_runs(cell, layers):
     model, exact = exact_of(models.build(cell, vocab_size=3, num_outputs=4, width=5, layers=layers).inner)
-    with flint.ctx.workprec(exact_network.BITS):
+    with flint.ctx.workprec(BITS):
         state = exact.vector(np.zeros(layers * exact.parts * 5))
         for t, symbol in enumerate(WORD):
             state = exact.step(state, symbol)
@@ -99,7 +98,7 @@ def test_exact_automata_are_those_that_torch_runs(options):
     built = models.build("block-lrnn", vocab_size=3, num_outputs=4, width=8, variant="automaton", **options).inner
     model, exact = exact_of(built)
     places = [[j for _, j, _ in entries] for entries in exact.entries]
-    with flint.ctx.workprec(exact_network.BITS):
+    with flint.ctx.workprec(BITS):
         for t, symbol in enumerate(WORD):
             x = exact.leaf(symbol)
             for k in exact.layers:
@@ -225,16 +224,11 @@ def test_an_enclosure_without_the_exact_value_is_rejected(made, name, monkeypatc
 
 def test_a_checker_that_is_too_sure_is_rejected(made, monkeypatch):
     it = made("codes")
-    monkeypatch.setattr(
-        "lengthwise.verify.second_opinion.chosen", lambda z, groups: (np.zeros((1, groups)), np.array([8.1]))
-    )
+    monkeypatch.setattr(Conditions.__module__ + ".chosen", lambda z, groups: (np.zeros((1, groups)), np.array([8.1])))
     with pytest.raises(Rejected, match=r"decided by 8, and the checker is sure of 8\.1"):
         opinion_on(it.certificate, it.weights)
 
 
-def test_it_says_what_it_needs(made, monkeypatch):
+def test_it_says_which_kinds_it_knows():
     with pytest.raises(Error, match=r"given on proofs by tree-codes, .* and this one is a sample"):
         opinion_on({**recurrence("rnn").certificate, "kind": "sample"}, {})
-    monkeypatch.setitem(sys.modules, "flint", None)
-    with pytest.raises(Error, match=r"pip install 'lengthwise\[exact\]'"):
-        opinion_on(made("codes").certificate, made("codes").weights)

@@ -1,4 +1,4 @@
-"""A second opinion on a certificate: its conditions evaluated once more, exactly (exact_network.py).
+"""A second opinion on a certificate: its conditions evaluated once more, exactly (networks.py).
 
 The checker bounds what float32 may make of every condition, by arithmetic of its own. Here each condition is evaluated
 at its point in ball arithmetic. It is confirmed if
@@ -7,7 +7,7 @@ at its point in ball arithmetic. It is confirmed if
     the exact values lie in the enclosures that the checker has of them;
     the gap is at least the one that the checker is sure of.
 
-So are trees looked at here, recurrences and stacks of automata in opinions_over_time.py. What is not looked at is
+So are trees looked at here, recurrences and stacks of automata in over_time.py. What is not looked at is
 float32's rounding, which the checker's enclosures hold; and of boxes only their centres are.
 Where there are more conditions than are asked for, some are drawn. So it is an opinion, and the check is the proof.
 
@@ -22,18 +22,19 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import Error
-from .checker.claimed import composed
-from .checker.fields import Rejected
-from .checker.intervals import Interval
-from .checker.mean_value import constant
-from .checker.network import Tree
-from .checker.points import chosen
-from .checker.tree import boxes_of
-from .checker.weights import Tensors, read_safetensors
-from .confirming import Confirming, inside
-from .exact_network import BITS, Ball, ExactTree, Vector, flint
-from .opinions_over_time import CascadeConditions, SetConditions
+from lengthwise.errors import Error
+from lengthwise.verify.checker.claimed import composed
+from lengthwise.verify.checker.fields import Rejected
+from lengthwise.verify.checker.intervals import Interval
+from lengthwise.verify.checker.mean_value import constant
+from lengthwise.verify.checker.network import Tree
+from lengthwise.verify.checker.points import chosen
+from lengthwise.verify.checker.tree import boxes_of
+from lengthwise.verify.checker.weights import Tensors, read_safetensors
+
+from .condition import Confirming, inside
+from .networks import BITS, Ball, ExactTree, Vector, flint
+from .over_time import CascadeConditions, SetConditions
 
 MOST = 1000
 """Conditions."""
