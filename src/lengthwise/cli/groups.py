@@ -33,7 +33,8 @@ def _without_types(parameters: list[Any]) -> list[Any]:
 def spread(verb: Callable[..., None]) -> Callable[..., None]:
     """Returns the verb with every field of its parameters that are dataclasses as an option of its own."""
     signature = inspect.signature(verb, eval_str=True)
-    parts = {name: p.annotation for name, p in signature.parameters.items() if is_dataclass(p.annotation)}
+    kinds: dict[str, Any] = {name: parameter.annotation for name, parameter in signature.parameters.items()}
+    parts: dict[str, Any] = {name: kind for name, kind in kinds.items() if is_dataclass(kind)}
     parameters = []
     for name, parameter in signature.parameters.items():
         options = _options(parts[name]) if name in parts else [parameter]
@@ -49,7 +50,7 @@ def spread(verb: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
-def _options(part: type) -> list[inspect.Parameter]:
+def _options(part: Any) -> list[inspect.Parameter]:
     hints = get_type_hints(part, include_extras=True)
     return [
         inspect.Parameter(
