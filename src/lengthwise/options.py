@@ -255,7 +255,8 @@ def _default(field: dataclasses.Field[Any]) -> Any:
     return REQUIRED if field.default is dataclasses.MISSING else field.default
 
 
-def option_of(name: str, hint: Any, default: Any) -> Option:
+def option_of(name: str, hint: Any, default: Any = REQUIRED) -> Option:
+    """Returns the option that an annotated parameter or field is."""
     kind, *notes = get_args(hint) if get_origin(hint) is Annotated else (hint,)
     bounds = next((note for note in notes if isinstance(note, Bounds)), None)
     line = next((note for note in reversed(notes) if isinstance(note, str)), "")

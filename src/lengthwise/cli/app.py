@@ -32,12 +32,12 @@ from .compile import compile_
 from .doctor import doctor
 from .eval import evaluate
 from .export import export
-from .groups import Verb, Verbs
 from .inspect import inspect
 from .list import list_names
 from .report import report_runs
 from .reproduce import reproduce
 from .train import train
+from .verb import Verb, Verbs
 from .work import INTERRUPTED
 
 HERE = Path(__file__).parents[1]
@@ -52,7 +52,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-for name, verb in {
+for name, called in {
     "list": list_names,
     "bench": bench,
     "train": train,
@@ -64,8 +64,8 @@ for name, verb in {
     "compile": compile_,
     "doctor": doctor,
 }.items():
-    app.command(name, cls=Verb)(verb)
-    if verb is train:
+    app.command(name, cls=Verb)(called)
+    if called is train:
         app.add_typer(evaluate, name="eval")
 
 # Newer typer carries its own copy of click, so the base class of "the call is wrong" is found, not imported.

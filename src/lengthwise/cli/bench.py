@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import Error
+from ..options import at_least
 from . import console, registries, typed
+from .typed import Config, SaveConfig, Seeds, Settings
+from .verb import Typed, verb
 from .work import (
     CpusPerRun,
     Device,
@@ -21,7 +24,6 @@ from .work import (
     Log,
     Out,
     Page,
-    Seeds,
     Strategy,
     Workers,
     carry_out,
@@ -34,91 +36,47 @@ if TYPE_CHECKING:
     from ..report import Panel
 
 
+@verb
 def bench(
     context: typer.Context,
     task: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="TASK...",
-            help="Tasks by name (see `lengthwise list`), regex:PATTERN, module:Class or FILE.py:Class.",
-            show_default=False,
-            autocompletion=typed.tasks,
-        ),
+        "Tasks by name (see `lengthwise list`), regex:PATTERN, module:Class or FILE.py:Class.",
+        Typed("TASK...", argument=True, names=typed.tasks),
     ] = None,
     more_tasks: Annotated[
-        list[str] | None,
-        typer.Option("--task", "-t", metavar="TASK", help="The same as TASK; repeat it.", autocompletion=typed.tasks),
+        list[str] | None, "The same as TASK; repeat it.", Typed("TASK", flag="--task", short="-t", names=typed.tasks)
     ] = None,
     model: Annotated[
         list[str] | None,
-        typer.Option(
-            "--model",
-            "-m",
-            metavar="NAME[,NAME…]",
-            help="Models by name, hf:PATH, module:Class or FILE.py:Class; repeat it for more.",
-            autocompletion=typed.models,
-        ),
+        "Models by name, hf:PATH, module:Class or FILE.py:Class; repeat it for more.",
+        Typed("NAME[,NAME…]", short="-m", names=typed.models),
     ] = None,
     seeds: Seeds = 1,
-    train_length: Annotated[
-        int,
-        typer.Option(
-            "--train-length",
-            parser=typed.whole("--train-length", 1),
-            metavar="N",
-            help="The length of the longest training string.",
-        ),
-    ] = 40,
+    train_length: Annotated[int, at_least(1), "The length of the longest training string."] = 40,
     test_lengths: Annotated[
         str | None,
-        typer.Option(
-            "--test-lengths",
-            metavar="LENGTHS",
-            show_default="to 12.5 times the training length",
-            help="Lengths to test: single ones or FROM:TO:STEP, as in 41:500:20,1000.",
-        ),
+        "Lengths to test: single ones or FROM:TO:STEP, as in 41:500:20,1000.",
+        Typed("LENGTHS", default="to 12.5 times the training length"),
     ] = None,
     learning_rates: Annotated[
         str | None,
-        typer.Option(
-            "--learning-rates",
-            metavar="RATES",
-            show_default="training.lr",
-            help="Such as 1e-3,3e-4: each run with each; validation strings choose.",
-        ),
+        "Such as 1e-3,3e-4: each run with each; validation strings choose.",
+        Typed("RATES", default="training.lr"),
     ] = None,
     sweep: Annotated[
         list[str] | None,
-        typer.Option(
-            "--sweep",
-            metavar="NAME=VALUE,…",
-            help="Train with each value, in all combinations if repeated; validation strings choose, tests never.",
-        ),
+        "Train with each value, in all combinations if repeated; validation strings choose, tests never.",
+        Typed("NAME=VALUE,…"),
     ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            "-s",
-            metavar="NAME=VALUE",
-            help="One setting of task., model., MODEL., training. or tests.; repeat it.",
-        ),
-    ] = None,
+    settings: Settings = None,
     compare: Annotated[
         str | None,
-        typer.Option(
-            "--compare",
-            metavar="SETTING",
-            help="Pair runs by seed, with an interval of the difference: model, training.lr, model=lstm,gru, …",
-        ),
+        "Pair runs by seed, with an interval of the difference: model, training.lr, model=lstm,gru, …",
+        Typed("SETTING"),
     ] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option("--config", metavar="FILE", help="Read these options from a TOML file; those typed here win."),
-    ] = None,
-    save_config: Annotated[
-        Path | None, typer.Option("--save-config", metavar="FILE", help="Write a TOML file that repeats this call.")
-    ] = None,
+    config: Config = None,
+    save_config: SaveConfig = None,
     out: Out = Path("runs"),
     workers: Workers = None,
     launch: Launch = None,

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from ..options import at_least
 from . import console, typed, verdicts
 from .bench import is_typed
+from .typed import Checkpoint
+from .verb import Typed, verb
 from .work import Trust, named_task, watched
 
 if TYPE_CHECKING:
@@ -19,63 +22,35 @@ if TYPE_CHECKING:
     from ..verify.subject import Subject
 
 
+@verb
 def certify(
     context: typer.Context,
     model: Annotated[
         Path | None,
-        typer.Argument(metavar="RUN", help="A run directory; or a folder with a model, as transformers saves it."),
+        "A run directory; or a folder with a model, as transformers saves it.",
+        Typed("RUN", argument=True),
     ] = None,
     task: Annotated[
         str | None,
-        typer.Option(
-            "--task",
-            metavar="NAME",
-            autocompletion=typed.tasks,
-            show_default="a run's own",
-            help="The task that says what is right, or regex:PATTERN.",
-        ),
+        "The task that says what is right, or regex:PATTERN.",
+        Typed("NAME", default="a run's own", names=typed.tasks),
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set", "-s", metavar="NAME=VALUE", help="A setting of --task's task, as task.NAME=VALUE; repeat it."
-        ),
+        "A setting of --task's task, as task.NAME=VALUE; repeat it.",
+        Typed("NAME=VALUE", flag="--set", short="-s"),
     ] = None,
-    budget: Annotated[
-        float, typer.Option("--budget", metavar="SECONDS", help="How long it searches and tries to prove.")
-    ] = 60.0,
-    checkpoint: Annotated[
-        Literal["last", "best"],
-        typer.Option(
-            "--checkpoint",
-            parser=typed.one_of("--checkpoint", "last", "best"),
-            autocompletion=typed.words("last", "best"),
-            metavar="WHICH",
-            help="last: the weights at the end; best: those with the best validation.",
-        ),
-    ] = "last",
-    consolidate: Annotated[
-        bool, typer.Option("--consolidate", help="First teach a copy the algebra of its machine; --save keeps it.")
-    ] = False,
-    save: Annotated[
-        Path | None, typer.Option("--save", metavar="DIR", help="Where the copy that was taught goes.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Write the certificate, or what else was found, here.")
-    ] = None,
+    budget: Annotated[float, "How long it searches and tries to prove.", Typed("SECONDS")] = 60.0,
+    checkpoint: Checkpoint = "last",
+    consolidate: Annotated[bool, "First teach a copy the algebra of its machine; --save keeps it."] = False,
+    save: Annotated[Path | None, "Where the copy that was taught goes.", Typed("DIR")] = None,
+    out: Annotated[Path | None, "Write the certificate, or what else was found, here.", Typed("FILE")] = None,
     word: Annotated[
-        str | None,
-        typer.Option("--word", metavar="WORD", help="Read one word alone: tokens, as in '0:37 1', or a file of --out."),
+        str | None, "Read one word alone: tokens, as in '0:37 1', or a file of --out.", Typed("WORD")
     ] = None,
-    check: Annotated[
-        Path | None, typer.Option("--check", metavar="FILE", help="Check this certificate, with numpy alone.")
-    ] = None,
-    of: Annotated[
-        Path | None, typer.Option("--model", metavar="DIR", help="With --check: the model that it is of.")
-    ] = None,
-    no_picture: Annotated[
-        bool, typer.Option("--no-picture", help="Do not extract what a run computes, which its page draws.")
-    ] = False,
+    check: Annotated[Path | None, "Check this certificate, with numpy alone.", Typed("FILE")] = None,
+    of: Annotated[Path | None, "With --check: the model that it is of.", Typed("DIR", flag="--model")] = None,
+    no_picture: Annotated[bool, "Do not extract what a run computes, which its page draws."] = False,
     trust: Trust = False,
     as_json: console.Json = False,
 ) -> None:

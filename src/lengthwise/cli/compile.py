@@ -7,38 +7,21 @@ from typing import Annotated
 
 import typer
 
-from . import console, typed
+from ..options import at_least
+from . import console
+from .typed import TaskName, TaskSettings
+from .verb import Typed, verb
 from .work import named_task
 
 
+@verb
 def compile_(
-    task: Annotated[
-        str,
-        typer.Argument(
-            metavar="TASK",
-            help="A task by name (see `lengthwise list`), or regex:PATTERN.",
-            autocompletion=typed.tasks,
-        ),
-    ],
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="A new or empty directory for the model.")],
-    width: Annotated[
-        int | None,
-        typer.Option(
-            "--width", parser=typed.whole("--width", 1), metavar="N", help="Width of the model; by default it is found."
-        ),
-    ] = None,
-    seed: Annotated[
-        int,
-        typer.Option("--seed", parser=typed.whole("--seed"), metavar="N", help="The same seed gives the same model."),
-    ] = 0,
-    seconds: Annotated[
-        int,
-        typer.Option("--seconds", parser=typed.whole("--seconds", 1), metavar="N", help="When to give up."),
-    ] = 3600,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", "-s", metavar="NAME=VALUE", help="A setting of the task, as task.NAME=VALUE; repeat it."),
-    ] = None,
+    task: TaskName,
+    out: Annotated[Path, "A new or empty directory for the model.", Typed("DIR")],
+    width: Annotated[int | None, at_least(1), "Width of the model; by default it is found."] = None,
+    seed: Annotated[int, "The same seed gives the same model."] = 0,
+    seconds: Annotated[int, at_least(1), "When to give up."] = 3600,
+    settings: TaskSettings = None,
     as_json: console.Json = False,
 ) -> None:
     """Teach a RegularGPT of discrete nodes the algebra of TASK's machine, from random weights and without a string.

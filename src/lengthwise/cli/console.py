@@ -18,11 +18,12 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
 
-import typer
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-Json = Annotated[bool, typer.Option("--json", metavar="", help="JSON on stdout, nothing else.")]
+from .verb import Typed
+
+Json = Annotated[bool, "JSON on stdout, nothing else.", Typed(flag="--json")]
 """The option every verb has."""
 
 debug = False

@@ -22,6 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 from . import console
+from .verb import verb
 
 GIB = 2**30
 GPU_DEVICES = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
@@ -136,6 +137,7 @@ def _package(name: str, purpose: str, required: bool = False) -> Check:
         return Check(name, "bad" if required else "absent", "not installed", purpose)
 
 
+@verb
 def doctor(as_json: console.Json = False) -> None:
     """Show what this machine can run, and what each part is for.
 

@@ -5,68 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
-
-from . import console, typed
+from ..options import at_least
+from . import console
+from .typed import TaskName, TaskSettings
+from .verb import Typed, verb
 from .work import named_task
 
 
+@verb
 def export(
-    task: Annotated[
-        str,
-        typer.Argument(
-            metavar="TASK",
-            help="A task by name (see `lengthwise list`), or regex:PATTERN.",
-            autocompletion=typed.tasks,
-        ),
-    ],
-    lengths: Annotated[
-        str, typer.Option("--lengths", metavar="LENGTHS", help="Lengths, as in 41:500:20,1000; each becomes a split.")
-    ],
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="A new or empty directory.")],
-    samples: Annotated[
-        int,
-        typer.Option("--samples", parser=typed.whole("--samples", 1), metavar="N", help="Strings of each length."),
-    ] = 512,
-    seed: Annotated[
-        int,
-        typer.Option("--seed", parser=typed.whole("--seed"), metavar="N", help="The same seed gives the same strings."),
-    ] = 0,
-    train: Annotated[
-        int,
-        typer.Option(
-            "--train",
-            parser=typed.whole("--train", 0),
-            metavar="N",
-            help="How many strings to train on are written as well.",
-        ),
-    ] = 0,
-    validation: Annotated[
-        int,
-        typer.Option(
-            "--validation",
-            parser=typed.whole("--validation", 0),
-            metavar="N",
-            help="How many strings to validate with are written as well.",
-        ),
-    ] = 0,
-    train_length: Annotated[
-        int,
-        typer.Option(
-            "--train-length",
-            parser=typed.whole("--train-length", 1),
-            metavar="N",
-            help="The length of the longest of these.",
-        ),
-    ] = 40,
-    format: Annotated[
-        Literal["jsonl", "parquet"],
-        typer.Option("--format", metavar="FORMAT", help="The format of the files: jsonl or parquet."),
-    ] = "jsonl",
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", "-s", metavar="NAME=VALUE", help="A setting of the task, as task.NAME=VALUE; repeat it."),
-    ] = None,
+    task: TaskName,
+    lengths: Annotated[str, "Lengths, as in 41:500:20,1000; each becomes a split.", Typed("LENGTHS")],
+    out: Annotated[Path, "A new or empty directory.", Typed("DIR")],
+    samples: Annotated[int, at_least(1), "Strings of each length."] = 512,
+    seed: Annotated[int, "The same seed gives the same strings."] = 0,
+    train: Annotated[int, at_least(0), "How many strings to train on are written as well."] = 0,
+    validation: Annotated[int, at_least(0), "How many strings to validate with are written as well."] = 0,
+    train_length: Annotated[int, at_least(1), "The length of the longest of these."] = 40,
+    format: Annotated[Literal["jsonl", "parquet"], "The format of the files: jsonl or parquet."] = "jsonl",
+    settings: TaskSettings = None,
     as_json: console.Json = False,
 ) -> None:
     """Write the test strings of TASK that bench tests on, with their answers; and strings to train on, if wanted.

@@ -5,76 +5,48 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, cast
 
-import typer
-
 from ..errors import Error
 from ..files import must_exist
-from . import console, typed
+from ..options import at_least
+from . import console
+from .typed import Checkpoint, Html
+from .verb import Typed, verb
 from .work import Trust, page_path, print_panels, watched
 
 if TYPE_CHECKING:
     from .. import lab, verify
     from ..tasks import Task
 
-VIEWS = ("clusters", "receptive-field", "attention", "algebra")
 
-
+@verb
 def inspect(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
+    run: Annotated[Path, "A run directory.", Typed("RUN", argument=True)],
     view: Annotated[
         Literal["clusters", "receptive-field", "attention", "algebra"],
-        typer.Argument(
-            parser=typed.one_of("VIEW", *VIEWS),
-            autocompletion=typed.words(*VIEWS),
-            metavar="VIEW",
-            help="What to look at: clusters, receptive-field, attention or algebra.",
-        ),
+        "What to look at: clusters, receptive-field, attention or algebra.",
+        Typed("VIEW", argument=True),
     ],
     length: Annotated[
         int | None,
-        typer.Option(
-            "--length",
-            parser=typed.whole("--length", 1),
-            metavar="N",
-            show_default="500, or the longest possible below; attention: 24, of Boxes 6 operations",
-            help="The length of each string.",
-        ),
+        at_least(1),
+        "The length of each string.",
+        Typed(default="500, or the longest possible below; attention: 24, of Boxes 6 operations"),
     ] = None,
     strings: Annotated[
         int | None,
-        typer.Option(
-            "--strings",
-            parser=typed.whole("--strings", 1),
-            metavar="N",
-            show_default="16; clusters, and attention but of Boxes: 1",
-            help="How many strings the model reads.",
-        ),
+        at_least(1),
+        "How many strings the model reads.",
+        Typed(default="16; clusters, and attention but of Boxes: 1"),
     ] = None,
-    checkpoint: Annotated[
-        Literal["last", "best"],
-        typer.Option(
-            "--checkpoint",
-            parser=typed.one_of("--checkpoint", "last", "best"),
-            autocompletion=typed.words("last", "best"),
-            metavar="WHICH",
-            help="last: the weights at the end; best: those with the best validation.",
-        ),
-    ] = "last",
+    checkpoint: Checkpoint = "last",
     head: Annotated[
         str | None,
-        typer.Option(
-            "--head",
-            metavar="LAYER.HEAD",
-            show_default="the one whose links are most often true, or most pointed",
-            help="Which head attention draws; both counted from 0.",
-        ),
+        "Which head attention draws; both counted from 0.",
+        Typed("LAYER.HEAD", default="the one whose links are most often true, or most pointed"),
     ] = None,
-    snapped: Annotated[
-        Path | None,
-        typer.Option("--snapped", metavar="DIR", help="algebra: write the model with its nodes snapped to it here."),
-    ] = None,
+    snapped: Annotated[Path | None, "algebra: write the model with its nodes snapped to it here.", Typed("DIR")] = None,
     trust: Trust = False,
-    html: Annotated[Path | None, typer.Option("--html", metavar="PATH", help="Write the page here.")] = None,
+    html: Html = None,
     as_json: console.Json = False,
 ) -> None:
     """Look inside a trained model, whatever its kind.

@@ -9,7 +9,6 @@ from importlib import import_module
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-import typer
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -17,6 +16,7 @@ from rich.text import Text
 
 from ..errors import UnknownName
 from . import console, registries, typed
+from .verb import Typed, verb
 
 if TYPE_CHECKING:
     from ..options import Option, Schema
@@ -78,22 +78,18 @@ PYTHON = ("position", "mixer")
 """The rooms whose things are made in Python alone."""
 
 
+@verb
 def list_names(
     name: Annotated[
         str | None,
-        typer.Argument(
-            metavar="NAME",
-            autocompletion=typed.whatever_is_listed,
-            help="A task, model, recipe, position or mixer, or training or tests: shows all its options. Or a table: "
-            "tasks, models, recipes, positions, mixers or settings. Or a paper, such as regulargpt: shows its "
-            "recipes.",
-        ),
+        "A task, model, recipe, position or mixer, or training or tests: shows all its options. Or a table: tasks, "
+        "models, recipes, positions, mixers or settings. Or a paper, such as regulargpt: shows its recipes.",
+        Typed("NAME", argument=True, names=typed.whatever_is_listed),
     ] = None,
     table: Annotated[
         str | None,
-        typer.Argument(
-            metavar="TABLE", help="The second word of a recipe, as in: demo parity.", autocompletion=typed.recipe_tables
-        ),
+        "The second word of a recipe, as in: demo parity.",
+        Typed("TABLE", argument=True, names=typed.recipe_tables),
     ] = None,
     as_json: console.Json = False,
 ) -> None:

@@ -8,32 +8,25 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import console
+from .typed import Html
+from .verb import Typed, verb
 from .work import page_path, print_panels, tell_other_code
 
 if TYPE_CHECKING:
     from ..lab import Found
 
 
+@verb
 def report_runs(
-    runs: Annotated[
-        list[Path], typer.Argument(metavar="PATH", help="Run directories, or directories that contain some.")
-    ],
-    html: Annotated[Path | None, typer.Option("--html", metavar="PATH", help="Write the page here.")] = None,
-    csv: Annotated[
-        Path | None, typer.Option("--csv", metavar="FILE", help="Write a CSV file with a row per run and test length.")
-    ] = None,
+    runs: Annotated[list[Path], "Run directories, or directories that contain some.", Typed("PATH", argument=True)],
+    html: Html = None,
+    csv: Annotated[Path | None, "Write a CSV file with a row per run and test length.", Typed("FILE")] = None,
     sweep: Annotated[
         str | None,
-        typer.Option(
-            "--sweep",
-            metavar="NAME,…",
-            help="Show each model with the value of these settings that validation chooses; without it all are shown.",
-        ),
+        "Show each model with the value of these settings that validation chooses; without it all are shown.",
+        Typed("NAME,…"),
     ] = None,
-    compare: Annotated[
-        str | None,
-        typer.Option("--compare", metavar="SETTING", help="Pair runs by seed: training.lr, model, model=lstm,gru, …"),
-    ] = None,
+    compare: Annotated[str | None, "Pair runs by seed: training.lr, model, model=lstm,gru, …", Typed("SETTING")] = None,
     as_json: console.Json = False,
 ) -> None:
     """Show finished runs as a table; with --html or --csv also as a page or a file.

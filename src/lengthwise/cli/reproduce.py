@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
-
 from . import console, registries, typed
+from .verb import Typed, verb
 from .work import (
     CpusPerRun,
     Device,
@@ -23,42 +22,27 @@ from .work import (
 )
 
 
+@verb
 def reproduce(
     paper: Annotated[
         str,
-        typer.Argument(
-            metavar="PAPER|FILE",
-            help="A paper named in `lengthwise list`, or a file that defines recipe(scale), such as studies/NAME.py.",
-            autocompletion=typed.papers,
-        ),
+        "A paper named in `lengthwise list`, or a file that defines recipe(scale), such as studies/NAME.py.",
+        Typed("PAPER|FILE", argument=True, names=typed.papers),
     ],
     table: Annotated[
         str,
-        typer.Argument(
-            metavar="[TABLE]",
-            help="The paper's table or figure; left out after a file.",
-            autocompletion=typed.recipe_tables,
-        ),
+        "The paper's table or figure; left out after a file.",
+        Typed("[TABLE]", argument=True, names=typed.recipe_tables),
     ] = "",
     scale: Annotated[
         Literal["smoke", "laptop", "paper"],
-        typer.Option(
-            "--scale",
-            parser=typed.one_of("--scale", "smoke", "laptop", "paper"),
-            autocompletion=typed.words("smoke", "laptop", "paper"),
-            metavar="SCALE",
-            help="smoke: seconds; laptop: minutes to an hour on two cores; paper: the published setting.",
-        ),
+        "smoke: seconds; laptop: minutes to an hour on two cores; paper: the published setting.",
     ] = "laptop",
-    only: Annotated[
-        list[str] | None,
-        typer.Option("--only", metavar="ROW", help="Run only this row of the table; repeat it for more."),
-    ] = None,
+    only: Annotated[list[str] | None, "Run only this row of the table; repeat it for more.", Typed("ROW")] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set", "-s", metavar="NAME=VALUE", help="An input of the recipe, such as checkpoint=PATH; repeat it."
-        ),
+        "An input of the recipe, such as checkpoint=PATH; repeat it.",
+        Typed("NAME=VALUE", flag="--set", short="-s"),
     ] = None,
     out: Out = Path("runs"),
     workers: Workers = None,

@@ -8,8 +8,11 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from ..options import at_least
 from . import console, registries, typed
 from .bench import is_typed, tell_unused
+from .typed import Config, SaveConfig, Seeds, Settings
+from .verb import Typed, verb
 from .work import (
     CpusPerRun,
     Device,
@@ -18,101 +21,49 @@ from .work import (
     Log,
     Out,
     Page,
-    Seeds,
     Strategy,
     Workers,
     carry_out,
     join,
 )
 
-WAYS = ("windows", "last-token")
 Tokenizer = Annotated[
     Path | None,
-    typer.Option(
-        "--tokenizer",
-        metavar="DIR",
-        show_default="byte-level BPE trained on the corpus",
-        help="The folder of a tokenizer, as transformers saves it.",
-    ),
+    "The folder of a tokenizer, as transformers saves it.",
+    Typed("DIR", default="byte-level BPE trained on the corpus"),
 ]
 HowMeasured = Annotated[
     Literal["windows", "last-token"],
-    typer.Option(
-        "--way",
-        parser=typed.one_of("--way", *WAYS),
-        autocompletion=typed.words(*WAYS),
-        metavar="WAY",
-        help="What perplexity is of: windows that follow one another, or last tokens of random chunks.",
-    ),
+    "What perplexity is of: windows that follow one another, or last tokens of random chunks.",
 ]
 
 
+@verb
 def train(
     context: typer.Context,
     corpus: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="CORPUS...",
-            help="stdlib (the Python standard library), files and folders of text or code, or hf:NAME for a dataset.",
-            show_default=False,
-        ),
+        "stdlib (the Python standard library), files and folders of text or code, or hf:NAME for a dataset.",
+        Typed("CORPUS...", argument=True),
     ] = None,
     model: Annotated[
         list[str] | None,
-        typer.Option(
-            "--model",
-            "-m",
-            metavar="NAME",
-            help="A model, its own options behind its name, as in -m 'transformer position=alibi'; repeat it for more.",
-            autocompletion=typed.models,
-        ),
+        "A model, its own options behind its name, as in -m 'transformer position=alibi'; repeat it for more.",
+        Typed("NAME", short="-m", names=typed.models),
     ] = None,
     seeds: Seeds = 1,
-    train_length: Annotated[
-        int,
-        typer.Option(
-            "--train-length",
-            parser=typed.whole("--train-length", 2),
-            metavar="N",
-            help="How many tokens a training window has.",
-        ),
-    ] = 128,
+    train_length: Annotated[int, at_least(2), "How many tokens a training window has."] = 128,
     test_lengths: Annotated[
         str | None,
-        typer.Option(
-            "--test-lengths",
-            metavar="LENGTHS",
-            show_default="the training length, and doublings to 16 times it",
-            help="Lengths in tokens at which perplexity is measured, such as 128,512,2048.",
-        ),
+        "Lengths in tokens at which perplexity is measured, such as 128,512,2048.",
+        Typed("LENGTHS", default="the training length, and doublings to 16 times it"),
     ] = None,
     way: HowMeasured = "windows",
     tokenizer: Tokenizer = None,
-    vocabulary: Annotated[
-        int,
-        typer.Option(
-            "--vocabulary",
-            parser=typed.whole("--vocabulary", 2),
-            metavar="N",
-            help="How many tokens a tokenizer has that is trained here.",
-        ),
-    ] = 4096,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            "-s",
-            metavar="NAME=VALUE",
-            help="One setting of model., MODEL., training., tests., text. or objective.; repeat it.",
-        ),
-    ] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option("--config", metavar="FILE", help="Read these options from a TOML file; those typed here win."),
-    ] = None,
-    save_config: Annotated[
-        Path | None, typer.Option("--save-config", metavar="FILE", help="Write a TOML file that repeats this call.")
-    ] = None,
+    vocabulary: Annotated[int, at_least(2), "How many tokens a tokenizer has that is trained here."] = 4096,
+    settings: Settings = None,
+    config: Config = None,
+    save_config: SaveConfig = None,
     out: Out = Path("runs"),
     workers: Workers = None,
     launch: Launch = None,

@@ -1,4 +1,4 @@
-"""What is typed: numbers, read and refused as settings are, and names, completed by the shell.
+"""What several verbs take, and the names that a shell completes.
 
 A shell asks for completions at every press of a key, so nothing here imports torch.
 """
@@ -6,12 +6,12 @@ A shell asks for completions at every press of a key, so nothing here imports to
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from ..options import Option, Word, above, at_least, value_of
+from ..options import Option, Word, at_least, value_of
 from .registries import REGISTRIES, names
+from .verb import Typed
 
 SETTINGS = {
     "training": "train/settings.py",
@@ -19,12 +19,6 @@ SETTINGS = {
     "model": "models/presets/*.py",
 }
 """The files whose annotated fields and parameters are the settings of a part."""
-
-
-def whole(flag: str, low: int | None = None) -> Callable[[Any], int]:
-    """What reads the whole number after `flag`."""
-    option = Option(flag, int, bounds=None if low is None else at_least(low))
-    return lambda text: option.read(Word(text) if isinstance(text, str) else text, flag)
 
 
 def seeds(text: Any) -> int | list[int]:
@@ -35,24 +29,7 @@ def seeds(text: Any) -> int | list[int]:
     """
     if isinstance(text, str) and isinstance(value_of(text), list):
         return Option("--seeds", list[int], bounds=at_least(0)).read(Word(text), "--seeds")
-    return whole("--seeds", 1)(text)
-
-
-def positive(flag: str) -> Callable[[Any], float]:
-    """What reads the number above 0 after `flag`."""
-    option = Option(flag, float, bounds=above(0))
-    return lambda text: option.read(Word(text) if isinstance(text, str) else text, flag)
-
-
-def one_of(flag: str, *words: str) -> Callable[[str], Any]:
-    """What reads one of these words after `flag`."""
-    option = Option(flag, Literal[words])
-    return lambda text: option.read(text, flag)
-
-
-def words(*each: str) -> Callable[[str], list[str]]:
-    """What completes one of these words."""
-    return lambda incomplete: _that_start(list(each), incomplete)
+    return Option("--seeds", int, bounds=at_least(1)).read(Word(text) if isinstance(text, str) else text, "--seeds")
 
 
 def setting(name: str) -> str | None:
@@ -101,3 +78,27 @@ def whatever_is_listed(incomplete: str) -> list[str]:
 
 def _that_start(known: list[str], incomplete: str) -> list[str]:
     return [word for word in dict.fromkeys(known) if word.startswith(incomplete)]
+
+
+TaskName = Annotated[
+    str, "A task by name (see `lengthwise list`), or regex:PATTERN.", Typed("TASK", argument=True, names=tasks)
+]
+TaskSettings = Annotated[
+    list[str] | None,
+    "A setting of the task, as task.NAME=VALUE; repeat it.",
+    Typed("NAME=VALUE", flag="--set", short="-s"),
+]
+Checkpoint = Annotated[
+    Literal["last", "best"], "Of a run: the weights at the end, or those of the best validation.", Typed("WHICH")
+]
+Html = Annotated[Path | None, "Write a page here.", Typed("PATH")]
+Settings = Annotated[
+    list[str] | None,
+    "One setting of task., model., MODEL., training. or tests.; for text also of text. or objective.; repeat it.",
+    Typed("NAME=VALUE", flag="--set", short="-s"),
+]
+Seeds = Annotated[
+    Any, "Runs of each model: how many, with seeds 0, 1, …, or which seeds, as in 1,5.", Typed("N|SEEDS", read=seeds)
+]
+Config = Annotated[Path | None, "Read these options from a TOML file; those typed here win.", Typed("FILE")]
+SaveConfig = Annotated[Path | None, "Write a TOML file that repeats this call.", Typed("FILE")]

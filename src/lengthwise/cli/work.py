@@ -12,10 +12,11 @@ import typer
 from rich.markup import escape
 
 from ..errors import Error
-from ..options import check_names, word_of
+from ..options import above, at_least, check_names, word_of
 from ..own_code import of_parts, settings_of
 from . import console, registries
-from .typed import positive, seeds, setting, whole
+from .typed import setting
+from .verb import Typed
 
 if TYPE_CHECKING:
     from ..lab import Choice, Experiment, Outcome, Run
@@ -23,78 +24,24 @@ if TYPE_CHECKING:
     from ..tasks import Task
     from ..verify.falsification.hunt import Stage, Watcher
 
-Out = Annotated[
-    Path, typer.Option("--out", metavar="DIR", help="The directory of the records; the same call continues from them.")
-]
-Seeds = Annotated[
-    Any,
-    typer.Option(
-        "--seeds",
-        parser=seeds,
-        metavar="N|SEEDS",
-        help="Runs of each model: how many, with seeds 0, 1, …, or which seeds, as in 1,5.",
-    ),
-]
-Workers = Annotated[
-    int | None,
-    typer.Option(
-        "--workers",
-        parser=whole("--workers", 1),
-        metavar="N",
-        show_default="one a core",
-        help="How many runs go on at a time.",
-    ),
-]
-Device = Annotated[str, typer.Option("--device", metavar="NAME", help="auto, cpu, cuda or cuda:N.")]
+Out = Annotated[Path, "The directory of the records; the same call continues from them.", Typed("DIR")]
+Workers = Annotated[int | None, at_least(1), "How many runs go on at a time.", Typed(default="one a core")]
+Device = Annotated[str, "auto, cpu, cuda or cuda:N.", Typed("NAME")]
 Launch = Annotated[
     str | None,
-    typer.Option(
-        "--launch",
-        metavar="HOW",
-        show_default="here, or pool where there are several runs",
-        help="here, pool, ray or slurm, options behind the name, as in --launch 'ray address=auto'.",
-    ),
+    "here, pool, ray or slurm, options behind the name, as in --launch 'ray address=auto'.",
+    Typed("HOW", default="here, or pool where there are several runs"),
 ]
-CpusPerRun = Annotated[
-    float | None,
-    typer.Option(
-        "--cpus-per-run",
-        parser=positive("--cpus-per-run"),
-        metavar="N",
-        show_default="1",
-        help="Cores that a run takes.",
-    ),
-]
-GpusPerRun = Annotated[
-    float | None,
-    typer.Option(
-        "--gpus-per-run",
-        parser=positive("--gpus-per-run"),
-        metavar="N",
-        help="GPUs that a run takes; with 0.25 four runs share one.",
-    ),
-]
+CpusPerRun = Annotated[float | None, above(0), "Cores that a run takes.", Typed(default="1")]
+GpusPerRun = Annotated[float | None, above(0), "GPUs that a run takes; with 0.25 four runs share one."]
 Strategy = Annotated[
     str | None,
-    typer.Option(
-        "--strategy",
-        metavar="NAME",
-        show_default="one device",
-        help="How the processes of torchrun share one run: ddp, all with the whole model, or fsdp, each with pieces.",
-    ),
+    "How the processes of torchrun share one run: ddp, all with the whole model, or fsdp, each with pieces.",
+    Typed("NAME", default="one device"),
 ]
-Page = Annotated[
-    Path | None,
-    typer.Option("--html", metavar="PATH", show_default="index.html among the records", help="Where the page goes."),
-]
-Trust = Annotated[
-    bool, typer.Option("--trust", help="Run the run's own model and task, Python from outside this library.")
-]
-
-Log = Annotated[
-    list[str] | None,
-    typer.Option("--log", metavar="NAME", help="Send the runs to tensorboard, wandb or trackio too; repeat for more."),
-]
+Page = Annotated[Path | None, "Where the page goes.", Typed("PATH", default="index.html among the records")]
+Trust = Annotated[bool, "Run the run's own model and task, Python from outside this library."]
+Log = Annotated[list[str] | None, "Send the runs to tensorboard, wandb or trackio too; repeat for more.", Typed("NAME")]
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C, a shell's own: nothing was found out yet, and the call must be given again."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from ..groups import Verb, Verbs
+from ..verb import Verb, Verbs
 from .far_tokens import needle, variables
 from .perplexity import perplexity
 from .scrolls import scrolls
@@ -14,5 +14,5 @@ evaluate = typer.Typer(
     help="Measure a run's model, or any Hugging Face checkpoint, at several lengths of text, or by its answers.",
     epilog="Example: lengthwise eval perplexity runs/stdlib-bipe-s0-1a2b3c --lengths 512,1024,4096",
 )
-for verb in (perplexity, needle, variables, scrolls):
-    evaluate.command(cls=Verb)(verb)
+for measure in (perplexity, needle, variables, scrolls):
+    evaluate.command(cls=Verb)(measure)

@@ -4,28 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from .. import console, typed
-from ..groups import spread
+from ...options import at_least
+from .. import console
+from ..typed import Checkpoint
+from ..verb import Typed, verb
 from .perplexity import Text, fail_unless_finite, tell
-from .subject import Checkpoint, Corpora, Lengths, Loading, Model, Output, Seed
+from .subject import Corpora, Lengths, Loading, Model, Output, Seed
 
 if TYPE_CHECKING:
     from ...evaluate import Needle, Variables
 
 HOW = ("scoring", "choices", "budget")
 """What `--set` says of how a question is put and scored; the rest is about the question itself."""
-Prompts = Annotated[
-    int,
-    typer.Option(
-        "--samples", parser=typed.whole("--samples", 1), metavar="N", help="How many prompts of each kind are made."
-    ),
-]
-Beside = Annotated[bool, typer.Option("--with-perplexity", help="Perplexity at the same lengths, too.")]
+Prompts = Annotated[int, at_least(1), "How many prompts of each kind are made."]
+Beside = Annotated[bool, "Perplexity at the same lengths, too.", Typed(flag="--with-perplexity")]
 
 
-@spread
+@verb
 def needle(
     model: Model,
     corpus: Corpora = None,
@@ -33,21 +28,13 @@ def needle(
     samples: Prompts = 10,
     depths: Annotated[
         str | None,
-        typer.Option(
-            "--depths",
-            metavar="SHARES",
-            show_default="five, from 0 to 1",
-            help="Where the needle lies, from 0 to 1, the end of the prompt.",
-        ),
+        "Where the needle lies, from 0 to 1, the end of the prompt.",
+        Typed("SHARES", default="five, from 0 to 1"),
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set",
-            "-s",
-            metavar="NAME=VALUE",
-            help="keys, values, queries, haystack, scoring, choices or budget; repeat it.",
-        ),
+        "keys, values, queries, haystack, scoring, choices or budget; repeat it.",
+        Typed("NAME=VALUE", flag="--set", short="-s"),
     ] = None,
     beside: Beside = False,
     text: Text = Text(),  # noqa: B008
@@ -67,7 +54,7 @@ def needle(
     _measure(model, corpus or [], lengths, question, how, text if beside else None, output)
 
 
-@spread
+@verb
 def variables(
     model: Model,
     corpus: Corpora = None,
@@ -75,12 +62,8 @@ def variables(
     samples: Prompts = 10,
     settings: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set",
-            "-s",
-            metavar="NAME=VALUE",
-            help="chains, hops, scoring, choices or budget; repeat it.",
-        ),
+        "chains, hops, scoring, choices or budget; repeat it.",
+        Typed("NAME=VALUE", flag="--set", short="-s"),
     ] = None,
     beside: Beside = False,
     text: Text = Text(),  # noqa: B008

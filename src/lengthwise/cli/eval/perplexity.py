@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .. import console, typed
-from ..groups import spread
+from ...options import at_least
+from .. import console
 from ..train import HowMeasured
-from .subject import Checkpoint, Corpora, Lengths, Loading, Model, Output, Seed
+from ..typed import Checkpoint
+from ..verb import Typed, verb
+from .subject import Corpora, Lengths, Loading, Model, Output, Seed
 
 if TYPE_CHECKING:
     from ...evaluate import Loss
@@ -23,31 +25,18 @@ class Text:
 
     way: HowMeasured = "windows"
     tokens: Annotated[
-        int,
-        typer.Option(
-            "--tokens",
-            parser=typed.whole("--tokens", 2),
-            metavar="N",
-            help="Windows: at most so many tokens of the text are tested, at every length the same.",
-        ),
+        int, at_least(2), "Windows: at most so many tokens of the text are tested, at every length the same."
     ] = 65_536
-    store: Annotated[
-        Path, typer.Option("--store", metavar="DIR", help="Where the corpus's tokens are kept for the next call.")
-    ] = Path("runs/text")
+    store: Annotated[Path, "Where the corpus's tokens are kept for the next call.", Typed("DIR")] = Path("runs/text")
 
 
-@spread
+@verb
 def perplexity(
     model: Model,
     corpus: Corpora = None,
     lengths: Lengths = None,
     text: Text = Text(),
-    samples: Annotated[
-        int,
-        typer.Option(
-            "--samples", parser=typed.whole("--samples", 1), metavar="N", help="Last token: how many chunks are drawn."
-        ),
-    ] = 1000,
+    samples: Annotated[int, at_least(1), "Last token: how many chunks are drawn."] = 1000,
     seed: Seed = 0,
     checkpoint: Checkpoint = "last",
     loading: Loading = Loading(),  # noqa: B008

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from .. import console
-from ..groups import spread
-from .subject import Checkpoint, Loading, Model, Output
+from ..typed import Checkpoint
+from ..verb import Typed, verb
+from .subject import Loading, Model, Output
 
 if TYPE_CHECKING:
     from ...lab import Answered
@@ -17,40 +16,28 @@ if TYPE_CHECKING:
 HOW = ("window", "budget", "questions", "tokens_at_once")
 
 
-@spread
+@verb
 def scrolls(
     model: Model,
     data: Annotated[
         str | None,
-        typer.Option(
-            "--data",
-            metavar="FOLDER",
-            show_default="hf:tau/scrolls",
-            help="A copy of the data set, with TASK/SPLIT.jsonl or TASK.zip in it; or hf:NAME.",
-        ),
+        "A copy of the data set, with TASK/SPLIT.jsonl or TASK.zip in it; or hf:NAME.",
+        Typed("FOLDER", default="hf:tau/scrolls"),
     ] = None,
     task: Annotated[
         list[str] | None,
-        typer.Option(
-            "--task",
-            metavar="TASK",
-            show_default="a run's own, or all seven",
-            help="A task, such as qasper; repeat it for more.",
-        ),
+        "A task, such as qasper; repeat it for more.",
+        Typed("TASK", default="a run's own, or all seven"),
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set", "-s", metavar="NAME=VALUE", help="window, budget, questions or tokens_at_once; repeat it."
-        ),
+        "window, budget, questions or tokens_at_once; repeat it.",
+        Typed("NAME=VALUE", flag="--set", short="-s"),
     ] = None,
     submission: Annotated[
         Path | None,
-        typer.Option(
-            "--submission",
-            metavar="FILE",
-            help="Answer the test split, and add the answers to this CSV, which the benchmark's site scores.",
-        ),
+        "Answer the test split, and add the answers to this CSV, which the benchmark's site scores.",
+        Typed("FILE"),
     ] = None,
     checkpoint: Checkpoint = "best",
     loading: Loading = Loading(),  # noqa: B008

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
 from ...files import must_exist
-from .. import console, typed
+from .. import console
+from ..typed import Html
+from ..verb import Typed
 from ..work import Device, Trust, page_path, print_panels
 
 if TYPE_CHECKING:
@@ -27,39 +27,20 @@ def _place(model: str) -> str:
 
 Model = Annotated[
     str,
-    typer.Argument(
-        parser=_place, metavar="MODEL", help="A run directory, or a Hugging Face checkpoint: its folder or hub name."
-    ),
+    "A run directory, or a Hugging Face checkpoint: its folder or hub name.",
+    Typed("MODEL", argument=True, read=_place),
 ]
 Corpora = Annotated[
     list[str] | None,
-    typer.Option(
-        "--corpus",
-        metavar="CORPUS",
-        show_default="a run's own held-out text",
-        help="stdlib, a file or folder of text, or hf:NAME; all of it is tested on. Repeat it for more.",
-    ),
+    "stdlib, a file or folder of text, or hf:NAME; all of it is tested on. Repeat it for more.",
+    Typed("CORPUS", default="a run's own held-out text", flag="--corpus"),
 ]
 Lengths = Annotated[
     str | None,
-    typer.Option(
-        "--lengths",
-        metavar="LENGTHS",
-        show_default="those a run was tested at",
-        help="Lengths in tokens, such as 512,1024,2048.",
-    ),
+    "Lengths in tokens, such as 512,1024,2048.",
+    Typed("LENGTHS", default="those a run was tested at"),
 ]
-Seed = Annotated[int, typer.Option("--seed", parser=typed.whole("--seed"), metavar="N", help="Draws others.")]
-Checkpoint = Annotated[
-    Literal["last", "best"],
-    typer.Option(
-        "--checkpoint",
-        parser=typed.one_of("--checkpoint", "last", "best"),
-        autocompletion=typed.words("last", "best"),
-        metavar="WHICH",
-        help="Of a run: the weights at the end, or those of the best validation.",
-    ),
-]
+Seed = Annotated[int, "Draws others."]
 
 
 @dataclass(frozen=True)
@@ -68,25 +49,11 @@ class Loading:
 
     convert: Annotated[
         list[str] | None,
-        typer.Option(
-            "--convert",
-            metavar="NAME",
-            help="Convert a checkpoint first, as in --convert 'yarn factor=4' or 'bipe ends=sentence'; repeat it.",
-        ),
+        "Convert a checkpoint first, as in --convert 'yarn factor=4' or 'bipe ends=sentence'; repeat it.",
+        Typed("NAME"),
     ] = None
-    tokenizer: Annotated[
-        Path | None,
-        typer.Option("--tokenizer", metavar="DIR", show_default="the model's own", help="The folder of a tokenizer."),
-    ] = None
-    precision: Annotated[
-        Literal["fp32", "bf16"],
-        typer.Option(
-            "--precision",
-            parser=typed.one_of("--precision", "fp32", "bf16"),
-            metavar="FORMAT",
-            help="The number format: fp32 or bf16.",
-        ),
-    ] = "fp32"
+    tokenizer: Annotated[Path | None, "The folder of a tokenizer.", Typed("DIR", default="the model's own")] = None
+    precision: Annotated[Literal["fp32", "bf16"], "The number format: fp32 or bf16.", Typed("FORMAT")] = "fp32"
     trust: Trust = False
     device: Device = "auto"
 
@@ -107,7 +74,7 @@ class Loading:
 class Output:
     """Where the findings go."""
 
-    html: Annotated[Path | None, typer.Option("--html", metavar="PATH", help="Write a page here.")] = None
+    html: Html = None
     as_json: console.Json = False
 
     def show(self, panels: Sequence[Panel], data: dict[str, Any], remark: str = "") -> None:
