@@ -184,7 +184,7 @@ def test_importing_costs_little_beyond_torch():
 
 
 LINES = {
-    "foundation": 1_810,
+    "foundation": 1_815,
     "ops": 3_650,
     "automata": 1_460,
     "positions": 1_250,
@@ -201,7 +201,7 @@ LINES = {
     "verify": 11_340,
     "report": 3_910,
     "recipes": 5_590,
-    "cli": 3_790,
+    "cli": 3_500,
 }
 """How many lines a room may have: lowered as ideas leave, and raised only by a commit that says why."""
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from ..options import at_least
+from ..options import above, at_least
 from . import console, typed, verdicts
 from .bench import is_typed
 from .typed import Checkpoint
@@ -40,7 +40,7 @@ def certify(
         "A setting of --task's task, as task.NAME=VALUE; repeat it.",
         Typed("NAME=VALUE", flag="--set", short="-s"),
     ] = None,
-    budget: Annotated[float, "How long it searches and tries to prove.", Typed("SECONDS")] = 60.0,
+    budget: Annotated[float, above(0), "How long it searches and tries to prove.", Typed("SECONDS")] = 60.0,
     checkpoint: Checkpoint = "last",
     consolidate: Annotated[bool, "First teach a copy the algebra of its machine; --save keeps it."] = False,
     save: Annotated[Path | None, "Where the copy that was taught goes.", Typed("DIR")] = None,
