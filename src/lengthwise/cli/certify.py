@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from ..options import above, at_least
+from ..options import above
 from . import console, typed, verdicts
 from .bench import is_typed
 from .typed import Checkpoint
