@@ -27,15 +27,9 @@ def store(tmp_path_factory):
     return tmp_path_factory.mktemp("store")
 
 
-def test_the_published_setting_and_numbers():
-    recipe = recipes.get("bipe", "table-1", "paper", ["checkpoint=rope=nowhere"])
-    assert {(cell.key.task, cell.key.column) for cell in recipe.grid.cells} == {(task, "rope") for task in TASKS}
+def test_the_published_averages_are_those_of_the_published_numbers():
     for numbers in PUBLISHED.values():
         assert sum(numbers[:-1]) / 7 == pytest.approx(numbers[-1], abs=0.1), "one is 0.08 off in print"
-    assert list(TASKS) == [
-        "qasper", "contract_nli", "qmsum", "narrative_qa", "summ_screen_fd", "gov_report", "quality"
-    ]  # fmt: skip
-    assert PUBLISHED["bipe-rope"][:3] == (21.2, 68.9, 10.64)
 
 
 def test_every_column_goes_on_from_a_language_model(folder, store):

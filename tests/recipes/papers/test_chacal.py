@@ -43,14 +43,6 @@ def test_models_of_a_table_differ_in_their_attention_alone():
     assert differ == {"position", "initializer_range", "chain_layers"}
 
 
-def test_the_published_setting():
-    first = plan_chains("paper", Attention("standard", 3), 16)[0]
-    assert (first.training.steps, first.training.optimizer.warmup, first.training.batch) == (24_000, 8_000, 128)
-    assert (first.training.optimizer.lr, first.training.optimizer.betas) == (3e-4, (0.9, 0.98))
-    assert first.model.options["width"] == 512
-    assert first.tests.lengths == (128,)
-
-
 def test_curves_are_means_over_seeds(tmp_path):
     experiments = plan_chains("smoke", Attention("chain", 1), 3, {"seeds": 2})
     runs = [outcome.run for outcome in lab.run(experiments, tmp_path, workers=1) if outcome.run]

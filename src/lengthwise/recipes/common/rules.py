@@ -2,7 +2,7 @@
 
 A rule is (tasks, models, settings): patterns over the names of rows and columns, and settings as `bench --set` takes
 them. So a knob for one cell is one line: `Rule("modular-*", "regular-gpt C=2", {"training.steps": 20_000})`.
-Beside those settings there may be
+The rules of a table are in a TOML file beside it. Beside those settings there may be
 
     seeds            how many runs of each cell, with seeds 0, 1, …
     learning_rates   the rates to try, where there are several
@@ -12,9 +12,11 @@ Beside those settings there may be
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any, NamedTuple
+from importlib.resources import files
+from typing import Any, NamedTuple, get_args
 
 from ...report import Cell, Panel, Table
 from ..base import Scale
@@ -34,6 +36,39 @@ Rules = Mapping[Scale, Sequence[Rule]]
 
 UNREPORTED = ("training.validate_every", "training.validation_samples", "training.checkpoint_every")
 """Settings that change neither the task nor the training: how often a run looks at itself."""
+
+
+def rules_of(module: str) -> Rules:
+    """The rules at every scale of a recipe's module, `rules_of(__name__)`: those of TABLE.toml beside TABLE.py.
+
+    A `[[SCALE]]` is a rule, its settings beside `tasks` and `models`; "none" is None. `[after]` names the scale whose
+    rules come before those of another.
+    """
+    content = table_of(module)
+    after = content.get("after", {})
+    own = {
+        scale: [Rule(each.pop("tasks", "*"), each.pop("models", "*"), dict(_flat(each))) for each in content[scale]]
+        for scale in get_args(Scale)
+    }
+
+    def rules(scale: Scale) -> list[Rule]:
+        return [*(rules(after[scale]) if scale in after else []), *own[scale]]
+
+    return {scale: rules(scale) for scale in get_args(Scale)}
+
+
+def table_of(module: str) -> dict[str, Any]:
+    """All that TABLE.toml holds."""
+    package, _, name = module.rpartition(".")
+    return tomllib.loads(files(package).joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in settings.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, None if value == "none" else value
 
 
 def settings_of(rules: Iterable[Rule], task: str, model: str) -> dict[str, Any]:

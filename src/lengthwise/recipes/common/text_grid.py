@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from ...evaluate import Way
 from ...files import finite
@@ -39,34 +39,6 @@ Ends = Annotated[str | None, "The rule of segments: sentence, line, …; None: l
 Tokenizer = Annotated[str | None, "A folder; None: one is trained on the text."]
 Store = Annotated[str, "Where tokens and a tokenizer that is trained are kept."]
 STORE = "runs/text"
-LAPTOP: dict[str, Any] = {
-    "train_length": 128,
-    "test_lengths": [128, 256, 512, 1024, 2048],
-    "vocabulary": 2048,
-    "seeds": 1,
-    "model.width": 128,
-    "model.heads": 4,
-    "training.steps": 500,
-    "training.batch": 32,
-    "training.lr": 1e-3,
-    "training.precision": "fp32",
-    "training.threads": 1,
-    "training.checkpoint_every": 100,
-}
-"""A model that one core trains in some five minutes."""
-SMOKE: dict[str, Any] = {
-    "train_length": 8,
-    "test_lengths": [8, 16, 32],
-    "vocabulary": 300,
-    "seeds": 1,
-    "model.width": 16,
-    "model.heads": 2,
-    "training.steps": 2,
-    "training.batch": 2,
-    "training.precision": "fp32",
-    "training.validation_samples": 2,
-    "training.checkpoint_every": 2,
-}
 NAMED = ("train_length", "test_lengths", "vocabulary", "seeds")
 """What stands in rules beside settings."""
 

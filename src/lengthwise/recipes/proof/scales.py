@@ -1,4 +1,4 @@
-"""What the proof tables train and how long they look, at every scale: rules (common/rules.py) and budgets."""
+"""What the proof tables train and how long they look, at every scale: rules (table.toml) and budgets."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from ..base import Scale
 from ..common.grid import Model
-from ..common.rules import Rule, Rules
+from ..common.rules import rules_of
 
 MODELS: dict[str, Model] = {
     "RegularGPT": Model("regular-gpt", {}),
@@ -68,52 +68,4 @@ ASKED: dict[Scale, Asked] = {
     "paper": Asked(500, 40, 128, {100_000: 32, 1_000_000: 8}, 1_000_000),
 }
 
-LAPTOP = [
-    Rule(
-        "*",
-        "*",
-        {
-            "seeds": 1,
-            "supervision": "prefix",
-            "model.width": 64,
-            "training.lengths": (1, 40),
-            "training.steps": 1000,
-            "training.validation_samples": 256,
-            "training.checkpoint_every": 500,
-            "tests.samples": 32,
-        },
-    ),
-    Rule("*", "RegularGPT", {"supervision": "last"}),
-    Rule("*", "discrete", {"supervision": "last", "training.curriculum": "growing"}),
-    Rule("*", "RNN", {"model.width": 32, "training.curriculum": "growing"}),
-    # While lengths grow it remembers whole strings; of long ones from the first step on it learns where it is.
-    Rule("cycle-navigation", "RNN", {"model.width": 128, "training.curriculum": "uniform"}),
-    Rule("*", "GRU", {"model.width": 32}),
-    Rule("*", "LSTM", {"model.width": 32}),
-    *(Rule(row, "RNN", {"training.curriculum": "uniform"}) for row in ("s3-words", "tomita-5")),
-    *(Rule(row, "RegularGPT", {"training.steps": 2000}) for row in ("s3-words", "d-2")),
-]
-PAPER = [
-    *LAPTOP,
-    Rule("*", "*", {"seeds": 3, "training.steps": 4000}),
-    Rule("modular-arithmetic", "*", {"training.curriculum": "growing", "training.betas": (0.9, 0.98)}),
-    Rule("modular-arithmetic", "RegularGPT", {"model.width": 128, "training.steps": 20_000}),
-    Rule("modular-arithmetic", "discrete", {"model.width": 128, "training.steps": 40_000}),
-    Rule("s5-words", "*", {"training.steps": 20_000}),
-]
-SMOKE = [
-    *LAPTOP,
-    Rule(
-        "*",
-        "*",
-        {
-            "model.width": 16,
-            "training.steps": 4,
-            "training.batch": 8,
-            "training.validation_samples": 16,
-            "tests.samples": 4,
-        },
-    ),
-]
-RULES: Rules = {"smoke": SMOKE, "laptop": LAPTOP, "paper": PAPER}
-"""No published setting stands behind "paper": it is this table with more seeds, steps and tasks."""
+RULES = rules_of("lengthwise.recipes.proof.table")

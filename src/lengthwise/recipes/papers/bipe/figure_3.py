@@ -18,7 +18,7 @@ from ....tasks.arithmetic_steps import ArithmeticSteps
 from ...base import Recipe, Scale
 from ...common.curves import curves
 from ...common.grid import Cell, Grid, Model
-from ...common.rules import Rule, Rules, differences_from_paper, settings_of
+from ...common.rules import differences_from_paper, rules_of, settings_of
 from ...common.trained import loaded, task_of
 
 TASK = "arithmetic-steps"
@@ -39,69 +39,7 @@ CHAINS = 1024
 """Chains that the checker reads, at most, of each seed and length."""
 ByLength = Mapping[int, ChainScores]
 
-PAPER = Rule(
-    "*",
-    "*",
-    {
-        "operators": 6,
-        "task.modulus": 11,
-        "widths": [48, 64, 256],
-        "seeds": 3,
-        "model.layers": 3,
-        "model.heads": 4,
-        "model.dropout": 0.1,
-        # 100 times 1,000,000 problems; here each of them is a fresh one.
-        "training.steps": 195_312,
-        "training.batch": 512,
-        "training.optimizer": "adamw",
-        "training.lr": 1e-4,
-        "training.weight_decay": 0.01,
-        "training.schedule": "constant",
-        "training.warmup": 0,
-        "training.clip": None,
-        "training.validate_every": 2000,
-        "training.validation_samples": 1024,
-        "training.checkpoint_every": 2000,
-        "tests.samples": 100_000,
-    },
-)
-LAPTOP = Rule(
-    "*",
-    "*",
-    {
-        # With few numbers their tables of + - * / are soon known, and what is left to learn is where to copy from.
-        "task.modulus": 3,
-        "widths": [48],
-        "seeds": 1,
-        "training.steps": 6000,
-        "training.batch": 32,
-        "training.lr": 5e-3,
-        "training.schedule": "cosine",
-        "training.warmup": 100,
-        "training.clip": 1.0,
-        "training.validate_every": 500,
-        "training.validation_samples": 256,
-        "training.checkpoint_every": 500,
-        "tests.samples": 1024,
-    },
-)
-SMOKE = Rule(
-    "*",
-    "*",
-    {
-        "operators": 2,
-        "task.modulus": 3,
-        "widths": [8],
-        "seeds": 1,
-        "training.steps": 2,
-        "training.batch": 4,
-        "training.validate_every": 1,
-        "training.validation_samples": 4,
-        "training.checkpoint_every": 2,
-        "tests.samples": 4,
-    },
-)
-RULES: Rules = {"paper": [PAPER], "laptop": [PAPER, LAPTOP], "smoke": [PAPER, SMOKE]}
+RULES = rules_of(__name__)
 
 
 class Key(NamedTuple):
@@ -184,11 +122,12 @@ def _table(finished: Mapping[Key, list[Run]], chains: Mapping[Key, ByLength], se
         )
     head = ["encoding, width", "size", "runs", "right, max / mean ± std", "valid", "wrong at step 1", "published",
             "training"]  # fmt: skip
+    published_of = settings_of(RULES["paper"], TASK, "*")
     caption = (
         "Right: test problems whose last number is right, in %, written by greedy decoding from the problem alone. "
         "Valid: those whose every line follows from the one before it by one reduction. A constant answer is right in "
-        f"{percent(1 / settings['task.modulus'])}%. Published: with {PAPER.settings['operators']} operators modulo "
-        f"{PAPER.settings['task.modulus']}, as far as the paper's text names the numbers of its figure."
+        f"{percent(1 / settings['task.modulus'])}%. Published: with {published_of['operators']} operators modulo "
+        f"{published_of['task.modulus']}, as far as the paper's text names the numbers of its figure."
     )
     return replace(
         Table("Measured beside published", caption, head, rows, data=data), finding=order(finished, settings)

@@ -8,9 +8,8 @@ from typing import Annotated
 from ....lab import Run
 from ....report import Panel, Table
 from ...base import Recipe, Scale
-from ...common import text_grid
 from ...common.grid import Model
-from ...common.rules import Rule, Rules, differences_from_paper, settings_of
+from ...common.rules import Rule, Rules, differences_from_paper, rules_of, settings_of
 from ...common.text_grid import (
     STANDARD_LIBRARY,
     STORE,
@@ -33,78 +32,20 @@ PUBLISHED = {
 }
 """Perplexity on PG19, as far as the paper's text names the numbers of its figure."""
 
-PAPER = Rule(
-    "*",
-    "*",
-    {
-        "train_length": 1024,
-        "test_lengths": [1024, 2048, 3072, 4096, 5120, 6144, 7168, 8192],
-        "vocabulary": 32_000,
-        "seeds": 1,
-        "model.width": 768,
-        "model.heads": 12,
-        "model.layers": 12,
-        "model.initializer_range": 0.02,
-        "training.steps": 500_000,
-        "training.batch": 256,
-        "training.lr": 1e-4,
-        "training.betas": (0.9, 0.999),
-        "training.weight_decay": 0.01,
-        "training.schedule": "constant",
-        "training.precision": "bf16",
-        "training.checkpoint_every": 1000,
-        "text.test_tokens": None,
-        "needle": [1024, 2048, 4096, 8192],
-        "needle_samples": 20,
-        "needle_depths": [0.0, 0.25, 0.5, 0.75, 1.0],
-    },
-)
-LAPTOP = Rule(
-    "*",
-    "*",
-    text_grid.LAPTOP
-    | {
-        "model.layers": 4,
-        "training.lr": 2e-3,
-        "training.betas": (0.9, 0.95),
-        "training.weight_decay": 0.1,
-        "training.schedule": "cosine",
-        "text.test_tokens": 65_536,
-        "needle": [128, 512, 2048],
-        "needle_samples": 8,
-        "needle_depths": [0.1, 0.5, 0.9],
-    },
-)
-SMOKE = Rule(
-    "*",
-    "*",
-    text_grid.SMOKE
-    | {
-        "test_lengths": [8, 16, 192],
-        "model.layers": 1,
-        "text.test_tokens": 256,
-        "needle": [192],
-        "needle_samples": 1,
-        "needle_depths": [0.5],
-    },
-)
 RANDOMIZED = 4
 """From how many times the trained length places are drawn, and so the longest text they can encode."""
 
 
-def reached(rule: Rule) -> Rule:
+def reached(rules: Sequence[Rule]) -> Rule:
     """The test lengths that randomized positions can encode."""
-    longest = RANDOMIZED * rule.settings["train_length"]
-    return Rule("*", "randomized*", {"test_lengths": [n for n in rule.settings["test_lengths"] if n <= longest]})
+    settings = settings_of(rules, "*", "*")
+    lengths = [n for n in settings["test_lengths"] if n <= RANDOMIZED * settings["train_length"]]
+    return Rule("*", "randomized*", {"test_lengths": lengths})
 
 
 NEEDLE = ("needle", "needle_samples", "needle_depths")
 """At which lengths a needle is asked for, how often, and how deep it lies."""
-RULES: Rules = {
-    "paper": [PAPER, reached(PAPER)],
-    "laptop": [PAPER, LAPTOP, reached(LAPTOP)],
-    "smoke": [PAPER, SMOKE, reached(SMOKE)],
-}
+RULES: Rules = {scale: [*rules, reached(rules)] for scale, rules in rules_of(__name__).items()}
 
 
 def columns(ends: str, trained: int) -> dict[str, Model]:

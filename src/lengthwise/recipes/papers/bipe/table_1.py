@@ -16,7 +16,7 @@ from ....report import Panel, Table
 from ....text.scrolls import HUB, TASKS
 from ...base import Recipe, Scale
 from ...common.grid import Cell, Grid
-from ...common.rules import Rule, Rules, differences_from_paper, settings_of
+from ...common.rules import Rule, Rules, differences_from_paper, rules_of, settings_of
 from ...common.text_grid import STANDARD_LIBRARY, STORE, Ends, Store, Tokenizer
 from .figure_4 import RANDOMIZED
 from .figure_4 import RULES as RULES_4
@@ -38,54 +38,7 @@ AVERAGE = "average"
 SHARE = 4
 """An answer takes at most one in so many tokens of a window."""
 
-PAPER = Rule(
-    "*",
-    "*",
-    {
-        "window": 8192,
-        "trained": None,
-        "questions": None,
-        "training.steps": 5000,
-        "training.batch": 64,
-        "training.optimizer": "adamw",
-        "training.lr": 1e-5,
-        "training.weight_decay": 0.01,
-        "training.schedule": "constant",
-        "training.precision": "bf16",
-        "training.validate_every": 250,
-        "training.checkpoint_every": 50,
-    },
-)
-LAPTOP = Rule(
-    "*",
-    "*",
-    {
-        "window": 512,
-        "trained": 2000,
-        "questions": 100,
-        "training.steps": 300,
-        "training.batch": 8,
-        "training.lr": 3e-4,
-        "training.precision": "fp32",
-        "training.threads": 2,
-        "training.validate_every": 50,
-        "training.validation_samples": 64,
-    },
-)
-SMOKE = Rule(
-    "*",
-    "*",
-    {
-        "window": 32,
-        "trained": 8,
-        "questions": 3,
-        "training.steps": 2,
-        "training.batch": 2,
-        "training.precision": "fp32",
-        "training.validation_samples": 2,
-    },
-)
-RULES: Rules = {"paper": [PAPER], "laptop": [PAPER, LAPTOP], "smoke": [PAPER, SMOKE]}
+RULES = rules_of(__name__)
 
 
 class Key(NamedTuple):

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from .... import tasks
 from ....lab import Experiment, plan
 from ...base import Scale
+from ...common.rules import rules_of, settings_of
 from .published import Attention
 
 Form = Literal["default", "advanced"]
@@ -29,53 +30,7 @@ SIZES: dict[Scale, dict[Form, dict[str, Any]]] = {
     },
 }
 
-SETTINGS: dict[Scale, dict[str, Any]] = {
-    "paper": {
-        "seeds": {"default": 3, "advanced": 4},
-        "model.width": 512,
-        "training.steps": 25_000,
-        "training.warmup": 2_000,
-        "training.batch": 256,
-        "training.lr": 3e-4,
-        "training.schedule": "constant",
-        "training.clip": None,
-        "training.validate_every": 500,
-        "training.validation_samples": 512,
-        "training.checkpoint_every": 2000,
-        "tests.samples": 1024,
-    },
-    "laptop": {
-        "seeds": {"default": 1, "advanced": 1},
-        "model.width": 64,
-        # Their loss was the lowest after the fewest steps, of three kinds of positions tried.
-        "model.position": "transformer-xl",
-        "model.initializer_range": None,
-        "training.steps": 3000,
-        "training.warmup": 100,
-        "training.batch": 16,
-        "training.lr": 3e-3,
-        "training.schedule": "cosine",
-        "training.clip": 1.0,
-        "training.validate_every": 200,
-        "training.validation_samples": 128,
-        "training.checkpoint_every": 1000,
-        "tests.samples": 512,
-    },
-    "smoke": {
-        "seeds": {"default": 1, "advanced": 1},
-        "model.width": 16,
-        "training.steps": 4,
-        "training.warmup": 1,
-        "training.batch": 4,
-        "training.lr": 1e-3,
-        "training.schedule": "cosine",
-        "training.clip": 1.0,
-        "training.validate_every": 2,
-        "training.validation_samples": 8,
-        "training.checkpoint_every": 4,
-        "tests.samples": 8,
-    },
-}
+RULES = rules_of(__name__)
 ROWS: dict[Scale, int] = {"paper": 1024, "laptop": 512, "smoke": 256}
 """Rows in the table of positions: more than any story of these sizes has tokens."""
 PATHS: dict[Scale, str] = {"paper": "mean", "laptop": "sum", "smoke": "mean"}
@@ -86,8 +41,7 @@ def plan_boxes(scale: Scale, attention: Attention, form: Form) -> list[Experimen
     """The runs of one model on a form of Boxes; of ChaCAL only the last layer has chain attention."""
     size = dict(SIZES[scale][form])
     operations = size.pop("operations")
-    settings = {"model.heads": 8, "model.max_length": ROWS[scale], **SETTINGS[scale]}
-    settings["seeds"] = settings["seeds"][form]
+    settings = {"model.heads": 8, "model.max_length": ROWS[scale], **settings_of(RULES[scale], form, attention.label)}
     if attention.kind == "chain" and PATHS[scale] != "mean":
         settings["model.paths"] = PATHS[scale]
     lengths = (operations, operations) if form == "default" else (1, operations)

@@ -10,55 +10,12 @@ from ....lab.statistics import perplexities
 from ....report import Panel, Table, line_chart
 from ....report.formatting import duration
 from ...base import Recipe, Scale
-from ...common import text_grid
 from ...common.curves import curve
 from ...common.grid import Model
-from ...common.rules import Rule, Rules
+from ...common.rules import rules_of
 from ...common.text_grid import STANDARD_LIBRARY, STORE, Store, Text, Tokenizer, language_models
 
-PAPER = Rule(
-    "*",
-    "*",
-    {
-        "train_length": 512,
-        "test_lengths": [512, 1024],
-        "vocabulary": 50_257,
-        "seeds": 3,
-        "model.width": 768,
-        "model.heads": 12,
-        "model.layers": 12,
-        "model.max_length": 1024,
-        "training.steps": 50_000,
-        "training.batch": 64,
-        "training.lr": 3e-4,
-        "training.precision": "bf16",
-        "training.checkpoint_every": 1000,
-    },
-)
-LAPTOP = Rule(
-    "*",
-    "*",
-    text_grid.LAPTOP
-    | {
-        "test_lengths": [128, 256],
-        "model.layers": 4,
-        "model.max_length": 256,
-    },
-)
-SMOKE = Rule(
-    "*",
-    "*",
-    text_grid.SMOKE
-    | {
-        "test_lengths": [8, 16],
-        "model.layers": 1,
-        "model.max_length": 16,
-        "training.validate_every": 1,
-    },
-)
-RULES: Rules = {"paper": [PAPER], "laptop": [PAPER, LAPTOP], "smoke": [PAPER, SMOKE]}
-"""There is no published setting: "paper" is the size of Table 3's GPT-2."""
-
+RULES = rules_of(__name__)
 COLUMNS = {
     "standard": Model("transformer", {"position": "learned", "initializer_range": 0.02}),
     "ChaCAL last": Model("chacal", {}),

@@ -17,8 +17,7 @@ from ...base import Recipe, Scale
 from ...common.comparison import LEARNED, Measured, Published, Row, comparison
 from ...common.curves import curves
 from ...common.grid import Cell, Grid, Model, variants
-from ...common.rules import differences_from_paper, settings_of
-from .scales import RULES
+from ...common.rules import differences_from_paper, rules_of, settings_of
 
 
 class Question(NamedTuple):
@@ -51,6 +50,7 @@ TABLE_2 = {
 }
 """Accuracy at length 500 (499) after training at 40 (39), one number for each of `PUBLISHED`."""
 
+RULES = rules_of(__name__)
 DESCRIPTION = (
     "Sum(5): digits, their sum modulo 5. EvenPair(5): is the last of five symbols the first? Mostly not, so always "
     "saying no is right in 80%. ModArith(5): digits joined by + − ·, the value modulo 5. Training asks every prefix "

@@ -11,11 +11,19 @@ from ....lab import Experiment, Run, plan
 from ....report import Panel
 from ...base import Recipe, Scale
 from ...common.comparison import Measured, Published, Row, comparison
-from ...common.grid import Cell, Grid, variants
-from ...common.rules import differences_from_paper, settings_of
-from .published import MODELS, TABLE_1
-from .scales import RULES
+from ...common.grid import Cell, Grid, Model, variants
+from ...common.rules import differences_from_paper, rules_of, settings_of, table_of
 
+MODELS = {
+    "rnn": Model("rnn", {}),
+    "transformer-xl": Model("transformer-xl", {}),
+    "regular-gpt C=2": Model("regular-gpt", {"model.chunk": 2}),
+    "regular-gpt C=3": Model("regular-gpt", {"model.chunk": 3}),
+}
+"""The columns. The paper's Transformer is a vanilla one with the relative positions of Transformer-XL."""
+RULES = rules_of(__name__)
+TABLE_1: dict[str, list[list[float]]] = table_of(__name__)["published"]
+"""Max and mean of the accuracies in %, by task: a pair for each of `MODELS`."""
 DYCK = ("d-2", "d-3", "d-4", "d-12")
 SECTIONS = [
     # (training lengths, lengths beyond, tasks)

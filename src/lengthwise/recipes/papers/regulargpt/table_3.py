@@ -12,9 +12,8 @@ from ....lab.experiment import TextSpec
 from ....lab.statistics import perplexities
 from ....report import Panel, Table
 from ...base import Recipe, Scale
-from ...common import text_grid
 from ...common.grid import Model
-from ...common.rules import Rule, Rules, differences_from_paper, settings_of
+from ...common.rules import differences_from_paper, rules_of, settings_of
 from ...common.text_grid import STANDARD_LIBRARY, STORE, Store, Text, Tokenizer, growth, language_models
 
 LENGTHS = (512, 1024, 2048, 4096, 8192)
@@ -36,29 +35,7 @@ SIZES: dict[Scale, tuple[tuple[int, int], ...]] = {
 }
 """C and K of RegularGPT. C is to the trained length at `laptop` what it is at `paper`."""
 
-PAPER = Rule(
-    "*",
-    "*",
-    {
-        "train_length": 512,
-        "test_lengths": list(LENGTHS),
-        "vocabulary": 50_257,
-        "seeds": 3,
-        "model.width": 768,
-        "model.heads": 12,
-        "training.steps": 50_000,
-        "training.batch": 32,
-        "training.optimizer": "adam",
-        "training.lr": 6e-4,
-        "training.weight_decay": 0.0,
-        "training.precision": "bf16",
-        "training.checkpoint_every": 1000,
-        "tests.samples": 1000,
-    },
-)
-LAPTOP = Rule("*", "*", text_grid.LAPTOP)
-SMOKE = Rule("*", "*", {**text_grid.SMOKE, "tests.samples": 4})
-RULES: Rules = {"paper": [PAPER], "laptop": [PAPER, LAPTOP], "smoke": [PAPER, SMOKE]}
+RULES = rules_of(__name__)
 
 
 def columns(scale: Scale) -> dict[str, Model]:
