@@ -225,7 +225,7 @@ OPENS = {
     "cli/registries.py": "this package's own source",
     "cli/typed.py": "this package's own source",
     "report/drawing.py": "this package's own style",
-    "report/html_page.py": "this package's own style",
+    "recipes/common/rules.py": "this package's own tables",
     "evaluate/local_benchmarks.py": "this package's own source",
     "train/lease.py": "locks, which are told by what the system answers",
     "train/directory.py": "lines that are appended while the directory is locked",

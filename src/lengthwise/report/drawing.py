@@ -39,9 +39,14 @@ def _html_parts(panel: Panel) -> Iterator[str]:
         yield in_html(part)
 
 
+def style() -> str:
+    """The style sheet of every page."""
+    return files("lengthwise.report").joinpath("page.css").read_text(encoding="utf-8")
+
+
 def in_notebook(panel: Panel) -> str:
     """The panel in the page's colours, which are its own there."""
-    css = files("lengthwise.report").joinpath("page.css").read_text(encoding="utf-8")
+    css = style()
     colours = css[: css.index("* {")].replace(":root", ".lengthwise")
     return (
         f"<style>{colours}.lengthwise .narrow {{ display: none; }} .lengthwise svg {{ max-width: 860px; }}</style>"

@@ -10,14 +10,13 @@ import json
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..files import finite, write_text
 from ..lab.statistics import Range, in_parts, overflowed, summary
 from .chosen_settings import Swept, best_of
-from .drawing import bar, scrolled
+from .drawing import bar, scrolled, style
 from .finding import findings
 from .formatting import count, duration, interval, percent, spread
 from .linked_pages import START, linked_pages, other_pages
@@ -86,7 +85,6 @@ def page(
     code = code_note(sections)
     title = title or _title(sections, panels)
     lead = description or "How well each model does at lengths it was never trained on."
-    css = files("lengthwise.report").joinpath("page.css").read_text(encoding="utf-8")
     body = "\n".join(_section(section, f"task{i}") for i, section in enumerate(sections))
     found = [*findings(sections), *(panel.finding for panel in panels if panel.finding)]
     help_ = _help(sections) if sections else ""
@@ -94,7 +92,7 @@ def page(
     ids = " and ".join(f"<code>id=&quot;{name}&quot;</code>" for name in ("records", *["panels"] * bool(panels)))
     return f"""{START}{escape(title)}</title>
 <style>
-{css}</style>
+{style()}</style>
 </head>
 <body>
 <main>
