@@ -6,6 +6,8 @@ import pytest
 
 from lengthwise import lab, report
 
+pytestmark = pytest.mark.usefixtures("without_charts")
+
 
 @pytest.fixture
 def swept(make_run):

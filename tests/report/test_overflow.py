@@ -10,6 +10,8 @@ from rich.console import Console
 from lengthwise import report
 from lengthwise.report.overflow import REMEDY
 
+pytestmark = pytest.mark.usefixtures("without_charts")
+
 
 def overflowed(run):
     points = copy.deepcopy(run.result["checkpoints"])

@@ -23,6 +23,8 @@ from lengthwise.verify.falsification.reading import Reader
 from lengthwise.verify.kept import EXTRACTED, FILE, extracted_of, keep, keep_extracted, keep_picture, kept
 from lengthwise.verify.prove import prove_tree_boxes_in_float64
 
+pytestmark = pytest.mark.usefixtures("without_charts")
+
 CLAIM = claim_of(tasks.get("parity")).to_json()
 REFUTED = verify.Refuted((0, 1) * 20, 1, 0)
 
@@ -235,7 +237,7 @@ def test_it_is_shown_everywhere(run, PROVED, verdict, words):
     assert escape(rest) in html
     assert "nothing <b>closes" not in html
     # After the accuracy and before the curves of the loss.
-    assert html.index("Table of accuracies") < html.index("At every length") < html.index('id="task0-lw')
+    assert html.index("Table of accuracies") < html.index("At every length") < html.index("One line a seed")
 
 
 def test_the_machine_is_drawn():

@@ -6,11 +6,15 @@ import io
 import json
 import re
 
+import pytest
+
 from lengthwise import report
 from lengthwise.lab.experiment import TaskSpec
 from lengthwise.report import Panel
 from lengthwise.report.html_page import page
 from lengthwise.report.linked_pages import other_pages
+
+pytestmark = pytest.mark.usefixtures("without_charts")
 
 SUMS = TaskSpec("modular-sum", {"modulus": 3})
 
@@ -79,7 +83,6 @@ def test_whatever_lies_among_the_records_ends_no_page(make_run, tmp_path, monkey
     (tmp_path / "dangling.html").symlink_to(tmp_path / "nowhere")
     (tmp_path / "refused.html").write_bytes(good.read_bytes())
     (tmp_path / "large.html").write_text(" " * 50_000 + "<title>Large</title>")
-    opened = open
     read = []
 
     class Counted(io.FileIO):
@@ -87,12 +90,12 @@ def test_whatever_lies_among_the_records_ends_no_page(make_run, tmp_path, monkey
             read.append(size)
             return super().read(size)
 
-    def guarded(path, *args, **kwargs):
-        if str(path).endswith("refused.html"):
+    def guarded(path):
+        if path.name == "refused.html":
             raise PermissionError(13, "the system says no")
-        return Counted(path) if str(path).endswith(".html") else opened(path, *args, **kwargs)
+        return Counted(path)
 
-    monkeypatch.setattr("builtins.open", guarded)
+    monkeypatch.setattr("lengthwise.report.linked_pages.open_file", guarded)
     assert other_pages([tmp_path], tmp_path / "index.html") == {"good.html": "Good"}
     assert read
     assert all(0 < size <= 10_000 for size in read)

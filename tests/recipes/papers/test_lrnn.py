@@ -23,7 +23,8 @@ from lengthwise.recipes.papers.lrnn.table_2 import (
     planned,
 )
 
-CELLS = [(task, model) for task in TASKS for model in MODELS]
+SHORT = [(task, model) for task in ("modular-sum", "even-pairs") for model in MODELS]
+"""The rows that are run: a third one would ask nothing else, of three layers."""
 
 
 @pytest.mark.parametrize("scale", ["smoke", "laptop", "paper"])
@@ -56,6 +57,7 @@ def root(tmp_path_factory):
 def data(root):
     page = root / "page.html"
     call = ["reproduce", "lrnn", "table-2", "--scale", "smoke", "--workers", "1", "--out", str(root), "--json"]
+    call += ["--only", "modular-sum", "--only", "even-pairs"]
     with contextlib.redirect_stdout(io.StringIO()) as out:
         assert main([*call, "--html", str(page)]) == 0
     return {**json.loads(out.getvalue()), "page": page.read_text()}
@@ -68,10 +70,10 @@ def share(run, checkpoint, length):
 def test_smoke_compares_what_the_runs_measured(data, root):
     assert data["failures"] == []
     compared, both, *learning, changed = data["panels"]
-    assert [row["row"] for row in compared["data"]] == ["Sum(5)", "EvenPair(5)", "ModArith(5)"]
+    assert [row["row"] for row in compared["data"]] == ["Sum(5)", "EvenPair(5)"]
     assert compared["data"][1]["majority"] == pytest.approx(0.8)
     runs = {run.experiment.hash: run for run in lab.load(root)}
-    for (task, model), row in zip(CELLS, both["data"], strict=True):
+    for (task, model), row in zip(SHORT, both["data"], strict=True):
         run, asked = runs[planned("smoke", task, model)[0].hash], TASKS[task]
         cells = next(r for r in compared["data"] if r["row"] == asked.label)["cells"]
         if model in PUBLISHED:
@@ -85,10 +87,10 @@ def test_smoke_compares_what_the_runs_measured(data, root):
         for checkpoint in ("last", "best"):
             for n in (asked.trained, asked.tested):
                 assert row[f"{checkpoint} at {n}"] == {"max": (s := share(run, checkpoint, n)), "mean": s, "std": None}
-    assert [panel["title"] for panel in learning] == [f"Learning {asked.label}" for asked in TASKS.values()]
-    last = runs[planned("smoke", *CELLS[-1])[0].hash]
+    assert [panel["title"] for panel in learning] == ["Learning Sum(5)", "Learning EvenPair(5)"]
+    last = runs[planned("smoke", *SHORT[-1])[0].hash]
     validated = [r["accuracy"] for r in last.metrics if r["kind"] == "validation"]
-    assert learning[-1]["data"]["series"][CELLS[-1][1]] == {"x": [2.0, 4.0], "y": validated}
+    assert learning[-1]["data"]["series"][SHORT[-1][1]] == {"x": [2.0, 4.0], "y": validated}
     assert changed["title"] == "What differs from the paper at smoke scale"
 
 
