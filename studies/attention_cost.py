@@ -34,7 +34,7 @@ FIT = 4
 """An exponent is fitted to so many of the longest lengths: short ones cost what a call costs."""
 
 
-class Setting(NamedTuple):
+class CostSetting(NamedTuple):
     width: int
     lengths: tuple[int, ...]
     longest: dict[str, int]
@@ -43,21 +43,21 @@ class Setting(NamedTuple):
     widths: tuple[tuple[int, int], ...]
     """Width and heads of the worked example."""
 
-    def asked(self, form: str) -> list[int]:
+    def lengths_of(self, form: str) -> list[int]:
         """The lengths this form is timed at."""
         return [T for T in self.lengths if self.longest.get(form, T) >= T]
 
 
-SETTINGS: dict[Scale, Setting] = {
-    "smoke": Setting(16, (16, 32, 64), {"dense masked": 32}, 1, ((16, 2),)),
-    "laptop": Setting(
+SETTINGS: dict[Scale, CostSetting] = {
+    "smoke": CostSetting(16, (16, 32, 64), {"dense masked": 32}, 1, ((16, 2),)),
+    "laptop": CostSetting(
         64,
         tuple(2**n for n in range(6, 15)),
         {"dense masked": 1024, "full attention": 2048},
         5,
         ((64, 8), (768, 12)),
     ),
-    "paper": Setting(
+    "paper": CostSetting(
         256,
         tuple(2**n for n in range(6, 17)),
         {"dense masked": 2048, "full attention": 16_384, "every position": 16_384},
@@ -73,7 +73,7 @@ def recipe(scale: Scale) -> Recipe:
     setting = SETTINGS[scale]
 
     def report(finished: Finished, device: str) -> list[Panel]:
-        times = {what: measured(setting, what == "forward", device) for what in ("forward", "forward + backward")}
+        times = {what: seconds_of(setting, what == "forward", device) for what in ("forward", "forward + backward")}
         drawn = [_drawn(setting, what, by_form, device) for what, by_form in times.items()]
         return [*drawn, _table(setting, times), *break_even(setting.widths, setting.repeats, device)]
 
@@ -101,7 +101,7 @@ def operations(form: str, T: int, D: int, C: int = CHUNK) -> float:
     return L * (24 * D**2 * T + pairs * D)
 
 
-def measured(setting: Setting, forward: bool, device: str) -> dict[str, dict[int, float]]:
+def seconds_of(setting: CostSetting, forward: bool, device: str) -> dict[str, dict[int, float]]:
     """Median seconds by form and length, the forms of a length taken in turn."""
     times: dict[str, dict[int, float]] = {form: {} for form in FORMS}
     for T in setting.lengths:
@@ -114,7 +114,7 @@ def measured(setting: Setting, forward: bool, device: str) -> dict[str, dict[int
     return times
 
 
-def networks(setting: Setting, T: int, device: str) -> dict[str, nn.Module]:
+def networks(setting: CostSetting, T: int, device: str) -> dict[str, nn.Module]:
     """The networks that are asked at this length; those of RegularGPT have the same weights."""
     torch.manual_seed(0)
     sparse = LengthwiseForCausalLM(presets.regular_gpt(2, width=setting.width, chunk=CHUNK, missing="drop"))
@@ -127,7 +127,7 @@ def networks(setting: Setting, T: int, device: str) -> dict[str, nn.Module]:
         presets.transformer(2, width=setting.width, layers=layers, position="none", norm="post")
     )
     nets: dict[str, nn.Module] = dict(zip(FORMS, (full, dense, sparse, sparse), strict=True))
-    return {form: net.to(device) for form, net in nets.items() if T in setting.asked(form)}
+    return {form: net.to(device) for form, net in nets.items() if T in setting.lengths_of(form)}
 
 
 @torch.no_grad()
@@ -173,11 +173,11 @@ def exponent(times: dict[int, float]) -> float:
     return round(slope, 9)
 
 
-def _counted(setting: Setting, form: str) -> dict[int, float]:
-    return {T: operations(form, T, setting.width) for T in setting.asked(form)}
+def _counted(setting: CostSetting, form: str) -> dict[int, float]:
+    return {T: operations(form, T, setting.width) for T in setting.lengths_of(form)}
 
 
-def _drawn(setting: Setting, what: str, times: dict[str, dict[int, float]], device: str) -> Panel:
+def _drawn(setting: CostSetting, what: str, times: dict[str, dict[int, float]], device: str) -> Panel:
     predicted = ", ".join(f"{form} T^{exponent(_counted(setting, form)):.2f}" for form in FORMS)
     fitted = ", ".join(f"{form} T^{exponent(times[form]):.2f}" for form in FORMS)
     return line_chart(
@@ -194,7 +194,7 @@ def _drawn(setting: Setting, what: str, times: dict[str, dict[int, float]], devi
     )
 
 
-def _table(setting: Setting, times: dict[str, dict[str, dict[int, float]]]) -> Panel:
+def _table(setting: CostSetting, times: dict[str, dict[str, dict[int, float]]]) -> Panel:
     """Every form where it was asked last, beside every position there."""
     rows, data = [], {}
     for form in FORMS:

@@ -44,9 +44,9 @@ def columns(ends: str, trained: int) -> dict[str, Model]:
 def _options(mixers: list[str], ends: str, trained: int) -> dict[str, object]:
     # No sliding-dilated layer compares queries with keys by their places: the segments' numbers are then added too.
     position = "sinusoidal" if mixers == ["sliding-dilated"] else "rope"
-    told = {name: options for name, options in OPTIONS.items() if name in mixers}
+    own = {name: options for name, options in OPTIONS.items() if name in mixers}
     named = {"mixers": mixers, "ends": ends, "position": position, "max_length": trained}
-    return {**named, **({"mixer_options": told} if told else {})}
+    return {**named, **({"mixer_options": own} if own else {})}
 
 
 def recipe(

@@ -9,11 +9,11 @@ from lengthwise import insight
 from lengthwise.lab import Experiment, Run, load_model
 from lengthwise.models import TokenClassifier
 from lengthwise.recipes import Cell, Grid, Recipe, Scale, task_of
-from lengthwise.recipes.papers.chacal import Attention, plan_boxes
+from lengthwise.recipes.papers.chacal import AttentionColumn, plan_boxes
 from lengthwise.report import Panel
 from lengthwise.report import attention as draw_attention
 
-MODEL = Attention("chain", 2)
+MODEL = AttentionColumn("chain", 2)
 OPERATIONS: dict[Scale, int] = {"smoke": 2, "laptop": 6, "paper": 6}
 STORIES: dict[Scale, int] = {"smoke": 2, "laptop": 64, "paper": 256}
 
@@ -21,7 +21,7 @@ STORIES: dict[Scale, int] = {"smoke": 2, "laptop": 64, "paper": 256}
 def recipe(scale: Scale) -> Recipe:
     """Which words a head of ChaCAL links in a story of Boxes, beside the story's true graph."""
 
-    def report(finished: Mapping[Attention, list[Run]], device: str) -> list[Panel]:
+    def report(finished: Mapping[AttentionColumn, list[Run]], device: str) -> list[Panel]:
         (run,) = finished[MODEL]
         task = task_of(run)
         strings = insight.probe_strings(task, OPERATIONS[scale], STORIES[scale])

@@ -15,11 +15,11 @@ from lengthwise.insight.boxes import AnswerScores, Score, add_scores, score_answ
 from lengthwise.lab import Experiment, Run
 from lengthwise.models import TokenClassifier
 from lengthwise.recipes import Cell, Grid, Recipe, Scale, loaded, task_of
-from lengthwise.recipes.papers.chacal import Attention, plan_stories
+from lengthwise.recipes.papers.chacal import AttentionColumn, plan_stories
 from lengthwise.report import Panel, Table, line_chart, percent
 from lengthwise.tasks import Boxes
 
-MODELS = (Attention("standard", 2), Attention("standard", 3), Attention("chain", 2))
+MODELS = (AttentionColumn("standard", 2), AttentionColumn("standard", 3), AttentionColumn("chain", 2))
 TRAINED = 16
 POSITIONS: dict[Scale, tuple[str, ...]] = {
     "smoke": ("none", "transformer-xl"),
@@ -84,7 +84,7 @@ SETTINGS: dict[Scale, dict[str, Any]] = {
 }
 
 
-Key = tuple[str, Attention]
+Key = tuple[str, AttentionColumn]
 """The positions that the tokens have, and the model."""
 
 
@@ -96,7 +96,7 @@ def recipe(scale: Scale) -> Recipe:
         panels: list[Panel] = []
         for position in dict.fromkeys(position for position, _ in finished):
             answers = {
-                attention.label: measured(runs, LENGTHS[scale], STRINGS[scale], device)
+                attention.label: score_at_each(runs, LENGTHS[scale], STRINGS[scale], device)
                 for (other, attention), runs in finished.items()
                 if other == position
             }
@@ -123,7 +123,7 @@ POSITION_NAMES = {
 }
 
 
-def planned(scale: Scale, position: str, attention: Attention) -> list[Experiment]:
+def planned(scale: Scale, position: str, attention: AttentionColumn) -> list[Experiment]:
     task = tasks.get("boxes", form="advanced", **SIZES[scale])
     settings = {**SETTINGS[scale], "model.position": position}
     return plan_stories(attention, task, (1, TRAINED), LENGTHS[scale], settings)
@@ -139,7 +139,7 @@ FEWEST = 20
 ByLength = Mapping[int, AnswerScores]
 
 
-def measured(runs: Sequence[Run], lengths: Sequence[int], strings: int, device: str) -> dict[int, AnswerScores]:
+def score_at_each(runs: Sequence[Run], lengths: Sequence[int], strings: int, device: str) -> dict[int, AnswerScores]:
     """AnswerScores to `strings` test stories of each number of operations, those of all seeds together."""
     task = task_of(runs[0])
     if not isinstance(task, Boxes):
@@ -148,38 +148,38 @@ def measured(runs: Sequence[Run], lengths: Sequence[int], strings: int, device: 
     return {n: add_scores(score_answers(model, task, n, strings) for model in models) for n in lengths}
 
 
-def answer_panels(found: Mapping[str, ByLength], about: str = "") -> list[Panel]:
+def answer_panels(scores: Mapping[str, ByLength], about: str = "") -> list[Panel]:
     """All there is to say of these models; `about` goes into every title."""
-    whole = {label: add_scores(by_length.values()) for label, by_length in found.items()}
-    several = any(len(by_length) > 1 for by_length in found.values())
-    return [*([by_operations(found, about), by_operations(found, about, True)] if several else []),
+    whole = {label: add_scores(by_length.values()) for label, by_length in scores.items()}
+    several = any(len(by_length) > 1 for by_length in scores.values())
+    return [*([by_operations(scores, about), by_operations(scores, about, True)] if several else []),
             by_touched(whole, about), by_layers(whole, about)]  # fmt: skip
 
 
-def by_operations(found: Mapping[str, ByLength], about: str = "", boxes: bool = False) -> Panel:
+def by_operations(scores: Mapping[str, ByLength], about: str = "", boxes: bool = False) -> Panel:
     """Whole answers, or single `boxes`, that are right, against the number of operations."""
     what = "single boxes" if boxes else "exact match"
-    strings = next(iter(next(iter(found.values())).values())).exact.asked
+    strings = next(iter(next(iter(scores.values())).values())).exact.asked
 
     def share(answers: AnswerScores) -> float:
         return (answers.boxes if boxes else answers.exact).share
 
-    said = "boxes whose contents are right, in whatever order" if boxes else "answers that are right, word by word"
+    text = "boxes whose contents are right, in whatever order" if boxes else "answers that are right, word by word"
     return line_chart(
         f"Boxes{about}: {what}",
-        f"Share of {said}; {strings} stories of each number of operations, answered by greedy decoding.",
+        f"Share of {text}; {strings} stories of each number of operations, answered by greedy decoding.",
         "operations",
         f"{what}",
-        {label: (list(of), [share(answers) for answers in of.values()]) for label, of in found.items()},
+        {label: (list(of), [share(answers) for answers in of.values()]) for label, of in scores.items()},
         log_x=True,
         percent=True,
     )
 
 
-def by_touched(found: Mapping[str, AnswerScores], about: str = "") -> Panel:
+def by_touched(scores: Mapping[str, AnswerScores], about: str = "") -> Panel:
     """Single boxes that are right, against how many operations touched them."""
     series = {}
-    for label, answers in found.items():
+    for label, answers in scores.items():
         drawn = {n: score.share for n, score in answers.touched.items() if score.asked >= FEWEST}
         series[label] = (list(drawn), list(drawn.values()))
     return line_chart(
@@ -193,14 +193,14 @@ def by_touched(found: Mapping[str, AnswerScores], about: str = "") -> Panel:
     )
 
 
-def by_layers(found: Mapping[str, AnswerScores], about: str = "") -> Panel:
+def by_layers(scores: Mapping[str, AnswerScores], about: str = "") -> Panel:
     """Whole answers that are right, by the layers that Theorem 1 asks for."""
-    layers = sorted({n for answers in found.values() for n in answers.layers})
-    first = next(iter(found.values()))
+    layers = sorted({n for answers in scores.values() for n in answers.layers})
+    first = next(iter(scores.values()))
     total = first.exact.asked
     rows = [
-        [str(n), depths(n), f"{percent(asked.asked / total) if (asked := first.layers.get(n)) else '0.0'}%"]
-        + [_cell(answers.layers.get(n)) for answers in found.values()]
+        [str(n), depths(n), f"{percent(numbers.asked / total) if (numbers := first.layers.get(n)) else '0.0'}%"]
+        + [_cell(answers.layers.get(n)) for answers in scores.values()]
         for n in layers
     ]
     return Table(
@@ -209,9 +209,9 @@ def by_layers(found: Mapping[str, AnswerScores], about: str = "") -> Panel:
         "dependency graph. Beside it the exact match in % on the stories that need so many (right / stories). The "
         "theorem supposes that a token knows only the state before it; a model that can guess from less may be right "
         "with fewer.",
-        ["layers needed", "depth", "of stories", *found],
+        ["layers needed", "depth", "of stories", *scores],
         rows,
-        data={label: answers.to_json() for label, answers in found.items()},
+        data={label: answers.to_json() for label, answers in scores.items()},
     )
 
 

@@ -11,12 +11,12 @@ import torch
 from lengthwise.lab import Run, load_model
 from lengthwise.mixers import Chain
 from lengthwise.recipes import Cell, Grid, Recipe, Scale, curve, curves, ended, first_at
-from lengthwise.recipes.papers.chacal import Attention, plan_chains, table_1
+from lengthwise.recipes.papers.chacal import AttentionColumn, plan_chains, table_1
 from lengthwise.report import Panel, Table
 
 BLOCKS: dict[Scale, int] = {"smoke": 3, "laptop": 8, "paper": table_1.PAPER_BLOCKS}
-STANDARD, CHAIN = Attention("standard", 1), Attention("chain", 1)
-WAYS: dict[str, tuple[Attention, dict[str, Any]]] = {
+STANDARD, CHAIN = AttentionColumn("standard", 1), AttentionColumn("chain", 1)
+WAYS: dict[str, tuple[AttentionColumn, dict[str, Any]]] = {
     "standard attention": (STANDARD, {}),
     "γ = 0.9, mean (the paper)": (CHAIN, {}),
     "γ = 0.9, sum": (CHAIN, {"model.paths": "sum"}),
@@ -49,8 +49,8 @@ def recipe(scale: Scale) -> Recipe:
             firsts = [first_at(runs, level) for level in LEVELS]
             data.append({"way": name, "early": early, "gammas": gammas, "first": firsts, **end})
             words = "given" if not gammas else ", ".join(f"{g:.2f}" for g in gammas)
-            said = ["–" if first is None else f"{first:,}" for first in firsts]
-            rows.append([name, f"{100 * early:.1f}", *said, end["words"], words])
+            text = ["–" if first is None else f"{first:,}" for first in firsts]
+            rows.append([name, f"{100 * early:.1f}", *text, end["words"], words])
         head = ["one layer", f"after {EARLY:.0%}", *(f"steps to {level:.0%}" for level in LEVELS), "at the end", "γ"]
         note = "Accuracy in %. At the end: max / mean ± std on test strings. γ: each head's at the end, first seed."
         return [curves("The start", caption, finished), Table("The start in numbers", note, head, rows, data=data)]

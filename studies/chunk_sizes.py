@@ -38,7 +38,7 @@ HARD_CHUNKS, HARD_THICKNESS = (2, 3, 4), (1, 2, 3)
 TRAINED, TESTED = (1, 40), (41, 500)
 
 
-class Setting(NamedTuple):
+class ChunkSetting(NamedTuple):
     seeds: int
     lengths: int
     """How many lengths beyond training are tested, about."""
@@ -47,8 +47,8 @@ class Setting(NamedTuple):
     """What is different in the map of modular arithmetic."""
 
 
-SETTINGS: dict[Scale, Setting] = {
-    "smoke": Setting(
+SETTINGS: dict[Scale, ChunkSetting] = {
+    "smoke": ChunkSetting(
         1,
         2,
         {
@@ -60,13 +60,13 @@ SETTINGS: dict[Scale, Setting] = {
         },
         {},
     ),
-    "laptop": Setting(
+    "laptop": ChunkSetting(
         1,
         12,
         {"model.width": 64, "training.steps": 1000, "tests.samples": 64},
         {"model.width": 128, "training.steps": 1500, "training.betas": (0.9, 0.98)},
     ),
-    "paper": Setting(
+    "paper": ChunkSetting(
         3,
         48,
         {
@@ -81,7 +81,7 @@ SETTINGS: dict[Scale, Setting] = {
 }
 
 
-class Key(NamedTuple):
+class ChunkKey(NamedTuple):
     task: str
     """A label of `TASKS`."""
     chunk: int
@@ -90,14 +90,14 @@ class Key(NamedTuple):
     """Of the map of modular arithmetic, where training is longer."""
 
 
-Runs = Mapping[Key, list[Run]]
+Runs = Mapping[ChunkKey, list[Run]]
 
 
 def recipe(scale: Scale) -> Recipe:
     """RegularGPT with chunk sizes from 2 to 8 on eight tasks, and why larger chunks fail."""
     setting = SETTINGS[scale]
-    keys = [Key(label, C, 1, False) for label in TASKS for C in CHUNKS]
-    keys += [Key(HARD, C, K, True) for C in HARD_CHUNKS for K in HARD_THICKNESS]
+    keys = [ChunkKey(label, C, 1, False) for label in TASKS for C in CHUNKS]
+    keys += [ChunkKey(HARD, C, K, True) for C in HARD_CHUNKS for K in HARD_THICKNESS]
 
     def report(finished: Runs, device: str) -> list[Panel]:
         wide = {key: runs for key, runs in finished.items() if not key.hard}
@@ -128,7 +128,7 @@ def task_of(label: str) -> tasks.Task:
     return tasks.get(name, **params)
 
 
-def planned(key: Key, setting: Setting) -> list[Experiment]:
+def planned(key: ChunkKey, setting: ChunkSetting) -> list[Experiment]:
     """Lengths grow as they are learned: without that nothing of modular arithmetic is."""
     task = task_of(key.task)
     lengths = table_1.thinned(task.lengths(*TESTED), setting.lengths)
@@ -148,7 +148,7 @@ def planned(key: Key, setting: Setting) -> list[Experiment]:
     )
 
 
-def explained(label: str, setting: Setting) -> Causes:
+def explained(label: str, setting: ChunkSetting) -> Causes:
     """For all chunk sizes, with as many training strings as the runs had."""
     task = task_of(label)
     count = setting.train["training.steps"] * setting.train.get("training.batch", 128)
@@ -288,7 +288,7 @@ def causes(task: Task, chunks: Sequence[int], lengths: tuple[int, int], count: i
     """For `count` training strings, as many of each of these lengths, and `tests` strings of the `longest` length."""
     if task.machine is None:
         raise Error(f"{task.name} {task.params}: transitions need a machine, and this task has none.")
-    tree, possible = Tree(task.machine), task.lengths(*lengths)
+    tree, possible = TransitionTree(task.machine), task.lengths(*lengths)
     strings = training_strings(task, possible, min(count, DRAWN))
     asked = task.test_set(longest, tests).tokens
     at = places(tree, strings)
@@ -401,10 +401,10 @@ MIX = np.uint64(0x9E3779B97F4A7C15)
 """Tuples are told apart by a 64-bit hash: among millions of them a collision is not to be expected."""
 
 
-class Tree:
+class TransitionTree:
     """The ground truth of RegularGPT's tree over a machine: the transition at every node, by number.
 
-    >>> tree = Tree(Semiautomaton([[0, 1], [1, 0]]))
+    >>> tree = TransitionTree(Semiautomaton([[0, 1], [1, 0]]))
     >>> tree.size, [len(found) for found in tree.tuples(np.array([[0, 1, 1, 0, 1]]), 2)]
     (2, [3, 2, 1])
     """
@@ -474,7 +474,7 @@ def training_strings(task: Task, lengths: Sequence[int], count: int) -> list[Ten
     return [task.sample(n, each, generator("tuples", task.name, task.params, n)).tokens for n in lengths]
 
 
-def places(tree: Tree, strings: Iterable[Tensor]) -> tuple[np.ndarray, np.ndarray]:
+def places(tree: TransitionTree, strings: Iterable[Tensor]) -> tuple[np.ndarray, np.ndarray]:
     """The elements of the tokens at an even and at an odd distance from the end."""
     seen: list[set[int]] = [set(), set()]
     for tokens in strings:
@@ -493,7 +493,7 @@ def nodes(lengths: Sequence[int], chunk: int) -> float:
     return sum(-(-n // chunk ** (l + 1)) for n in lengths for l in range(groups(n, chunk))) / len(lengths)
 
 
-def new(tree: Tree, strings: Iterable[Tensor], tests: Tensor, chunk: int) -> float:
+def new(tree: TransitionTree, strings: Iterable[Tensor], tests: Tensor, chunk: int) -> float:
     """The share of the nodes of `tests` (B,T) whose tuple is at no node of `strings`."""
     known = np.unique(
         np.concatenate([np.unique(np.concatenate(tree.tuples(tokens.numpy(), chunk))) for tokens in strings])

@@ -26,7 +26,7 @@ HOLDS = 0.95
 """The measured edge is the first length beyond training at which fewer strings than this are right."""
 
 
-class Setting(NamedTuple):
+class CollapseSetting(NamedTuple):
     steps: tuple[int, ...]
     """One training each, from too short to long."""
     thick: tuple[int, ...]
@@ -36,16 +36,16 @@ class Setting(NamedTuple):
     train: dict[str, Any]
 
 
-SETTINGS: dict[Scale, Setting] = {
-    "smoke": Setting(
+SETTINGS: dict[Scale, CollapseSetting] = {
+    "smoke": CollapseSetting(
         (2, 3),
         (2,),
         1,
         100,
         {"model.width": 16, "training.batch": 8, "training.validation_samples": 16, "tests.samples": 4},
     ),
-    "laptop": Setting((300, 1500), (2,), 1, 2000, {"model.width": 64, "tests.samples": 64}),
-    "paper": Setting(
+    "laptop": CollapseSetting((300, 1500), (2,), 1, 2000, {"model.width": 64, "tests.samples": 64}),
+    "paper": CollapseSetting(
         (2000, 10_000, 100_000),
         CHUNKS,
         3,
@@ -55,7 +55,7 @@ SETTINGS: dict[Scale, Setting] = {
 }
 
 
-class Key(NamedTuple):
+class CollapseKey(NamedTuple):
     """What a run is, its seed aside."""
 
     task: str
@@ -68,7 +68,7 @@ def recipe(scale: Scale) -> Recipe:
     """Does RegularGPT fail where it needs more groups than in training? C from 2 to 8, on a fine grid of lengths."""
     setting = SETTINGS[scale]
 
-    def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
+    def report(finished: Mapping[CollapseKey, list[Run]], device: str) -> list[Panel]:
         pages = dict.fromkeys((key.task, key.steps) for key in finished if key.thickness == 1)
         return [_drawn(task, steps, finished) for task, steps in pages] + [_table(finished, setting)]
 
@@ -85,12 +85,12 @@ def recipe(scale: Scale) -> Recipe:
     )
 
 
-def keys(setting: Setting) -> list[Key]:
-    thin = [Key(task, C, 1, steps) for task in TASKS for steps in setting.steps for C in CHUNKS]
-    return thin + [Key(task, C, 2, setting.steps[-1]) for task in TASKS for C in setting.thick]
+def keys(setting: CollapseSetting) -> list[CollapseKey]:
+    thin = [CollapseKey(task, C, 1, steps) for task in TASKS for steps in setting.steps for C in CHUNKS]
+    return thin + [CollapseKey(task, C, 2, setting.steps[-1]) for task in TASKS for C in setting.thick]
 
 
-def planned(key: Key, setting: Setting) -> list[Experiment]:
+def planned(key: CollapseKey, setting: CollapseSetting) -> list[Experiment]:
     """Lengths grow from 4 to 40 as they are learned, by which large chunks begin at all."""
     return plan(
         key.task,
@@ -159,7 +159,7 @@ def verdict(first: int | None, chunk: int) -> str:
     return "at" if first <= chunk * predicted(chunk) else "later"
 
 
-def _drawn(task: str, steps: int, finished: Mapping[Key, list[Run]]) -> Panel:
+def _drawn(task: str, steps: int, finished: Mapping[CollapseKey, list[Run]]) -> Panel:
     mine = {k.chunk: runs for k, runs in finished.items() if (k.task, k.thickness, k.steps) == (task, 1, steps)}
     series = {f"C={C}": _curve(runs) for C, runs in mine.items()}
     edges: dict[int, list[int]] = {}
@@ -187,7 +187,7 @@ def _curve(runs: Sequence[Run]) -> tuple[list[int], list[float]]:
     return lengths, [math.fsum(accuracy(run, n) for run in runs) / len(runs) for n in lengths]
 
 
-def _table(finished: Mapping[Key, list[Run]], setting: Setting) -> Panel:
+def _table(finished: Mapping[CollapseKey, list[Run]], setting: CollapseSetting) -> Panel:
     rows, data = [], []
     counts: dict[str, int] = dict.fromkeys(("before", "at", "later", "never"), 0)
     for key, runs in finished.items():
@@ -219,13 +219,13 @@ def _table(finished: Mapping[Key, list[Run]], setting: Setting) -> Panel:
                 percent(inside(runs)),
             ]
         )
-    return Table("Predicted and measured edges", _said(counts, len(data)), _HEAD, rows, data=data)
+    return Table("Predicted and measured edges", _text(counts, len(data)), _HEAD, rows, data=data)
 
 
 _HEAD = ("", "children", "predicted edge", "first length that fails, by seed", "in training, %")
 
 
-def _said(counts: dict[str, int], runs: int) -> str:
+def _text(counts: dict[str, int], runs: int) -> str:
     total = sum(counts.values())
     return (
         f"{total} of {runs} runs learned their task (at least {100 * LEARNED:.0f}% at the training lengths). Of these "

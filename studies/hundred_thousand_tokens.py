@@ -15,7 +15,7 @@ HOLDS = 0.95
 """A model holds at a length where at least this share of its strings is right."""
 
 
-class Asked(NamedTuple):
+class LongTest(NamedTuple):
     """The test of every model."""
 
     lengths: tuple[int, ...]
@@ -28,17 +28,17 @@ class Asked(NamedTuple):
 
     def strings(self, length: int) -> int:
         """
-        >>> [ASKED["laptop"].strings(n) for n in (500, 10_000, 100_000)]
+        >>> [TESTS["laptop"].strings(n) for n in (500, 10_000, 100_000)]
         [64, 32, 16]
         """
         return max(self.fewest, min(self.most, self.tokens // length))
 
 
 LENGTHS = (500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000)
-ASKED: dict[Scale, Asked] = {
-    "smoke": Asked((100, 300), 8, 4, 1_600, 100),
-    "laptop": Asked(LENGTHS, 64, 16, 320_000, 2_000),
-    "paper": Asked(LENGTHS, 512, 64, 6_400_000, 10_000),
+TESTS: dict[Scale, LongTest] = {
+    "smoke": LongTest((100, 300), 8, 4, 1_600, 100),
+    "laptop": LongTest(LENGTHS, 64, 16, 320_000, 2_000),
+    "paper": LongTest(LENGTHS, 512, 64, 6_400_000, 10_000),
 }
 
 
@@ -48,35 +48,35 @@ Scores = Mapping[str, Mapping[str, Sequence[LengthScore]]]
 
 def recipe(scale: Scale) -> Recipe:
     """RegularGPT, an RNN and a Transformer on three tasks, trained on 40 tokens and tested to 100,000."""
-    asked = ASKED[scale]
+    plan = TESTS[scale]
 
     def report(finished: Mapping[table_1.Key, list[Run]], device: str) -> list[Panel]:
         scores: dict[str, dict[str, list[LengthScore]]] = {}
         for (task, model), runs in finished.items():
-            scores.setdefault(task, {})[model] = measured(asked, best_rate(runs), device)
-        return [_drawn(task, models, asked) for task, models in scores.items()] + [_table(scores, asked)]
+            scores.setdefault(task, {})[model] = length_scores(plan, best_rate(runs), device)
+        return [_drawn(task, models, plan) for task, models in scores.items()] + [_table(scores, plan)]
 
     return Recipe(
-        title=f"RegularGPT far beyond training: trained on 1 to 40 tokens, tested to {asked.lengths[-1]:,}",
+        title=f"RegularGPT far beyond training: trained on 1 to 40 tokens, tested to {plan.lengths[-1]:,}",
         description=(
             "The paper tests up to 500 tokens, 12.5 times the training length. A model that is right on all strings of "
             "500 can still fail on longer ones: a small error at every step becomes a large one in the end. Here the "
-            f"models of Table 1 are tested up to {asked.lengths[-1] / 40:,.0f} times the training length."
+            f"models of Table 1 are tested up to {plan.lengths[-1] / 40:,.0f} times the training length."
         ),
         grid=table_1.cells(scale, TASKS, table_1.MODELS),
         report=report,
     )
 
 
-def measured(asked: Asked, runs: Sequence[Run], device: str) -> list[LengthScore]:
+def length_scores(plan: LongTest, runs: Sequence[Run], device: str) -> list[LengthScore]:
     """One model's seeds at every length, up to the first at which they do no better than the best constant answer."""
     task, models = task_of(runs[0]), loaded(runs, device)
     scores: list[LengthScore] = []
     costly = _quadratic(runs[0])
-    for n in asked.lengths:
-        if costly and n > asked.quadratic:
+    for n in plan.lengths:
+        if costly and n > plan.quadratic:
             break
-        count = asked.fewest if costly else asked.strings(n)
+        count = plan.fewest if costly else plan.strings(n)
         scores.append(LengthScore.of(models, task, n, count, device))
         if scores[-1].interval[0] <= task.baseline(n):
             break
@@ -87,16 +87,16 @@ def _quadratic(run: Run) -> bool:
     return run.experiment.model.name == "transformer-xl"
 
 
-def _drawn(task: str, models: Mapping[str, Sequence[LengthScore]], asked: Asked) -> Panel:
+def _drawn(task: str, models: Mapping[str, Sequence[LengthScore]], plan: LongTest) -> Panel:
     series = {model: ([p.length for p in points], [p.mean for p in points]) for model, points in models.items()}
-    last = asked.lengths[-1]
+    last = plan.lengths[-1]
     hold = [m for m, points in models.items() if points[-1].length == last and points[-1].mean >= HOLDS]
-    said = f"Right on at least {100 * HOLDS:.0f}% at {last:,} tokens: {', '.join(hold) or 'none'}."
+    text = f"Right on at least {100 * HOLDS:.0f}% at {last:,} tokens: {', '.join(hold) or 'none'}."
     seeds = " or ".join(str(n) for n in sorted({len(points[0].right) for points in models.values()}))
     return line_chart(
         f"{task}, trained on 1–40",
-        f"{said} Mean accuracy of {seeds} seed{'' if seeds == '1' else 's'} a model, {asked.strings(asked.lengths[0])} "
-        f"strings each at {asked.lengths[0]:,} tokens, {asked.strings(last)} at {last:,}; a line ends where the model "
+        f"{text} Mean accuracy of {seeds} seed{'' if seeds == '1' else 's'} a model, {plan.strings(plan.lengths[0])} "
+        f"strings each at {plan.lengths[0]:,} tokens, {plan.strings(last)} at {last:,}; a line ends where the model "
         "guesses, or where its memory ends (see below).",
         "tokens",
         "accuracy",
@@ -106,11 +106,11 @@ def _drawn(task: str, models: Mapping[str, Sequence[LengthScore]], asked: Asked)
     )
 
 
-def _table(scores: Scores, asked: Asked) -> Panel:
+def _table(scores: Scores, plan: LongTest) -> Panel:
     """The intervals, at the decades; everything in the data."""
-    shown = [n for n in asked.lengths if n in (1_000, 10_000, 100_000)] or list(asked.lengths)
+    lengths = [n for n in plan.lengths if n in (1_000, 10_000, 100_000)] or list(plan.lengths)
     rows = [
-        [f"{task}, {model}", *(_cell(points, n) for n in shown), _farthest(points)]
+        [f"{task}, {model}", *(_cell(points, n) for n in lengths), _farthest(points)]
         for task, models in scores.items()
         for model, points in models.items()
     ]
@@ -126,8 +126,8 @@ def _table(scores: Scores, asked: Asked) -> Panel:
         for task, models in scores.items()
         for model, points in models.items()
     }
-    caption = f"{_caption(asked)} {overflow_note(where)}".strip()
-    return Table("How sure", caption, ["", *(f"{n:,}" for n in shown), "holds to"], rows, data=data)
+    caption = f"{_caption(plan)} {overflow_note(where)}".strip()
+    return Table("How sure", caption, ["", *(f"{n:,}" for n in lengths), "holds to"], rows, data=data)
 
 
 def _cell(points: Sequence[LengthScore], length: int) -> str:
@@ -148,15 +148,15 @@ def _farthest(points: Sequence[LengthScore]) -> str:
     return f"{held:,}, the longest tested"
 
 
-def _caption(asked: Asked) -> str:
+def _caption(plan: LongTest) -> str:
     matrix = 4 * 8 / 1e9  # GB a square token: eight heads in single precision
-    n = asked.quadratic
+    n = plan.quadratic
     return (
         "Accuracy in %, with the 95% Wilson interval of the strings of all seeds together: it says how well these "
         "strings pin down these trained models, not how another seed would do. "
-        f"Strings a seed: {', '.join(f'{asked.strings(n)} at {n:,}' for n in asked.lengths)}. "
+        f"Strings a seed: {', '.join(f'{plan.strings(n)} at {n:,}' for n in plan.lengths)}. "
         f"Holds to: the last length tested before the accuracy falls below {100 * HOLDS:.0f}%. "
         "A model that does no better than the best constant answer is not tested at longer lengths (–). "
         f"The Transformer keeps T×T logits in each of 8 heads ({matrix * n**2:.2g} GB a matrix at {n:,} tokens, "
-        f"{matrix * 100_000**2:,.0f} GB at 100,000), so it is tested up to {n:,}, with {asked.fewest} strings."
+        f"{matrix * 100_000**2:,.0f} GB at 100,000), so it is tested up to {n:,}, with {plan.fewest} strings."
     )

@@ -60,18 +60,18 @@ WHAT = {
 }
 
 
-class Key(NamedTuple):
+class StabilityKey(NamedTuple):
     study: Literal["bound", "drift"]
     name: str
 
 
 def recipe(scale: Scale) -> Recipe:
     """The linear RNN's states, gradients and accuracy on Sum(5) to 10,000 tokens, by the bound on its transitions."""
-    changes = {Key("bound", name): {"model.normalisation": name} for name in NORMALISATIONS}
-    changes |= {Key("drift", name): {**change, "seeds": SEEDS[scale]} for name, change in DRIFT.items()}
+    changes = {StabilityKey("bound", name): {"model.normalisation": name} for name in NORMALISATIONS}
+    changes |= {StabilityKey("drift", name): {**change, "seeds": SEEDS[scale]} for name, change in DRIFT.items()}
     lengths, strings = LENGTHS[scale], STRINGS[scale]
 
-    def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
+    def report(finished: Mapping[StabilityKey, list[Run]], device: str) -> list[Panel]:
         scores = {
             key.name: scores_by_length(runs, lengths, strings, device)
             for key, runs in finished.items()
@@ -79,7 +79,7 @@ def recipe(scale: Scale) -> Recipe:
         }
         drawn = [_accuracy(scores, strings), _table(scores)] if scores else []
         growths = {
-            key.name: measured(runs[0], lengths[-1], device) for key, runs in finished.items() if key.study == "bound"
+            key.name: growths_of(runs[0], lengths[-1], device) for key, runs in finished.items() if key.study == "bound"
         }
         return drawn + [_growth(what, when, growths) for what in WHAT for when in ("trained", "untrained") if growths]
 
@@ -95,7 +95,7 @@ def recipe(scale: Scale) -> Recipe:
     )
 
 
-def measured(run: Run, longest: int, device: str) -> dict[str, Growth]:
+def growths_of(run: Run, longest: int, device: str) -> dict[str, Growth]:
     """The growth in a run's model, trained and as it was before its first step."""
     task = task_of(run)
     return {
@@ -113,10 +113,10 @@ def _growth(what: str, when: str, growths: Mapping[str, Mapping[str, Growth]]) -
         name: (at, [_plain(v) for v in line]) for name, line in values.items() if any(v is not None for v in line)
     }
     lost = [name for name in values if name not in series]
-    said = f" Not drawn, for it over- or underflows at every length: {', '.join(lost)}." if lost else ""
+    lost_text = f" Not drawn, for it over- or underflows at every length: {', '.join(lost)}." if lost else ""
     return line_chart(
         f"{title}, {when}",
-        f"{caption} Two strings, first seed, double precision. A line ends where it over- or underflows.{said}",
+        f"{caption} Two strings, first seed, double precision. A line ends where it over- or underflows.{lost_text}",
         x,
         y,
         series,
@@ -242,9 +242,9 @@ def _last_mixer(model: nn.Module, tokens: Tensor) -> tuple[BlockLRNN, Tensor]:
     mixer = [m for m in model.modules() if isinstance(m, BlockLRNN)][-1]
     inputs: list[Tensor] = []
 
-    def note(_: object, given: tuple[Tensor, ...], named: dict[str, Tensor | None]) -> None:
+    def note(_: object, arguments: tuple[Tensor, ...], named: dict[str, Tensor | None]) -> None:
         index = named.get("index")
-        inputs.append(given[0] if index is None else given[0][index])
+        inputs.append(arguments[0] if index is None else arguments[0][index])
 
     handle = mixer.register_forward_pre_hook(note, with_kwargs=True)
     try:

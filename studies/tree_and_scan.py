@@ -27,17 +27,17 @@ TASKS: dict[str, dict[str, Any]] = {
 }
 
 
-class Model(NamedTuple):
+class TimedModel(NamedTuple):
     preset: str
     supervision: str
     settings: Mapping[str, Any] = {}
 
 
 MODELS = {
-    "RegularGPT": Model("regular-gpt", "last"),
-    "linear RNN": Model("block-lrnn", "last"),
-    "linear RNN, every prefix": Model("block-lrnn", "prefix"),
-    "automaton, every prefix": Model("block-lrnn", "prefix", {"model.variant": "automaton"}),
+    "RegularGPT": TimedModel("regular-gpt", "last"),
+    "linear RNN": TimedModel("block-lrnn", "last"),
+    "linear RNN, every prefix": TimedModel("block-lrnn", "prefix"),
+    "automaton, every prefix": TimedModel("block-lrnn", "prefix", {"model.variant": "automaton"}),
 }
 """A recurrence has an answer at every prefix at no cost; the tree is built for the last one."""
 TRAINED = (1, 40)

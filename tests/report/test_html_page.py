@@ -11,7 +11,7 @@ import pytest
 from lengthwise import Error, report
 from lengthwise.cli.doctor import browser
 from lengthwise.lab.experiment import TaskSpec
-from lengthwise.recipes.common.comparison import Measured, Published, Row, comparison
+from lengthwise.recipes.common.comparison import ComparedCell, ComparedRow, Published, comparison
 from lengthwise.report.html_page import page
 
 EVIL = '</script><script>alert("&")</script><b>'
@@ -227,8 +227,8 @@ def panelled(runs, tmp_path_factory):
     published = Published(mean=1.0, max=1.0)
     names = ["regular-gpt", "lstm", "transformer", "regular-gpt"]
     members = [[run for run in runs if run.experiment.model.name == name] for name in names]
-    cells = {f"model {i}": Measured.of(mine, published) for i, mine in enumerate(members)}
-    rows = [Row("modular-arithmetic", 0.5, cells), Row("d-2", 0.5, {"model 0": cells["model 0"]})]
+    cells = {f"model {i}": ComparedCell.of(mine, published) for i, mine in enumerate(members)}
+    rows = [ComparedRow("modular-arithmetic", 0.5, cells), ComparedRow("d-2", 0.5, {"model 0": cells["model 0"]})]
     panels = [
         comparison("Beside published", rows, list(cells)),
         report.line_chart("A drawing", "Its caption", "steps", "loss", {"a": ([1, 2, 3], [3, 2, 1])}),
@@ -307,11 +307,11 @@ def test_panels_are_inside_as_data(panelled):
 
 
 def test_a_page_of_panels_alone(chromium, tmp_path):
-    panel = report.Panel("Measured", "a caption", lead="the finding", data=[1])
+    panel = report.Panel("ComparedCell", "a caption", lead="the finding", data=[1])
     path = report.html([], tmp_path / "new" / "index.html", panels=[panel])
     tab = opened(chromium, path, 375)
     assert tab.problems == []
-    assert tab.title() == "Measured"
+    assert tab.title() == "ComparedCell"
     assert [e.get_attribute("id") for e in tab.query_selector_all("section")] == ["panel0", "run"]
     tab.close()
     with pytest.raises(Error, match="nothing to report"):

@@ -17,10 +17,10 @@ from attention_cost import (
     counted,
     exponent,
     mask,
-    measured,
     networks,
     operations,
     pairs,
+    seconds_of,
 )
 
 from lengthwise import Error
@@ -97,7 +97,7 @@ def test_only_the_dense_form_is_masked():
 
 
 def test_forms_are_left_out_past_their_longest():
-    found = measured(SMOKE, True, CPU)
+    found = seconds_of(SMOKE, True, CPU)
     assert list(found) == list(FORMS)
     assert list(found["dense masked"]) == [16, 32]
     assert list(found["last position"]) == [16, 32, 64]

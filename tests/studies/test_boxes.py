@@ -72,7 +72,7 @@ def test_attention(tmp_path, monkeypatch):
 def test_the_lab_and_the_answers_agree(runs):
     """The same strings: what the lab counted while testing is what the models answer by themselves."""
     for run in runs:
-        found = boxes_accuracy.measured([run], LENGTHS, 4, "cpu")
+        found = boxes_accuracy.score_at_each([run], LENGTHS, 4, "cpu")
         correct = run.result["checkpoints"]["last"]["correct"]
         assert {str(n): answers.exact.right for n, answers in found.items()} == {
             str(n): correct[str(n)] for n in LENGTHS
@@ -108,4 +108,4 @@ def test_only_boxes(tmp_path):
     settings = {"training.steps": 1, "training.batch": 2, "training.validation_samples": 2, "model.width": 8}
     (run,) = lab.bench("parity", ["lstm"], test_lengths="41", settings=settings, root=tmp_path)
     with pytest.raises(Error, match="must be of Boxes, got parity"):
-        boxes_accuracy.measured([run], [1], 1, "cpu")
+        boxes_accuracy.score_at_each([run], [1], 1, "cpu")

@@ -9,7 +9,7 @@ import chunk_sizes as sizes
 import numpy as np
 import pytest
 import torch
-from chunk_sizes import Accuracy, Causes, Tree, Why, causes, new, nodes, places, together, training_strings
+from chunk_sizes import Accuracy, Causes, TransitionTree, Why, causes, new, nodes, places, together, training_strings
 
 from lengthwise import Error, lab, tasks
 from lengthwise.automata import compose, word_map
@@ -22,7 +22,7 @@ NAMES = [("cycle-navigation", {}), ("tomita-5", {}), ("d-2", {}), ("modular-arit
 def tree_of(name, **params):
     task = tasks.get(name, **params)
     assert task.machine
-    return task, Tree(task.machine)
+    return task, TransitionTree(task.machine)
 
 
 def by_hand(machine, word, C):
@@ -167,7 +167,7 @@ def test_smoke(root, capsys):
 
 def test_all_cells_are_trained_alike():
     wide = [
-        sizes.planned(sizes.Key(label, C, 1, False), sizes.SETTINGS["laptop"])[0]
+        sizes.planned(sizes.ChunkKey(label, C, 1, False), sizes.SETTINGS["laptop"])[0]
         for label, C in [("parity", 2), ("modular-arithmetic", 8), ("d-4", 3), ("tomita-5", 2), ("word-problem A5", 2)]
     ]
     assert len({e.training for e in wide}) == 1

@@ -12,7 +12,7 @@ from lengthwise import lab, recipes
 from lengthwise.cli import main
 
 SMOKE = collapse.SETTINGS["smoke"]
-KEY = collapse.Key("parity", 2, 1, 2)
+KEY = collapse.CollapseKey("parity", 2, 1, 2)
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def test_the_measured_edge(run):
 
 def test_the_table_judges_only_what_was_learned(run):
     bad, at, good = scored(run, {10: 0, 64: 0}), scored(run, {65: 0.5, 66: 0}), scored(run, {})
-    panel = collapse._table({KEY: [bad, at], collapse.Key("parity", 8, 1, 2): [good]}, SMOKE)
+    panel = collapse._table({KEY: [bad, at], collapse.CollapseKey("parity", 8, 1, 2): [good]}, SMOKE)
     assert [(row["verdict"], row["measured"]) for row in panel.data] == [
         ("not learned", None), ("at", 65), ("never", None)
     ]  # fmt: skip

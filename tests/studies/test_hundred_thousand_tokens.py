@@ -7,7 +7,7 @@ import json
 import hundred_thousand_tokens
 import pytest
 import torch
-from hundred_thousand_tokens import ASKED, Asked, _farthest, measured
+from hundred_thousand_tokens import TESTS, LongTest, _farthest, length_scores
 
 from lengthwise import lab, recipes, tasks, theory
 from lengthwise.cli import main
@@ -41,14 +41,14 @@ def test_nothing_is_trained_but_what_table_1_trains():
 
 
 def test_the_lengths_asked():
-    laptop = ASKED["laptop"]
+    laptop = TESTS["laptop"]
     assert laptop.lengths[-1] == 100_000
     assert [laptop.strings(n) for n in (1_000, 10_000, 20_000, 100_000)] == [64, 32, 16, 16]
 
 
 def test_a_right_model_is_asked_to_the_end(run, monkeypatch):
     monkeypatch.setattr(trained, "load_model", lambda run: theory.exact_classifier("parity"))
-    points = measured(Asked((50, 2_000, 3_000), 16, 4, 8_000, 100), [run, run], "cpu")
+    points = length_scores(LongTest((50, 2_000, 3_000), 16, 4, 8_000, 100), [run, run], "cpu")
     assert [(p.length, p.strings, p.right) for p in points] == [
         (50, 16, (16, 16)), (2_000, 4, (4, 4)), (3_000, 4, (4, 4))
     ]  # fmt: skip
@@ -57,8 +57,8 @@ def test_a_right_model_is_asked_to_the_end(run, monkeypatch):
 
 
 def test_a_model_that_guesses_is_not_asked_on(run):
-    asked = Asked((45, 60, 300), 12, 4, 10_000, 100)
-    (only,) = measured(asked, [run], "cpu")
+    asked = LongTest((45, 60, 300), 12, 4, 10_000, 100)
+    (only,) = length_scores(asked, [run], "cpu")
     right = score_strings(lab.load_model(run), tasks.get("parity"), (45,), 12, 0, device=CPU).correct
     assert (only.length, only.right, only.overflowed) == (45, (right["45"],), 0)
 
@@ -66,7 +66,7 @@ def test_a_model_that_guesses_is_not_asked_on(run):
 def test_a_model_of_quadratic_memory_is_asked_less(run, monkeypatch):
     monkeypatch.setattr(trained, "load_model", lambda run: theory.exact_classifier("parity"))
     monkeypatch.setattr(hundred_thousand_tokens, "_quadratic", lambda run: True)
-    points = measured(Asked((50, 100, 150), 8, 4, 1_000, 100), [run], "cpu")
+    points = length_scores(LongTest((50, 100, 150), 8, 4, 1_000, 100), [run], "cpu")
     assert [(p.length, p.strings) for p in points] == [(50, 4), (100, 4)]
 
 

@@ -25,7 +25,7 @@ from ..foreign_code import blaming
 from ..options import Schema, schema
 from ..own_code import run_file
 from . import demo
-from .base import Finished, Recipe, RecipeFunction, Scale, given
+from .base import Finished, Recipe, RecipeFunction, Scale, settings_by_name
 from .common import text_grid
 from .common.comparison import LEARNED, inside
 from .common.curves import curve, curves, ended, first_at
@@ -117,7 +117,7 @@ def get(paper: str, table: str = "", scale: Scale = "laptop", settings: Sequence
     make, name = _table(paper, table), f"{paper} {table}".strip()
     if scale not in get_args(Scale):
         raise UnknownName("scale", scale, get_args(Scale))
-    taken = given(name, make, settings)
+    taken = settings_by_name(name, make, settings)
     if table:
         return make(scale, **taken)
     with blaming(name, "recipe() failed"):

@@ -51,7 +51,7 @@ RecipeFunction = Callable[..., Recipe]
 """From a scale to a recipe; what else it takes, by name alone, is given with `--set NAME=VALUE`."""
 
 
-def given(name: str, table: RecipeFunction, settings: Sequence[str]) -> dict[str, Any]:
+def settings_by_name(name: str, table: RecipeFunction, settings: Sequence[str]) -> dict[str, Any]:
     """`["lr=1e-4", "text=a.txt", "text=b.txt"]` as what the table takes, names and types checked.
 
     >>> def table(scale, *, text: Sequence[str], lr: float = 5e-5): ...

@@ -65,9 +65,9 @@ def certified(finished: Finished, device: str, seconds: float) -> list[Panel]:
     rows: list[tuple[str, Kept]] = []
     for run in finished["parity"]:
         name = f"{run.experiment.model.name} seed {run.experiment.seed}"
-        rows.append((name, found := _certified(run, seconds)))
+        rows.append((name, record := _certified(run, seconds)))
         keep_picture(run, load_model(run), claim_of(load_task(run)), seconds)
-        if isinstance(found.verdict, Unknown) and run.experiment.model.name in CONSOLIDATED:
+        if isinstance(record.verdict, Unknown) and run.experiment.model.name in CONSOLIDATED:
             rows.append((f"{name}, consolidated", _consolidated(run, seconds)))
     return [
         Panel(
@@ -78,8 +78,8 @@ def certified(finished: Finished, device: str, seconds: float) -> list[Panel]:
                 "consolidated model is another one: a copy that was taught the algebra of parity after its training, "
                 "and its line says how much of its own it kept."
             ),
-            lead="\n".join(f"{name}: {''.join(in_words(found))}" for name, found in rows),
-            data=[{"run": name, **_without_certificate(found)} for name, found in rows],
+            lead="\n".join(f"{name}: {''.join(in_words(record))}" for name, record in rows),
+            data=[{"run": name, **_without_certificate(record)} for name, record in rows],
         )
     ]
 
@@ -105,5 +105,5 @@ def _consolidated(run: Run, seconds: float) -> Kept:
     return Kept(verdict, subject.claim.to_json(), "last")
 
 
-def _without_certificate(found: Kept) -> dict[str, object]:
-    return {key: value for key, value in found.verdict.to_json().items() if key != "certificate"}
+def _without_certificate(record: Kept) -> dict[str, object]:
+    return {key: value for key, value in record.verdict.to_json().items() if key != "certificate"}

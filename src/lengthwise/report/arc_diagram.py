@@ -27,7 +27,7 @@ def arcs_in_html(arcs: Arcs) -> str:
     words, name = arcs.words, f"a{derive(arcs.title, arcs.lead, list(arcs.words)) % 16**10:010x}"
     x = LEFT if arcs.truth else 8
     width, height = x + WORDS + RIGHT, TOP + STEP * len(words) + 8
-    shown = sorted(((w, at) for at, w in arcs.links.items() if w >= SHOWN and at[0] != at[1]), key=lambda s: s[0])
+    visible = sorted(((w, at) for at, w in arcs.links.items() if w >= SHOWN and at[0] != at[1]), key=lambda s: s[0])
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '
         f'style="max-width:{1.25 * width:.0f}px;margin:auto" aria-labelledby="{name}-title {name}-desc">',
@@ -37,7 +37,7 @@ def arcs_in_html(arcs: Arcs) -> str:
     ]
     for late, early in sorted(arcs.truth):
         parts.append(_arc(x - 4, late, early, -(LEFT - 12), len(words), "muted", 1.4, 0.9))
-    for weight, link in shown:
+    for weight, link in visible:
         role = "s0" if link in arcs.right else "s1" if link[0] in arcs.starts else "muted"
         thickness, opacity = (1.2, weight / 2) if role == "muted" else (2.2, weight)
         parts.append(_arc(x + WORDS + 4, *link, RIGHT - 12, len(words), role, thickness, opacity))

@@ -42,9 +42,9 @@ def swept_names(runs: Iterable[Run], swept: Swept) -> list[str]:
 
 
 def _choices(runs: list[Run], swept: Swept) -> list[Choice]:
-    asked = [swept] if isinstance(swept, str) else list(swept)
-    choices = [each for each in asked if isinstance(each, Choice)]
-    names = [each for each in asked if isinstance(each, str)]
+    names_or_choices = [swept] if isinstance(swept, str) else list(swept)
+    choices = [each for each in names_or_choices if isinstance(each, Choice)]
+    names = [each for each in names_or_choices if isinstance(each, str)]
     return choices or (choose(runs, names) if names else [])
 
 
@@ -55,10 +55,10 @@ def best_of(runs: Iterable[Run], swept: Swept = ()) -> Shown:
     if not choices:
         return Shown(every, {}, [])
     notes = {replace(choice.chosen.runs[0].experiment, seed=0).hash: _note(choice) for choice in choices}
-    kept = [run for choice in choices for run in choice.chosen.runs]
-    kept += [run for run in every if run.experiment.on_text]
+    chosen_runs = [run for choice in choices for run in choice.chosen.runs]
+    chosen_runs += [run for run in every if run.experiment.on_text]
     panel = grid_panel(choices)
-    return Shown(kept, {key: note for key, note in notes.items() if note}, [panel] if panel else [])
+    return Shown(chosen_runs, {key: note for key, note in notes.items() if note}, [panel] if panel else [])
 
 
 def _note(choice: Choice) -> str:
@@ -72,17 +72,17 @@ def grid_panel(choices: Sequence[Choice]) -> Panel | None:
     if not choices:
         return None
     called = _names(choices)
-    rows, data, said = [], [], []
+    rows, data, edges = [], [], []
     for choice, name in zip(choices, called, strict=True):
         prefix = f"{name}, " if name else ""
-        rows += [[prefix + setting.label, *_measured(setting, choice)] for setting in choice.settings]
+        rows += [[prefix + setting.label, *_validation(setting, choice)] for setting in choice.settings]
         data.append(_data(choice))
-        said += [f"{prefix}{edge}" for edge in choice.edges]
+        edges += [f"{prefix}{edge}" for edge in choice.edges]
     head = ["setting", "on validation, %", "loss", "seeds"]
     caption = (
         "How many validation strings are right: the mean over seeds, ± standard deviation, at the best validation of "
         "each run. The highest is chosen; of equal ones that with the lower loss. Test strings choose nothing, and are "
-        "shown of the chosen setting only. " + " ".join(said)
+        "shown of the chosen setting only. " + " ".join(edges)
     ).strip()
     finding = " ".join(
         f"{name or choice.experiment.model.name}: {_note(choice)}." for choice, name in _few(choices, called)
@@ -109,7 +109,7 @@ def _names(choices: Sequence[Choice]) -> list[str]:
     ]
 
 
-def _measured(setting: Setting, choice: Choice) -> list[str]:
+def _validation(setting: Setting, choice: Choice) -> list[str]:
     planned = max(each.seeds for each in choice.settings)
     done = str(len(setting.runs)) if len(setting.runs) == planned else f"{len(setting.runs)} of {planned}"
     if not setting.runs:

@@ -10,7 +10,7 @@ from importlib.resources import files
 from .arc_diagram import arcs_in_html, link_rows
 from .formatting import in_columns, table_number
 from .machine_diagram import machine_diagram
-from .panel import Arcs, Cell, Chart, Machine, Panel, Table
+from .panel import Arcs, Chart, Machine, Panel, Table, TableCell
 
 SHOWN = 16
 """Lines in the terminal are a table of at most so many rows."""
@@ -76,7 +76,7 @@ def _text_parts(panel: Panel, width: int | None) -> Iterator[str]:
 def _text_rows(table: Table) -> Iterator[list[str]]:
     """The rows as words: the notes of their cells on lines of their own, and last their verdicts."""
     for row in table.rows:
-        cells = [cell if isinstance(cell, Cell) else Cell(cell) for cell in row]
+        cells = [cell if isinstance(cell, TableCell) else TableCell(cell) for cell in row]
         head, others = cells[0], cells[1:]
         notes = [text for _, text in head.notes]
         marked = any(cell.mark for cell in others)
@@ -113,7 +113,7 @@ def centre(xs: Sequence[float], ys: Sequence[float | None]) -> str:
 
 def _html_table(table: Table) -> str:
     """The table in a box that scrolls sideways on a narrow page; one with bars becomes a card for each row there."""
-    cells = [cell for row in table.rows for cell in row if isinstance(cell, Cell)]
+    cells = [cell for row in table.rows for cell in row if isinstance(cell, TableCell)]
     cards = any(cell.bar for cell in cells)
     kind = "stack" if cards else "small wrap" if any(row and _notes(row[0]) for row in table.rows) else "small"
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.columns)
@@ -130,18 +130,18 @@ def scrolled(name: str, table: str) -> str:
     return f'<div class="box" tabindex="0" role="region" aria-label="{escape(name, quote=True)}">{table}</div>'
 
 
-def _notes(cell: str | Cell) -> tuple[tuple[str, str], ...]:
-    return cell.notes if isinstance(cell, Cell) else ()
+def _notes(cell: str | TableCell) -> tuple[tuple[str, str], ...]:
+    return cell.notes if isinstance(cell, TableCell) else ()
 
 
-def _row_head(cell: str | Cell, cards: bool) -> str:
+def _row_head(cell: str | TableCell, cards: bool) -> str:
     if isinstance(cell, str) or not cell.notes:
         return f'<th scope="row">{escape(cell if isinstance(cell, str) else cell.text)}</th>'
     name = escape(cell.text) if cards else f"<code>{escape(cell.text)}</code>"
     return f'<th scope="row">{name}<small>{"<br>".join(escape(text) for _, text in cell.notes)}</small></th>'
 
 
-def _html_cell(cell: str | Cell, i: int, column: str) -> str:
+def _html_cell(cell: str | TableCell, i: int, column: str) -> str:
     label = f' data-column="{escape(column, quote=True)}"' if column else ""
     if isinstance(cell, str):
         return f"<td{label}>{escape(cell)}</td>"

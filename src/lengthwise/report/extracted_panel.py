@@ -15,9 +15,9 @@ MOST = 16
 """Tables of more elements are not drawn."""
 
 
-def extracted_panel(found: Extracted, of: str) -> Panel:
+def extracted_panel(extraction: Extracted, of: str) -> Panel:
     """`of`: which model of which task."""
-    data, text = found.to_json(), str(found)
+    data, text = extraction.to_json(), str(extraction)
     caption = "What was extracted says what the model says of as many words as are named."
     table = _table(data["algebra"])
     if table:
@@ -49,13 +49,15 @@ def _regexes(data: dict[str, Any]) -> list[str]:
 
 def _claim(moore: dict[str, Any]) -> dict[str, Any]:
     """The machine with its answers in the place of right ones."""
-    several = any(isinstance(said, list) for said in moore["said"])
-    outputs = 1 + max((max(said, default=0) for said in moore["said"] if isinstance(said, list)), default=0)
+    several = any(isinstance(answer, list) for answer in moore["said"])
+    outputs = 1 + max((max(answer, default=0) for answer in moore["said"] if isinstance(answer, list)), default=0)
     answers = [
-        [o in said for o in range(outputs)] if several and isinstance(said, list) else (0 if said is None else said)
-        for said in moore["said"]
+        [o in answer for o in range(outputs)]
+        if several and isinstance(answer, list)
+        else (0 if answer is None else answer)
+        for answer in moore["said"]
     ]
-    return {**moore, "answers": answers, "asked": [said is not None for said in moore["said"]]}
+    return {**moore, "answers": answers, "asked": [answer is not None for answer in moore["said"]]}
 
 
 def _table(algebra: dict[str, Any] | None) -> list[list[str]]:
@@ -72,8 +74,8 @@ def _table(algebra: dict[str, Any] | None) -> list[list[str]]:
         return []
     product = lambda a, b: made.get((len(symbols) + a, len(symbols) + b))  # noqa: E731
     name = lambda e: "–" if e is None else names[e]  # noqa: E731
-    said = [str(tuple(s) if isinstance(s, list) else s) for s in algebra["said"]]
-    rows = [[names[a], *(name(product(a, b)) for b in range(count)), said[a]] for a in range(count)]
+    answers = [str(tuple(s) if isinstance(s, list) else s) for s in algebra["said"]]
+    rows = [[names[a], *(name(product(a, b)) for b in range(count)), answers[a]] for a in range(count)]
     cells = [["", *names, "says"], *rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in cells]

@@ -45,23 +45,23 @@ def _of_one(section: Section, several: bool) -> str:
     for label, s in sorted(scores.items(), key=lambda item: -item[1].mean):
         who[standing(s)].append(label)
     base = percent(next(iter(scores.values())).baseline)
-    said = []
+    clauses = []
     if who["right"]:
         subject, several_right = _named(who["right"], len(scores)), len(who["right"]) > 1
-        said.append(f"{subject} {'are' if several_right else 'is'} right ({100 * RIGHT:.0f}% or more)")
+        clauses.append(f"{subject} {'are' if several_right else 'is'} right ({100 * RIGHT:.0f}% or more)")
     if who["between"]:
         least, most = (percent(pick(scores[label].mean for label in who["between"])) for pick in (min, max))
         each = [f"{label} ({percent(scores[label].mean)}%)" for label in who["between"]]
         few = len(each) <= NAMED
-        said.append(
+        clauses.append(
             f"right in part: {_listed(each) if few else f'{len(each)} of {len(scores)} models ({least}–{most}%)'}"
         )
     if who["guesses"]:
         guess = f"{'do' if len(who['guesses']) > 1 else 'does'} no better than always giving the commonest answer"
-        said.append(f"{_named(who['guesses'], len(scores))} {guess} ({base}%)")
+        clauses.append(f"{_named(who['guesses'], len(scores))} {guess} ({base}%)")
     task = f"{section.title}: at" if several else "At"
     times = f", {longest / high:.3g} times the longest of training," if longest > high else ""
-    return f"{task} {longest:,} {section.unit}{times} {'; '.join(said)}."
+    return f"{task} {longest:,} {section.unit}{times} {'; '.join(clauses)}."
 
 
 def _of_many(sections: Sequence[Section]) -> str:
@@ -71,15 +71,15 @@ def _of_many(sections: Sequence[Section]) -> str:
         for group in section.groups:
             score = summary(group.runs, section.lengths[-1:])
             counts.setdefault(group.experiment.model.name, []).append(standing(score))
-    said = []
+    clauses = []
     for name, kinds in sorted(counts.items(), key=lambda item: -item[1].count("right") / len(item[1])):
         right, guesses = kinds.count("right"), kinds.count("guesses")
-        said.append(
+        clauses.append(
             f"{name} is right in {right} of {len(kinds)} cases" + f", and only guesses in {guesses}" * (guesses > 0)
         )
     return (
         f"At the longest test length of each of {len(sections)} parts (right: {100 * RIGHT:.0f}% or more; guessing: no "
-        f"better than always giving the commonest answer): {'; '.join(said)}."
+        f"better than always giving the commonest answer): {'; '.join(clauses)}."
     )
 
 

@@ -59,8 +59,8 @@ def write_html(
     chosen ones are shown, and all settings in a panel. `command` is what measured panels that have no runs.
     """
     links = other_pages(beside, Path(path))
-    shown = {"title": title, "description": description, "panels": panels, "panels_of_text": panels_of_text}
-    return write_text(path, page(runs, links=links, sweep=sweep, command=command, **shown))
+    parts = {"title": title, "description": description, "panels": panels, "panels_of_text": panels_of_text}
+    return write_text(path, page(runs, links=links, sweep=sweep, command=command, **parts))
 
 
 def page(
@@ -80,13 +80,13 @@ def page(
     runs, from_text = strings_and_text(runs)
     panels = [*grid, *panels, *(from_text if panels_of_text else [])]
     sections = group_runs(runs, notes) if runs or not panels else []
-    shown = [run for section in sections for group in section.groups for run in group.runs]
-    records = [*shown, *on_text]
+    on_strings = [run for section in sections for group in section.groups for run in group.runs]
+    records = [*on_strings, *on_text]
     code = code_note(sections)
     title = title or _title(sections, panels)
     lead = description or "How well each model does at lengths it was never trained on."
     body = "\n".join(_section(section, f"task{i}") for i, section in enumerate(sections))
-    found = [*findings(sections), *(panel.finding for panel in panels if panel.finding)]
+    sentences = [*findings(sections), *(panel.finding for panel in panels if panel.finding)]
     help_ = _help(sections) if sections else ""
     made_from = f"{len(records)} run records" if records else "measurements"
     ids = " and ".join(f"<code>id=&quot;{name}&quot;</code>" for name in ("records", *["panels"] * bool(panels)))
@@ -98,7 +98,7 @@ def page(
 <main>
 <header>
 <h1>{escape(title)}</h1>
-{"".join(f'<p class="found">{escape(sentence)}</p>' for sentence in found)}
+{"".join(f'<p class="found">{escape(sentence)}</p>' for sentence in sentences)}
 <p class="lead">{escape(lead)}</p>
 {contents(_parts(sections, panels))}
 {help_}
@@ -153,9 +153,9 @@ def _panel(panel: Panel, i: int) -> str:
 
 
 def _record(run: Run) -> dict[str, Any]:
-    found = verdict_data(run)
+    verdict = verdict_data(run)
     record = {"experiment": run.experiment.to_json(), "result": run.result, "run": run.path.name}
-    return record if found is None else {**record, "verdict": found}
+    return record if verdict is None else {**record, "verdict": verdict}
 
 
 def _embedded(name: str, data: Any) -> str:
@@ -176,7 +176,7 @@ def _section(section: Section, name: str) -> str:
     together = " Where points stand close, each is the mean of neighbouring lengths." if several else ""
     overflow = overflow_note_of_bench({group.label: group.runs for group in section.groups})
     note = f'\n<p class="note">{escape(overflow)}</p>' if overflow else ""
-    shown = "least to greatest of the seeds" if section.seeds > 1 else "95% Wilson interval"
+    band = "least to greatest of the seeds" if section.seeds > 1 else "95% Wilson interval"
     return f"""<section id="{name}">
 <h2>{escape(section.title)}</h2>
 <p class="note">{escape(section.subtitle[:1].upper() + section.subtitle[1:])}.</p>
@@ -184,7 +184,7 @@ def _section(section: Section, name: str) -> str:
 <figure><ul class="legend">{legend}</ul>
 <div class="plot"><div class="wide">{accuracy_chart(section, f"{name}-aw")}</div>
 <div class="narrow">{accuracy_chart(section, f"{name}-an", narrow=True)}</div></div>
-<figcaption>Line: mean. Band: {shown}. Shaded: what was trained on. The legend names the lines as they end, from the
+<figcaption>Line: mean. Band: {band}. Shaded: what was trained on. The legend names the lines as they end, from the
 top.{together}</figcaption></figure>
 {scrolled("Table of accuracies", _table(section))}{note}
 {verdict_block(section)}<figure><ul class="legend">{models}</ul>

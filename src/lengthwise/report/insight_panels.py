@@ -94,8 +94,8 @@ def _finding(clusters: Clusters) -> str:
 
 def _caption(clusters: Clusters) -> str:
     strings = f"{clusters.strings} string{'s' * (clusters.strings > 1)} of {clusters.length:,} tokens"
-    shown = f" ({len(clusters.points):,} of them drawn)" if len(clusters.points) < sum(clusters.sizes) else ""
-    text = f"A dot for each output of a block at each position of {strings}, over all depths{shown}, along the two "
+    sample = f" ({len(clusters.points):,} of them drawn)" if len(clusters.points) < sum(clusters.sizes) else ""
+    text = f"A dot for each output of a block at each position of {strings}, over all depths{sample}, along the two "
     text += f"principal axes, which hold {percent(sum(clusters.explained))}% of the variance. "
     text += "Colour: the cluster, found without looking at the task."
     if clusters.truth is not None and clusters.count > 1:
@@ -158,11 +158,11 @@ def _pointed(links: Links) -> tuple[int, int]:
 
 def _drawn(A: Tensor, starts: dict[int, int]) -> dict[Link, float]:
     """The links of A (T, T) that are drawn or listed: strong ones, and each word's strongest to before its start."""
-    kept = A >= SHOWN
+    strong = A >= SHOWN
     for word, start in starts.items():
         if start:
-            kept[word, A[word, :start].argmax()] = True
-    return {(t, j): w for (t, j), w in zip(kept.nonzero().tolist(), A[kept].tolist(), strict=True) if w > 0}
+            strong[word, A[word, :start].argmax()] = True
+    return {(t, j): w for (t, j), w in zip(strong.nonzero().tolist(), A[strong].tolist(), strict=True) if w > 0}
 
 
 def _of_head(links: Links, layer: int, number: int) -> str:

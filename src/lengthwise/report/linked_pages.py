@@ -26,14 +26,14 @@ HEAD = 8192
 
 def other_pages(directories: Iterable[str | Path], page: Path) -> dict[str, str]:
     """From its address, relative to `page`, to the title of every other page in or below these directories."""
-    found: dict[str, str] = {}
+    titles: dict[str, str] = {}
     for directory in map(Path, directories):
         for path in sorted(_html_files(directory)):
             title = _title(path)
             if title is not None and path.resolve() != page.resolve():
                 address = os.path.relpath(path.resolve(), page.resolve().parent)
-                found[quote(address.replace(os.sep, "/"))] = title
-    return found
+                titles[quote(address.replace(os.sep, "/"))] = title
+    return titles
 
 
 def _html_files(directory: Path) -> Iterator[Path]:

@@ -33,11 +33,11 @@ ALWAYS = ("training.lr", "training.steps")
 
 def write_csv(runs: Iterable[Run], path: str | Path) -> Path:
     """Write the rows to `path` and return it."""
-    given = rows(runs)
+    table = rows(runs)
     text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=list(given[0]), lineterminator="\n")
+    writer = csv.DictWriter(text, fieldnames=list(table[0]), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(given)
+    writer.writerows(table)
     return write_text(path, text.getvalue())
 
 
@@ -57,9 +57,9 @@ def rows(runs: Iterable[Run]) -> list[dict[str, Any]]:
         raise Error("There is nothing to report: no finished run was given. Start one with `lengthwise bench`.")
     settings = _settings_shown([run.experiment for run in unique])
     made = [
-        {**_about(run), **own, **measured, **_origin(run)}
+        {**_about(run), **own, **numbers, **_origin(run)}
         for run, own in zip(unique, settings, strict=True)
-        for measured in (_on_text(run) if run.experiment.on_text else _on_strings(run))
+        for numbers in (_on_text(run) if run.experiment.on_text else _on_strings(run))
     ]
     columns = _in_order(made)
     return [{name: row.get(name) for name in columns} for row in made]
@@ -77,9 +77,9 @@ def settings_in_full(experiment: Experiment) -> dict[str, Any]:
 
 def _settings_shown(experiments: list[Experiment]) -> list[dict[str, Any]]:
     """Of each experiment the settings that always stand there, then those that somebody set and that differ."""
-    said = dict.fromkeys(name for e in experiments for name in flat_settings(e) if name not in ALWAYS)
+    names = dict.fromkeys(name for e in experiments for name in flat_settings(e) if name not in ALWAYS)
     full = [{name: as_word(value) for name, value in settings_in_full(e).items()} for e in experiments]
-    differ = [name for name in said if len({repr(each.get(name, ...)) for each in full}) > 1]
+    differ = [name for name in names if len({repr(each.get(name, ...)) for each in full}) > 1]
     return [{name: each[name] for name in (*ALWAYS, *differ) if name in each} for each in full]
 
 

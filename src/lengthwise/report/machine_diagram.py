@@ -28,8 +28,8 @@ def machine_diagram(title: str, claim: dict[str, Any]) -> str:
     for q, row in enumerate(delta):
         for s, target in enumerate(row):
             steps.setdefault((q, target), []).append(str(symbols[s]))
-    said = [_said(claim, q) for q in range(Q)]
-    colours = {answer: i % 8 for i, answer in enumerate(dict.fromkeys(a for a in said if a))}
+    answers = [_answer(claim, q) for q in range(Q)]
+    colours = {answer: i % 8 for i, answer in enumerate(dict.fromkeys(a for a in answers if a))}
     about = f"{Q} states; " + "; ".join(f"{q} by {', '.join(by)} to {t}" for (q, t), by in steps.items())
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size:g} {size:g}" role="img" '
@@ -43,7 +43,7 @@ def machine_diagram(title: str, claim: dict[str, Any]) -> str:
         label = ", ".join(by) if len(by) <= 4 else f"{', '.join(by[:3])}, …"
         parts.append(_step(places[q], places[target], middle, label, f"{name}-tip"))
     parts.append(_start(places[claim["start"]], middle, f"{name}-tip"))
-    for (x, y), answer in zip(places, said, strict=True):
+    for (x, y), answer in zip(places, answers, strict=True):
         colour = f"var(--s{colours[answer]})" if answer else "var(--muted)"
         parts.append(
             f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{STATE}" fill="var(--card)" stroke="{colour}" stroke-width="3"/>'
@@ -53,7 +53,7 @@ def machine_diagram(title: str, claim: dict[str, Any]) -> str:
     return "\n".join([*parts, "</svg>"])
 
 
-def _said(claim: dict[str, Any], q: int) -> str:
+def _answer(claim: dict[str, Any], q: int) -> str:
     """What is right in a state, as it stands in the drawing: nothing where nothing is asked."""
     answer = claim["answers"][q]
     if not claim["asked"][q]:

@@ -36,7 +36,7 @@ NAMED = 6
 
 
 @dataclass(frozen=True)
-class Difference:
+class PairedDifference:
     """The second accuracy less the first, over some lengths, as the mean of the pairs."""
 
     task: str
@@ -119,8 +119,8 @@ def _sides(runs: Sequence[Any], setting: str) -> list[list[Chosen]]:
     if words:
         order = [_side(word.strip(), order, setting) for word in dict.fromkeys(words.split(","))]
     if len(order) < 2 or setting == "seed":
-        said = "runs are paired by it" if setting == "seed" else f"all {len(named)} runs have {named[0][1][setting]}"
-        raise Error(f"There is nothing to compare in {setting}: {said}. Name a setting in which these runs differ.")
+        reason = "runs are paired by it" if setting == "seed" else f"all {len(named)} runs have {named[0][1][setting]}"
+        raise Error(f"There is nothing to compare in {setting}: {reason}. Name a setting in which these runs differ.")
     _check_strings([setting])
     return order
 
@@ -204,16 +204,16 @@ def _panel(a: Sequence[Chosen], b: Sequence[Chosen], compared: Sequence[str]) ->
 
 def _by_partner(side: Sequence[Chosen], compared: Sequence[str]) -> dict[str, Chosen]:
     """The runs of one side by what a partner must have in common with them."""
-    found: dict[str, Chosen] = {}
+    partners: dict[str, Chosen] = {}
     for run, settings in side:
         key = repr(sorted((name, repr(value)) for name, value in settings.items() if name not in compared))
-        if key in found:
+        if key in partners:
             raise Error(
-                f"{found[key][0].path.name} and {run.path.name} differ in nothing but what is compared: a partner "
+                f"{partners[key][0].path.name} and {run.path.name} differ in nothing but what is compared: a partner "
                 "would fit both. Give one of them."
             )
-        found[key] = run, settings
-    return found
+        partners[key] = run, settings
+    return partners
 
 
 def _ranges(pairs: Sequence[tuple[Run, Run]]):
@@ -228,7 +228,7 @@ def _common(pairs: Sequence[tuple[Run, Run]]) -> tuple[int, ...]:
     return tuple(sorted(lengths))
 
 
-def _difference(task: str, lengths: tuple[int, ...], pairs: Sequence[tuple[Run, Run]]) -> Difference:
+def _difference(task: str, lengths: tuple[int, ...], pairs: Sequence[tuple[Run, Run]]) -> PairedDifference:
     by_seed: dict[int, list[tuple[float, float]]] = {}
     for x, y in pairs:
         by_seed.setdefault(x.experiment.seed, []).append((score(x, lengths), score(y, lengths)))
@@ -239,10 +239,10 @@ def _difference(task: str, lengths: tuple[int, ...], pairs: Sequence[tuple[Run, 
     low, high = (mean_interval(gains) if len(gains) >= FEWEST else None) or (None, None)
     better, worse = sum(d > 0 for d in gains), sum(d < 0 for d in gains)
     difference = statistics.fmean(gains)
-    return Difference(task, lengths, first, second, difference, low, high, len(pairs), len(gains), better, worse)
+    return PairedDifference(task, lengths, first, second, difference, low, high, len(pairs), len(gains), better, worse)
 
 
-def _row(d: Difference, several: bool) -> list[str]:
+def _row(d: PairedDifference, several: bool) -> list[str]:
     at = length_range((d.lengths[0], d.lengths[-1])).split()[-1]
     interval = "–" if d.low is None or d.high is None else f"{_points(d.low)} to {_points(d.high)}"
     return [
@@ -255,7 +255,7 @@ def _row(d: Difference, several: bool) -> list[str]:
     ]
 
 
-def _sentence(d: Difference, first: str, second: str, several: bool) -> str:
+def _sentence(d: PairedDifference, first: str, second: str, several: bool) -> str:
     where = f"On {d.task} over" if several else "Over"
     known = d.low is not None and d.high is not None
     interval = f", 95% interval {_points(d.low)} to {_points(d.high)}" if known else ""
@@ -275,20 +275,22 @@ def _word(value: Any) -> str:
 
 def _named(changed: dict[str, list[Any]], side: int) -> str:
     """A column's head: the value that is compared, where there is one only."""
-    told = changed.get("model") or (next(iter(changed.values())) if len(changed) == 1 else ["first", "second"])
-    return _word(told[side])
+    values = changed.get("model") or (next(iter(changed.values())) if len(changed) == 1 else ["first", "second"])
+    return _word(values[side])
 
 
-def _caption(together: Sequence[Difference], alone: Sequence[Run]) -> str:
-    said = [
+def _caption(together: Sequence[PairedDifference], alone: Sequence[Run]) -> str:
+    sentences = [
         "Accuracy in % at the last step, the mean over pairs of runs whose seed and other settings are equal; the "
         "difference is the second less the first, in points. 95% interval: Student's t over the seeds."
     ]
     few = sorted({each.seeds for each in together if each.seeds < FEWEST})
-    said += [f"{'One pair has' if n == 1 else 'Two seeds have'} no interval: run {FEWEST} seeds." for n in few]
+    sentences += [f"{'One pair has' if n == 1 else 'Two seeds have'} no interval: run {FEWEST} seeds." for n in few]
     if any(each.low is not None and each.high is not None and each.high - each.low < 1e-9 for each in together):
-        said.append("Where all seeds differ by the same, the interval has no width and says nothing of the next seed.")
+        sentences.append(
+            "Where all seeds differ by the same, the interval has no width and says nothing of the next seed."
+        )
     if alone:
         names = ", ".join(run.path.name for run in alone[:NAMED]) + (", …" if len(alone) > NAMED else "")
-        said.append(f"Without a partner, and left out: {names}.")
-    return " ".join(said)
+        sentences.append(f"Without a partner, and left out: {names}.")
+    return " ".join(sentences)

@@ -62,7 +62,7 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """More than a word in a cell of a table."""
 
     text: str
@@ -81,7 +81,7 @@ class Table(Panel):
     """Rows under columns; the first cells of each row say what it is about."""
 
     columns: Sequence[str]
-    rows: Sequence[Sequence[str | Cell]]
+    rows: Sequence[Sequence[str | TableCell]]
     labels: int = field(default=1, kw_only=True)
     """How many of the first columns name a row: a narrow terminal repeats them."""
 
@@ -155,9 +155,9 @@ def heat_map(
     present = [v for row in numbers for v in row if v is not None] or [0.0]
     least, most = (min(present) if low is None else low), (max(present) if high is None else high)
 
-    def cell(value: float | None) -> Cell:
+    def cell(value: float | None) -> TableCell:
         depth = (value - least) / (most - least) if value is not None and most > least else 0.0
-        return Cell(table_number(value, percent), shade=None if value is None else min(1.0, max(0.0, depth)))
+        return TableCell(table_number(value, percent), shade=None if value is None else min(1.0, max(0.0, depth)))
 
     cells = [[name, *map(cell, row)] for name, row in zip(rows, numbers, strict=True)]
     data = {"rows": list(rows), "columns": list(columns), "values": numbers}

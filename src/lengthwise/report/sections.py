@@ -114,10 +114,10 @@ class Section:
 
 def list_of_runs(runs: Iterable[Run]) -> list[Run]:
     """What a report was given, which must be runs."""
-    given: list[Run] = list(runs) if isinstance(runs, Iterable) else [runs]
-    if not all(hasattr(run, "experiment") for run in given):
+    listed: list[Run] = list(runs) if isinstance(runs, Iterable) else [runs]
+    if not all(hasattr(run, "experiment") for run in listed):
         raise Error(f"A report takes a list of runs, as lab.load and lab.bench give them, got {in_words(runs)}.")
-    return given
+    return listed
 
 
 def group_runs(runs: Iterable[Run], notes: Mapping[str, str] | None = None) -> list[Section]:
@@ -132,13 +132,13 @@ def group_runs(runs: Iterable[Run], notes: Mapping[str, str] | None = None) -> l
     questions: dict[str, list[Run]] = {}
     for run in unique.values():
         e = run.experiment
-        asked = key_of(asdict(e.task), e.training.curriculum.lengths, asdict(e.tests))
-        questions.setdefault(asked, []).append(run)
-    found = [
+        question = key_of(asdict(e.task), e.training.curriculum.lengths, asdict(e.tests))
+        questions.setdefault(question, []).append(run)
+    sections = [
         Section(task_name(each[0].experiment.task), groups_of(each, names, notes or {})) for each in questions.values()
     ]
-    titles = list(dict.fromkeys(section.title for section in found))
-    return sorted(found, key=lambda section: titles.index(section.title))
+    titles = list(dict.fromkeys(section.title for section in sections))
+    return sorted(sections, key=lambda section: titles.index(section.title))
 
 
 def task_name(task: TaskSpec) -> str:
@@ -199,8 +199,8 @@ def groups_of(
         members.setdefault(replace(run.experiment, seed=0).hash, []).append(run)
     seeds = [tuple(sorted(group, key=lambda run: run.experiment.seed)) for group in members.values()]
     labels = labelled([group[0].experiment for group in seeds], short)
-    said = [(notes or {}).get(key, "") for key in members]
-    return tuple(SeedGroup(label, group, note) for label, group, note in zip(labels, seeds, said, strict=True))
+    texts = [(notes or {}).get(key, "") for key in members]
+    return tuple(SeedGroup(label, group, note) for label, group, note in zip(labels, seeds, texts, strict=True))
 
 
 def labelled(experiments: Sequence[Experiment], short: dict[str, str]) -> list[str]:
@@ -209,13 +209,13 @@ def labelled(experiments: Sequence[Experiment], short: dict[str, str]) -> list[s
     labels = {}
     for name in dict.fromkeys(names):
         same = [i for i, other in enumerate(names) if other == name]
-        for i, differing in zip(same, _told(differing_settings([experiments[i] for i in same])), strict=True):
+        for i, differing in zip(same, _telling(differing_settings([experiments[i] for i in same])), strict=True):
             parts = [f"{k.split('.', 1)[1]}={_short(v)}" for k, v in differing.items()]
             labels[i] = " ".join([short[name], *parts])
     return [labels[i] for i in range(len(experiments))]
 
 
-def _told(differing: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _telling(differing: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The settings that tell these apart: of more than two, without those at the value that most have.
 
     >>> _told([{"p": 1, "lr": 1, "width": 8}, {"p": 2, "lr": 1, "width": 8}, {"p": 1, "lr": 3, "width": 4}])

@@ -57,13 +57,13 @@ def table(runs: Iterable[Run], *, sweep: Swept = ()) -> Tables:
 
     Of the settings named in `sweep` validation strings choose, and only the tests of the chosen ones are shown.
     """
-    runs, said, grid = best_of(runs, sweep)
+    runs, choices, grid = best_of(runs, sweep)
     on_strings, from_text = strings_and_text(runs)
     from_text = [*grid, *from_text]
     texts = [PanelText(panel) for panel in from_text]
     if from_text and not on_strings:
         return Tables(*texts)
-    sections = group_runs(on_strings, said)
+    sections = group_runs(on_strings, choices)
     notes = verdict_lines(sections)
     notes += [overflow_note_of_bench({group.label: group.runs for group in section.groups}) for section in sections]
     notes.append(code_note(sections))

@@ -58,8 +58,8 @@ def before_and_after(runs: Sequence[Run]) -> Panel:
             row["text"],
             f"{row['steps']:,}",
             f"{row['length']:,}",
-            _said([row["before"]]),
-            _said([row["last"]]),
+            _digits([row["before"]]),
+            _digits([row["last"]]),
         ]
         for row in data
     ]
@@ -76,8 +76,8 @@ def by_length(runs: Sequence[Run]) -> list[Panel]:
     for run in runs:
         spec, tests = run.experiment.data, run.experiment.tests
         assert isinstance(spec, TextSpec)
-        asked = key_of(spec.digests, spec.block, spec.test_blocks, spec.tokenizer, asdict(tests))
-        questions.setdefault(asked, []).append(run)
+        question = key_of(spec.digests, spec.block, spec.test_blocks, spec.tokenizer, asdict(tests))
+        questions.setdefault(question, []).append(run)
     several = len({getattr(run.experiment.data, "tokenizer", None) for run in runs}) > 1
     return [_by_length(members, several) for members in questions.values()]
 
@@ -87,9 +87,9 @@ def _by_length(runs: Sequence[Run], several_tokenizers: bool) -> Panel:
     assert isinstance(e.data, TextSpec)
     groups = groups_of(runs, short_names(run.experiment.model.name for run in runs))
     several = max(len(group.runs) for group in groups) > 1
-    measured = {group.label: _measured(group) for group in groups}
+    by_model = {group.label: _by_seed(group) for group in groups}
     lengths = e.tests.lengths
-    curves = {name: (lengths, [_middle(values[n]) for n in lengths]) for name, values in measured.items()}
+    curves = {name: (lengths, [_middle(values[n]) for n in lengths]) for name, values in by_model.items()}
     caption = (
         f"{WAYS[e.tests.way]} {SEEN['held out']} Trained on windows of {e.data.block:,} tokens"
         f"{'; mean ± standard deviation over seeds' if several else ''}. ∞: greater than any float, or no number."
@@ -98,7 +98,11 @@ def _by_length(runs: Sequence[Run], several_tokenizers: bool) -> Panel:
     if several_tokenizers and e.data.tokenizer_folder:
         title += f" (tokens of {Path(e.data.tokenizer_folder).name})"
     rows = [
-        [group.label, count(group.first.result["parameters"]), *(_said(measured[group.label][n]) for n in lengths)]
+        [
+            group.label,
+            count(group.first.result["parameters"]),
+            *(_digits(by_model[group.label][n]) for n in lengths),
+        ]
         for group in groups
     ]
     head = ["", "parameters", *(f"{n:,}" for n in lengths)]
@@ -108,7 +112,7 @@ def _by_length(runs: Sequence[Run], several_tokenizers: bool) -> Panel:
             "length": n,
             "way": e.tests.way,
             "trained": e.data.block,
-            "perplexities": finite(measured[group.label][n]),
+            "perplexities": finite(by_model[group.label][n]),
         }
         for group in groups
         for n in lengths
@@ -116,13 +120,13 @@ def _by_length(runs: Sequence[Run], several_tokenizers: bool) -> Panel:
     axes, marks = ("tokens", "perplexity"), {"trained": e.data.block}
     table = Table(title, "", head, rows, data=data)
     chart = line_chart(title, caption, *axes, curves, log_x=True, log_y=True, marks=marks, table=table)
-    return replace(chart, finding=_finding(measured, e.data.block, lengths))
+    return replace(chart, finding=_finding(by_model, e.data.block, lengths))
 
 
-def _measured(group: SeedGroup) -> dict[int, list[float]]:
+def _by_seed(group: SeedGroup) -> dict[int, list[float]]:
     """The perplexities of the seeds at every length."""
-    found = [perplexities(run) for run in group.runs]
-    return {n: [each[n] for each in found] for n in group.experiment.tests.lengths}
+    seeds = [perplexities(run) for run in group.runs]
+    return {n: [each[n] for each in seeds] for n in group.experiment.tests.lengths}
 
 
 def _middle(values: Sequence[float]) -> float:
@@ -130,30 +134,35 @@ def _middle(values: Sequence[float]) -> float:
     return statistics.fmean(values) if all(map(math.isfinite, values)) else math.nan
 
 
-def _said(values: Sequence[float]) -> str:
+def _digits(values: Sequence[float]) -> str:
     if math.isnan(middle := _middle(values)):
         return "∞"
     return f"{middle:.4g}" if len(values) < 2 else f"{middle:.4g} ± {statistics.stdev(values):.2g}"
 
 
-def _finding(measured: dict[str, dict[int, list[float]]], trained: int, lengths: Sequence[int]) -> str:
+def _finding(by_model: dict[str, dict[int, list[float]]], trained: int, lengths: Sequence[int]) -> str:
     if max(lengths) <= trained:
         return ""
-    ends = {name: _middle(values[max(lengths)]) for name, values in measured.items()}
+    ends = {name: _middle(values[max(lengths)]) for name, values in by_model.items()}
     order = sorted(ends, key=lambda name: (math.isnan(ends[name]), ends[name]))
-    said = ", ".join(f"{name} {_said(measured[name][max(lengths)])}" for name in order)
-    return f"Perplexity at {max(lengths):,} tokens, {max(lengths) / trained:.3g} times the trained length: {said}."
+    figures = ", ".join(f"{name} {_digits(by_model[name][max(lengths)])}" for name in order)
+    return f"Perplexity at {max(lengths):,} tokens, {max(lengths) / trained:.3g} times the trained length: {figures}."
 
 
-def measured_perplexity(measured: Measured) -> Panel:
+def measured_perplexity(result: Measured) -> Panel:
     """What `lab.measure_perplexity` found, a row for each length."""
     rows = [
-        [f"{n:,}", _said([loss.perplexity]), "–" if loss.mean is None else f"{loss.mean:.4f}", f"{loss.tokens:,}"]
-        for n, loss in measured.losses.items()
+        [
+            f"{n:,}",
+            _digits([loss.perplexity]),
+            "–" if loss.mean is None else f"{loss.mean:.4f}",
+            f"{loss.tokens:,}",
+        ]
+        for n, loss in result.losses.items()
     ]
-    caption = f"Of {measured.model}. {WAYS[measured.way]} {SEEN[measured.seen]} The loss is -log p of a token, in nats."
-    title = f"Perplexity by length: {measured.text}"
-    return Table(title, caption, ["tokens", "perplexity", "loss", "predicted"], rows, data=measured.to_json())
+    caption = f"Of {result.model}. {WAYS[result.way]} {SEEN[result.seen]} The loss is -log p of a token, in nats."
+    title = f"Perplexity by length: {result.text}"
+    return Table(title, caption, ["tokens", "perplexity", "loss", "predicted"], rows, data=result.to_json())
 
 
 def strings_and_text(runs: Iterable[Run]) -> tuple[list[Run], list[Panel]]:
@@ -193,36 +202,36 @@ def answers_of_runs(runs: Sequence[Run]) -> Panel:
 
 
 def _answered(run: Run) -> dict[str, Any]:
-    e, found = run.experiment, run.result["answers"]
+    e, scores = run.experiment, run.result["answers"]
     assert isinstance(e.data, AnswersSpec)
     before = perplexities(run, "before")[e.data.block] if "before" in run.result["checkpoints"] else None
     return {
         "task": e.data.task,
         "model": e.model.name,
         "seed": e.seed,
-        **found,
+        **scores,
         "perplexity_before": before,
         "perplexity": perplexities(run)[e.data.block],
         "path": str(run.path),
     }
 
 
-def measured_answers(measured: MeasuredAnswers) -> Panel:
+def measured_answers(result: MeasuredAnswers) -> Panel:
     """A row for each task, and the average where all seven are there."""
     rows = [
         [
             task,
-            found.metric,
-            "–" if found.scores is None else f"{found.scores['score']:.2f}",
-            f"{len(found.answers):,}",
+            answers.metric,
+            "–" if answers.scores is None else f"{answers.scores['score']:.2f}",
+            f"{len(answers.answers):,}",
         ]
-        for task, found in measured.tasks.items()
+        for task, answers in result.tasks.items()
     ]
-    if measured.average is not None:
-        rows.append(["average", "", f"{measured.average:.2f}", ""])
-    held = " The references of the test split are held by the benchmark's site." if measured.split == "test" else ""
+    if result.average is not None:
+        rows.append(["average", "", f"{result.average:.2f}", ""])
+    held = " The references of the test split are held by the benchmark's site." if result.split == "test" else ""
     caption = (
-        f"Of {measured.model}: {measured.split} split of {measured.source}, prompts of at most {measured.window:,} "
+        f"Of {result.model}: {result.split} split of {result.source}, prompts of at most {result.window:,} "
         f"tokens with their answers. {METRICS}{held}"
     )
-    return Table("SCROLLS", caption, ["task", "metric", "score", "questions"], rows, data=finite(measured.to_json()))
+    return Table("SCROLLS", caption, ["task", "metric", "score", "questions"], rows, data=finite(result.to_json()))

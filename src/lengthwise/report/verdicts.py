@@ -33,21 +33,21 @@ def _called(section: Section) -> list[tuple[str, Run]]:
     ]
 
 
-def in_words(found: Kept) -> tuple[str, str]:
+def in_words(record: Kept) -> tuple[str, str]:
     """The verdict in a few words, and the rest of the sentence."""
-    verdict = found.verdict
-    best = ", at its best checkpoint" if found.checkpoint == "best" else ""
+    verdict = record.verdict
+    best = ", at its best checkpoint" if record.checkpoint == "best" else ""
     if isinstance(verdict, Proved):
         snapped = ", its nodes snapped to their centres" if verdict.certificate.get("inference") == "snapped" else ""
-        if not found.checked:  # a forger can make a file as large as this
+        if not record.checked:  # a forger can make a file as large as this
             return "a proof is kept, and was not checked here", f"{best}: certify --check reads it"
-        machine = "" if found.of_task else ", of the machine kept with it: its own task does not run here"
+        machine = "" if record.of_task else ", of the machine kept with it: its own task does not run here"
         return "PROVED for every length", f"{snapped}{best}{machine} ({made_in_words(verdict.certificate)})"
     if isinstance(verdict, Refuted):
         word = " ".join(map(str, verdict.word[:SHOWN])) + " …" * (len(verdict.word) > SHOWN)
-        said, right = _answer(verdict.said), _answer(verdict.right)
-        kept_word = "" if found.checked else "as it was kept; "
-        rest = f"{best}: after {word} it says {said}, and {right} is right ({kept_word}the shortest string found)"
+        answer, right = _answer(verdict.said), _answer(verdict.right)
+        kept_word = "" if record.checked else "as it was kept; "
+        rest = f"{best}: after {word} it says {answer}, and {right} is right ({kept_word}the shortest string found)"
         return f"fails first at length {len(verdict.word):,}", rest
     return "not decided", f"{best}: {verdict.why}"
 
@@ -59,32 +59,32 @@ def _answer(answer: int | tuple[int, ...]) -> str:
 def verdict_lines(sections: Sequence[Section]) -> list[str]:
     """A line for each run of which something was found, for the terminal."""
     return [
-        f"{f'{section.title}, ' if len(sections) > 1 else ''}{label}: {''.join(in_words(found))}"
+        f"{f'{section.title}, ' if len(sections) > 1 else ''}{label}: {''.join(in_words(record))}"
         for section in sections
-        for label, _, found in verdicts_of(section)
+        for label, _, record in verdicts_of(section)
     ]
 
 
 def verdict_data(run: Run) -> dict[str, Any] | None:
     """The verdict for `--json`, without its certificate, which `verdict.json` holds."""
-    if (found := kept(run)) is None:
+    if (record := kept(run)) is None:
         return None
-    data = {key: value for key, value in found.verdict.to_json().items() if key != "certificate"}
-    if isinstance(found.verdict, Proved) and not found.checked:
+    data = {key: value for key, value in record.verdict.to_json().items() if key != "certificate"}
+    if isinstance(record.verdict, Proved) and not record.checked:
         data["verdict"] = "unchecked"
-    return {**data, "checked": found.checked, "checkpoint": found.checkpoint, "words": "".join(in_words(found))}
+    return {**data, "checked": record.checked, "checkpoint": record.checkpoint, "words": "".join(in_words(record))}
 
 
 def verdict_block(section: Section) -> str:
     """The verdicts of a section, the machine they are about, and what was extracted; empty where nothing was found."""
-    found, extracted = verdicts_of(section), _extracted(section)
-    if not found:
+    record, extracted = verdicts_of(section), _extracted(section)
+    if not record:
         return extracted
     items = "".join(
         f"<li>{escape(label)}: <b>{escape(first)}</b>{escape(rest)}.</li>"
-        for label, (first, rest) in ((label, in_words(here)) for label, _, here in found)
+        for label, (first, rest) in ((label, in_words(here)) for label, _, here in record)
     )
-    drawing = machine_diagram(f"The machine of {section.title}", found[0][2].claim)
+    drawing = machine_diagram(f"The machine of {section.title}", record[0][2].claim)
     caption = "The machine that says what is right: in each state its answer, on each arrow the symbols that take it."
     figure = f'\n<figure><div class="plot">{drawing}</div><figcaption>{caption}</figcaption></figure>'
     block = f'<div class="verdicts"><h3>At every length</h3>\n<ul>{items}</ul>{figure if drawing else ""}</div>\n'
@@ -95,14 +95,14 @@ def _extracted(section: Section) -> str:
     """What `inspect RUN algebra` found of each run, as it was kept: nothing is extracted here."""
     items = []
     for label, run in _called(section):
-        if (kept_here := extracted_of(run)) is None:
+        if (extraction := extracted_of(run)) is None:
             continue
-        best = " at its best checkpoint" if kept_here["checkpoint"] == "best" else ""
+        best = " at its best checkpoint" if extraction["checkpoint"] == "best" else ""
         try:
-            drawing = drawn(kept_here["found"], f"What {label} computes")
+            drawing = drawn(extraction["found"], f"What {label} computes")
         except (AttributeError, IndexError, KeyError, TypeError, ValueError):
             continue  # a file that somebody changed
-        items.append(f"<p>{escape(label)}{best}: {escape(kept_here['said'])}.</p>{drawing}")
+        items.append(f"<p>{escape(label)}{best}: {escape(extraction['said'])}.</p>{drawing}")
     if not items:
         return ""
     note = "<p><small>As it was kept beside the run: it is not extracted again here, and is no proof.</small></p>"

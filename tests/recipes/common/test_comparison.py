@@ -11,7 +11,7 @@ import pytest
 from lengthwise import Error
 from lengthwise.lab import Experiment, LengthTests, ModelSpec, TaskSpec, Training
 from lengthwise.lab.statistics import best_rate
-from lengthwise.recipes.common.comparison import Measured, Published, Row, comparison, finding, summed
+from lengthwise.recipes.common.comparison import ComparedCell, ComparedRow, Published, comparison, finding, summed
 
 LENGTHS = (20, 40, 50, 60)
 
@@ -42,7 +42,7 @@ def scored(seed, beyond, inside=1.0, *, best=None, lr=1e-3, valid=(1.0, 0.01)):
 
 def test_a_cell_sums_up_its_runs():
     runs = [scored(0, 0.9, 1.0, best=0.7), scored(1, 0.5, 0.8, best=0.6)]
-    cell = Measured.of(runs, Published(mean=0.9, max=1.0))
+    cell = ComparedCell.of(runs, Published(mean=0.9, max=1.0))
     assert cell.scores == (0.9, 0.5)
     assert cell.best == (0.7, 0.6)
     assert cell.inside == pytest.approx(0.9)
@@ -56,11 +56,11 @@ def test_a_cell_without_training_lengths_is_refused():
     run = scored(0, 0.9)
     far = replace(run.experiment, tests=LengthTests((50, 60), samples=100))
     with pytest.raises(Error, match="lstm on parity was tested at no length of its training"):
-        Measured.of([run._replace(experiment=far)], Published(mean=1.0))
+        ComparedCell.of([run._replace(experiment=far)], Published(mean=1.0))
 
 
 def row(scores, published, inside=1.0, published_majority=None):
-    return Row("r", 0.5, {"m": Measured(scores, published, 0.5, inside)}, published_majority)
+    return ComparedRow("r", 0.5, {"m": ComparedCell(scores, published, 0.5, inside)}, published_majority)
 
 
 @pytest.mark.parametrize(
@@ -158,8 +158,8 @@ def test_a_column_has_a_heading_of_its_own():
 
 
 def test_missing_models_leave_a_dash_and_absent_columns_go():
-    cell = Measured((1.0,), Published(mean=1.0, max=1.0), 0.5, 1.0)
-    rows = [Row("one", 0.5, {"a": cell, "b": cell}), Row("two", 0.5, {"b": cell})]
+    cell = ComparedCell((1.0,), Published(mean=1.0, max=1.0), 0.5, 1.0)
+    rows = [ComparedRow("one", 0.5, {"a": cell, "b": cell}), ComparedRow("two", 0.5, {"b": cell})]
     panel = comparison("t", rows, ["a", "b", "never"])
     assert "never" not in panel.html + panel.text
     assert panel.html.count("<td") == 4
@@ -171,7 +171,7 @@ def test_missing_models_leave_a_dash_and_absent_columns_go():
 
 
 def test_one_seed_has_no_deviation():
-    row = Row("r", 0.5, {"m": Measured.of([scored(0, 0.9)], Published(mean=0.9, max=1.0))})
+    row = ComparedRow("r", 0.5, {"m": ComparedCell.of([scored(0, 0.9)], Published(mean=0.9, max=1.0))})
     panel = comparison("t", [row], ["m"])
     assert "±" not in panel.text + panel.html
     assert "over 1 seed at" in panel.caption
@@ -182,30 +182,30 @@ def test_the_best_rate_is_chosen_by_validation_and_all_are_shown():
     weak = [scored(seed, 1.0, lr=1e-4, valid=(1.0, 0.5)) for seed in range(2)]
     strong = [scored(seed, 0.7, lr=3e-4, valid=(1.0, 0.1)) for seed in range(2)]
     assert best_rate([*weak, *strong]) == strong, "though the other is better on the test strings"
-    cell = Measured.of([*weak, *strong], Published(mean=0.9, max=1.0))
+    cell = ComparedCell.of([*weak, *strong], Published(mean=0.9, max=1.0))
     assert (cell.scores, cell.rates) == ((0.7, 0.7), (1.0, 1.0, 0.7, 0.7))
-    panel = comparison("t", [Row("r", 0.5, {"m": cell})], ["m"])
+    panel = comparison("t", [ComparedRow("r", 0.5, {"m": cell})], ["m"])
     assert ("all rates", "100.0 / 85.0±17.3") in panel.rows[0][1].notes
     assert panel.data[0]["cells"]["m"]["all_rates"]["max"] == 1.0
 
 
 def test_the_finding_names_what_differs_and_what_was_not_learned():
-    fine = Measured((1.0, 1.0), Published(mean=1.0, max=1.0), 0.5, inside=1.0)
+    fine = ComparedCell((1.0, 1.0), Published(mean=1.0, max=1.0), 0.5, inside=1.0)
     low, unlearned = replace(fine, scores=(0.6, 0.6)), replace(fine, inside=0.94)
-    rows = [Row("one", 0.5, {"a": fine, "b": low}), Row("two", 0.5, {"a": fine, "b": unlearned})]
+    rows = [ComparedRow("one", 0.5, {"a": fine, "b": low}), ComparedRow("two", 0.5, {"a": fine, "b": unlearned})]
     sentence = finding(rows)
     assert sentence == (
         "2 of 4 cells agree. 1 differs: one (b). 1 says nothing though the numbers are near (vacuous), for the task "
         "was not learned at the training lengths, or the published model guesses: two (b)."
     )
-    assert finding([Row("two", 0.5, {"a": fine})]) == "1 of 1 cells agree."
+    assert finding([ComparedRow("two", 0.5, {"a": fine})]) == "1 of 1 cells agree."
     assert sentence in comparison("t", rows, "ab").html
 
 
 def test_it_fits_a_hundred_columns_and_is_json():
-    cell = Measured((1.0, 0.2, 0.3), Published(mean=1.0, max=1.0), 0.5, rates=(1.0, 0.2), inside=0.8)
+    cell = ComparedCell((1.0, 0.2, 0.3), Published(mean=1.0, max=1.0), 0.5, rates=(1.0, 0.2), inside=0.8)
     models = ["rnn", "transformer-xl", "regular-gpt C=2", "regular-gpt C=3"]
-    panel = comparison("t", [Row("modular-arithmetic", 0.5, dict.fromkeys(models, cell))], models)
+    panel = comparison("t", [ComparedRow("modular-arithmetic", 0.5, dict.fromkeys(models, cell))], models)
     _, *table = panel.text.splitlines()
     assert max(map(len, table)) <= 100
     assert json.loads(json.dumps(panel.data)) == panel.data
@@ -214,17 +214,19 @@ def test_it_fits_a_hundred_columns_and_is_json():
 def test_what_overflowed_is_below_the_table():
     runs = [scored(seed, 0.5) for seed in range(2)]
     published = Published(mean=0.9)
-    fine = Measured.of(runs, published)
+    fine = ComparedCell.of(runs, published)
     runs[1].result["checkpoints"]["last"]["overflowed"] = {"60": 50}
-    panel = comparison("t", [Row("r", 0.5, {"m": Measured.of(runs, published), "n": fine})], ["m", "n"], "A note.")
+    panel = comparison(
+        "t", [ComparedRow("r", 0.5, {"m": ComparedCell.of(runs, published), "n": fine})], ["m", "n"], "A note."
+    )
     assert panel.caption.endswith(" Logits that overflow count as wrong: r, m at 60, 50 of 200 strings. A note.")
     cells = panel.data[0]["cells"]
     assert (cells["m"]["overflow"], cells["n"]["overflow"]) == ("at 60, 50 of 200 strings", "")
-    assert "overflow count" not in comparison("t", [Row("r", 0.5, {"n": fine})], ["n"]).caption
+    assert "overflow count" not in comparison("t", [ComparedRow("r", 0.5, {"n": fine})], ["n"]).caption
 
 
 def test_labels_are_no_markup():
-    row = Row("<i>", 0.5, {'a"<b>': Measured((1.0,), Published(mean=1.0), 0.5, 1.0)})
+    row = ComparedRow("<i>", 0.5, {'a"<b>': ComparedCell((1.0,), Published(mean=1.0), 0.5, 1.0)})
     body = comparison("t", [row], ['a"<b>']).html
     assert "<i>" not in body.replace('<i style="width', "")
     assert '"<b>' not in body

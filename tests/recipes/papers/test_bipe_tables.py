@@ -11,7 +11,7 @@ from lengthwise import Error, lab, recipes
 from lengthwise.evaluate.benchmarks import BENCHMARKS, Score
 from lengthwise.evaluate.written_answers import read_submission
 from lengthwise.recipes.papers.bipe import table_1, table_2
-from lengthwise.recipes.papers.bipe.table_1 import PUBLISHED, Key
+from lengthwise.recipes.papers.bipe.table_1 import PUBLISHED, AnswersKey
 from lengthwise.text.scrolls import TASKS
 
 from ...lab import scrolls as made
@@ -60,7 +60,7 @@ def test_table_1_runs_and_says_what_was_answered(folder, store, tmp_path):
     finished = recipe.grid.finished(runs)
     for row in table.data:
         for column, score in row["scores"].items():
-            (run,) = finished[Key(row["task"], column)]
+            (run,) = finished[AnswersKey(row["task"], column)]
             assert score == run.result["answers"]["score"]
             assert row["published"][column] == dict(zip(TASKS, PUBLISHED[column], strict=False))[row["task"]]
     assert set(sent.data) == {"bipe-rope", "bipe-rope-yarn"}
@@ -79,8 +79,8 @@ def test_the_average_stands_where_all_seven_tasks_do():
     def run(score):
         return SimpleNamespace(result={"answers": {"score": score, "questions": 9}})
 
-    finished = {Key(task, "rope"): [run(10.0 * n), run(10.0 * n + 2)] for n, task in enumerate(TASKS)}
-    finished[Key("qasper", "mine")] = [run(5.0)]
+    finished = {AnswersKey(task, "rope"): [run(10.0 * n), run(10.0 * n + 2)] for n, task in enumerate(TASKS)}
+    finished[AnswersKey("qasper", "mine")] = [run(5.0)]
     table = table_1.compared(finished)
     assert table.data[-1] == {
         "task": "average", "metric": "", "scores": {"rope": 31.0, "mine": None},

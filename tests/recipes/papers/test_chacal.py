@@ -10,7 +10,7 @@ import pytest
 from lengthwise import lab, recipes
 from lengthwise.recipes.common.curves import curve, ended, first_at
 from lengthwise.recipes.papers.chacal.chains import plan_chains
-from lengthwise.recipes.papers.chacal.published import Attention
+from lengthwise.recipes.papers.chacal.published import AttentionColumn
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_smoke(paper, table, tmp_path):
 
 
 def test_models_of_a_table_differ_in_their_attention_alone():
-    (standard,), (chain,) = (plan_chains("smoke", Attention(kind, 1), 3) for kind in ("standard", "chain"))
+    (standard,), (chain,) = (plan_chains("smoke", AttentionColumn(kind, 1), 3) for kind in ("standard", "chain"))
     assert (standard.task, standard.training, standard.tests) == (chain.task, chain.training, chain.tests)
     assert (standard.model.name, chain.model.name) == ("transformer", "chacal")
     differ = standard.model.options.keys() ^ chain.model.options.keys()
@@ -44,7 +44,7 @@ def test_models_of_a_table_differ_in_their_attention_alone():
 
 
 def test_curves_are_means_over_seeds(tmp_path):
-    experiments = plan_chains("smoke", Attention("chain", 1), 3, {"seeds": 2})
+    experiments = plan_chains("smoke", AttentionColumn("chain", 1), 3, {"seeds": 2})
     runs = [outcome.run for outcome in lab.run(experiments, tmp_path, workers=1) if outcome.run]
     steps, values = curve(runs)
     alone = [[row["accuracy"] for row in run.metrics if row["kind"] == "validation"] for run in runs]

@@ -15,13 +15,13 @@ from lengthwise.recipes.proof import networks as networks_file
 from lengthwise.recipes.proof import regexes
 from lengthwise.recipes.proof.languages import absorbing, absorbing_patterns, pattern_machine, random_machine
 from lengthwise.recipes.proof.long_words import long_words, wrong_words
-from lengthwise.recipes.proof.networks import Network, Question, networks
-from lengthwise.recipes.proof.scales import BUDGETS, MODELS, TASKS, Asked, Budget
+from lengthwise.recipes.proof.networks import NetworkQuestion, ProofNetwork, networks
+from lengthwise.recipes.proof.scales import BUDGETS, MODELS, TASKS, Budget, StringCounts
 from lengthwise.recipes.proof.table import _panel, planned, task_of
 from lengthwise.report.drawing import in_text
 from lengthwise.verify.subject import KeptShare
 
-BRIEF = Question(Budget(10.0), Asked(20, 2, 2, {64: 2}, 64))
+BRIEF = NetworkQuestion(Budget(10.0), StringCounts(20, 2, 2, {64: 2}, 64))
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def test_a_wrong_word_far_beyond_refutes_what_nothing_was_known_of(run, monkeypa
     monkeypatch.setattr(networks_file, "score_strings", lambda *a, **k: SimpleNamespace(correct={1: 8}))
     monkeypatch.setattr(networks_file, "thinned", lambda *a: [1])
     monkeypatch.setattr(networks_file, "share_right", lambda *a: 1.0)
-    question = Question(Budget(5.0), Asked(20, 1, 8, {64: 2}, 64))
+    question = NetworkQuestion(Budget(5.0), StringCounts(20, 1, 8, {64: 2}, 64))
     (found,) = networks(run, question, "cpu")
     assert (found.raw, found.near) == ("refuted", 1.0)
     assert found.far["64"] < 1
@@ -77,7 +77,7 @@ def test_a_wrong_word_far_beyond_refutes_what_nothing_was_known_of(run, monkeypa
 
 def test_a_test_string_that_is_wrong_refutes_what_nothing_was_known_of(run, monkeypatch):
     monkeypatch.setattr(verify, "certify", lambda *a, **k: verify.Unknown("it was not looked at"), raising=False)
-    (found,) = networks(run, Question(Budget(4.0), Asked(20, 2, 8, {64: 2}, 64)), "cpu")
+    (found,) = networks(run, NetworkQuestion(Budget(4.0), StringCounts(20, 2, 8, {64: 2}, 64)), "cpu")
     assert found.near < 1
     assert (found.raw, found.why, found.far) == ("refuted", "", {})
     assert 0 < found.wrong <= 20
@@ -93,7 +93,7 @@ def test_the_same_question_is_asked_once(run, monkeypatch):
     assert len(kept["word"]) == found[0].wrong
 
     asked = []
-    monkeypatch.setattr(networks_file, "_learned", lambda *a: asked.append(a) or Network("learned", near=0.5))
+    monkeypatch.setattr(networks_file, "_learned", lambda *a: asked.append(a) or ProofNetwork("learned", near=0.5))
     assert networks(run, BRIEF, "cpu") == found
     assert not asked
     networks(run, BRIEF._replace(budget=Budget(0.3)), "cpu")
@@ -104,7 +104,7 @@ def test_only_what_is_not_proved_is_consolidated_and_every_network_says_how_it_w
     model = theory.exact_classifier("parity")
 
     def learned(word):
-        monkeypatch.setattr(networks_file, "_learned", lambda *a: Network("learned", word))
+        monkeypatch.setattr(networks_file, "_learned", lambda *a: ProofNetwork("learned", word))
 
     made = []
 
@@ -118,7 +118,7 @@ def test_only_what_is_not_proved_is_consolidated_and_every_network_says_how_it_w
     monkeypatch.setattr(networks_file, "consolidated", lambda *a: made.append(a) or a[0]._replace(**copy))
     monkeypatch.setattr(verify, "certify", certify, raising=False)
     monkeypatch.setattr(networks_file, "_snaps", lambda model: False)
-    question = Question(Budget(0.1, 0.1, 5), None, consolidate=True, compile=True)
+    question = NetworkQuestion(Budget(0.1, 0.1, 5), None, consolidate=True, compile=True)
     learned("proved")
     assert [n.made for n in networks(run, question, "cpu")] == ["learned", "compiled"]
     assert not made
@@ -134,7 +134,7 @@ def test_only_what_is_not_proved_is_consolidated_and_every_network_says_how_it_w
 
 def test_a_network_that_learned_nothing_has_a_line_that_says_it_is_not_consolidated(run):
     """Four steps teach an LSTM nothing."""
-    found = networks(run, Question(Budget(0.1, 0.1), None, consolidate=True), "cpu")
+    found = networks(run, NetworkQuestion(Budget(0.1, 0.1), None, consolidate=True), "cpu")
     assert [(n.made, n.raw) for n in found][1:] == [("consolidated", "refused")]
     assert "It has not learned the machine" in found[1].why
     assert not (run.path / "consolidated" / "made.json").exists()
@@ -153,12 +153,12 @@ def test_one_line_that_fails_loses_nothing_and_is_tried_again(run, monkeypatch):
             (found,) = networks(run, question, "cpu")
         assert (found.raw, "no memory" in found.why) == ("unknown", True)
     assert len(asked) == 2
-    monkeypatch.setattr(networks_file, "_learned", lambda *a: Network("learned", "proved"))
+    monkeypatch.setattr(networks_file, "_learned", lambda *a: ProofNetwork("learned", "proved"))
     assert networks(run, question, "cpu")[0].raw == "proved"
 
 
 def test_a_panel_is_60_columns_wide_in_a_terminal():
-    widest = Network(
+    widest = ProofNetwork(
         "consolidated",
         "refuted",
         "refuted",
@@ -177,7 +177,7 @@ def test_a_panel_is_60_columns_wide_in_a_terminal():
     assert panel.title == "parity: 2 elements"
     assert panel.finding == "parity: proved at every length: none."
     assert panel.data["RNN"][0]["made"] == "consolidated"
-    proved = Network("learned", "unknown", "proved")
+    proved = ProofNetwork("learned", "unknown", "proved")
     assert _panel("laptop", "parity", {"RegularGPT": [proved]}).finding.endswith("RegularGPT (learned, snapped).")
 
 

@@ -23,7 +23,7 @@ from typing import Any, Literal
 from ...errors import Error
 from ...lab import Run
 from ...lab.statistics import Checkpoint, best_rate, score
-from ...report import Cell, Table
+from ...report import Table, TableCell
 from ...report.formatting import percent
 from ...report.overflow import overflow_note, overflow_of_runs
 
@@ -74,7 +74,7 @@ class Published:
 
 
 @dataclass(frozen=True)
-class Measured:
+class ComparedCell:
     """What was measured in one cell, and what was published for it."""
 
     scores: tuple[float, ...]
@@ -92,7 +92,7 @@ class Measured:
     """Where logits overflowed and so were wrong, in words (`words.overflow`)."""
 
     @classmethod
-    def of(cls, runs: Sequence[Run], published: Published) -> Measured:
+    def of(cls, runs: Sequence[Run], published: Published) -> ComparedCell:
         """One model's runs, which may differ in seed and learning rate."""
         chosen, high = best_rate(runs), runs[0].experiment.training.curriculum.lengths[1]
         beyond = [n for n in sorted(set(runs[0].experiment.tests.lengths)) if n > high]
@@ -117,9 +117,9 @@ class Measured:
     @property
     def near(self) -> dict[str, bool]:
         """Whether the measured maximum and mean are near the published ones, of those that were published."""
-        measured = {"max": max(self.scores), "mean": statistics.fmean(self.scores)}
+        ours = {"max": max(self.scores), "mean": statistics.fmean(self.scores)}
         within = WITHIN + 1e-9  # 0.95 is within 0.05 of 1.
-        return {name: abs(measured[name] - p) <= within for name, p in self.published.numbers.items()}
+        return {name: abs(ours[name] - p) <= within for name, p in self.published.numbers.items()}
 
     def verdict(self, published_majority: float) -> Verdict:
         near = all(self.near.values())
@@ -132,10 +132,10 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparedRow:
     label: str
     majority: float
-    cells: Mapping[str, Measured]
+    cells: Mapping[str, ComparedCell]
     """By column; a model without runs has none."""
     published_majority: float | None = None
     """The majority baseline of the published strings, where it was another one."""
@@ -162,30 +162,34 @@ def inside(runs: Sequence[Run]) -> float:
 
 
 def comparison(
-    title: str, rows: Sequence[Row], columns: Sequence[str], note: str = "", labels: Mapping[str, str] | None = None
+    title: str,
+    rows: Sequence[ComparedRow],
+    columns: Sequence[str],
+    note: str = "",
+    labels: Mapping[str, str] | None = None,
 ) -> Table:
     """The table; `columns` name the cells, `labels` give some another heading, `note` is added to the caption."""
     there = [column for column in columns if any(column in row.cells for row in rows)]
-    shown = {column: (labels or {}).get(column, column) for column in there}
+    headings = {column: (labels or {}).get(column, column) for column in there}
     cells = [
         [
-            Cell(row.label, (("", f"majority answer {percent(row.majority)}"),)),
-            *(_cell(row, column) if column in row.cells else "–" for column in shown),
+            TableCell(row.label, (("", f"majority answer {percent(row.majority)}"),)),
+            *(_cell(row, column) if column in row.cells else "–" for column in headings),
         ]
         for row in rows
     ]
     return Table(
         title,
-        f"{_caption(rows, shown)} {note}".strip(),
-        ["in %, beyond training", *shown.values()],
+        f"{_caption(rows, headings)} {note}".strip(),
+        ["in %, beyond training", *headings.values()],
         cells,
         data=_data(rows),
         finding=f"Beside the published numbers, {finding(rows, names=False)}",
-        lead=finding(rows, shown),
+        lead=finding(rows, headings),
     )
 
 
-def finding(rows: Sequence[Row], labels: Mapping[str, str] | None = None, names: bool = True) -> str:
+def finding(rows: Sequence[ComparedRow], labels: Mapping[str, str] | None = None, names: bool = True) -> str:
     """How many cells agree with the paper, which differ, and which say nothing since the task was not learned."""
     named: dict[Verdict, list[str]] = {verdict: [] for verdict in MARKS}
     counts: dict[Verdict, int] = dict.fromkeys(named, 0)
@@ -202,7 +206,7 @@ def finding(rows: Sequence[Row], labels: Mapping[str, str] | None = None, names:
     return " ".join(sentences)
 
 
-def _caption(rows: Sequence[Row], labels: Mapping[str, str]) -> str:
+def _caption(rows: Sequence[ComparedRow], labels: Mapping[str, str]) -> str:
     cells = [cell for row in rows for cell in row.cells.values()]
     seeds = sorted({len(cell.scores) for cell in cells})
     published = {name for cell in cells for name in cell.published.numbers}
@@ -232,15 +236,15 @@ def summed(scores: Sequence[float]) -> str:
     return f"{percent(max(scores))} / {percent(statistics.fmean(scores))}±{100 * statistics.stdev(scores):.1f}"
 
 
-def _cell(row: Row, column: str) -> Cell:
+def _cell(row: ComparedRow, column: str) -> TableCell:
     cell = row.cells[column]
     rates = [("all rates", summed(cell.rates))] if cell.rates else []
     notes = [*rates, ("published", cell.published.words), ("in training", percent(cell.inside))]
     mark = MARKS[row.verdict(column)]
-    return Cell(summed(cell.scores), tuple(notes), mark, bar=(statistics.fmean(cell.scores), cell.majority))
+    return TableCell(summed(cell.scores), tuple(notes), mark, bar=(statistics.fmean(cell.scores), cell.majority))
 
 
-def _data(rows: Sequence[Row]) -> list[dict[str, Any]]:
+def _data(rows: Sequence[ComparedRow]) -> list[dict[str, Any]]:
     return [
         {
             "row": row.label,

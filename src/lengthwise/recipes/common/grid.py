@@ -61,11 +61,11 @@ class Grid(Generic[Key]):
         known = dict.fromkeys(cell.label for cell in self.cells if cell.label)
         if len(known) < 2:
             raise Error("There are no rows to choose from. Leave --only out.")
-        wanted = list(labels)
-        for label in wanted:
+        names = list(labels)
+        for label in names:
             if label not in known:
                 raise UnknownName("row", label, known)
-        return Grid([cell for cell in self.cells if cell.label in wanted])
+        return Grid([cell for cell in self.cells if cell.label in names])
 
     def finished(self, runs: Iterable[Run]) -> dict[Key, list[Run]]:
         """The finished runs by cell, in the order of the cells; a cell without any is left out."""

@@ -18,7 +18,7 @@ from fnmatch import fnmatchcase
 from importlib.resources import files
 from typing import Any, NamedTuple, get_args
 
-from ...report import Cell, Panel, Table
+from ...report import Panel, Table, TableCell
 from ..base import Scale
 
 
@@ -94,7 +94,7 @@ def differences_from_paper(
         return []
     title, caption = f"What differs from the paper at {scale} scale", f"{same} A later line overrides an earlier one."
     lines = [
-        [Cell(row["setting"], (("for", row["for"]),)), _word(row["published"]), _word(row["here"])] for row in rows
+        [TableCell(row["setting"], (("for", row["for"]),)), _word(row["published"]), _word(row["here"])] for row in rows
     ]
     return [Table(title, caption, ["setting", "published", "here"], lines, data=rows)]
 

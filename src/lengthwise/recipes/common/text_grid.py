@@ -93,21 +93,25 @@ def language_models(
 def growth(finished: Mapping[str, Sequence[Run]]) -> Panel:
     """How many times its perplexity at the trained length each model has at longer ones; the mean of the seeds."""
     trained = _trained(finished)
-    found = {column: means(runs) for column, runs in finished.items()}
+    by_column = {column: means(runs) for column, runs in finished.items()}
     times = {
         column: {n: mean / means[trained] for n, mean in means.items() if n > trained}
-        for column, means in found.items()
+        for column, means in by_column.items()
     }
     beyond = sorted({n for of in times.values() for n in of})
     rows = [
-        [column, f"{found[column][trained]:.4g}", *(said(of[n]) if n in of else "–" for n in beyond)]
+        [
+            column,
+            f"{by_column[column][trained]:.4g}",
+            *(digits(of[n]) if n in of else "–" for n in beyond),
+        ]
         for column, of in times.items()
     ]
     data = [
         {
             "model": column,
             "trained": trained,
-            "perplexity": finite(found[column][trained]),
+            "perplexity": finite(by_column[column][trained]),
             "times": finite({str(n): by for n, by in of.items()}),
         }
         for column, of in times.items()
@@ -152,12 +156,12 @@ def other_texts(finished: Mapping[str, Sequence[Run]], device: str, texts: Seque
     marks = {"trained": _trained(finished)}
     panels = []
     for name in texts:
-        found = {column: _on_text(runs[0], name, store, device) for column, runs in finished.items()}
+        by_column = {column: _on_text(runs[0], name, store, device) for column, runs in finished.items()}
         title = f"Perplexity by length: {Path(name).name}"
         caption = "On a text that neither the models nor their tokenizer were trained on."
-        rows = [[column, *(said(of[n]) if n in of else "–" for n in lengths)] for column, of in found.items()]
-        data = {column: finite({str(n): p for n, p in of.items()}) for column, of in found.items()}
-        curves = {column: (list(of), list(of.values())) for column, of in found.items()}
+        rows = [[column, *(digits(of[n]) if n in of else "–" for n in lengths)] for column, of in by_column.items()]
+        data = {column: finite({str(n): p for n, p in of.items()}) for column, of in by_column.items()}
+        curves = {column: (list(of), list(of.values())) for column, of in by_column.items()}
         table = Table(title, "", ["", *(f"{n:,}" for n in lengths)], rows, data=data)
         axes = ("tokens", "perplexity")
         panels.append(line_chart(title, caption, *axes, curves, log_x=True, log_y=True, marks=marks, table=table))
@@ -168,7 +172,7 @@ def _on_text(run: Run, name: str, store: str, device: str) -> dict[int, float]:
     """As the run itself was tested: on as many tokens, in the same precision."""
     spec, tests = run.experiment.data, run.experiment.tests
     assert isinstance(spec, TextSpec)
-    measured = measure_perplexity(
+    perplexity = measure_perplexity(
         run.path,
         [name],
         tests.lengths,
@@ -180,7 +184,7 @@ def _on_text(run: Run, name: str, store: str, device: str) -> dict[int, float]:
         store=store,
         device=device,
     )
-    return {n: loss.perplexity for n, loss in measured.losses.items()}
+    return {n: loss.perplexity for n, loss in perplexity.losses.items()}
 
 
 def _up_to(run: Run, lengths: Sequence[int]) -> list[int]:
@@ -197,13 +201,13 @@ def _trained(finished: Mapping[str, Sequence[Run]]) -> int:
 def means(runs: Sequence[Run], which: str = "last") -> dict[int, float]:
     """The mean perplexity of the seeds at every length; `which`: "last", or "before" a further training."""
     each = [perplexities(run, which) for run in runs]
-    return {n: _mean([found[n] for found in each]) for n in each[0]}
+    return {n: _mean([seed[n] for seed in each]) for n in each[0]}
 
 
 def _mean(values: Sequence[float]) -> float:
     return statistics.fmean(values) if all(map(math.isfinite, values)) else math.nan
 
 
-def said(value: float) -> str:
+def digits(value: float) -> str:
     """A perplexity, or a ratio of two, in a table."""
     return f"{value:.4g}" if math.isfinite(value) else "∞"

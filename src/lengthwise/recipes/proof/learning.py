@@ -16,7 +16,7 @@ from ...verify.subject import subject_of
 from ..base import Recipe, Scale
 from ..common.grid import Cell, Grid
 from ..common.rules import settings_of
-from .networks import Question, networks
+from .networks import NetworkQuestion, networks
 from .scales import ASKED, MODELS, RULES, Budget
 from .table import task_of
 
@@ -25,7 +25,7 @@ Key = tuple[str, str, int]
 STEPS: dict[Scale, tuple[int, ...]] = {"smoke": (0, 1), "laptop": (0, 1, 10, 100, 1000), "paper": (0, 1, 10, 100, 1000)}
 SEEDS: dict[Scale, int] = {"smoke": 1, "laptop": 3, "paper": 10}
 TASKS = ("parity", "cycle-navigation")
-QUESTION = Question(Budget(2.0, 30.0), None, consolidate=True)
+QUESTION = NetworkQuestion(Budget(2.0, 30.0), None, consolidate=True)
 HEAD = ["model", "steps", "right", "taken", "proved", "kept"]
 CAPTION = (
     "right: the share of held-out strings of the training lengths that each network answers right, in %, a number for "
@@ -38,15 +38,15 @@ def recipe(scale: Scale) -> Recipe:
     """Networks after 0 to 1,000 training steps: which are consolidated, which refused, and what is kept of each."""
 
     def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
-        found: dict[str, list[dict[str, Any]]] = {}
+        by_task: dict[str, list[dict[str, Any]]] = {}
         for (task, model, steps), runs in finished.items():
             for run in runs:
                 *_, last = networks(run, QUESTION, device)  # the copy; or what is proved as it was learned
                 subject = subject_of("proof", run, None)
                 row = {"model": model, "steps": steps, "seed": run.experiment.seed, "taken": last.raw != "refused"}
                 row["right"] = share_right(subject.model, subject.claim, subject.lengths)
-                found.setdefault(task, []).append({**row, **asdict(last)})
-        return [_panel(task, rows) for task, rows in found.items()]
+                by_task.setdefault(task, []).append({**row, **asdict(last)})
+        return [_panel(task, rows) for task, rows in by_task.items()]
 
     return Recipe(
         title="What must be learned before it is consolidated",
@@ -73,10 +73,10 @@ def _panel(task: str, rows: list[dict[str, Any]]) -> Panel:
     lines = []
     for (model, steps), mine in cells.items():
         taken = [row for row in mine if row["taken"]]
-        kept = ", ".join(f"{row['kept']['own']}/{row['kept']['all']}" for row in taken if row["kept"]) or "–"
+        shares = ", ".join(f"{row['kept']['own']}/{row['kept']['all']}" for row in taken if row["kept"]) or "–"
         proved = sum(row["raw"] == "proved" for row in taken)
         right = ", ".join(percent(row["right"]) for row in mine)
-        lines.append([model, f"{steps:,}", right, f"{len(taken)}/{len(mine)}", str(proved), kept])
+        lines.append([model, f"{steps:,}", right, f"{len(taken)}/{len(mine)}", str(proved), shares])
     finding = (
         f"{task}: {sum(row['taken'] for row in rows)} of {len(rows)} networks are consolidated or proved as learned."
     )

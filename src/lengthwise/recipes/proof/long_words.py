@@ -33,23 +33,23 @@ def long_words(claim: Claim, length: int, count: int, seed: int) -> tuple[np.nda
     delta, rng = claim.machine.delta, np.random.default_rng(derive("long words", seed, length))
     answers = claim.answers if not claim.several else np.unique(claim.answers, axis=0, return_inverse=True)[1].ravel()
     kinds = np.unique(answers[claim.asked])
-    wanted = [claim.asked & (answers == kind) for kind in kinds]
-    open_ = np.sum([_leads(delta, states) for states in wanted], axis=0)
+    targets = [claim.asked & (answers == kind) for kind in kinds]
+    open_ = np.sum([_leads(delta, states) for states in targets], axis=0)
     lengths = range(length, max(0, length - claim.machine.num_states - 1), -1)
     # First a length at which words of every answer exist, else any.
     for T, others in [*((T, 0) for T in lengths), *((T, len(kinds)) for T in lengths)]:
         head = max(0, T - LAST)
         heads = [_walk(delta, claim.machine.start, [open_ > 1, open_ > 0], head, rng) for _ in range(count)]
-        words, said = [], []
+        words, ends_at = [], []
         for i, (word, q) in enumerate(heads):
-            turned = [wanted[i % len(kinds)], *wanted[:others]]
+            turned = [targets[i % len(kinds)], *targets[:others]]
             ends = (_ending(delta, q, states, T - head, rng) for states in turned)
             if (ending := next((e for e in ends if e is not None), None)) is None:
                 break
             words.append(word + ending[0])
-            said.append(ending[1])
+            ends_at.append(ending[1])
         else:
-            return np.array(words), answers[said]
+            return np.array(words), answers[ends_at]
     raise ValueError("no word near this length has a question")
 
 
@@ -77,8 +77,11 @@ def _walk(
     """Random symbols that keep to the first of these sets of states that can be kept to, and the state after them."""
     choices: list[list[int]] = []
     for row in delta:
-        kept = next((found for states in preferred if len(found := np.flatnonzero(states[row]))), np.arange(len(row)))
-        choices.append(kept.tolist())
+        allowed = next(
+            (those for states in preferred if len(those := np.flatnonzero(states[row]))),
+            np.arange(len(row)),
+        )
+        choices.append(allowed.tolist())
     table, word = delta.tolist(), []
     for u in rng.random(steps).tolist():
         symbols = choices[q]

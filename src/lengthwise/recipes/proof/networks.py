@@ -43,7 +43,7 @@ from ...verify.subject import LENGTHS as TRAINED
 from ...verify.subject import KeptShare, Subject, subject_of
 from ..papers.regulargpt.table_1 import thinned
 from .long_words import wrong_among, wrong_words
-from .scales import Asked, Budget
+from .scales import Budget, StringCounts
 
 FILE, SNAPPED = "proof.json", "snapped-certificate.json"
 FORMAT = 2
@@ -53,7 +53,7 @@ Word = Literal["proved", "refuted", "unknown", "refused"]
 
 
 @dataclass
-class Network:
+class ProofNetwork:
     """One network and what was found of it."""
 
     made: HowMade
@@ -85,57 +85,57 @@ class Network:
     """To make it, after training, and to decide about it; not to test it."""
 
 
-class Question(NamedTuple):
+class NetworkQuestion(NamedTuple):
     budget: Budget
-    asked: Asked | None
+    asked: StringCounts | None
     """None: no strings but those of the search for a wrong one."""
     consolidate: bool = False
     compile: bool = False
 
 
-def networks(run: Run, question: Question, device: str) -> list[Network]:
+def networks(run: Run, question: NetworkQuestion, device: str) -> list[ProofNetwork]:
     """What is known of the run's networks; what the same question found earlier is not asked again."""
     about = {"format": FORMAT, "weights": run.result.get("files", {}).get(WEIGHTS["last"]), "question": _json(question)}
     file = run.path / FILE
-    if (known := _kept(file, about)) is not None:
+    if (known := _earlier(file, about)) is not None:
         return known
     try:
-        found = _found(run, question, device)
+        results = _decided(run, question, device)
     except Exception as problem:  # A table of hours is not lost by one of its lines.
         warnings.warn(f"{run.path}: {problem!r}. The same call tries it again.", stacklevel=2)
-        return [Network("learned", why=f"nothing was decided: {problem!r}")]
-    write_text(file, json.dumps({**about, "networks": [asdict(each) for each in found]}, indent=1) + "\n")
-    return found
+        return [ProofNetwork("learned", why=f"nothing was decided: {problem!r}")]
+    write_text(file, json.dumps({**about, "networks": [asdict(each) for each in results]}, indent=1) + "\n")
+    return results
 
 
-def _found(run: Run, question: Question, device: str) -> list[Network]:
+def _decided(run: Run, question: NetworkQuestion, device: str) -> list[ProofNetwork]:
     task = load_task(run)
     claim = verify.claim_of(task)
-    found = [_learned(run, task, claim, question, device)]
-    if question.consolidate and found[0].raw != "proved":
-        found += _made(run, "consolidated", _consolidation(run, question.budget), task, claim, question, device)
+    results = [_learned(run, task, claim, question, device)]
+    if question.consolidate and results[0].raw != "proved":
+        results += _made(run, "consolidated", _consolidation(run, question.budget), task, claim, question, device)
     if question.compile:
-        found += _made(run, "compiled", _compilation(task, question.budget), task, claim, question, device)
-    return found
+        results += _made(run, "compiled", _compilation(task, question.budget), task, claim, question, device)
+    return results
 
 
-def _kept(file: Path, about: dict[str, Any]) -> list[Network] | None:
+def _earlier(file: Path, about: dict[str, Any]) -> list[ProofNetwork] | None:
     if not file.is_file():
         return None
     try:
         content = dict(read_json(file))
         rows = content.pop("networks")
-        return [Network(**row) for row in rows] if content == about else None
+        return [ProofNetwork(**row) for row in rows] if content == about else None
     except (Error, KeyError, TypeError, ValueError):
         return None
 
 
-def _json(question: Question) -> Any:
+def _json(question: NetworkQuestion) -> Any:
     return json.loads(json.dumps(question))
 
 
-def _learned(run: Run, task: Task, claim: Claim, question: Question, device: str) -> Network:
-    network, model = Network("learned"), load_model(run).to(device)
+def _learned(run: Run, task: Task, claim: Claim, question: NetworkQuestion, device: str) -> ProofNetwork:
+    network, model = ProofNetwork("learned"), load_model(run).to(device)
     verdict = _decide(network, model, claim, question.budget, run.path)
     refuted = _test(network, model, task, claim, question, device)
     keep(run, refuted or verdict, claim.to_json())
@@ -160,10 +160,10 @@ def _compilation(task: Task, budget: Budget) -> Make:
 
 
 def _made(
-    run: Run, made: HowMade, make: Make, task: Task, claim: Claim, question: Question, device: str
-) -> list[Network]:
+    run: Run, made: HowMade, make: Make, task: Task, claim: Claim, question: NetworkQuestion, device: str
+) -> list[ProofNetwork]:
     """The network that was made of the run or of its task; where it is refused, a line that says why."""
-    network, began = Network(made), time.monotonic()
+    network, began = ProofNetwork(made), time.monotonic()
     folder = _emptied(run.path / made)
     try:
         subject = make(folder)
@@ -190,7 +190,7 @@ def _emptied(folder: Path) -> Path:
     return folder
 
 
-def _decide(network: Network, model: nn.Module, claim: Claim, budget: Budget, beside: Path) -> Verdict:
+def _decide(network: ProofNetwork, model: nn.Module, claim: Claim, budget: Budget, beside: Path) -> Verdict:
     """Fills in the verdicts. `beside`: the folder of the network, where the certificate of its snapped copy goes."""
     began = time.monotonic()
     verdict = verify.certify(model, claim, budget.certify, made=network.made, kept=_kept_share(network))
@@ -202,11 +202,11 @@ def _decide(network: Network, model: nn.Module, claim: Claim, budget: Budget, be
     return verdict
 
 
-def _kept_share(network: Network) -> KeptShare | None:
+def _kept_share(network: ProofNetwork) -> KeptShare | None:
     return None if network.kept is None else KeptShare(**network.kept)
 
 
-def _note(network: Network, verdict: Verdict, model: nn.Module) -> None:
+def _note(network: ProofNetwork, verdict: Verdict, model: nn.Module) -> None:
     if isinstance(verdict, verify.Proved):
         certificate = verdict.certificate
         report = check(certificate, weights(cast(LengthwiseForCausalLM, getattr(model, "inner", model))))
@@ -224,13 +224,13 @@ def _snaps(model: nn.Module) -> bool:
     return inner.config.mixer["name"] == "sliding-dilated" and not inner.config.depth.get("nodes")
 
 
-def _snapped(network: Network, model: nn.Module, claim: Claim, budget: Budget, beside: Path) -> Word:
+def _snapped(network: ProofNetwork, model: nn.Module, claim: Claim, budget: Budget, beside: Path) -> Word:
     """Of the network whose nodes are replaced by the nearest of the centres that `extract` finds in it."""
     try:
-        found = verify.extract(model, claim)
-        if found.difference is not None:
-            return "refuted" if found.difference.said is not None else "unknown"
-        snapped = found.snap()
+        extraction = verify.extract(model, claim)
+        if extraction.difference is not None:
+            return "refuted" if extraction.difference.said is not None else "unknown"
+        snapped = extraction.snap()
         verdict = verify.certify(snapped, claim, budget.certify, made=network.made, kept=_kept_share(network))
     except Error:
         return "unknown"
@@ -245,28 +245,28 @@ def _word(verdict: Verdict) -> Word:
 
 
 def _test(
-    network: Network, model: nn.Module, task: Task, claim: Claim, question: Question, device: str
+    network: ProofNetwork, model: nn.Module, task: Task, claim: Claim, question: NetworkQuestion, device: str
 ) -> Refuted | None:
     """The strings: up to 500 the task's own; far beyond only where all of these, and all shorter ones, are right.
 
     A string that it gets wrong refutes a network of which nothing was known.
     """
-    asked = question.asked
-    if asked is None:
+    strings = question.asked
+    if strings is None:
         return None
-    lengths = thinned(task.lengths(1, asked.near), asked.lengths)
-    scores = score_strings(model, task, tuple(lengths), asked.samples, 0, device=torch.device(device))
+    lengths = thinned(task.lengths(1, strings.near), strings.lengths)
+    scores = score_strings(model, task, tuple(lengths), strings.samples, 0, device=torch.device(device))
     network.short = share_right(model, claim, TRAINED)
-    network.near = sum(scores.correct.values()) / (asked.samples * len(lengths))
+    network.near = sum(scores.correct.values()) / (strings.samples * len(lengths))
     for length, right in zip(lengths, scores.correct.values(), strict=True):
-        if right < asked.samples:
-            words = task.test_set(length, asked.samples).tokens.numpy()
+        if right < strings.samples:
+            words = task.test_set(length, strings.samples).tokens.numpy()
             return _refuted(network, model, claim, wrong_among(words, model, claim, device), question.budget.certify)
     inner: Any = getattr(model, "inner", model)
     stepwise = inner.config.mixer["name"] in ("rnn", "gru")
     so_far = network.near if network.short is None else min(network.near, network.short)
-    for length, count in asked.far.items():
-        if so_far < 1 or (stepwise and length > asked.stepwise):
+    for length, count in strings.far.items():
+        if so_far < 1 or (stepwise and length > strings.stepwise):
             break
         wrong = wrong_words(model, claim, length, count, device)
         so_far = network.far[str(length)] = 1 - len(wrong) / count
@@ -275,7 +275,9 @@ def _test(
     return None
 
 
-def _refuted(network: Network, model: nn.Module, claim: Claim, wrong: np.ndarray, seconds: float) -> Refuted | None:
+def _refuted(
+    network: ProofNetwork, model: nn.Module, claim: Claim, wrong: np.ndarray, seconds: float
+) -> Refuted | None:
     if not len(wrong) or network.raw != "unknown":
         return None
     refuted = shortened(model, claim, wrong[0], seconds)

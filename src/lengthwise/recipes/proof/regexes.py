@@ -21,7 +21,7 @@ from ..common.comparison import LEARNED
 from ..common.grid import Cell, Grid
 from ..common.rules import settings_of
 from .languages import absorbing_patterns, pattern_machine, random_machine
-from .networks import Question, networks
+from .networks import NetworkQuestion, networks
 from .scales import MODELS, RULES, Budget
 
 NAMES = ("discrete", "automaton", "RNN")
@@ -41,7 +41,7 @@ TRAINED = 40
 VERDICTS = ("proved", "refuted", "unknown")
 
 
-class Key(NamedTuple):
+class LanguageKey(NamedTuple):
     family: str
     number: int
     """Of the language in its family."""
@@ -52,14 +52,14 @@ def recipe(scale: Scale) -> Recipe:
     """Random machines and absorbing patterns: how many are learned, proved and refuted, by model."""
     numbers = NUMBERS[scale]
 
-    def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
+    def report(finished: Mapping[LanguageKey, list[Run]], device: str) -> list[Panel]:
         rows: list[dict[str, Any]] = []
         for key, runs in finished.items():
             for run in runs:
                 learned = _learned(run)
-                first, *taught = networks(run, Question(BUDGETS[scale], None, consolidate=learned), device)
+                first, *copies = networks(run, NetworkQuestion(BUDGETS[scale], None, consolidate=learned), device)
                 named = {**key._asdict(), "seed": run.experiment.seed, "learned": learned}
-                rows.append({**named, **asdict(first), "consolidated": taught[0].raw if taught else None})
+                rows.append({**named, **asdict(first), "consolidated": copies[0].raw if copies else None})
         return [_panel(scale, rows)]
 
     return Recipe(
@@ -73,7 +73,7 @@ def recipe(scale: Scale) -> Recipe:
         ),
         grid=Grid(
             [
-                Cell(Key(family, i, model), partial(planned, scale, family, i, model), label=family)
+                Cell(LanguageKey(family, i, model), partial(planned, scale, family, i, model), label=family)
                 for family in FAMILIES
                 for i in numbers[family]
                 for model in NAMES
@@ -117,10 +117,10 @@ def _panel(scale: Scale, rows: list[dict[str, Any]]) -> Panel:
                 continue
             verdicts = Counter(row["raw"] for row in mine)
             learned = sum(row["learned"] for row in mine)
-            taught = sum(row["consolidated"] == "proved" for row in mine)
-            lines.append([family, model, *map(str, (len(mine), learned, *(verdicts[v] for v in VERDICTS), taught))])
+            copies = sum(row["consolidated"] == "proved" for row in mine)
+            lines.append([family, model, *map(str, (len(mine), learned, *(verdicts[v] for v in VERDICTS), copies))])
             findings.append(
-                f"{model} on {family} languages: {verdicts['proved']} as learned and {taught} consolidated, of "
+                f"{model} on {family} languages: {verdicts['proved']} as learned and {copies} consolidated, of "
                 f"{learned} that learned theirs and {len(mine)} trained"
             )
     caption = (

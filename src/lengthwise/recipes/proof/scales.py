@@ -47,7 +47,7 @@ BUDGETS: dict[Scale, Budget] = {
 }
 
 
-class Asked(NamedTuple):
+class StringCounts(NamedTuple):
     """The strings of every network."""
 
     near: int
@@ -62,10 +62,10 @@ class Asked(NamedTuple):
     """The greatest of those lengths for RNN and GRU, which take a step of their own for every token."""
 
 
-ASKED: dict[Scale, Asked] = {
-    "smoke": Asked(80, 3, 8, {200: 4, 300: 4}, 200),
-    "laptop": Asked(500, 12, 32, {100_000: 4, 1_000_000: 1}, 100_000),
-    "paper": Asked(500, 40, 128, {100_000: 32, 1_000_000: 8}, 1_000_000),
+ASKED: dict[Scale, StringCounts] = {
+    "smoke": StringCounts(80, 3, 8, {200: 4, 300: 4}, 200),
+    "laptop": StringCounts(500, 12, 32, {100_000: 4, 1_000_000: 1}, 100_000),
+    "paper": StringCounts(500, 40, 128, {100_000: 32, 1_000_000: 8}, 1_000_000),
 }
 
 RULES = rules_of("lengthwise.recipes.proof.table")

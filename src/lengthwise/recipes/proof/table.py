@@ -19,7 +19,7 @@ from ...verify.algebra import MachineAlgebra
 from ..base import Recipe, Scale
 from ..common.grid import Cell, Grid
 from ..common.rules import settings_of
-from .networks import Network, Question, networks
+from .networks import NetworkQuestion, ProofNetwork, networks
 from .scales import ASKED, BUDGETS, GIVEN, MODELS, RULES, TASKS
 
 Key = tuple[str, str]
@@ -51,15 +51,15 @@ def recipe(scale: Scale) -> Recipe:
     """Trained models proved right at every length, or refuted: seven tasks, six models, learned and taught."""
 
     def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
-        found: dict[str, dict[str, list[Network]]] = {}
+        by_task: dict[str, dict[str, list[ProofNetwork]]] = {}
         for (task, model), runs in finished.items():
-            question = Question(BUDGETS[scale], ASKED[scale], consolidate=True, compile=model == "discrete")
+            question = NetworkQuestion(BUDGETS[scale], ASKED[scale], consolidate=True, compile=model == "discrete")
             for run in runs:
                 each = networks(run, question, device)
                 # What is compiled knows no seed of the training: it is made beside the first.
-                kept = each if run is runs[0] else [n for n in each if n.made != "compiled" or n.kept]
-                found.setdefault(task, {}).setdefault(model, []).extend(kept)
-        return [_panel(scale, task, models) for task, models in found.items()]
+                of_seed = each if run is runs[0] else [n for n in each if n.made != "compiled" or n.kept]
+                by_task.setdefault(task, {}).setdefault(model, []).extend(of_seed)
+        return [_panel(scale, task, models) for task, models in by_task.items()]
 
     return Recipe(
         title="Proved at every length, or refuted",
@@ -86,12 +86,12 @@ def planned(scale: Scale, row: str, model: str) -> list[Experiment]:
     )
 
 
-def _panel(scale: Scale, row: str, models: Mapping[str, list[Network]]) -> Panel:
-    asked = ASKED[scale]
-    far = [f"{n:,}" for n in asked.far]
+def _panel(scale: Scale, row: str, models: Mapping[str, list[ProofNetwork]]) -> Panel:
+    strings = ASKED[scale]
+    far = [f"{n:,}" for n in strings.far]
     each = [(name, network) for name, made in models.items() for network in made]
     head = ["model", "made", "kept", "raw", "snapped", "in", "parts", "conditions", "s"]
-    head += ["wrong at", "1–40", str(asked.near), *far]
+    head += ["wrong at", "1–40", str(strings.near), *far]
     rows = [
         [
             name,
@@ -105,17 +105,17 @@ def _panel(scale: Scale, row: str, models: Mapping[str, list[Network]]) -> Panel
             f"{n.seconds:.0f}",
             table_number(n.wrong),
             *(table_number(share, in_percent=True) for share in (n.short, n.near)),
-            *(table_number(n.far.get(str(length)), in_percent=True) for length in asked.far),
+            *(table_number(n.far.get(str(length)), in_percent=True) for length in strings.far),
         ]
         for name, n in each
     ]
     caption = CAPTION.format(
-        near=asked.near,
+        near=strings.near,
         far=" and ".join(far),
-        strings=" and ".join(f"{count:,}" for count in asked.far.values()),
+        strings=" and ".join(f"{count:,}" for count in strings.far.values()),
         seconds=BUDGETS[scale].certify,
-        lengths=f"about {asked.lengths}",
-        samples=asked.samples,
+        lengths=f"about {strings.lengths}",
+        samples=strings.samples,
     )
     data = {name: [asdict(n) for n in made] for name, made in models.items()}
     return Table(f"{row}: {_elements(row)}", caption, head, rows, data=data, labels=2, finding=_finding(row, each))
@@ -129,10 +129,10 @@ def _elements(row: str) -> str:
         return "more elements than are counted"
 
 
-def _finding(row: str, each: list[tuple[str, Network]]) -> str:
+def _finding(row: str, each: list[tuple[str, ProofNetwork]]) -> str:
     proved = [f"{name} ({n.made}{'' if n.raw == 'proved' else ', snapped'})" for name, n in each if _proved(n)]
     return f"{row}: proved at every length: {', '.join(proved) or 'none'}."
 
 
-def _proved(network: Network) -> bool:
+def _proved(network: ProofNetwork) -> bool:
     return "proved" in (network.raw, network.snapped)

@@ -27,20 +27,20 @@ MOST = 50
 """Figure 1: most sentences have fewer tokens than this."""
 
 
-class Setting(NamedTuple):
+class CorpusSetting(NamedTuple):
     lengths: tuple[int, ...]
     vocabulary: int
     corpora: tuple[str, ...]
 
 
-SETTINGS: dict[Scale, Setting] = {
-    "smoke": Setting((64, 128, 256), 300, ("stdlib",)),
-    "laptop": Setting(tuple(1024 << n for n in range(7)), 4096, ("stdlib",)),
-    "paper": Setting(tuple(1024 << n for n in range(8)), 32_000, PUBLISHED),
+SETTINGS: dict[Scale, CorpusSetting] = {
+    "smoke": CorpusSetting((64, 128, 256), 300, ("stdlib",)),
+    "laptop": CorpusSetting(tuple(1024 << n for n in range(7)), 4096, ("stdlib",)),
+    "paper": CorpusSetting(tuple(1024 << n for n in range(8)), 32_000, PUBLISHED),
 }
 
 
-class Counted(NamedTuple):
+class WindowCounts(NamedTuple):
     """What windows of one length hold."""
 
     length: int
@@ -89,14 +89,14 @@ def recipe(
         ends = segment_ends(read, by)
         panels = []
         for name in names:
-            kept = tokens_of(corpora.open([name], held_out=0), read, root=store).train
-            counted = [count(kept.tokens.numpy(), ends, T) for T in setting.lengths if len(kept) >= FEWEST * T]
+            file = tokens_of(corpora.open([name], held_out=0), read, root=store).train
+            counted = [count(file.tokens.numpy(), ends, T) for T in setting.lengths if len(file) >= FEWEST * T]
             if not counted:
                 raise Error(
-                    f"bipe figure-1: {name} has {len(kept):,} tokens, and {FEWEST} windows of "
+                    f"bipe figure-1: {name} has {len(file):,} tokens, and {FEWEST} windows of "
                     f"{setting.lengths[0]:,} need {FEWEST * setting.lengths[0]:,}. Give more text."
                 )
-            panels += _drawn(Path(name).name, kept, counted, by, len(read))
+            panels += _drawn(Path(name).name, file, counted, by, len(read))
         return panels
 
     return Recipe(
@@ -111,7 +111,7 @@ def recipe(
     )
 
 
-def count(tokens: np.ndarray, ends: Sequence[int], length: int) -> Counted:
+def count(tokens: np.ndarray, ends: Sequence[int], length: int) -> WindowCounts:
     """
     >>> found = count(np.array([1, 0, 1, 1, 0, 1, 1, 0, 1]), [0], 4)
     >>> found.tokens.tolist(), found.segments.tolist()
@@ -121,7 +121,7 @@ def count(tokens: np.ndarray, ends: Sequence[int], length: int) -> Counted:
     ended = np.isin(windows, ends)
     window, place = ended.nonzero()
     before = np.where(np.diff(window, prepend=-1) > 0, -1, np.concatenate([[-1], place[:-1]]))
-    return Counted(length, place - before, ended.sum(1) + ~ended[:, -1])
+    return WindowCounts(length, place - before, ended.sum(1) + ~ended[:, -1])
 
 
 def change(one: np.ndarray, other: np.ndarray) -> float:
@@ -136,21 +136,21 @@ def change(one: np.ndarray, other: np.ndarray) -> float:
     )
 
 
-def _drawn(name: str, kept: TokenFile, counted: list[Counted], by: str, vocabulary: int) -> list[Panel]:
+def _drawn(name: str, file: TokenFile, counted: list[WindowCounts], by: str, vocabulary: int) -> list[Panel]:
     first, last = counted[0], counted[-1]
     changed = max(change(each.tokens, last.tokens) for each in counted)
     growth = last.segments.mean() / first.segments.mean() / (last.length / first.length)
     caption = (
-        f"{name}: {len(kept):,} tokens of a vocabulary of {vocabulary:,}, segments by {by}. The shares of any set of "
+        f"{name}: {len(file):,} tokens of a vocabulary of {vocabulary:,}, segments by {by}. The shares of any set of "
         f"lengths differ by at most {100 * changed:.1f} points from those in windows of {last.length:,}."
     )
-    shown = list(range(1, int(max(np.quantile(each.tokens, 0.99) for each in counted)) + 1))
+    sizes = list(range(1, int(max(np.quantile(each.tokens, 0.99) for each in counted)) + 1))
     spread = line_chart(
         f"Tokens in a segment: {name}",
         caption,
         "tokens",
         "share of the segments with at most so many",
-        {f"windows of {each.length:,}": (shown, [float((each.tokens <= n).mean()) for n in shown]) for each in counted},
+        {f"windows of {each.length:,}": (sizes, [float((each.tokens <= n).mean()) for n in sizes]) for each in counted},
         percent=True,
     )
     numbers = line_chart(
@@ -187,6 +187,6 @@ def _drawn(name: str, kept: TokenFile, counted: list[Counted], by: str, vocabula
             ]
             for line in lines
         ],
-        data={"corpus": name, "tokens": len(kept), "change": changed, "growth": growth, "by_length": lines},
+        data={"corpus": name, "tokens": len(file), "change": changed, "growth": growth, "by_length": lines},
     )
     return [spread, numbers, table]

@@ -42,7 +42,7 @@ ByLength = Mapping[int, ChainScores]
 RULES = rules_of(__name__)
 
 
-class Key(NamedTuple):
+class WidthKey(NamedTuple):
     encoding: str
     width: int
 
@@ -51,8 +51,8 @@ def recipe(scale: Scale) -> Recipe:
     """Arithmetic with its steps written down: BiPE-RoPE and BiPE-ALiBi beside four encodings, at small widths."""
     settings = settings_of(RULES[scale], TASK, "*")
 
-    def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
-        chains = {key: measured(runs, settings, device) for key, runs in finished.items()}
+    def report(finished: Mapping[WidthKey, list[Run]], device: str) -> list[Panel]:
+        chains = {key: chain_scores(runs, settings, device) for key, runs in finished.items()}
         panels = [_table(finished, chains, settings), _holding(chains, settings["operators"]), _lengths(chains)]
         for width in dict.fromkeys(key.width for key in finished):
             mine = {key.encoding: runs for key, runs in finished.items() if key.width == width}
@@ -61,7 +61,7 @@ def recipe(scale: Scale) -> Recipe:
         same = "The form of the task, layers, heads, optimiser and weight decay are as published."
         return [*panels, *differences_from_paper(RULES, scale, [TASK], list(ENCODINGS), same)]
 
-    keys = [Key(encoding, width) for width in settings["widths"] for encoding in ENCODINGS]
+    keys = [WidthKey(encoding, width) for width in settings["widths"] for encoding in ENCODINGS]
     return Recipe(
         title="BiPE, Figure 3: arithmetic with every step written down",
         description=(
@@ -75,7 +75,7 @@ def recipe(scale: Scale) -> Recipe:
     )
 
 
-def planned(scale: Scale, key: Key) -> list[Experiment]:
+def planned(scale: Scale, key: WidthKey) -> list[Experiment]:
     """The runs of one encoding at one width."""
     settings = {**settings_of(RULES[scale], TASK, key.encoding), "model.width": key.width}
     operators, seeds = settings.pop("operators"), settings.pop("seeds")
@@ -90,7 +90,7 @@ def planned(scale: Scale, key: Key) -> list[Experiment]:
     return plan(task, [preset], seeds=seeds, test_lengths=[operators], settings=settings)
 
 
-def measured(runs: list[Run], settings: Mapping[str, Any], device: str) -> dict[int, ChainScores]:
+def chain_scores(runs: list[Run], settings: Mapping[str, Any], device: str) -> dict[int, ChainScores]:
     """What became of the chains of all seeds, by the number of operators: those of training, fewer and more."""
     task = task_of(runs[0])
     assert isinstance(task, ArithmeticSteps)
@@ -100,22 +100,24 @@ def measured(runs: list[Run], settings: Mapping[str, Any], device: str) -> dict[
     return {n: add_chains(score_chains(model, task, n, strings) for model in models) for n in lengths}
 
 
-def _table(finished: Mapping[Key, list[Run]], chains: Mapping[Key, ByLength], settings: Mapping[str, Any]) -> Panel:
+def _table(
+    finished: Mapping[WidthKey, list[Run]], chains: Mapping[WidthKey, ByLength], settings: Mapping[str, Any]
+) -> Panel:
     rows, data = [], []
     for key, runs in finished.items():
-        scores, found = summary(runs, [settings["operators"]]), chains[key][settings["operators"]]
+        scores, read = summary(runs, [settings["operators"]]), chains[key][settings["operators"]]
         published = PUBLISHED.get(key, f"below {BELOW}" if key.width == 48 else "–")
         seconds = sum(run.result["seconds"]["train"] for run in runs) / len(runs)
         data.append({"encoding": key.encoding, "width": key.width, "mean": scores.mean, "max": scores.max,
-                     "std": scores.std, "seeds": len(runs), "published": published, **found.to_json()})  # fmt: skip
+                     "std": scores.std, "seeds": len(runs), "published": published, **read.to_json()})  # fmt: skip
         rows.append(
             [
                 f"{key.encoding}, {key.width}",
                 count(runs[0].result["parameters"]),
                 str(len(runs)),
                 f"{percent(scores.max)} / {spread(scores)}",
-                percent(found.valid / found.chains),
-                percent(1 - found.holding(1)),
+                percent(read.valid / read.chains),
+                percent(1 - read.holding(1)),
                 published,
                 duration(seconds),
             ]
@@ -134,7 +136,7 @@ def _table(finished: Mapping[Key, list[Run]], chains: Mapping[Key, ByLength], se
     )
 
 
-def order(finished: Mapping[Key, list[Run]], settings: Mapping[str, Any]) -> str:
+def order(finished: Mapping[WidthKey, list[Run]], settings: Mapping[str, Any]) -> str:
     """Whether both kinds of BiPE are above all others at the smallest width, as in the paper, and on how many seeds."""
     width = min(settings["widths"])
     mine = {key.encoding: runs for key, runs in finished.items() if key.width == width}
@@ -144,14 +146,14 @@ def order(finished: Mapping[Key, list[Run]], settings: Mapping[str, Any]) -> str
     if len(means) < len(ENCODINGS):
         return f"{len(means)} of {len(ENCODINGS)} encodings are finished at width {width}."
     least, best = min(two, key=two.__getitem__), max(others, key=others.__getitem__)
-    said = f"{least} is right in {percent(two[least])}% and {best} in {percent(others[best])}%"
+    sentence = f"{least} is right in {percent(two[least])}% and {best} in {percent(others[best])}%"
     if min(map(len, mine.values())) == 1:
-        said += "; one seed settles no order"
+        sentence += "; one seed settles no order"
     which = "both" if two[least] > others[best] else "not both"
-    return f"At width {width} {which} kinds of BiPE are above the others, as they are in the paper: {said}."
+    return f"At width {width} {which} kinds of BiPE are above the others, as they are in the paper: {sentence}."
 
 
-def _holding(chains: Mapping[Key, ByLength], operators: int) -> Panel:
+def _holding(chains: Mapping[WidthKey, ByLength], operators: int) -> Panel:
     steps = list(range(operators + 1))
     trained = {f"{key.encoding}, {key.width}": by_length[operators] for key, by_length in chains.items()}
     return line_chart(
@@ -159,12 +161,12 @@ def _holding(chains: Mapping[Key, ByLength], operators: int) -> Panel:
         "Share of chains in which every step so far is right.",
         "step",
         "chains without a wrong step",
-        {label: (steps, [found.holding(n) for n in steps]) for label, found in trained.items()},
+        {label: (steps, [read.holding(n) for n in steps]) for label, read in trained.items()},
         percent=True,
     )
 
 
-def _lengths(chains: Mapping[Key, ByLength]) -> Panel:
+def _lengths(chains: Mapping[WidthKey, ByLength]) -> Panel:
     """What the paper does not ask: problems of other lengths than those of training."""
     series = {f"{key.encoding}, {key.width}": by_length for key, by_length in chains.items()}
     return line_chart(
@@ -172,6 +174,6 @@ def _lengths(chains: Mapping[Key, ByLength]) -> Panel:
         "Share of chains that are valid to their end, by the number of operators; training had one number alone.",
         "operators",
         "valid chains",
-        {label: (list(of), [found.valid / found.chains for found in of.values()]) for label, of in series.items()},
+        {label: (list(of), [read.valid / read.chains for read in of.values()]) for label, of in series.items()},
         percent=True,
     )

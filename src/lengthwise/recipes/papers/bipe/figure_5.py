@@ -19,10 +19,10 @@ from ...common.text_grid import (
     Store,
     Text,
     Tokenizer,
+    digits,
     far_tokens,
     language_models,
     means,
-    said,
     usual_ends,
 )
 from .figure_4 import NEEDLE, RULES, columns, rules_of_runs
@@ -108,36 +108,36 @@ def _further(first: Sequence[Experiment], settings: Mapping[str, Any], steps: in
 
 def perplexity_by_length(finished: Mapping[str, Sequence[Run]], trained: int) -> Panel:
     """As trained first, with YaRN alone, and trained further with it; the mean of the seeds."""
-    found: dict[str, dict[int, float]] = {}
+    by_name: dict[str, dict[int, float]] = {}
     for column, runs in finished.items():
         if column.endswith(SUFFIX):
             name = column.removesuffix(SUFFIX)
-            found[f"{name}, YaRN alone"] = means(runs, "before")
-            found[f"{name}, YaRN and trained"] = means(runs)
+            by_name[f"{name}, YaRN alone"] = means(runs, "before")
+            by_name[f"{name}, YaRN and trained"] = means(runs)
         else:
-            found[column] = means(runs)
+            by_name[column] = means(runs)
     title = "Perplexity by length"
     caption = (
         f"Held-out text in windows. First trained on windows of {trained:,} tokens, then on {FURTHER * trained:,}; "
         f"YaRN is made for {FACTOR * trained:,}. –: not tested there."
     )
-    lengths = sorted({n for of in found.values() for n in of})
-    rows = [[name, *(said(of[n]) if n in of else "–" for n in lengths)] for name, of in found.items()]
-    data = {name: finite({str(n): p for n, p in of.items()}) for name, of in found.items()}
-    curves = {name: (list(of), list(of.values())) for name, of in found.items()}
+    lengths = sorted({n for of in by_name.values() for n in of})
+    rows = [[name, *(digits(of[n]) if n in of else "–" for n in lengths)] for name, of in by_name.items()]
+    data = {name: finite({str(n): p for n, p in of.items()}) for name, of in by_name.items()}
+    curves = {name: (list(of), list(of.values())) for name, of in by_name.items()}
     marks = {"trained": trained, "trained further": FURTHER * trained}
     table = Table(title, "", ["", *(f"{n:,}" for n in lengths)], rows, data=data)
     axes = ("tokens", "perplexity")
     chart = line_chart(title, caption, *axes, curves, log_x=True, log_y=True, marks=marks, table=table)
-    return replace(chart, finding=_finding(found, trained))
+    return replace(chart, finding=_finding(by_name, trained))
 
 
-def _finding(found: Mapping[str, Mapping[int, float]], trained: int) -> str:
+def _finding(by_name: Mapping[str, Mapping[int, float]], trained: int) -> str:
     """What the models that were trained further have at the longest length, beside the length they ended at."""
     longest, ended = TESTED[-1] * trained, FURTHER * trained
     ends = [
-        f"{name.partition(',')[0]} has {said(of[longest])}, {said(of[longest] / of[ended])} times that at {ended:,}"
-        for name, of in found.items()
+        f"{name.partition(',')[0]} has {digits(of[longest])}, {digits(of[longest] / of[ended])} times that at {ended:,}"
+        for name, of in by_name.items()
         if name.endswith("and trained")
     ]
     return f"At {longest:,} tokens, with YaRN and trained further: {'; '.join(ends)}." if ends else ""

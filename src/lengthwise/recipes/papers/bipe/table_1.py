@@ -41,7 +41,7 @@ SHARE = 4
 RULES = rules_of(__name__)
 
 
-class Key(NamedTuple):
+class AnswersKey(NamedTuple):
     task: str
     column: str
 
@@ -70,15 +70,15 @@ def recipe(
 
     Without a checkpoint the models of Figure 5 are trained first, and those of Figure 4 that the table has.
     """
-    given = dict(map(named, checkpoint))
-    if len(given) < len(checkpoint):
+    checkpoints = dict(map(named, checkpoint))
+    if len(checkpoints) < len(checkpoint):
         raise Error(f"Two checkpoints have one name: {', '.join(checkpoint)}. Give each its own, as NAME=PATH.")
-    asked = {"training.steps": steps, "training.batch": batch, "training.lr": lr, "window": window}
-    own = {name: value for name, value in asked.items() if value is not None}
+    overrides = {"training.steps": steps, "training.batch": batch, "training.lr": lr, "window": window}
+    own = {name: value for name, value in overrides.items() if value is not None}
     rules: Rules = {**RULES, scale: [*RULES[scale], *([Rule("*", "*", own)] if own else [])]}
     settings = settings_of(rules[scale], "*", "*")
-    first = None if given else language_models_first(scale, text, ends, tokenizer, store, settings["window"])
-    models = list(given) if first is None else [cell.key for cell in first.cells]
+    first = None if checkpoints else language_models_first(scale, text, ends, tokenizer, store, settings["window"])
+    models = list(checkpoints) if first is None else [cell.key for cell in first.cells]
 
     @cache
     def planned(task: str) -> list[Experiment]:
@@ -88,7 +88,7 @@ def recipe(
         return plan_answers(
             data,
             task,
-            list(given.values()) if first is None else [cell.experiments[0] for cell in first.cells],
+            list(checkpoints.values()) if first is None else [cell.experiments[0] for cell in first.cells],
             window=settings["window"],
             budget=min(TASKS[task].budget, settings["window"] // SHARE),
             trained=settings["trained"],
@@ -97,7 +97,7 @@ def recipe(
             tokens_at_once=tokens_at_once,
         )
 
-    def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
+    def report(finished: Mapping[AnswersKey, list[Run]], device: str) -> list[Panel]:
         panels = [compared(finished)]
         if submission:
             panels.append(submitted(finished, data, Path(submission), device))
@@ -105,7 +105,7 @@ def recipe(
         return [*panels, *differences_from_paper(rules, scale, list(TASKS), models, same)]
 
     cells = [
-        Cell(Key(task, column), lambda task=task, i=i: [planned(task)[i]], label=task)
+        Cell(AnswersKey(task, column), lambda task=task, i=i: [planned(task)[i]], label=task)
         for task in TASKS
         for i, column in enumerate(models)
     ]
@@ -143,27 +143,27 @@ def language_models_first(
     return Grid([cells[name] for name in PUBLISHED if name != "randomized" or window <= reach])
 
 
-def compared(finished: Mapping[Key, Sequence[Run]]) -> Panel:
+def compared(finished: Mapping[AnswersKey, Sequence[Run]]) -> Panel:
     """A row for each task with the published one below it, and the averages; the mean of the seeds."""
     names = list(dict.fromkeys(key.column for key in finished))
     scores = {key: statistics.fmean(run.result["answers"]["score"] for run in runs) for key, runs in finished.items()}
     for name in names:
         mine = [scores[key] for key in finished if key.column == name]
         if len(mine) == len(TASKS):
-            scores[Key(AVERAGE, name)] = statistics.fmean(mine)
+            scores[AnswersKey(AVERAGE, name)] = statistics.fmean(mine)
     published = {
-        Key(task, name): number
+        AnswersKey(task, name): number
         for name in names
         for task, number in zip([*TASKS, AVERAGE], PUBLISHED.get(name, ()), strict=False)
     }
     rows, data = [], []
     for task in (*TASKS, AVERAGE):
-        keys = [Key(task, name) for name in names]
+        keys = [AnswersKey(task, name) for name in names]
         if not any(key in scores for key in keys):
             continue
         metric = TASKS[task].metric if task in TASKS else ""
-        rows.append([task, metric, *(_said(scores.get(key)) for key in keys)])
-        rows.append(["  published", "", *(_said(published.get(key)) for key in keys)])
+        rows.append([task, metric, *(_score_text(scores.get(key)) for key in keys)])
+        rows.append(["  published", "", *(_score_text(published.get(key)) for key in keys)])
         data.append(
             {
                 "task": task,
@@ -181,18 +181,18 @@ def compared(finished: Mapping[Key, Sequence[Run]]) -> Panel:
     return Table("SCROLLS", caption, ["task", "metric", *names], rows, data=data)
 
 
-def _said(score: float | None) -> str:
+def _score_text(score: float | None) -> str:
     return "–" if score is None else f"{score:.2f}"
 
 
-def submitted(finished: Mapping[Key, Sequence[Run]], data: str, folder: Path, device: str) -> Panel:
+def submitted(finished: Mapping[AnswersKey, Sequence[Run]], data: str, folder: Path, device: str) -> Panel:
     """The answers of each column's first seed to the test split, in a file for the site."""
     rows, left = [], {}
     for name in dict.fromkeys(key.column for key in finished):
         file = folder / f"{name}.csv"
         for key, (run, *_) in finished.items():
             if key.column == name:
-                found = measure_answers(
+                answers = measure_answers(
                     run.path,
                     data,
                     split="test",
@@ -200,7 +200,7 @@ def submitted(finished: Mapping[Key, Sequence[Run]], data: str, folder: Path, de
                     precision="bf16" if run.experiment.training.precision == "bf16" else "fp32",
                     tokens_at_once=run.experiment.objective.tokens_at_once,
                 )
-                left[name] = write_submission(file, {key.task: found.tasks[key.task].answers})
+                left[name] = write_submission(file, {key.task: answers.tasks[key.task].answers})
         rows.append([name, str(file), ", ".join(left[name]) or "nothing"])
     caption = "Answers to the test split. The site wants all seven tasks in one file."
     return Table("Submissions", caption, ["", "file", "lacks"], rows, data=left)

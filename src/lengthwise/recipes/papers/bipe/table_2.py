@@ -59,34 +59,36 @@ def recipe(
 
     Without a checkpoint the models of Figures 4 and 5 are trained first.
     """
-    given = dict(map(named, checkpoint))
-    if len(given) < len(checkpoint):
+    checkpoints = dict(map(named, checkpoint))
+    if len(checkpoints) < len(checkpoint):
         raise Error(f"Two checkpoints have one name: {', '.join(checkpoint)}. Give each its own, as NAME=PATH.")
-    asked = list(benchmark) or list(BENCHMARKS)
+    names = list(benchmark) or list(BENCHMARKS)
     most = LIMITS[scale] if limit is None else limit
     options = {"text": text, "ends": ends, "tokenizer": tokenizer, "store": store}
-    first = {} if given else {cell.key: cell for r in (recipe_4, recipe_5) for cell in r(scale, **options).grid.cells}
+    first = (
+        {} if checkpoints else {cell.key: cell for r in (recipe_4, recipe_5) for cell in r(scale, **options).grid.cells}
+    )
 
     @cache
     def check() -> None:
-        check_found(asked, copies=copies, tasks=tasks)
+        check_found(names, copies=copies, tasks=tasks)
 
     def planned(cell: Cell[str]) -> list[Experiment]:
         check()  # before hours of training
         return cell.experiments[:1]
 
     def report(finished: Mapping[str, list[Run]], device: str) -> list[Panel]:
-        folders = {name: _folder(path) for name, path in given.items()}
+        folders = {name: _folder(path) for name, path in checkpoints.items()}
         folders |= {name: str(model_folder(runs[0])) for name, runs in finished.items()}
         scores = {
             name: score_benchmarks(
-                folder, asked, copies=copies, tasks=tasks, limit=most, max_length=max_length, device=device
+                folder, names, copies=copies, tasks=tasks, limit=most, max_length=max_length, device=device
             )
             for name, folder in folders.items()
         }
         same = "The optimiser, the layers and how the benchmarks are asked are as published."
-        differing = [] if given else differences_from_paper(RULES, scale, ["*"], list(finished), same)
-        return [compared(scores, asked, most), *differing]
+        differing = [] if checkpoints else differences_from_paper(RULES, scale, ["*"], list(finished), same)
+        return [compared(scores, names, most), *differing]
 
     return Recipe(
         title="BiPE, Table 2: benchmarks of usual length",
@@ -107,27 +109,27 @@ def _folder(path: str) -> str:
     return str(pretrained.find(str(model_folder(run)) if run else path).folder)
 
 
-def compared(scores: Mapping[str, Mapping[str, Score]], asked: Sequence[str], most: int | None) -> Panel:
+def compared(scores: Mapping[str, Mapping[str, Score]], names: Sequence[str], most: int | None) -> Panel:
     """A row for each model with the published one below it."""
     rows, data = [], []
-    for name, found in scores.items():
+    for name, by_task in scores.items():
         published = dict(zip(BENCHMARKS, PUBLISHED.get(name, ()), strict=False))
-        rows.append([name, *(_said(found[task]) for task in asked)])
-        rows.append(["  published", *(f"{published[task]:.2f}" if task in published else "–" for task in asked)])
+        rows.append([name, *(_score_text(by_task[task]) for task in names)])
+        rows.append(["  published", *(f"{published[task]:.2f}" if task in published else "–" for task in names)])
         data.append(
             {
                 "model": name,
-                "scores": {task: found[task]._asdict() for task in asked},
-                "published": {task: published.get(task) for task in asked},
+                "scores": {task: by_task[task]._asdict() for task in names},
+                "published": {task: published.get(task) for task in names},
             }
         )
     caption = (
         "Accuracy in percent, of HellaSwag normalised by the length of the answers, ± its standard error; by lm-eval. "
         f"{f'At most {most:,} questions of each task.' if most else 'All questions.'}"
     )
-    return Table("Benchmarks of usual length", caption, ["", *asked], rows, data=data)
+    return Table("Benchmarks of usual length", caption, ["", *names], rows, data=data)
 
 
-def _said(score: Score) -> str:
+def _score_text(score: Score) -> str:
     error = "" if score.error is None or score.error != score.error else f" ± {100 * score.error:.1f}"
     return f"{100 * score.value:.2f}{error}"

@@ -26,7 +26,7 @@ SEGMENT = 20
 """The mean tokens of a segment."""
 
 
-class Setting(NamedTuple):
+class WidthSetting(NamedTuple):
     parts: tuple[int, ...]
     built: int
     """Machines of so many parts and fewer are built, and run on random words."""
@@ -35,10 +35,10 @@ class Setting(NamedTuple):
     """The states of the largest NFA whose symbols are all maps."""
 
 
-SETTINGS: dict[Scale, Setting] = {
-    "smoke": Setting((2, 3, 4), 2, 100, 2),
-    "laptop": Setting((2, 3, 4, 6, 8, 12, 16), 6, 2000, 3),
-    "paper": Setting((2, 3, 4, 6, 8, 12, 16, 24, 32), 8, 10_000, 4),
+SETTINGS: dict[Scale, WidthSetting] = {
+    "smoke": WidthSetting((2, 3, 4), 2, 100, 2),
+    "laptop": WidthSetting((2, 3, 4, 6, 8, 12, 16), 6, 2000, 3),
+    "paper": WidthSetting((2, 3, 4, 6, 8, 12, 16, 24, 32), 8, 10_000, 4),
 }
 
 
@@ -61,7 +61,7 @@ def recipe(scale: Scale) -> Recipe:
     )
 
 
-def widths(setting: Setting) -> list[dict[str, int]]:
+def widths(setting: WidthSetting) -> list[dict[str, int]]:
     """For k parts of k states: the bits of Theorem 3.1, and the widths of what is built for it."""
     return [
         {
@@ -108,20 +108,20 @@ def check(machine: BiNFA, tokens: int, mean: float, device: str = "cpu") -> Chec
     model = cast(nn.Module, bipe(machine, longest=int(lengths.max()), segments=len(lengths))).to(device)
     begun = F.pad(torch.from_numpy(word)[None], (1, 0), value=machine.num_symbols)
     with torch.no_grad():
-        said = model(begun.to(device)).logits[0, 1:].cpu() > 0
+        predictions = model(begun.to(device)).logits[0, 1:].cpu() > 0
     states = machine.run(word[None])[0]
     accepted = (states & torch.from_numpy(machine.accepts_state)).any(-1, keepdim=True)
     right = torch.cat([accepted, states], -1)
-    return Checked(right.numel(), int((said != right).sum()), int(right.sum()))
+    return Checked(right.numel(), int((predictions != right).sum()), int(right.sum()))
 
 
-def _checked(setting: Setting, device: str) -> Panel:
+def _checked(setting: WidthSetting, device: str) -> Panel:
     rows, data = [], []
     for k in (k for k in setting.parts if k <= setting.built):
         machine = BiNFA.random([k] * k, 3, np.random.default_rng(k), density=0.5 / k)
-        found = check(machine, setting.tokens, SEGMENT, device)
-        data.append({"parts": k, "tokens": setting.tokens, **found._asdict()})
-        rows.append([f"{k} parts of {k} states", f"{setting.tokens:,}", *(f"{count:,}" for count in found)])
+        counts = check(machine, setting.tokens, SEGMENT, device)
+        data.append({"parts": k, "tokens": setting.tokens, **counts._asdict()})
+        rows.append([f"{k} parts of {k} states", f"{setting.tokens:,}", *(f"{count:,}" for count in counts)])
     return Table(
         "Built and run",
         f"One random machine each, on one random word with segments of about {SEGMENT} tokens. An answer says of a "
@@ -132,7 +132,7 @@ def _checked(setting: Setting, device: str) -> Panel:
     )
 
 
-def _told_apart(setting: Setting) -> Panel:
+def _told_apart(setting: WidthSetting) -> Panel:
     """Theorem 3.1's NFA: the words f_1 f f_2 of its proof give each symbol answers of its own."""
     rows, data = [], []
     for n in range(1, setting.all_maps + 1):

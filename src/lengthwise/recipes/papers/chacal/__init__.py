@@ -3,10 +3,10 @@
 from . import figure_5, pretraining, table_1, table_2, table_3
 from .boxes import plan_boxes, plan_stories
 from .chains import plan_chains
-from .published import Attention
+from .published import AttentionColumn
 
 __all__ = [
-    "Attention",
+    "AttentionColumn",
     "figure_5",
     "plan_boxes",
     "plan_chains",

@@ -13,7 +13,7 @@ from .... import tasks
 from ....lab import Experiment, plan
 from ...base import Scale
 from ...common.rules import rules_of, settings_of
-from .published import Attention
+from .published import AttentionColumn
 
 Form = Literal["default", "advanced"]
 
@@ -37,7 +37,7 @@ PATHS: dict[Scale, str] = {"paper": "mean", "laptop": "sum", "smoke": "mean"}
 """How ChaCAL adds up its paths; published: their mean. The sum learns sooner in so few steps."""
 
 
-def plan_boxes(scale: Scale, attention: Attention, form: Form) -> list[Experiment]:
+def plan_boxes(scale: Scale, attention: AttentionColumn, form: Form) -> list[Experiment]:
     """The runs of one model on a form of Boxes; of ChaCAL only the last layer has chain attention."""
     size = dict(SIZES[scale][form])
     operations = size.pop("operations")
@@ -49,7 +49,11 @@ def plan_boxes(scale: Scale, attention: Attention, form: Form) -> list[Experimen
 
 
 def plan_stories(
-    attention: Attention, task: tasks.Task, trained: tuple[int, int], tested: Sequence[int], settings: Mapping[str, Any]
+    attention: AttentionColumn,
+    task: tasks.Task,
+    trained: tuple[int, int],
+    tested: Sequence[int],
+    settings: Mapping[str, Any],
 ) -> list[Experiment]:
     """As published but for these settings; the number of operations is log-uniform wherever there are several."""
     return plan(

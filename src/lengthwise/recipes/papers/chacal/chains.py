@@ -12,7 +12,7 @@ from .... import tasks
 from ....lab import Experiment, plan
 from ...base import Scale
 from ...common.rules import rules_of, settings_of
-from .published import Attention
+from .published import AttentionColumn
 
 SIZE = 8
 PAPER_BLOCKS = 16
@@ -21,7 +21,7 @@ RULES = rules_of(__name__)
 
 
 def plan_chains(
-    scale: Scale, attention: Attention, blocks: int, changed: Mapping[str, Any] | None = None
+    scale: Scale, attention: AttentionColumn, blocks: int, changed: Mapping[str, Any] | None = None
 ) -> list[Experiment]:
     """The runs of one model on this many blocks; `changed`: settings in place of the scale's own."""
     settings = {**settings_of(RULES[scale], "*", attention.label), **(changed or {})}

@@ -11,7 +11,7 @@ from ...base import Recipe, Scale
 from ...common.curves import curves, ended, first_at
 from ...common.grid import Cell, Grid
 from .chains import PAPER_BLOCKS, SIZE, plan_chains
-from .published import Attention
+from .published import AttentionColumn
 
 GAMMAS: dict[Scale, list[float]] = {
     "smoke": [0.0, 0.9],
@@ -28,7 +28,7 @@ def recipe(scale: Scale) -> Recipe:
     seeds = {"smoke": 1, "laptop": 1, "paper": 4}[scale]
 
     def planned(gamma: float) -> list[Experiment]:
-        return plan_chains(scale, Attention("chain", 1), blocks, {"model.gamma": gamma, "seeds": seeds})
+        return plan_chains(scale, AttentionColumn("chain", 1), blocks, {"model.gamma": gamma, "seeds": seeds})
 
     def report(finished: Mapping[float, list[Run]], device: str) -> list[Panel]:
         ends = {g: ended(runs) for g, runs in finished.items()}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple
 
 
-class Attention(NamedTuple):
+class AttentionColumn(NamedTuple):
     """A column of the paper's tables: so many layers of standard attention, or with chain attention in them.
 
-    >>> Attention("chain", 2).label, Attention("standard", 5).label
+    >>> AttentionColumn("chain", 2).label, AttentionColumn("standard", 5).label
     ('ChaCAL 2', 'Standard 5')
     """
 
@@ -41,29 +41,29 @@ class Figures(NamedTuple):
 
 
 TOY = {
-    Attention("standard", 1): Figures(1.20, 49.9, 0.5),
-    Attention("standard", 2): Figures(0.54, 77.6, 2.8),
-    Attention("standard", 3): Figures(0.21, 90.9, 5.2),
-    Attention("standard", 4): Figures(0.03, 98.5, 2.7),
-    Attention("standard", 5): Figures(0.00, 100.0, 0.0),
-    Attention("chain", 1): Figures(0.00, 100.0, 0.0),
+    AttentionColumn("standard", 1): Figures(1.20, 49.9, 0.5),
+    AttentionColumn("standard", 2): Figures(0.54, 77.6, 2.8),
+    AttentionColumn("standard", 3): Figures(0.21, 90.9, 5.2),
+    AttentionColumn("standard", 4): Figures(0.03, 98.5, 2.7),
+    AttentionColumn("standard", 5): Figures(0.00, 100.0, 0.0),
+    AttentionColumn("chain", 1): Figures(0.00, 100.0, 0.0),
 }
 """Table 1: 128 tokens in 16 blocks of 8, four runs each."""
 
 BOXES = {
     "default": {
-        Attention("standard", 2): Figures(0.0543, 45.1, 2.5, 1.0),
-        Attention("standard", 3): Figures(0.0316, 65.3, 19.2, 1.46),
-        Attention("standard", 4): Figures(0.0129, 83.7, 1.6, 1.90),
-        Attention("standard", 5): Figures(0.0102, 84.6, 5.2, 2.37),
-        Attention("chain", 2): Figures(0.0234, 70.6, 13.8, 1.36),
+        AttentionColumn("standard", 2): Figures(0.0543, 45.1, 2.5, 1.0),
+        AttentionColumn("standard", 3): Figures(0.0316, 65.3, 19.2, 1.46),
+        AttentionColumn("standard", 4): Figures(0.0129, 83.7, 1.6, 1.90),
+        AttentionColumn("standard", 5): Figures(0.0102, 84.6, 5.2, 2.37),
+        AttentionColumn("chain", 2): Figures(0.0234, 70.6, 13.8, 1.36),
     },
     "advanced": {
-        Attention("standard", 2): Figures(0.0626, 58.8, 1.2, 1.0),
-        Attention("standard", 3): Figures(0.0198, 84.8, 6.4, 1.46),
-        Attention("standard", 4): Figures(0.0075, 94.3, 4.0, 1.90),
-        Attention("standard", 5): Figures(0.0040, 97.0, 1.7, 2.37),
-        Attention("chain", 2): Figures(0.0012, 99.1, 0.7, 1.36),
+        AttentionColumn("standard", 2): Figures(0.0626, 58.8, 1.2, 1.0),
+        AttentionColumn("standard", 3): Figures(0.0198, 84.8, 6.4, 1.46),
+        AttentionColumn("standard", 4): Figures(0.0075, 94.3, 4.0, 1.90),
+        AttentionColumn("standard", 5): Figures(0.0040, 97.0, 1.7, 2.37),
+        AttentionColumn("chain", 2): Figures(0.0012, 99.1, 0.7, 1.36),
     },
 }
 """Table 2: exact match of all boxes; three runs each of the default form, four of the advanced."""

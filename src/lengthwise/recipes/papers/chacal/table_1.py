@@ -15,7 +15,7 @@ from ...base import Recipe, Scale
 from ...common.curves import beside_published, curves, ended
 from ...common.grid import Cell, Grid
 from .chains import PAPER_BLOCKS, SIZE, plan_chains
-from .published import TOY, Attention
+from .published import TOY, AttentionColumn
 
 LADDER: dict[Scale, int] = {"smoke": 3, "laptop": 8, "paper": PAPER_BLOCKS}
 """Blocks of the texts on which all models are compared."""
@@ -27,31 +27,31 @@ DESCRIPTION = (
 )
 
 
-CHAIN = Attention("chain", 1)
+CHAIN = AttentionColumn("chain", 1)
 SUM = {"model.paths": "sum"}
 
 
-class Key(NamedTuple):
+class ChainsKey(NamedTuple):
     """A line of the table."""
 
     blocks: int
     label: str
-    published: Attention | None
+    published: AttentionColumn | None
     """The published row it stands beside."""
 
 
 def recipe(scale: Scale) -> Recipe:
     """One ChaCAL layer and standard attention of one to five layers on chains of references, beside the paper's."""
 
-    def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
+    def report(finished: Mapping[ChainsKey, list[Run]], device: str) -> list[Panel]:
         drawn = []
         for blocks in sorted({key.blocks for key in finished}):
             mine = {key.label: runs for key, runs in finished.items() if key.blocks == blocks}
             title = f"Learning chains in {blocks * SIZE} tokens"
             caption = "Mean over seeds, on strings kept out of training (Figure 3)."
             drawn.append(curves(title, f"{caption} {_beside(finished, blocks)}".strip(), mine))
-        said = _beside(finished, max(key.blocks for key in finished))
-        return [replace(_table(scale, finished), finding=said), *drawn]
+        sentence = _beside(finished, max(key.blocks for key in finished))
+        return [replace(_table(scale, finished), finding=sentence), *drawn]
 
     return Recipe(
         title="ChaCAL, Table 1: chains of references",
@@ -61,24 +61,24 @@ def recipe(scale: Scale) -> Recipe:
     )
 
 
-def _cells(scale: Scale) -> Iterator[Cell[Key]]:
+def _cells(scale: Scale) -> Iterator[Cell[ChainsKey]]:
     blocks = LADDER[scale]
     for attention in TOY:
-        yield Cell(Key(blocks, attention.label, attention), partial(plan_chains, scale, attention, blocks))
-    yield Cell(Key(blocks, f"{CHAIN.label}, sum of paths", None), partial(plan_chains, scale, CHAIN, blocks, SUM))
+        yield Cell(ChainsKey(blocks, attention.label, attention), partial(plan_chains, scale, attention, blocks))
+    yield Cell(ChainsKey(blocks, f"{CHAIN.label}, sum of paths", None), partial(plan_chains, scale, CHAIN, blocks, SUM))
     if scale != "laptop":
         return
     # The published length, for the models of one layer: standard attention is soon as good as it gets.
-    for attention, steps in ((Attention("standard", 1), 1500), (CHAIN, 3000)):
+    for attention, steps in ((AttentionColumn("standard", 1), 1500), (CHAIN, 3000)):
         changed: dict[str, Any] = {"seeds": 1, "training.steps": steps}
-        key = Key(PAPER_BLOCKS, attention.label, attention)
+        key = ChainsKey(PAPER_BLOCKS, attention.label, attention)
         yield Cell(key, partial(plan_chains, scale, attention, PAPER_BLOCKS, changed))
     longer: dict[str, Any] = {"seeds": 1, "training.steps": 5000, "training.lr": 3e-3, **SUM}
-    key = Key(PAPER_BLOCKS, f"{CHAIN.label}, sum of paths, 5,000 steps of 3e-3", None)
+    key = ChainsKey(PAPER_BLOCKS, f"{CHAIN.label}, sum of paths, 5,000 steps of 3e-3", None)
     yield Cell(key, partial(plan_chains, scale, CHAIN, PAPER_BLOCKS, longer))
 
 
-def _beside(finished: Mapping[Key, list[Run]], blocks: int) -> str:
+def _beside(finished: Mapping[ChainsKey, list[Run]], blocks: int) -> str:
     """The models that stand beside a published row; on texts of another length than the published there is none."""
     if blocks != PAPER_BLOCKS:
         return ""
@@ -88,12 +88,12 @@ def _beside(finished: Mapping[Key, list[Run]], blocks: int) -> str:
     return beside_published(f"Accuracy after all steps, on {blocks * SIZE} tokens", mine)
 
 
-def _table(scale: Scale, finished: Mapping[Key, list[Run]]) -> Panel:
+def _table(scale: Scale, finished: Mapping[ChainsKey, list[Run]]) -> Panel:
     rows, data = [], []
     for key, runs in sorted(finished.items(), key=lambda item: item[0].blocks):
         numbers, tokens = ended(runs), key.blocks * SIZE
         published = TOY[key.published] if key.published and key.blocks == PAPER_BLOCKS else None
-        said = f"{published.loss:.2f}, {published.accuracy:.1f} ± {published.std:.1f}" if published else "–"
+        numbers_in_print = f"{published.loss:.2f}, {published.accuracy:.1f} ± {published.std:.1f}" if published else "–"
         data.append({"model": key.label, "tokens": tokens, **numbers, "published": published})
         rows.append(
             [
@@ -104,7 +104,7 @@ def _table(scale: Scale, finished: Mapping[Key, list[Run]]) -> Panel:
                 str(numbers["seeds"]),
                 f"{numbers['loss']:.3f}",
                 numbers["words"],
-                said,
+                numbers_in_print,
                 duration(numbers["train_seconds"]),
             ]
         )

@@ -17,20 +17,20 @@ from ...common.curves import beside_published, curves, ended
 from ...common.grid import Cell, Grid
 from ...common.trained import task_of
 from .boxes import SIZES, Form, plan_boxes
-from .published import BOXES, Attention
+from .published import BOXES, AttentionColumn
 
 FORMS: tuple[Form, ...] = ("advanced", "default")
-TWO, THREE, CHAIN = Attention("standard", 2), Attention("standard", 3), Attention("chain", 2)
-MODELS: dict[Scale, list[Attention]] = {
+TWO, THREE, CHAIN = AttentionColumn("standard", 2), AttentionColumn("standard", 3), AttentionColumn("chain", 2)
+MODELS: dict[Scale, list[AttentionColumn]] = {
     "smoke": [TWO, CHAIN],
     "laptop": [TWO, THREE, CHAIN],
-    "paper": [TWO, THREE, Attention("standard", 4), Attention("standard", 5), CHAIN],
+    "paper": [TWO, THREE, AttentionColumn("standard", 4), AttentionColumn("standard", 5), CHAIN],
 }
 STORIES = 64
 """So many test stories have their dependency graphs measured."""
 
 
-Key = tuple[Form, Attention]
+Key = tuple[Form, AttentionColumn]
 
 
 def recipe(scale: Scale) -> Recipe:
@@ -93,8 +93,8 @@ def _table(scale: Scale, finished: Mapping[Key, list[Run]]) -> Panel:
     caption = " ".join([_caption(finished), *([_shrunk(scale)] if scale != "paper" else [])])
     head = ["form, model", "size", "runs", "loss", "exact match, max / mean ± std", "by operations", "time",
             "published loss, exact match, time", "training"]  # fmt: skip
-    said = " ".join(_beside(finished, form) for form in dict.fromkeys(form for form, _ in finished))
-    return replace(Table("Measured beside published", caption, head, rows, data=data), finding=said)
+    sentence = " ".join(_beside(finished, form) for form in dict.fromkeys(form for form, _ in finished))
+    return replace(Table("Measured beside published", caption, head, rows, data=data), finding=sentence)
 
 
 def _beside(finished: Mapping[Key, list[Run]], form: str) -> str:
@@ -118,8 +118,8 @@ def _caption(finished: Mapping[Key, list[Run]]) -> str:
 
 
 def _shrunk(scale: Scale) -> str:
-    said = ", ".join(f"{form}: {_words(size)}" for form, size in SIZES[scale].items())
-    shrunk = f"Shrunk at {scale} scale: the stories ({said}), the width, the steps, the batch and the number of runs."
+    sizes = ", ".join(f"{form}: {_words(size)}" for form, size in SIZES[scale].items())
+    shrunk = f"Shrunk at {scale} scale: the stories ({sizes}), the width, the steps, the batch and the number of runs."
     if scale == "laptop":
         shrunk += " Positions are those of Transformer-XL, and ChaCAL takes the sum of its paths, not their mean."
     return shrunk

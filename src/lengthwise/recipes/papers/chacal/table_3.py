@@ -35,7 +35,7 @@ TOLD = ("steps", "batch", "block", "lr", "betas", "weight_decay", "warmup", "cli
 """The settings in which a run is compared with the paper's."""
 
 
-class Setting(NamedTuple):
+class TuningSetting(NamedTuple):
     training: Training
     block: int
     held_out: float
@@ -43,10 +43,10 @@ class Setting(NamedTuple):
     test_blocks: int | None
 
 
-SETTINGS: dict[Scale, Setting] = {
-    "smoke": Setting(PAPER.but(steps=4, batch=4, warmup=0, checkpoint_every=2), 16, 0.1, 8),
-    "laptop": Setting(PAPER.but(steps=100, batch=8, warmup=0, checkpoint_every=20), 128, 0.05, 64),
-    "paper": Setting(PAPER, PAPER_BLOCK, 0.002, None),
+SETTINGS: dict[Scale, TuningSetting] = {
+    "smoke": TuningSetting(PAPER.but(steps=4, batch=4, warmup=0, checkpoint_every=2), 16, 0.1, 8),
+    "laptop": TuningSetting(PAPER.but(steps=100, batch=8, warmup=0, checkpoint_every=20), 128, 0.05, 64),
+    "paper": TuningSetting(PAPER, PAPER_BLOCK, 0.002, None),
 }
 
 
@@ -69,8 +69,8 @@ def recipe(
     The options that are None are as the scale says. Without `test` a share of the text is held out for the test.
     """
     setting = SETTINGS[scale]
-    asked = {"steps": steps, "batch": batch, "lr": lr, "precision": precision, "threads": threads}
-    changed = {name: value for name, value in asked.items() if value is not None}
+    overrides = {"steps": steps, "batch": batch, "lr": lr, "precision": precision, "threads": threads}
+    changed = {name: value for name, value in overrides.items() if value is not None}
     # The published warm-up is a fifth of the steps.
     warmup = changed.get("steps", setting.training.steps) // 5
     training = setting.training.but(**changed, warmup=max(0, warmup))
@@ -102,13 +102,13 @@ def recipe(
     )
 
 
-def panels(checkpoint: str, setting: Setting, runs: Sequence[Run]) -> list[Panel]:
+def panels(checkpoint: str, setting: TuningSetting, runs: Sequence[Run]) -> list[Panel]:
     """The table, the curves, and what is not as published; nothing while one of the two runs is missing."""
     by_conversion = {bool(run.experiment.model.options): run for run in runs}
     if len(by_conversion) < 2:
         return []
     standard, chain = by_conversion[False], by_conversion[True]
-    measured = {
+    perplexities = {
         "as it is": _perplexity(standard, "before"),
         "trained on": _perplexity(standard, "last"),
         "ChaCAL, not trained on": _perplexity(chain, "before"),
@@ -119,11 +119,11 @@ def panels(checkpoint: str, setting: Setting, runs: Sequence[Run]) -> list[Panel
             "published": PUBLISHED.get(name),
             "measured": value,
             "published_ratio": PUBLISHED[name] / PUBLISHED["trained on"] if name in PUBLISHED else None,
-            "measured_ratio": value / measured["trained on"],
+            "measured_ratio": value / perplexities["trained on"],
         }
-        for name, value in measured.items()
+        for name, value in perplexities.items()
     }
-    rows = [[name, *(_said(number) for number in row.values())] for name, row in data.items()]
+    rows = [[name, *(_number(number) for number in row.values())] for name, row in data.items()]
     result, model, text = standard.result, standard.experiment.model, standard.experiment.data
     counts = " and ".join(f"{result['documents'][side]:,} to {side} on" for side in ("train", "test"))
     table = Table(
@@ -154,7 +154,7 @@ def _perplexity(run: Run, checkpoint: str) -> float:
     return run.result["checkpoints"][checkpoint]["perplexity"]
 
 
-def _differences(setting: Setting) -> list[Panel]:
+def _differences(setting: TuningSetting) -> list[Panel]:
     """What differs from the published settings, or nothing."""
     published = {**PAPER.settings(), "block": PAPER_BLOCK}
     used = {**setting.training.settings(), "block": setting.block}
@@ -177,7 +177,7 @@ def _differences(setting: Setting) -> list[Panel]:
     ]
 
 
-def _said(number: float | None) -> str:
+def _number(number: float | None) -> str:
     return "–" if number is None else f"{number:.4g}"
 
 

@@ -14,13 +14,13 @@ from ....report import Panel, Table
 from ....report.formatting import percent
 from ....report.overflow import overflow_note_of_runs
 from ...base import Recipe, Scale
-from ...common.comparison import LEARNED, Measured, Published, Row, comparison
+from ...common.comparison import LEARNED, ComparedCell, ComparedRow, Published, comparison
 from ...common.curves import curves
 from ...common.grid import Cell, Grid, Model, variants
 from ...common.rules import differences_from_paper, rules_of, settings_of
 
 
-class Question(NamedTuple):
+class LengthQuestion(NamedTuple):
     label: str
     params: dict[str, Any]
     trained: int
@@ -28,9 +28,9 @@ class Question(NamedTuple):
 
 
 TASKS = {
-    "modular-sum": Question("Sum(5)", {"modulus": 5}, 40, 500),
-    "even-pairs": Question("EvenPair(5)", {"symbols": 5}, 40, 500),
-    "modular-arithmetic": Question("ModArith(5)", {"modulus": 5}, 39, 499),
+    "modular-sum": LengthQuestion("Sum(5)", {"modulus": 5}, 40, 500),
+    "even-pairs": LengthQuestion("EvenPair(5)", {"symbols": 5}, 40, 500),
+    "modular-arithmetic": LengthQuestion("ModArith(5)", {"modulus": 5}, 39, 499),
 }
 
 PUBLISHED = ("block-lrnn", "s4", "s4d", "liquid-s4")
@@ -111,12 +111,12 @@ def compared(finished: Mapping[Key, Sequence[Run]]) -> Panel:
     rows = []
     for task, published in TABLE_2.items():
         row = {
-            model: Measured.of(finished[task, model], Published(mean=number))
+            model: ComparedCell.of(finished[task, model], Published(mean=number))
             for model, number in zip(PUBLISHED, published, strict=True)
             if (task, model) in finished
         }
         if row:
-            rows.append(Row(TASKS[task].label, next(iter(row.values())).majority, row))
+            rows.append(ComparedRow(TASKS[task].label, next(iter(row.values())).majority, row))
     return comparison("Measured beside published", rows, PUBLISHED, f"{_whose(finished)} {NOTE}".strip(), LABELS)
 
 

@@ -32,7 +32,7 @@ def recipe(
     chosen = {name: model for name, model in columns(scale).items() if name in (f"{C}/{K}", "kerple", "alibi")}
 
     def report(finished: Mapping[str, list[Run]], device: str) -> list[Panel]:
-        fields = {column: _measured(runs[0], length, count, device) for column, runs in finished.items()}
+        fields = {column: _receptive_field(runs[0], length, count, device) for column, runs in finished.items()}
         rows = [[name, f"{field.newest():,}", f"{field.newest(0.99):,}"] for name, field in fields.items()]
         data = {name: {"newest_90": f.newest(), "newest_99": f.newest(0.99)} for name, f in fields.items()}
         caption = f"How many of the newest of {length:,} tokens hold 90% and 99% of the last answer's gradient."
@@ -51,7 +51,7 @@ def recipe(
     )
 
 
-def _measured(run: Run, length: int, count: int, device: str) -> ReceptiveField:
+def _receptive_field(run: Run, length: int, count: int, device: str) -> ReceptiveField:
     """On chunks of held-out text that stand apart from one another."""
     spec = run.experiment.data
     assert isinstance(spec, TextSpec)

@@ -10,7 +10,7 @@ from .... import tasks
 from ....lab import Experiment, Run, plan
 from ....report import Panel
 from ...base import Recipe, Scale
-from ...common.comparison import Measured, Published, Row, comparison
+from ...common.comparison import ComparedCell, ComparedRow, Published, comparison
 from ...common.grid import Cell, Grid, Model, variants
 from ...common.rules import differences_from_paper, rules_of, settings_of, table_of
 
@@ -113,13 +113,13 @@ def compared(finished: Mapping[Key, Sequence[Run]]) -> Panel:
     rows = []
     for task, published in TABLE_1.items():
         row = {
-            model: Measured.of(finished[task, model], Published(max=most / 100, mean=mean / 100))
+            model: ComparedCell.of(finished[task, model], Published(max=most / 100, mean=mean / 100))
             for model, (most, mean) in zip(MODELS, published, strict=True)
             if (task, model) in finished
         }
         if row:
             majority = next(iter(row.values())).majority
-            rows.append(Row(task, majority, row, PUBLISHED_MAJORITY.get(task)))
+            rows.append(ComparedRow(task, majority, row, PUBLISHED_MAJORITY.get(task)))
     notes = [NOTE] if any(row.label == "tomita-5" or row.label in DYCK for row in rows) else []
     return comparison("Measured beside published", rows, list(MODELS), " ".join([*notes, *variant_note(finished)]))
 

@@ -14,7 +14,7 @@ from ....lab.statistics import best_rate
 from ....report import Panel
 from ....report.overflow import overflow_text
 from ...base import Recipe, Scale
-from ...common.comparison import Measured, Published, Row, comparison, inside
+from ...common.comparison import ComparedCell, ComparedRow, Published, comparison, inside
 from ...common.rules import differences_from_paper
 from ...common.trained import loaded
 from .table_1 import RULES, SAME, Key, cells, variant_note
@@ -63,7 +63,7 @@ def recipe(scale: Scale) -> Recipe:
     )
 
 
-def varied(runs: Mapping[str, Sequence[Run]], strings: int, device: str) -> list[Row]:
+def varied(runs: Mapping[str, Sequence[Run]], strings: int, device: str) -> list[ComparedRow]:
     """A row for each setting and probability, with the models' accuracies there."""
     trained = {name: loaded(mine, device) for name, mine in runs.items()}
     learned = {name: inside(mine) for name, mine in runs.items()}
@@ -80,7 +80,7 @@ def varied(runs: Mapping[str, Sequence[Run]], strings: int, device: str) -> list
                     score_strings(model, task, lengths, each, seed=0, device=torch.device(device)) for model in models
                 ]
                 wrong = {n: sum(answer.overflowed.get(str(n), 0) for answer in answers) for n in lengths}
-                row[name] = Measured(
+                row[name] = ComparedCell(
                     tuple(statistics.fmean(right / each for right in answer.correct.values()) for answer in answers),
                     Published(mean=published[name][i] / 100),
                     majority=statistics.fmean(map(task.baseline, lengths)),
@@ -88,5 +88,5 @@ def varied(runs: Mapping[str, Sequence[Run]], strings: int, device: str) -> list
                     overflow=overflow_text({n: (bad, each * len(models)) for n, bad in wrong.items()}),
                 )
             majority = next(iter(row.values())).majority
-            rows.append(Row(f"{setting}, P(1) = {p}", majority, row))
+            rows.append(ComparedRow(f"{setting}, P(1) = {p}", majority, row))
     return rows
