@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING, Any
 
-from .machine_diagram import machine_diagram
 from .panel import Machine, Panel, Table
 
 if TYPE_CHECKING:
@@ -16,31 +14,23 @@ MOST = 16
 
 
 def extracted_panel(extraction: Extracted, of: str) -> Panel:
-    """`of`: which model of which task."""
-    data, text = extraction.to_json(), str(extraction)
+    """What `verify.extract` found; `of`: which model of which task."""
+    text = str(extraction)
+    return panel_of(extraction.to_json(), f"{text[:1].upper()}{text[1:]}.", of)
+
+
+def panel_of(data: dict[str, Any], sentence: str, of: str) -> Panel:
+    """The same from what `Extracted.to_json` says, and a sentence about it."""
     caption = "What was extracted says what the model says of as many words as are named."
-    table = _table(data["algebra"])
-    if table:
-        caption += " In the table the element of a row's words followed by a column's."
-    if data["machine"]:
-        caption += " In each state what the model says, on each arrow the symbols that take it."
-    lead = "\n".join([f"{text[:1].upper()}{text[1:]}.", *_regexes(data)])
     below: list[Panel] = []
-    if table:
+    if table := _table(data["algebra"]):
+        caption += " In the table the element of a row's words followed by a column's."
         below.append(Table("Table of the algebra", "", table[0], table[1:]))
     if data["machine"]:
+        caption += " In each state what the model says, on each arrow the symbols that take it."
         below.append(Machine(f"The machine of {of}", "", _claim(data["machine"])))
+    lead = "\n".join([sentence, *_regexes(data)])
     return Panel(f"What {of} computes", caption, data=data, lead=lead, below=tuple(below))
-
-
-def drawn(data: dict[str, Any], title: str) -> str:
-    """What `Extracted.to_json` says as a table or diagram, and as regular expressions."""
-    lines = "".join(f"<p>{escape(line)}</p>" for line in _regexes(data))
-    return (
-        lines
-        + _html(_table(data["algebra"]))
-        + (machine_diagram(title, _claim(data["machine"])) if data["machine"] else "")
-    )
 
 
 def _regexes(data: dict[str, Any]) -> list[str]:
@@ -76,20 +66,4 @@ def _table(algebra: dict[str, Any] | None) -> list[list[str]]:
     name = lambda e: "–" if e is None else names[e]  # noqa: E731
     answers = [str(tuple(s) if isinstance(s, list) else s) for s in algebra["said"]]
     rows = [[names[a], *(name(product(a, b)) for b in range(count)), answers[a]] for a in range(count)]
-    cells = [["", *names, "says"], *rows]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in cells]
-
-
-def _html(table: list[list[str]]) -> str:
-    if not table:
-        return ""
-    head, *rows = [[escape(cell.strip()) for cell in row] for row in table]
-    top = "".join(f'<th scope="col">{cell}</th>' for cell in head)
-    body = "".join(
-        f'<tr><th scope="row">{row[0]}</th>{"".join(f"<td>{cell}</td>" for cell in row[1:])}</tr>' for row in rows
-    )
-    return (
-        '<div class="box" tabindex="0" role="region" aria-label="Table of the algebra"><table class="small">'
-        f"<thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>"
-    )
+    return [["", *names, "says"], *rows]

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ..verify.checker.check import made_in_words
 from ..verify.kept import Kept, extracted_of, kept
 from ..verify.verdict import Proved, Refuted
-from .extracted_panel import drawn
+from .drawing import in_html
+from .extracted_panel import panel_of
 from .machine_diagram import machine_diagram
 from .sections import Section
 
@@ -99,10 +100,9 @@ def _extracted(section: Section) -> str:
             continue
         best = " at its best checkpoint" if extraction["checkpoint"] == "best" else ""
         try:
-            drawing = drawn(extraction["found"], f"What {label} computes")
+            items.append(in_html(panel_of(extraction["found"], f"{label}{best}: {extraction['said']}.", label)))
         except (AttributeError, IndexError, KeyError, TypeError, ValueError):
             continue  # a file that somebody changed
-        items.append(f"<p>{escape(label)}{best}: {escape(extraction['said'])}.</p>{drawing}")
     if not items:
         return ""
     note = "<p><small>As it was kept beside the run: it is not extracted again here, and is no proof.</small></p>"
