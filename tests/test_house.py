@@ -199,8 +199,8 @@ LINES = {
     "insight": 1_400,
     "theory": 1_400,
     "verify": 11_340,
-    "report": 3_910,
-    "recipes": 4_980,
+    "report": 3_900,
+    "recipes": 5_000,
     "cli": 3_500,
 }
 """How many lines a room may have: lowered as ideas leave, and raised only by a commit that says why."""
