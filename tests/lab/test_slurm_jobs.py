@@ -10,7 +10,7 @@ import pytest
 
 from lengthwise import __version__, lab
 from lengthwise.errors import Error
-from lengthwise.lab import SlurmJobs, slurm_jobs, slurm_work
+from lengthwise.lab import SlurmJobs, slurm_jobs
 from lengthwise.lab.job import Job
 from lengthwise.lab.slurm_jobs import sbatch_line
 
@@ -136,11 +136,11 @@ def test_an_array_of_jobs_that_run_several_groups_each(submitit, slurm, quick, t
 
 
 def test_a_job_tells_of_a_run_that_ends_between_two_writings(submitit, quick, tmp_path, monkeypatch):
-    monkeypatch.setattr(slurm_work, "TELL_EVERY", 1e9)
+    monkeypatch.setattr(slurm_jobs, "TELL_EVERY", 1e9)
     [experiment] = quick(seeds=1)
     handlers = {each: signal.getsignal(each) for each in (signal.SIGUSR2, signal.SIGTERM, signal.SIGINT)}
     try:
-        slurm_work.Work(__version__)([[experiment]], Job(tmp_path / "runs"), tmp_path, 0)
+        slurm_jobs.SlurmWork(__version__)([[experiment]], Job(tmp_path / "runs"), tmp_path, 0)
     finally:
         for each, handler in handlers.items():
             signal.signal(each, handler)
@@ -195,7 +195,7 @@ def test_a_node_without_the_package_is_told_at_the_first_job(submitit, slurm, qu
     monkeypatch.setattr(submitit.SlurmJob, "stderr", lambda self: f"Traceback\n{said}\n")
     with pytest.raises(Error, match=rf"Is .* Lengthwise installed there\? .* Its last line: {said}"):
         lab.run(quick(), tmp_path / "runs", launch="slurm")
-    monkeypatch.setattr(slurm_jobs._Sweep, "_file", lambda self, number: self.place)
+    monkeypatch.setattr(slurm_jobs._JobPool, "_file", lambda self, number: self.place)
     (outcome,) = lab.run(quick(), tmp_path / "runs", launch="slurm")
     assert said in outcome.traceback
 
@@ -209,7 +209,7 @@ def test_what_slurm_refuses_is_one_line(submitit, slurm, quick, tmp_path):
 
 
 def test_a_node_with_another_version_is_told(submitit, tmp_path, monkeypatch):
-    said = slurm_work.Work("9.9.9")([], Job(tmp_path), tmp_path, 0)
+    said = slurm_jobs.SlurmWork("9.9.9")([], Job(tmp_path), tmp_path, 0)
     assert "a node has lengthwise " in said
     assert "and this is 9.9.9. Install the same there" in said
 

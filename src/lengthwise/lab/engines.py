@@ -1,7 +1,7 @@
 """Where groups of experiments run: in this process, or each in a process of its own.
 
 An engine is anything with `run(groups, job) -> iterator of outcomes`; it takes care that one group's failure is not
-another's. Clusters join by writing one more. What another process is at work on comes last, so that the same call
+another's. Clusters join by one more `Pool`. What another process is at work on comes last, so that the same call
 given twice, here or on another machine with the same directory, shares the work.
 """
 
@@ -17,9 +17,11 @@ import signal
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Protocol
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple, Protocol
 
 import torch
 
@@ -32,6 +34,8 @@ from .job import Job, Outcome, failure, run_group
 from .records import RunDirectory, read_run
 
 Groups = Sequence[Sequence[Experiment]]
+Work = list[Sequence[Experiment]]
+"""Groups that one process, task or job runs."""
 
 
 class Engine(Protocol):
@@ -95,75 +99,152 @@ def gpu_of(job: Job, taken: Iterable[str]) -> str:
     return min((f"cuda:{number}" for number in range(torch.cuda.device_count())), key=lambda name: at_work[name])
 
 
-class Processes:
+class Lost(NamedTuple):
+    """A piece of work that ended without an answer, and why."""
+
+    why: str
+
+
+News = Progress | Experiment | Sequence[Outcome] | Lost | None
+"""How far a run is, one that another process holds, or the end of a piece of work: what came out, that it was lost, or
+None where it was stopped."""
+
+
+class Pool(Protocol):
+    """Where pieces of work, each a list of groups, run side by side; `Pooled` gives them, hears them and ends them."""
+
+    together: int
+    """How many groups a piece of work has at most."""
+    pause: float
+    """Seconds between two looks where nothing runs."""
+
+    @property
+    def room(self) -> int:
+        """How many pieces run at a time."""
+        ...
+
+    def submit(self, works: Sequence[Work]) -> Sequence[Any]:
+        """Starts these pieces, and returns what each is known by."""
+        ...
+
+    def poll(self, active: Mapping[Any, Work]) -> Iterable[tuple[Any, News]]:
+        """Waits for a moment, and gives the news of these pieces."""
+        ...
+
+    def stop(self) -> None:
+        """Asks all to keep their state and end."""
+        ...
+
+    def cancel(self, known: Any) -> None:
+        """Ends a piece now."""
+        ...
+
+
+class Pooled:
+    """An engine whose groups run in a pool: the one loop that starts them, hears them and takes what came out."""
+
+    def pool(self, groups: Groups, job: Job) -> contextlib.AbstractContextManager[Pool]:
+        """The pool, open for these groups."""
+        raise NotImplementedError
+
+    def run(self, groups: Groups, job: Job) -> Iterator[Outcome]:
+        job = replace(job, root=Path(job.root).resolve())
+        waiting, active, asked = Waiting(groups, job), dict[Any, Work](), False
+        with self.pool(groups, job) as pool, interruptible(job.stop):
+            try:
+                while active or (waiting and not job.stop.asked):
+                    if not job.stop.asked:
+                        works = list(waiting.works(pool.room - len(active), pool.together))
+                        active |= zip(pool.submit(works), works, strict=True) if works else ()
+                    elif not asked:
+                        asked = True
+                        pool.stop()
+                    if not active:
+                        time.sleep(pool.pause)
+                    for known, news in list(pool.poll(active)) if active else ():
+                        if isinstance(news, Progress):
+                            if job.hear:
+                                job.hear(news)
+                        elif isinstance(news, Experiment):
+                            if job.waiting:
+                                job.waiting(news)
+                        else:
+                            work = active.pop(known)
+                            if isinstance(news, Lost):
+                                news = [] if asked else list(died([e for group in work for e in group], news.why, job))
+                            yield from news or ()
+                            for group in () if asked else work:
+                                waiting.put_back(group, news or ())
+            finally:
+                for known in active:
+                    pool.cancel(known)
+        if asked or job.stop.asked:
+            raise Interrupted("Stopped; all state is kept.")
+
+
+class Processes(Pooled):
     """Each group in a fresh process, `workers` at a time; one that dies takes only its group."""
 
     def __init__(self, workers: Annotated[int, at_least(1, at_most=WORKERS), "How many run at a time."]):
         [self.workers] = arguments(Processes, workers=workers)
 
-    def run(self, groups: Groups, job: Job) -> Iterator[Outcome]:
-        context = forkserver()
-        waiting = Waiting(groups, job)
-        active: dict[Any, tuple[Any, Sequence[Experiment]]] = {}
-        interrupted = False
-        quiet = replace(job, hear=None, waiting=None, stop=Stop(), share=self.workers)
-        devices: dict[Any, str] = {}
-        with interruptible(job.stop):
+    def pool(self, groups: Groups, job: Job) -> contextlib.AbstractContextManager[Pool]:
+        return contextlib.nullcontext(_ProcessPool(self.workers, job))
+
+
+class _ProcessPool:
+    """Workers by the pipes to them."""
+
+    together, pause = 1, 0.2
+
+    def __init__(self, workers: int, job: Job):
+        self.workers, self.job, self.context = workers, job, forkserver()
+        self.processes: dict[Any, Any] = {}
+        self.devices: dict[Any, str] = {}
+
+    @property
+    def room(self) -> int:
+        return self.workers
+
+    def submit(self, works: Sequence[Work]) -> Sequence[Any]:
+        pipes = []
+        for [group] in works:
+            here, there = self.context.Pipe()
+            self.devices[here] = gpu_of(self.job, [self.devices[pipe] for pipe in self.processes])
+            job = replace(self.job, hear=None, waiting=None, stop=Stop(), share=self.room, device=self.devices[here])
+            process = self.context.Process(target=_work, name=WORKER, args=(list(group), job, there), daemon=False)
+            process.start()
+            there.close()
+            self.processes[here] = process
+            pipes.append(here)
+        return pipes
+
+    def poll(self, active: Mapping[Any, Work]) -> Iterator[tuple[Any, News]]:
+        for pipe in multiprocessing.connection.wait(list(active), timeout=self.pause):
             try:
-                while active or (waiting and not job.stop.asked):
-                    while len(active) < self.workers and not job.stop.asked and (group := waiting.next()):
-                        here, there = context.Pipe()
-                        devices[here] = gpu_of(job, [devices[pipe] for pipe in active])
-                        here_on = replace(quiet, device=devices[here])
-                        process = context.Process(
-                            target=_work, name=WORKER, args=(list(group), here_on, there), daemon=False
-                        )
-                        process.start()
-                        there.close()
-                        active[here] = (process, group)
-                    if job.stop.asked and not interrupted:
-                        interrupted = True
-                        for here in active:
-                            with contextlib.suppress(OSError):
-                                here.send("stop")
-                    ready = set(multiprocessing.connection.wait(list(active), timeout=0.2))
-                    for here in [pipe for pipe in active if pipe in ready]:
-                        process, group = active[here]
-                        try:
-                            kind, content = here.recv()
-                        except (EOFError, OSError):
-                            # Ended, or killed in the middle of a message.
-                            process.join()
-                            del active[here]
-                            if process.exitcode == UNGUARDED:
-                                raise Error(
-                                    f"{self.workers} workers: each reads this script from its beginning, so the call "
-                                    'that starts them must stand under `if __name__ == "__main__":`. Put it there, or '
-                                    "use workers=1."
-                                ) from None
-                            if not interrupted:
-                                lost = list(died(group, ended(process.exitcode), job))
-                                yield from lost
-                                waiting.put_back(group, lost)
-                            continue
-                        if kind == "progress" and job.hear:
-                            job.hear(content)
-                        elif kind == "waiting" and job.waiting:
-                            job.waiting(content)
-                        elif kind == "outcomes":
-                            process.join()
-                            del active[here]
-                            yield from content
-                            waiting.put_back(group, content)
-                        elif kind == "interrupted":
-                            process.join()
-                            del active[here]
-                            interrupted = True
-            finally:
-                for process, _ in active.values():
-                    process.terminate()
-        if interrupted or job.stop.asked:
-            raise Interrupted("Stopped; all state is kept.")
+                over, news = pipe.recv()  # pyright: ignore[reportAttributeAccessIssue]
+            except (EOFError, OSError):
+                # Ended, or killed in the middle of a message.
+                over, news = True, None
+                self.processes[pipe].join()
+                if self.processes[pipe].exitcode == UNGUARDED:
+                    raise Error(
+                        f"{self.room} workers: each reads this script from its beginning, so the call that starts "
+                        'them must stand under `if __name__ == "__main__":`. Put it there, or use workers=1.'
+                    ) from None
+                news = Lost(ended(self.processes[pipe].exitcode))
+            if over:
+                self.processes.pop(pipe).join()
+            yield pipe, news
+
+    def stop(self) -> None:
+        for pipe in self.processes:
+            with contextlib.suppress(OSError):
+                pipe.send("stop")
+
+    def cancel(self, known: Any) -> None:
+        if known in self.processes:
+            self.processes[known].terminate()
 
 
 def _without_outcome(group: Sequence[Experiment], outcomes: Sequence[Outcome]) -> list[Experiment]:
@@ -207,6 +288,12 @@ class Waiting:
             self.held.append(group)
         self.look_at = time.monotonic() + self.LOOK_EVERY
         return None
+
+    def works(self, room: int, together: int) -> Iterator[Work]:
+        """So many pieces of work, of so many groups each, as far as there are groups to start."""
+        while room > 0 and (work := list(islice(iter(self.next, None), together))):
+            room -= 1
+            yield work
 
 
 def _held(directory: RunDirectory) -> bool:
@@ -264,12 +351,12 @@ def _work(group: list[Experiment], job: Job, pipe: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sent: dict[str, float] = {}
 
-    def tell(kind: str, content: Any) -> None:
+    def tell(content: Any, over: bool = False) -> None:
         try:
             if pipe.poll():
                 pipe.recv()
                 job.stop.asked = True
-            pipe.send((kind, content))
+            pipe.send((over, content))
         except (EOFError, OSError):
             job.stop.asked = True
 
@@ -277,12 +364,11 @@ def _work(group: list[Experiment], job: Job, pipe: Any) -> None:
         now = time.monotonic()
         if progress.step == progress.steps or now - sent.get(progress.what, 0.0) > TELL_EVERY:
             sent[progress.what] = now
-            tell("progress", progress)
+            tell(progress)
 
-    job = replace(job, hear=hear, waiting=lambda experiment: tell("waiting", experiment))
     try:
-        tell("outcomes", run_group(group, job, wait=False))
+        tell(run_group(group, replace(job, hear=hear, waiting=tell), wait=False), over=True)
     except Interrupted:
-        tell("interrupted", None)
+        tell(None, over=True)
     finally:
         pipe.close()

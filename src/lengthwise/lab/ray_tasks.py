@@ -19,7 +19,7 @@ from .. import __version__
 from ..errors import Error, check_extra
 from ..options import arguments
 from ..train import Interrupted, Progress, Stop
-from .engines import Groups, Waiting, died, interruptible
+from .engines import Groups, Lost, News, Pool, Pooled, Work
 from .experiment import Experiment
 from .job import Job, Outcome, failure, room, run_group
 from .records import RunDirectory
@@ -30,7 +30,7 @@ TELL_EVERY = 0.5
 """Seconds between two messages of a task, each a call over the network."""
 
 
-class RayTasks:
+class RayTasks(Pooled):
     """Each group a task of a Ray cluster, as many at a time as its nodes have room for."""
 
     elsewhere = True
@@ -43,64 +43,59 @@ class RayTasks:
     ):
         [self.address] = arguments(RayTasks, address=address)
 
-    def run(self, groups: Groups, job: Job) -> Iterator[Outcome]:
-        job = replace(job, root=Path(job.root).resolve())
-        with _connected(self.address) as ray, interruptible(job.stop):
+    @contextlib.contextmanager
+    def pool(self, groups: Groups, job: Job) -> Iterator[Pool]:
+        with _connected(self.address) as ray:
             _check_room(ray, job)
             _check_nodes(ray, job.root)
             listener = ray.remote(num_cpus=0)(_Listener).options(scheduling_strategy=_on(ray, _own_node(ray))).remote()
             try:
-                yield from self._run(ray, listener, groups, job)
+                yield _RayPool(ray, listener, job)
             finally:
                 ray.kill(listener)
 
-    def _run(self, ray: Any, listener: Any, groups: Groups, job: Job) -> Iterator[Outcome]:
-        start = ray.remote(num_cpus=job.cpus, num_gpus=job.gpus, max_retries=START_AGAIN)(_work)
-        quiet = replace(job, hear=None, waiting=None, stop=Stop())
-        waiting = Waiting(groups, job)
-        active: dict[Any, Sequence[Experiment]] = {}
-        interrupted = False
-        try:
-            while active or (waiting and not job.stop.asked):
-                while not job.stop.asked and len(active) <= _room(ray, job) and (group := waiting.next()):
-                    active[start.remote(list(group), quiet, listener)] = group
-                if job.stop.asked and not interrupted:
-                    interrupted = True
-                    ray.get(listener.ask_to_stop.remote())
-                ended = ray.wait(list(active), timeout=TELL_EVERY)[0] if active else []
-                # Also what those that have ended told last.
-                for progress in ray.get(listener.heard.remote()):
-                    if job.hear:
-                        job.hear(progress)
-                if not active:
-                    time.sleep(TELL_EVERY)
-                for task in ended:
-                    group = active.pop(task)
-                    outcomes = self._outcomes(ray, task, group, job)
-                    yield from outcomes or []
-                    if not interrupted:
-                        waiting.put_back(group, outcomes or [])
-        finally:
-            for task in active:
-                ray.cancel(task, force=True)
-        if interrupted or job.stop.asked:
-            raise Interrupted("Stopped; all state is kept.")
 
-    @staticmethod
-    def _outcomes(ray: Any, task: Any, group: Sequence[Experiment], job: Job) -> list[Outcome] | None:
-        """What a task that has ended gives; None of one that was stopped."""
+class _RayPool:
+    """Tasks of a cluster."""
+
+    together, pause = 1, TELL_EVERY
+
+    def __init__(self, ray: Any, listener: Any, job: Job):
+        self.ray, self.listener, self.job = ray, listener, job
+        self.start = ray.remote(num_cpus=job.cpus, num_gpus=job.gpus, max_retries=START_AGAIN)(_work)
+        self.quiet = replace(job, hear=None, waiting=None, stop=Stop())
+
+    @property
+    def room(self) -> int:
+        """As many runs as the cluster has room for now, and one that waits."""
+        return 1 + max(1, sum(_fit(node, self.job) for node in self.ray.nodes() if node["Alive"]))
+
+    def submit(self, works: Sequence[Work]) -> Sequence[Any]:
+        return [self.start.remote(list(group), self.quiet, self.listener) for [group] in works]
+
+    def poll(self, active: Mapping[Any, Work]) -> Iterator[tuple[Any, News]]:
+        ended = self.ray.wait(list(active), timeout=self.pause)[0]
+        # Also what those that have ended told last.
+        for progress in self.ray.get(self.listener.heard.remote()):
+            yield None, progress
+        for task in ended:
+            yield task, self._news(task, active[task])
+
+    def _news(self, task: Any, work: Work) -> News:
+        errors = self.ray.exceptions
         try:
-            return ray.get(task)
-        except ray.exceptions.RayTaskError as error:
-            return [failure(RunDirectory(job.root, experiment), error.cause or error) for experiment in group]
-        except ray.exceptions.RayError as error:
+            return self.ray.get(task)
+        except errors.RayTaskError as error:
+            return [failure(RunDirectory(self.job.root, e), error.cause or error) for group in work for e in group]
+        except errors.RayError as error:
             why = next(iter(str(error).splitlines()), type(error).__name__)
-            return list(died(group, f"the task was lost {START_AGAIN + 1} times ({why})", job))
+            return Lost(f"the task was lost {START_AGAIN + 1} times ({why})")
 
+    def stop(self) -> None:
+        self.ray.get(self.listener.ask_to_stop.remote())
 
-def _room(ray: Any, job: Job) -> int:
-    """How many runs the cluster has room for, as it is now."""
-    return max(1, sum(_fit(node, job) for node in ray.nodes() if node["Alive"]))
+    def cancel(self, known: Any) -> None:
+        self.ray.cancel(known, force=True)
 
 
 def _fit(node: Mapping[str, Any], job: Job) -> int:

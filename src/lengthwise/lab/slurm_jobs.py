@@ -6,8 +6,9 @@ Whoever waits and the jobs speak through files of the directory of the records, 
     .slurm/CALL/stop      asks all jobs to keep their state and end
     .slurm/CALL/log/      what submitit keeps of its jobs, with what they printed
 
-A job that Slurm is about to end keeps its state and is queued again. One whose caller is gone goes on; the same call
-finds its runs held, and then finished.
+A job whose caller is gone goes on; the same call
+finds its runs held, and then finished. Slurm sends a signal before it ends a job, for want of time or for somebody
+else's: the job stops at the next step, keeps its state, and is queued again. One that its user cancels just ends.
 """
 
 from __future__ import annotations
@@ -17,24 +18,24 @@ import json
 import os
 import shlex
 import shutil
+import signal
 import time
 import uuid
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from math import ceil
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from .. import __version__
 from ..errors import Error, RecordError, check_extra
-from ..files import read_bytes
+from ..files import read_bytes, write_atomically
 from ..options import above, arguments, at_least
 from ..train import Interrupted, Progress, Stop
-from .engines import Groups, Waiting, died, interruptible
+from .engines import Groups, Lost, News, Pool, Pooled, Processes, Work, forkserver
 from .experiment import Experiment
-from .job import Job, Outcome, failure, room
+from .job import Job, Outcome, failure, room, run_group
 from .records import RunDirectory
-from .slurm_work import Work
 
 LOOK_EVERY = 1.0
 """Seconds between two looks at the files of the jobs."""
@@ -44,9 +45,13 @@ ARRAY = 1000
 """How many jobs are given to Slurm at a time; by itself it takes arrays of up to 1001."""
 TIMES = 100
 """How often a job is queued again that ran out of its time."""
+TELL_EVERY = 1.0
+"""Seconds between two writings of a job's file."""
+KILLED_AFTER = 60.0
+"""Seconds after the signal to end in which Slurm kills, or says by another signal to queue the job again."""
 
 
-class SlurmJobs:
+class SlurmJobs(Pooled):
     """Each group a job of a Slurm cluster, or as many groups as share a GPU."""
 
     elsewhere = True
@@ -66,13 +71,17 @@ class SlurmJobs:
             SlurmJobs, **given, at_once=at_once, extra=extra, cluster=cluster
         )
 
-    def run(self, groups: Groups, job: Job) -> Iterator[Outcome]:
-        job = replace(job, root=Path(job.root).resolve())
+    @contextlib.contextmanager
+    def pool(self, groups: Groups, job: Job) -> Iterator[Pool]:
         self._check(groups, job)
         place = job.root / ".slurm" / f"{time.strftime('%Y-%m-%d-%H%M%S')}-{uuid.uuid4().hex[:6]}"
         place.mkdir(parents=True)
-        with interruptible(job.stop):
-            yield from _Sweep(self.executor(place / "log", job), self._room(job), place, job).run(groups)
+        pool = _JobPool(self.executor(place / "log", job), self._room(job), place, job)
+        yield pool
+        if not (pool.failed or pool.stopping):
+            shutil.rmtree(place, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                place.parent.rmdir()
 
     def _check(self, groups: Groups, job: Job) -> None:
         try:
@@ -140,125 +149,175 @@ def sbatch_line(runs: int, job: Job, how: SlurmJobs) -> str:
     return f"sbatch {given} --wrap {shlex.quote(call)}"
 
 
-class _Sweep:
-    """One call: gives jobs to Slurm, hears how they go, and takes what they found."""
+class _JobPool:
+    """The jobs of one call: by files of its place they tell how far they are, and are asked to stop."""
 
     def __init__(self, executor: Any, room: int, place: Path, job: Job):
         self.executor, self.room, self.place, self.job = executor, room, place, job
+        self.together, self.pause = groups_a_job(job), LOOK_EVERY
         self.quiet = replace(job, hear=None, waiting=None, stop=Stop())
-        self.active: dict[Any, tuple[int, list[Sequence[Experiment]]]] = {}
-        self.given = 0
+        self.numbers: dict[Any, int] = {}
         self.heard: dict[int, float] = {}
+        self.failed = self.stopping = False
+        self.asked_at = time.monotonic()
 
-    def run(self, groups: Groups) -> Iterator[Outcome]:
-        waiting, stop, asked_at, failed = Waiting(groups, self.job), self.job.stop, time.monotonic(), False
-        interrupted = False
-        try:
-            while self.active or (waiting and not stop.asked):
-                if not stop.asked:
-                    self._submit(waiting)
-                elif not interrupted:
-                    interrupted = True
-                    (self.place / "stop").touch()
-                if interrupted:
-                    self._cancel_those_that_wait()
-                if time.monotonic() - asked_at > ASK_EVERY and self.active:
-                    asked_at = time.monotonic()
-                    # What is learned of one is learned of all.
-                    next(iter(self.active)).done(force_check=True)
-                ended = [job for job in self.active if job.done()]
-                # Also what those that have ended wrote last.
-                for progress in self._news():
-                    if self.job.hear:
-                        self.job.hear(progress)
-                for job in ended:
-                    number, work = self.active.pop(job)
-                    outcomes = self._outcomes(job, number, work, interrupted)
-                    failed |= any(outcome.run is None for outcome in outcomes)
-                    yield from outcomes
-                    if not interrupted:
-                        for group in work:
-                            waiting.put_back(group, outcomes)
-                time.sleep(LOOK_EVERY if self.active or waiting else 0)
-        finally:
-            for job in self.active:
-                job.cancel(check=False)
-        if interrupted:
-            raise Interrupted("Stopped; all state is kept.")
-        if not failed:
-            shutil.rmtree(self.place, ignore_errors=True)
-            with contextlib.suppress(OSError):
-                self.place.parent.rmdir()
-
-    def _submit(self, waiting: Waiting) -> None:
-        """Give Slurm what there is room for, as one array."""
+    def submit(self, works: Sequence[Work]) -> Sequence[Any]:
+        """Gives Slurm all of them as one array."""
         import submitit.core.utils  # pyright: ignore[reportMissingImports]
 
-        work: list[list[Sequence[Experiment]]] = []
-        while len(self.active) + len(work) < self.room and (group := waiting.next()):
-            work.append([group])
-            while len(work[-1]) < groups_a_job(self.job) and (group := waiting.next()):
-                work[-1].append(group)
-        if not work:
-            return
-        numbers = range(self.given, self.given + len(work))
-        self.given += len(work)
+        numbers = range(len(self.numbers), len(self.numbers) + len(works))
         try:
             with self.executor.batch():
                 jobs = [
-                    self.executor.submit(Work(__version__), [list(group) for group in each], self.quiet, self.place, n)
-                    for n, each in zip(numbers, work, strict=True)
+                    self.executor.submit(SlurmWork(__version__), list(map(list, work)), self.quiet, self.place, n)
+                    for n, work in zip(numbers, works, strict=True)
                 ]
         except (submitit.core.utils.FailedJobError, submitit.core.utils.FailedSubmissionError) as error:
             said = [line for line in str(error).splitlines() if "error" in line.lower()] or str(error).splitlines()
             raise Error(f"Slurm took no job: {said[-1].strip()}. See `sinfo` for what the cluster has.") from error
-        self.active |= {job: (n, each) for job, n, each in zip(jobs, numbers, work, strict=True)}
+        self.numbers |= zip(jobs, numbers, strict=True)
+        return jobs
+
+    def poll(self, active: Mapping[Any, Work]) -> Iterator[tuple[Any, News]]:
+        time.sleep(self.pause)
+        if time.monotonic() - self.asked_at > ASK_EVERY:
+            self.asked_at = time.monotonic()
+            # What is learned of one is learned of all.
+            next(iter(active)).done(force_check=True)
+        ended = [job for job in active if job.done()]
+        # Also what those that have ended wrote last.
+        for job in active:
+            for progress in self._heard(self.numbers[job]):
+                yield job, progress
+        for job in active:
+            if job in ended:
+                news = self._news(job, active[job])
+                self.failed |= isinstance(news, Lost) or any(each.run is None for each in news or ())
+                yield job, news
+            elif self.stopping and not self._file(self.numbers[job]).exists() and job.state != "RUNNING":
+                # It waits, and has no state to keep; those that run are let keep theirs.
+                job.cancel(check=False)
+                yield job, None
+
+    def stop(self) -> None:
+        self.stopping = True
+        (self.place / "stop").touch()
+
+    def cancel(self, known: Any) -> None:
+        known.cancel(check=False)
 
     def _file(self, number: int) -> Path:
         return self.place / f"{number}.json"
 
-    def _news(self) -> Iterator[Progress]:
-        """What the jobs have written of their progress since the last look."""
-        for number, _ in self.active.values():
-            with contextlib.suppress(OSError, RecordError):
-                written = self._file(number).stat().st_mtime
-                if written != self.heard.get(number):
-                    self.heard[number] = written
-                    yield from (Progress(**each) for each in json.loads(read_bytes(self._file(number))))
+    def _heard(self, number: int) -> Iterator[Progress]:
+        """What a job has written of its progress since the last look."""
+        with contextlib.suppress(OSError, RecordError):
+            written = self._file(number).stat().st_mtime
+            if written != self.heard.get(number):
+                self.heard[number] = written
+                yield from (Progress(**each) for each in json.loads(read_bytes(self._file(number))))
 
-    def _cancel_those_that_wait(self) -> None:
-        """They have no state to keep; those that run are let keep theirs."""
-        for job, (number, _) in list(self.active.items()):
-            if not self._file(number).exists() and job.state != "RUNNING":
-                job.cancel(check=False)
-                del self.active[job]
-
-    def _outcomes(self, job: Any, number: int, work: list[Sequence[Experiment]], interrupted: bool) -> list[Outcome]:
-        """What a job that has ended gives; nothing of one that was stopped."""
+    def _news(self, job: Any, work: Work) -> Lost | list[Outcome] | None:
+        """What a job that has ended gives; None of one that was stopped."""
         import submitit.core.utils  # pyright: ignore[reportMissingImports]
 
-        experiments = [experiment for group in work for experiment in group]
         try:
-            found = job.result()
+            answer = job.result()
         except submitit.core.utils.UncompletedJobError as error:
-            if interrupted:
-                return []
+            if self.stopping:
+                return None
             why = f"job {job.job_id} ended ({job.state})"
-            if not self._file(number).exists():
+            if not self._file(self.numbers[job]).exists():
                 raise Error(
                     f"{why} without a sign of life in {self.place}. Is that on storage that all nodes share, and is "
                     f"Lengthwise installed there? What the job printed: {job.paths.stderr}. {_last_line(job)}"
                 ) from error
             if isinstance(error, submitit.core.utils.FailedJobError):
-                return [failure(RunDirectory(self.job.root, experiment), error) for experiment in experiments]
-            return list(died(experiments, f"{why}; see {job.paths.stderr}", self.job))
-        if isinstance(found, str):
-            raise Error(found)
-        if found is None:
-            return [] if interrupted else list(died(experiments, f"job {job.job_id} was cancelled", self.job))
-        return found
+                return [failure(RunDirectory(self.job.root, e), error) for group in work for e in group]
+            return Lost(f"{why}; see {job.paths.stderr}")
+        if isinstance(answer, str):
+            raise Error(answer)
+        cancelled = answer is None and not self.stopping
+        return Lost(f"job {job.job_id} was cancelled") if cancelled else answer
 
 
 def _last_line(job: Any) -> str:
     lines = (job.stderr() or "").strip().splitlines()
     return f"Its last line: {lines[-1]}" if lines else ""
+
+
+class SlurmWork:
+    """A job's life, as submitit sends it: called to begin, and asked by `checkpoint` what to queue again."""
+
+    def __init__(self, version: str):
+        self.version = version
+
+    def __call__(self, work: list[list[Experiment]], job: Job, place: Path, number: int) -> list[Outcome] | str | None:
+        from submitit import JobEnvironment  # pyright: ignore[reportMissingImports]
+
+        if self.version != __version__:
+            host = os.uname().nodename
+            return f"{host}: a node has lengthwise {__version__}, and this is {self.version}. Install the same there."
+        # What is queued again is what was given, which nobody has asked to stop.
+        job = replace(job, stop=Stop())
+        again, signals = JobEnvironment._usr_sig(), set[int]()
+        queue_again = signal.getsignal(again)
+
+        def ask(signum: int, frame: Any) -> None:
+            signals.add(signum)
+            job.stop.asked = True
+
+        if len(work) > 1:
+            # The signals reach every process of a job, and this one alone decides.
+            signal.signal(again, signal.SIG_IGN)
+            forkserver()
+        for each in (again, signal.SIGTERM, signal.SIGINT):
+            signal.signal(each, ask)
+        teller = _Teller(place, number, job.stop)
+        try:
+            outcomes = self._run(work, replace(job, hear=teller))
+            # Runs may end between two writings.
+            teller.tell()
+            return outcomes
+        except Interrupted:
+            deadline = time.monotonic() + (KILLED_AFTER if signal.SIGTERM in signals else 0)
+            while again not in signals and time.monotonic() < deadline and not (place / "stop").exists():
+                time.sleep(0.1)
+            if again in signals and callable(queue_again):
+                queue_again(again, None)
+            return None
+
+    @staticmethod
+    def _run(work: list[list[Experiment]], job: Job) -> list[Outcome]:
+        if len(work) == 1:
+            share = max(1, room(replace(job, gpus=0), os.cpu_count() or 1, 0))
+            return run_group(work[0], replace(job, share=share), wait=False)
+        return list(Processes(len(work)).run(work, job))
+
+    def checkpoint(self, *arguments: Any) -> Any:
+        """What submitit queues again: the same, which goes on from the state that was kept."""
+        from submitit.helpers import DelayedSubmission  # pyright: ignore[reportMissingImports]
+
+        return DelayedSubmission(self, *arguments)
+
+
+class _Teller:
+    """Writes how far a job's runs are, and looks whether it is asked to stop."""
+
+    def __init__(self, place: Path, number: int, stop: Stop):
+        self.place, self.file, self.stop = place, place / f"{number}.json", stop
+        self.latest: dict[str, Progress] = {}
+        self.told = 0.0
+        self.tell()
+
+    def __call__(self, progress: Progress) -> None:
+        first = progress.what not in self.latest
+        self.latest[progress.what] = progress
+        if first or time.monotonic() - self.told > TELL_EVERY:
+            self.tell()
+
+    def tell(self) -> None:
+        self.told = time.monotonic()
+        write_atomically(self.file, json.dumps([asdict(each) for each in self.latest.values()]).encode())
+        if (self.place / "stop").exists():
+            self.stop.asked = True
