@@ -5,7 +5,7 @@ import torch
 
 from lengthwise import lab
 from lengthwise.errors import Error
-from lengthwise.lab import InProcess, Processes
+from lengthwise.lab import InProcess, Launch, Processes
 from lengthwise.lab.engines import gpu_of
 from lengthwise.lab.job import Job
 from lengthwise.lab.launching import device_of, engine_of
@@ -13,7 +13,7 @@ from lengthwise.lab.launching import device_of, engine_of
 
 def test_ways_by_name():
     def made(launch, workers=None, runs=5, device="cpu"):
-        return engine_of(launch, workers=workers, runs=runs, device=device)
+        return engine_of(Launch(launch, workers), runs, device)
 
     assert isinstance(made(None, runs=1), InProcess)
     assert isinstance(made(None, device="cuda"), InProcess)
@@ -41,7 +41,8 @@ def test_a_pool_has_as_many_processes_as_runs_find_room(monkeypatch):
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
 
     def workers(**takes):
-        engine = engine_of(None, **{"workers": None, "runs": 20, "device": "cpu", **takes})
+        runs, device = takes.pop("runs", 20), takes.pop("device", "cpu")
+        engine = engine_of(Launch(cpus_per_run=takes.get("cpus"), gpus_per_run=takes.get("gpus")), runs, device)
         return engine.workers if isinstance(engine, Processes) else 1
 
     assert [workers(), workers(cpus=2), workers(cpus=8), workers(cpus=0.5), workers(runs=3)] == [8, 4, 1, 16, 3]

@@ -12,11 +12,12 @@ if TYPE_CHECKING:
     from .answers import Answered, MeasuredAnswers, measure_answers, plan_answers
     from .choices import Choice, choose
     from .continued import plan_continued, trained_places
-    from .engines import Engine, InProcess, Processes
+    from .engines import InProcess, Processes
     from .experiment import AnswersSpec, Experiment, LengthTests, ModelSpec, TaskSpec, TextSpec
     from .grid import plan, settings_of_part
     from .job import Job, Outcome
     from .language_models import plan_language_models, plan_text
+    from .launch import Engine, Launch
     from .launching import LAUNCHES, chosen_device, device_of, elsewhere
     from .loading import load_model, load_task, load_tokenizer
     from .measured import Measured, MeasuredFarTokens, measure_far_tokens, measure_perplexity
@@ -42,6 +43,7 @@ __all__ = [
     "InProcess",
     "Interrupted",
     "Job",
+    "Launch",
     "LengthTests",
     "Listener",
     "Measured",

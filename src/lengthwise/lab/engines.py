@@ -18,7 +18,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Protocol
@@ -27,7 +27,7 @@ import torch
 
 from ..errors import Error
 from ..limits import WORKERS
-from ..options import arguments, at_least
+from ..options import at_least, check_fields
 from ..train import Interrupted, Progress, Stop
 from .experiment import Experiment
 from .job import Job, Outcome, failure, run_group
@@ -36,10 +36,6 @@ from .records import RunDirectory, read_run
 Groups = Sequence[Sequence[Experiment]]
 Work = list[Sequence[Experiment]]
 """Groups that one process, task or job runs."""
-
-
-class Engine(Protocol):
-    def run(self, groups: Groups, job: Job) -> Iterator[Outcome]: ...
 
 
 @contextlib.contextmanager
@@ -182,11 +178,14 @@ class Pooled:
             raise Interrupted("Stopped; all state is kept.")
 
 
+@dataclass(frozen=True)
 class Processes(Pooled):
     """Each group in a fresh process, `workers` at a time; one that dies takes only its group."""
 
-    def __init__(self, workers: Annotated[int, at_least(1, at_most=WORKERS), "How many run at a time."]):
-        [self.workers] = arguments(Processes, workers=workers)
+    workers: Annotated[int, at_least(1, at_most=WORKERS), "How many run at a time."]
+
+    def __post_init__(self):
+        check_fields(self, "{}".format)
 
     def pool(self, groups: Groups, job: Job) -> contextlib.AbstractContextManager[Pool]:
         return contextlib.nullcontext(_ProcessPool(self.workers, job))

@@ -8,12 +8,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
 from ..errors import Error, UnknownName
 from ..options import schema, take, word_of
-from .engines import Engine, InProcess, Processes
+from .engines import InProcess, Processes
+from .launch import Engine, Launch
 from .ray_tasks import RayTasks
 from .slurm_jobs import SlurmJobs
 
@@ -25,42 +27,35 @@ LAUNCHES: dict[str, Callable[..., Engine]] = {
 }
 
 
-def engine_of(
-    launch: Engine | str | None,
-    *,
-    workers: int | None,
-    runs: int,
-    device: str,
-    cpus: float | None = None,
-    gpus: float | None = None,
-) -> Engine:
+def engine_of(how: Launch, runs: int, device: str) -> Engine:
     """The engine that is named, its options behind its name.
 
     None: a pool of as many processes as the machine has room for, but this process where there is one run, or a GPU of
     which no share is named.
 
-    >>> engine_of("ray address=auto", workers=None, runs=9, device="cpu").address
+    >>> engine_of(Launch("ray address=auto"), runs=9, device="cpu").address
     'auto'
     """
-    if launch is not None and not isinstance(launch, str):
-        return launch
-    name, *words = launch.split() or [""] if launch is not None else ["pool"]
+    if how.launch is not None and not isinstance(how.launch, str):
+        return how.launch
+    name, *words = how.launch.split() or [""] if how.launch is not None else ["pool"]
     if name not in LAUNCHES:
         raise UnknownName("way to launch runs", name, LAUNCHES)
-    if workers is not None and name != "pool":
-        raise Error(f"workers={workers} is how many processes a pool has, got launch {name!r}. Leave it out.")
-    kind, given = LAUNCHES[name], dict(word_of(word, "address=auto") for word in words)
+    if how.workers is not None and name != "pool":
+        raise Error(f"workers={how.workers} is how many processes a pool has, got launch {name!r}. Leave it out.")
+    kind, given = LAUNCHES[name], dict[str, Any](word_of(word, "address=auto") for word in words)
     if name in ("here", "pool"):
-        count = min(runs, fitting(device, cpus or 1.0, gpus or 0.0)) or 1
-        if launch is None and (workers or count) == 1:
+        count = min(runs, _fitting(how, device)) or 1
+        if how.launch is None and (how.workers or count) == 1:
             return InProcess()
         if name == "pool":
-            given.setdefault("workers", workers or count)  # pyright: ignore[reportArgumentType]
+            given.setdefault("workers", how.workers or count)
     return kind(**take(schema(kind), given, f"launch {name}", prefix=""))
 
 
-def fitting(device: str, cpus: float, gpus: float) -> int:
+def _fitting(how: Launch, device: str) -> int:
     """How many runs at a time this machine has room for; raise where it is too small for one."""
+    cpus, gpus = how.cpus_per_run or 1.0, how.gpus_per_run or 0.0
     cores, on_gpu = os.cpu_count() or 1, device.startswith("cuda")
     has = torch.cuda.device_count() if device == "cuda" else int(on_gpu)
     for name, asked, most in (("cores", cpus, cores), ("GPUs", gpus, has)):

@@ -11,13 +11,13 @@ import socket
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from .. import __version__
 from ..errors import Error, check_extra
-from ..options import arguments
+from ..options import check_fields
 from ..train import Interrupted, Progress, Stop
 from .engines import Groups, Lost, News, Pool, Pooled, Work
 from .experiment import Experiment
@@ -30,18 +30,16 @@ TELL_EVERY = 0.5
 """Seconds between two messages of a task, each a call over the network."""
 
 
+@dataclass(frozen=True)
 class RayTasks(Pooled):
     """Each group a task of a Ray cluster, as many at a time as its nodes have room for."""
 
-    elsewhere = True
+    address: Annotated[str | None, "The cluster, as in HOST:6379, ray://HOST:10001 or auto; none: this machine."] = None
 
-    def __init__(
-        self,
-        address: Annotated[
-            str | None, "The cluster, as in HOST:6379, ray://HOST:10001 or auto; none: this machine."
-        ] = None,
-    ):
-        [self.address] = arguments(RayTasks, address=address)
+    elsewhere: ClassVar[bool] = True
+
+    def __post_init__(self):
+        check_fields(self, "{}".format)
 
     @contextlib.contextmanager
     def pool(self, groups: Groups, job: Job) -> Iterator[Pool]:

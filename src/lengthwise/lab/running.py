@@ -5,28 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Any, Protocol
 
 from ..errors import Error
-from ..limits import WORKERS
 from ..notebooks import in_notebook
-from ..options import arguments, at_least
 from ..train import Progress
 from ..train.team import follows
-from .engines import Engine, leave_a_starting_worker
+from .engines import leave_a_starting_worker
 from .experiment import Experiment
 from .grid import Architectures, OneTask, Settings, plan
 from .job import Job, Outcome, groups
+from .launch import Launch
 from .launching import device_of, elsewhere, engine_of
 from .loading import asked_own
 from .loggers import check_loggers
 from .notebook_view import NotebookProgress
 from .records import Run, Runs
-from .study import CpusPerRun, GpusPerRun
 from .sweeps import Sweep, plan_sweep, swept
 from .under_torchrun import UnderTorchrun, check_strategy, follow
-
-Workers = Annotated[int | None, at_least(1, at_most=WORKERS), "How many processes run at a time."]
 
 
 class Listener(Protocol):
@@ -45,41 +41,36 @@ def run(
     experiments: Sequence[Experiment],
     root: Path | str = "runs",
     *,
-    workers: Workers = None,
-    device: str = "auto",
     command: str = "",
     progress: Listener | None = None,
-    launch: Engine | str | None = None,
-    cpus_per_run: CpusPerRun = None,
-    gpus_per_run: GpusPerRun = None,
-    strategy: str | None = None,
-    log: str | Sequence[str] = (),
+    **how: Any,
 ) -> list[Outcome]:
     """Run what is not finished yet and return every outcome, in the order given; `progress` hears how they go.
 
-    `launch`: "here", in a "pool" of processes, or on a cluster, as in "ray address=auto" or "slurm partition=gpu".
-    `workers`: how many processes a pool has; None: as many as this machine has room for, but in this process where
-    there is one run, or a GPU that nobody shares. `cpus_per_run` and `gpus_per_run`: what a run takes; those that go
-    together (`Stacked`) count as one. `strategy`: "ddp" or "fsdp" spreads each run over the processes that torchrun
-    started, which all make this call and return the same. `log`: where the runs are sent too: tensorboard, wandb,
-    trackio, or several.
+    `how` are the fields of `Launch`. `launch`: "here", in a "pool" of processes, or on a cluster, as in
+    "ray address=auto" or "slurm partition=gpu". `workers`: how many processes a pool has; None: as many as this machine
+    has room for, but in this process where there is one run, or a GPU that nobody shares. `cpus_per_run` and
+    `gpus_per_run`: what a run takes; those that go together (`Stacked`) count as one. `device`: auto, cpu, cuda or
+    cuda:N. `strategy`: "ddp" or "fsdp" spreads each run over the processes that torchrun started, which all make this
+    call and return the same. `log`: where the runs are sent too: tensorboard, wandb, trackio, or several.
     """
-    loggers = check_loggers(log)
     leave_a_starting_worker()
-    workers, cpus, gpus = arguments(run, workers=workers, cpus_per_run=cpus_per_run, gpus_per_run=gpus_per_run)
-    device = device_of(device, launch, gpus)
+    launch = Launch.of(how, "run")
+    loggers = check_loggers(launch.log)
+    device = device_of(launch.device, launch.launch, launch.gpus_per_run)
     if not isinstance(experiments, (list, tuple)) or not all(isinstance(each, Experiment) for each in experiments):
         raise Error(f"run takes a list of experiments, as lab.plan makes them, got {experiments!r}.")
     own = asked_own(experiments)
     experiments = list({experiment.hash: experiment for experiment in experiments}.values())
     todo = groups(experiments, device)
-    if strategy is not None:
-        given = {"launch": launch, "workers": workers, "cpus_per_run": cpus, "gpus_per_run": gpus}
-        check_strategy(strategy, given, command)
+    if launch.strategy is None:
+        engine = engine_of(launch, len(todo), device)
+    else:
+        others = {name: getattr(launch, name) for name in ("launch", "workers", "cpus_per_run", "gpus_per_run")}
+        check_strategy(launch.strategy, others, command)
         if follows():
-            return follow(strategy, device)
-        launch = UnderTorchrun(strategy)
-    engine = engine_of(launch, workers=workers, runs=len(todo), device=device, cpus=cpus, gpus=gpus)
+            return follow(launch.strategy, device)
+        engine = UnderTorchrun(launch.strategy)
     by_hash = {experiment.hash: experiment for experiment in experiments}
     begun: set[str] = set()
     outcomes: dict[str, Outcome] = {}
@@ -98,13 +89,11 @@ def run(
             told.add(experiment.hash)
             progress.waiting(experiment)
 
-    if gpus is None and device == "cuda" and elsewhere(launch):
-        gpus = 1.0
     job = Job(
         Path(root),
         device=device,
-        cpus=cpus or 1.0,
-        gpus=gpus or 0.0,
+        cpus=launch.cpus_per_run or 1.0,
+        gpus=launch.gpus_per_run or float(device == "cuda" and elsewhere(launch.launch)),
         command=command,
         hear=hear,
         waiting=waiting,
@@ -132,46 +121,31 @@ def bench(
     learning_rates: str | Sequence[float] = (),
     sweep: Sweep = (),
     root: Path | str = "runs",
-    workers: Workers = None,
-    device: str = "auto",
     progress: Listener | bool | None = None,
-    launch: Engine | str | None = None,
-    cpus_per_run: CpusPerRun = None,
-    gpus_per_run: GpusPerRun = None,
-    log: str | Sequence[str] = (),
+    **how: Any,
 ) -> list[Run]:
     """Train every model on short strings of `task`, or of each in a list, test on long ones, and return the runs.
 
-    Works in this process unless `workers`, `launch` or `gpus_per_run` says otherwise, as in `run`. Raises if a run
-    failed, after the others are done. `sweep`, such as {"training.lr": [1e-3, 3e-4], "model.width": [32, 64]}, runs all
-    combinations of these settings; `choose(runs, sweep)` and `report.html(runs, path, sweep=sweep)` choose among them
-    by validation strings alone. `log` is where the runs are sent too: tensorboard, wandb, trackio, or several of them.
+    `how` are the fields of `Launch`, as in `run`: works in this process unless `workers`, `launch` or `gpus_per_run`
+    says otherwise. Raises if a run failed, after the others are done. `sweep`, such as {"training.lr": [1e-3, 3e-4],
+    "model.width": [32, 64]}, runs all combinations of these settings; `choose(runs, sweep)` and
+    `report.html(runs, path, sweep=sweep)` choose among them by validation strings alone.
     `progress` hears how the runs go; None: in a notebook a table that follows them, elsewhere nothing; False: nothing.
     """
     leave_a_starting_worker()
-    [workers] = arguments(bench, workers=workers)
+    launch = Launch.of(how, "bench")
+    check_loggers(launch.log)
     grid: dict[str, Any] = {"seeds": seeds, "train_length": train_length, "test_lengths": test_lengths}
     grid["settings"] = settings
     if swept(sweep, learning_rates):
         experiments = plan_sweep(task, models, sweep, **grid)
     else:
         experiments = plan(task, models, learning_rates=learning_rates, **grid)
-    loggers = check_loggers(log)
     if progress is True or (progress is None and in_notebook()):
         progress = NotebookProgress(experiments)
-    if launch is None and workers is None and gpus_per_run is None:
-        launch = "here"
-    outcomes = run(
-        experiments,
-        root,
-        workers=workers,
-        device=device,
-        progress=progress or None,
-        launch=launch,
-        cpus_per_run=cpus_per_run,
-        gpus_per_run=gpus_per_run,
-        log=loggers,
-    )
+    if (launch.launch, launch.workers, launch.gpus_per_run) == (None, None, None):
+        how = {**how, "launch": "here"}
+    outcomes = run(experiments, root, progress=progress or None, **how)
     failed = [outcome for outcome in outcomes if outcome.run is None]
     if failed:
         raise Error(f"{len(failed)} of {len(outcomes)} runs failed; the first: {failed[0].error}")

@@ -22,15 +22,15 @@ import signal
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from math import ceil
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from .. import __version__
 from ..errors import Error, RecordError, check_extra
 from ..files import read_bytes, write_atomically
-from ..options import above, arguments, at_least
+from ..options import above, at_least, check_fields
 from ..train import Interrupted, Progress, Stop
 from .engines import Groups, Lost, News, Pool, Pooled, Processes, Work, forkserver
 from .experiment import Experiment
@@ -51,25 +51,22 @@ KILLED_AFTER = 60.0
 """Seconds after the signal to end in which Slurm kills, or says by another signal to queue the job again."""
 
 
+@dataclass(frozen=True)
 class SlurmJobs(Pooled):
     """Each group a job of a Slurm cluster, or as many groups as share a GPU."""
 
-    elsewhere = True
+    partition: Annotated[str | None, "The partition of the jobs."] = None
+    account: Annotated[str | None, "The account that they are charged to."] = None
+    minutes: Annotated[int, at_least(1), "The time limit of a job; one that needs more is queued again."] = 60
+    memory: Annotated[float | None, above(0), "Gigabytes of memory of a job."] = None
+    at_once: Annotated[int | None, at_least(1), "How many jobs run at a time; none: as Slurm has room."] = None
+    extra: Annotated[str | None, "More options of sbatch, as in extra=qos=high,constraint=a100."] = None
+    cluster: Annotated[Literal["slurm", "local"], "local: processes here, to try what would be sent."] = "slurm"
 
-    def __init__(
-        self,
-        partition: Annotated[str | None, "The partition of the jobs."] = None,
-        account: Annotated[str | None, "The account that they are charged to."] = None,
-        minutes: Annotated[int, at_least(1), "The time limit of a job; one that needs more is queued again."] = 60,
-        memory: Annotated[float | None, above(0), "Gigabytes of memory of a job."] = None,
-        at_once: Annotated[int | None, at_least(1), "How many jobs run at a time; none: as Slurm has room."] = None,
-        extra: Annotated[str | None, "More options of sbatch, as in extra=qos=high,constraint=a100."] = None,
-        cluster: Annotated[Literal["slurm", "local"], "local: processes here, to try what would be sent."] = "slurm",
-    ):
-        given = dict(partition=partition, account=account, minutes=minutes, memory=memory)
-        self.partition, self.account, self.minutes, self.memory, self.at_once, self.extra, self.cluster = arguments(
-            SlurmJobs, **given, at_once=at_once, extra=extra, cluster=cluster
-        )
+    elsewhere: ClassVar[bool] = True
+
+    def __post_init__(self):
+        check_fields(self, "{}".format)
 
     @contextlib.contextmanager
     def pool(self, groups: Groups, job: Job) -> Iterator[Pool]:

@@ -27,65 +27,32 @@ from typing import Annotated, Any, Literal
 
 from ..errors import Error
 from ..files import read_bytes, write_text
-from ..options import Option, Schema, Word, above, at_least, schema, take, value_of
+from ..options import Option, Schema, Word, at_least, option_of, schema, take, value_of
 from ..own_code import in_full
-
-CpusPerRun = Annotated[float | None, above(0), "Cores that a run takes; none: one."]
-GpusPerRun = Annotated[float | None, above(0), "GPUs that a run takes; with 0.25 four runs share one."]
+from .launch import Launch
 
 
-def study(
-    *,
-    task: Annotated[str | list[str], "A task by name, regex:PATTERN or FILE.py:Class, or a list of them."],
-    models: Annotated[list[str], "Models by name, hf:PATH or module:Class."],
-    seeds: Annotated[Any, "How many runs of each model, or their seeds."] = 1,
-    train_length: Annotated[int, at_least(1), "The longest training string."] = 40,
-    test_lengths: Annotated[str | None, "Such as 41:500:20,1000."] = None,
-    learning_rates: Annotated[str | None, "Such as 1e-3,3e-4."] = None,
-    compare: Annotated[str | None, "The setting whose values are paired by seed."] = None,
-    sweep: Annotated[dict | None, "Lists of values by part and name."] = None,
-    settings: Annotated[dict | None, "Settings by part and name."] = None,
-    out: Annotated[str, "Where the records go."] = "runs",
-    workers: Annotated[int | None, at_least(1), "Runs at a time."] = None,
-    launch: Annotated[str | None, "here, pool, ray or slurm, with options behind the name."] = None,
-    cpus_per_run: CpusPerRun = None,
-    gpus_per_run: GpusPerRun = None,
-    strategy: Annotated[str | None, "How the processes of torchrun share one run: ddp or fsdp."] = None,
-    device: Annotated[str, "auto, cpu, cuda or cuda:N."] = "auto",
-    html: Annotated[str | None, "Where the page goes."] = None,
-    log: Annotated[list[str] | None, "Where the runs are sent too: tensorboard, wandb, trackio."] = None,
-) -> None:
-    """The keys of a file; its settings stay as they are until their options are known."""
+def _keys(**hints: Any) -> dict[str, Option]:
+    """Keys that a file may leave to the command line."""
+    return {name: option_of(name, hint, None) for name, hint in hints.items()}
 
 
-KEYS = schema(study, keyword_only=True)
-
-
-def text_study(
-    *,
-    corpus: Annotated[list[str], "stdlib, files and folders, or hf:NAME."],
-    models: Annotated[list[str], "Models, their own options behind their names."],
-    seeds: Annotated[Any, "How many runs of each model, or their seeds."] = 1,
-    train_length: Annotated[int, at_least(2), "Tokens of a training window."] = 128,
-    test_lengths: Annotated[str | None, "Such as 128,512,2048."] = None,
-    way: Annotated[Literal["windows", "last-token"], "What perplexity is of."] = "windows",
-    tokenizer: Annotated[str | None, "The folder of a tokenizer."] = None,
-    vocabulary: Annotated[int, at_least(2), "Tokens of a tokenizer that is trained."] = 4096,
-    settings: Annotated[dict | None, "Settings by part and name."] = None,
-    out: Annotated[str, "Where the records go."] = "runs",
-    workers: Annotated[int | None, at_least(1), "Runs at a time."] = None,
-    launch: Annotated[str | None, "here, pool, ray or slurm, with options behind the name."] = None,
-    cpus_per_run: CpusPerRun = None,
-    gpus_per_run: GpusPerRun = None,
-    strategy: Annotated[str | None, "How the processes of torchrun share one run: ddp or fsdp."] = None,
-    device: Annotated[str, "auto, cpu, cuda or cuda:N."] = "auto",
-    html: Annotated[str | None, "Where the page goes."] = None,
-    log: Annotated[list[str] | None, "Where the runs are sent too: tensorboard, wandb, trackio."] = None,
-) -> None:
-    """The keys of a file of `train`."""
-
-
-TEXT_KEYS = schema(text_study, keyword_only=True)
+_COMMON = {
+    **_keys(models=list[str], seeds=Any, test_lengths=str | None, settings=dict | None, out=str, html=str | None),
+    **schema(Launch),
+}
+KEYS: Schema = {
+    **_keys(task=str | list[str], train_length=Annotated[int, at_least(1)], learning_rates=str | None),
+    **_keys(compare=str | None, sweep=dict | None),
+    **_COMMON,
+}
+"""Of a bench; its settings stay as they are until their options are known."""
+TEXT_KEYS: Schema = {
+    **_keys(corpus=list[str], train_length=Annotated[int, at_least(2)], vocabulary=Annotated[int, at_least(2)]),
+    **_keys(way=Literal["windows", "last-token"], tokenizer=str | None),
+    **_COMMON,
+}
+"""Of `train`."""
 
 
 def read_study(path: Path, keys: Schema = KEYS) -> dict[str, Any]:
@@ -94,9 +61,7 @@ def read_study(path: Path, keys: Schema = KEYS) -> dict[str, Any]:
         content = tomllib.loads(read_bytes(path, "--save-config writes one").decode())
     except ValueError as error:
         raise Error(f"{path}: not a readable TOML file: {error}.") from error
-    # A file may leave to the command line what must be given.
-    optional = {name: Option(name, o.kind, None, o.bounds, o.line) for name, o in keys.items()}
-    said = take(optional, content, str(path))
+    said = take(keys, content, str(path))
     if "seeds" in said:
         listed = isinstance(said["seeds"], list) and said["seeds"]
         seeds = Option("seeds", list[int], bounds=at_least(0)) if listed else Option("seeds", int, bounds=at_least(1))

@@ -21,9 +21,9 @@ from ..files import read_text
 from ..options import Option, at_least
 from ..train import Interrupted, Progress
 from .choices import validation_of
-from .engines import Engine
 from .experiment import Experiment
 from .grid import OneTask, Settings, parse, plan
+from .launch import Engine
 from .records import RunDirectory
 from .sweeps import check_choosable
 
@@ -101,7 +101,7 @@ def trial_objective(
     numbers go bad fails its trial, and the study goes on.
     """
     optuna = import_extra("optuna", "optuna", "lab.tune")
-    from . import run
+    from .running import run
 
     fixed = parse(settings)
 

@@ -1,0 +1,42 @@
+"""Where runs go and what each takes, as data: the keys of a study's file and the arguments of `run` and `bench`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, runtime_checkable
+
+from ..limits import WORKERS
+from ..options import above, at_least, check_fields, schema, take
+
+if TYPE_CHECKING:
+    from .experiment import Experiment
+    from .job import Job, Outcome
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """Runs groups of experiments; one group's failure is not another's."""
+
+    def run(self, groups: Sequence[Sequence[Experiment]], job: Job) -> Iterator[Outcome]: ...
+
+
+@dataclass(frozen=True)
+class Launch:
+    launch: Annotated[
+        str | Engine | None, "here, pool, ray or slurm, with options behind the name; none: here, or pool for several."
+    ] = None
+    workers: Annotated[int | None, at_least(1, at_most=WORKERS), "How many processes run at a time."] = None
+    device: Annotated[str, "auto, cpu, cuda or cuda:N."] = "auto"
+    strategy: Annotated[str | None, "How the processes of torchrun share one run: ddp or fsdp."] = None
+    cpus_per_run: Annotated[float | None, above(0), "Cores that a run takes; none: one."] = None
+    gpus_per_run: Annotated[float | None, above(0), "GPUs that a run takes; with 0.25 four runs share one."] = None
+    log: Annotated[str | Sequence[str], "Where the runs are sent too: tensorboard, wandb, trackio."] = ()
+
+    def __post_init__(self):
+        check_fields(self, "{}".format)
+
+    @staticmethod
+    def of(given: Mapping[str, Any], owner: str) -> Launch:
+        """The launch that these fields say; None leaves one as it is."""
+        return Launch(**take(schema(Launch), {k: v for k, v in given.items() if v is not None}, owner))
