@@ -333,7 +333,7 @@ def test_a_class_is_named_alone_in_settings(folder, monkeypatch):
     (alone,) = lab.plan("parity", mine, settings={"Net.width": 6})
     assert alone.hash == lab.plan("parity", mine, settings={f"{mine}.width": 6})[0].hash
     assert alone.model.options == {"width": 6}
-    swept = lab.plan_sweep("mine.py:Even", [mine, "lstm"], {"Net.width": [4, 6]}, settings=["Even.letters=1"])
+    swept = lab.plan("mine.py:Even", [mine, "lstm"], sweep={"Net.width": [4, 6]}, settings=["Even.letters=1"])
     assert [e.model.options.get("width") for e in swept] == [4, None, 6]
     assert {e.task.params["letters"] for e in swept} == {1}
     with pytest.raises(Error, match=r"Net.width: Net is each of mine.py:Net, other.py:Net. Give the whole name"):
@@ -341,6 +341,6 @@ def test_a_class_is_named_alone_in_settings(folder, monkeypatch):
     with pytest.raises(Error, match=r"mine.py:Net.width is set twice"):
         lab.plan("parity", mine, settings={"Net.width": 6, f"{mine}.width": 5})
     with pytest.raises(Error, match="part of the question"):
-        lab.plan_sweep("mine.py:Even", mine, {"Even.letters": [1, 2]})
+        lab.plan("mine.py:Even", mine, sweep={"Even.letters": [1, 2]})
     with pytest.raises(Error, match="Unknown setting 'Nett'"):
         lab.plan("parity", mine, settings={"Nett.width": 6})

@@ -18,7 +18,7 @@ SMALL = {"model.width": 8, "training.steps": 3, "training.batch": 4}
 
 def swept(sweep, models=("lstm",), **more):
     settings = {**SMALL, **more.pop("settings", {})}
-    return lab.plan_sweep("parity", list(models), sweep, test_lengths="50", settings=settings, **more)
+    return lab.plan("parity", list(models), sweep=sweep, test_lengths="50", settings=settings, **more)
 
 
 def one(model="lstm", seeds=1, **settings):

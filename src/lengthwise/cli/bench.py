@@ -136,7 +136,7 @@ def bench(
     check_settings(asked, said["models"], filed.get("settings", {}))
     from .. import lab, tasks
     from ..lab.grid import parse
-    from ..lab.sweeps import parse_sweep, swept
+    from ..lab.sweeps import parse_sweep
     from ..lab.tested_lengths import lengths_note
 
     with console.stdout_kept(as_json):
@@ -152,12 +152,11 @@ def bench(
         lab.device_of(said["device"], said["launch"], said["gpus_per_run"])
         others = {name: said[name] for name in ("launch", "workers", "cpus_per_run", "gpus_per_run")}
         join(said["strategy"], said["device"], others)
-        if swept(said["sweep"], said["learning_rates"]):
-            experiments = lab.plan_sweep(said["task"], said["models"], said["sweep"], **plan, unused=tell_unused)
+        of_rates = said["learning_rates"] or ()
+        named = (said["task"], said["models"])
+        experiments = lab.plan(*named, **plan, learning_rates=of_rates, sweep=said["sweep"], unused=tell_unused)
+        if said["sweep"]:
             _tell_sweep(experiments)
-        else:
-            plan["learning_rates"] = said["learning_rates"] or ()
-            experiments = lab.plan(said["task"], said["models"], **plan, unused=tell_unused)
         for e in {json.dumps(asdict(e.task)): e for e in experiments}.values():
             made = tasks.rebuild(e.task.name, e.task.params, e.task.source)
             if note := lengths_note(made, e.training.curriculum.lengths[0], e.tests.lengths[-1]):

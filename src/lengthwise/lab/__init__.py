@@ -11,12 +11,11 @@ if TYPE_CHECKING:
     from ..train.team import follows
     from .answers import Answered, MeasuredAnswers, measure_answers, plan_answers
     from .choices import Choice, choose
-    from .continued import plan_continued, trained_places
     from .engines import InProcess, Processes
     from .experiment import AnswersSpec, Experiment, LengthTests, ModelSpec, TaskSpec, TextSpec
-    from .grid import plan, settings_of_part
+    from .grid import plan
     from .job import Job, Outcome
-    from .language_models import plan_language_models, plan_text
+    from .language_models import plan_continued, plan_language_models, plan_text, trained_places
     from .launch import Engine, Launch
     from .launching import LAUNCHES, chosen_device, device_of, elsewhere
     from .loading import load_model, load_task, load_tokenizer
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from .running import Listener, bench, run
     from .slurm_jobs import SlurmJobs
     from .statistics import Summary, accuracy, best_rate, overflowed, score, summary
-    from .sweeps import plan_sweep
+    from .sweeps import settings_of_part
     from .tested_lengths import lengths
     from .tuning import trial_objective, tune
     from .under_torchrun import check_strategy, follow
@@ -86,7 +85,6 @@ __all__ = [
     "plan_answers",
     "plan_continued",
     "plan_language_models",
-    "plan_sweep",
     "plan_text",
     "run",
     "score",

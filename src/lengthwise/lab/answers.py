@@ -28,11 +28,11 @@ from ..train.settings import Training
 from . import texts
 from .answer_material import digests, questions_of
 from .experiment import AnswersSpec, Experiment, LengthTests, ModelSpec, Objective, TextSpec
-from .grid import Settings, parse
-from .language_models import apart, check_precision, model_specs
+from .language_models import apart, check_precision, checkpoint_spec, model_specs
 from .loading import model_folder
 from .measured import open_model, run_at
 from .model_checks import check_on_text
+from .sweeps import Settings, parse
 
 OneModel = str | Path | tuple[str, Mapping[str, Any]] | Experiment
 """A checkpoint; a language model from scratch, by its experiment; or a preset, whose options stand behind its name."""
@@ -135,12 +135,7 @@ def _checkpoint(name: str, spec: AnswersSpec, given: Sequence[str | convert.Conv
     Prompts(tokenizer, spec.block, spec.budget)
     checkpoint.check(tokenizer, spec.block, "window")
     conversions = texts.conversions_of(given, tokenizer)
-    rows = pretrained.position_rows(convert.load(checkpoint, conversions)) if conversions else None
-    if rows is not None and rows < spec.block:
-        raise Error(f"{name}: it has places for {rows:,} tokens, got window {spec.block:,}. Lower window.")
-    called = "-".join(["pretrained", *(conversion["name"] for conversion in conversions)])
-    options = {"conversions": conversions} if conversions else {}
-    return ModelSpec(called, options, checkpoint.digest, folder=str(checkpoint.folder))
+    return checkpoint_spec(checkpoint, conversions, spec.block, spec.block, "window", "Lower window.")
 
 
 def _further(base: Experiment, spec: AnswersSpec, training: Training, tests: LengthTests, objective: Any) -> Experiment:

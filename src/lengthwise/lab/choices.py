@@ -20,7 +20,7 @@ from ..errors import Error, UnknownName
 from ..options import Option
 from ..own_code import in_full
 from .experiment import Experiment
-from .grid import settings_of_part
+from .sweeps import settings_of_part
 
 if TYPE_CHECKING:
     from .records import Run

@@ -1,11 +1,12 @@
-"""The grid of a bench: models × learning rates × seeds, every name, option, length and shape checked beforehand."""
+"""The grid of a bench: tasks × models × swept settings × seeds, every name, option, length and shape checked first."""
 
 from __future__ import annotations
 
 import inspect
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from difflib import get_close_matches
+from itertools import product
 from typing import Annotated, Any
 
 import torch
@@ -14,48 +15,19 @@ from torch import nn
 from .. import models, own_code, tasks
 from ..errors import Error, in_words
 from ..limits import BATCH_TOKENS, EXPERIMENTS
-from ..options import Option, Schema, arguments, at_least, schema, take, word_of
+from ..options import Option, arguments, at_least, take
 from ..own_code import of_parts, settings_of
 from ..train.curriculum import make_curriculum
-from ..train.settings import Training, training_options
+from ..train.settings import Training
 from .experiment import Experiment, LengthTests, ModelSpec, TaskSpec
 from .model_checks import check
+from .sweeps import Settings, Sweep, check_choosable, parse, parse_sweep, settings_of_part
 from .tested_lengths import tested_lengths
 
-Settings = Sequence[str] | Mapping[str, Any]
 OneTask = str | tasks.Task | type[tasks.Task]
 """A task by name, made, or by its class."""
 Architectures = Sequence[str | type[nn.Module]] | str | type[nn.Module]
 """Models, or a single one."""
-
-
-def parse(settings: Settings) -> dict[str, Any]:
-    """`["model.width=64"]` to `{"model.width": "64"}`, a word yet to be read; a mapping is taken as it is."""
-    if isinstance(settings, Mapping):
-        # A part with a mapping of its own, {"training": {"steps": 500}}, is the same written otherwise.
-        nested = {key: value for key, value in settings.items() if isinstance(value, Mapping) and "." not in key}
-        flat = {f"{part}.{name}": value for part, inner in nested.items() for name, value in inner.items()}
-        parsed = {**{key: value for key, value in settings.items() if key not in nested}, **flat}
-    else:
-        settings = [settings] if isinstance(settings, str) else settings
-        if not isinstance(settings, (list, tuple)) or not all(isinstance(each, str) for each in settings):
-            raise Error(f'settings must be texts NAME=VALUE, or a mapping {{"training.steps": 500}}, got {settings!r}.')
-        parsed = dict(word_of(setting, "model.width=64") for setting in settings)
-    for key in parsed:
-        if isinstance(key, str) and "." not in key:
-            raise Error(f"A setting is PART.NAME=VALUE, got {key}={parsed[key]}. {_full_name(key)}")
-    return parsed
-
-
-def _full_name(key: str) -> str:
-    """The remedy for a setting that lacks its part."""
-    parts = {part: settings_of_part(part) for part in ("training", "tests")}
-    parts |= {"model": {name: o for model in models.available() for name, o in models.options(model).items()}}
-    parts |= {"task": {name: o for task in tasks.available() for name, o in tasks.options(task).items()}}
-    for near in [key, *get_close_matches(key, {name for known in parts.values() for name in known}, n=1)]:
-        if part := next((part for part, known in parts.items() if near in known), None):
-            return f"Did you mean {part}.{near}?"
-    return "For example --set model.width=64."
 
 
 def task_of(task: str | tasks.Task | type[tasks.Task], given: dict[str, Any] | None = None) -> tasks.Task:
@@ -92,12 +64,14 @@ def plan(
     test_lengths: str | Sequence[int] | None = None,
     settings: Settings = (),
     learning_rates: str | Sequence[float] = (),
+    sweep: Sweep = (),
     unused: Callable[[str, list[str]], None] | None = None,
 ) -> list[Experiment]:
-    """The grid tasks × models × learning rates × seeds, each name, setting, length and shape checked before any run.
+    """The grid tasks × models × seeds, each name, setting, length and shape checked before any run.
 
     `settings` belong to `task.` and `model.` (every one), a task's or a model's own name (that one), `training.` or
-    `tests.`. Of several learning rates `statistics.best_rate` chooses by validation strings alone.
+    `tests.`. The grid is made for every combination of the values in `sweep`, each experiment once; its names are those
+    of `settings`. `learning_rates` are a sweep of training.lr that may have a single value.
     Test lengths default to a sweep from past the training length to 12.5 times it; a few lengths of the training range
     are always tested too, since a failure beyond it proves nothing without success inside.
 
@@ -105,7 +79,7 @@ def plan(
 
     A setting `model.` that some of the models do not have is an error, or `unused` hears of it: its name and theirs.
     """
-    given = parse(settings)
+    given, values = parse(settings), parse_sweep(() if sweep is None else sweep)
     [train_length] = arguments(plan, train_length=train_length)
     seeds = seeds_of(seeds)
     single = isinstance(architectures, (str, type)) or not isinstance(architectures, Iterable)
@@ -117,24 +91,50 @@ def plan(
     if not asked:
         raise Error("Name at least one task. lengthwise list tasks names them.")
     called = [each if isinstance(each, str) else getattr(each, "__name__", getattr(each, "name", "")) for each in asked]
-    parts = {"task", "model", "training", "tests", *names, *called}
-    given = of_parts(given, parts)
-    rates = learning_rates_of(learning_rates)
-    EXPERIMENTS.check(len(asked) * len(names) * len(seeds) * max(1, len(rates)), "plan")
-    lacking = _lacking(settings_of(given, "model"), names) if unused else {}
-    for setting, without in lacking.items():
-        if unused:
-            unused(f"model.{setting}", without)
-    of_models = {
-        name: {k: v for k, v in settings_of(given, "model").items() if name not in lacking.get(k, ())}
-        | settings_of(given, name)
-        for name in names
-    }
-    experiments = []
-    for each, own_name in zip(asked, called, strict=True):
-        made = task_of(each, {**settings_of(given, "task"), **settings_of(given, own_name)})
-        experiments += _plan_task(made, of_models, given, seeds, train_length, test_lengths, rates)
-    return experiments
+    check_choosable(values, given, task)
+    if rates := learning_rates_of(learning_rates):
+        if values:
+            raise Error("Learning rates are swept with the rest, as in --sweep training.lr=1e-3,3e-4. Leave them out.")
+        values = {"training.lr": rates}
+    count = math.prod(map(len, values.values())) * len(asked) * len(names) * len(seeds)
+    EXPERIMENTS.check(count, "sweep" if sweep else "plan")
+    told: set[str] = set()
+    planned: dict[str, Experiment] = {}
+    made: dict[tuple[str, int], set[str]] = {}
+    for places in product(*(range(len(each)) for each in values.values())):
+        point = {name: values[name][i] for name, i in zip(values, places, strict=True)}
+        all_given = of_parts({**given, **point}, {"task", "model", "training", "tests", *names, *called})
+        lacking = lacking_of(settings_of(all_given, "model"), names) if unused else {}
+        for setting, without in lacking.items():
+            if unused and setting not in told:
+                told.add(setting)
+                unused(f"model.{setting}", without)
+        of_models = {
+            name: {k: v for k, v in settings_of(all_given, "model").items() if name not in lacking.get(k, ())}
+            | settings_of(all_given, name)
+            for name in names
+        }
+        experiments = []
+        for each, own_name in zip(asked, called, strict=True):
+            one = task_of(each, {**settings_of(all_given, "task"), **settings_of(all_given, own_name)})
+            experiments += _plan_task(one, of_models, all_given, seeds, train_length, test_lengths)
+        planned |= {e.hash: e for e in experiments if e.hash not in planned} if values else {}
+        for key in zip(values, places, strict=True):
+            made.setdefault(key, set()).update(e.hash for e in experiments)
+    _check_different(values, made)
+    return list(planned.values()) if values else experiments
+
+
+def _check_different(values: Mapping[str, Sequence[Any]], made: Mapping[tuple[str, int], set[str]]) -> None:
+    """Refuse two values of a setting that make the same experiments."""
+    for name, every in values.items():
+        hashes = [made[name, i] for i in range(len(every))]
+        for i, mine in enumerate(hashes):
+            if mine in hashes[:i]:
+                raise Error(
+                    f"{name}: {every[hashes.index(mine)]} and {every[i]} make the same runs. Give each value once, and "
+                    "no --set or --sweep of the same option by the model's own name."
+                )
 
 
 def _plan_task(
@@ -144,7 +144,6 @@ def _plan_task(
     seeds: Sequence[int],
     train_length: int,
     test_lengths: str | Sequence[int] | None,
-    rates: Sequence[float],
 ) -> list[Experiment]:
     trained = take(settings_of_part("training"), settings_of(given, "training"), "training", "training.")
     training = Training.of(**{"lengths": (1, train_length), **trained})
@@ -162,9 +161,7 @@ def _plan_task(
         options = take(models.options(name), meant, name, "model.")
         model = ModelSpec(name, options, models.source(name))
         check(model, made, possible[0], max(possible[-1], *tested))
-        for lr in rates or [training.optimizer.lr]:
-            rated = training.but(lr=lr)
-            experiments += [Experiment(spec, model, rated, tests, seed) for seed in seeds]
+        experiments += [Experiment(spec, model, training, tests, seed) for seed in seeds]
     return experiments
 
 
@@ -201,15 +198,10 @@ def learning_rates_of(rates: str | Sequence[float]) -> list[float]:
     return list(dict.fromkeys(found))
 
 
-def _lacking(for_all: Mapping[str, Any], names: Sequence[str]) -> dict[str, list[str]]:
+def lacking_of(for_all: Mapping[str, Any], names: Sequence[str]) -> dict[str, list[str]]:
     """The settings that some models have and others lack, with those that do."""
     without = {key: [name for name in dict.fromkeys(names) if key not in models.options(name)] for key in for_all}
     return {key: lack for key, lack in without.items() if 0 < len(lack) < len(set(names))}
-
-
-def settings_of_part(part: str) -> Schema:
-    """What `training.` or `tests.` settings there are; test lengths have a keyword of their own."""
-    return training_options() if part == "training" else schema(LengthTests, without=("lengths", "way"))
 
 
 def spec_of(task: tasks.Task) -> TaskSpec:

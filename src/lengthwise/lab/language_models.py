@@ -1,13 +1,17 @@
-"""Plan language models trained from scratch on a corpus and tested at many lengths: models × seeds.
+"""Plan experiments on text: language models from scratch, checkpoints trained further, and either after conversions.
 
-    plan_language_models(["stdlib"], ["bipe", "transformer position=rope"], train_length=128, test_lengths="128,1024")
+    plan_text("./my-llama", ["novels/"], conversions=[[{"name": "yarn", "factor": 4}]])
+    (base,) = plan_language_models(["stdlib"], ["transformer position=rope"], train_length=128, test_lengths="128,1024")
+    plan_continued([base], [{"name": "yarn", "factor": 16, "trained": trained_places(base)}], train_length=512, …)
 
 A model's own options may stand behind its name. Where segments end (`ends` of BiPE and of positions in levels) is named
-by a rule, such as "sentence", of which the tokenizer makes token ids.
+by a rule, such as "sentence", of which the tokenizer makes token ids. An experiment that goes on holds the whole
+experiment before it, which is run first unless it has finished.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import torch
 from torch import nn
 
 from .. import convert, models
@@ -23,12 +28,16 @@ from ..evaluate.text import Way, check_lengths
 from ..limits import BATCH_TOKENS, EXPERIMENTS
 from ..models import pretrained
 from ..options import Schema, above, arguments, at_least, schema, take, word_of
+from ..own_code import of_parts, settings_of
+from ..positions import Multilevel
 from ..text import corpora, documents, segment_ends, tokenizers, tokens_of
 from ..train.settings import Training, training_options
 from . import texts
-from .experiment import Experiment, LengthTests, ModelSpec, Objective, TextSpec
-from .grid import Settings, name_of, of_parts, parse, seeds_of, settings_of
+from .experiment import AnswersSpec, Experiment, LengthTests, ModelSpec, Objective, TextSpec
+from .grid import lacking_of, name_of, seeds_of
 from .model_checks import check_on_text
+from .new_models import build_language_model
+from .sweeps import Settings, parse
 from .tested_lengths import lengths
 from .texts import digests_of, ends_of, halves
 
@@ -49,6 +58,10 @@ WARMUP = 200
 """Steps of warm-up, but at most a tenth of all."""
 START = {"bipe": 0.02, "transformer": 0.02}
 """The `initializer_range` of these models on text, where bipe and RoPE learn slowly from the default."""
+NEARLY_ALL = 0.99
+"""The share of training windows that have at most as many segments as `trained_places` says."""
+LOOKED_AT = 4096
+"""How many training windows their segments are counted in."""
 DOUBLINGS = 4
 """How often the test length doubles from the training length on, unless lengths are named."""
 
@@ -170,29 +183,90 @@ def plan_text(
     check_lengths(len(read.test), tests.lengths)
     experiments = []
     for each in (texts.conversions_of(some, read.tokenizer) for some in conversions):
-        if each or max(tests.lengths) > block:
-            rows = pretrained.position_rows(convert.load(source, each))
-            if rows is not None and rows < max(tests.lengths):
-                raise Error(
-                    f"{checkpoint}: it has places for {rows:,} tokens, got test length {max(tests.lengths):,}. Test "
-                    "shorter lengths."
-                )
-        experiments.append(
-            Experiment(
-                spec,
-                ModelSpec(
-                    "-".join(["pretrained", *(conversion["name"] for conversion in each)]),
-                    {"conversions": each} if each else {},
-                    source.digest,
-                    folder=str(source.folder),
-                ),
-                training,
-                tests,
-                seed,
-                Objective("next-token", tokens_at_once),
-            )
-        )
+        model = checkpoint_spec(source, each, max(tests.lengths), block, "test length", "Test shorter lengths.")
+        experiments.append(Experiment(spec, model, training, tests, seed, Objective("next-token", tokens_at_once)))
     return experiments
+
+
+def checkpoint_spec(
+    source: pretrained.Checkpoint, conversions: list[dict[str, Any]], reach: int, own: int, what: str, remedy: str
+) -> ModelSpec:
+    """A checkpoint after its conversions; refused where it has no places for so many tokens, more than its `own`."""
+    if conversions or reach > own:
+        rows = pretrained.position_rows(convert.load(source, conversions))
+        if rows is not None and rows < reach:
+            raise Error(f"{source.name}: it has places for {rows:,} tokens, got {what} {reach:,}. {remedy}")
+    called = "-".join(["pretrained", *(conversion["name"] for conversion in conversions)])
+    options = {"conversions": conversions} if conversions else {}
+    return ModelSpec(called, options, source.digest, folder=str(source.folder))
+
+
+def plan_continued(
+    experiments: Sequence[Experiment],
+    conversions: Sequence[str | convert.Conversion] = (),
+    *,
+    train_length: Annotated[int, at_least(2), "How many tokens a window of the further training has."],
+    test_lengths: Sequence[int],
+    settings: Settings = (),
+) -> list[Experiment]:
+    """An experiment that goes on from each of these language models from scratch, after the conversions.
+
+    Perplexity is measured before the further training and after it. `settings` are those of `training.`; what a setting
+    leaves open is as in `plan_language_models`, and no setting of the first training is taken over.
+    """
+    [train_length] = arguments(plan_continued, train_length=train_length)
+    given = parse(settings)
+    if wrong := next((key for key in given if not key.startswith("training.")), None):
+        raise Error(f"plan_continued takes settings of training. alone, got {wrong!r}: the rest is as it was.")
+    training = training_of(settings_of(given, "training"))
+    BATCH_TOKENS.check(train_length * training.batch, f"training.batch={training.batch}, length {train_length:,}")
+    return [
+        _continued(each, conversions, train_length, tuple(sorted({*test_lengths})), training) for each in experiments
+    ]
+
+
+def _continued(
+    base: Experiment, given: Sequence[str | convert.Conversion], block: int, lengths: tuple[int, ...], training: Any
+) -> Experiment:
+    spec = _text_of(base)
+    tokens = None if spec.test_blocks is None else max(spec.test_blocks * spec.block, *lengths)
+    longer = replace(spec, block=block, test_blocks=None if tokens is None else -(-tokens // block))
+    read = texts.read(longer, 1)
+    check_lengths(len(read.test), lengths)
+    # Tried on weights drawn at random, so that a conversion that does not fit is refused before anything runs.
+    conversions = texts.conversions_of(given, read.tokenizer)
+    convert.apply(build_language_model(base.model, read.tokenizer, 0).inner, conversions)
+    name = "-".join(["continued", base.model.name.split("/")[-1], *(each["name"] for each in conversions)])
+    options = {"conversions": conversions} if conversions else {}
+    tests: LengthTests = replace(base.tests, lengths=lengths)
+    return Experiment(longer, ModelSpec(name, options), training, tests, base.seed, base.objective, continues=base)
+
+
+def trained_places(experiment: Experiment) -> int:
+    """How many places the windows have that a language model is trained on, which YaRN has to know.
+
+    Tokens; where its rotary positions count segments, as many segments as 99% of the windows have at most.
+    """
+    spec = _text_of(experiment)
+    read = texts.read(spec, 1)
+    position = getattr(build_language_model(experiment.model, read.tokenizer, 0).inner, "position", None)
+    if not isinstance(position, Multilevel):
+        return spec.block
+    *_, coarsest = position.ends
+    if isinstance(coarsest, int):
+        return math.ceil(spec.block / coarsest)
+    ended = torch.isin(read.train[:LOOKED_AT, :-1].long(), torch.tensor(coarsest))
+    return int(torch.quantile((1 + ended.sum(1)).float(), NEARLY_ALL, interpolation="higher"))
+
+
+def _text_of(experiment: Experiment) -> TextSpec:
+    spec = experiment.data
+    if not isinstance(spec, TextSpec) or isinstance(spec, AnswersSpec) or experiment.from_checkpoint:
+        raise Error(
+            f"{experiment.model.name}: what goes on must be a language model from scratch, on text, got "
+            f"{experiment.data.name}. Give experiments of plan_language_models."
+        )
+    return spec
 
 
 def check_precision(training: Training) -> None:
@@ -290,12 +364,10 @@ def model_specs(
 ) -> list[ModelSpec]:
     """The models as data, each once; ends of segments that are named by a rule become token ids."""
     for_all = settings_of(given, "model")
-    names = list(dict.fromkeys(name for name, _ in asked))
-    without = {key: [name for name in names if key not in models.options(name)] for key in for_all}
-    lacking = {key: lack for key, lack in without.items() if unused and 0 < len(lack) < len(names)}
-    for key, lack in lacking.items():
+    lacking = lacking_of(for_all, [name for name, _ in asked]) if unused else {}
+    for key, without in lacking.items():
         if unused:
-            unused(f"model.{key}", lack)
+            unused(f"model.{key}", without)
     specs = []
     for name, own in asked:
         meant = {key: value for key, value in for_all.items() if name not in lacking.get(key, ())}

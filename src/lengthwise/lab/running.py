@@ -21,7 +21,7 @@ from .loading import asked_own
 from .loggers import check_loggers
 from .notebook_view import NotebookProgress
 from .records import Run, Runs
-from .sweeps import Sweep, plan_sweep, swept
+from .sweeps import Sweep
 from .under_torchrun import UnderTorchrun, check_strategy, follow
 
 
@@ -135,12 +135,16 @@ def bench(
     leave_a_starting_worker()
     launch = Launch.of(how, "bench")
     check_loggers(launch.log)
-    grid: dict[str, Any] = {"seeds": seeds, "train_length": train_length, "test_lengths": test_lengths}
-    grid["settings"] = settings
-    if swept(sweep, learning_rates):
-        experiments = plan_sweep(task, models, sweep, **grid)
-    else:
-        experiments = plan(task, models, learning_rates=learning_rates, **grid)
+    experiments = plan(
+        task,
+        models,
+        seeds=seeds,
+        train_length=train_length,
+        test_lengths=test_lengths,
+        settings=settings,
+        learning_rates=learning_rates,
+        sweep=sweep,
+    )
     if progress is True or (progress is None and in_notebook()):
         progress = NotebookProgress(experiments)
     if (launch.launch, launch.workers, launch.gpus_per_run) == (None, None, None):

@@ -133,8 +133,8 @@ def _models(said: Mapping[str, Any]) -> list[str]:
 
 def _options(part: str, said: Mapping[str, Any]) -> Mapping[str, Option]:
     from .. import models, tasks
-    from .grid import settings_of_part
     from .language_models import settings_of_text
+    from .sweeps import settings_of_part
 
     if part == "task" or part in _tasks(said):
         return tasks.options(_tasks(said)[0] if part == "task" else part)

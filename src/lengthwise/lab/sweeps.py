@@ -1,31 +1,66 @@
-"""Sweeps: all combinations of some settings are trained, and validation strings alone choose among them.
+"""Settings as they are written, and sweeps: all combinations of some are trained, and validation strings alone choose.
 
     sweep = {"training.lr": [1e-4, 3e-4, 5e-4], "model.chunk": [2, 3]}
-    plan_sweep("parity", ["regular-gpt"], sweep, seeds=3)    # 18 ordinary experiments
+    plan("parity", ["regular-gpt"], sweep=sweep, seeds=3)    # 18 ordinary experiments
 
 `lab/choices.py` has the choosing.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import product
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
+from .. import models, tasks
 from ..errors import Error, in_words
-from ..limits import EXPERIMENTS
-from ..options import Word
+from ..options import Schema, Word, schema, word_of
 from ..own_code import in_full
-from .experiment import Experiment
-from .grid import Architectures, OneTask, Settings, parse, plan
+from ..train.settings import training_options
+from .experiment import LengthTests
 
+Settings = Sequence[str] | Mapping[str, Any]
+"""`["training.lr=1e-4"]`, or `{"training.lr": 1e-4}`."""
 Sweep = Sequence[str] | Mapping[str, Any]
 """`["training.lr=1e-4,3e-4"]`, or `{"training.lr": [1e-4, 3e-4]}`."""
 
 VALIDATED_ON = ("training.lengths", "training.validation_samples")
 """Settings that decide which strings are validated on: their values are not judged alike."""
 PAIRS = {"(": ")", "[": "]", "{": "}"}
+
+
+def parse(settings: Settings) -> dict[str, Any]:
+    """`["model.width=64"]` to `{"model.width": "64"}`, a word yet to be read; a mapping is taken as it is."""
+    if isinstance(settings, Mapping):
+        # A part with a mapping of its own, {"training": {"steps": 500}}, is the same written otherwise.
+        nested = {key: value for key, value in settings.items() if isinstance(value, Mapping) and "." not in key}
+        flat = {f"{part}.{name}": value for part, inner in nested.items() for name, value in inner.items()}
+        parsed = {**{key: value for key, value in settings.items() if key not in nested}, **flat}
+    else:
+        settings = [settings] if isinstance(settings, str) else settings
+        if not isinstance(settings, (list, tuple)) or not all(isinstance(each, str) for each in settings):
+            raise Error(f'settings must be texts NAME=VALUE, or a mapping {{"training.steps": 500}}, got {settings!r}.')
+        parsed = dict(word_of(setting, "model.width=64") for setting in settings)
+    for key in parsed:
+        if isinstance(key, str) and "." not in key:
+            raise Error(f"A setting is PART.NAME=VALUE, got {key}={parsed[key]}. {_full_name(key)}")
+    return parsed
+
+
+def _full_name(key: str) -> str:
+    """The remedy for a setting that lacks its part."""
+    parts = {part: settings_of_part(part) for part in ("training", "tests")}
+    parts |= {"model": {name: o for model in models.available() for name, o in models.options(model).items()}}
+    parts |= {"task": {name: o for task in tasks.available() for name, o in tasks.options(task).items()}}
+    for near in [key, *get_close_matches(key, {name for known in parts.values() for name in known}, n=1)]:
+        if part := next((part for part, known in parts.items() if near in known), None):
+            return f"Did you mean {part}.{near}?"
+    return "For example --set model.width=64."
+
+
+def settings_of_part(part: str) -> Schema:
+    """What `training.` or `tests.` settings there are; test lengths have a keyword of their own."""
+    return training_options() if part == "training" else schema(LengthTests, without=("lengths", "way"))
 
 
 def values_of(text: str) -> list[Word]:
@@ -92,17 +127,6 @@ def parse_sweep(sweep: Sweep) -> dict[str, list[Any]]:
     return parsed
 
 
-def swept(sweep: Any, learning_rates: Any = ()) -> bool:
-    """Whether anything is swept; learning rates that are given in their own way are not swept with the rest."""
-    asked, rated = (
-        not (given is None or (isinstance(given, (str, list, tuple, Mapping)) and not given))
-        for given in (sweep, learning_rates)
-    )
-    if asked and rated:
-        raise Error("Learning rates are swept with the rest, as in --sweep training.lr=1e-3,3e-4. Leave them out.")
-    return asked
-
-
 def check_choosable(names: Iterable[str], given: Mapping[str, Any], task: Any) -> None:
     """Refuse settings that are also `given`, and those that change what is asked rather than who answers."""
     asked = [each for each in (task if isinstance(task, (list, tuple)) else [task]) if isinstance(each, str)]
@@ -118,57 +142,3 @@ def check_choosable(names: Iterable[str], given: Mapping[str, Any], task: Any) -
                 f"{name} is part of the question that is asked, and validation chooses among answers to one question. "
                 f"Set it with --set, in a call for each value."
             )
-
-
-def plan_sweep(
-    task: OneTask | Sequence[OneTask],
-    architectures: Architectures,
-    sweep: Sweep,
-    *,
-    seeds: int | Sequence[int] = 1,
-    train_length: int = 40,
-    test_lengths: str | Sequence[int] | None = None,
-    settings: Settings = (),
-    unused: Callable[[str, list[str]], None] | None = None,
-) -> list[Experiment]:
-    """`plan` for every combination of the swept settings, each experiment once.
-
-    A sweep's names are those of `settings`: `training.`, `model.` (every model) or a model's own name (that one).
-    """
-    swept, given = parse_sweep(sweep), parse(settings)
-    check_choosable(swept, given, task)
-    told: set[str] = set()
-
-    def once(setting: str, without: list[str]) -> None:
-        if unused and setting not in told:
-            told.add(setting)
-            unused(setting, without)
-
-    planned: dict[str, Experiment] = {}
-    made: dict[str, list[set[str]]] = {name: [set() for _ in values] for name, values in swept.items()}
-    count = math.prod(map(len, swept.values()))
-    EXPERIMENTS.check(count, "sweep")
-    for places in product(*(range(len(values)) for values in swept.values())):
-        point = {name: swept[name][i] for name, i in zip(swept, places, strict=True)}
-        experiments = plan(
-            task,
-            architectures,
-            seeds=seeds,
-            train_length=train_length,
-            test_lengths=test_lengths,
-            settings={**given, **point},
-            unused=once if unused else None,
-        )
-        EXPERIMENTS.check(len(experiments) * count, "sweep")
-        planned |= {e.hash: e for e in experiments if e.hash not in planned}
-        for name, i in zip(swept, places, strict=True):
-            made[name][i] |= {e.hash for e in experiments}
-    for name, hashes in made.items():
-        for i, mine in enumerate(hashes):
-            if mine in hashes[:i]:
-                first, second = swept[name][hashes.index(mine)], swept[name][i]
-                raise Error(
-                    f"{name}: {first} and {second} make the same runs. Give each value once, and no --set or --sweep "
-                    "of the same option by the model's own name."
-                )
-    return list(planned.values())

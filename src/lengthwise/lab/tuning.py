@@ -22,10 +22,10 @@ from ..options import Option, at_least
 from ..train import Interrupted, Progress
 from .choices import validation_of
 from .experiment import Experiment
-from .grid import OneTask, Settings, parse, plan
+from .grid import OneTask, plan
 from .launch import Engine
 from .records import RunDirectory
-from .sweeps import check_choosable
+from .sweeps import Settings, check_choosable, parse
 
 if TYPE_CHECKING:
     import optuna
