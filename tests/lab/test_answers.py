@@ -188,7 +188,7 @@ def test_the_test_split_is_answered_without_a_score(run, folder):
 
 def test_the_average_is_that_of_all_seven_tasks():
     def of(task, score):
-        return lab.answers.Answered(scrolls.TASKS[task].metric, {"score": score}, {"1": ""})
+        return lab.Answered(scrolls.TASKS[task].metric, {"score": score}, {"1": ""})
 
     seven = {task: of(task, float(n)) for n, task in enumerate(scrolls.TASKS)}
     assert lab.MeasuredAnswers("m", "s", "validation", 9, seven).average == 3

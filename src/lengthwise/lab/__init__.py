@@ -9,7 +9,7 @@ from ..lazy_names import lazy_names
 if TYPE_CHECKING:
     from ..train import Interrupted, Progress, Training
     from ..train.team import follows
-    from .answers import Answered, MeasuredAnswers, measure_answers, plan_answers
+    from .answers import plan_answers
     from .choices import Choice, choose
     from .engines import InProcess, Processes
     from .experiment import AnswersSpec, Experiment, LengthTests, ModelSpec, TaskSpec, TextSpec
@@ -19,7 +19,15 @@ if TYPE_CHECKING:
     from .launch import Engine, Launch
     from .launching import LAUNCHES, chosen_device, device_of, elsewhere
     from .loading import load_model, load_task, load_tokenizer
-    from .measured import Measured, MeasuredFarTokens, measure_far_tokens, measure_perplexity
+    from .measurements import (
+        Answered,
+        Measured,
+        MeasuredAnswers,
+        MeasuredFarTokens,
+        measure_answers,
+        measure_far_tokens,
+        measure_perplexity,
+    )
     from .new_models import new_model
     from .ray_tasks import RayTasks
     from .records import Found, Run, Runs, find, load

@@ -1,21 +1,19 @@
-"""Plan models that answer the questions of SCROLLS, and measure any model on them.
+"""Plan models that answer the questions of SCROLLS.
 
 plan_answers("scrolls/", "qasper", "runs/pile-bipe-s0-0123456789abcdef", window=8192)     trained further
 plan_answers("scrolls/", "qasper", "bipe layers=2", window=512, vocabulary=1000)          trained from scratch
-measure_answers("./my-llama", "scrolls/", ["qasper"])                                     as it is
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from .. import convert, models
 from ..errors import Error
-from ..evaluate.answer_scores import check_metric, score
-from ..evaluate.written_answers import write_texts
+from ..evaluate.answer_scores import check_metric
 from ..limits import BATCH_TOKENS
 from ..models import pretrained
 from ..options import arguments, at_least
@@ -23,25 +21,21 @@ from ..own_code import is_class
 from ..text import scrolls, tokenizers
 from ..text.corpora import Corpus
 from ..text.prompts import Prompts
-from ..text.scrolls import HUB, Metric
 from ..train.settings import Training
 from . import texts
-from .answer_material import digests, questions_of
+from .answer_material import digests
 from .experiment import AnswersSpec, Experiment, LengthTests, ModelSpec, Objective, TextSpec
 from .language_models import apart, check_precision, checkpoint_spec, model_specs
 from .loading import model_folder
-from .measured import open_model, run_at
+from .measurements import PUBLISHED_WINDOW, Budget, Most, run_at
 from .model_checks import check_on_text
 from .sweeps import Settings, parse
 
 OneModel = str | Path | tuple[str, Mapping[str, Any]] | Experiment
 """A checkpoint; a language model from scratch, by its experiment; or a preset, whose options stand behind its name."""
-PUBLISHED_WINDOW = 8192
 USUAL = Training.of(batch=64, optimizer="adamw", lr=1e-5, weight_decay=0.01, steps=5000)
 
 Window = Annotated[int, at_least(2), "How many tokens a prompt has at most with its answer."]
-Budget = Annotated[int | None, at_least(1), "How many tokens an answer has at most; None: as its task says."]
-Most = Annotated[int | None, at_least(1), "At most so many questions are answered; None: all."]
 
 
 def plan_answers(
@@ -163,108 +157,3 @@ def _from_scratch(
     (meant,) = model_specs([(name, dict(options))], parse(settings), read)
     check_on_text(meant, read, spec.block, (spec.block,), lambda warning: None)
     return replace(spec, **known), meant
-
-
-@dataclass(frozen=True)
-class Answered:
-    """One task as a model answered it."""
-
-    metric: Metric
-    scores: dict[str, float] | None
-    """The "score" and what it is made of, in percent; None where the references are held by the site."""
-    answers: dict[str, str]
-    """By the ids of the questions."""
-
-
-@dataclass(frozen=True)
-class MeasuredAnswers:
-    model: str
-    source: str
-    split: str
-    window: int
-    tasks: dict[str, Answered]
-
-    def to_json(self) -> dict[str, Any]:
-        tasks = {
-            name: {"metric": found.metric, "questions": len(found.answers), **(found.scores or {"score": None})}
-            for name, found in self.tasks.items()
-        }
-        said = {"model": self.model, "data": self.source, "split": self.split, "window": self.window}
-        return {**said, "tasks": tasks, "average": self.average}
-
-    @property
-    def average(self) -> float | None:
-        """Of all seven tasks; None where one is missing."""
-        found = [answered.scores["score"] for answered in self.tasks.values() if answered.scores]
-        return sum(found) / len(found) if len(found) == len(scrolls.TASKS) else None
-
-
-def measure_answers(
-    model: str | Path,
-    source: str | Path = HUB,
-    tasks: Sequence[str] = (),
-    *,
-    split: Annotated[Literal["validation", "test"], "The questions that are answered."] = "validation",
-    window: Annotated[
-        int | None, at_least(2), "How many tokens a prompt has with its answer; None: a run's own, or 8192."
-    ] = None,
-    budget: Budget = None,
-    questions: Most = None,
-    which: str = "best",
-    trust: bool = False,
-    conversions: Sequence[str | convert.Conversion] = (),
-    tokenizer: str | Path | None = None,
-    precision: Literal["fp32", "bf16"] = "fp32",
-    tokens_at_once: Annotated[int, at_least(1), "About how many tokens are read in one part."] = 8192,
-    device: str = "cpu",
-    after: Callable[[str, int, int], None] | None = None,
-    after_task: Callable[[str, Answered], None] | None = None,
-) -> MeasuredAnswers:
-    """What a run's model, or a checkpoint's folder or hub name, answers to the questions of these tasks; or of all.
-
-    A run that was trained on one task answers that one unless others are named. Without `window` and `budget` they are
-    those of the run; of a model with fewer places than 8,192 the window is as long as they reach. `after` each part it
-    is called with the task, how many are answered, and how many there are; `after_task` with each task and its answers.
-    """
-    split, window, budget, questions, precision, tokens_at_once = arguments(
-        measure_answers,
-        split=split,
-        window=window,
-        budget=budget,
-        questions=questions,
-        precision=precision,
-        tokens_at_once=tokens_at_once,
-    )
-    opened = open_model(model, (2 if window is None else window,), which, conversions, tokenizer, trust)
-    spec = opened.run.experiment.data if opened.run else None
-    own = spec if isinstance(spec, AnswersSpec) else None
-    named = scrolls.named(tasks or ([own.task] if own else []))
-    for task in named:
-        if split != "test":
-            check_metric(scrolls.TASKS[task].metric)
-    window = window or (own.block if own else _reach(opened.prompted))
-    answered = {}
-    for task in named:
-        kind = scrolls.TASKS[task]
-        most = budget or (own.budget if own and own.task == task else kind.budget)
-        asked = questions_of(scrolls.rows(source, task, split), Prompts(opened.tokenizer, window, most), questions)
-        count = len(asked)
-        written = write_texts(
-            opened.prompted.to(device),
-            opened.tokenizer,
-            {each.id: each.input for each in asked},
-            most,
-            autocast=precision,
-            tokens_at_once=tokens_at_once,
-            after=(lambda found, task=task, of=count: after(task, len(found), of)) if after else None,
-        )
-        known = all(each.outputs for each in asked)
-        scores = score(kind.metric, [*written.values()], [each.outputs for each in asked]) if known else None
-        answered[task] = Answered(kind.metric, scores, written)
-        if after_task:
-            after_task(task, answered[task])
-    return MeasuredAnswers(str(model), str(source), split, window, answered)
-
-
-def _reach(model: Any) -> int:
-    return min(PUBLISHED_WINDOW, pretrained.position_rows(model) or PUBLISHED_WINDOW)

@@ -12,6 +12,7 @@ from torch import nn
 
 from .. import models, tasks
 from ..errors import Error, ForeignError, LengthError
+from ..limits import need_memory
 from ..models import TokenClassifier, pretrained
 from ..positions import Multilevel
 from ..train.counting import one_place
@@ -51,7 +52,7 @@ def check_on_text(
     spec: ModelSpec, tokenizer: Any, trained: int, tested: Sequence[int], warn: Callable[[str], None]
 ) -> None:
     """Refuse a model that cannot be built or read windows, and name the lengths that its position cannot encode."""
-    model = build_language_model(spec, tokenizer, 0).eval()
+    model = _shape(spec.name, lambda: build_language_model(spec, tokenizer, 0)).eval()
     check_reach(spec.name, reach(model), max(trained, *tested))
     _check_ends(spec.name, model, len(tokenizer))
     longest = longest_position(model)
@@ -110,9 +111,19 @@ def check_reach(name: str, most: int | None, tokens: int) -> None:
 
 @lru_cache(maxsize=1024)
 def _mixes_and_reads(name: str, options: str, vocab_size: int, num_outputs: int) -> tuple[bool, int | None]:
-    """Whether a preset mixes distributions, and how many tokens it reads at most; built to see whether it can be."""
-    built = _built(name, options, vocab_size, num_outputs)
+    """Whether a preset mixes distributions, and how many tokens it reads at most; raises where it cannot be built."""
+    built = _shape(name, lambda: _built(name, options, vocab_size, num_outputs))
     return getattr(built, "mixes", False), reach(built)
+
+
+def _shape(name: str, make: Callable[[], TokenClassifier]) -> TokenClassifier:
+    """A preset without its weights, which are made when it is trained; of a model from outside only all of it tells."""
+    if ":" in name:
+        return make()
+    with torch.device("meta"):
+        made = make()
+    need_memory(sum(weight.nbytes for weight in made.parameters()), f"{name}: its weights", "Build a smaller model.")
+    return made
 
 
 @lru_cache(maxsize=1024)

@@ -11,7 +11,7 @@ from ....errors import Error
 from ....evaluate.benchmarks import BENCHMARKS, Score, check_found, score_benchmarks
 from ....lab import Experiment, Run
 from ....lab.loading import model_folder
-from ....lab.measured import run_at
+from ....lab.measurements import run_at
 from ....models import pretrained
 from ....options import at_least
 from ....report import Panel, Table

@@ -1,4 +1,8 @@
-"""The perplexity of a run's model, or of any Hugging Face checkpoint, and what it finds far back, in any text."""
+"""What a run's model, or any Hugging Face checkpoint, is worth on any text, far back in it, and on questions.
+
+measure_perplexity("runs/pile-bipe-s0-0123456789abcdef", "book.txt", "512,1024")
+measure_answers("./my-llama", "scrolls/", ["qasper"])
+"""
 
 from __future__ import annotations
 
@@ -15,17 +19,26 @@ from transformers import PreTrainedModel
 from .. import convert
 from ..errors import Error
 from ..evaluate import FarScores, Loss, Needle, Variables, Way, losses_by_length, score_far_tokens
+from ..evaluate.answer_scores import check_metric, score
 from ..evaluate.far_tokens.scores import DEPTHS
+from ..evaluate.written_answers import write_texts
 from ..files import finite
 from ..limits import SAMPLES
 from ..models import TokenClassifier, pretrained
 from ..options import Option, arguments, at_least
-from ..text import corpora, tokenizers, tokens_of
+from ..text import corpora, scrolls, tokenizers, tokens_of
+from ..text.prompts import Prompts
+from ..text.scrolls import HUB, Metric
 from . import texts
+from .answer_material import questions_of
 from .experiment import AnswersSpec, TextSpec
 from .loading import load_model, load_tokenizer, model_folder
 from .records import Run, load
 from .tested_lengths import lengths as written
+
+PUBLISHED_WINDOW = 8192
+Budget = Annotated[int | None, at_least(1), "How many tokens an answer has at most; None: as its task says."]
+Most = Annotated[int | None, at_least(1), "At most so many questions are answered; None: all."]
 
 Seen = Literal["held out", "trained on", "unknown"]
 """What is known of a text: no document of it was trained on, it was named for a training, or neither."""
@@ -167,6 +180,108 @@ def measure_far_tokens(
         after=after,
     )
     return MeasuredFarTokens(str(model), name, scores)
+
+
+@dataclass(frozen=True)
+class Answered:
+    """One task as a model answered it."""
+
+    metric: Metric
+    scores: dict[str, float] | None
+    """The "score" and what it is made of, in percent; None where the references are held by the site."""
+    answers: dict[str, str]
+    """By the ids of the questions."""
+
+
+@dataclass(frozen=True)
+class MeasuredAnswers:
+    model: str
+    source: str
+    split: str
+    window: int
+    tasks: dict[str, Answered]
+
+    def to_json(self) -> dict[str, Any]:
+        tasks = {
+            name: {"metric": found.metric, "questions": len(found.answers), **(found.scores or {"score": None})}
+            for name, found in self.tasks.items()
+        }
+        said = {"model": self.model, "data": self.source, "split": self.split, "window": self.window}
+        return {**said, "tasks": tasks, "average": self.average}
+
+    @property
+    def average(self) -> float | None:
+        """Of all seven tasks; None where one is missing."""
+        found = [answered.scores["score"] for answered in self.tasks.values() if answered.scores]
+        return sum(found) / len(found) if len(found) == len(scrolls.TASKS) else None
+
+
+def measure_answers(
+    model: str | Path,
+    source: str | Path = HUB,
+    tasks: Sequence[str] = (),
+    *,
+    split: Annotated[Literal["validation", "test"], "The questions that are answered."] = "validation",
+    window: Annotated[
+        int | None, at_least(2), "How many tokens a prompt has with its answer; None: a run's own, or 8192."
+    ] = None,
+    budget: Budget = None,
+    questions: Most = None,
+    which: str = "best",
+    trust: bool = False,
+    conversions: Sequence[str | convert.Conversion] = (),
+    tokenizer: str | Path | None = None,
+    precision: Literal["fp32", "bf16"] = "fp32",
+    tokens_at_once: Annotated[int, at_least(1), "About how many tokens are read in one part."] = 8192,
+    device: str = "cpu",
+    after: Callable[[str, int, int], None] | None = None,
+    after_task: Callable[[str, Answered], None] | None = None,
+) -> MeasuredAnswers:
+    """What a run's model, or a checkpoint's folder or hub name, answers to the questions of these tasks; or of all.
+
+    A run that was trained on one task answers that one unless others are named. Without `window` and `budget` they are
+    those of the run; of a model with fewer places than 8,192 the window is as long as they reach. `after` each part it
+    is called with the task, how many are answered, and how many there are; `after_task` with each task and its answers.
+    """
+    split, window, budget, questions, precision, tokens_at_once = arguments(
+        measure_answers,
+        split=split,
+        window=window,
+        budget=budget,
+        questions=questions,
+        precision=precision,
+        tokens_at_once=tokens_at_once,
+    )
+    opened = open_model(model, (2 if window is None else window,), which, conversions, tokenizer, trust)
+    spec = opened.run.experiment.data if opened.run else None
+    own = spec if isinstance(spec, AnswersSpec) else None
+    named = scrolls.named(tasks or ([own.task] if own else []))
+    for task in named:
+        if split != "test":
+            check_metric(scrolls.TASKS[task].metric)
+    reach = own.block if own else min(PUBLISHED_WINDOW, pretrained.position_rows(opened.prompted) or PUBLISHED_WINDOW)
+    window = window or reach
+    answered = {}
+    for task in named:
+        kind = scrolls.TASKS[task]
+        most = budget or (own.budget if own and own.task == task else kind.budget)
+        asked = questions_of(scrolls.rows(source, task, split), Prompts(opened.tokenizer, window, most), questions)
+        count = len(asked)
+        written = write_texts(
+            opened.prompted.to(device),
+            opened.tokenizer,
+            {each.id: each.input for each in asked},
+            most,
+            autocast=precision,
+            tokens_at_once=tokens_at_once,
+            after=(lambda found, task=task, of=count: after(task, len(found), of)) if after else None,
+        )
+        known = all(each.outputs for each in asked)
+        scores = score(kind.metric, [*written.values()], [each.outputs for each in asked]) if known else None
+        answered[task] = Answered(kind.metric, scores, written)
+        if after_task:
+            after_task(task, answered[task])
+    return MeasuredAnswers(str(model), str(source), split, window, answered)
 
 
 class Opened(NamedTuple):
