@@ -118,15 +118,18 @@ def run_group(experiments: Sequence[Experiment], job: Job, *, wait: bool = True)
             for directory in (d for d in directories if d.finished()):
                 directory.tidy()
             todo = [d for d in directories if not d.finished()]
-            senders = {d.path: stack.enter_context(Sender(d.experiment, d.path, job.log)) for d in directories}
-            for directory in (d for d in directories if d not in todo):
-                senders[directory.path].begin()
+            opened = [Sender(d.experiment, d.path, job.log) for d in directories if job.log]
+            senders = {sender.path: stack.enter_context(sender) for sender in opened}
+            for sender in senders.values():
+                if sender.path not in {d.path for d in todo}:
+                    sender.begin()
             if todo:
                 with using_threads(todo[0].experiment.training.threads):
                     _run(todo, job, senders)
             runs = [read_run(d.path) for d in directories]
             for run in runs:
-                senders[run.path].end(run)
+                if run.path in senders:
+                    senders[run.path].end(run)
         made = {directory.path for directory in todo}
         return [Outcome(run.experiment, run, found=run.path not in made) for run in runs]
     except Interrupted:
@@ -191,8 +194,9 @@ def _run(directories: list[RunDirectory], job: Job, senders: Mapping[Path, Sende
     saved = []
     for directory in directories:
         saved.append(directory.start())
-        senders[directory.path].begin()
-        directory.hear = senders[directory.path].hear
+        if sender := senders.get(directory.path):
+            sender.begin()
+            directory.hear = sender.hear
         if job.order:
             job.order(directory)
     for material, directory, state, strategy in _trained(directories, saved, job):

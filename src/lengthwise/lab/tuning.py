@@ -47,38 +47,21 @@ def tune(
     space: Space,
     *,
     trials: int = 20,
-    seeds: int = 1,
-    train_length: int = 40,
-    test_lengths: str | None = None,
-    settings: Settings = (),
-    root: Path | str = "runs",
-    device: str = "auto",
-    launch: Engine | str = "here",
     sampler: optuna.samplers.BaseSampler | None = None,
     pruner: optuna.pruners.BasePruner | None = None,
+    **objective: Any,
 ) -> optuna.Study:
-    """Try so many combinations from `space` and return Optuna's study of them.
+    """Try so many combinations from `space` and return Optuna's study of them; `objective` as in `trial_objective`.
 
     `sampler` is TPE with seed 0 unless it is given, and must be seeded to be taken up again. `pruner` ends trials early
     by the validations of their first seed; None: all are run to the end.
     """
     optuna = import_extra("optuna", "optuna", "lab.tune")
     trials = Option("trials", int, bounds=at_least(1)).read(trials, "trials")
-    objective = trial_objective(
-        task,
-        model,
-        space,
-        seeds=seeds,
-        train_length=train_length,
-        test_lengths=test_lengths,
-        settings=settings,
-        root=root,
-        device=device,
-        launch=launch,
-    )
+    value = trial_objective(task, model, space, **objective)
     sampler, pruner = sampler or optuna.samplers.TPESampler(seed=0), pruner or optuna.pruners.NopPruner()
     study = optuna.create_study(direction="maximize", sampler=sampler, pruner=pruner)
-    study.optimize(objective, n_trials=trials)
+    study.optimize(value, n_trials=trials)
     return study
 
 

@@ -1,0 +1,34 @@
+"""How many of the library's own functions one call walks through: what a reader must know to follow it."""
+
+import subprocess
+import sys
+
+WALK = """
+import sys, tempfile
+
+source = str(Path(lengthwise.__file__).parent)
+calls = []
+
+def hear(frame, event, argument):
+    code = frame.f_code
+    if event == "call" and code.co_filename.startswith(source) and not code.co_name.startswith("<"):
+        calls.append((code.co_filename, code.co_qualname))
+
+with tempfile.TemporaryDirectory() as root:
+    bench = lambda length: lab.bench("parity", ["lstm"], train_length=length, test_lengths="16",
+                                     settings={"training.steps": 3, "model.width": length}, root=root)
+    bench(8)  # imports
+    sys.setprofile(hear)
+    bench(9)
+    sys.setprofile(None)
+before = calls[: next(i for i, (_, name) in enumerate(calls) if name == "Trainer.run")]
+print(len(set(calls)), len({file for file, _ in calls}), len(set(before)))
+"""
+
+
+def test_bench_of_one_model_walks_through_no_more_functions_than_before():
+    told = subprocess.run([sys.executable, "-c", WALK], capture_output=True, text=True, check=True)
+    functions, files, before_training = map(int, told.stdout.split())
+    assert functions <= 326
+    assert files <= 57
+    assert before_training <= 194
