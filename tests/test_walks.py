@@ -5,6 +5,9 @@ import sys
 
 WALK = """
 import sys, tempfile
+from pathlib import Path
+import lengthwise
+from lengthwise import lab
 
 source = str(Path(lengthwise.__file__).parent)
 calls = []

@@ -15,7 +15,7 @@ from lengthwise.evaluate.answer_scores import score
 from lengthwise.lab import Job
 from lengthwise.lab.experiment import AnswersSpec, Experiment
 from lengthwise.lab.job import material_of, run_group
-from lengthwise.lab.material import Testing
+from lengthwise.lab.material import Scoring
 from lengthwise.text import scrolls, tokenizers
 from lengthwise.train import Stop, Training
 
@@ -100,8 +100,8 @@ def test_the_weights_of_the_best_validation_write(run):
     best = {name: tensor.clone() for name, tensor in lab.load_model(run, "best").inner.state_dict().items()}
     state.best, state.best_weights = {"accuracy": 0, "loss": 1.0, "step": 2}, best
     state.step = 6
-    testing = Testing(state, lambda _: None, lambda _: None, Stop())
-    _, said = kind.test_after(run.experiment, testing)
+    scoring = Scoring(state, lambda _: None, lambda _: None, Stop())
+    _, said = kind.test_after(run.experiment, scoring)
     assert said["answers"]["step"] == 2
     assert state.scores["answers"] == json.loads((run.path / "predictions.json").read_text())
 

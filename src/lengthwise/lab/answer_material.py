@@ -34,7 +34,7 @@ from ..train import AnswerTokens, PromptsAndAnswers, Stop, TrainState
 from ..train.answers import AnswerBatch, total_loss
 from ..train.state import load_weights
 from .experiment import AnswersSpec, Experiment
-from .material import Testing
+from .material import Scoring
 from .text_material import TextMaterial, checkpoint_of, checkpoints
 
 PREDICTIONS = "predictions.json"
@@ -117,13 +117,13 @@ class AnswerMaterial(TextMaterial):
         self.data = PromptsAndAnswers(self.answers.train, experiment.training, spec.block, validated)
         self.objective = AnswerTokens(experiment.objective.tokens_at_once)
 
-    def test_after(self, experiment: Experiment, testing: Testing) -> tuple[dict[str, Tensors], dict[str, Any]]:
+    def test_after(self, experiment: Experiment, scoring: Scoring) -> tuple[dict[str, Tensors], dict[str, Any]]:
         """The loss of the last weights, and what those of the best validation write."""
-        state, questions = testing.state, self.answers.questions
+        state, questions = scoring.state, self.answers.questions
         if "last" not in state.scores:
-            losses = self._losses(experiment, state, testing.stop)
+            losses = self._losses(experiment, state, scoring.stop)
             state.scores["last"] = self._scores(losses, experiment, state)
-        load_weights(state.core, state.best_weights or testing.last)
+        load_weights(state.core, state.best_weights or scoring.last)
         written = write_texts(
             state.core,
             self.tokenizer,
@@ -132,8 +132,8 @@ class AnswerMaterial(TextMaterial):
             autocast=state.training.precision,
             tokens_at_once=experiment.objective.tokens_at_once,
             known=state.scores.get("answers"),
-            before=testing.stop.check,
-            after=lambda texts: testing.after("test best", "answers", dict(texts), len(texts), len(questions)),
+            before=scoring.stop.check,
+            after=lambda texts: scoring.after("test best", "answers", dict(texts), len(texts), len(questions)),
         )
         if state.directory:
             state.directory.check_held()
@@ -150,7 +150,7 @@ class AnswerMaterial(TextMaterial):
             "rows": len(self.answers.train),
             "epochs": state.step * state.training.batch / len(self.answers.train),
         }
-        return self._kept(testing, result), result
+        return self._kept(scoring, result), result
 
     def _losses(
         self,

@@ -24,7 +24,7 @@ from ..train.state import untouched_random
 from .answer_material import AnswerMaterial
 from .experiment import AnswersSpec, Experiment, TaskSpec, TextSpec
 from .loggers import Sender
-from .material import Material, StringMaterial, Testing
+from .material import Material, Scoring, StringMaterial
 from .provenance import code_version, machine
 from .records import FORMAT, Run, RunDirectory, read_run
 from .text_material import TextMaterial
@@ -264,9 +264,9 @@ def _finish(material: Material, experiment: Experiment, state: TrainState, strat
         directory.save_state({**tensors, **{f"model.{k}": v for k, v in last.items()}}, meta)
 
     with untouched_random(strategy.device):
-        testing = Testing(state, job.hear or (lambda progress: None), keep, job.stop)
-        weights, tested = material.test_after(experiment, testing)
-        state.test_seconds = time.perf_counter() - testing.began
+        scoring = Scoring(state, job.hear or (lambda progress: None), keep, job.stop)
+        weights, tested = material.test_after(experiment, scoring)
+        state.test_seconds = time.perf_counter() - scoring.began
     result = {
         "format": FORMAT,
         "hash": experiment.hash,

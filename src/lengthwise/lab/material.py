@@ -22,7 +22,7 @@ SAVE_SCORES_EVERY = 20.0
 """Seconds between two checkpoints while a model is tested."""
 
 
-class Testing:
+class Scoring:
     """The test of one trained model: says how far it is, and keeps its scores so that a kill loses none."""
 
     def __init__(
@@ -71,7 +71,7 @@ class Material:
     def test_before(self, experiment: Experiment, state: TrainState, stop: Stop) -> None:
         """Tests the model before its first step, where it was trained before: random weights are worth a guess."""
 
-    def test_after(self, experiment: Experiment, testing: Testing) -> tuple[dict[str, Tensors], dict[str, Any]]:
+    def test_after(self, experiment: Experiment, scoring: Scoring) -> tuple[dict[str, Tensors], dict[str, Any]]:
         """Tests the trained model: the weights to record by the names of their files, and what the result says."""
         raise NotImplementedError
 
@@ -89,15 +89,15 @@ class StringMaterial(Material):
     def model(self, experiment: Experiment, directory: Directory | None) -> TokenClassifier:
         return build_classifier(experiment, self.task, self.device)
 
-    def test_after(self, experiment: Experiment, testing: Testing) -> tuple[dict[str, Tensors], dict[str, Any]]:
-        state, tests = testing.state, experiment.tests
+    def test_after(self, experiment: Experiment, scoring: Scoring) -> tuple[dict[str, Tensors], dict[str, Any]]:
+        state, tests = scoring.state, experiment.tests
         best_is_last = state.best["step"] == state.step
-        every = {"last": testing.last, "best": testing.last if best_is_last else state.best_weights}
+        every = {"last": scoring.last, "best": scoring.last if best_is_last else state.best_weights}
         for which in ("last",) if best_is_last else ("last", "best"):
             load_weights(state.core, every[which])
 
             def after(scores: StringScores, which: str = which) -> None:
-                testing.after(f"test {which}", which, scores._asdict(), len(scores.correct), len(tests.lengths))
+                scoring.after(f"test {which}", which, scores._asdict(), len(scores.correct), len(tests.lengths))
 
             known = state.scores.get(which)
             scores = score_strings(

@@ -28,7 +28,7 @@ from ..train import Directory, NextToken, Stop, TextBlocks, TrainState
 from ..train.state import load_weights
 from . import texts
 from .experiment import Experiment, LengthTests, ModelSpec, TextSpec
-from .material import Material, Testing
+from .material import Material, Scoring
 from .new_models import build_language_model
 from .records import RunDirectory, model_folder, read_run
 
@@ -71,23 +71,23 @@ class TextMaterial(Material):
         if known and "before" not in state.scores:
             state.scores["before"] = self._scores(self._losses(experiment, state, stop), experiment, state)
 
-    def test_after(self, experiment: Experiment, testing: Testing) -> tuple[dict[str, Tensors], dict[str, Any]]:
-        state, total = testing.state, len(experiment.tests.lengths)
+    def test_after(self, experiment: Experiment, scoring: Scoring) -> tuple[dict[str, Tensors], dict[str, Any]]:
+        state, total = scoring.state, len(experiment.tests.lengths)
 
         def after(losses: dict[int, Loss]) -> None:
             kept = {str(n): list(loss) for n, loss in losses.items()}
-            testing.after("test last", "so far", kept, len(losses), total)
+            scoring.after("test last", "so far", kept, len(losses), total)
 
         known = {int(n): Loss(*loss) for n, loss in state.scores.get("so far", {}).items()}
         # At a single length a test that is stopped begins anew, so there is nothing to keep meanwhile.
-        losses = self._losses(experiment, state, testing.stop, after if total > 1 else None, known)
+        losses = self._losses(experiment, state, scoring.stop, after if total > 1 else None, known)
         result: dict[str, Any] = {
             "checkpoints": checkpoints(state, self._scores(losses, experiment, state)),
             "documents": self.text.counts,
             "test_tokens": losses[min(losses)].tokens,
             "epochs": state.step * state.training.batch / len(self.text.train),
         }
-        return self._kept(testing, result), result
+        return self._kept(scoring, result), result
 
     def _losses(
         self,
@@ -131,11 +131,11 @@ class TextMaterial(Material):
             "predicted": {str(n): loss.tokens for n, loss in losses.items()},
         }
 
-    def _kept(self, testing: Testing, result: dict[str, Any]) -> dict[str, Tensors]:
+    def _kept(self, scoring: Scoring, result: dict[str, Any]) -> dict[str, Tensors]:
         """Writes the model, and that of the best validation, as transformers loads them; or returns their weights."""
-        state = testing.state
+        state = scoring.state
         better = bool(state.best["step"]) and state.best["step"] != state.step
-        every = {"model": testing.last, **({"best": state.best_weights} if better else {})}
+        every = {"model": scoring.last, **({"best": state.best_weights} if better else {})}
         if not hasattr(state.core, "save_pretrained"):
             return every
         if state.directory:
