@@ -17,7 +17,7 @@ import signal
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -39,22 +39,27 @@ Work = list[Sequence[Experiment]]
 
 
 @contextlib.contextmanager
-def interruptible(stop: Stop) -> Iterator[None]:
-    """The first Ctrl-C asks to stop at the next step, so that state can be kept; the second does not wait."""
+def interruptible(stop: Stop, *, insist: bool = False) -> Iterator[None]:
+    """The first Ctrl-C asks to stop at the next step, so that state can be kept; the second does not wait.
+
+    `insist`: SIGTERM asks too, and a second signal means nothing, as of torchrun, which sends each once more.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def ask(signum: int, frame: Any) -> None:
-        if stop.asked:
+        if stop.asked and not insist:
             raise KeyboardInterrupt
         stop.asked = True
 
-    before = signal.signal(signal.SIGINT, ask)
+    numbers = (signal.SIGINT, signal.SIGTERM) if insist else (signal.SIGINT,)
+    before = {number: signal.signal(number, ask) for number in numbers}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 UNGUARDED = 79
@@ -340,6 +345,19 @@ def died(group: Sequence[Experiment], why: str, job: Job) -> Iterator[Outcome]:
         yield outcome
 
 
+def now_and_then(tell: Callable[[Progress], None], every: float) -> Callable[[Progress], None]:
+    """Hears all progress of the runs, and tells the last step of each and others not more often than `every` seconds."""
+    told: dict[str, float] = {}
+
+    def hear(progress: Progress) -> None:
+        now = time.monotonic()
+        if progress.step == progress.steps or now - told.get(progress.what, 0.0) > every:
+            told[progress.what] = now
+            tell(progress)
+
+    return hear
+
+
 TELL_EVERY = 0.1
 """Seconds between two reports of a worker, so that the pipe is not the work."""
 
@@ -348,7 +366,6 @@ def _work(group: list[Experiment], job: Job, pipe: Any) -> None:
     """The worker's life: run the group, report through the pipe, stop when told or when nobody listens any more."""
     # A Ctrl-C in the terminal reaches every process; the parent alone decides and tells through the pipe.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    sent: dict[str, float] = {}
 
     def tell(content: Any, over: bool = False) -> None:
         try:
@@ -359,14 +376,9 @@ def _work(group: list[Experiment], job: Job, pipe: Any) -> None:
         except (EOFError, OSError):
             job.stop.asked = True
 
-    def hear(progress: Progress) -> None:
-        now = time.monotonic()
-        if progress.step == progress.steps or now - sent.get(progress.what, 0.0) > TELL_EVERY:
-            sent[progress.what] = now
-            tell(progress)
-
     try:
-        tell(run_group(group, replace(job, hear=hear, waiting=tell), wait=False), over=True)
+        job = replace(job, hear=now_and_then(tell, TELL_EVERY), waiting=tell)
+        tell(run_group(group, job, wait=False), over=True)
     except Interrupted:
         tell(None, over=True)
     finally:

@@ -27,7 +27,7 @@ from ..errors import Error
 from ..evaluate.text import Way, check_lengths
 from ..limits import BATCH_TOKENS, EXPERIMENTS
 from ..models import pretrained
-from ..options import Schema, above, arguments, at_least, schema, take, word_of
+from ..options import Option, Schema, above, arguments, at_least, schema, take, word_of
 from ..own_code import of_parts, settings_of
 from ..positions import Multilevel
 from ..text import corpora, documents, segment_ends, tokenizers, tokens_of
@@ -66,16 +66,14 @@ DOUBLINGS = 4
 """How often the test length doubles from the training length on, unless lengths are named."""
 
 
-def text_settings(
-    *,
-    held_out: Annotated[
-        float, above(0, below=1), "The share of the documents that is kept to validate on and to test on."
-    ] = 0.05,
-    test_tokens: Annotated[
-        int | None, at_least(2), "Windows: how many tokens are tested at most, at every length; None: all."
-    ] = 65_536,
-) -> None:
-    """The `text.` settings."""
+_TEXT = {
+    option.name: option
+    for option in (
+        Option("held_out", float, 0.05, above(0, below=1), "The share of documents to validate and to test on."),
+        Option("test_tokens", int | None, 65_536, at_least(2), "Windows: how many tokens are tested at most."),
+    )
+}
+"""The `text.` settings."""
 
 
 def plan_language_models(
@@ -293,7 +291,6 @@ def _check_documents(corpus: corpora.Corpus) -> None:
     )
 
 
-_TEXT = schema(text_settings, keyword_only=True)
 _OBJECTIVE = schema(Objective, without=("kind",))
 
 

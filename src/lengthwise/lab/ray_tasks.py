@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ from .. import __version__
 from ..errors import Error, check_extra
 from ..options import check_fields
 from ..train import Interrupted, Progress, Stop
-from .engines import Groups, Lost, News, Pool, Pooled, Work
+from .engines import Groups, Lost, News, Pool, Pooled, Work, now_and_then
 from .experiment import Experiment
 from .job import Job, Outcome, failure, room, run_group
 from .records import RunDirectory
@@ -134,17 +133,14 @@ def _work(group: list[Experiment], job: Job, listener: Any) -> list[Outcome] | N
     """A task's life: run the group, tell how far it is, stop when asked or when nobody listens any more."""
     ray = _ray()
     [here] = [node for node in ray.nodes() if node["NodeID"] == _own_node(ray)]
-    told: dict[str, float] = {}
 
-    def hear(progress: Progress) -> None:
-        now = time.monotonic()
-        if now - told.get(progress.what, 0.0) > TELL_EVERY:
-            told[progress.what] = now
-            try:
-                job.stop.asked = job.stop.asked or ray.get(listener.tell.remote(progress))
-            except ray.exceptions.RayError:
-                job.stop.asked = True
+    def tell(progress: Progress) -> None:
+        try:
+            job.stop.asked = job.stop.asked or ray.get(listener.tell.remote(progress))
+        except ray.exceptions.RayError:
+            job.stop.asked = True
 
+    hear = now_and_then(tell, TELL_EVERY)
     try:
         return run_group(group, replace(job, hear=hear, share=max(1, _fit(here, job))), wait=False)
     except Interrupted:

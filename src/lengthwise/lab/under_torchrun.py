@@ -8,9 +8,6 @@ nothing, and are dismissed when the call ends.
 
 from __future__ import annotations
 
-import contextlib
-import signal
-import threading
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +19,7 @@ from ..errors import Error, UnknownName
 from ..train import Interrupted, Stop
 from ..train.distributed import Distributed, Replicated
 from ..train.team import RankError, Team, under_torchrun
-from .engines import Groups
+from .engines import Groups, interruptible
 from .experiment import Experiment
 from .job import Job, Outcome, run_group, take_part
 from .records import RunDirectory
@@ -101,7 +98,7 @@ class UnderTorchrun:
                     strategy.check(experiment.continues.training.batch)
             job = replace(job, root=Path(job.root).resolve(), device=str(team.device), strategy=strategy, order=order)
             todo = deque([experiment] for experiment in experiments)
-            with _asked_by_signals(job.stop):
+            with interruptible(job.stop, insist=True):
                 while todo:
                     group = todo.popleft()
                     outcomes = run_group(group, job, wait=False)
@@ -130,7 +127,7 @@ def follow(strategy: str, device: str) -> list[Outcome]:
     warnings.simplefilter("ignore")
     team = Team(device)
     job = Job(Path(), device=str(team.device), strategy=STRATEGIES[strategy](team))
-    with _asked_by_signals(None):
+    with interruptible(Stop(), insist=True):
         while True:
             try:
                 told: Any = team.tell(None)
@@ -158,25 +155,3 @@ GO_ON = "The last checkpoint is kept: give the same call again to go on."
 
 def _ended(why: str, experiment: Experiment) -> JobEnded:
     return JobEnded(f"{experiment.directory}: the job ended: {why}. {GO_ON}")
-
-
-@contextlib.contextmanager
-def _asked_by_signals(stop: Stop | None) -> Iterator[None]:
-    """Ctrl-C and SIGTERM ask the leader to stop at the next step, and the others wait for what it says.
-
-    A terminal sends Ctrl-C to all processes, and torchrun sends it once more: that a second one came means nothing.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def ask(signum: int, frame: Any) -> None:
-        if stop is not None:
-            stop.asked = True
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
