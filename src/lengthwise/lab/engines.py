@@ -346,7 +346,7 @@ def died(group: Sequence[Experiment], why: str, job: Job) -> Iterator[Outcome]:
 
 
 def now_and_then(tell: Callable[[Progress], None], every: float) -> Callable[[Progress], None]:
-    """Hears all progress of the runs, and tells the last step of each and others not more often than `every` seconds."""
+    """Hears all progress of the runs, and tells the last step of each, and others only every so many seconds."""
     told: dict[str, float] = {}
 
     def hear(progress: Progress) -> None:
