@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, runtime_checkable
 
-from ..limits import WORKERS
 from ..options import above, at_least, check_fields, schema, take
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ class Launch:
     launch: Annotated[
         str | Engine | None, "here, pool, ray or slurm, with options behind the name; none: here, or pool for several."
     ] = None
-    workers: Annotated[int | None, at_least(1, at_most=WORKERS), "How many processes run at a time."] = None
+    workers: Annotated[int | None, at_least(1), "How many processes run at a time."] = None
     device: Annotated[str, "auto, cpu, cuda or cuda:N."] = "auto"
     strategy: Annotated[str | None, "How the processes of torchrun share one run: ddp or fsdp."] = None
     cpus_per_run: Annotated[float | None, above(0), "Cores that a run takes; none: one."] = None
