@@ -15,32 +15,7 @@ from lengthwise.lab.job import Job
 from lengthwise.lab.ray_tasks import _fit
 from lengthwise.train.lease import Holder
 
-
-class Watch:
-    """Calls `then` once, when a first run has told how far it is; knows which have ended."""
-
-    def __init__(self, then=None):
-        self.then, self.ends = then, []
-
-    def begin(self, experiment): ...
-
-    def advance(self, progress):
-        then, self.then = self.then, None
-        if then:
-            then()
-
-    def waiting(self, experiment): ...
-
-    def end(self, experiment, outcome):
-        self.ends.append(experiment.hash)
-
-
-def same(some, others):
-    assert [o.error for o in some] == [None] * len(some)
-    for a, b in zip(some, others, strict=True):
-        one, other = a.run.tensors(), b.run.tensors()
-        assert all((one[name] == other[name]).all() for name in other)
-        assert a.run.result["checkpoints"] == b.run.result["checkpoints"]
+from .watching import Watch, same
 
 
 @pytest.fixture(scope="module")

@@ -14,32 +14,7 @@ from lengthwise.lab import SlurmJobs, slurm_jobs
 from lengthwise.lab.job import Job
 from lengthwise.lab.slurm_jobs import sbatch_line
 
-
-class Watch:
-    """Calls `then` once, when a first run has told how far it is."""
-
-    def __init__(self, then=None):
-        self.then, self.steps = then, {}
-
-    def begin(self, experiment): ...
-
-    def advance(self, progress):
-        self.steps.setdefault(progress.what, []).append(progress.step)
-        if self.then:
-            then, self.then = self.then, None
-            then()
-
-    def waiting(self, experiment): ...
-
-    def end(self, experiment, outcome): ...
-
-
-def same(some, others):
-    assert [o.error for o in some] == [None] * len(some)
-    for a, b in zip(some, others, strict=True):
-        one, other = a.run.tensors(), b.run.tensors()
-        assert all((one[name] == other[name]).all() for name in other)
-        assert a.run.result["checkpoints"] == b.run.result["checkpoints"]
+from .watching import Watch, same
 
 
 @pytest.fixture
