@@ -59,7 +59,21 @@ class TensorBoard:
         self.writer.close()
 
 
-class WeightsAndBiases:
+class Remote:
+    """A run of a tracker that has steps and an end."""
+
+    run: Any
+
+    def log(self, values: Values, step: int) -> None:
+        self.run.log(values, step=step)
+
+    test = log
+
+    def close(self) -> None:
+        self.run.finish()
+
+
+class WeightsAndBiases(Remote):
     """A run of the project `lengthwise`, or of $WANDB_PROJECT, whose id is the experiment's hash."""
 
     def __init__(self, experiment: Experiment, path: Path):
@@ -77,17 +91,11 @@ class WeightsAndBiases:
         )
         self.run.define_metric("test/*", step_metric="length")
 
-    def log(self, values: Values, step: int) -> None:
-        self.run.log(values, step=step)
-
     def test(self, values: Values, length: int) -> None:
         self.run.log({**values, "length": length})
 
-    def close(self) -> None:
-        self.run.finish()
 
-
-class Trackio:
+class Trackio(Remote):
     """A run of the project `lengthwise`, or of $TRACKIO_PROJECT: `trackio show --project lengthwise`."""
 
     def __init__(self, experiment: Experiment, path: Path):
@@ -103,14 +111,6 @@ class Trackio:
             auto_log_gpu=False,
             auto_log_cpu=False,
         )
-
-    def log(self, values: Values, step: int) -> None:
-        self.run.log(values, step=step)
-
-    test = log
-
-    def close(self) -> None:
-        self.run.finish()
 
 
 LOGGERS: dict[str, Callable[[Experiment, Path], Logger]] = {
