@@ -195,7 +195,7 @@ LINES = {
     "text": 1_660,
     "train": 2_700,
     "evaluate": 1_700,
-    "lab": 6_130,
+    "lab": 6_050,
     "insight": 1_400,
     "theory": 1_400,
     "verify": 11_340,
