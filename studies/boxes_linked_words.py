@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import cast
 
 from lengthwise import insight
-from lengthwise.lab import Experiment, Run, load_model
+from lengthwise.lab import Experiment, Run, load_model, load_task
 from lengthwise.models import TokenClassifier
-from lengthwise.recipes import Cell, Grid, Recipe, Scale, task_of
+from lengthwise.recipes import Cell, Grid, Recipe, Scale
 from lengthwise.recipes.papers.chacal import AttentionColumn, plan_boxes
 from lengthwise.report import Panel
 from lengthwise.report import attention as draw_attention
@@ -23,7 +23,7 @@ def recipe(scale: Scale) -> Recipe:
 
     def report(finished: Mapping[AttentionColumn, list[Run]], device: str) -> list[Panel]:
         (run,) = finished[MODEL]
-        task = task_of(run)
+        task = load_task(run)
         strings = insight.probe_strings(task, OPERATIONS[scale], STORIES[scale])
         links = insight.find_links(cast(TokenClassifier, load_model(run).to(device)), task, strings)
         assert links.truth is not None

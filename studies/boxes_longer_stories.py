@@ -12,9 +12,9 @@ from typing import Any, cast
 from lengthwise import tasks
 from lengthwise.errors import Error
 from lengthwise.insight.boxes import AnswerScores, Score, add_scores, score_answers
-from lengthwise.lab import Experiment, Run
+from lengthwise.lab import Experiment, Run, load_task
 from lengthwise.models import TokenClassifier
-from lengthwise.recipes import Cell, Grid, Recipe, Scale, loaded, task_of
+from lengthwise.recipes import Cell, Grid, Recipe, Scale, loaded
 from lengthwise.recipes.papers.chacal import AttentionColumn, plan_stories
 from lengthwise.report import Panel, Table, line_chart, percent
 from lengthwise.tasks import Boxes
@@ -141,7 +141,7 @@ ByLength = Mapping[int, AnswerScores]
 
 def score_at_each(runs: Sequence[Run], lengths: Sequence[int], strings: int, device: str) -> dict[int, AnswerScores]:
     """AnswerScores to `strings` test stories of each number of operations, those of all seeds together."""
-    task = task_of(runs[0])
+    task = load_task(runs[0])
     if not isinstance(task, Boxes):
         raise Error(f"boxes accuracy: the runs must be of Boxes, got {task.name}.")
     models = [cast(TokenClassifier, model) for model in loaded(runs, device)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from lengthwise.lab import Run, best_rate
-from lengthwise.recipes import LengthScore, Recipe, Scale, loaded, task_of
+from lengthwise.lab import Run, best_rate, load_task
+from lengthwise.recipes import LengthScore, Recipe, Scale, loaded
 from lengthwise.recipes.papers.regulargpt import table_1
 from lengthwise.report import Panel, Table, line_chart, overflow_note, overflow_text, percent
 
@@ -70,7 +70,7 @@ def recipe(scale: Scale) -> Recipe:
 
 def length_scores(plan: LongTest, runs: Sequence[Run], device: str) -> list[LengthScore]:
     """One model's seeds at every length, up to the first at which they do no better than the best constant answer."""
-    task, models = task_of(runs[0]), loaded(runs, device)
+    task, models = load_task(runs[0]), loaded(runs, device)
     scores: list[LengthScore] = []
     costly = _quadratic(runs[0])
     for n in plan.lengths:

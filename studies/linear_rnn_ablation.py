@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from lengthwise import tasks
-from lengthwise.lab import Experiment, Run, accuracy, overflowed, plan
+from lengthwise.lab import Experiment, Run, accuracy, load_task, overflowed, plan
 from lengthwise.recipes import (
     Cell,
     Grid,
@@ -21,7 +21,6 @@ from lengthwise.recipes import (
     first_at,
     loaded,
     settings_of,
-    task_of,
     to_json,
 )
 from lengthwise.recipes.papers.lrnn import table_2
@@ -156,7 +155,7 @@ def scores_by_length(runs: Sequence[Run], lengths: Sequence[int], strings: int, 
     """
     samples = runs[0].result["samples"]
     inside = tuple(accuracy(run, TRAINED) * samples for run in runs)
-    task, models = task_of(runs[0]), loaded(runs, device)
+    task, models = load_task(runs[0]), loaded(runs, device)
     scores = {TRAINED: LengthScore(TRAINED, samples, inside, overflowed(runs, [TRAINED]))}
     return scores | {n: LengthScore.of(models, task, n, strings, device) for n in lengths}
 

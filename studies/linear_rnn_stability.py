@@ -16,10 +16,10 @@ from linear_rnn_ablation import STRINGS, TRAINED, plan_changed, scores_by_length
 from torch import Tensor, nn
 
 from lengthwise import tasks
-from lengthwise.lab import Run, load_model, new_model
+from lengthwise.lab import Run, load_model, load_task, new_model
 from lengthwise.mixers import BlockLRNN
 from lengthwise.ops import block_scan
-from lengthwise.recipes import Cell, Grid, LengthScore, Recipe, Scale, task_of, to_json
+from lengthwise.recipes import Cell, Grid, LengthScore, Recipe, Scale, to_json
 from lengthwise.report import Panel, Table, line_chart, percent
 from lengthwise.seeds import generator
 
@@ -97,7 +97,7 @@ def recipe(scale: Scale) -> Recipe:
 
 def growths_of(run: Run, longest: int, device: str) -> dict[str, Growth]:
     """The growth in a run's model, trained and as it was before its first step."""
-    task = task_of(run)
+    task = load_task(run)
     return {
         "trained": growth(load_model(run), task, longest, device),
         "untrained": growth(new_model(run.experiment), task, longest, device),

@@ -49,3 +49,10 @@ def quick():
         return plan(task, [model], seeds=seeds, train_length=train_length, test_lengths=test_lengths, settings=settings)
 
     return make
+
+
+@pytest.fixture
+def without_charts(monkeypatch):
+    """Pages without their charts, which take most of the time of a page: for tests that ask about something else."""
+    for name in ("html_page.accuracy_chart", "html_page.learning_chart", "charts.chart_in_html"):
+        monkeypatch.setattr(f"lengthwise.report.{name}", lambda *drawn, **narrow: "")

@@ -116,10 +116,3 @@ def runs() -> list[FakeRun]:
     """Three models of three seeds each on one task."""
     holds = {"regular-gpt": 30_000, "lstm": 900, "transformer": 45}
     return [make(model, seed, hold * (1 + seed / 4)) for model, hold in holds.items() for seed in range(3)]
-
-
-@pytest.fixture
-def without_charts(monkeypatch):
-    """Pages without the charts of their sections, which take most of the time."""
-    for name in ("accuracy_chart", "learning_chart"):
-        monkeypatch.setattr(f"lengthwise.report.html_page.{name}", lambda *section, **narrow: "")

@@ -32,7 +32,7 @@ from .common.curves import curve, curves, ended, first_at
 from .common.grid import Cell, Grid, Model
 from .common.rules import Rule, settings_of
 from .common.timing import in_turn, machine
-from .common.trained import LengthScore, loaded, task_of, to_json
+from .common.trained import LengthScore, loaded, to_json
 from .papers import bipe, chacal, lrnn, regulargpt
 from .proof import learning as proof_learning
 from .proof import regexes as proof_regexes
@@ -61,7 +61,6 @@ __all__ = [
     "machine",
     "options",
     "settings_of",
-    "task_of",
     "text_grid",
     "to_json",
 ]

@@ -12,6 +12,8 @@ from lengthwise.cli import main
 from lengthwise.recipes.papers.regulargpt import figure_3, figure_4
 from lengthwise.recipes.papers.regulargpt.table_1 import planned
 
+pytestmark = pytest.mark.usefixtures("without_charts")
+
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):

@@ -10,12 +10,8 @@ from torch import nn
 
 from ... import tasks
 from ...evaluate import score_strings
-from ...lab import Run, load_model, load_task
+from ...lab import Run, load_model
 from ...lab.statistics import wilson
-
-
-def task_of(run: Run) -> tasks.Task:
-    return load_task(run)
 
 
 def loaded(runs: Iterable[Run], device: str) -> list[nn.Module]:

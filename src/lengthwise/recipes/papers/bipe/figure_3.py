@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 
 from .... import tasks
 from ....insight import ChainScores, add_chains, score_chains
-from ....lab import Experiment, Run, plan
+from ....lab import Experiment, Run, load_task, plan
 from ....lab.statistics import summary
 from ....models import TokenClassifier
 from ....report import Panel, Table, line_chart
@@ -19,7 +19,7 @@ from ...base import Recipe, Scale
 from ...common.curves import curves
 from ...common.grid import Cell, Grid, Model
 from ...common.rules import differences_from_paper, rules_of, settings_of
-from ...common.trained import loaded, task_of
+from ...common.trained import loaded
 
 TASK = "arithmetic-steps"
 ENCODINGS = {
@@ -92,7 +92,7 @@ def planned(scale: Scale, key: WidthKey) -> list[Experiment]:
 
 def chain_scores(runs: list[Run], settings: Mapping[str, Any], device: str) -> dict[int, ChainScores]:
     """What became of the chains of all seeds, by the number of operators: those of training, fewer and more."""
-    task = task_of(runs[0])
+    task = load_task(runs[0])
     assert isinstance(task, ArithmeticSteps)
     models = [cast(TokenClassifier, model) for model in loaded(runs, device)]
     strings, trained = min(CHAINS, settings["tests.samples"]), settings["operators"]

@@ -16,23 +16,14 @@ from ....report import Panel, Table
 from ....text.scrolls import HUB, TASKS
 from ...base import Recipe, Scale
 from ...common.grid import Cell, Grid
-from ...common.rules import Rule, Rules, differences_from_paper, rules_of, settings_of
+from ...common.rules import Rule, Rules, differences_from_paper, rules_of, settings_of, table_of
 from ...common.text_grid import STANDARD_LIBRARY, STORE, Ends, Store, Tokenizer
 from .figure_4 import RANDOMIZED
 from .figure_4 import RULES as RULES_4
 from .figure_4 import recipe as recipe_4
 from .figure_5 import recipe as recipe_5
 
-PUBLISHED = {
-    "sinusoidal": (9.3, 57.7, 12.42, 10.1, 7.46, 12.49, 1.9, 15.89),
-    "randomized": (12.3, 52.4, 11.80, 10.8, 7.19, 18.95, 10.4, 17.71),
-    "alibi": (12.0, 68.8, 10.27, 3.2, 6.00, 23.14, 0.0, 17.62),
-    "bipe-alibi": (12.7, 67.8, 10.44, 2.6, 7.89, 27.52, 0.0, 18.34),
-    "rope": (16.4, 67.8, 10.13, 9.7, 9.88, 14.33, 0.4, 18.38),
-    "bipe-rope": (21.2, 68.9, 10.64, 12.3, 8.13, 27.92, 7.4, 22.36),
-    "rope-yarn": (14.7, 66.9, 9.04, 12.2, 8.48, 27.56, 22.2, 23.01),
-    "bipe-rope-yarn": (20.9, 69.0, 10.57, 13.3, 9.40, 28.31, 20.3, 24.53),
-}
+PUBLISHED: dict[str, list[float]] = table_of(__name__)["published"]
 """By column, the score of each task in the order of `TASKS`, and the average; of the test split."""
 AVERAGE = "average"
 SHARE = 4

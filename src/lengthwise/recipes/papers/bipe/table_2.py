@@ -17,24 +17,14 @@ from ....options import at_least
 from ....report import Panel, Table
 from ...base import Recipe, Scale
 from ...common.grid import Cell, Grid
-from ...common.rules import differences_from_paper
+from ...common.rules import differences_from_paper, table_of
 from ...common.text_grid import STANDARD_LIBRARY, STORE, Ends, Store, Text, Tokenizer
 from .figure_4 import RULES
 from .figure_4 import recipe as recipe_4
 from .figure_5 import recipe as recipe_5
 from .table_1 import named
 
-PUBLISHED = {
-    "sinusoidal": (27.85, 52.09, 45.92, 60.88, 29.70, 26.49),
-    "randomized": (26.41, 50.99, 45.53, 60.66, 29.30, 25.20),
-    "xpos": (27.56, 52.96, 45.22, 60.88, 30.86, 25.96),
-    "alibi": (27.08, 52.72, 46.24, 60.50, 31.47, 26.49),
-    "bipe-alibi": (28.42, 49.25, 45.79, 60.72, 30.60, 25.74),
-    "rope": (29.00, 51.54, 44.67, 60.66, 30.86, 26.43),
-    "bipe-rope": (28.04, 52.01, 45.64, 59.74, 30.93, 26.91),
-    "rope-yarn": (27.08, 53.35, 45.69, 60.12, 30.52, 26.16),
-    "bipe-rope-yarn": (27.56, 51.38, 45.80, 60.72, 30.61, 26.22),
-}
+PUBLISHED: dict[str, list[float]] = table_of(__name__)["published"]
 """By column, the score of each benchmark in the order of `BENCHMARKS`, in percent."""
 LIMITS: dict[Scale, int | None] = {"smoke": 2, "laptop": 100, "paper": None}
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, cast
+
+from ...common.rules import table_of
 
 
 class AttentionColumn(NamedTuple):
@@ -40,30 +43,13 @@ class Figures(NamedTuple):
     """Training time relative to two standard layers."""
 
 
-TOY = {
-    AttentionColumn("standard", 1): Figures(1.20, 49.9, 0.5),
-    AttentionColumn("standard", 2): Figures(0.54, 77.6, 2.8),
-    AttentionColumn("standard", 3): Figures(0.21, 90.9, 5.2),
-    AttentionColumn("standard", 4): Figures(0.03, 98.5, 2.7),
-    AttentionColumn("standard", 5): Figures(0.00, 100.0, 0.0),
-    AttentionColumn("chain", 1): Figures(0.00, 100.0, 0.0),
-}
-"""Table 1: 128 tokens in 16 blocks of 8, four runs each."""
+def _figures(rows: Mapping[str, Sequence[float]]) -> dict[AttentionColumn, Figures]:
+    """By column, from the kind of attention and the number of layers."""
+    columns = {name: cast(Any, name.split()) for name in rows}
+    return {AttentionColumn(kind, int(layers)): Figures(*rows[name]) for name, (kind, layers) in columns.items()}
 
-BOXES = {
-    "default": {
-        AttentionColumn("standard", 2): Figures(0.0543, 45.1, 2.5, 1.0),
-        AttentionColumn("standard", 3): Figures(0.0316, 65.3, 19.2, 1.46),
-        AttentionColumn("standard", 4): Figures(0.0129, 83.7, 1.6, 1.90),
-        AttentionColumn("standard", 5): Figures(0.0102, 84.6, 5.2, 2.37),
-        AttentionColumn("chain", 2): Figures(0.0234, 70.6, 13.8, 1.36),
-    },
-    "advanced": {
-        AttentionColumn("standard", 2): Figures(0.0626, 58.8, 1.2, 1.0),
-        AttentionColumn("standard", 3): Figures(0.0198, 84.8, 6.4, 1.46),
-        AttentionColumn("standard", 4): Figures(0.0075, 94.3, 4.0, 1.90),
-        AttentionColumn("standard", 5): Figures(0.0040, 97.0, 1.7, 2.37),
-        AttentionColumn("chain", 2): Figures(0.0012, 99.1, 0.7, 1.36),
-    },
-}
-"""Table 2: exact match of all boxes; three runs each of the default form, four of the advanced."""
+
+TOY = _figures(table_of(f"{__package__}.chains")["published"])
+"""Table 1."""
+BOXES = {form: _figures(rows) for form, rows in table_of(f"{__package__}.boxes")["published"].items()}
+"""Table 2, by the form of the stories."""

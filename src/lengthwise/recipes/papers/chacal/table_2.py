@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ....lab import Run
+from ....lab import Run, load_task
 from ....lab.statistics import summary
 from ....report import Panel, Table
 from ....report.formatting import count, duration, percent
@@ -15,7 +15,6 @@ from ....tasks.boxes import Boxes, dependencies, layers_needed
 from ...base import Recipe, Scale
 from ...common.curves import beside_published, curves, ended
 from ...common.grid import Cell, Grid
-from ...common.trained import task_of
 from .boxes import SIZES, Form, plan_boxes
 from .published import BOXES, AttentionColumn
 
@@ -127,7 +126,7 @@ def _shrunk(scale: Scale) -> str:
 
 def depth(run: Run) -> str:
     """How deep the dependency graphs of the run's test stories are, and the layers that Theorem 1 asks for."""
-    task, tests = task_of(run), run.experiment.tests
+    task, tests = load_task(run), run.experiment.tests
     assert isinstance(task, Boxes)
     stories = task.stories(task.test_set(tests.lengths[-1], STORIES, tests.seed).tokens)
     depths = sorted(dependencies(story).depth for story in stories)

@@ -8,14 +8,13 @@ from typing import cast
 
 from .... import insight
 from ....insight import Clusters
-from ....lab import Run, load_model
+from ....lab import Run, load_model, load_task
 from ....lab.statistics import score
 from ....models import TokenClassifier
 from ....report import Panel, Table
 from ....report import clusters as draw_clusters
 from ....report.formatting import percent
 from ...base import Recipe, Scale
-from ...common.trained import task_of
 from .table_1 import Key, cells
 
 MODEL = "regular-gpt C=2"
@@ -47,7 +46,7 @@ def recipe(scale: Scale) -> Recipe:
 
 def clusters_of(run: Run, length: int, device: str) -> Clusters:
     """The clusters of one run's outputs on the task's first test string of this length."""
-    task = task_of(run)
+    task = load_task(run)
     classifier = cast(TokenClassifier, load_model(run).to(device))
     return insight.find_clusters(classifier, insight.probe_strings(task, length), task=task)
 

@@ -8,13 +8,12 @@ from typing import cast
 
 from .... import insight
 from ....insight import ReceptiveField
-from ....lab import Run, load_model
+from ....lab import Run, load_model, load_task
 from ....lab.statistics import best_rate
 from ....models import TokenClassifier
 from ....report import Panel, Table
 from ....report import receptive_field as draw_receptive_field
 from ...base import Recipe, Scale
-from ...common.trained import task_of
 from .table_1 import Key, cells
 
 TASKS = ("parity", "cycle-navigation")
@@ -49,7 +48,7 @@ def recipe(scale: Scale) -> Recipe:
 
 def receptive_field_of(run: Run, length: int, count: int, device: str) -> ReceptiveField:
     """The receptive field of one run, averaged over the first test strings of its task."""
-    task = task_of(run)
+    task = load_task(run)
     classifier = cast(TokenClassifier, load_model(run).to(device))
     return insight.measure_receptive_field(classifier, insight.probe_strings(task, length, count), task=task.name)
 

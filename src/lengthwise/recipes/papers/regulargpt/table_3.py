@@ -13,20 +13,11 @@ from ....lab.statistics import perplexities
 from ....report import Panel, Table
 from ...base import Recipe, Scale
 from ...common.grid import Model
-from ...common.rules import differences_from_paper, rules_of, settings_of
+from ...common.rules import differences_from_paper, rules_of, settings_of, table_of
 from ...common.text_grid import STANDARD_LIBRARY, STORE, Store, Text, Tokenizer, growth, language_models
 
 LENGTHS = (512, 1024, 2048, 4096, 8192)
-PUBLISHED = {
-    "kerple": (24.71, 24.42, 24.21, 24.53, 24.74),
-    "t5": (24.50, 24.38, 25.01, 28.91, 39.08),
-    "alibi": (24.53, 24.90, 25.08, 25.08, 25.08),
-    "32/6": (32.06, 32.03, 791.74, 812.00, 818.49),
-    "64/6": (30.17, 30.30, 30.56, 30.80, 1175.91),
-    "128/6": (28.80, 28.94, 29.14, 29.25, 29.41),
-    "128/12": (26.37, 26.91, 27.08, 27.28, 27.39),
-    "256/6": (27.90, 34.38, 34.85, 35.11, 35.42),
-}
+PUBLISHED: dict[str, list[float]] = table_of(__name__)["published"]
 """Perplexity on OpenWebText2 at `LENGTHS`, the mean of three seeds; "32/6" is RegularGPT with C = 32 and K = 6."""
 SIZES: dict[Scale, tuple[tuple[int, int], ...]] = {
     "paper": ((32, 6), (64, 6), (128, 6), (128, 12), (256, 6)),
