@@ -105,10 +105,34 @@ def test_a_long_document_is_cut_after_lines(tmp_path, monkeypatch):
     (tmp_path / "a.txt").write_text(text)
     (tmp_path / "a.md").write_text(text)
     for name in ("a.txt", "a.md"):
-        pieces = list(corpora.open([tmp_path / name]).documents())
+        pieces = list(corpora.open([tmp_path / name], held_out=0).documents())
         assert "".join(pieces) == text
         assert pieces[:2] == ["one\ntwo\n", "three\n"]
         assert max(map(len, pieces)) <= 10
+
+
+def test_of_a_document_too_long_to_be_read_at_once_parts_are_held_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(text_files, "LONGEST", 10_000)
+    monkeypatch.setattr(text_files, "PIECE", 3_000)
+    text = "".join(f"Chapter {i}\n\n" for i in range(1000))  # 12,890 characters: one part of most of it, and the rest
+    for name in ("book.txt", "book.md"):
+        (tmp_path / name).write_text(text)
+        with pytest.warns(UserWarning, match="a long document was divided"):
+            sides = list(corpora.open([tmp_path / name], held_out=0.1).sides())
+        assert "".join(part for _, part in sides) == text
+        held_out = sum(len(part) for side, part in sides if side == "test")
+        assert 0.05 < held_out / len(text) < 0.15
+        assert max(len(part) for _, part in sides) < 300
+
+
+def test_what_follows_a_long_document_is_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr(text_files, "LONGEST", 100)
+    monkeypatch.setattr(text_files, "PIECE", 30)
+    long, short = "a line\n" * 40, "another\n" * 10
+    (tmp_path / "a.txt").write_text(f"{short}<|endoftext|>{long}<|endoftext|>{short}")
+    with pytest.warns(UserWarning, match="a long document was divided"):
+        read = list(corpora.open([tmp_path / "a.txt"]).documents())
+    assert (read[0], read[-1], "".join(read[1:-1])) == (short, short, long)
 
 
 @given(st.lists(st.text("ab ", max_size=3), max_size=30), st.floats(0.01, 0.99))

@@ -5,7 +5,7 @@
     open(["hf:pg19:validation"])        a dataset by its name
 
 A corpus is never held in memory. A document of more than `text_files.LONGEST` characters is cut after a line, and its
-pieces count as documents.
+parts count as documents; where some are held out, each is divided as a single document is.
 """
 
 from __future__ import annotations
@@ -82,12 +82,18 @@ class Corpus:
                 for piece in text_files.pieces(text):
                     if piece.strip():
                         empty = False
-                        yield piece
+                        yield from self._short_enough(piece)
         without = f"{len(left_out)} files are no UTF-8 text and were left out, {left_out[0]} first." if left_out else ""
         if empty:
             raise Error(f"{self.name}: there is no text in it. {without or 'Give files that hold some.'}")
         if without:
             self._warn(without)
+
+    def _short_enough(self, text: str) -> list[str]:
+        if not (self.held_out and isinstance(text, text_files.Part)):
+            return [text]
+        self._warn("a long document was divided at the ends of paragraphs and lines, so that parts can be held out.")
+        return documents.divided(text, text_files.LONGEST // documents.PARTS)
 
     def sides(self) -> Iterator[tuple[str, str]]:
         """All documents, each after its side, "train" or "test". The sides are those of `documents.split`."""

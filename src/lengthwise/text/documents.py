@@ -64,13 +64,15 @@ def split(documents: Sequence[str], share: float) -> tuple[list[str], list[str]]
     return sides
 
 
-def divided(text: str) -> list[str]:
-    """Returns a text as 50 to 100 documents, cut at the ends of paragraphs, or of lines where a paragraph is long.
+def divided(text: str, length: int | None = None) -> list[str]:
+    """Returns a text as documents, cut at the ends of paragraphs, or of lines where a paragraph is long.
+
+    `length`: how many characters each has at least; None: so many that there are 50 to 100.
 
     >>> divided("One.\\n\\nTwo.\\nThree.")
     ['One.\\n\\n', 'Two.\\n', 'Three.']
     """
-    length = len(text) // PARTS + 1
+    length = length or len(text) // PARTS + 1
     parts, start = [], 0
     while start < len(text):
         least = start + length - 1

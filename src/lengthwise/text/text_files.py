@@ -120,25 +120,37 @@ def _begins_with_a_document(file: Path) -> bool:
     return True
 
 
+class Part(str):
+    """A part of a document that is too long to be read at once."""
+
+
 def _parted(file: Path) -> Iterator[str]:
-    rest = ""
+    rest, kind = "", str
     with open_text(file) as opened:
         while piece := opened.read(PIECE):
-            *whole, rest = (rest + piece).split(END)
-            yield from whole
-            *whole, rest = pieces(rest)
-            yield from whole
-    yield rest
+            rest, *whole = (rest + piece).split(END)
+            if whole:
+                yield kind(rest)
+                *others, rest = whole
+                yield from others
+                kind = str
+            *cut, rest = pieces(rest)
+            yield from cut
+            kind = Part if cut else kind
+    yield kind(rest)
 
 
 def pieces(text: str) -> Iterator[str]:
-    """The text, cut after a line where it is longer than `LONGEST`."""
+    """The text; where it is longer than `LONGEST`, in parts that end with a line."""
+    if len(text) <= LONGEST:
+        yield text
+        return
     start = 0
     while len(text) - start > LONGEST:
         end = text.rfind("\n", start, start + LONGEST) + 1 or start + LONGEST
-        yield text[start:end]
+        yield Part(text[start:end])
         start = end
-    yield text[start:] if start else text
+    yield Part(text[start:])
 
 
 def _list_or_whole(file: Path) -> Iterator[str]:
