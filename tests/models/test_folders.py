@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import resource
+import signal
 import sys
 
 import pytest
@@ -61,6 +62,12 @@ def test_no_field_of_a_config_leads_to_code(folder, fields):
     assert "config.json: " in refused(folder)
     with pytest.raises(Error):
         models.build(f"hf:{folder}", vocab_size=8)
+
+
+@pytest.mark.parametrize("name", ["attn_implementation", "_attn_implementation", "_attn_implementation_internal"])
+def test_no_option_leads_to_code(folder, name):
+    with pytest.raises(Error, match="Unknown setting"):
+        models.build(f"hf:{folder}", vocab_size=8, **{name: "evil/kernel"})
 
 
 def test_an_auto_map_is_no_invitation(folder, monkeypatch):
@@ -143,7 +150,14 @@ def test_damage_names_its_file(folder, name, damage):
     if name == "config.json" and damage in ("overlapping", "another shape", "whole numbers"):
         pytest.skip("a config has no header")
     DAMAGES[damage](folder / name)
-    assert str(folder) in refused(folder)
+    # A device that were read would never end.
+    before = signal.signal(signal.SIGALRM, lambda *_: pytest.fail("it is still being read"))
+    signal.alarm(120)
+    try:
+        assert str(folder) in refused(folder)
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 @pytest.mark.parametrize("text", ["null", "[]", "[" * 100_000, '{"model_type": ["gpt2"]}', '{"model_type": "evil"}'])

@@ -68,8 +68,6 @@ def config_of(path: Path, called: str, changes: Mapping[str, Any] | None = None)
         config = kind.from_dict(_without(data, "auto_map"))
     except Exception as error:
         raise Error(f"{called}: not a valid {data['model_type']} config: {_first_line(error)}") from error
-    for part in [config, *(each for each in vars(config).values() if isinstance(each, PreTrainedConfig))]:
-        _check_field(path, "attn_implementation", getattr(part, "_attn_implementation", None))
     sizes = {name: getattr(config, name, None) for name in ("vocab_size", "max_position_embeddings")}
     if wrong := [name for name, size in sizes.items() if size is not None and type(size) is not int]:
         raise Error(f"{path}: {wrong[0]} must be a whole number, got {in_words(sizes[wrong[0]]):.80}.")
