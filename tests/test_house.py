@@ -169,7 +169,7 @@ LINES = {
     "models": 4_200,
     "convert": 900,
     "tasks": 4_550,
-    "text": 1_660,
+    "text": 1_670,
     "train": 2_700,
     "evaluate": 1_700,
     "lab": 6_050,
