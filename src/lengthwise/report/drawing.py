@@ -20,8 +20,11 @@ DEEPEST = 50
 
 def in_html(panel: Panel) -> str:
     """Everything but the title and the caption."""
-    lead = escape(panel.lead).replace("\n", "<br>")
-    return "\n".join([*([f'<p class="finding">{lead}</p>'] if lead else []), *_html_parts(panel)])
+    lines = escape(panel.lead).splitlines()
+    if len(lines) > 1 and type(panel) is Panel and not panel.below:
+        return f"<ul>{''.join(f'<li>{line}</li>' for line in lines)}</ul>"
+    lead = [f'<p class="finding">{"<br>".join(lines)}</p>'] if lines else []
+    return "\n".join([*lead, *_html_parts(panel)])
 
 
 def _html_parts(panel: Panel) -> Iterator[str]:
