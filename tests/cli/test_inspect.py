@@ -183,7 +183,7 @@ def test_algebra(path, tmp_path, capsys, monkeypatch):
     folder, page = tmp_path / "snapped", tmp_path / "page.html"
     assert main(["inspect", path("regular-gpt"), "algebra", "--snapped", str(folder), "--html", str(page)]) == 0
     out = capsys.readouterr().out
-    assert "an algebra of 2 elements" in out
+    assert "algebra of 2 elements" in out
     assert "equal to the machine at every length" in out
     assert (folder / "model.safetensors").is_file()
     assert "What regular-gpt on parity computes" in page.read_text()
