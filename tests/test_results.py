@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lengthwise.recipes.common.comparison import Measured, Published
+from lengthwise.recipes.common.comparison import ComparedCell, Published
 from lengthwise.report.provenance import FIELDS
 
 ROOT = Path(__file__).parent.parent
@@ -33,7 +33,7 @@ def test_its_comparisons_are_judged_by_todays_rule(folder):
         for row in (row for row in rows if isinstance(row, dict) and "published_majority" in row):
             for cell in row["cells"].values():
                 scores, inside = tuple(cell["measured"]["scores"]), cell["training_lengths"]
-                measured = Measured(scores, Published(**cell["published"]), row["majority"], inside)
+                measured = ComparedCell(scores, Published(**cell["published"]), row["majority"], inside)
                 assert cell["verdict"] == measured.verdict(row["published_majority"])
 
 

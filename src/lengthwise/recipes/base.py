@@ -55,7 +55,7 @@ def settings_by_name(name: str, table: RecipeFunction, settings: Sequence[str]) 
     """`["lr=1e-4", "text=a.txt", "text=b.txt"]` as what the table takes, names and types checked.
 
     >>> def table(scale, *, text: Sequence[str], lr: float = 5e-5): ...
-    >>> given("chacal table-3", table, ["lr=1e-4", "text=a.txt", "text=b.txt"])
+    >>> settings_by_name("chacal table-3", table, ["lr=1e-4", "text=a.txt", "text=b.txt"])
     {'lr': 0.0001, 'text': ['a.txt', 'b.txt']}
     """
     known = schema(table, keyword_only=True)

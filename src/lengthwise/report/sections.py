@@ -218,7 +218,7 @@ def labelled(experiments: Sequence[Experiment], short: dict[str, str]) -> list[s
 def _telling(differing: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The settings that tell these apart: of more than two, without those at the value that most have.
 
-    >>> _told([{"p": 1, "lr": 1, "width": 8}, {"p": 2, "lr": 1, "width": 8}, {"p": 1, "lr": 3, "width": 4}])
+    >>> _telling([{"p": 1, "lr": 1, "width": 8}, {"p": 2, "lr": 1, "width": 8}, {"p": 1, "lr": 3, "width": 4}])
     [{}, {'p': 2}, {'lr': 3, 'width': 4}]
     """
     keys = {k for settings in differing for k in settings}
