@@ -15,7 +15,6 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +48,6 @@ class Answers:
     """A row for each reference of the questions that are tested."""
     questions: Sequence[Question]
     """Their inputs are prompts (P,)."""
-    digests: dict[str, str]
 
 
 def digests(source: str, task: str) -> dict[str, str]:
@@ -61,43 +59,39 @@ def digests(source: str, task: str) -> dict[str, str]:
 def questions_of(rows: Iterable[scrolls.Row], prompts: Prompts, most: int | None) -> list[Question]:
     """The first questions of these rows, with their prompts; the rows of all others are read too."""
     ids: set[str] = set()
-    read: dict[str, Tensor] = {}
-    kept: list[tuple[str, Tensor, str | None]] = []
+    prompt_of: dict[str, Tensor] = {}
+    chosen: list[tuple[str, Tensor, str | None]] = []
     for id, text, output in rows:
         if most is None or len(ids) < most or id in ids:
             ids.add(id)
-            if id not in read:
-                read[id] = prompts.prompt(text)
-            kept.append((id, read[id], output))
-    return scrolls.grouped(kept)
+            if id not in prompt_of:
+                prompt_of[id] = prompts.prompt(text)
+            chosen.append((id, prompt_of[id], output))
+    return scrolls.grouped(chosen)
 
 
-@lru_cache(maxsize=1)
-def read(spec_files: tuple[str, ...], known: tuple[Any, ...], tokenizer_folder: str) -> Answers:
-    """The rows of a spec in the tokens of a tokenizer; experiments on one task share them.
-
-    `known`: task, window, budget, how much is read of both splits, and digests, so that what changed is read again.
-    """
-    (source,), (task, window, budget, trained, asked, *_) = spec_files, known
-    prompts = Prompts(tokenizers.load(tokenizer_folder), window, budget)
-    whole = {side: hashlib.sha256() for side in ("train", "test")}
-    train = []
-    for row in scrolls.digested(scrolls.rows(source, task, "train"), whole["train"]):
-        if trained is None or len(train) < trained:
-            train.append(prompts.answered(row.input, row.output or ""))
-    rows = scrolls.digested(scrolls.rows(source, task, "validation"), whole["test"])
-    questions = questions_of(rows, prompts, asked)
-    validation = [prompts.behind(each.input, output) for each in questions for output in each.outputs]
-    return Answers(train, validation, questions, {side: each.hexdigest() for side, each in whole.items()})
+_last_read: dict[str, Answers] = {}
+"""The rows that were read last, by their spec and tokenizer: experiments on one task share them."""
 
 
 def answers_of(spec: AnswersSpec, tokenizer_folder: Path | str) -> Answers:
-    known = (spec.task, spec.block, spec.budget, spec.trained, spec.questions, *spec.digests.items(), spec.tokenizer)
-    found = read(spec.files, known, str(tokenizer_folder))
-    if found.digests != spec.digests:
-        read.cache_clear()
-        raise Error(f"{', '.join(spec.files)}: {spec.task} changed since the experiment was planned. Plan it again.")
-    return found
+    """The rows of a spec in the tokens of a tokenizer."""
+    key, (source,) = f"{spec} {tokenizer_folder}", spec.files
+    if key not in _last_read:
+        prompts = Prompts(tokenizers.load(tokenizer_folder), spec.block, spec.budget)
+        whole = {side: hashlib.sha256() for side in ("train", "test")}
+        train = []
+        for row in scrolls.digested(scrolls.rows(source, spec.task, "train"), whole["train"]):
+            if spec.trained is None or len(train) < spec.trained:
+                train.append(prompts.answered(row.input, row.output or ""))
+        rows = scrolls.digested(scrolls.rows(source, spec.task, "validation"), whole["test"])
+        questions = questions_of(rows, prompts, spec.questions)
+        validation = [prompts.behind(each.input, output) for each in questions for output in each.outputs]
+        if {side: each.hexdigest() for side, each in whole.items()} != spec.digests:
+            raise Error(f"{source}: {spec.task} changed since the experiment was planned. Plan it again.")
+        _last_read.clear()
+        _last_read[key] = Answers(train, validation, questions)
+    return _last_read[key]
 
 
 class AnswerMaterial(TextMaterial):

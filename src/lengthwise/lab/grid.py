@@ -188,14 +188,14 @@ def learning_rates_of(rates: str | Sequence[float]) -> list[float]:
     [0.001, 0.0003]
     """
     try:
-        found = [float(rate) for rate in (rates.split(",") if isinstance(rates, str) and rates else rates)]
+        numbers = [float(rate) for rate in (rates.split(",") if isinstance(rates, str) and rates else rates)]
     except (TypeError, ValueError):
-        found = [0.0]
-    if not all(0 < rate < float("inf") for rate in found):
+        numbers = [0.0]
+    if not all(0 < rate < float("inf") for rate in numbers):
         raise Error(
             f"Learning rates are numbers above 0 joined by commas, got {in_words(rates)}. For example 1e-3,3e-4."
         )
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(numbers))
 
 
 def lacking_of(for_all: Mapping[str, Any], names: Sequence[str]) -> dict[str, list[str]]:

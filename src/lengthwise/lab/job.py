@@ -169,8 +169,8 @@ def failure(directory: RunDirectory, error: Exception) -> Outcome:
     text = "".join(traceback.format_exception(error))
     log = directory.record_error(text)
     known = isinstance(error, Error)
-    said = next((line for line in str(error).splitlines() if line.strip()), "no message")
-    line = str(error) if known else f"{type(error).__name__}: {said}"
+    first_line = next((line for line in str(error).splitlines() if line.strip()), "no message")
+    line = str(error) if known else f"{type(error).__name__}: {first_line}"
     return Outcome(directory.experiment, None, line, text, error.exit_code if known else 1, log)
 
 

@@ -333,16 +333,16 @@ def _tests(
 def _models(architectures: Any) -> list[tuple[str, dict[str, Any]]]:
     """The models' names and their own options."""
     several = architectures if isinstance(architectures, list) else [architectures]
-    found = []
+    named = []
     for each in several:
         name, options = each if isinstance(each, tuple) else (each, {})
         if isinstance(name, str):
             name, typed = apart(name)
             options = {**typed, **options}
-        found.append((name_of(name), dict(options)))
-    if not found:
+        named.append((name_of(name), dict(options)))
+    if not named:
         raise Error(f"Name at least one model. Known: {', '.join(models.available())}.")
-    return found
+    return named
 
 
 def apart(word: str) -> tuple[str, dict[str, Any]]:
@@ -388,12 +388,12 @@ def model_specs(
 
 def _with_ends(placed: dict[str, Any], tokenizer: Any) -> dict[str, Any]:
     """A position's options, with token ids for rules that say where segments end."""
-    found = dict(placed)
+    options = dict(placed)
     if isinstance(rule := placed.get("ends"), str):
-        found["ends"] = segment_ends(tokenizer, rule)
+        options["ends"] = segment_ends(tokenizer, rule)
     if isinstance(rules := placed.get("level_ends"), list):
-        found["level_ends"] = [segment_ends(tokenizer, rule) if isinstance(rule, str) else rule for rule in rules]
-    return found
+        options["level_ends"] = [segment_ends(tokenizer, rule) if isinstance(rule, str) else rule for rule in rules]
+    return options
 
 
 def _warn(text: str) -> None:

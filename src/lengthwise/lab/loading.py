@@ -50,7 +50,7 @@ def load_model(
     experiment = run.experiment
     if experiment.on_text and (folder := model_folder(run, which)):
         return pretrained.as_classifier(pretrained.find(str(folder)).model(), experiment.model.name).eval()
-    found = None if experiment.on_text else load_task(run, trust=trust, task=task)
+    own_task = None if experiment.on_text else load_task(run, trust=trust, task=task)
     spec = experiment.model
     if model is not None:
         name = name_of(model)
@@ -64,10 +64,10 @@ def load_model(
     file, tensors = run.path / f"{name}.safetensors", run.tensors(name)
     most = 8 * sum(tensor.nbytes for tensor in tensors.values()) + UNASKED
     with within_memory(str(file.parent / "config.json"), f"Delete {run.path} to run it again.", most):
-        if found is None:
+        if own_task is None:
             classifier = build_language_model(spec, load_tokenizer(run), experiment.seed)
         else:
-            classifier = build_classifier(replace(experiment, model=spec), found, torch.device("cpu"))
+            classifier = build_classifier(replace(experiment, model=spec), own_task, torch.device("cpu"))
     try:
         load_weights(classifier.inner, tensors)
     except RecordError as error:

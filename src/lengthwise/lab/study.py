@@ -61,17 +61,17 @@ def read_study(path: Path, keys: Schema = KEYS) -> dict[str, Any]:
         content = tomllib.loads(read_bytes(path, "--save-config writes one").decode())
     except ValueError as error:
         raise Error(f"{path}: not a readable TOML file: {error}.") from error
-    said = take(keys, content, str(path))
-    if "seeds" in said:
-        listed = isinstance(said["seeds"], list) and said["seeds"]
+    study = take(keys, content, str(path))
+    if "seeds" in study:
+        listed = isinstance(study["seeds"], list) and study["seeds"]
         seeds = Option("seeds", list[int], bounds=at_least(0)) if listed else Option("seeds", int, bounds=at_least(1))
-        said["seeds"] = seeds.read(said["seeds"], f"{path}: seeds")
-    if null := next((name for name, value in said.items() if isinstance(value, str) and "\0" in value), None):
+        study["seeds"] = seeds.read(study["seeds"], f"{path}: seeds")
+    if null := next((name for name, value in study.items() if isinstance(value, str) and "\0" in value), None):
         raise Error(f"{path}: {null} holds a null character, which no name and no path has. Remove it.")
     for tables in ("settings", "sweep"):
-        if tables in said:
-            said[tables] = dict(_flat(said[tables]))
-    return said
+        if tables in study:
+            study[tables] = dict(_flat(study[tables]))
+    return study
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
@@ -92,20 +92,20 @@ def _word(value: Any) -> Any:
     return Word(value) if isinstance(value, str) else value
 
 
-def write_study(path: Path, said: Mapping[str, Any]) -> None:
-    """Write the file that `read_study` reads back as `said`."""
+def write_study(path: Path, study: Mapping[str, Any]) -> None:
+    """Writes the file that `read_study` reads back as this study."""
     lines = [
         f"{name} = {_toml(value)}"
-        for name, value in said.items()
+        for name, value in study.items()
         if name not in ("settings", "sweep") and value not in (None, [])
     ]
     for tables in ("sweep", "settings"):
         parts: dict[str, list[str]] = {}
-        for key, value in said.get(tables, {}).items():
-            names = [*_models(said), *_tasks(said)]
+        for key, value in study.get(tables, {}).items():
+            names = [*_models(study), *_tasks(study)]
             key = in_full(key, names)
             part = _part(key, names)
-            option = _options(part, said).get(key[len(part) + 1 :])
+            option = _options(part, study).get(key[len(part) + 1 :])
             native = [_native(each, option) for each in value] if tables == "sweep" else _native(value, option)
             parts.setdefault(part, []).append(f"{_key(key[len(part) + 1 :])} = {_toml(native)}")
         for part, rows in parts.items():
@@ -118,31 +118,31 @@ def _part(key: str, names: list[str]) -> str:
     return next((name for name in names if key.startswith(f"{name}.")), key.split(".")[0])
 
 
-def _tasks(said: Mapping[str, Any]) -> list[str]:
+def _tasks(study: Mapping[str, Any]) -> list[str]:
     """The tasks of a study, which names one or several."""
-    named = said.get("task", [])
+    named = study.get("task", [])
     return [named] if isinstance(named, str) else list(named)
 
 
-def _models(said: Mapping[str, Any]) -> list[str]:
+def _models(study: Mapping[str, Any]) -> list[str]:
     """The names of its models; in a study of text their own options may stand behind them."""
     from .language_models import apart
 
-    return [apart(word)[0] for word in said["models"]] if "corpus" in said else said["models"]
+    return [apart(word)[0] for word in study["models"]] if "corpus" in study else study["models"]
 
 
-def _options(part: str, said: Mapping[str, Any]) -> Mapping[str, Option]:
+def _options(part: str, study: Mapping[str, Any]) -> Mapping[str, Option]:
     from .. import models, tasks
     from .language_models import settings_of_text
     from .sweeps import settings_of_part
 
-    if part == "task" or part in _tasks(said):
-        return tasks.options(_tasks(said)[0] if part == "task" else part)
-    if "corpus" in said and part in ("training", "tests", "text", "objective"):
+    if part == "task" or part in _tasks(study):
+        return tasks.options(_tasks(study)[0] if part == "task" else part)
+    if "corpus" in study and part in ("training", "tests", "text", "objective"):
         return settings_of_text(part)
     if part in ("training", "tests"):
         return settings_of_part(part)
-    return models.options(_models(said)[0] if part == "model" else part)
+    return models.options(_models(study)[0] if part == "model" else part)
 
 
 def _native(value: Any, option: Option | None) -> Any:

@@ -105,10 +105,10 @@ def lengths_note(task: tasks.Task, low: int, longest: int) -> str | None:
     which = which_lengths(task, low, longest)
     if not which:
         return None
-    said = f"{task.name}: {which}."
+    note = f"{task.name}: {which}."
     if isinstance(task, FormalLanguage) and task.supervision == "last":
-        said += " To train on prefixes of every length too: --set task.supervision=prefix"
-    return said
+        note += " To train on prefixes of every length too: --set task.supervision=prefix"
+    return note
 
 
 def _whole(wanted: Any) -> list[int]:

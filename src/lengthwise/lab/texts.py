@@ -119,15 +119,15 @@ def ends_of(rule: Any, tokenizer: Any) -> Any:
 
 def conversions_of(given: Sequence[str | convert.Conversion], tokenizer: Any) -> list[dict[str, Any]]:
     """Returns conversions as data: from "yarn factor=4" or JSON, with tokens where `ends` names a rule."""
-    found = []
+    conversions = []
     for each in given:
         conversion = _written(each) if isinstance(each, str) else each
         if isinstance(conversion, Mapping) and "ends" in conversion:
             conversion = {**conversion, "ends": ends_of(conversion["ends"], tokenizer)}
         name, options = convert.check(conversion)
         # What was given as data is recorded as it was given, for its hash.
-        found.append({"name": name, **options} if isinstance(each, str) else dict(conversion))
-    return found
+        conversions.append({"name": name, **options} if isinstance(each, str) else dict(conversion))
+    return conversions
 
 
 def _written(text: str) -> dict[str, Any]:
