@@ -103,26 +103,25 @@ def plan(
     made: dict[tuple[str, int], set[str]] = {}
     for places in product(*(range(len(each)) for each in values.values())):
         point = {name: values[name][i] for name, i in zip(values, places, strict=True)}
-        all_given = of_parts({**given, **point}, {"task", "model", "training", "tests", *names, *called})
-        lacking = lacking_of(settings_of(all_given, "model"), names) if unused else {}
+        one = of_parts({**given, **point}, {"task", "model", "training", "tests", *names, *called})
+        lacking = lacking_of(settings_of(one, "model"), names) if unused else {}
         for setting, without in lacking.items():
             if unused and setting not in told:
                 told.add(setting)
                 unused(f"model.{setting}", without)
         of_models = {
-            name: {k: v for k, v in settings_of(all_given, "model").items() if name not in lacking.get(k, ())}
-            | settings_of(all_given, name)
+            name: {k: v for k, v in settings_of(one, "model").items() if name not in lacking.get(k, ())}
+            | settings_of(one, name)
             for name in names
         }
-        experiments = []
         for each, own_name in zip(asked, called, strict=True):
-            one = task_of(each, {**settings_of(all_given, "task"), **settings_of(all_given, own_name)})
-            experiments += _plan_task(one, of_models, all_given, seeds, train_length, test_lengths)
-        planned |= {e.hash: e for e in experiments if e.hash not in planned} if values else {}
-        for key in zip(values, places, strict=True):
-            made.setdefault(key, set()).update(e.hash for e in experiments)
+            of_task = {**settings_of(one, "task"), **settings_of(one, own_name)}
+            experiments = _plan_task(task_of(each, of_task), of_models, one, seeds, train_length, test_lengths)
+            planned |= {e.hash: e for e in experiments if e.hash not in planned}
+            for key in zip(values, places, strict=True):
+                made.setdefault(key, set()).update(e.hash for e in experiments)
     _check_different(values, made)
-    return list(planned.values()) if values else experiments
+    return list(planned.values())
 
 
 def _check_different(values: Mapping[str, Sequence[Any]], made: Mapping[tuple[str, int], set[str]]) -> None:
