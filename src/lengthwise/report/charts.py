@@ -96,14 +96,14 @@ def _plot_dots(chart: Chart, axes: Axes, narrow: bool) -> None:
     for i, (name, (xs, ys)) in enumerate(chart.series.items() if len(chart.series) <= NAMED else ()):
         box = {"boxstyle": "round,pad=0.25", "facecolor": COLOURS["surface"], "edgecolor": Style.of(i).colour}
         # A name stands above all but a few of its dots, since it hides those it stands on.
-        top = sorted(ys)[int(0.97 * (len(ys) - 1))]
+        top = sorted(y for y in ys if y is not None)[int(0.97 * (len(ys) - 1))]
         at = (statistics.median(xs), top)
         axes.annotate(name, at, (0, 8), textcoords="offset points", ha="center", va="bottom", bbox=box)
 
 
 def _path_of_dots(xs: Sequence[float], ys: Sequence[float | None], colour: str) -> PathPatch:
     """All dots as one path of lines without length, whose round ends are the dots: a tenth of the page's size."""
-    vertices = [point for point in zip(xs, ys, strict=True) for _ in range(2)]
+    vertices = [(x, y or 0.0) for x, y in zip(xs, ys, strict=True) for _ in range(2)]
     path = Path(vertices, [Path.MOVETO, Path.LINETO] * len(xs))
     path.should_simplify = False  # which would leave out lines that have no length
     return PathPatch(path, fill=False, edgecolor=colour, linewidth=4.5, capstyle="round", alpha=0.75, zorder=2)

@@ -92,7 +92,7 @@ class Chart(Panel):
 
     x_label: str
     y_label: str
-    series: Mapping[str, tuple[list[float], list[float | None]]]
+    series: Mapping[str, tuple[Sequence[float], Sequence[float | None]]]
     """By name the xs and ys; a gap in a line is None."""
     dots: bool = False
     """On axes of one scale."""
