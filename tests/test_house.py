@@ -175,7 +175,7 @@ LINES = {
     "lab": 6_040,
     "insight": 1_400,
     "theory": 1_400,
-    "verify": 11_340,
+    "verify": 10_460,
     "report": 3_900,
     "recipes": 4_950,
     "cli": 3_500,

@@ -12,6 +12,7 @@ from lengthwise.automata import Semiautomaton
 from lengthwise.verify import Unknown, certificate
 from lengthwise.verify.algebra import MachineAlgebra
 from lengthwise.verify.checker import Rejected, check
+from lengthwise.verify.checker.network import Tree
 from lengthwise.verify.claim import Claim, claim_of
 from lengthwise.verify.prove.boxes import (
     TreeBoxes,
@@ -20,8 +21,9 @@ from lengthwise.verify.prove.boxes import (
     prove_tree_boxes_in_float64,
     settled_centres,
 )
-from lengthwise.verify.prove.enclosures import FLOAT32
 from lengthwise.verify.prove.node import Node, Plain
+
+from .proposals import accepted
 
 PARITY = claim_of(tasks.get("parity"))
 
@@ -63,9 +65,10 @@ def test_the_conditions_hold_when_they_are_computed_again(built):
     centres, radii = boxes_of(proof)
     node = Node(model)
     boxes = TreeBoxes(node, PARITY, MachineAlgebra(PARITY, node.chunk))
-    assert (boxes.needed(centres, radii, FLOAT32) <= radii).all()
-    assert boxes.margin(centres, radii, FLOAT32) == proof["margin"]
-    assert not (boxes.needed(centres, radii * 1e-9, FLOAT32) <= radii * 1e-9).all()
+    network = certificate.network_of(node.model, Tree, "float32")
+    assert (boxes.needed(network, centres, radii) <= radii).all()
+    assert boxes.margin(network, centres, radii) == proof["margin"]
+    assert not (boxes.needed(network, centres, radii * 1e-9) <= radii * 1e-9).all()
 
 
 def test_nodes_of_words_lie_in_the_box_of_their_element(built):
@@ -102,7 +105,7 @@ def test_models_that_are_wrong_are_not_proved(built, change):
         else:
             delta = [[0, 1], [1, 1]]  # once a one was read, for ever
             claim = Claim(Semiautomaton(delta, accepting={1}), PARITY.answers, PARITY.asked)
-    assert not isinstance(prove_tree_boxes(model, claim, 20), dict)
+    assert not isinstance(accepted(prove_tree_boxes, model, claim), dict)
 
 
 @pytest.mark.parametrize("epsilon", [1e-2, 1e-6])
@@ -121,13 +124,13 @@ def test_a_model_that_is_wrong_by_epsilon_is_not_proved(built, epsilon):
             inner.head.bias = torch.nn.Parameter(torch.zeros(2))
         worst = int(right[lead.argmin()])
         inner.head.bias[worst] -= lead.min() + epsilon
-    assert not isinstance(prove_tree_boxes(shifted, PARITY, 20), dict)
+    assert not isinstance(accepted(prove_tree_boxes, shifted, PARITY), dict)
 
 
 def test_untrained_models_are_not_proved():
     torch.manual_seed(0)
     model = models.build("regular-gpt", vocab_size=2, num_outputs=2, width=8, heads=2).eval()
-    assert not isinstance(prove_tree_boxes(model, PARITY, 2), dict)
+    assert not isinstance(accepted(prove_tree_boxes, model, PARITY, 2), dict)
 
 
 def test_other_models_say_why():

@@ -12,8 +12,9 @@ from lengthwise.verify import Refuted, Unknown
 from lengthwise.verify.certificate import make, weights
 from lengthwise.verify.checker import Rejected, check
 from lengthwise.verify.claim import claim_of
-from lengthwise.verify.prove.cascade import explore, margins, prove_cascade
-from lengthwise.verify.prove.cascade_network import Bounded, Map, Norm, network_of
+from lengthwise.verify.prove.cascade import explore, network_of, prove_cascade
+
+from .proposals import accepted
 
 SUM = tasks.get("modular-sum", modulus=3)
 
@@ -79,7 +80,6 @@ def test_an_automaton_is_proved_beside_its_noise():
     proof = prove_cascade(automaton(SUM.machine, claim.answers), claim, 20)
     assert isinstance(proof, dict), proof
     assert 0 < proof["margin"] < 8
-    assert 0 < proof["proof"]["gap"] <= 3
     pairs = proof["proof"]["pairs"]
     assert pairs[0][0] == SUM.machine.start
     assert len(pairs) > 3
@@ -103,11 +103,7 @@ def test_an_argmax_within_rounding_is_never_proved():
     words = torch.randint(3, (32, 50), generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         assert (model(words).argmax(-1) == SUM.answer(words)).all()  # here, today
-    verdict = prove_cascade(model, claim, 20)
-    assert isinstance(verdict, Unknown)
-    assert "argmax is not decided beyond rounding (layer 0, block 0, column 0" in str(verdict)
-    assert verdict.by_how_much is not None
-    assert 0 < verdict.by_how_much < 1e-2
+    assert "an argmax of layer 0 that moves an entry is not decided" in accepted(prove_cascade, model, claim)
 
 
 def test_a_column_where_nothing_lies_needs_no_gap():
@@ -127,8 +123,7 @@ def test_an_answer_within_rounding_is_never_proved():
         head = model.inner.head
         head.weight[1], head.bias[1] = head.weight[0], head.bias[0] - 1e-7
         head.bias[2] -= 20
-    verdict = prove_cascade(model, claim, 20)
-    assert not isinstance(verdict, dict)
+    assert isinstance(accepted(prove_cascade, model, claim), str)
 
 
 def test_limits_say_how_they_are_raised(monkeypatch):
@@ -148,9 +143,9 @@ def test_limits_say_how_they_are_raised(monkeypatch):
     [
         (models.build("lstm", vocab_size=2, num_outputs=2, width=8), "no block-diagonal linear RNNs"),
         (models.build("regular-gpt", vocab_size=2, num_outputs=2, width=8, heads=2), "no stack of layers"),
-        (models.build("block-lrnn", vocab_size=2, num_outputs=2, width=8), "inputs are not none"),
+        (models.build("block-lrnn", vocab_size=2, num_outputs=2, width=8), "norm than p = 1"),
         (models.build("block-lrnn", vocab_size=2, num_outputs=2, width=8, normalisation="orthogonal", inputs="none"),
-         "transitions are not one-hot"),
+         "normalisation must be one-hot"),
         (models.build("block-lrnn", vocab_size=2, num_outputs=2, width=8, variant="automaton").double(), "float32"),
         (torch.nn.Linear(2, 2), "no stack of layers"),
     ],
@@ -173,34 +168,6 @@ def test_what_is_never_asked_again_is_not_visited():
     assert len(proof["proof"]["pairs"]) < wide.machine.num_states
 
 
-@pytest.mark.parametrize("layers", [1, 3])
-def test_bounds_hold_what_the_model_computes(layers):
-    """The states follow the network's own functions, and the model's logits lie in the bounds at every token."""
-    torch.manual_seed(layers)
-    model = models.build(
-        "block-lrnn", vocab_size=4, num_outputs=5, width=24, block=6, layers=layers, variant="automaton"
-    )
-    network = network_of(model.eval())
-    assert not isinstance(network, str)
-    words = torch.randint(4, (16, 30))
-    with torch.no_grad():
-        logits = model(words).double()
-    now = [np.tile(layer.entries[1], (16, 1)) for layer in network.layers]
-    rows = np.arange(16)[:, None]
-    widest = 0.0
-    for t in range(30):
-        symbols = words[:, t].numpy()
-        for k, layer in enumerate(network.layers):
-            F, gap = layer.functions(network.before(k, symbols, now[:k]))
-            block = layer.entries[0]
-            assert (gap[rows, block, now[k]] > -0.1).all()
-            now[k] = F[rows, block, now[k]]
-        bounds = network.logits(network.before(layers, symbols, now))
-        assert ((logits[:, t] - bounds.mid).abs() <= bounds.rad).all(), t
-        widest = max(widest, float(bounds.rad.max()))
-    assert widest < 0.1
-
-
 def test_exploring_agrees_with_running():
     """On all words of six symbols, the states that the model's own matrices lead to are among those that were found."""
     torch.manual_seed(5)
@@ -221,66 +188,9 @@ def test_exploring_agrees_with_running():
     for hook in hooks:
         hook.remove()
     seen = {tuple(torch.cat(each).numpy().round(4)) for each in zip(*(v.flatten(0, 1) for v in values), strict=True)}
-    states = [layer.read(rows).mid.float() for layer, rows in zip(network.layers, reached.states, strict=True)]
+    states = [network.read(k, rows).float() for k, rows in enumerate(reached.states)]
     listed = {tuple(torch.cat([states[k][pair[1 + k]] for k in range(2)]).numpy().round(4)) for pair in reached.pairs}
     assert seen <= listed
-
-
-def points(x):
-    return Bounded(x.double(), torch.zeros_like(x).double())
-
-
-def test_a_map_holds_sums_in_any_order():
-    torch.manual_seed(0)
-    W, c, x = torch.randn(3, 500), torch.randn(3), torch.randn(4, 500)
-    y = Map(W.double(), c.double())(points(x))
-    furthest = torch.zeros(())
-    for _ in range(20):
-        order = torch.randperm(500)
-        products = (W[None, :, order] * x[:, None, order]).numpy()
-        summed = torch.from_numpy(np.cumsum(products, -1, dtype=np.float32)[..., -1]) + c  # one after another
-        off = (summed.double() - y.mid).abs()
-        assert (off <= y.rad).all()
-        furthest = torch.maximum(furthest, off.max())
-    assert furthest > 0
-    exact = (W.double() @ x.double().T).T + c.double()
-    assert torch.allclose(y.mid, exact, rtol=0, atol=1e-12)
-
-
-def test_a_row_is_taken_over_as_it_stands():
-    W = torch.randn(5, 3).double()
-    y = Map(W, torch.zeros(5).double())(points(torch.eye(3)))
-    assert (y.mid == W.T).all()
-    assert (y.rad == 0).all()
-
-
-def test_a_norm_holds_every_formula_for_a_variance():
-    torch.manual_seed(0)
-    norm = torch.nn.LayerNorm(48)
-    torch.nn.init.normal_(norm.weight)
-    x = 3 + torch.randn(200, 48)
-    y = Norm(norm.weight.detach().double(), norm.bias.detach().double(), norm.eps)(points(x))
-    naive = (x - x.mean(-1, keepdim=True)) / (
-        x.square().mean(-1, keepdim=True) - x.mean(-1, keepdim=True) ** 2 + 1e-5
-    ).sqrt()
-    for computed in (norm(x), naive * norm.weight + norm.bias):
-        assert ((computed.double() - y.mid).abs() <= y.rad).all()
-    assert y.rad.max() < 0.01
-    moved = x + 1e-3 * (2 * torch.rand(200, 48) - 1)
-    wider = Norm(norm.weight.detach().double(), norm.bias.detach().double(), norm.eps)(
-        Bounded(x.double(), torch.full(x.shape, 1.001e-3).double())
-    )
-    assert ((norm(moved).double() - wider.mid).abs() <= wider.rad).all()
-    constant = Norm(norm.weight.detach().double(), norm.bias.detach().double(), norm.eps)(
-        points(torch.full((1, 48), 1e3))
-    )
-    assert not constant.rad.isfinite().any()  # rounding alone decides its variance
-
-
-def test_margins():
-    low, high = np.array([[1.0, 0.0, -1.0]]), np.array([[1.5, 0.25, -0.5]])
-    assert [x.tolist() for x in margins(low, high, np.array([0]))] == [[0.75], [1.5]]
-    assert [x.tolist() for x in margins(low, high, np.array([[True, False, False]]))] == [[-0.25], [0.0]]
 
 
 def test_the_checker_accepts_what_is_proved_and_no_less():

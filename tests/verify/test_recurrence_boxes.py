@@ -1,4 +1,4 @@
-"""Boxes over time: the cells are the models' own, their enclosures hold, and only what is right is proved."""
+"""Boxes over time: the cells are the models' own, and only what is right is proved."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import torch
 from lengthwise import models
 from lengthwise.automata import Semiautomaton
 from lengthwise.verify.claim import claim_of
-from lengthwise.verify.prove.affine import Affine, Directions
-from lengthwise.verify.prove.enclosures import FLOAT32
 from lengthwise.verify.prove.node import Plain
 from lengthwise.verify.prove.recurrence import Cell, prove_recurrence
+
+from .proposals import accepted
 
 CELLS = ["rnn", "gru", "lstm"]
 FLIP_FLOP = Semiautomaton([[0, 0, 1], [1, 0, 1]], accepting={1})
@@ -52,36 +52,6 @@ def test_steps_are_the_model(cell, layers):
             assert torch.allclose(step.logits(state).x, model(word[:, : t + 1], last=True)[:, 0], atol=1e-10, rtol=0)
 
 
-@pytest.mark.parametrize("layers", [1, 2])
-@pytest.mark.parametrize("cell", CELLS)
-def test_enclosures_hold_what_float32_computes(cell, layers):
-    """By torch's own kernels, from 2,000 states of a box."""
-    model = made(cell, layers)
-    step = Cell(model)
-    draw = torch.Generator().manual_seed(2)
-    centre = torch.rand(1, step.size, generator=draw).mul(2).sub(1)
-    for radius in (0.0, 1e-4, 0.05):
-        directions = Directions()
-        raw = model.inner.embedding.weight[[1]].detach()
-        box = Affine.boxes(centre.double(), torch.full_like(centre, radius), directions, FLOAT32)
-        state = [box.entries(slice(k, k + 6)) for k in range(0, step.size, 6)]
-        with torch.no_grad():
-            after = step.step(Affine.points(raw, directions, FLOAT32), state)
-            logits = step.logits(after)
-            shift = torch.rand(2000, step.size, generator=draw) * 2 - 1
-            shift[:1000] = shift[:1000].sign()
-            parts = step.split(centre + 0.999 * radius * shift)
-            x = raw.expand(2000, 1, -1)
-            found = []
-            for k, own in enumerate(step.cells):
-                before = [part[None].contiguous() for part in parts[k * step.parts : (k + 1) * step.parts]]
-                x, end = own(x, tuple(before) if step.parts == 2 else before[0])
-                found += [part[0] for part in (end if step.parts == 2 else (end,))]
-            said = model.inner.head(x[:, -1])
-        for form, values in (*zip(after, found, strict=True), (logits, said)):
-            assert ((values.double() - form.c).abs() <= form.radius()).all()
-
-
 def test_a_flip_flop_is_proved():
     proof = prove_recurrence(flip_flop(), claim_of(FLIP_FLOP))
     assert isinstance(proof, dict), proof
@@ -104,7 +74,7 @@ def test_what_fails_on_some_word_is_not_proved(change):
             model.inner.head.weight.neg_()
         else:
             machine = Semiautomaton([[0, 0, 1], [1, 1, 1]], accepting={1})
-    assert not isinstance(prove_recurrence(model, claim_of(machine), 20), dict)
+    assert not isinstance(accepted(prove_recurrence, model, claim_of(machine)), dict)
 
 
 def test_other_models_say_why():

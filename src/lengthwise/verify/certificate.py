@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import platform
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -20,9 +20,37 @@ import torch
 from .. import __version__
 from ..lab.provenance import code_version
 from ..models import LengthwiseForCausalLM
-from .checker import DEFAULTS, digest, in_words, seal
+from .checker import DEFAULTS, Rejected, check, digest, in_words, seal
 from .checker.check import FORMAT
+from .checker.fields import fields
+from .checker.network import Network
+from .checker.weights import CONFIG
 from .claim import Claim
+
+NetworkT = TypeVar("NetworkT", bound=Network)
+
+
+def network_of(model: LengthwiseForCausalLM, kind: type[NetworkT], arithmetic: str) -> NetworkT | str:
+    """Returns the model as the checker reads it from its config and weights, or why the checker cannot take it."""
+    config = json.loads(json.dumps(deciding(model)))
+    try:
+        fields("its config", config, {name: value for name, (value, _) in CONFIG.items()})
+        return kind(config, weights(model), arithmetic)
+    except Rejected as reason:
+        return str(reason).removesuffix(".")
+
+
+def accepted(
+    model: LengthwiseForCausalLM,
+    claim: Claim,
+    proof: dict[str, Any],
+    made: str = "given",
+    kept: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Returns the certificate of a proposed proof, with the checker's own margin. Raises `Rejected` if it is none."""
+    tensors = weights(model)
+    report = check(make(model, claim, proof, made, kept), tensors)
+    return make(model, claim, {**proof, "margin": report.margin}, made, kept)
 
 
 def make(

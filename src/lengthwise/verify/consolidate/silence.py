@@ -32,8 +32,7 @@ from ...errors import Error
 from ...limits import Limit
 from ...seeds import generator
 from ..claim import Claim
-from ..prove.cascade import asked_again
-from ..prove.cascade_network import network_of
+from ..prove.cascade import asked_again, network_of
 from .carriers import Entry, NoCarriers, Observed, Table, choose, observe
 
 STARTS = 20_000

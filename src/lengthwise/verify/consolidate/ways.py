@@ -15,7 +15,7 @@ from ...errors import Error
 from ...models import LengthwiseForCausalLM
 from ..claim import Claim
 from ..prove.boxes import refusal as no_boxes
-from ..prove.cascade_network import network_of
+from ..prove.cascade import network_of
 from . import closure, compiling, continuous, neurons, signs
 from .carriers import NoCarriers
 from .gate import REFUSED

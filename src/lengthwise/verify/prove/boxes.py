@@ -7,7 +7,7 @@ An element is the map of the machine's states that a word makes. Let B_m be a bo
     head(x)                      be right    for x in B_m, after the state that m leads to from the start.
 
 Then by induction on the tree every node of every word lies in the box of its element, and the answer is right at every
-length. The node is what the model computes, rounding included (enclosures.py), so this holds for the float network.
+length. The checker says what the model makes of a box, rounding included. Boxes are proposed until it needs no more.
 
 The centres are where the model's own nodes settle: each is the middle of what the node makes of the centres. The radii
 grow from nothing, r <- 1.1 (what r needs), until they need no more.
@@ -27,20 +27,19 @@ from torch.func import jacrev, vmap
 
 from ...limits import Limit
 from ...models.layers import Layer
+from .. import certificate as certificates
 from ..algebra import PAD, MachineAlgebra
+from ..checker.boxes import BoxOperations, enclosed
+from ..checker.network import Tree
+from ..checker.points import Point
 from ..claim import Claim
 from ..verdict import Proof, Unknown
-from .affine import Affine, Directions
-from .enclosures import FLOAT32, FLOAT64, Arithmetic
-from .node import Node, Plain, gaps
+from .node import Node, Plain
 from .node import refusal as no_node
 
 CONDITIONS_AT_ONCE = 32
 GROWN = 1.1
 LEAST_RADIUS = 1e-10
-EVEN = 0.5
-"""Where that closes, no radius is less than this share of what the largest needs: bounds that take the entries of a box
-together, as the checker's do, exceed radii that are much smaller than others."""
 ROOM = 0.8
 """Boxes that need no more than this share of themselves are not made larger: what bends, bends less in small ones."""
 ROUNDS = 60
@@ -60,15 +59,15 @@ def refusal(model: nn.Module) -> str | None:
 
 def prove_tree_boxes(model: nn.Module, claim: Claim, seconds: float = 60.0) -> Proof | Unknown | str:
     """The proof of a RegularGPT with continuous nodes, evaluated in float32 as it is stored."""
-    return _prove(model, claim, seconds, FLOAT32)
+    return _prove(model, claim, seconds, "float32")
 
 
 def prove_tree_boxes_in_float64(model: nn.Module, claim: Claim, seconds: float = 60.0) -> Proof | Unknown | str:
     """The proof for evaluation in float64 alone, where boxes may be so small that float32 rounds beyond them."""
-    return _prove(model, claim, seconds, FLOAT64)
+    return _prove(model, claim, seconds, "float64")
 
 
-def _prove(model: nn.Module, claim: Claim, seconds: float, arithmetic: Arithmetic) -> Proof | Unknown | str:
+def _prove(model: nn.Module, claim: Claim, seconds: float, arithmetic: str) -> Proof | Unknown | str:
     if reason := refusal(model):
         return reason
     node = Node(model)
@@ -81,27 +80,26 @@ def _prove(model: nn.Module, claim: Claim, seconds: float, arithmetic: Arithmeti
     centres = settled_centres(boxes)
     if centres is None:
         return Unknown("the model's nodes do not settle at one centre for each element of the machine's algebra")
-    for even in (EVEN, 0.0):
-        radii = grow(
-            lambda r: boxes.needed(centres, r, arithmetic),
-            torch.full_like(centres, LEAST_RADIUS),
-            ends,
-            lambda r: boxes.margin(centres, r, arithmetic),
-            even,
-        )
-        if not isinstance(radii, Unknown):
-            break
+    network = certificates.network_of(node.model, Tree, arithmetic)
+    if isinstance(network, str):
+        return network
+    radii = grow(
+        lambda r: boxes.needed(network, centres, r),
+        torch.full_like(centres, LEAST_RADIUS),
+        ends,
+        lambda r: boxes.margin(network, centres, r),
+    )
     if isinstance(radii, Unknown):
         return radii
-    return shown("tree-boxes", arithmetic, boxes.margin(centres, radii, arithmetic), boxes.to_json(centres, radii))
+    return shown("tree-boxes", arithmetic, boxes.margin(network, centres, radii), boxes.to_json(centres, radii))
 
 
-def shown(kind: str, arithmetic: Arithmetic, margin: float, proof: dict) -> Proof | Unknown:
+def shown(kind: str, arithmetic: str, margin: float, proof: dict) -> Proof | Unknown:
     """The proof by boxes that close, if the head is right on all of them."""
     if not margin > 0:
         short = -margin if np.isfinite(margin) else None
         return Unknown("boxes close, and the head is not surely right on one of them", short)
-    return {"kind": kind, "inference": "raw", "arithmetic": arithmetic.name, "margin": margin, "proof": proof}
+    return {"kind": kind, "inference": "raw", "arithmetic": arithmetic, "margin": margin, "proof": proof}
 
 
 class TreeBoxes:
@@ -153,38 +151,29 @@ class TreeBoxes:
     def logits(self, centres: Tensor) -> Tensor:
         return self.node.logits(Plain(centres[self.asked])).x
 
-    @torch.no_grad()
-    def needed(self, centres: Tensor, radii: Tensor, arithmetic: Arithmetic) -> Tensor:
+    def needed(self, network: Tree, centres: Tensor, radii: Tensor) -> Tensor:
         """(N,D) how far what belongs to each element may lie from its centre, if the boxes hold all taps."""
-        far = torch.zeros_like(centres)
+        points, leaves, far = network.at_points(BoxOperations), Point.of(network.leaves), torch.zeros_like(centres)
         S = len(self.symbols)
+        table = [np.concatenate([a[:S], b.numpy()]) for a, b in ((leaves.c, centres), (leaves.radius, radii))]
         for rows, taps in self.by_size():
             for part in range(0, len(rows), CONDITIONS_AT_ONCE):
                 here = slice(part, part + CONDITIONS_AT_ONCE)
-                directions = Directions()
-                forms = [self._tap(t[here], S, centres, radii, directions, arithmetic) for t in taps]
-                image = self.node.combine(forms)
-                target = self.results[rows[here]]
-                off = (image.c - centres[target]).abs() + image.radius()
-                far = far.scatter_reduce(0, target[:, None].expand_as(off), off * (1 + 2.0**-40), "amax")
+                read = [points.read(Point(*(each[t[here].numpy() - 1] for each in table))) for t in taps]
+                with np.errstate(over="ignore", invalid="ignore"):
+                    image, target = enclosed(points.node(read)), self.results[rows[here]]
+                off = off_centre(image.lo, image.hi, centres[target])
+                far = far.scatter_reduce(0, target[:, None].expand_as(off), off, "amax")
         return torch.nan_to_num(far, nan=torch.inf)
 
-    def _tap(
-        self, t: Tensor, S: int, centres: Tensor, radii: Tensor, directions: Directions, arithmetic: Arithmetic
-    ) -> Affine:
-        """Leaves are exact; where leaves and boxes stand side by side, a leaf is a box of radius its own rounding."""
-        leaves = self.node.leaves(self.symbols, directions, arithmetic)
-        table = torch.cat([leaves.c, centres.double()])
-        reach = torch.cat([leaves.radius() if leaves.G.shape[1] else torch.zeros_like(leaves.c), radii.double()])
-        return Affine.boxes(table[t - 1], reach[t - 1], directions, arithmetic)
-
-    @torch.no_grad()
-    def margin(self, centres: Tensor, radii: Tensor, arithmetic: Arithmetic) -> float:
+    def margin(self, network: Tree, centres: Tensor, radii: Tensor) -> float:
         """By how much the right answer leads on every box after which one is asked for."""
         if not len(self.asked):
             return float("inf")
-        form = Affine.boxes(centres[self.asked], radii[self.asked], Directions(), arithmetic)
-        return float(gaps(self.node.logits(form), self.right, self.claim.several).min())
+        boxes = Point(centres[self.asked].numpy(), radii[self.asked].numpy())
+        with np.errstate(over="ignore", invalid="ignore"):
+            logits = enclosed(network.at_points(BoxOperations).head(boxes))
+        return float(leads(logits.lo, logits.hi, self.right.numpy()).min())
 
     def to_json(self, centres: Tensor, radii: Tensor) -> dict:
         boxes = [
@@ -192,6 +181,21 @@ class TreeBoxes:
             for i, (c, r) in enumerate(zip(centres.tolist(), radii.tolist(), strict=True))
         ]
         return {"elements": self.algebra.elements.tolist(), "boxes": boxes}
+
+
+def off_centre(low: np.ndarray, high: np.ndarray, centres: Tensor) -> Tensor:
+    """(M,D) how far what lies between `low` and `high` may be from these centres."""
+    off = torch.maximum(torch.from_numpy(high) - centres, centres - torch.from_numpy(low))
+    return torch.nan_to_num(off * (1 + 2.0**-40), nan=torch.inf)
+
+
+def leads(low: np.ndarray, high: np.ndarray, answers: np.ndarray) -> np.ndarray:
+    """(N,) by how much the right answer is ahead, at least, of logits between `low` and `high` (N,S)."""
+    if answers.ndim == 2:
+        return np.where(answers, low, -high).min(1)
+    rows, others = np.arange(len(low)), high.copy()
+    others[rows, answers] = -np.inf
+    return np.nan_to_num(low[rows, answers] - others.max(1), nan=-np.inf)
 
 
 @torch.no_grad()
@@ -236,12 +240,11 @@ def grow(
     radii: Tensor,
     ends: float,
     margin: Callable[[Tensor], float] = lambda r: float("inf"),
-    even: float = 0.0,
 ) -> Tensor | Unknown:
-    """Radii r that need no more than themselves, with some room for a checker whose bounds are wider.
+    """Radii r that need no more than themselves, with some room for what the checker rounds inward.
 
     They must be allowed to be 0 at first. `needed(r)` is monotone but for rounding. Room is not bought with more than
-    half of the `margin(r)` of the head. `even`: no radius is less than this share of the largest need.
+    half of the `margin(r)` of the head.
     """
     worst = torch.inf
     for _ in range(ROUNDS):
@@ -253,12 +256,12 @@ def grow(
         worst = float((need / radii).max()) if bool((radii > 0).all()) else torch.inf
         if time.monotonic() > ends:
             return Unknown("boxes that close were not found in time", None if worst == torch.inf else worst - 1)
-        radii = torch.maximum(GROWN * need.clamp(min=even * float(need.max())), radii)
+        radii = torch.maximum(GROWN * need, radii)
     else:
         return Unknown("the boxes do not close: what they need grows as fast as they do", worst - 1)
     best, room, lead = radii, float((need / radii).max()), margin(radii)
     for _ in range(12):
-        # However little time is left: boxes without room are refused by the checker, whose bounds are wider.
+        # However little time is left: a checker that rounds boxes inward refuses those without room.
         if room < ROOM:
             break
         radii = 2 * radii

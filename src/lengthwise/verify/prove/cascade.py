@@ -6,32 +6,70 @@ machine, a cascade, and running it beside the reference machine from (x_0, start
 
     (s_1 … s_L, q) --token--> (s_1' … s_L', δ(q, token))
 
-If at every pair that is reached each argmax that moves an entry is decided by more than any rounding, the float network
-takes these very steps; and if at each the right answer is ahead by more than any rounding, it is right at every length.
-States of the machine after which nothing is ever asked again are left out.
+The steps are taken in float64. Where the checker finds each argmax that moves an entry, and each right answer, ahead by
+more than any rounding, the float network takes these very steps and is right at every length. States of the machine
+after which nothing is ever asked again are left out.
 
-Shapes: N pairs or steps, L layers, n entries of x_0 that are not 0 (cascade_network.py).
+Shapes: N pairs or steps, L layers, n entries of x_0 that are not 0.
 """
 
 from __future__ import annotations
 
+import copy
 import time
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ...limits import Limit
+from ...mixers import BlockLRNN
+from ...models import LengthwiseForCausalLM
+from ...models.depth import Fixed
+from .. import certificate as certificates
+from ..checker.cascade import Cascade
 from ..claim import Claim
 from ..verdict import Proof, Refuted, Unknown
-from .cascade_network import CascadeNetwork, network_of
-from .enclosures import FLOAT32
-from .numbered_rows import NumberedRows
+from .boxes import leads
+from .node import inner_of
 
 REACHED = Limit("CASCADE_STATES", 200_000, "reachable states", "Silence the blocks that carry nothing")
 AT_ONCE = 1024
 """Tokens whose functions are computed together."""
+
+
+class NumberedRows:
+    """Rows by number, each once."""
+
+    def __init__(self, width: int, dtype: type):
+        self.known: dict[bytes, int] = {}
+        self.width, self.dtype = width, np.dtype(dtype)
+        self._rows = np.zeros((64, width), self.dtype)
+
+    def __len__(self) -> int:
+        return len(self.known)
+
+    @property
+    def rows(self) -> np.ndarray:
+        return self._rows[: len(self.known)]
+
+    def add(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The number of each row, and which of `rows` are the first of their kind."""
+        data = np.ascontiguousarray(rows, self.dtype).tobytes()
+        size = self.width * self.dtype.itemsize
+        keys = [data[i : i + size] for i in range(0, len(data), size)] if size else [b""] * len(rows)
+        before, known = len(self.known), self.known
+        numbers = np.fromiter((known.setdefault(key, len(known)) for key in keys), np.int64, len(keys))
+        found, first = np.unique(numbers, return_index=True)
+        first = first[found >= before]
+        if len(known) > len(self._rows):
+            more = np.zeros((2 * len(known), self.width), self.dtype)
+            more[:before] = self._rows[:before]
+            self._rows = more
+        self._rows[before : len(known)] = rows[first]
+        return numbers, first
 
 
 @dataclass(frozen=True)
@@ -58,15 +96,79 @@ class Reached:
     """Of each layer (·,n) places."""
     closest: Closest
     margin: float
-    """The least, over all that is asked, beyond rounding."""
+    """The least, over all that is asked."""
     wrong: tuple[int, ...] | None = None
-    """A shortest word after which the answer is not right beyond rounding."""
-    surely: bool = False
-    """Whether it is then wrong beyond rounding."""
+    """A shortest word after which the answer is not right."""
 
 
 class TooMany(Exception):
     """The limit, or the time, was reached."""
+
+
+class CascadeNetwork:
+    """A stack of automata in float64: which functions a token chooses, and what a state is read as.
+
+    A layer's state is where each entry of x_0 that is not 0 lies in its block: (n,) places 0..b-1.
+    """
+
+    def __init__(self, model: LengthwiseForCausalLM):
+        self.model = copy.deepcopy(model).cpu().double().eval()
+        self.layers: list[Any] = list(self.model.depth.layers)
+        self.shapes = [layer.mixer.shape for layer in self.layers]
+        first = [layer.mixer.initial for layer in self.layers]
+        self.initial = [
+            np.zeros(s) if x is None else x.detach().numpy() for s, x in zip(self.shapes, first, strict=True)
+        ]
+        self.entries = [(i, j.astype(np.uint8)) for i, j in map(np.nonzero, self.initial)]
+        """Of each layer the block, and the place in it, of every entry."""
+        self.outputs: int = self.model.head.weight.shape[0]
+        self.reads_state_alone = not self.layers[-1].residual
+        """Whether an answer depends on the last layer's state alone, and not on the token beside it."""
+
+    @torch.no_grad()
+    def functions(self, k: int, x: Tensor) -> tuple[np.ndarray, np.ndarray]:
+        """(N,h,b) where each place of each block of layer k goes, and by how much that is decided."""
+        (h, b), layer = self.shapes[k], self.layers[k]
+        M = layer.mixer.transition(layer.mixer_norm(x)).view(-1, h, b, b)
+        if b == 1:
+            return np.zeros((len(M), h, b), np.uint8), np.ones((len(M), h, b))
+        best = M.topk(2, 2)
+        gap = (best.values[:, :, 0] - best.values[:, :, 1]).nan_to_num(nan=-torch.inf)
+        return best.indices[:, :, 0].to(torch.uint8).numpy(), gap.numpy()
+
+    @torch.no_grad()
+    def before(self, layer: int, symbols: np.ndarray, states: list[np.ndarray]) -> Tensor:
+        """What a layer is given for these tokens (N,) if the earlier layers are then in these states, each (N,n)."""
+        x = self.model.embedding.weight[torch.from_numpy(symbols)] * self.model.config.embedding_scale
+        for k, places in enumerate(states[:layer]):
+            y = self.read(k, places)
+            x = x + y if self.layers[k].residual else y
+        return x
+
+    @torch.no_grad()
+    def read(self, k: int, places: np.ndarray) -> Tensor:
+        """What layer k gives in states (N,n)."""
+        x0, (block, at) = self.initial[k], self.entries[k]
+        total = np.zeros((len(places), x0.size))
+        flat = block * x0.shape[1] + places.astype(np.int64)
+        np.add.at(total, (np.arange(len(places))[:, None], flat), x0[block, at])
+        return self.layers[k].mixer.readout(torch.from_numpy(total))
+
+    @torch.no_grad()
+    def logits(self, x: Tensor) -> np.ndarray:
+        x = self.model.norm(x)
+        return self.model.head(x if self.model.hidden is None else torch.relu(self.model.hidden(x))).numpy()
+
+
+def network_of(model: nn.Module) -> CascadeNetwork | str:
+    """The model as a stack of automata, or why the checker can take it for none."""
+    inner = inner_of(model)
+    if inner is None or not isinstance(inner.depth, Fixed):
+        return "it is no stack of layers of this library"
+    if not all(isinstance(layer.mixer, BlockLRNN) for layer in inner.depth.layers):
+        return "its layers are no block-diagonal linear RNNs"
+    reason = certificates.network_of(inner, Cascade, "float32")
+    return reason if isinstance(reason, str) else CascadeNetwork(inner)
 
 
 @dataclass
@@ -78,24 +180,23 @@ class Explorer:
     closest: Closest = Closest(np.inf, 0, 0, 0, 0)
     margin: float = np.inf
     wrong: tuple[int, int] | None = None
-    surely: bool = False
     pairs: NumberedRows = field(init=False)
     parents: list[np.ndarray] = field(init=False)
 
     def __post_init__(self) -> None:
-        layers = self.network.layers
-        L = len(layers)
-        self.entries = [layer.entries for layer in layers]
+        shapes = self.network.shapes
+        L = len(shapes)
+        self.entries = self.network.entries
         self.states = [NumberedRows(len(block), np.uint8) for block, _ in self.entries]
         self.drivers = [NumberedRows(1 + k, np.int32) for k in range(L)]
-        self.functions = [np.zeros((0, *layer.initial.shape), np.uint8) for layer in layers]
-        self.gaps = [np.zeros((0, *layer.initial.shape)) for layer in layers]
+        self.functions = [np.zeros((0, *shape), np.uint8) for shape in shapes]
+        self.gaps = [np.zeros((0, *shape)) for shape in shapes]
         self.steps = [NumberedRows(2, np.int32) for _ in range(L)]
         self.after = [np.zeros(0, np.int64) for _ in range(L)]
         self.pairs = NumberedRows(1 + L, np.int32)
         self.readings = NumberedRows(1 if self.network.reads_state_alone else 1 + L, np.int32)
         self.answered = NumberedRows(2, np.int32)
-        self.logits = np.zeros((2, 0, self.network.outputs))
+        self.logits = np.zeros((0, self.network.outputs))
         self.parents, self.symbols = [], []
         self.alive = asked_again(self.claim)
 
@@ -153,7 +254,7 @@ class Explorer:
             if not len(some):
                 continue
             before = [self.states[j].rows[some[:, 1 + j]] for j in range(k)]
-            F, G = self.network.layers[k].functions(self.network.before(k, some[:, 0].astype(np.int64), before))
+            F, G = self.network.functions(k, self.network.before(k, some[:, 0].astype(np.int64), before))
             self.functions[k] = np.concatenate([self.functions[k], F])
             self.gaps[k] = np.concatenate([self.gaps[k], G])
             self._watch()
@@ -185,21 +286,18 @@ class Explorer:
         if len(first):
             L = len(self.network.layers)
             states = [self.states[j].rows[driver[first, 1 + j]] for j in range(L)]
-            said = self.network.logits(self.network.before(L, symbol[first], states))
-            low, high = (said.mid - said.rad).numpy(), (said.mid + said.rad).numpy()
-            self.logits = np.concatenate([self.logits, np.stack([low, high])], 1)
+            logits = self.network.logits(self.network.before(L, symbol[first], states))
+            self.logits = np.concatenate([self.logits, logits])
         _, first = self.answered.add(np.stack([read, q], 1))
         if not len(first):
             return
-        low, high = self.logits[:, read[first]]
-        least, most = margins(low, high, self.claim.answers[q[first]])
-        if least.min() < self.margin:
-            self.margin = float(least.min())
+        logits = self.logits[read[first]]
+        least = leads(logits, logits, self.claim.answers[q[first]])
+        self.margin = min(self.margin, float(least.min()))
         bad = ~(least > 0)
         if bad.any():
-            surely = bad & (most < 0)
-            i = first[int((surely if surely.any() else bad).argmax())]
-            self.wrong, self.surely = (int(node[i]), int(symbol[i])), bool(surely.any())
+            i = first[int(bad.argmax())]
+            self.wrong = int(node[i]), int(symbol[i])
 
     def _reached(self) -> Reached:
         word = None
@@ -212,19 +310,7 @@ class Explorer:
                 node = int(parents[node])
             word = tuple(reversed(letters))
         states = [state.rows for state in self.states]
-        return Reached(self.pairs.rows, states, self.closest, self.margin, word, self.surely)
-
-
-def margins(low: np.ndarray, high: np.ndarray, answers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(N,) by how much the right answer is ahead, at least and at most, of logits between `low` and `high` (N,S)."""
-    if answers.ndim == 2:
-        return np.where(answers, low, -high).min(1), np.where(answers, high, -low).min(1)
-    rows = np.arange(len(low))
-    if low.shape[1] == 1:
-        return np.full(len(low), np.inf), np.full(len(low), np.inf)
-    other_low, other_high = low.copy(), high.copy()
-    other_low[rows, answers] = other_high[rows, answers] = -np.inf
-    return low[rows, answers] - other_high.max(1), high[rows, answers] - other_low.max(1)
+        return Reached(self.pairs.rows, states, self.closest, self.margin, word)
 
 
 def asked_again(claim: Claim) -> np.ndarray:
@@ -255,18 +341,17 @@ def prove_cascade(model: nn.Module, claim: Claim, seconds: float) -> Proof | Ref
         return _wrong(model, claim, reached)
     if reached.closest.gap <= 0:
         where = reached.closest
-        return Unknown(f"a transition's argmax is not decided beyond rounding ({where})", -where.gap)
+        return Unknown(f"a transition's argmax is not decided ({where})", -where.gap)
     return {
         "kind": "cascade",
         "inference": "raw",
-        "arithmetic": FLOAT32.name,
+        "arithmetic": "float32",
         "margin": reached.margin,
         "proof": {
             "bound": "joint",
-            "entries": [[[int(i), int(j)] for i, j in zip(*layer.entries, strict=True)] for layer in network.layers],
+            "entries": [[[int(i), int(j)] for i, j in zip(*each, strict=True)] for each in network.entries],
             "states": [rows.tolist() for rows in reached.states],
             "pairs": reached.pairs.tolist(),
-            "gap": reached.closest.gap,
         },
     }
 
@@ -282,4 +367,4 @@ def _wrong(model: nn.Module, claim: Claim, reached: Reached) -> Refuted | Unknow
     right = claim.right(reached.wrong)
     if right is not None and answer != right:
         return Refuted(reached.wrong, answer, right)
-    return Unknown("at a reachable state the right answer is not ahead by more than rounding", -reached.margin)
+    return Unknown("at a reachable state the right answer is not ahead", -reached.margin)

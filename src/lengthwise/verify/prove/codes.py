@@ -1,10 +1,9 @@
 """Prove a RegularGPT of discrete nodes by looking at every code that a word can reach.
 
 From the leaves on, all that nodes can be made of is made: each node's code is found, with the element of the machine
-that its word has, until nothing new comes. Each choice of each must be decided beyond all rounding, no code may stand
-for two elements, and the head must be right on all. A node has the same code however long its word is, so this is all.
-
-    gap = z_best - z_next - (what rounding may do to both)        must be above 0 in every group
+that its word has, until nothing new comes. No code may stand for two elements, and the head must be right on all. A
+node has the same code however long its word is, so this is all. Nodes are computed in float64 alone: whether each
+choice is decided beyond all rounding is for the checker to say.
 
 Shapes: n nodes side by side, C chunk, G groups and K choices of a code, D width, Q states.
 """
@@ -13,7 +12,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -25,24 +23,12 @@ from ...models import LengthwiseForCausalLM
 from ..algebra import Need
 from ..claim import Claim
 from ..verdict import Proof, Unknown
-from .affine import Affine, Directions
-from .enclosures import FLOAT32, FLOAT64, Arithmetic, gamma, upper
-from .node import Node, gaps
+from .boxes import leads
+from .node import Node, Plain
 from .node import refusal as no_node
-from .points import Balls, Followed, FollowedFurther
 
 BLOCK = 2048
 NODES = Limit("PROOF_NODES", 5_000_000, "nodes that are looked at", "Take a smaller machine")
-FORMS = ((Balls, 2048), (Followed, 128), (FollowedFurther, 64))
-"""Ever closer enclosures, and how many nodes are looked at together: what one leaves undecided the next looks at."""
-
-
-class Width(Directions):
-    """Directions, and the model's width."""
-
-    def __init__(self, width: int):
-        super().__init__()
-        self.width = width
 
 
 def prove_codes(model: LengthwiseForCausalLM, claim: Claim, seconds: float) -> Proof | Unknown | str:
@@ -72,77 +58,28 @@ class NotProved(Exception):
         self.why, self.by_how_much = why, by_how_much
 
 
-@dataclass
-class Codes:
-    """Of n nodes, each with the least gap of its choices."""
-
-    chosen: np.ndarray
-    """(n,G)"""
-    gap: np.ndarray
-    """(n,)"""
-
-
 class CodedNode:
-    """The node function on codes and leaves, as the model may compute it."""
+    """The node function on codes and leaves, in float64."""
 
-    def __init__(self, model: LengthwiseForCausalLM, arithmetic: Arithmetic):
-        self.node, self.arithmetic = Node(model, discrete=True), arithmetic
+    def __init__(self, model: LengthwiseForCausalLM):
+        self.node = Node(model, discrete=True)
         nodes = self.node.layer.nodes
         assert nodes is not None
         self.groups, self.choices = nodes.groups, nodes.codes
-        self.choose_weight, self.choose_bias = (
-            nodes.choose.weight.detach().double(),
-            nodes.choose.bias.detach().double(),
-        )
-        self.level = 0
-        """Which of `FORMS` is asked first."""
+        self.choose = nodes.choose.weight.detach().double(), nodes.choose.bias.detach().double()
         self.codebook = nodes.codebook.detach().double()
-        table = self._points(model.embedding.weight)
-        scale = model.config.embedding_scale
-        self.leaves = table if scale == 1 else table.scaled(scale)
+        self.leaves = self.node.leaf_vectors(range(len(model.embedding.weight)), torch.float64).detach()
 
-    def _points(self, x: Tensor) -> Balls:
-        x = x.detach().double()
-        return Balls(x, x.new_zeros(len(x), 0, *x.shape[1:]), torch.zeros_like(x), Directions(), self.arithmetic)
+    def vectors(self, chosen: np.ndarray) -> Tensor:
+        """(n,D) the nodes of these codes: a sum of G vectors."""
+        return self.codebook[torch.from_numpy(chosen + np.arange(self.groups) * self.choices)].sum(1)
 
-    def vectors(self, chosen: np.ndarray) -> Affine:
-        """(n,D) the nodes of these codes: a sum of G vectors, in any order."""
-        rows = self.codebook[torch.from_numpy(chosen + np.arange(self.groups) * self.choices)]
-        size = rows.abs().sum(1)
-        return self._points(rows.sum(1)).rounded(
-            upper(gamma(self.groups + 2, self.arithmetic.u) * size), self.arithmetic
-        )
-
-    def codes(self, read: Affine, index: np.ndarray) -> Codes:
-        """Of the nodes that read these of the vectors (n,c), the oldest first; absent ones are pads."""
-        chosen, gap = np.zeros((len(index), self.groups), dtype=np.int64), np.full(len(index), -np.inf)
-        for level in range(self.level, len(FORMS)):
-            undecided = np.flatnonzero(~(gap > 0))
-            for part in np.split(undecided, range(FORMS[level][1], len(undecided), FORMS[level][1])):
-                chosen[part], gap[part] = self._look(read, index[part], level)
-            # A form that decides little is not asked again.
-            if level == self.level < len(FORMS) - 1 and (gap > 0).mean() < 0.5:
-                self.level += 1
-            if (gap > 0).all():
-                break
-        return Codes(chosen, gap)
-
-    def _look(self, read: Affine, index: np.ndarray, level: int) -> tuple[np.ndarray, np.ndarray]:
-        form, directions = FORMS[level][0], Width(self.node.width)
-        taps = [
-            form(read.c[column], read.G[column], read.e[column], directions, self.arithmetic)
-            for column in torch.from_numpy(index).T
-        ]
-        z = self.node.combine(taps).linear(self.choose_weight, self.choose_bias)
-        c, e = (x.unflatten(-1, (self.groups, self.choices)) for x in (z.c, z.radius()))
-        return c.argmax(-1).numpy(), surely_ahead(c, e).amin(-1).numpy()
-
-
-def surely_ahead(c: Tensor, e: Tensor) -> Tensor:
-    """By how much the largest of c (…,K), each within e, is ahead of all others; NaN counts as not at all."""
-    best = c.argmax(-1, keepdim=True)
-    ahead = (c - e).gather(-1, best)[..., 0] - (c + e).scatter(-1, best, -torch.inf).amax(-1)
-    return ahead.nan_to_num(nan=-torch.inf)
+    def codes(self, read: Tensor, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(n,G) the choices of nodes that read these of the vectors (n,c), oldest first, and (n,) their least gaps."""
+        taps = [Plain(read[column]) for column in torch.from_numpy(index).T]
+        z = self.node.combine(taps).linear(*self.choose).x.unflatten(-1, (self.groups, self.choices))
+        best = z.topk(2, -1).values
+        return z.argmax(-1).numpy(), (best[..., 0] - best[..., 1]).amin(-1).nan_to_num(nan=-torch.inf).numpy()
 
 
 class Exploration:
@@ -151,8 +88,8 @@ class Exploration:
     def __init__(self, model: LengthwiseForCausalLM, claim: Claim, until: float):
         self.claim, self.until = claim, until
         double = next(model.parameters()).dtype == torch.float64
-        self.arithmetic = FLOAT64 if double else FLOAT32
-        self.node = CodedNode(model, self.arithmetic)
+        self.arithmetic = "float64" if double else "float32"
+        self.node = CodedNode(model)
         self.need = Need(claim, self.node.node.chunk)
         self.leaves = claim.machine.delta.T.astype(np.int64)
         """(S,Q)"""
@@ -185,12 +122,12 @@ class Exploration:
         return {
             "kind": "tree-codes",
             "inference": "raw",
-            "arithmetic": self.arithmetic.name,
+            "arithmetic": self.arithmetic,
             "margin": float(self.margin),
             "proof": {"elements": elements.tolist(), "codes": codes},
         }
 
-    def _look(self, index: np.ndarray, maps: np.ndarray, vectors: Affine) -> None:
+    def _look(self, index: np.ndarray, maps: np.ndarray, vectors: Tensor) -> None:
         """The nodes that read what these tuples (n,c) number, the oldest first."""
         made = maps[index[:, 0]]
         for column in index.T[1:]:
@@ -207,13 +144,11 @@ class Exploration:
             raise NotProved(
                 f"{found} the time was over after {self.looked:,} of their products: a longer budget looks at more"
             )
-        found = self.node.codes(vectors, index)
-        worst = int(found.gap.argmin())
-        if not found.gap[worst] > 0:
-            short = float(-found.gap[worst])
-            raise NotProved("a choice of a node is not decided beyond rounding", short if short < 1e30 else None)
-        self.margin = min(self.margin, float(found.gap[worst]))
-        self._note(found.chosen, made)
+        chosen, gap = self.node.codes(vectors, index)
+        if not gap.min() > 0:
+            raise NotProved("a choice of a node is not decided")
+        self.margin = min(self.margin, float(gap.min()))
+        self._note(chosen, made)
 
     def _note(self, chosen: np.ndarray, made: np.ndarray) -> None:
         fresh: list[int] = []
@@ -237,16 +172,12 @@ class Exploration:
         asked = self.claim.asked[states]
         if not asked.any():
             raise NotProved("no word that leads to a question was found")
-        right = torch.from_numpy(np.ascontiguousarray(self.claim.answers[states[asked]]))
-        right = right.bool() if self.claim.several else right.long()
-        logits = self.node.node.logits(self.node.vectors(self.chosen[asked]))
-        ahead = gaps(logits, right, self.claim.several).nan_to_num(nan=-torch.inf)
+        logits = self.node.node.logits(Plain(self.node.vectors(self.chosen[asked]))).x.numpy()
+        ahead = leads(logits, logits, self.claim.answers[states[asked]])
         gap = float(ahead.min())
         if not gap > 0:
             code = self.chosen[asked][int(ahead.argmin())].tolist()
-            raise NotProved(
-                f"the answer on code {code} is not right beyond rounding", -gap if np.isfinite(gap) else None
-            )
+            raise NotProved(f"the answer on code {code} is not right", -gap if np.isfinite(gap) else None)
         self.margin = min(self.margin, gap)
 
 

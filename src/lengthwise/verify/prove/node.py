@@ -7,8 +7,8 @@ The tree of a word applies it and nothing else. A leaf is an embedded token. A n
 of a later group reads nodes, and where a tap would stand before the first token it reads the learned pad, or there is
 none.
 
-The function is written once, over what has `linear`, `norm`, `+` …: `Plain` tensors, with gradients and in any
-precision, or the `Affine` forms that enclose what the model computes of whole sets.
+It is written over tensors of any precision, with gradients. What the model's own arithmetic makes of whole sets is for
+the checker to say.
 
 Shapes: N tuples of taps, C chunk, H heads, D model width, S outputs.
 """
@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -29,14 +28,11 @@ from ...models import LengthwiseForCausalLM
 from ...models.depth import Adaptive
 from ...models.layers import Layer
 from ...models.snapped_nodes import SnappedLayer
-from .affine import Affine, Directions
-from .affine import attend as attend_affine
-from .enclosures import Arithmetic
 
 
 @dataclass(frozen=True)
 class Plain:
-    """A tensor with the operations of `Affine`."""
+    """A tensor with the operations that nodes and cells are made of."""
 
     x: Tensor
 
@@ -59,9 +55,6 @@ class Plain:
         D = self.x.shape[-1:]
         return Plain(F.layer_norm(self.x, D, weight, bias, eps) if centred else F.rms_norm(self.x, D, weight, eps))
 
-    def scaled(self, by: float) -> Plain:
-        return Plain(self.x * by)
-
     def heads(self, count: int) -> Plain:
         return Plain(self.x.unflatten(-1, (count, -1)))
 
@@ -74,21 +67,14 @@ class Plain:
     def expand(self, count: int) -> Plain:
         return Plain(self.x.expand(count, *self.x.shape[1:]))
 
-    def spread(self) -> Plain:
-        return self
-
     def __len__(self) -> int:
         return len(self.x)
 
 
-def _attend_plain(q: Plain, k: list[Plain], v: list[Plain], r: Tensor, scale: float) -> Plain:
+def _attend(q: Plain, k: list[Plain], v: list[Plain], r: Tensor, scale: float) -> Plain:
     logits = torch.stack([(q.x * each.x).sum(-1) * scale + r[:, j] for j, each in enumerate(k)])
     weights = logits.softmax(0)[..., None]
     return Plain(sum((w * each.x for w, each in zip(weights, v, strict=True)), torch.zeros_like(v[0].x)))
-
-
-Form = Any
-"""`Plain` or `Affine`."""
 
 
 def refusal(model: nn.Module, *, snapped: bool = False, discrete: bool = False) -> str | None:
@@ -138,33 +124,23 @@ class Node:
         outputs = getattr(model, "num_outputs", None)
         self.outputs = slice(0, self.model.head.weight.shape[0] if outputs is None else outputs)
         self.pads = self.mixer.padded
-        self._wide: dict[int, tuple[Tensor, int, Tensor]] = {}
 
-    # -- the function, over either kind of form
+    def _w(self, weight: Tensor | None, like: Plain) -> Tensor | None:
+        """A weight in the precision of `like`."""
+        return None if weight is None else weight.to(like.x.dtype)
 
-    def _w(self, weight: Tensor | None, like: Form) -> Tensor | None:
-        """A weight in the precision of the form: enclosures take the model's own numbers in float64."""
-        if weight is None:
-            return None
-        if isinstance(like, Plain):
-            return weight if weight.dtype == like.x.dtype else weight.to(like.x.dtype)
-        known = self._wide.get(id(weight))
-        if known is None or known[0] is not weight or known[1] != weight._version:
-            known = self._wide[id(weight)] = (weight, weight._version, weight.detach().double())
-        return known[2]
-
-    def _linear(self, x: Form, linear: nn.Linear, rows: slice = slice(None)) -> Form:
+    def _linear(self, x: Plain, linear: nn.Linear, rows: slice = slice(None)) -> Plain:
         W, b = self._w(linear.weight, x), self._w(linear.bias, x)
         return x.linear(W[rows], None if b is None else b[rows])  # pyright: ignore[reportOptionalSubscript]
 
-    def _norm(self, x: Form, norm: nn.Module) -> Form:
+    def _norm(self, x: Plain, norm: nn.Module) -> Plain:
         if isinstance(norm, nn.Identity):
             return x
         weight = self._w(norm.weight, x)  # pyright: ignore[reportArgumentType]
         bias = self._w(getattr(norm, "bias", None), x)
-        return x.spread().norm(weight, bias, norm.eps, isinstance(norm, nn.LayerNorm))
+        return x.norm(weight, bias, norm.eps, isinstance(norm, nn.LayerNorm))
 
-    def attended(self, taps: Sequence[Form]) -> tuple[Form, Form]:
+    def attended(self, taps: Sequence[Plain]) -> tuple[Plain, Plain]:
         """Of its present taps, oldest first, the own one last, what stands beside the feed-forward and what it reads.
 
         Absent taps are pads, or nothing.
@@ -178,26 +154,24 @@ class Node:
             pad = self.pad(x)
             read = [*read, *[pad] * missing]
         q = self._linear(read[0], self.mixer.qkv, slice(0, D)).heads(H)
-        known: dict[int, tuple[Form, Form]] = {}
+        known: dict[int, tuple[Plain, Plain]] = {}
         for each in read:
             if id(each) not in known:
                 pair = (
                     self._linear(each, self.mixer.qkv, slice(D, 2 * D)),
                     self._linear(each, self.mixer.qkv, slice(2 * D, 3 * D)),
                 )
-                n = len(x.x if isinstance(x, Plain) else x.c)
-                known[id(each)] = tuple(part.heads(H).expand(n) for part in pair)  # pyright: ignore
+                known[id(each)] = tuple(part.heads(H).expand(len(x)) for part in pair)  # pyright: ignore
         k, v = [known[id(each)][0] for each in read], [known[id(each)][1] for each in read]
         r, scale = self._w(self.mixer.r, x), (D // H) ** -0.5
-        attend = _attend_plain if isinstance(x, Plain) else attend_affine
-        y = attend(q, k, v, r[:, : len(k)], scale).merged().spread()  # pyright: ignore
+        y = _attend(q, k, v, r[:, : len(k)], scale).merged()  # pyright: ignore
         x = x + self._linear(y, self.mixer.out)
         if layer.post:
             x = self._norm(x, layer.mixer_norm)
-        read = (x if layer.post else self._norm(x, layer.feed_norm)).spread()
+        read = x if layer.post else self._norm(x, layer.feed_norm)
         return (read if layer.post else x), read
 
-    def combine(self, taps: Sequence[Form]) -> Form:
+    def combine(self, taps: Sequence[Plain]) -> Plain:
         """The node of these taps."""
         layer = self.layer
         x, read = self.attended(taps)
@@ -207,24 +181,22 @@ class Node:
             y = y.relu() if act else y.smooth("silu" if layer.activation is F.silu else "gelu")
         else:
             y = self._linear(read, layer.gate).smooth("silu") * self._linear(read, layer.up)
-        x = x + self._linear(y.spread(), layer.down)
+        x = x + self._linear(y, layer.down)
         return self._norm(x, layer.feed_norm) if layer.post else x
 
-    def logits(self, node: Form) -> Form:
+    def logits(self, node: Plain) -> Plain:
         x = self._norm(node, self.model.norm)
         if self.model.hidden is not None:
-            x = self._linear(x, self.model.hidden).relu().spread()
+            x = self._linear(x, self.model.hidden).relu()
         return self._linear(x, self.model.head, self.outputs)
 
     # -- where it begins
 
-    def pad(self, like: Form) -> Form:
+    def pad(self, like: Plain) -> Plain:
         """The one vector that stands before the first token, as `like` is."""
         raw = self.model.pad if self.mixer.traits.shares_pad else self.mixer.pad
         assert raw is not None
-        if isinstance(like, Plain):
-            return Plain(raw[None].to(like.x.dtype))
-        return Affine.points(raw[None], like.directions, like.arithmetic)
+        return Plain(raw[None].to(like.x.dtype))
 
     def leaf_vectors(self, symbols: Sequence[int], dtype: torch.dtype | None = None) -> Tensor:
         """(len(symbols), D) embedded tokens, with gradients."""
@@ -233,12 +205,6 @@ class Node:
         scale = self.model.config.embedding_scale
         rows = table[list(symbols)]
         return rows if scale == 1 else rows * scale
-
-    def leaves(self, symbols: Sequence[int], directions: Directions, arithmetic: Arithmetic) -> Affine:
-        table = self.model.embedding.weight.detach().double()[list(symbols)]
-        form = Affine.points(table, directions, arithmetic)
-        scale = self.model.config.embedding_scale
-        return form if scale == 1 else form.scaled(scale).spread()
 
     def tree(self, tokens: Sequence[int], dtype: torch.dtype = torch.float64) -> Tensor:
         """(1,D) the last node of a word, group after group."""
@@ -249,20 +215,3 @@ class Node:
             cuts = range(len(nodes), 0, -self.chunk)
             nodes = [self.combine([Plain(x) for x in nodes[max(0, end - self.chunk) : end]]).x for end in cuts][::-1]
         return nodes[0]
-
-
-def gaps(logits: Affine, right: Tensor, several: bool = False) -> Tensor:
-    """(N,) by how much the right outputs lead for sure, in every member of each set.
-
-    `right` (N,) is the output whose logit must be largest, or (N,S) booleans, those whose logit must be above 0.
-    """
-    if several:
-        return torch.where(right, logits.c, -logits.c).sub(logits.radius()).min(-1).values
-    S = logits.c.shape[-1]
-    if S == 1:
-        return torch.full_like(logits.c[:, 0], torch.inf)
-    led = F.one_hot(right, S).to(logits.c.dtype)
-    own = (logits.map_axes(lambda x: x * (led if x.dim() == 2 else led[:, None]))).exactly().total()
-    lead = own - logits.exactly()
-    low = lead.c - lead.radius()
-    return low.masked_fill(led.bool(), torch.inf).min(-1).values

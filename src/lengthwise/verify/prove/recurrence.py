@@ -37,18 +37,17 @@ from ...mixers.recurrent import Recurrent
 from ...models import LengthwiseForCausalLM
 from ...models.depth import Fixed
 from ...models.layers import Layer
+from .. import certificate as certificates
+from ..checker.mean_value import box, mean_value
+from ..checker.network import Recurrence
 from ..claim import Claim
 from ..verdict import Proof, Unknown
-from .affine import Affine, Directions
-from .boxes import CONDITIONS, LEAST_RADIUS, grow, middle, shown
-from .enclosures import FLOAT32, FLOAT64, Arithmetic
-from .node import Form, Plain, gaps, inner_of
+from .boxes import CONDITIONS, LEAST_RADIUS, grow, leads, middle, off_centre, shown
+from .node import Plain, inner_of
 
 AT_ONCE = 32
 NEAR = (0.5, 0.1, 0.02)
 """How far apart, in their largest entry, states are one set, in turn."""
-EVEN = 1e-3
-"""No radius is less than this share of the largest: the checker's bounds on mere rounding are wider than those here."""
 
 
 def refusal(model: nn.Module) -> str | None:
@@ -69,7 +68,7 @@ def refusal(model: nn.Module) -> str | None:
 
 
 class Cell:
-    """One step of a recurrent model, over plain tensors or enclosures."""
+    """One step of a recurrent model, over tensors of any precision."""
 
     def __init__(self, model: nn.Module):
         if reason := refusal(model):
@@ -83,43 +82,43 @@ class Cell:
         outputs = getattr(model, "num_outputs", None)
         self.outputs = slice(0, self.model.head.weight.shape[0] if outputs is None else outputs)
 
-    def step(self, x: Form, state: list[Form]) -> list[Form]:
+    def step(self, x: Plain, state: list[Plain]) -> list[Plain]:
         """From an embedded token and the parts of the state to the parts of the next."""
-        after: list[Form] = []
+        after: list[Plain] = []
         for k, cell in enumerate(self.cells):
             own = state[k * self.parts : (k + 1) * self.parts]
             made = self._lstm(cell, x, *own) if self.parts == 2 else getattr(self, f"_{self.kind}")(cell, x, *own)
             after += made
-            x = made[0].spread()
+            x = made[0]
         return after
 
-    def _maps(self, cell: nn.RNNBase, x: Form, h: Form) -> tuple[Form, Form]:
+    def _maps(self, cell: nn.RNNBase, x: Plain, h: Plain) -> tuple[Plain, Plain]:
         W, U, b, c = (
             _like(getattr(cell, f"{name}_l0"), x) for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
         )
         return x.linear(W, b), h.linear(U, c)
 
-    def _rnn(self, cell: nn.RNNBase, x: Form, h: Form) -> list[Form]:
+    def _rnn(self, cell: nn.RNNBase, x: Plain, h: Plain) -> list[Plain]:
         a, b = self._maps(cell, x, h)
         return [(a + b).smooth("tanh")]
 
-    def _lstm(self, cell: nn.RNNBase, x: Form, h: Form, c: Form) -> list[Form]:
+    def _lstm(self, cell: nn.RNNBase, x: Plain, h: Plain, c: Plain) -> list[Plain]:
         a, b = self._maps(cell, x, h)
         D, gates = self.width, a + b
         i, f, o = (gates.entries(slice(k * D, k * D + D)).smooth("sigmoid") for k in (0, 1, 3))
         g = gates.entries(slice(2 * D, 3 * D)).smooth("tanh")
-        c = (f * c + i * g).spread()
+        c = f * c + i * g
         return [o * c.smooth("tanh"), c]
 
-    def _gru(self, cell: nn.RNNBase, x: Form, h: Form) -> list[Form]:
+    def _gru(self, cell: nn.RNNBase, x: Plain, h: Plain) -> list[Plain]:
         a, b = self._maps(cell, x, h)
         D = self.width
         gates = a.entries(slice(0, 2 * D)) + b.entries(slice(0, 2 * D))
         r, z = (gates.entries(slice(k * D, k * D + D)).smooth("sigmoid") for k in (0, 1))
-        n = (a.entries(slice(2 * D, 3 * D)) + r * b.entries(slice(2 * D, 3 * D))).spread().smooth("tanh").spread()
-        return [between(n, h, z)]
+        n = (a.entries(slice(2 * D, 3 * D)) + r * b.entries(slice(2 * D, 3 * D))).smooth("tanh")
+        return [Plain(n.x + z.x * (h.x - n.x))]
 
-    def logits(self, state: list[Form]) -> Form:
+    def logits(self, state: list[Plain]) -> Plain:
         h = state[-self.parts]
         return h.linear(_like(self.model.head.weight, h)[self.outputs], _like(self.model.head.bias, h, self.outputs))
 
@@ -132,33 +131,24 @@ class Cell:
         return list(state.split(self.width, -1))
 
 
-def _like(weight: Tensor | None, x: Form, part: slice | None = None) -> Any:
+def _like(weight: Tensor | None, x: Plain, part: slice | None = None) -> Any:
     if weight is None:
         return None
-    weight = weight.to(x.x.dtype) if isinstance(x, Plain) else weight.detach().double()
+    weight = weight.to(x.x.dtype)
     return weight if part is None else weight[part]
-
-
-def between(n: Form, h: Form, z: Form) -> Form:
-    """n + z (h - n), or (1 - z) n + z h: within 8 roundings of twice |n| + |h| either way, as |z| <= 1."""
-    if isinstance(n, Plain):
-        return Plain(n.x + z.x * (h.x - n.x))
-    own = n.arithmetic
-    exact = n.exactly() + z.exactly() * (h.exactly() - n.exactly())
-    return exact.rounded(16 * own.u * (n.magnitude() + h.magnitude()), own)
 
 
 def prove_recurrence(model: nn.Module, claim: Claim, seconds: float = 60.0) -> Proof | Unknown | str:
     """The proof of an RNN, GRU or LSTM, evaluated in float32 as it is stored."""
-    return _prove(model, claim, seconds, FLOAT32)
+    return _prove(model, claim, seconds, "float32")
 
 
 def prove_recurrence_in_float64(model: nn.Module, claim: Claim, seconds: float = 60.0) -> Proof | Unknown | str:
     """The proof for evaluation in float64 alone."""
-    return _prove(model, claim, seconds, FLOAT64)
+    return _prove(model, claim, seconds, "float64")
 
 
-def _prove(model: nn.Module, claim: Claim, seconds: float, arithmetic: Arithmetic) -> Proof | Unknown | str:
+def _prove(model: nn.Module, claim: Claim, seconds: float, arithmetic: str) -> Proof | Unknown | str:
     if reason := refusal(model):
         return reason
     ends = time.monotonic() + seconds
@@ -173,18 +163,20 @@ def _prove(model: nn.Module, claim: Claim, seconds: float, arithmetic: Arithmeti
     return found
 
 
-def _closed(boxes: StateBoxes, centres: Tensor, ends: float, arithmetic: Arithmetic) -> Proof | Unknown:
+def _closed(boxes: StateBoxes, centres: Tensor, ends: float, arithmetic: str) -> Proof | Unknown:
+    network = certificates.network_of(boxes.cell.model, Recurrence, arithmetic)
+    if isinstance(network, str):
+        return Unknown(network)
     centres = settled(boxes, centres)
     radii = grow(
-        lambda r: boxes.needed(centres, r, arithmetic),
+        lambda r: boxes.needed(network, centres, r),
         torch.full_like(centres, LEAST_RADIUS),
         ends,
-        lambda r: boxes.margin(centres, r, arithmetic),
-        EVEN,
+        lambda r: boxes.margin(network, centres, r),
     )
     if isinstance(radii, Unknown):
         return radii
-    margin = boxes.margin(centres, radii, arithmetic)
+    margin = boxes.margin(network, centres, radii)
     return shown("recurrence-boxes", arithmetic, margin, boxes.to_json(centres, radii))
 
 
@@ -211,36 +203,23 @@ class StateBoxes:
         after = self.cell.step(x, [Plain(part) for part in self.cell.split(table)])
         return torch.cat([part.x for part in after], -1)
 
-    @torch.no_grad()
-    def needed(self, centres: Tensor, radii: Tensor, arithmetic: Arithmetic) -> Tensor:
+    def needed(self, network: Recurrence, centres: Tensor, radii: Tensor) -> Tensor:
         """(N,n) how far the states that belong to a set may be from its centre."""
-        far = torch.zeros_like(centres)
-        zero = centres.new_zeros(1, self.cell.size)
-        c, r = torch.cat([centres, zero]), torch.cat([radii, zero])
-        raw, scale = self.cell.model.embedding.weight.detach().double(), self.cell.model.config.embedding_scale
+        far, zero = torch.zeros_like(centres), centres.new_zeros(1, self.cell.size)
+        c, r = (torch.cat([x, zero]).numpy() for x in (centres, radii))
         for part in range(0, len(self.froms), AT_ONCE):
             here = slice(part, part + AT_ONCE)
-            directions = Directions()
-            x = Affine.points(raw[self.symbols[here]], directions, arithmetic)
-            x = x if scale == 1 else x.scaled(scale)
-            whole = Affine.boxes(c[self.froms[here]], r[self.froms[here]], directions, arithmetic)
-            D = self.cell.width
-            state = [whole.entries(slice(k, k + D)) for k in range(0, self.cell.size, D)]
-            after = self.cell.step(x, state)
-            target = self.results[here]
-            image, reach = torch.cat([a.c for a in after], -1), torch.cat([a.radius() for a in after], -1)
-            off = ((image - centres[target]).abs() + reach) * (1 + 2.0**-40)
+            sets, target = self.froms[here].numpy(), self.results[here]
+            image = mean_value(network.step(box(c[sets], r[sets]), self.symbols[here].numpy()))
+            off = off_centre(image.lo, image.hi, centres[target])
             far = far.scatter_reduce(0, target[:, None].expand_as(off), off, "amax")
-        return torch.nan_to_num(far, nan=torch.inf)
+        return far
 
-    @torch.no_grad()
-    def margin(self, centres: Tensor, radii: Tensor, arithmetic: Arithmetic) -> float:
+    def margin(self, network: Recurrence, centres: Tensor, radii: Tensor) -> float:
         if not len(self.asked):
             return float("inf")
-        whole = Affine.boxes(centres[self.asked], radii[self.asked], Directions(), arithmetic)
-        D = self.cell.width
-        state = [whole.entries(slice(k, k + D)) for k in range(0, self.cell.size, D)]
-        return float(gaps(self.cell.logits(state), self.right, self.claim.several).min())
+        logits = mean_value(network.answer(box(centres[self.asked].numpy(), radii[self.asked].numpy())))
+        return float(leads(logits.lo, logits.hi, self.right.numpy()).min())
 
     def to_json(self, centres: Tensor, radii: Tensor) -> dict:
         """The initial vector is a set of radius 0 beside the others."""

@@ -6,9 +6,10 @@ Let f_i be the map of the machine's states that centre c_i stands for. Where for
     head(c_i)            is right after the state that f_i leads to from the start
 
 (p = 1 … C, older taps missing; words that no question follows left out), every node of every word is the centre of its
-word's map, by induction on the tree, and the answer is right at every length. The node is enclosed with its rounding,
-and so are the distances. The maps are found by running the network from the symbols on: where one centre would stand
-for two maps, nothing is proved. No table is given, so none can be that of the machine instead of the network's.
+word's map, by induction on the tree, and the answer is right at every length. Nodes are computed here in float64 alone:
+the checker says whether any arithmetic may lead elsewhere. The maps are found by running the network from the symbols
+on: where one centre would stand for two maps, nothing is proved. No table is given, so none can be that of the machine
+instead of the network's.
 
 Shapes: N centres, M tuples, m taps, D model width, Q states.
 """
@@ -24,13 +25,13 @@ from torch import Tensor
 
 from ...models import LengthwiseForCausalLM
 from ...models.snapped_nodes import SnappedLayer
+from .. import certificate as certificates
+from ..checker import Rejected
 from ..claim import Claim
 from ..extraction.transitions import Transitions
 from ..verdict import Proof, Unknown
-from .affine import Affine, Directions
-from .boxes import CONDITIONS
-from .enclosures import ARITHMETICS, LEAST, WIDER, Arithmetic, gamma
-from .node import Node, gaps, refusal
+from .boxes import CONDITIONS, leads
+from .node import Node, Plain, refusal
 
 AT_ONCE = 32
 
@@ -46,23 +47,27 @@ def prove_snapped(model: LengthwiseForCausalLM, claim: Claim, seconds: float = 6
     N, S, C = len(layer.centres), claim.machine.num_symbols, node.chunk
     if sum(N**m + S**m for m in range(1, C + 1)) > CONDITIONS.most:
         return f"its {N} centres make {CONDITIONS.surpassed}"
-    ends, found = time.monotonic() + seconds, Unknown("the check of the centres had no time")
-    for arithmetic in ARITHMETICS.values():
-        if arithmetic.name == "float32" and layer.centres.dtype != torch.float32:
-            continue
-        found = _Induction(node, layer, claim, arithmetic, ends).proof()
-        if isinstance(found, dict):
-            break
-    return found
+    found = _Induction(node, layer, claim, time.monotonic() + seconds).proof()
+    if not isinstance(found, dict):
+        return found
+    reason: Exception | None = None
+    for arithmetic in ("float32", "float64"):
+        try:
+            certificates.accepted(node.model, claim, {**found, "arithmetic": arithmetic})
+            return {**found, "arithmetic": arithmetic}
+        except Rejected as rejected:
+            reason = reason or rejected
+    return Unknown(f"the checker does not accept the centres: {str(reason).removesuffix('.')}")
 
 
 class _Induction:
-    def __init__(self, node: Node, layer: SnappedLayer, claim: Claim, arithmetic: Arithmetic, ends: float):
-        self.node, self.claim, self.arithmetic, self.ends = node, claim, arithmetic, ends
+    def __init__(self, node: Node, layer: SnappedLayer, claim: Claim, ends: float):
+        self.node, self.claim, self.ends = node, claim, ends
         self.centres, self.radius = layer.centres.detach().double().cpu(), layer.radius
         self.transitions = Transitions(claim)
         self.room = float("inf")
 
+    @torch.no_grad()
     def proof(self) -> Proof | Unknown:
         symbols = range(self.claim.machine.num_symbols)
         leaves = self.node.leaf_vectors(symbols, torch.float64).detach().cpu()
@@ -101,9 +106,8 @@ class _Induction:
         kept = np.flatnonzero(self.transitions.kept(act, opening=len(tuples[0]) < self.node.chunk))
         if not len(kept):
             return None
-        places, directions = torch.tensor([tuples[i] for i in kept]), Directions()
-        taps = [Affine.points(vectors[column], directions, self.arithmetic) for column in places.T]
-        nearest, room = self._nearest(self.node.combine(taps))
+        places = torch.tensor([tuples[i] for i in kept])
+        nearest, room = self._nearest(self.node.combine([Plain(vectors[column]) for column in places.T]).x)
         self.room = min(self.room, float(room.min()))
         if not self.room > 0:
             return Unknown("a node may lie outside the radius of its centre, or nearer to another", -self.room)
@@ -112,25 +116,19 @@ class _Induction:
                 return Unknown(f"centre {centre} stands for words that do different things to the machine")
         return None
 
-    def _nearest(self, image: Affine) -> tuple[Tensor, Tensor]:
-        """(M,) the centre of each node, and by how much that is sure: above 0 for every member of its enclosure."""
-        reach = image.radius().pow(2).sum(1).sqrt()[:, None] * WIDER
-        distance = torch.cdist(image.c, self.centres, compute_mode="donot_use_mm_for_euclid_dist")
-        slack = gamma(self.node.width + 8, self.arithmetic.u) + 2.0**-22
-        low = ((distance - reach) * (1 - slack)).clamp(min=0) / WIDER - LEAST
-        high = (distance + reach) * (1 + slack) * WIDER + LEAST
-        nearest = high.argmin(1)
-        least = high.gather(1, nearest[:, None])[:, 0]
-        others = low.scatter(1, nearest[:, None], torch.inf).min(1).values
-        room = torch.minimum(others - least, self.radius * (1 - 2.0**-22) - least)
-        return nearest, room.nan_to_num(nan=-torch.inf)
+    def _nearest(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
+        """(M,) the centre of each node, and how much nearer it is than the next and than the radius."""
+        distance = torch.cdist(nodes, self.centres, compute_mode="donot_use_mm_for_euclid_dist")
+        nearest = distance.argmin(1)
+        least = distance.gather(1, nearest[:, None])[:, 0]
+        others = distance.scatter(1, nearest[:, None], torch.inf).min(1).values
+        return nearest, torch.minimum(others, torch.tensor(self.radius)).sub(least).nan_to_num(nan=-torch.inf)
 
     def _read(self, acts: dict[int, int]) -> Proof | Unknown:
         order = sorted(acts)
         states = self.transitions.states(np.array([acts[i] for i in order]))
-        logits = self.node.logits(Affine.points(self.centres[order], Directions(), self.arithmetic))
-        right = torch.from_numpy(self.claim.answers[states])
-        lead = gaps(logits, right, self.claim.several)[torch.from_numpy(self.claim.asked[states])]
+        logits = self.node.logits(Plain(self.centres[order])).x.numpy()
+        lead = leads(logits, logits, self.claim.answers[states])[self.claim.asked[states]]
         margin = min(self.room, float(lead.min()))
         if not margin > 0:
             return Unknown("the head is not surely right on one of the centres", -margin)
@@ -138,7 +136,6 @@ class _Induction:
         return {
             "kind": "tree-boxes",
             "inference": "snapped",
-            "arithmetic": self.arithmetic.name,
             "margin": margin,
             "proof": {
                 "elements": [self.transitions.of(number).tolist() for number in numbers],
