@@ -159,8 +159,8 @@ class TreeBoxes:
         for rows, taps in self.by_size():
             for part in range(0, len(rows), CONDITIONS_AT_ONCE):
                 here = slice(part, part + CONDITIONS_AT_ONCE)
-                read = [points.read(Point(*(each[t[here].numpy() - 1] for each in table))) for t in taps]
                 with np.errstate(over="ignore", invalid="ignore"):
+                    read = [points.read(Point(*(each[t[here].numpy() - 1] for each in table))) for t in taps]
                     image, target = enclosed(points.node(read)), self.results[rows[here]]
                 off = off_centre(image.lo, image.hi, centres[target])
                 far = far.scatter_reduce(0, target[:, None].expand_as(off), off, "amax")
