@@ -6,7 +6,6 @@ import json
 import os
 from collections import Counter
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,20 +15,7 @@ from ..options import at_least
 from . import console, registries, typed
 from .typed import Config, SaveConfig, Seeds, Settings
 from .verb import Typed, verb
-from .work import (
-    CpusPerRun,
-    Device,
-    GpusPerRun,
-    Launch,
-    Log,
-    Out,
-    Page,
-    Strategy,
-    Workers,
-    carry_out,
-    check_settings,
-    join,
-)
+from .work import Running, carry_out, check_settings
 
 if TYPE_CHECKING:
     from ..lab import Experiment, Run
@@ -39,6 +25,7 @@ if TYPE_CHECKING:
 @verb
 def bench(
     context: typer.Context,
+    *,
     task: Annotated[
         list[str] | None,
         "Tasks by name (see `lengthwise list`), regex:PATTERN, module:Class or FILE.py:Class.",
@@ -77,16 +64,7 @@ def bench(
     ] = None,
     config: Config = None,
     save_config: SaveConfig = None,
-    out: Out = Path("runs"),
-    workers: Workers = None,
-    launch: Launch = None,
-    cpus_per_run: CpusPerRun = None,
-    gpus_per_run: GpusPerRun = None,
-    strategy: Strategy = None,
-    device: Device = "auto",
-    html: Page = None,
-    log: Log = None,
-    as_json: console.Json = False,
+    running: Running,
 ) -> None:
     """Train every model on short strings of each TASK and test it on long ones.
 
@@ -107,23 +85,17 @@ def bench(
         "train_length": train_length,
         "test_lengths": test_lengths,
         "learning_rates": learning_rates,
-        "out": str(out),
-        "workers": workers,
-        "launch": launch,
-        "cpus_per_run": cpus_per_run,
-        "gpus_per_run": gpus_per_run,
-        "strategy": strategy,
-        "device": device,
-        "html": html and str(html),
+        **running.to_toml(),
         "compare": compare,
-        "log": log or [],
     }
     from ..lab.study import read_study, write_study
 
     filed = read_study(config) if config else {}
     given = {name for name in said if is_typed(context, "model" if name == "models" else name)}
     given |= {"task"} if said["task"] else set()
-    said |= {name: value for name, value in filed.items() if name not in given}
+    filed_here = {name: value for name, value in filed.items() if name not in given}
+    said |= filed_here
+    running = running.of_file(filed_here)
     asked = [said["task"]] if isinstance(said["task"], str) else said["task"]
     for word in asked:
         # A task may be any word, so that a model without its -m would only be an unknown task.
@@ -139,7 +111,7 @@ def bench(
     from ..lab.sweeps import parse_sweep
     from ..lab.tested_lengths import lengths_note
 
-    with console.stdout_kept(as_json):
+    with console.stdout_kept(running.as_json):
         said["settings"] = {**filed.get("settings", {}), **parse(settings or [])}
         said["sweep"] = {**filed.get("sweep", {}), **parse_sweep(sweep or [])}
         for name, remedy in (
@@ -149,9 +121,7 @@ def bench(
             if not said[name]:
                 raise Error(f"bench needs {remedy}.")
         plan = {name: said[name] for name in ("seeds", "train_length", "test_lengths", "settings")}
-        lab.device_of(said["device"], said["launch"], said["gpus_per_run"])
-        others = {name: said[name] for name in ("launch", "workers", "cpus_per_run", "gpus_per_run")}
-        join(said["strategy"], said["device"], others)
+        running.join()
         of_rates = said["learning_rates"] or ()
         named = (said["task"], said["models"])
         experiments = lab.plan(*named, **plan, learning_rates=of_rates, sweep=said["sweep"], unused=tell_unused)
@@ -171,16 +141,7 @@ def bench(
             write_study(save_config, said)
     carry_out(
         experiments,
-        out=Path(said["out"]),
-        workers=said["workers"],
-        launch=said["launch"],
-        cpus_per_run=said["cpus_per_run"],
-        gpus_per_run=said["gpus_per_run"],
-        strategy=said["strategy"],
-        device=said["device"],
-        html=Path(said["html"]) if said["html"] else None,
-        as_json=as_json,
-        log=said["log"],
+        running,
         panels=_chosen_rates if said["learning_rates"] else None,
         sweep=list(said["sweep"]),
         compare=said["compare"],

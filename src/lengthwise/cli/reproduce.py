@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Literal
 
 from . import console, registries, typed
 from .verb import Typed, verb
-from .work import (
-    CpusPerRun,
-    Device,
-    GpusPerRun,
-    Launch,
-    Log,
-    Out,
-    Page,
-    Strategy,
-    Workers,
-    carry_out,
-    join,
-)
+from .work import Running, carry_out
 
 
 @verb
 def reproduce(
+    *,
     paper: Annotated[
         str,
         "A paper named in `lengthwise list`, or a file that defines recipe(scale), such as studies/NAME.py.",
@@ -44,16 +32,7 @@ def reproduce(
         "An input of the recipe, such as checkpoint=PATH; repeat it.",
         Typed("NAME=VALUE", flag="--set", short="-s"),
     ] = None,
-    out: Out = Path("runs"),
-    workers: Workers = None,
-    launch: Launch = None,
-    cpus_per_run: CpusPerRun = None,
-    gpus_per_run: GpusPerRun = None,
-    strategy: Strategy = None,
-    device: Device = "auto",
-    html: Page = None,
-    log: Log = None,
-    as_json: console.Json = False,
+    running: Running,
 ) -> None:
     """Run a paper's table or figure again, or a recipe in a file.
 
@@ -64,27 +43,16 @@ def reproduce(
     registries.check("recipes", f"{paper} {table}".strip())
     from .. import lab, recipes
 
-    lab.device_of(device, launch, gpus_per_run)
+    running.join()
     # What is measured for the page is measured here, wherever the runs went.
-    chosen = lab.chosen_device("auto" if lab.elsewhere(launch) else device)
-    others = {"launch": launch, "workers": workers, "cpus_per_run": cpus_per_run, "gpus_per_run": gpus_per_run}
-    join(strategy, device, others)
+    chosen = lab.chosen_device("auto" if lab.elsewhere(running.launch) else running.device)
     recipe = recipes.get(paper, table, scale, settings or [])
     recipe = recipe.only(only) if only else recipe
-    with console.stdout_kept(as_json):
+    with console.stdout_kept(running.as_json):
         experiments = recipe.experiments
     carry_out(
         experiments,
-        out=out,
-        workers=workers,
-        launch=launch,
-        cpus_per_run=cpus_per_run,
-        gpus_per_run=gpus_per_run,
-        strategy=strategy,
-        device=device,
-        html=html,
-        as_json=as_json,
-        log=log,
+        running,
         title=recipe.title,
         description=recipe.description,
         panels=lambda runs: recipe.panels(runs, chosen),

@@ -13,19 +13,7 @@ from . import console, registries, typed
 from .bench import is_typed, tell_unused
 from .typed import Config, SaveConfig, Seeds, Settings
 from .verb import Typed, verb
-from .work import (
-    CpusPerRun,
-    Device,
-    GpusPerRun,
-    Launch,
-    Log,
-    Out,
-    Page,
-    Strategy,
-    Workers,
-    carry_out,
-    join,
-)
+from .work import Running, carry_out
 
 Tokenizer = Annotated[
     Path | None,
@@ -41,6 +29,7 @@ HowMeasured = Annotated[
 @verb
 def train(
     context: typer.Context,
+    *,
     corpus: Annotated[
         list[str] | None,
         "stdlib (the Python standard library), files and folders of text or code, or hf:NAME for a dataset.",
@@ -64,16 +53,7 @@ def train(
     settings: Settings = None,
     config: Config = None,
     save_config: SaveConfig = None,
-    out: Out = Path("runs"),
-    workers: Workers = None,
-    launch: Launch = None,
-    cpus_per_run: CpusPerRun = None,
-    gpus_per_run: GpusPerRun = None,
-    strategy: Strategy = None,
-    device: Device = "auto",
-    html: Page = None,
-    log: Log = None,
-    as_json: console.Json = False,
+    running: Running,
 ) -> None:
     """Train language models on windows of a CORPUS and measure their perplexity at longer lengths.
 
@@ -95,26 +75,20 @@ def train(
         "way": way,
         "tokenizer": tokenizer and str(tokenizer),
         "vocabulary": vocabulary,
-        "out": str(out),
-        "workers": workers,
-        "launch": launch,
-        "cpus_per_run": cpus_per_run,
-        "gpus_per_run": gpus_per_run,
-        "strategy": strategy,
-        "device": device,
-        "html": html and str(html),
-        "log": log or [],
+        **running.to_toml(),
     }
     filed = read_study(config, TEXT_KEYS) if config else {}
     given = {name for name in said if is_typed(context, "model" if name == "models" else name)}
-    said |= {name: value for name, value in filed.items() if name not in given}
+    filed_here = {name: value for name, value in filed.items() if name not in given}
+    said |= filed_here
+    running = running.of_file(filed_here)
     for word in said["models"]:  # its options may stand behind its name
         registries.check("models", re.split(r"\s+(?=\S*=)", word.strip(), maxsplit=1)[0])
     from .. import lab
     from ..errors import Error
     from ..lab.grid import parse
 
-    with console.stdout_kept(as_json):
+    with console.stdout_kept(running.as_json):
         said["settings"] = {**filed.get("settings", {}), **parse(settings or [])}
         for name, remedy in (
             ("corpus", "a CORPUS: a file, a folder, hf:NAME, or stdlib for the Python standard library"),
@@ -122,10 +96,8 @@ def train(
         ):
             if not said[name]:
                 raise Error(f"train needs {remedy}.")
-        refuse_within(said["corpus"], {"--html": said["html"], "--save-config": save_config})
-        lab.device_of(said["device"], said["launch"], said["gpus_per_run"])
-        others = {name: said[name] for name in ("launch", "workers", "cpus_per_run", "gpus_per_run")}
-        join(said["strategy"], said["device"], others)
+        refuse_within(said["corpus"], {"--html": running.html, "--save-config": save_config})
+        running.join()
         plan = {name: said[name] for name in ("seeds", "train_length", "test_lengths", "way", "tokenizer")}
         experiments = lab.plan_language_models(
             said["corpus"],
@@ -133,7 +105,7 @@ def train(
             **plan,
             vocabulary=said["vocabulary"],
             settings=said["settings"],
-            store=Path(said["out"]) / "text",
+            store=running.out / "text",
             unused=tell_unused,
             warn=lambda text: console.remark(f"note: {text}"),
             tokenizing=Tokenizing(),
@@ -142,16 +114,7 @@ def train(
             write_study(save_config, said)
     carry_out(
         experiments,
-        out=Path(said["out"]),
-        workers=said["workers"],
-        launch=said["launch"],
-        cpus_per_run=said["cpus_per_run"],
-        gpus_per_run=said["gpus_per_run"],
-        strategy=said["strategy"],
-        device=said["device"],
-        html=Path(said["html"]) if said["html"] else None,
-        as_json=as_json,
-        log=said["log"],
+        running,
         title=f"Language models on {experiments[0].data.name}",
         description="Perplexity of held-out text at lengths that no model was trained on.",
     )

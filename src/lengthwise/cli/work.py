@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +13,8 @@ import typer
 from rich.markup import escape
 
 from ..errors import Error
-from ..options import above, at_least, check_names, word_of
+from ..lab.launch import Launch
+from ..options import above, at_least, check_names, schema, word_of
 from ..own_code import of_parts, settings_of
 from . import console, registries
 from .typed import setting
@@ -24,24 +26,61 @@ if TYPE_CHECKING:
     from ..tasks import Task
     from ..verify.falsification.hunt import Stage, Watcher
 
-Out = Annotated[Path, "The directory of the records; the same call continues from them.", Typed("DIR")]
-Workers = Annotated[int | None, at_least(1), "How many runs go on at a time.", Typed(default="one a core")]
-Device = Annotated[str, "auto, cpu, cuda or cuda:N.", Typed("NAME")]
-Launch = Annotated[
-    str | None,
-    "here, pool, ray or slurm, options behind the name, as in --launch 'ray address=auto'.",
-    Typed("HOW", default="here, or pool where there are several runs"),
-]
-CpusPerRun = Annotated[float | None, above(0), "Cores that a run takes.", Typed(default="1")]
-GpusPerRun = Annotated[float | None, above(0), "GPUs that a run takes; with 0.25 four runs share one."]
-Strategy = Annotated[
-    str | None,
-    "How the processes of torchrun share one run: ddp, all with the whole model, or fsdp, each with pieces.",
-    Typed("NAME", default="one device"),
-]
-Page = Annotated[Path | None, "Where the page goes.", Typed("PATH", default="index.html among the records")]
+LINES = schema(Launch)
+"""What a run needs to be told, which the command line says in the same words."""
+Device = Annotated[str, LINES["device"].line, Typed("NAME")]
 Trust = Annotated[bool, "Run the run's own model and task, Python from outside this library."]
-Log = Annotated[list[str] | None, "Send the runs to tensorboard, wandb or trackio too; repeat for more.", Typed("NAME")]
+
+
+@dataclass(frozen=True)
+class Running:
+    """Where runs are made, and where their records and findings go."""
+
+    out: Annotated[Path, "The directory of the records; the same call continues from them.", Typed("DIR")] = Path(
+        "runs"
+    )
+    workers: Annotated[int | None, at_least(1), LINES["workers"].line, Typed(default="one a core")] = None
+    launch: Annotated[
+        str | None, LINES["launch"].line, Typed("HOW", default="here, or pool where there are several runs")
+    ] = None
+    cpus_per_run: Annotated[float | None, above(0), LINES["cpus_per_run"].line, Typed(default="1")] = None
+    gpus_per_run: Annotated[float | None, above(0), LINES["gpus_per_run"].line] = None
+    strategy: Annotated[str | None, LINES["strategy"].line, Typed("NAME", default="one device")] = None
+    device: Device = "auto"
+    html: Annotated[Path | None, "Where the page goes.", Typed("PATH", default="index.html among the records")] = None
+    log: Annotated[list[str] | None, LINES["log"].line, Typed("NAME")] = None
+    as_json: console.Json = False
+
+    def to_toml(self) -> dict[str, Any]:
+        """The keys of a study's file."""
+        paths = {"out": str(self.out), "html": self.html and str(self.html)}
+        return {**self.how(), **paths, "log": self.log or []}
+
+    def how(self) -> dict[str, Any]:
+        """Returns what `lab.run` takes of these."""
+        return {name: getattr(self, name) for name in LINES} | {"log": self.log or ()}
+
+    def of_file(self, keys: Mapping[str, Any]) -> Running:
+        """Returns the same with what a study's file says of it."""
+        own = {name: value for name, value in keys.items() if name in self.to_toml()}
+        return replace(self, **{name: Path(own[name]) if name in ("out", "html") else own[name] for name in own})
+
+    def join(self) -> None:
+        """Checks the device; with a strategy sees that this process can take part. One that does not lead does its part
+        and leaves."""
+        from .. import lab
+
+        lab.device_of(self.device, self.launch, self.gpus_per_run)
+        if self.strategy is None:
+            return
+        others = {name: getattr(self, name) for name in ("launch", "workers", "cpus_per_run", "gpus_per_run")}
+        lab.check_strategy(self.strategy, others, console.command)
+        if not lab.follows():
+            return
+        with contextlib.suppress(lab.Interrupted):  # the leader says so
+            lab.follow(self.strategy, lab.chosen_device(self.device))
+        raise typer.Exit
+
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C, a shell's own: nothing was found out yet, and the call must be given again."""
@@ -84,33 +123,10 @@ def check_settings(tasks: Sequence[str], models: Sequence[str], settings: Sequen
                 check_names(own, [*settings_of(given, name), *foreign], name, prefix)
 
 
-def join(strategy: str | None, device: str, others: Mapping[str, object]) -> None:
-    """With a strategy, see that this process can take part; one that does not lead does its part and leaves."""
-    from .. import lab
-
-    if strategy is None:
-        return
-    lab.check_strategy(strategy, others, console.command)
-    if not lab.follows():
-        return
-    with contextlib.suppress(lab.Interrupted):  # the leader says so
-        lab.follow(strategy, lab.chosen_device(device))
-    raise typer.Exit
-
-
 def carry_out(
     experiments: Sequence[Experiment],
+    running: Running,
     *,
-    out: Path,
-    workers: int | None,
-    device: str,
-    html: Path | None,
-    as_json: bool,
-    log: Sequence[str] | None = None,
-    launch: str | None = None,
-    cpus_per_run: float | None = None,
-    gpus_per_run: float | None = None,
-    strategy: str | None = None,
     title: str | None = None,
     description: str | None = None,
     panels: Callable[[list[Run]], list[Panel]] | None = None,
@@ -125,26 +141,15 @@ def carry_out(
     from .. import lab, report
     from .progress import names, watch
 
+    out, html, as_json = running.out, running.html, running.as_json
     watching, called = watch(experiments, out), names(experiments)
     try:
         with console.stdout_kept(as_json), watching:
             outcomes: list[Outcome] = []
             if experiments:
-                outcomes = lab.run(
-                    experiments,
-                    out,
-                    workers=workers,
-                    device=device,
-                    command=console.command,
-                    progress=watching,
-                    launch=launch,
-                    cpus_per_run=cpus_per_run,
-                    gpus_per_run=gpus_per_run,
-                    strategy=strategy,
-                    log=log or (),
-                )
+                outcomes = lab.run(experiments, out, command=console.command, progress=watching, **running.how())
     except lab.Interrupted as stopped:
-        begun = f"torchrun --nproc-per-node {os.environ['LOCAL_WORLD_SIZE']} -m " if strategy else ""
+        begun = f"torchrun --nproc-per-node {os.environ['LOCAL_WORLD_SIZE']} -m " if running.strategy else ""
         console.remark(f"\n{stopped} To go on, give the same call again:\n{begun}{console.command}")
         raise typer.Exit(INTERRUPTED) from None
 

@@ -23,14 +23,19 @@ class Engine(Protocol):
 @dataclass(frozen=True)
 class Launch:
     launch: Annotated[
-        str | Engine | None, "here, pool, ray or slurm, with options behind the name; none: here, or pool for several."
+        str | Engine | None, "here, pool, ray or slurm, options behind the name, as in 'ray address=auto'."
     ] = None
-    workers: Annotated[int | None, at_least(1), "How many processes run at a time."] = None
+    """None: here, or a pool where there are several runs."""
+    workers: Annotated[int | None, at_least(1), "How many runs go on at a time."] = None
     device: Annotated[str, "auto, cpu, cuda or cuda:N."] = "auto"
-    strategy: Annotated[str | None, "How the processes of torchrun share one run: ddp or fsdp."] = None
-    cpus_per_run: Annotated[float | None, above(0), "Cores that a run takes; none: one."] = None
+    strategy: Annotated[
+        str | None,
+        "How the processes of torchrun share one run: ddp, all with the whole model, or fsdp, each with pieces.",
+    ] = None
+    cpus_per_run: Annotated[float | None, above(0), "Cores that a run takes."] = None
+    """None: one."""
     gpus_per_run: Annotated[float | None, above(0), "GPUs that a run takes; with 0.25 four runs share one."] = None
-    log: Annotated[str | Sequence[str], "Where the runs are sent too: tensorboard, wandb, trackio."] = ()
+    log: Annotated[str | Sequence[str], "Send the runs to tensorboard, wandb or trackio too; repeat for more."] = ()
 
     def __post_init__(self):
         check_fields(self, "{}".format)

@@ -23,6 +23,7 @@ Beside = Annotated[bool, "Perplexity at the same lengths, too.", Typed(flag="--w
 @verb
 def needle(
     model: Model,
+    *,
     corpus: Corpora = None,
     lengths: Lengths = None,
     samples: Prompts = 10,
@@ -37,11 +38,11 @@ def needle(
         Typed("NAME=VALUE", flag="--set", short="-s"),
     ] = None,
     beside: Beside = False,
-    text: Text = Text(),  # noqa: B008
+    text: Text,
     seed: Seed = 0,
     checkpoint: Checkpoint = "last",
-    loading: Loading = Loading(),  # noqa: B008
-    output: Output = Output(),  # noqa: B008
+    loading: Loading,
+    output: Output,
 ) -> None:
     """How often a model knows a number that a line of its prompt has told, by length and depth.
 
@@ -57,6 +58,7 @@ def needle(
 @verb
 def variables(
     model: Model,
+    *,
     corpus: Corpora = None,
     lengths: Lengths = None,
     samples: Prompts = 10,
@@ -66,11 +68,11 @@ def variables(
         Typed("NAME=VALUE", flag="--set", short="-s"),
     ] = None,
     beside: Beside = False,
-    text: Text = Text(),  # noqa: B008
+    text: Text,
     seed: Seed = 0,
     checkpoint: Checkpoint = "last",
-    loading: Loading = Loading(),  # noqa: B008
-    output: Output = Output(),  # noqa: B008
+    loading: Loading,
+    output: Output,
 ) -> None:
     """How often a model knows which names have a value, by assignments all over its prompt.
 

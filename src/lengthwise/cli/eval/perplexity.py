@@ -33,14 +33,15 @@ class Text:
 @verb
 def perplexity(
     model: Model,
+    *,
     corpus: Corpora = None,
     lengths: Lengths = None,
-    text: Text = Text(),
+    text: Text,
     samples: Annotated[int, at_least(1), "Last token: how many chunks are drawn."] = 1000,
     seed: Seed = 0,
     checkpoint: Checkpoint = "last",
-    loading: Loading = Loading(),  # noqa: B008
-    output: Output = Output(),  # noqa: B008
+    loading: Loading,
+    output: Output,
 ) -> None:
     """How well a model predicts text, at several lengths.
 

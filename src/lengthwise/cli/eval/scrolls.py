@@ -19,6 +19,7 @@ HOW = ("window", "budget", "questions", "tokens_at_once")
 @verb
 def scrolls(
     model: Model,
+    *,
     data: Annotated[
         str | None,
         "A copy of the data set, with TASK/SPLIT.jsonl or TASK.zip in it; or hf:NAME.",
@@ -40,8 +41,8 @@ def scrolls(
         Typed("FILE"),
     ] = None,
     checkpoint: Checkpoint = "best",
-    loading: Loading = Loading(),  # noqa: B008
-    output: Output = Output(),  # noqa: B008
+    loading: Loading,
+    output: Output,
 ) -> None:
     """What a model answers to questions about long inputs, of seven tasks: ROUGE, F1 or exact match.
 
