@@ -178,7 +178,7 @@ LINES = {
     "verify": 10_460,
     "report": 3_900,
     "recipes": 4_950,
-    "cli": 3_500,
+    "cli": 3_380,
 }
 """How many lines a room may have: lowered as ideas leave, and raised only by a commit that says why."""
 
