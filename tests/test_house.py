@@ -172,7 +172,7 @@ LINES = {
     "text": 1_670,
     "train": 2_700,
     "evaluate": 1_700,
-    "lab": 6_040,
+    "lab": 6_050,
     "insight": 1_400,
     "theory": 1_400,
     "verify": 10_460,

@@ -221,7 +221,7 @@ def test_both_tables_end_to_end(tmp_path, monkeypatch):
         outcomes = lab.run(recipe.experiments, tmp_path, workers=1, device="cpu")
         panels = recipe.panels([o.run for o in outcomes if o.run])
         assert panels
-        assert all(max(map(len, p.text.splitlines())) <= 60 for p in panels)
+        assert all(max(map(len, in_text(p, 60).splitlines())) <= 60 for p in panels)
     compiled = next(tmp_path.glob("*/compiled/certificate.json"))
     verify.checker.check(json.loads(compiled.read_text()), compiled.parent)
 
