@@ -64,7 +64,7 @@ def recipe(
     def report(finished: Mapping[str, list[Run]], device: str) -> list[Panel]:
         return [
             text_grid.growth(finished),
-            text_grid.far_tokens(finished, device, *(settings[name] for name in figure_4.NEEDLE)),
+            *text_grid.far_tokens(finished, device, *(settings[name] for name in figure_4.NEEDLE)),
             sizes(finished),
         ]
 

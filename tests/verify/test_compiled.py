@@ -174,6 +174,7 @@ def test_a_machine_with_states_to_merge_is_compiled_and_says_so():
     assert claim.answers.tolist() == [0, 1]
 
 
+@pytest.mark.slow
 def test_a_machine_with_states_to_merge_is_proved_by_what_is_compiled_of_it_and_by_what_is_written_down(parity):
     twice = automata.Semiautomaton([[0, 1], [1, 2], [2, 3], [3, 0]], accepting={1, 3})
     assert isinstance(certify(parity.model, twice, budget=60), Proved)

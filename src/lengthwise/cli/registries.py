@@ -151,8 +151,8 @@ def _module(place: Path) -> Path:
 def options(table: str, name: str) -> Schema | None:
     """Returns the options of a listed task or model, or of the settings, without importing it; None of other names.
 
-    >>> [option.expected for option in options("tasks", "d-2").values()][:1], options("models", "hf:gpt2")
-    (["'last', 'next-symbols' or 'accept'"], None)
+    >>> list(options("tasks", "d-2"))[:2], options("models", "hf:gpt2")
+    (['positives', 'protocol'], None)
     """
     if table == "settings":
         if name == "training":

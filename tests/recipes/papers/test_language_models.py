@@ -47,7 +47,7 @@ def made(paper: str, table: str, store, *more: str) -> recipes.Recipe:
 @pytest.mark.parametrize(
     ("paper", "table", "only"),
     [
-        ("bipe", "figure-4", ["rope", "bipe-alibi", "bipe-fox"]),
+        ("bipe", "figure-4", ["randomized", "rope", "bipe-alibi", "bipe-fox"]),
         ("bipe", "figure-6", ["bipe-rope", "no places inside", "segments of 8"]),
         ("regulargpt", "table-3", ["alibi", "2/1", "4/1"]),
         (bipe_with_other_mixers.__file__, "", ["softmax", "sliding-dilated", "all four"]),

@@ -138,16 +138,19 @@ def _verdict(times: Mapping[str, Mapping[int, float]], longest: int) -> str:
 
 def far_tokens(
     finished: Mapping[str, Sequence[Run]], device: str, lengths: Sequence[int], samples: int, depths: Sequence[float]
-) -> Panel:
-    """What the model of each column's first seed finds in held-out text, by length, with its perplexity beside it."""
+) -> list[Panel]:
+    """What the model of each column's first seed finds in held-out text, by length, with its perplexity beside it.
+
+    A model whose encoding has no places for any of the lengths is left out; without others there is no panel.
+    """
+    reaches = {column: (runs[0], _up_to(runs[0], lengths)) for column, runs in finished.items()}
     scores = {
-        column: measure_far_tokens(
-            runs[0].path, (), _up_to(runs[0], lengths), depths=depths, samples=samples, device=device
-        ).scores
-        for column, runs in finished.items()
+        column: measure_far_tokens(run.path, (), reached, depths=depths, samples=samples, device=device).scores
+        for column, (run, reached) in reaches.items()
+        if reached
     }
-    known = {column: means(runs) for column, runs in finished.items()}
-    return far_tokens_compared(scores, known, _trained(finished))
+    known = {column: means(finished[column]) for column in scores}
+    return [far_tokens_compared(scores, known, _trained(finished))] if scores else []
 
 
 def other_texts(finished: Mapping[str, Sequence[Run]], device: str, texts: Sequence[str], store: str) -> list[Panel]:
@@ -189,7 +192,7 @@ def _on_text(run: Run, name: str, store: str, device: str) -> dict[int, float]:
 
 def _up_to(run: Run, lengths: Sequence[int]) -> list[int]:
     """Those of these lengths that the model was tested up to, which its encoding has places for."""
-    return [n for n in lengths if n <= max(run.experiment.tests.lengths)] or [max(run.experiment.tests.lengths)]
+    return [n for n in lengths if n <= max(run.experiment.tests.lengths)]
 
 
 def _trained(finished: Mapping[str, Sequence[Run]]) -> int:

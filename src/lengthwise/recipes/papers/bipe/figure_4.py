@@ -92,7 +92,7 @@ def recipe(
         return [
             growth(finished),
             _published(finished),
-            far_tokens(finished, device, *(settings[name] for name in NEEDLE)),
+            *far_tokens(finished, device, *(settings[name] for name in NEEDLE)),
             *other_texts(finished, device, test, store),
             *differences_from_paper(RULES, scale, ["*"], list(every), same),
         ]

@@ -66,7 +66,7 @@ def recipe(
         )
         return [
             perplexity_by_length(finished, trained),
-            far_tokens(finished, device, *(settings[name] for name in NEEDLE)),
+            *far_tokens(finished, device, *(settings[name] for name in NEEDLE)),
             *differences_from_paper(RULES, scale, ["*"], list(both), same),
         ]
 
