@@ -52,7 +52,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-for name, called in {
+for name, verb in {
     "list": list_names,
     "bench": bench,
     "train": train,
@@ -64,9 +64,8 @@ for name, called in {
     "compile": compile_,
     "doctor": doctor,
 }.items():
-    app.command(name, cls=Verb)(called)
-    if called is train:
-        app.add_typer(evaluate, name="eval")
+    app.command(name, cls=Verb)(verb)
+app.add_typer(evaluate, name="eval")
 
 # Newer typer carries its own copy of click, so the base class of "the call is wrong" is found, not imported.
 _UsageError: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")

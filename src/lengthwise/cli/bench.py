@@ -122,9 +122,8 @@ def bench(
                 raise Error(f"bench needs {remedy}.")
         plan = {name: said[name] for name in ("seeds", "train_length", "test_lengths", "settings")}
         running.join()
-        of_rates = said["learning_rates"] or ()
-        named = (said["task"], said["models"])
-        experiments = lab.plan(*named, **plan, learning_rates=of_rates, sweep=said["sweep"], unused=tell_unused)
+        plan |= {"learning_rates": said["learning_rates"] or (), "sweep": said["sweep"]}
+        experiments = lab.plan(said["task"], said["models"], **plan, unused=tell_unused)
         if said["sweep"]:
             _tell_sweep(experiments)
         for e in {json.dumps(asdict(e.task)): e for e in experiments}.values():

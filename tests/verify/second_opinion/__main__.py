@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from lengthwise.errors import Error
+from lengthwise.errors import Error, check_extra
 from lengthwise.verify.checker import check, read_json
 
 from .opinion import MOST, opinion_on
 
 if __name__ == "__main__":
     try:
+        check_extra("flint", "test", "A second opinion")
         file, model, *most = sys.argv[1:]
         certificate = read_json(Path(file).read_text(encoding="utf-8"), file)
         print(check(certificate, model))
