@@ -13,6 +13,7 @@ from lengthwise.errors import Error
 from lengthwise.lab import SlurmJobs, slurm_jobs
 from lengthwise.lab.job import Job
 from lengthwise.lab.slurm_jobs import sbatch_line
+from lengthwise.train import Progress
 
 from .watching import Watch, same
 
@@ -65,8 +66,10 @@ def test_a_sweep_that_is_stopped_goes_on_by_the_same_call(submitit, quick, tmp_p
 
 
 @pytest.fixture
-def slurm(tmp_path, monkeypatch):
+def slurm(submitit, tmp_path, monkeypatch):
     """A machine with commands of Slurm that take any job and know of none."""
+    # It remembers how the jobs of these numbers ended in other tests.
+    submitit.SlurmJob.watcher.clear()
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     (tmp_path / "bin").mkdir()
 
@@ -121,6 +124,24 @@ def test_a_job_tells_of_a_run_that_ends_between_two_writings(submitit, quick, tm
             signal.signal(each, handler)
     [told] = json.loads((tmp_path / "0.json").read_text())
     assert (told["what"], told["phase"]) == (experiment.hash, "test best")
+
+
+def test_what_a_job_wrote_last_is_heard_though_slurm_said_first_that_it_ended(submitit, quick, tmp_path, monkeypatch):
+    """Storage that is shared may show files late: submitit waits for the answer, and the progress is there with it."""
+    [experiment], told = quick(), {"what": "a run", "phase": "train", "step": 9, "steps": 9, "loss": 0.5}
+
+    class Ended:
+        def done(self, force_check=False):
+            return True
+
+        def result(self):
+            (tmp_path / "0.json").write_text(json.dumps([told]))
+            return []
+
+    job = Ended()
+    pool = slurm_jobs._JobPool(None, 1, tmp_path, Job(tmp_path))
+    pool.numbers[job] = 0
+    assert [news for _, news in pool.poll({job: [[experiment]]})] == [Progress(**told), []]
 
 
 def script(root):

@@ -181,16 +181,15 @@ class _JobPool:
             self.asked_at = time.monotonic()
             # What is learned of one is learned of all.
             next(iter(active)).done(force_check=True)
-        ended = [job for job in active if job.done()]
-        # Also what those that have ended wrote last.
+        # The answer of a job that has ended may be waited for; what it wrote last is heard after that, and before it.
+        news = {job: self._news(job, active[job]) for job in active if job.done()}
         for job in active:
             for progress in self._heard(self.numbers[job]):
                 yield job, progress
         for job in active:
-            if job in ended:
-                news = self._news(job, active[job])
-                self.failed |= isinstance(news, Lost) or any(each.run is None for each in news or ())
-                yield job, news
+            if job in news:
+                self.failed |= isinstance(news[job], Lost) or any(each.run is None for each in news[job] or ())
+                yield job, news[job]
             elif self.stopping and not self._file(self.numbers[job]).exists() and job.state != "RUNNING":
                 # It waits, and has no state to keep; those that run are let keep theirs.
                 job.cancel(check=False)
