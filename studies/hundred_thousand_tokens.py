@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from lengthwise.lab import Run, best_rate, load_task
+from lengthwise.lab import Run, chosen_runs, load_task
 from lengthwise.recipes import LengthScore, Recipe, Scale, loaded
 from lengthwise.recipes.papers.regulargpt import table_1
 from lengthwise.report import Panel, Table, line_chart, overflow_note, overflow_text, percent
@@ -53,7 +53,7 @@ def recipe(scale: Scale) -> Recipe:
     def report(finished: Mapping[table_1.Key, list[Run]], device: str) -> list[Panel]:
         scores: dict[str, dict[str, list[LengthScore]]] = {}
         for (task, model), runs in finished.items():
-            scores.setdefault(task, {})[model] = length_scores(plan, best_rate(runs), device)
+            scores.setdefault(task, {})[model] = length_scores(plan, chosen_runs(runs, ["training.lr"]), device)
         return [_drawn(task, models, plan) for task, models in scores.items()] + [_table(scores, plan)]
 
     return Recipe(

@@ -67,7 +67,7 @@ def planned(scale: Scale, task: str) -> list[Experiment]:
     """As a cell of Table 1, on the same strings, except that C is learned."""
     like = table_1.planned(scale, task, GIVEN[0])[0]
     settings = settings_of(table_1.RULES[scale], task, GIVEN[0])
-    rates = settings["learning_rates"][-1:]
+    settings["training.lr"] = settings["learning_rates"][-1]
     for name in ("seeds", "learning_rates", "lengths", "supervision", "model.variant"):
         settings.pop(name)
     return plan(
@@ -75,7 +75,6 @@ def planned(scale: Scale, task: str) -> list[Experiment]:
         [table_1.MODELS[GIVEN[0]].preset],
         seeds=SEEDS[scale],
         test_lengths=like.tests.lengths,
-        learning_rates=rates,
         settings={**settings, "training.lengths": like.training.curriculum.lengths, "model.largest_chunk": LARGEST},
     )
 

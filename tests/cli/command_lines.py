@@ -77,7 +77,7 @@ def bench(draw: random.Random) -> list[str]:
         {
             "--config": ["sound.toml", "wrong.toml", "odd.toml", *PLACES],
             "--save-config": ["saved.toml", *PLACES],
-            "--learning-rates": ["1e-3,1e-2", "1e-3,1e-3", "0", "1e-3,", "1e-3;1e-2", *VALUES],
+            "--sweep": [f"training.lr={values}" for values in ("1e-3,1e-2", "1e-3,1e-3", "0,1", "1e-3,", *VALUES)],
             "--log": ["tensorboard", "tensorboardd", "tensorboard,x", *ODD],
             "--seeds": VALUES,
             "--train-length": VALUES,
@@ -210,7 +210,7 @@ def call(draw: random.Random) -> str:
             f"lab.plan({task!r}, [{model!r}], settings={{{f'model.{name}'!r}: {value}}})",
             f"lab.plan('parity', ['lstm'], settings={{{f'training.{name}'!r}: {value}}})",
             f"lab.plan('parity', {value}, seeds={other})",
-            f"lab.plan('parity', ['lstm'], test_lengths={value}, learning_rates={other})",
+            f"lab.plan('parity', ['lstm'], test_lengths={value}, sweep={other})",
             f"lab.lengths({draw.choice(LENGTHS)!r})",
             f"lab.find({draw.choice(PLACES)!r})",
             f"lab.load({value})",

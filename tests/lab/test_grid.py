@@ -34,8 +34,8 @@ def test_a_plan_is_the_whole_grid():
         seeds=3,
         train_length=10,
         test_lengths="20,30",
-        settings=["model.width=32", "transformer.layers=2", "training.lr=1e-4", "training.betas=0.9,0.98"],
-        learning_rates=[1e-3, 1e-4],
+        settings=["model.width=32", "transformer.layers=2", "training.betas=0.9,0.98"],
+        sweep={"training.lr": [1e-3, 1e-4]},
     )
     assert len(experiments) == len({e.hash for e in experiments}) == 12
     first, last = experiments[0], experiments[-1]
@@ -137,18 +137,6 @@ def test_several_tasks_are_planned_one_after_the_other(tmp_path):
         plan(["parity", "cycle-navigation"], ["rnn"], settings={"task.size": 3})
     with pytest.raises(Error, match="at least one task"):
         plan([], ["rnn"])
-
-
-@pytest.mark.parametrize("rates", ["fast", "1e-3,", "0", "-1", "inf", [0.0], ["a"], "nan"])
-def test_learning_rates_are_numbers_above_0(rates):
-    with pytest.raises(Error, match="Learning rates are numbers above 0"):
-        plan("parity", ["lstm"], learning_rates=rates)
-
-
-def test_learning_rates_as_they_are_typed():
-    typed = plan("parity", ["lstm"], learning_rates="1e-3,3e-4,1e-3")
-    assert typed == plan("parity", ["lstm"], learning_rates=[1e-3, 3e-4])
-    assert [e.training.optimizer.lr for e in typed] == [1e-3, 3e-4]
 
 
 def test_bench_from_python(tmp_path):

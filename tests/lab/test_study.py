@@ -1,10 +1,11 @@
 """A bench in a file: what is written is read back as the same experiments."""
 
 import json
+from pathlib import Path
 
 import pytest
 
-from lengthwise import Error, lab, report
+from lengthwise import Error, lab
 from lengthwise.cli import main
 from lengthwise.errors import UnknownName
 from lengthwise.lab import loggers
@@ -103,7 +104,7 @@ def test_what_is_saved_is_read_back_as_it_was_meant(tmp_path, setting):
 
 
 def test_several_tasks_and_rates_on_one_page(tmp_path, capsys):
-    words = "-m rnn --train-length 4 --test-lengths 8 --workers 1 --device cpu --learning-rates 1e-2,1e-5"
+    words = "-m rnn --train-length 4 --test-lengths 8 --workers 1 --device cpu --sweep training.lr=1e-2,1e-5"
     quick = "-s training.steps=3 -s training.batch=4 -s tests.samples=2 -s model.width=8 -s cycle-navigation.size=3"
     call = ["bench", "parity", "cycle-navigation", *words.split(), *quick.split(), "--out", str(tmp_path / "runs")]
     assert main([*call, "--save-config", str(tmp_path / "study.toml")]) == 0
@@ -111,19 +112,9 @@ def test_several_tasks_and_rates_on_one_page(tmp_path, capsys):
     runs = lab.load(tmp_path / "runs")
     assert len(runs) == 4
     page = (tmp_path / "runs" / "index.html").read_text()
-    for text in ("parity", "cycle-navigation (size=3)", "Learning rates chosen by validation"):
+    for text in ("parity", "cycle-navigation (size=3)", "Settings chosen on validation alone"):
         assert text in page
         assert text in out
-    chosen = report.learning_rates(runs)
-    assert chosen
-    for row in chosen.data:
-        mine = [run for run in runs if run.experiment.task.name == row["task"]]
-        right = {
-            run.experiment.training.optimizer.lr: run.result["checkpoints"]["best"]["validation"]["accuracy"]
-            for run in mine
-        }
-        assert row["validation"] == right[row["chosen"]] == max(right.values())
-    assert report.learning_rates(runs[:1]) is None
     assert main(["bench", "--config", str(tmp_path / "study.toml")]) == 0
     assert capsys.readouterr().err.count("found finished") >= 4
     assert main(["bench", "-t", "parity", "--task", "cycle-navigation", *words.split(), *quick.split(),
@@ -149,7 +140,7 @@ def test_a_file_keeps_rates_and_loggers(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(loggers.LOGGERS, "tensorboard", Note)
     monkeypatch.setattr(loggers, "check_extra", lambda *_: None)
     monkeypatch.chdir(tmp_path)
-    words = "parity -m rnn --train-length 4 --test-lengths 8 --workers 1 --device cpu --learning-rates 1e-2,1e-5"
+    words = "parity -m rnn --train-length 4 --test-lengths 8 --workers 1 --device cpu --sweep training.lr=1e-2,1e-5"
     words += " -s training.steps=2 -s training.batch=4 -s tests.samples=2 -s model.width=8 --log tensorboard"
     assert main(["bench", *words.split(), "--out", "first", "--save-config", "study.toml"]) == 0
     first, sent[:] = set(sent), []
@@ -157,6 +148,13 @@ def test_a_file_keeps_rates_and_loggers(tmp_path, capsys, monkeypatch):
     assert {run.experiment.hash for run in lab.load("second")} == {run.experiment.hash for run in lab.load("first")}
     assert set(sent) == first == {run.experiment.hash for run in lab.load("first")}
     assert len(first) == 2
+    # As a file said it before.
+    old = Path("study.toml").read_text().partition("[sweep.training]")[0]
+    for line, rates in (('learning_rates = "1e-2,1e-5"', [1e-2, 1e-5]), ('learning_rates = "1e-5"', [1e-5])):
+        Path("old.toml").write_text(f"{line}\n{old}[settings]\nmodel.width = 8\n")
+        study = read_study(Path("old.toml"))
+        planned = lab.plan("parity", ["rnn"], settings=study["settings"], sweep=study.get("sweep", {}))
+        assert [e.training.optimizer.lr for e in planned] == rates
 
 
 @pytest.mark.slow

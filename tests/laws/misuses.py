@@ -159,7 +159,6 @@ LAB: dict[str, tuple[Callable[[], Any], str]] = {
     "10^400 seeds": (plan(seeds=10**400), "at most 10,000 runs in one grid|seeds must be"),
     "a load of 10^5000": (lambda: lab.load(10**5000), "got a number of thousands of digits"),
     "a model of 10^5000": (plan(architectures=10**5000), "A model is a name .*, got a number of thousands of digits"),
-    "rates of 10^5000": (plan(learning_rates=10**5000), "numbers above 0 .*, got a number of thousands of digits"),
     "10^5000 samples": (plan(settings={"training.validation_samples": 10**5000}), "strings of length 40 need at least"),
     "a rate of 10^5000": (training(lr=10**5000), "training.lr must be a number above 0, got a number of thousands"),
     "a record of newer schema": (lambda: lab.Experiment.from_json({"schema": 2}), "schema 2.* Use a newer"),
@@ -267,7 +266,6 @@ LOOKS: dict[str, tuple[Callable[[], Any], str]] = {
             ("table", report.table),
             ("rows", report.rows),
             ("data", report.data),
-            ("learning rates", report.learning_rates),
             ("a comparison", lambda given: report.compare(given, "seed")),
             ("pairs", lambda given: report.paired(given, [])),
         )

@@ -29,10 +29,8 @@ def grid(model, options=None, **training):
         **(options or {}),
         **{f"training.{name}": value for name, value in training.items()},
     }
-    rates = [1e-3, 3e-3]
-    return plan(
-        "parity", [model], seeds=2, train_length=9, test_lengths="9,20", settings=settings, learning_rates=rates
-    )
+    sweep = {"training.lr": [1e-3, 3e-3]}
+    return plan("parity", [model], seeds=2, train_length=9, test_lengths="9,20", settings=settings, sweep=sweep)
 
 
 @pytest.mark.parametrize("model", ["regular-gpt", "transformer"])

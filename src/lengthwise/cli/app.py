@@ -168,6 +168,7 @@ def _in_our_words(error: Any) -> str:
         takes_settings = path.rpartition(" ")[2] in ("bench", "train")
         whole = typed.setting(option.lstrip("-").replace("-", "_")) if takes_settings and not slip else None
         meant = f"--set {whole}=…" if whole else near[0] if near else None
+        meant = "--sweep training.lr=1e-3,3e-4" if option == "--learning-rates" else meant
         said = f"{path} has no option {option}" + (f". Did you mean {meant}?" if meant else "")
     elif "unexpected extra argument" in said:
         said = f"{path} has no use for {said.partition('(')[2].partition('(')[2].rstrip(')')}"

@@ -18,8 +18,7 @@ from .verb import Typed, verb
 from .work import Running, carry_out, check_settings
 
 if TYPE_CHECKING:
-    from ..lab import Experiment, Run
-    from ..report import Panel
+    from ..lab import Experiment
 
 
 @verb
@@ -45,11 +44,6 @@ def bench(
         str | None,
         "Lengths to test: single ones or FROM:TO:STEP, as in 41:500:20,1000.",
         Typed("LENGTHS", default="to 12.5 times the training length"),
-    ] = None,
-    learning_rates: Annotated[
-        str | None,
-        "Such as 1e-3,3e-4: each run with each; validation strings choose.",
-        Typed("RATES", default="training.lr"),
     ] = None,
     sweep: Annotated[
         list[str] | None,
@@ -84,7 +78,6 @@ def bench(
         "seeds": seeds,
         "train_length": train_length,
         "test_lengths": test_lengths,
-        "learning_rates": learning_rates,
         **running.to_toml(),
         "compare": compare,
     }
@@ -122,8 +115,7 @@ def bench(
                 raise Error(f"bench needs {remedy}.")
         plan = {name: said[name] for name in ("seeds", "train_length", "test_lengths", "settings")}
         running.join()
-        plan |= {"learning_rates": said["learning_rates"] or (), "sweep": said["sweep"]}
-        experiments = lab.plan(said["task"], said["models"], **plan, unused=tell_unused)
+        experiments = lab.plan(said["task"], said["models"], **plan, sweep=said["sweep"], unused=tell_unused)
         if said["sweep"]:
             _tell_sweep(experiments)
         for e in {json.dumps(asdict(e.task)): e for e in experiments}.values():
@@ -138,20 +130,7 @@ def bench(
                 console.remark(f"note: an interval of the difference needs --seeds {FEWEST} at least.")
         if save_config:
             write_study(save_config, said)
-    carry_out(
-        experiments,
-        running,
-        panels=_chosen_rates if said["learning_rates"] else None,
-        sweep=list(said["sweep"]),
-        compare=said["compare"],
-    )
-
-
-def _chosen_rates(runs: list[Run]) -> list[Panel]:
-    from .. import report
-
-    panel = report.learning_rates(runs)
-    return [panel] if panel else []
+    carry_out(experiments, running, sweep=list(said["sweep"]), compare=said["compare"])
 
 
 def _tell_sweep(experiments: list[Experiment]) -> None:

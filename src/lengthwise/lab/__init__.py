@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ..train import Interrupted, Progress, Training
     from ..train.team import follows
     from .answers import plan_answers
-    from .choices import Choice, choose
+    from .choices import Choice, choose, chosen_runs
     from .engines import InProcess, Processes
     from .experiment import AnswersSpec, Experiment, LengthTests, ModelSpec, TaskSpec, TextSpec
     from .grid import plan
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .records import Found, Run, Runs, find, load
     from .running import Listener, bench, run
     from .slurm_jobs import SlurmJobs
-    from .statistics import Summary, accuracy, best_rate, overflowed, score, summary
+    from .statistics import Summary, accuracy, overflowed, score, summary
     from .sweeps import settings_of_part
     from .tested_lengths import lengths
     from .tuning import trial_objective, tune
@@ -43,11 +43,11 @@ __all__ = [
     "LAUNCHES", "Answered", "AnswersSpec", "Choice", "Engine", "Experiment", "Found", "InProcess", "Interrupted",
     "Job", "Launch", "LengthTests", "Listener", "Measured", "MeasuredAnswers", "MeasuredFarTokens", "ModelSpec",
     "Outcome", "Processes", "Progress", "RayTasks", "Run", "Runs", "SlurmJobs", "Summary", "TaskSpec", "TextSpec",
-    "Training", "accuracy", "bench", "best_rate", "check_strategy", "choose", "chosen_device", "device_of",
+    "Training", "accuracy", "bench", "check_strategy", "choose", "chosen_device", "chosen_runs", "device_of",
     "elsewhere", "find", "follow", "follows", "lengths", "load", "load_model", "load_task", "load_tokenizer",
     "measure_answers", "measure_far_tokens", "measure_perplexity", "new_model", "overflowed", "plan",
     "plan_answers", "plan_continued", "plan_language_models", "plan_text", "run", "score", "settings_of_part",
     "summary", "trained_places", "trial_objective", "tune",
-]  # fmt: skip  # fmt: skip
+]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(__name__)

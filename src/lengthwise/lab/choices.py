@@ -99,6 +99,13 @@ def choose(runs: Iterable[Run], swept: Iterable[str], planned: Sequence[Experime
     return choices
 
 
+def chosen_runs(runs: Iterable[Run], swept: Iterable[str]) -> list[Run]:
+    """The runs of the settings that validation strings prefer; all runs where they do not differ in what was swept."""
+    every = list(runs)
+    choices = choose(every, swept, [run.experiment for run in every])
+    return [run for choice in choices for run in choice.chosen.runs]
+
+
 def _best(settings: Sequence[Setting]) -> Setting:
     most = max(len(setting.runs) for setting in settings)
     whole = [setting for setting in settings if len(setting.runs) == most]

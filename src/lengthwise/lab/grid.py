@@ -63,7 +63,6 @@ def plan(
     train_length: Annotated[int, at_least(1), "The longest training string."] = 40,
     test_lengths: str | Sequence[int] | None = None,
     settings: Settings = (),
-    learning_rates: str | Sequence[float] = (),
     sweep: Sweep = (),
     unused: Callable[[str, list[str]], None] | None = None,
 ) -> list[Experiment]:
@@ -71,7 +70,7 @@ def plan(
 
     `settings` belong to `task.` and `model.` (every one), a task's or a model's own name (that one), `training.` or
     `tests.`. The grid is made for every combination of the values in `sweep`, each experiment once; its names are those
-    of `settings`. `learning_rates` are a sweep of training.lr that may have a single value.
+    of `settings`.
     Test lengths default to a sweep from past the training length to 12.5 times it; a few lengths of the training range
     are always tested too, since a failure beyond it proves nothing without success inside.
 
@@ -92,10 +91,6 @@ def plan(
         raise Error("Name at least one task. lengthwise list tasks names them.")
     called = [each if isinstance(each, str) else getattr(each, "__name__", getattr(each, "name", "")) for each in asked]
     check_choosable(values, given, task)
-    if rates := learning_rates_of(learning_rates):
-        if values:
-            raise Error("Learning rates are swept with the rest, as in --sweep training.lr=1e-3,3e-4. Leave them out.")
-        values = {"training.lr": rates}
     count = math.prod(map(len, values.values())) * len(asked) * len(names) * len(seeds)
     EXPERIMENTS.check(count, "sweep" if sweep else "plan")
     told: set[str] = set()
@@ -178,23 +173,6 @@ def seeds_of(seeds: int | Sequence[int]) -> Sequence[int]:
     count = Option("seeds", int, bounds=at_least(1)).read(seeds, "seeds")
     EXPERIMENTS.check(count, "plan")  # a range of more than 64 bits has no length
     return range(count)
-
-
-def learning_rates_of(rates: str | Sequence[float]) -> list[float]:
-    """Learning rates, each once.
-
-    >>> learning_rates_of("1e-3,3e-4")
-    [0.001, 0.0003]
-    """
-    try:
-        numbers = [float(rate) for rate in (rates.split(",") if isinstance(rates, str) and rates else rates)]
-    except (TypeError, ValueError):
-        numbers = [0.0]
-    if not all(0 < rate < float("inf") for rate in numbers):
-        raise Error(
-            f"Learning rates are numbers above 0 joined by commas, got {in_words(rates)}. For example 1e-3,3e-4."
-        )
-    return list(dict.fromkeys(numbers))
 
 
 def lacking_of(for_all: Mapping[str, Any], names: Sequence[str]) -> dict[str, list[str]]:

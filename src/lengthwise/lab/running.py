@@ -118,7 +118,6 @@ def bench(
     train_length: int = 40,
     test_lengths: str | Sequence[int] | None = None,
     settings: Settings = (),
-    learning_rates: str | Sequence[float] = (),
     sweep: Sweep = (),
     root: Path | str = "runs",
     progress: Listener | bool | None = None,
@@ -142,7 +141,6 @@ def bench(
         train_length=train_length,
         test_lengths=test_lengths,
         settings=settings,
-        learning_rates=learning_rates,
         sweep=sweep,
     )
     if progress is True or (progress is None and in_notebook()):

@@ -214,19 +214,6 @@ def _parts(lengths: Sequence[int]) -> list[tuple[int, ...]]:
     return parts
 
 
-def best_rate(runs: Sequence[Run]) -> list[Run]:
-    """The runs of the learning rate that did best on validation strings; test strings choose nothing."""
-    rates: dict[float, list[Run]] = {}
-    for run in runs:
-        rates.setdefault(run.experiment.training.optimizer.lr, []).append(run)
-    return max(rates.values(), key=_validated)
-
-
-def _validated(runs: Sequence[Run]) -> tuple[float, float]:
-    best = [run.result["checkpoints"]["best"]["validation"] for run in runs]
-    return statistics.fmean(v["accuracy"] for v in best), -statistics.fmean(v["loss"] for v in best)
-
-
 def perplexities(run: Run, which: str = "last") -> dict[int, float]:
     """Of a run on text at every test length; NaN or infinite where the loss is no number or too great.
 

@@ -18,7 +18,6 @@ from ..lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from .chosen_settings import best_of
-    from .chosen_settings import chosen_learning_rates as learning_rates
     from .export import as_data as data
     from .extracted_panel import extracted_panel as extracted
     from .far_tokens_panel import compared_panel as far_tokens_compared
@@ -60,7 +59,6 @@ __all__ = [
     "frame",
     "heat_map",
     "html",
-    "learning_rates",
     "line_chart",
     "overflow_note",
     "overflow_of_runs",

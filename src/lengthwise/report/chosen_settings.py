@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..files import finite
 from ..lab.choices import Choice, Setting, choose
-from ..lab.statistics import best_rate
 from .formatting import percent, short_names
 from .panel import Panel, Table
 from .sections import list_of_runs, task_name
@@ -20,10 +19,6 @@ if TYPE_CHECKING:
 Swept = Iterable[str] | Sequence[Choice]
 """The names of the settings that were swept, or what `lab.choose` made of them."""
 TITLE = "Settings chosen on validation alone"
-RATES = (
-    "Every rate has a row of its own among the results. The chosen one was right most often on validation strings, of "
-    "the training lengths; test strings choose nothing."
-)
 
 
 class Shown(NamedTuple):
@@ -143,27 +138,3 @@ def _setting(setting: Setting, planned: int) -> dict[str, Any]:
         "missing": planned - len(setting.runs),
         "runs": [run.path.name for run in setting.runs],
     }
-
-
-def chosen_learning_rates(runs: Sequence[Run]) -> Table | None:
-    """A row for each model and task of which several rates are there; None where there is none."""
-    tried: dict[str, list[Run]] = {}
-    for run in list_of_runs(runs):
-        e = run.experiment
-        tried.setdefault(replace(e, seed=0, training=e.training.but(lr=1.0)).hash, []).append(run)
-    names = short_names(run.experiment.model.name for run in runs)
-    rows, data = [], []
-    for group in tried.values():
-        rates = list(dict.fromkeys(run.experiment.training.optimizer.lr for run in group))
-        if len(rates) < 2:
-            continue
-        best = best_rate(group)
-        rate, e = best[0].experiment.training.optimizer.lr, best[0].experiment
-        right = statistics.fmean(run.result["checkpoints"]["best"]["validation"]["accuracy"] for run in best)
-        others = ", ".join(f"{each:g}" for each in rates if each != rate)
-        rows.append([f"{task_name(e.task)}, {names[e.model.name]}", f"{rate:g}", percent(right), others])
-        data.append({"task": e.task.name, "model": e.model.name, "tried": rates, "chosen": rate, "validation": right})
-    if not rows:
-        return None
-    head = ["task and model", "learning rate", "right on validation, %", "also tried"]
-    return Table("Learning rates chosen by validation", RATES, head, rows, data=data)

@@ -10,7 +10,7 @@ import pytest
 
 from lengthwise import Error
 from lengthwise.lab import Experiment, LengthTests, ModelSpec, TaskSpec, Training
-from lengthwise.lab.statistics import best_rate
+from lengthwise.lab.choices import chosen_runs
 from lengthwise.recipes.common.comparison import ComparedCell, ComparedRow, Published, comparison, finding, summed
 
 LENGTHS = (20, 40, 50, 60)
@@ -181,7 +181,7 @@ def test_one_seed_has_no_deviation():
 def test_the_best_rate_is_chosen_by_validation_and_all_are_shown():
     weak = [scored(seed, 1.0, lr=1e-4, valid=(1.0, 0.5)) for seed in range(2)]
     strong = [scored(seed, 0.7, lr=3e-4, valid=(1.0, 0.1)) for seed in range(2)]
-    assert best_rate([*weak, *strong]) == strong, "though the other is better on the test strings"
+    assert chosen_runs([*weak, *strong], ["training.lr"]) == strong, "though the other is better on the test strings"
     cell = ComparedCell.of([*weak, *strong], Published(mean=0.9, max=1.0))
     assert (cell.scores, cell.rates) == ((0.7, 0.7), (1.0, 1.0, 0.7, 0.7))
     panel = comparison("t", [ComparedRow("r", 0.5, {"m": cell})], ["m"])

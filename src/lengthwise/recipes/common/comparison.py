@@ -22,7 +22,8 @@ from typing import Any, Literal
 
 from ...errors import Error
 from ...lab import Run
-from ...lab.statistics import Checkpoint, best_rate, score
+from ...lab.choices import chosen_runs
+from ...lab.statistics import Checkpoint, score
 from ...report import Table, TableCell
 from ...report.formatting import percent
 from ...report.overflow import overflow_note, overflow_of_runs
@@ -94,7 +95,7 @@ class ComparedCell:
     @classmethod
     def of(cls, runs: Sequence[Run], published: Published) -> ComparedCell:
         """One model's runs, which may differ in seed and learning rate."""
-        chosen, high = best_rate(runs), runs[0].experiment.training.curriculum.lengths[1]
+        chosen, high = chosen_runs(runs, ["training.lr"]), runs[0].experiment.training.curriculum.lengths[1]
         beyond = [n for n in sorted(set(runs[0].experiment.tests.lengths)) if n > high]
 
         def scores(mine: Sequence[Run], checkpoint: Checkpoint = "last") -> tuple[float, ...]:

@@ -9,7 +9,7 @@ from typing import cast
 from .... import insight
 from ....insight import ReceptiveField
 from ....lab import Run, load_model, load_task
-from ....lab.statistics import best_rate
+from ....lab.choices import chosen_runs
 from ....models import TokenClassifier
 from ....report import Panel, Table
 from ....report import receptive_field as draw_receptive_field
@@ -29,7 +29,7 @@ def recipe(scale: Scale) -> Recipe:
     def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
         fields: dict[str, dict[str, list[ReceptiveField]]] = {}
         for (task, model), runs in finished.items():
-            mine = [receptive_field_of(run, length, count, device) for run in best_rate(runs)]
+            mine = [receptive_field_of(run, length, count, device) for run in chosen_runs(runs, ["training.lr"])]
             fields.setdefault(task, {})[model] = mine
         return [_drawn(models) for models in fields.values()] + [_table(fields)]
 

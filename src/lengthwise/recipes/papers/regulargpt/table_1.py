@@ -85,15 +85,11 @@ def planned(scale: Scale, task: str, model: str) -> list[Experiment]:
     train, beyond = next((train, beyond) for train, beyond, names in SECTIONS if task in names)
     settings = settings_of(RULES[scale], task, model)
     seeds, rates, count = (settings.pop(key) for key in ("seeds", "learning_rates", "lengths"))
+    sweep = {"training.lr": rates} if len(rates) > 1 else {}
+    settings |= {"training.lengths": train, **MODELS[model].settings, **({} if sweep else {"training.lr": rates[0]})}
     made = tasks.get(task, **PARAMS.get(task, {}), supervision=settings.pop("supervision"))
-    return plan(
-        made,
-        [MODELS[model].preset],
-        seeds=seeds,
-        test_lengths=thinned(made.lengths(*beyond), count),
-        learning_rates=rates,
-        settings={**settings, "training.lengths": train, **MODELS[model].settings},
-    )
+    tested = thinned(made.lengths(*beyond), count)
+    return plan(made, [MODELS[model].preset], seeds=seeds, test_lengths=tested, settings=settings, sweep=sweep)
 
 
 def thinned(lengths: Sequence[int], count: int | Literal["every"]) -> list[int]:

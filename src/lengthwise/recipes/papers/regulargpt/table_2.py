@@ -10,7 +10,7 @@ import torch
 from .... import tasks
 from ....evaluate import score_strings
 from ....lab import Run
-from ....lab.statistics import best_rate
+from ....lab.choices import chosen_runs
 from ....report import Panel
 from ....report.overflow import overflow_text
 from ...base import Recipe, Scale
@@ -43,7 +43,7 @@ def recipe(scale: Scale) -> Recipe:
     """PARITY, trained on as many 1s as 0s and tested with other shares of 1s."""
 
     def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
-        runs = {model: best_rate(mine) for (_, model), mine in finished.items()}
+        runs = {model: chosen_runs(mine, ["training.lr"]) for (_, model), mine in finished.items()}
         note = "All models were trained on strings with P(1) = 0.5; P(1) here is that of the test strings."
         note = " ".join([note, *variant_note(finished)])
         return [
