@@ -158,26 +158,23 @@ def described(name: str, tables: Mapping[str, Mapping[str, str]]) -> list[Entry]
     line = "A task from outside this library." if own_task else _line_of_unlisted_task(name)
     if line := tables["tasks"].get(name) or line:
         entries.append(Entry("task", name, line, _options("tasks", name), f"lengthwise bench {quoted} -m lstm"))
-    if line := tables["recipes"].get(name):
-        entries.append(Entry("recipe", name, line, _options("recipes", name), f"lengthwise reproduce {name}"))
-    if line := tables["positions"].get(name):
-        call = f'from lengthwise import positions; positions.get("{name}", width=64, heads=8'
-        entries.append(Entry("position", name, line, _options("positions", name), call))
-    if line := tables["mixers"].get(name):
-        call = f'from lengthwise import mixers; mixers.get("{name}", width=64'
-        entries.append(Entry("mixer", name, line, _options("mixers", name), call))
-    if line := tables["settings"].get(name):
-        entries.append(Entry("settings", name, line, _options("settings", name), "lengthwise bench parity -m lstm"))
+    calls = {
+        "recipes": f"lengthwise reproduce {name}",
+        "positions": f'from lengthwise import positions; positions.get("{name}", width=64, heads=8',
+        "mixers": f'from lengthwise import mixers; mixers.get("{name}", width=64',
+        "settings": "lengthwise bench parity -m lstm",
+    }
+    for table, call in calls.items():
+        if line := tables[table].get(name):
+            room = table if table == "settings" else table.removesuffix("s")
+            entries.append(Entry(room, name, line, _options(table, name), call))
     return entries
 
 
 def _options(table: str, name: str) -> Schema:
-    """Read off the source where that is possible; a name from outside is imported, and what no source says alone."""
-    known = registries.options(table, name) if table in ("tasks", "models", "settings") else None
-    if known is None:
-        room = import_module(f"..{table}", __package__)
-        known = room.options(*name.split(" ", 1)) if table == "recipes" else room.options(name)
-    return known
+    """Read off the source; a name from outside is imported."""
+    known = registries.options(table, name)
+    return import_module(f"..{table}", __package__).options(name) if known is None else known
 
 
 def _line_of_unlisted_task(name: str) -> str:

@@ -26,6 +26,8 @@ REGISTRIES = {
 }
 """The file and the dictionary that hold the names of a table."""
 
+FILLED_IN = {"positions": ("width", "heads"), "mixers": ("width",)}
+"""What the model knows, and no option says."""
 NOT_LISTED = {"tasks": r".*:.*|(d|tomita)-[0-9]{1,9}", "models": r".*:.*", "recipes": r".*\.py( .*)?|study( .*)?"}
 """The names that are looked up elsewhere: numbered tasks, patterns, classes, checkpoints, files."""
 
@@ -149,7 +151,7 @@ def _module(place: Path) -> Path:
 
 @cache
 def options(table: str, name: str) -> Schema | None:
-    """Returns the options of a listed task or model, or of the settings, without importing it; None of other names.
+    """Returns the options of a name that is listed, or of the settings, without importing it; None of other names.
 
     >>> list(options("tasks", "d-2"))[:2], options("models", "hf:gpt2")
     (['positives', 'protocol'], None)
@@ -170,9 +172,12 @@ def options(table: str, name: str) -> Schema | None:
     if value is None:
         return None
     value = value.elts[0] if isinstance(value, ast.Tuple) else value
-    known = _parameters(*_definition(ROOMS / registry, ast.unparse(value).split(".")), table == "models")
-    fixed = 1 if number or name.startswith("regex:") else 0  # the name says it
-    return dict(list(known.items())[fixed:])
+    value, partly = (value.args[0], value.keywords) if isinstance(value, ast.Call) else (value, [])
+    known = _parameters(*_definition(ROOMS / registry, ast.unparse(value).split(".")), table in ("models", "recipes"))
+    if number or name.startswith("regex:"):  # the name says it
+        known.pop(next(iter(known)))
+    given = {*FILLED_IN.get(table, ()), *(keyword.arg for keyword in partly)}
+    return {key: option for key, option in known.items() if key not in given}
 
 
 def _parameters(node: Any, file: Path, keyword_only: bool) -> Schema:
