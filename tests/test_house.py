@@ -176,7 +176,7 @@ LINES = {
     "lab": 6_020,
     "insight": 1_380,
     "theory": 1_350,
-    "verify": 10_460,
+    "verify": 10_440,
     "report": 3_870,
     "recipes": 4_950,
     "cli": 3_350,

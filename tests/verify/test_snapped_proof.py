@@ -80,12 +80,12 @@ def test_a_little_wrong_is_not(snapped):
     reject(narrow, "outside the radius")
     reject(between, "nearer to another")
     reject(extra, "1 of 3 centres are reached by no word")
-    reject(head, "the head is not surely right")
+    reject(head, "the answer on centre")
     reject(network, "")
 
 
 def test_time_runs_out(snapped):
-    assert prove_snapped(snapped, claim_of(PARITY), seconds=0.0).why == "the check of the centres had no time"
+    assert "the time was over" in prove_snapped(snapped, claim_of(PARITY), seconds=0.0).why
 
 
 @pytest.mark.slow

@@ -3,16 +3,19 @@
 From the leaves on, all that nodes can be made of is made: each node's code is found, with the element of the machine
 that its word has, until nothing new comes. No code may stand for two elements, and the head must be right on all. A
 node has the same code however long its word is, so this is all. Nodes are computed in float64 alone: whether each
-choice is decided beyond all rounding is for the checker to say.
+choice is decided beyond all rounding is for the checker to say. The centres of a snapped model are codes as well, of
+one choice (`snapped.py`).
 
 Shapes: n nodes side by side, C chunk, G groups and K choices of a code, D width, Q states.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from itertools import product
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -34,10 +37,22 @@ NODES = Limit("PROOF_NODES", 5_000_000, "nodes that are looked at", "Take a smal
 def prove_codes(model: LengthwiseForCausalLM, claim: Claim, seconds: float) -> Proof | Unknown | str:
     if why := refusal(model):
         return why
+    node = CodedNode(model)
+    found = Exploration(node, Need(claim, node.node.chunk), claim, time.monotonic() + seconds)
     try:
-        return Exploration(model, claim, time.monotonic() + seconds).proof()
+        found.look()
     except NotProved as stop:
         return Unknown(stop.why, stop.by_how_much)
+    elements, owner = found.elements()
+    codes = [{"element": each, "code": code} for each, code in zip(owner, found.chosen.tolist(), strict=True)]
+    double = next(model.parameters()).dtype == torch.float64
+    return {
+        "kind": "tree-codes",
+        "inference": "raw",
+        "arithmetic": "float64" if double else "float32",
+        "margin": found.margin,
+        "proof": {"elements": elements, "codes": codes},
+    }
 
 
 def refusal(model: LengthwiseForCausalLM) -> str | None:
@@ -58,8 +73,29 @@ class NotProved(Exception):
         self.why, self.by_how_much = why, by_how_much
 
 
+class NodeOfCodes(Protocol):
+    """A node function on codes, G numbers each, and on leaves, in float64."""
+
+    noun: str
+    undecided: str
+    """What is wrong where the gap of a choice is not above 0."""
+    node: Node
+    groups: int
+    leaves: Tensor
+
+    def vectors(self, chosen: np.ndarray) -> Tensor:
+        """(n,D) the nodes of these codes (n,G)."""
+        ...
+
+    def codes(self, read: Tensor, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(n,G) the codes of nodes that read these of the vectors (n,c), oldest first, and (n,) their least gaps."""
+        ...
+
+
 class CodedNode:
-    """The node function on codes and leaves, in float64."""
+    """Of discrete nodes."""
+
+    noun, undecided = "code", "a choice of a node is not decided"
 
     def __init__(self, model: LengthwiseForCausalLM):
         self.node = Node(model, discrete=True)
@@ -71,11 +107,9 @@ class CodedNode:
         self.leaves = self.node.leaf_vectors(range(len(model.embedding.weight)), torch.float64).detach()
 
     def vectors(self, chosen: np.ndarray) -> Tensor:
-        """(n,D) the nodes of these codes: a sum of G vectors."""
         return self.codebook[torch.from_numpy(chosen + np.arange(self.groups) * self.choices)].sum(1)
 
     def codes(self, read: Tensor, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(n,G) the choices of nodes that read these of the vectors (n,c), oldest first, and (n,) their least gaps."""
         taps = [Plain(read[column]) for column in torch.from_numpy(index).T]
         z = self.node.combine(taps).linear(*self.choose).x.unflatten(-1, (self.groups, self.choices))
         best = z.topk(2, -1).values
@@ -85,23 +119,19 @@ class CodedNode:
 class Exploration:
     """All codes that words reach, each with the element of its words."""
 
-    def __init__(self, model: LengthwiseForCausalLM, claim: Claim, until: float):
-        self.claim, self.until = claim, until
-        double = next(model.parameters()).dtype == torch.float64
-        self.arithmetic = "float64" if double else "float32"
-        self.node = CodedNode(model)
-        self.need = Need(claim, self.node.node.chunk)
+    def __init__(self, node: NodeOfCodes, need: Need, claim: Claim, until: float):
+        self.node, self.need, self.claim, self.until = node, need, claim, until
         self.leaves = claim.machine.delta.T.astype(np.int64)
         """(S,Q)"""
-        Q = len(claim.machine.delta)
-        self.chosen = np.empty((0, self.node.groups), dtype=np.int64)
-        self.maps = np.empty((0, Q), dtype=np.int64)
+        self.chosen = np.empty((0, node.groups), dtype=np.int64)
+        self.maps = np.empty((0, len(claim.machine.delta)), dtype=np.int64)
         self.known: dict[bytes, int] = {}
-        self.margin = np.inf
+        self.margin = math.inf
         self.looked, self.most = 0, NODES.most
 
     @torch.no_grad()
-    def proof(self) -> Proof:
+    def look(self) -> None:
+        """Raises `NotProved` unless all codes are found, each has one element, and the head is right on all."""
         C = self.node.node.chunk
         for size in range(1, C + 1):
             for block in blocks(tuples(len(self.leaves), size, 0)):
@@ -114,18 +144,11 @@ class Exploration:
                     self._look(block, self.maps, vectors)
             done = now
         self._look_at_head()
+
+    def elements(self) -> tuple[list[list[int]], list[int]]:
+        """The elements, as maps of the states, and the number of each code's."""
         elements, owner = np.unique(self.maps, axis=0, return_inverse=True)
-        codes = [
-            {"element": int(element), "code": code}
-            for element, code in zip(owner.reshape(-1), self.chosen.tolist(), strict=True)
-        ]
-        return {
-            "kind": "tree-codes",
-            "inference": "raw",
-            "arithmetic": self.arithmetic,
-            "margin": float(self.margin),
-            "proof": {"elements": elements.tolist(), "codes": codes},
-        }
+        return elements.tolist(), owner.reshape(-1).tolist()
 
     def _look(self, index: np.ndarray, maps: np.ndarray, vectors: Tensor) -> None:
         """The nodes that read what these tuples (n,c) number, the oldest first."""
@@ -138,7 +161,7 @@ class Exploration:
             return
         self.looked += len(index)
         if self.looked > self.most or time.monotonic() > self.until:
-            found = f"{len(self.chosen):,} codes were found, and"
+            found = f"{len(self.chosen):,} {self.node.noun}s were found, and"
             if self.looked > self.most:
                 raise NotProved(f"{found} their products are {NODES.surpassed}")
             raise NotProved(
@@ -146,7 +169,7 @@ class Exploration:
             )
         chosen, gap = self.node.codes(vectors, index)
         if not gap.min() > 0:
-            raise NotProved("a choice of a node is not decided")
+            raise NotProved(self.node.undecided, -float(gap.min()) if np.isfinite(gap.min()) else None)
         self.margin = min(self.margin, float(gap.min()))
         self._note(chosen, made)
 
@@ -161,7 +184,8 @@ class Exploration:
             before = self.maps[number] if number < len(self.maps) else made[fresh[number - len(self.maps)]]
             if (before != made[i]).any():
                 raise NotProved(
-                    "one code stands for words that the machine tells apart (where it need not, minimise it first)"
+                    f"one {self.node.noun} stands for words that the machine tells apart (where it need not, minimise "
+                    "it first)"
                 )
         if fresh:
             self.chosen = np.concatenate([self.chosen, chosen[fresh]])
@@ -177,7 +201,7 @@ class Exploration:
         gap = float(ahead.min())
         if not gap > 0:
             code = self.chosen[asked][int(ahead.argmin())].tolist()
-            raise NotProved(f"the answer on code {code} is not right", -gap if np.isfinite(gap) else None)
+            raise NotProved(f"the answer on {self.node.noun} {code} is not right", -gap if np.isfinite(gap) else None)
         self.margin = min(self.margin, gap)
 
 
