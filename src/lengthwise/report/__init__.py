@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .long_form import write_csv as csv
     from .overflow import overflow_note, overflow_of_runs, overflow_text
     from .paired_runs import compare, paired
-    from .panel import Arcs, Chart, Machine, Panel, Table, TableCell, heat_map, line_chart, scatter_plot
+    from .panel import Arcs, Chart, Machine, Panel, Table, TableCell, heat_map, line_chart, record_table, scatter_plot
     from .terminal_table import table
     from .text_runs import before_and_after as perplexities
     from .text_runs import measured_answers as answers
@@ -68,6 +68,7 @@ __all__ = [
     "perplexities",
     "perplexity",
     "receptive_field",
+    "record_table",
     "rows",
     "scatter_plot",
     "spread",

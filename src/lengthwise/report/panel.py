@@ -9,11 +9,12 @@ scatter_plot("Two kinds", "One dot a node.", "first axis", "second axis", {"even
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..errors import ShapeError
+from ..files import finite
 from .formatting import table_number
 
 Line = tuple[Sequence[float], Sequence[float]]
@@ -124,6 +125,25 @@ class Machine(Panel):
 
     claim: Mapping[str, Any]
     """Its states, steps and answers, as in a certificate."""
+
+
+def record_table(
+    title: str,
+    caption: str,
+    records: Iterable[Mapping[str, Any]],
+    columns: Mapping[str, Callable[[Any], str | TableCell]],
+    *,
+    finding: str = "",
+) -> Table:
+    """Returns a row for each record, which is its data, with the cells that each column makes of it.
+
+    >>> print(record_table("", "", [{"n": 8, "right": 0.5}], {"tokens": lambda r: str(r["n"])}).text)
+    tokens
+         8
+    """
+    data = list(records)
+    rows = [[cell(record) for cell in columns.values()] for record in data]
+    return Table(title, caption, list(columns), rows, data=finite(data), finding=finding)
 
 
 def heat_map(

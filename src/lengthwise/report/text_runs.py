@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,8 +13,8 @@ from ..files import finite
 from ..lab.experiment import AnswersSpec, TextSpec
 from ..lab.statistics import perplexities
 from .formatting import count, short_names
-from .panel import Panel, Table, line_chart
-from .sections import SeedGroup, groups_of, key_of, list_of_runs
+from .panel import Chart, Panel, Table, line_chart, record_table
+from .sections import groups_of, key_of, list_of_runs
 
 if TYPE_CHECKING:
     from ..lab import Measured, MeasuredAnswers, Run
@@ -29,8 +29,7 @@ SEEN = {
     "trained on": "The model was trained on this text, or on most of it.",
     "unknown": "Whether the model was trained on this text is not known.",
 }
-
-
+AXES = ("tokens", "perplexity")
 METRICS = (
     "rouge: the geometric mean of ROUGE-1, -2 and -L; f1: of words in common; exact match: of whole answers; each with "
     "the best of a question's references, in percent."
@@ -39,7 +38,7 @@ METRICS = (
 
 def before_and_after(runs: Sequence[Run]) -> Panel:
     """One row for each checkpoint that was trained on and each length at which it was tested."""
-    data = [
+    records = [
         {
             "model": run.experiment.model.name,
             "text": run.experiment.data.name,
@@ -52,19 +51,16 @@ def before_and_after(runs: Sequence[Run]) -> Panel:
         for run in runs
         for length in run.experiment.tests.lengths
     ]
-    rows = [
-        [
-            f"{row['model']} seed {row['seed']}",
-            row["text"],
-            f"{row['steps']:,}",
-            f"{row['length']:,}",
-            _digits([row["before"]]),
-            _digits([row["last"]]),
-        ]
-        for row in data
-    ]
+    columns = {
+        "": lambda row: f"{row['model']} seed {row['seed']}",
+        "text": lambda row: row["text"],
+        "steps": lambda row: f"{row['steps']:,}",
+        "tokens": lambda row: f"{row['length']:,}",
+        "before": lambda row: digits(row["before"]),
+        "after": lambda row: digits(row["last"]),
+    }
     caption = "Of held-out text: the checkpoint as it was, and after its training."
-    return Table("Perplexity", caption, ["", "text", "steps", "tokens", "before", "after"], rows, data=finite(data))
+    return record_table("Perplexity", caption, records, columns)
 
 
 def by_length(runs: Sequence[Run]) -> list[Panel]:
@@ -87,9 +83,9 @@ def _by_length(runs: Sequence[Run], several_tokenizers: bool) -> Panel:
     assert isinstance(e.data, TextSpec)
     groups = groups_of(runs, short_names(run.experiment.model.name for run in runs))
     several = max(len(group.runs) for group in groups) > 1
-    by_model = {group.label: _by_seed(group) for group in groups}
+    by_model = {group.label: by_seed(group.runs) for group in groups}
     lengths = e.tests.lengths
-    curves = {name: (lengths, [_middle(values[n]) for n in lengths]) for name, values in by_model.items()}
+    curves = {name: (lengths, [middle(values[n]) for n in lengths]) for name, values in by_model.items()}
     caption = (
         f"{WAYS[e.tests.way]} {SEEN['held out']} Trained on windows of {e.data.block:,} tokens"
         f"{'; mean ± standard deviation over seeds' if several else ''}. ∞: greater than any float, or no number."
@@ -101,7 +97,7 @@ def _by_length(runs: Sequence[Run], several_tokenizers: bool) -> Panel:
         [
             group.label,
             count(group.first.result["parameters"]),
-            *(_digits(by_model[group.label][n]) for n in lengths),
+            *(digits(*by_model[group.label][n]) for n in lengths),
         ]
         for group in groups
     ]
@@ -117,35 +113,52 @@ def _by_length(runs: Sequence[Run], several_tokenizers: bool) -> Panel:
         for group in groups
         for n in lengths
     ]
-    axes, marks = ("tokens", "perplexity"), {"trained": e.data.block}
+    marks = {"trained": e.data.block}
     table = Table(title, "", head, rows, data=data)
-    chart = line_chart(title, caption, *axes, curves, log_x=True, log_y=True, marks=marks, table=table)
+    chart = line_chart(title, caption, *AXES, curves, log_x=True, log_y=True, marks=marks, table=table)
     return replace(chart, finding=_finding(by_model, e.data.block, lengths))
 
 
-def _by_seed(group: SeedGroup) -> dict[int, list[float]]:
-    """The perplexities of the seeds at every length."""
-    seeds = [perplexities(run) for run in group.runs]
-    return {n: [each[n] for each in seeds] for n in group.experiment.tests.lengths}
+def perplexity_chart(
+    title: str, caption: str, by_model: Mapping[str, Mapping[int, float]], marks: Mapping[str, float]
+) -> Chart:
+    """Returns curves and a table of perplexities by length; a model has a dash where it was not tested."""
+    lengths = sorted({n for of in by_model.values() for n in of})
+    rows = [[name, *(digits(of[n]) if n in of else "–" for n in lengths)] for name, of in by_model.items()]
+    data = {name: finite({str(n): p for n, p in of.items()}) for name, of in by_model.items()}
+    table = Table(title, "", ["", *(f"{n:,}" for n in lengths)], rows, data=data)
+    curves = {name: (list(of), list(of.values())) for name, of in by_model.items()}
+    return line_chart(title, caption, *AXES, curves, log_x=True, log_y=True, marks=marks, table=table)
 
 
-def _middle(values: Sequence[float]) -> float:
-    """Their mean; NaN where one of them is none."""
+def by_seed(runs: Sequence[Run], which: str = "last") -> dict[int, list[float]]:
+    """Returns the perplexities of the seeds at every length; `which`: "last", or "before" a further training."""
+    seeds = [perplexities(run, which) for run in runs]
+    return {n: [each[n] for each in seeds] for n in seeds[0]}
+
+
+def middle(values: Sequence[float]) -> float:
+    """Returns their mean, or NaN where one of them is no number."""
     return statistics.fmean(values) if all(map(math.isfinite, values)) else math.nan
 
 
-def _digits(values: Sequence[float]) -> str:
-    if math.isnan(middle := _middle(values)):
+def digits(*values: float) -> str:
+    """Returns a perplexity, or a ratio of two, for a table: of several seeds the mean ± standard deviation.
+
+    >>> digits(12.3456), digits(12.0, 14.0), digits(math.inf)
+    ('12.35', '13 ± 1.4', '∞')
+    """
+    if math.isnan(mean := middle(values)):
         return "∞"
-    return f"{middle:.4g}" if len(values) < 2 else f"{middle:.4g} ± {statistics.stdev(values):.2g}"
+    return f"{mean:.4g}" if len(values) < 2 else f"{mean:.4g} ± {statistics.stdev(values):.2g}"
 
 
 def _finding(by_model: dict[str, dict[int, list[float]]], trained: int, lengths: Sequence[int]) -> str:
     if max(lengths) <= trained:
         return ""
-    ends = {name: _middle(values[max(lengths)]) for name, values in by_model.items()}
+    ends = {name: middle(values[max(lengths)]) for name, values in by_model.items()}
     order = sorted(ends, key=lambda name: (math.isnan(ends[name]), ends[name]))
-    figures = ", ".join(f"{name} {_digits(by_model[name][max(lengths)])}" for name in order)
+    figures = ", ".join(f"{name} {digits(*by_model[name][max(lengths)])}" for name in order)
     return f"Perplexity at {max(lengths):,} tokens, {max(lengths) / trained:.3g} times the trained length: {figures}."
 
 
@@ -154,7 +167,7 @@ def measured_perplexity(result: Measured) -> Panel:
     rows = [
         [
             f"{n:,}",
-            _digits([loss.perplexity]),
+            digits(loss.perplexity),
             "–" if loss.mean is None else f"{loss.mean:.4f}",
             f"{loss.tokens:,}",
         ]
@@ -180,25 +193,20 @@ def strings_and_text(runs: Iterable[Run]) -> tuple[list[Run], list[Panel]]:
 
 def answers_of_runs(runs: Sequence[Run]) -> Panel:
     """One row for each run that was trained to answer."""
-    data = [_answered(run) for run in runs]
-    rows = [
-        [
-            row["task"],
-            f"{row['model']} seed {row['seed']}",
-            row["metric"],
-            f"{row['score']:.2f}",
-            f"{row['questions']:,}",
-            "–" if row["perplexity_before"] is None else f"{row['perplexity_before']:.4g}",
-            f"{row['perplexity']:.4g}",
-        ]
-        for row in data
-    ]
+    columns = {
+        "task": lambda row: row["task"],
+        "model": lambda row: f"{row['model']} seed {row['seed']}",
+        "metric": lambda row: row["metric"],
+        "score": lambda row: f"{row['score']:.2f}",
+        "questions": lambda row: f"{row['questions']:,}",
+        "perplexity before": lambda row: "–" if row["perplexity_before"] is None else digits(row["perplexity_before"]),
+        "after": lambda row: digits(row["perplexity"]),
+    }
     caption = (
         f"Of the validation split, by the weights of the best validation loss. {METRICS} Perplexity is that of the "
         "references' tokens, before training and after its last step."
     )
-    head = ["task", "model", "metric", "score", "questions", "perplexity before", "after"]
-    return Table("Answers", caption, head, rows, data=finite(data))
+    return record_table("Answers", caption, map(_answered, runs), columns)
 
 
 def _answered(run: Run) -> dict[str, Any]:

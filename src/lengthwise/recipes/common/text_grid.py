@@ -11,21 +11,17 @@ takes them there are
 
 from __future__ import annotations
 
-import math
-import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Annotated
 
 from ...evaluate import Way
-from ...files import finite
 from ...lab import Experiment, Run, measure_far_tokens, measure_perplexity, plan_language_models
 from ...lab.experiment import TextSpec
 from ...lab.language_models import START
-from ...lab.statistics import perplexities
-from ...report import Panel, Table, far_tokens_compared, line_chart
+from ...report import Panel, far_tokens_compared, record_table
+from ...report.text_runs import by_seed, digits, middle, perplexity_chart
 from ..base import Scale
 from .grid import Cell, Grid, Model
 from .rules import Rule, settings_of
@@ -99,31 +95,23 @@ def growth(finished: Mapping[str, Sequence[Run]]) -> Panel:
         for column, means in by_column.items()
     }
     beyond = sorted({n for of in times.values() for n in of})
-    rows = [
-        [
-            column,
-            f"{by_column[column][trained]:.4g}",
-            *(digits(of[n]) if n in of else "–" for n in beyond),
-        ]
+    records = [
+        {"model": column, "trained": trained, "perplexity": by_column[column][trained],
+         "times": {str(n): by for n, by in of.items()}}
         for column, of in times.items()
-    ]
-    data = [
-        {
-            "model": column,
-            "trained": trained,
-            "perplexity": finite(by_column[column][trained]),
-            "times": finite({str(n): by for n, by in of.items()}),
-        }
-        for column, of in times.items()
-    ]
+    ]  # fmt: skip
+    columns = {
+        "": lambda row: row["model"],
+        f"perplexity at {trained:,}": lambda row: f"{row['perplexity']:.4g}",
+        **{f"{n:,}": lambda row, n=str(n): digits(row["times"][n]) if n in row["times"] else "–" for n in beyond},
+    }
     caption = (
         f"Perplexity at each length over that at {trained:,} tokens, the trained length: below 1 more text before a "
         f"token helps. A model holds where it is at most {HOLDS:g} times that, and is broken from {BREAKS:g} times on. "
         "–: a length for which its encoding has no places."
     )
-    head = ["", f"perplexity at {trained:,}", *(f"{n:,}" for n in beyond)]
-    panel = Table("Beyond the trained length", caption, head, rows, data=data)
-    return replace(panel, finding=_verdict(times, beyond[-1])) if beyond else panel
+    finding = _verdict(times, beyond[-1]) if beyond else ""
+    return record_table("Beyond the trained length", caption, records, columns, finding=finding)
 
 
 def _verdict(times: Mapping[str, Mapping[int, float]], longest: int) -> str:
@@ -155,20 +143,17 @@ def far_tokens(
 
 def other_texts(finished: Mapping[str, Sequence[Run]], device: str, texts: Sequence[str], store: str) -> list[Panel]:
     """Perplexity by length on texts that no model was trained on, one panel each; of the first seed."""
-    lengths = sorted({n for runs in finished.values() for n in runs[0].experiment.tests.lengths})
     marks = {"trained": _trained(finished)}
-    panels = []
-    for name in texts:
-        by_column = {column: _on_text(runs[0], name, store, device) for column, runs in finished.items()}
-        title = f"Perplexity by length: {Path(name).name}"
-        caption = "On a text that neither the models nor their tokenizer were trained on."
-        rows = [[column, *(digits(of[n]) if n in of else "–" for n in lengths)] for column, of in by_column.items()]
-        data = {column: finite({str(n): p for n, p in of.items()}) for column, of in by_column.items()}
-        curves = {column: (list(of), list(of.values())) for column, of in by_column.items()}
-        table = Table(title, "", ["", *(f"{n:,}" for n in lengths)], rows, data=data)
-        axes = ("tokens", "perplexity")
-        panels.append(line_chart(title, caption, *axes, curves, log_x=True, log_y=True, marks=marks, table=table))
-    return panels
+    caption = "On a text that neither the models nor their tokenizer were trained on."
+    return [
+        perplexity_chart(
+            f"Perplexity by length: {Path(name).name}",
+            caption,
+            {column: _on_text(runs[0], name, store, device) for column, runs in finished.items()},
+            marks,
+        )
+        for name in texts
+    ]
 
 
 def _on_text(run: Run, name: str, store: str, device: str) -> dict[int, float]:
@@ -203,14 +188,4 @@ def _trained(finished: Mapping[str, Sequence[Run]]) -> int:
 
 def means(runs: Sequence[Run], which: str = "last") -> dict[int, float]:
     """The mean perplexity of the seeds at every length; `which`: "last", or "before" a further training."""
-    each = [perplexities(run, which) for run in runs]
-    return {n: _mean([seed[n] for seed in each]) for n in each[0]}
-
-
-def _mean(values: Sequence[float]) -> float:
-    return statistics.fmean(values) if all(map(math.isfinite, values)) else math.nan
-
-
-def digits(value: float) -> str:
-    """A perplexity, or a ratio of two, in a table."""
-    return f"{value:.4g}" if math.isfinite(value) else "∞"
+    return {n: middle(values) for n, values in by_seed(runs, which).items()}

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ....files import finite
 from ....lab import Experiment, Run, plan_continued, trained_places
-from ....report import Panel, Table, line_chart
+from ....report import Panel
+from ....report.text_runs import digits, perplexity_chart
 from ...base import Recipe, Scale
 from ...common.grid import Cell, Grid, Model
 from ...common.rules import differences_from_paper, settings_of
@@ -19,7 +19,6 @@ from ...common.text_grid import (
     Store,
     Text,
     Tokenizer,
-    digits,
     far_tokens,
     language_models,
     means,
@@ -116,19 +115,12 @@ def perplexity_by_length(finished: Mapping[str, Sequence[Run]], trained: int) ->
             by_name[f"{name}, YaRN and trained"] = means(runs)
         else:
             by_name[column] = means(runs)
-    title = "Perplexity by length"
     caption = (
         f"Held-out text in windows. First trained on windows of {trained:,} tokens, then on {FURTHER * trained:,}; "
         f"YaRN is made for {FACTOR * trained:,}. –: not tested there."
     )
-    lengths = sorted({n for of in by_name.values() for n in of})
-    rows = [[name, *(digits(of[n]) if n in of else "–" for n in lengths)] for name, of in by_name.items()]
-    data = {name: finite({str(n): p for n, p in of.items()}) for name, of in by_name.items()}
-    curves = {name: (list(of), list(of.values())) for name, of in by_name.items()}
     marks = {"trained": trained, "trained further": FURTHER * trained}
-    table = Table(title, "", ["", *(f"{n:,}" for n in lengths)], rows, data=data)
-    axes = ("tokens", "perplexity")
-    chart = line_chart(title, caption, *axes, curves, log_x=True, log_y=True, marks=marks, table=table)
+    chart = perplexity_chart("Perplexity by length", caption, by_name, marks)
     return replace(chart, finding=_finding(by_name, trained))
 
 

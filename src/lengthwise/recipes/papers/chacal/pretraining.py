@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ....files import finite
 from ....lab import Run
-from ....lab.statistics import perplexities
-from ....report import Panel, Table, line_chart
+from ....report import Panel, line_chart, record_table
 from ....report.formatting import duration
+from ....report.text_runs import by_seed, digits, middle
 from ...base import Recipe, Scale
 from ...common.curves import curve
 from ...common.grid import Model
@@ -56,31 +55,24 @@ def _learning(finished: Mapping[str, Sequence[Run]]) -> Panel:
 
 
 def _ended(finished: Mapping[str, Sequence[Run]]) -> Panel:
-    rows, data = [], []
-    standard = finished.get("standard")
-    for column, runs in finished.items():
-        e = runs[0].experiment
-        at = [[perplexities(run)[n] for run in runs] for n in e.tests.lengths]
-        means = [sum(each) / len(each) for each in at]
-        seconds = sum(run.result["seconds"]["train"] for run in runs) / len(runs)
-        base = sum(run.result["seconds"]["train"] for run in standard) / len(standard) if standard else None
-        rows.append(
-            [
-                column,
-                str(len(runs)),
-                *(f"{mean:.4g}" for mean in means),
-                duration(seconds),
-                f"{seconds / base:.2f}" if base else "–",
-            ]
-        )
-        data.append(
-            {
-                "model": column,
-                "perplexities": {str(n): finite(each) for n, each in zip(e.tests.lengths, at, strict=True)},
-                "seconds": seconds,
-                "parameters": runs[0].result["parameters"],
-            }
-        )
-    lengths = next(iter(finished.values()))[0].experiment.tests.lengths
-    head = ["", "runs", *(f"at {n:,}" for n in lengths), "training", "over standard"]
-    return Table("Perplexity and time", "On held-out text, at the last step.", head, rows, data=data)
+    seconds = {
+        column: sum(run.result["seconds"]["train"] for run in runs) / len(runs) for column, runs in finished.items()
+    }
+    records = [
+        {
+            "model": column,
+            "perplexities": {str(n): values for n, values in by_seed(runs).items()},
+            "seconds": seconds[column],
+            "parameters": runs[0].result["parameters"],
+        }
+        for column, runs in finished.items()
+    ]
+    standard, lengths = seconds.get("standard"), records[0]["perplexities"]
+    columns = {
+        "": lambda row: row["model"],
+        "runs": lambda row: str(len(finished[row["model"]])),
+        **{f"at {int(n):,}": lambda row, n=n: digits(middle(row["perplexities"][n])) for n in lengths},
+        "training": lambda row: duration(row["seconds"]),
+        "over standard": lambda row: f"{row['seconds'] / standard:.2f}" if standard else "–",
+    }
+    return record_table("Perplexity and time", "On held-out text, at the last step.", records, columns)

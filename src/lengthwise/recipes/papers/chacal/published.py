@@ -42,6 +42,10 @@ class Figures(NamedTuple):
     time: float | None = None
     """Training time relative to two standard layers."""
 
+    def words(self, places: int) -> str:
+        """The loss with so many decimal places, and the accuracy."""
+        return f"{self.loss:.{places}f}, {self.accuracy:.1f} ± {self.std:.1f}"
+
 
 def _figures(rows: Mapping[str, Sequence[float]]) -> dict[AttentionColumn, Figures]:
     """By column, from the kind of attention and the number of layers."""

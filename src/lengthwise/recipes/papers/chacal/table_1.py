@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ....lab import Run
-from ....report import Panel, Table
+from ....report import Panel, record_table
 from ....report.formatting import count, duration
 from ....tasks.boxes import layers_needed
 from ...base import Recipe, Scale
@@ -89,27 +89,26 @@ def _beside(finished: Mapping[ChainsKey, list[Run]], blocks: int) -> str:
 
 
 def _table(scale: Scale, finished: Mapping[ChainsKey, list[Run]]) -> Panel:
-    rows, data = [], []
-    for key, runs in sorted(finished.items(), key=lambda item: item[0].blocks):
-        numbers, tokens = ended(runs), key.blocks * SIZE
-        published = TOY[key.published] if key.published and key.blocks == PAPER_BLOCKS else None
-        numbers_in_print = f"{published.loss:.2f}, {published.accuracy:.1f} ± {published.std:.1f}" if published else "–"
-        data.append({"model": key.label, "tokens": tokens, **numbers, "published": published})
-        rows.append(
-            [
-                key.label,
-                str(tokens),
-                str(layers_needed(key.blocks - 1)),
-                count(numbers["parameters"]),
-                str(numbers["seeds"]),
-                f"{numbers['loss']:.3f}",
-                numbers["words"],
-                numbers_in_print,
-                duration(numbers["train_seconds"]),
-            ]
-        )
-    head = ["model, layers", "tokens", "layers needed", "size", "runs", "loss", "accuracy, max / mean ± std",
-            "published loss, accuracy", "training"]  # fmt: skip
+    records = [
+        {
+            "model": key.label,
+            "tokens": key.blocks * SIZE,
+            **ended(runs),
+            "published": TOY[key.published] if key.published and key.blocks == PAPER_BLOCKS else None,
+        }
+        for key, runs in sorted(finished.items(), key=lambda item: item[0].blocks)
+    ]
+    columns = {
+        "model, layers": lambda row: row["model"],
+        "tokens": lambda row: str(row["tokens"]),
+        "layers needed": lambda row: str(layers_needed(row["tokens"] // SIZE - 1)),
+        "size": lambda row: count(row["parameters"]),
+        "runs": lambda row: str(row["seeds"]),
+        "loss": lambda row: f"{row['loss']:.3f}",
+        "accuracy, max / mean ± std": lambda row: row["words"],
+        "published loss, accuracy": lambda row: row["published"].words(2) if row["published"] else "–",
+        "training": lambda row: duration(row["train_seconds"]),
+    }
     caption = (
         "Loss on validation strings, accuracy in % on test strings, at the last checkpoint; guessing is right in "
         "12.5%. Published: 128 tokens, width 512, 24,000 steps of 128 texts; it stands beside such runs alone."
@@ -119,4 +118,4 @@ def _table(scale: Scale, finished: Mapping[ChainsKey, list[Run]]) -> Panel:
             f" Shrunk at {scale} scale: width, steps, batch and seeds, with a higher learning rate. The models with "
             "several standard layers are compared on shorter texts."
         )
-    return Table("Measured beside published", caption, head, rows, data=data)
+    return record_table("Measured beside published", caption, records, columns)

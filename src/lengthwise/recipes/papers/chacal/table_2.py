@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from ....lab import Run, load_task
 from ....lab.statistics import summary
-from ....report import Panel, Table
+from ....report import Panel, record_table
 from ....report.formatting import count, duration, percent
 from ....tasks.boxes import Boxes, dependencies, layers_needed
 from ...base import Recipe, Scale
@@ -59,41 +58,33 @@ def recipe(scale: Scale) -> Recipe:
 
 
 def _table(scale: Scale, finished: Mapping[Key, list[Run]]) -> Panel:
-    rows, data = [], []
+    records = []
     for (form, attention), runs in finished.items():
-        numbers = ended(runs)
-        base = finished.get((form, TWO))
-        time = numbers["seconds_a_step"] / ended(base)["seconds_a_step"] if base else None
-        published = BOXES[form][attention]
-        by_operations = {str(n): summary(runs, [n]).mean for n in runs[0].experiment.tests.lengths}
-        data.append(
+        numbers, base = ended(runs), finished.get((form, TWO))
+        records.append(
             {
                 "form": form,
                 "model": attention.label,
-                "time": time,
+                "time": numbers["seconds_a_step"] / ended(base)["seconds_a_step"] if base else None,
                 **numbers,
-                "by_operations": by_operations,
-                "published": published,
+                "by_operations": {str(n): summary(runs, [n]).mean for n in runs[0].experiment.tests.lengths},
+                "published": BOXES[form][attention],
             }
         )
-        rows.append(
-            [
-                f"{form}, {attention.label}",
-                count(numbers["parameters"]),
-                str(numbers["seeds"]),
-                f"{numbers['loss']:.4f}",
-                numbers["words"],
-                ", ".join(f"{n}: {percent(share)}" for n, share in by_operations.items()),
-                "–" if time is None else f"×{time:.2f}",
-                f"{published.loss:.4f}, {published.accuracy:.1f} ± {published.std:.1f}, ×{published.time:.2f}",
-                duration(numbers["train_seconds"]),
-            ]
-        )
+    columns = {
+        "form, model": lambda row: f"{row['form']}, {row['model']}",
+        "size": lambda row: count(row["parameters"]),
+        "runs": lambda row: str(row["seeds"]),
+        "loss": lambda row: f"{row['loss']:.4f}",
+        "exact match, max / mean ± std": lambda row: row["words"],
+        "by operations": lambda row: ", ".join(f"{n}: {percent(share)}" for n, share in row["by_operations"].items()),
+        "time": lambda row: "–" if row["time"] is None else f"×{row['time']:.2f}",
+        "published loss, exact match, time": lambda row: f"{row['published'].words(4)}, ×{row['published'].time:.2f}",
+        "training": lambda row: duration(row["train_seconds"]),
+    }
     caption = " ".join([_caption(finished), *([_shrunk(scale)] if scale != "paper" else [])])
-    head = ["form, model", "size", "runs", "loss", "exact match, max / mean ± std", "by operations", "time",
-            "published loss, exact match, time", "training"]  # fmt: skip
     sentence = " ".join(_beside(finished, form) for form in dict.fromkeys(form for form, _ in finished))
-    return replace(Table("Measured beside published", caption, head, rows, data=data), finding=sentence)
+    return record_table("Measured beside published", caption, records, columns, finding=sentence)
 
 
 def _beside(finished: Mapping[Key, list[Run]], form: str) -> str:

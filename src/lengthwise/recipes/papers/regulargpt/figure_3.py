@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import cast
 
@@ -11,9 +11,9 @@ from ....insight import Clusters
 from ....lab import Run, load_model, load_task
 from ....lab.statistics import score
 from ....models import TokenClassifier
-from ....report import Panel, Table
+from ....report import Panel, record_table
 from ....report import clusters as draw_clusters
-from ....report.formatting import percent
+from ....report.formatting import percent, table_number
 from ...base import Recipe, Scale
 from .table_1 import Key, cells
 
@@ -61,23 +61,13 @@ def _drawn(task: str, clusters: Clusters, run: Run) -> Panel:
 def _table(seen: dict[str, list[Clusters]], runs: dict[str, list[Run]]) -> Panel:
     """Every run: the count, and whether the model was right to begin with."""
     pairs = [(run, clusters) for task, of in seen.items() for run, clusters in zip(runs[task], of, strict=True)]
-    rows, data = [], []
+    records = []
     for run, clusters in pairs:
         e, truth = run.experiment, clusters.truth
         beyond = score(run, [n for n in e.tests.lengths if n > e.training.curriculum.lengths[1]])
         agreement = truth.agreement if truth else None
         apart = clusters.distance / clusters.radius if clusters.distance and clusters.radius else None
-        rows.append(
-            [
-                f"{e.task.name}, seed {e.seed}" + _rate(e.training.optimizer.lr, pairs),
-                f"{clusters.count}" + (" or more" if clusters.count == clusters.most else ""),
-                f"{PUBLISHED[e.task.name]}",
-                "–" if apart is None else f"{apart:.1f}",
-                "–" if agreement is None else percent(agreement),
-                percent(beyond),
-            ]
-        )
-        data.append(
+        records.append(
             {
                 "task": e.task.name,
                 "seed": e.seed,
@@ -89,19 +79,21 @@ def _table(seen: dict[str, list[Clusters]], runs: dict[str, list[Run]]) -> Panel
                 "accuracy_beyond_training": beyond,
             }
         )
-    as_expected = sum(row["clusters"] == row["expected"] for row in data)
-    return Table(
+    as_expected = sum(row["clusters"] == row["expected"] for row in records)
+    several_rates, most = len({row["learning_rate"] for row in records}) > 1, pairs[0][1].most
+    return record_table(
         "Every seed",
-        f"{as_expected} of {len(data)} runs have as many clusters as expected. Apart: the distance between the closest "
-        "two centres over the radius of the widest cluster. Agree: the share of the outputs whose true transition is "
-        "that of most of their cluster. Accuracy: beyond the training lengths, from the run's record; a model that is "
-        "wrong there need have no clean clusters.",
-        ["", "clusters", "expected", "apart", "agree, %", "accuracy, %"],
-        rows,
-        data=data,
+        f"{as_expected} of {len(records)} runs have as many clusters as expected. Apart: the distance between the "
+        "closest two centres over the radius of the widest cluster. Agree: the share of the outputs whose true "
+        "transition is that of most of their cluster. Accuracy: beyond the training lengths, from the run's record; a "
+        "model that is wrong there need have no clean clusters.",
+        records,
+        {
+            "": lambda row: f"{row['task']}, seed {row['seed']}" + f", rate {row['learning_rate']:g}" * several_rates,
+            "clusters": lambda row: f"{row['clusters']}" + " or more" * (row["clusters"] == most),
+            "expected": lambda row: f"{row['expected']}",
+            "apart": lambda row: "–" if row["apart"] is None else f"{row['apart']:.1f}",
+            "agree, %": lambda row: table_number(row["agreement"], in_percent=True),
+            "accuracy, %": lambda row: percent(row["accuracy_beyond_training"]),
+        },
     )
-
-
-def _rate(lr: float, pairs: Sequence[tuple[Run, Clusters]]) -> str:
-    """The learning rate, where runs differ in it."""
-    return f", rate {lr:g}" if len({run.experiment.training.optimizer.lr for run, _ in pairs}) > 1 else ""

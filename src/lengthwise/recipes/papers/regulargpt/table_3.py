@@ -6,11 +6,10 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 
-from ....files import finite
 from ....lab import Run
 from ....lab.experiment import TextSpec
 from ....lab.statistics import perplexities
-from ....report import Panel, Table
+from ....report import Panel, Table, record_table
 from ...base import Recipe, Scale
 from ...common.grid import Model
 from ...common.rules import differences_from_paper, rules_of, settings_of, table_of
@@ -85,7 +84,7 @@ def reach(chunk: int, trained: int) -> int:
 
 def _groups(finished: Mapping[str, Sequence[Run]], scale: Scale) -> Panel:
     """What is expected of each C, and what came of it: the last length up to which perplexity does not jump."""
-    rows, data = [], []
+    records = []
     for chunk, thickness in SIZES[scale]:
         runs = finished.get(f"{chunk}/{thickness}")
         if not runs:
@@ -98,27 +97,19 @@ def _groups(finished: Mapping[str, Sequence[Run]], scale: Scale) -> Panel:
         }
         inside = max((p for n, p in by_length.items() if spec.block <= n <= expected), key=_no_number_last)
         outside = min((p for n, p in by_length.items() if n > expected), key=_no_number_last, default=None)
-        rows.append(
-            [
-                f"{chunk}/{thickness}",
-                f"{expected:,}",
-                f"{inside:.4g}",
-                "–" if outside is None else f"{outside:.4g}",
-            ]
-        )
-        data.append(
-            {
-                "model": f"{chunk}/{thickness}",
-                "expected": expected,
-                "inside": finite(inside),
-                "beyond": finite(outside),
-            }
-        )
+        name = f"{chunk}/{thickness}"
+        records.append({"model": name, "expected": expected, "inside": inside, "beyond": outside})
+    columns = {
+        "C/K": lambda row: row["model"],
+        "expected": lambda row: f"{row['expected']:,}",
+        "inside": lambda row: f"{row['inside']:.4g}",
+        "beyond": lambda row: "–" if row["beyond"] is None else f"{row['beyond']:.4g}",
+    }
     caption = (
         "Expected: up to so many tokens no group runs that training has not seen. Inside: the greatest perplexity at "
         "the trained length and up to there; beyond: the least at longer lengths."
     )
-    return Table("Where RegularGPT should break", caption, ["C/K", "expected", "inside", "beyond"], rows, data=data)
+    return record_table("Where RegularGPT should break", caption, records, columns)
 
 
 def _no_number_last(perplexity: float) -> tuple[bool, float]:
