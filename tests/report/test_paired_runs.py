@@ -6,7 +6,6 @@ import json
 import math
 
 import pytest
-import torch
 
 from lengthwise import Error, lab, report
 from lengthwise.errors import UnknownName
@@ -189,20 +188,3 @@ def test_what_was_swept_does_not_part_the_chosen(make_run):
     )
     choices = lab.choose(runs, ["training.lr"])
     assert "training.lr: 0.0001 instead of 0.001" in report.compare(runs, "model", sweep=choices)[0].title
-
-
-def test_the_interval_is_that_of_scipy():
-    stats = pytest.importorskip("scipy.stats")
-    values = [0.03, -0.01, 0.2, 0.11, 0.05]
-    found = stats.ttest_rel(values, [0.0] * 5).confidence_interval()
-    assert mean_interval(values) == pytest.approx((found.low, found.high), rel=1e-9)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("pairs", [3, 5, 10])
-def test_the_interval_covers_the_truth_in_95_of_100(pairs):
-    """Differences from a normal distribution: 4,000 experiments, three standard errors of their share."""
-    draws = torch.randn(4000, pairs, generator=torch.Generator().manual_seed(pairs), dtype=torch.float64)
-    intervals = [mean_interval([0.1 + 0.2 * d for d in row]) for row in draws.tolist()]
-    covered = sum(low <= 0.1 <= high for low, high in intervals) / 4000
-    assert abs(covered - 0.95) < 3 * math.sqrt(0.95 * 0.05 / 4000)

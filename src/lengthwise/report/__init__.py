@@ -18,7 +18,6 @@ from ..lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from .chosen_settings import best_of
-    from .export import as_data as data
     from .extracted_panel import extracted_panel as extracted
     from .far_tokens_panel import compared_panel as far_tokens_compared
     from .far_tokens_panel import far_tokens_panel as far_tokens
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from .insight_panels import clusters_panel as clusters
     from .insight_panels import links_panel as attention
     from .insight_panels import receptive_field_panel as receptive_field
+    from .long_form import as_data as data
     from .long_form import frame, rows
     from .long_form import write_csv as csv
     from .overflow import overflow_note, overflow_of_runs, overflow_text

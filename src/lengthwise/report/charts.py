@@ -16,7 +16,7 @@ from ..seeds import derive
 from .drawing import centre
 from .formatting import table_number
 from .panel import Chart
-from .svg import COLOURS, Style, canvas, draw, line_key, render, swatch
+from .svg import COLOURS, Style, canvas, draw, draw_line, line_key, render, swatch
 
 WIDE, NARROW = 860, 350
 MARKED = 40
@@ -66,20 +66,8 @@ def _about_dots(chart: Chart) -> tuple[list[str], str]:
 
 def _plot_lines(chart: Chart, axes: Axes, narrow: bool) -> None:
     for i, (xs, ys) in enumerate(chart.series.values()):
-        style = Style.of(i)
-        axes.plot(
-            xs,
-            [math.nan if y is None else y for y in ys],
-            color=style.colour,
-            linestyle=style.dash,
-            linewidth=max(1.6, 2.8 - 0.3 * i),
-            marker=style.marker if len(xs) <= MARKED else None,
-            markersize=6,
-            markeredgecolor=COLOURS["surface"],
-            markeredgewidth=0.8,
-            clip_on=False,
-            zorder=3 + i / 100,
-        )
+        gaps = [math.nan if y is None else y for y in ys]
+        draw_line(axes, i, xs, gaps, 2.8 - 0.3 * i, **({} if len(xs) <= MARKED else {"marker": None}))
     _scale_axes(chart, axes, narrow)
     for i, (name, x) in enumerate(chart.marks.items()):
         _mark_place(axes, name, x, i)

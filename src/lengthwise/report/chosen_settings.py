@@ -11,7 +11,8 @@ from ..files import finite
 from ..lab.choices import Choice, Setting, choose
 from .formatting import percent, short_names
 from .panel import Panel, Table
-from .sections import list_of_runs, task_name
+from .sections import Section, group_runs, list_of_runs, task_name
+from .text_runs import strings_and_text
 
 if TYPE_CHECKING:
     from ..lab import Run
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 Swept = Iterable[str] | Sequence[Choice]
 """The names of the settings that were swept, or what `lab.choose` made of them."""
 TITLE = "Settings chosen on validation alone"
+FEW = 2
+"""Up to so many choices are told at the top of a page."""
 
 
 class Shown(NamedTuple):
@@ -28,6 +31,29 @@ class Shown(NamedTuple):
     notes: dict[str, str]
     """What is said of the models' rows, by the hash of their experiments with seed 0."""
     panels: list[Panel]
+
+
+class ReportParts(NamedTuple):
+    """The parts that the terminal, the page and the data of some runs have in common."""
+
+    sections: list[Section]
+    panels: list[Panel]
+    runs: list[Run]
+    """Those that are shown, on strings and on text."""
+
+
+def parts_of(
+    runs: Iterable[Run], panels: Iterable[Panel] = (), *, sweep: Swept = (), panels_of_text: bool = True
+) -> ReportParts:
+    """Returns the runs on strings as sections, and as panels the sweep, `panels` and what the runs on text are worth.
+
+    With panels, or runs on text, there may be no section.
+    """
+    chosen, notes, grid = best_of(runs, sweep)
+    on_strings, from_text = strings_and_text(chosen)
+    every = [*grid, *panels, *(from_text if panels_of_text else [])]
+    sections = group_runs(on_strings, notes) if on_strings or not (chosen or every) else []
+    return ReportParts(sections, every, chosen)
 
 
 def swept_names(runs: Iterable[Run], swept: Swept) -> list[str]:
@@ -79,15 +105,9 @@ def grid_panel(choices: Sequence[Choice]) -> Panel | None:
         "each run. The highest is chosen; of equal ones that with the lower loss. Test strings choose nothing, and are "
         "shown of the chosen setting only. " + " ".join(edges)
     ).strip()
-    finding = " ".join(
-        f"{name or choice.experiment.model.name}: {_note(choice)}." for choice, name in _few(choices, called)
-    )
-    return replace(Table(TITLE, caption, head, rows, data=data), finding=finding)
-
-
-def _few(choices: Sequence[Choice], called: Sequence[str]) -> list[tuple[Choice, str]]:
-    """Those that a sentence at the top of a page has room for."""
-    return list(zip(choices, called, strict=True)) if len(choices) <= 2 else []
+    sentences = [f"{name or c.experiment.model.name}: {_note(c)}." for c, name in zip(choices, called, strict=True)]
+    finding = " ".join(sentences) if len(choices) <= FEW else ""
+    return Table(TITLE, caption, head, rows, data=data, finding=finding)
 
 
 def _names(choices: Sequence[Choice]) -> list[str]:

@@ -138,8 +138,11 @@ def _notes(cell: str | TableCell) -> tuple[tuple[str, str], ...]:
 
 
 def _row_head(cell: str | TableCell, cards: bool) -> str:
-    if isinstance(cell, str) or not cell.notes:
-        return f'<th scope="row">{escape(cell if isinstance(cell, str) else cell.text)}</th>'
+    if isinstance(cell, str):
+        cell = TableCell(cell)
+    if not cell.notes:
+        text = f'<a href="{escape(cell.link)}">{escape(cell.text)}</a>' if cell.link else escape(cell.text)
+        return f'<th scope="row">{text}</th>'
     name = escape(cell.text) if cards else f"<code>{escape(cell.text)}</code>"
     return f'<th scope="row">{name}<small>{"<br>".join(escape(text) for _, text in cell.notes)}</small></th>'
 

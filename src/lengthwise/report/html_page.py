@@ -15,18 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 from ..files import finite, write_text
 from ..lab.statistics import Range, in_parts, overflowed, summary
-from .chosen_settings import Swept, best_of
+from .chosen_settings import Swept, parts_of
 from .drawing import bar, scrolled, style
 from .finding import findings
 from .formatting import count, duration, interval, percent, spread
 from .linked_pages import START, linked_pages, other_pages
 from .overflow import overflow_note_of_bench
-from .panel import Panel
+from .panel import Panel, Table, TableCell
 from .provenance import code_note, how_it_was_run
 from .section_charts import accuracy_chart, learning_chart, lengths_by_point
-from .sections import Section, SeedGroup, group_runs
-from .svg import Style, line_key
-from .text_runs import strings_and_text
+from .sections import Section, SeedGroup
+from .svg import Style, line_key, swatch
 from .verdicts import verdict_block, verdict_data
 
 if TYPE_CHECKING:
@@ -75,13 +74,9 @@ def page(
     command: str = "",
 ) -> str:
     """The page as text; `links` are titles of other pages by their addresses."""
-    runs, notes, grid = best_of(runs, sweep)
-    on_text = [run for run in runs if run.experiment.on_text]
-    runs, from_text = strings_and_text(runs)
-    panels = [*grid, *panels, *(from_text if panels_of_text else [])]
-    sections = group_runs(runs, notes) if runs or not panels else []
+    sections, panels, runs = parts_of(runs, panels, sweep=sweep, panels_of_text=panels_of_text)
     on_strings = [run for section in sections for group in section.groups for run in group.runs]
-    records = [*on_strings, *on_text]
+    records = [*on_strings, *(run for run in runs if run.experiment.on_text)]
     code = code_note(sections)
     title = title or _title(sections, panels)
     lead = description or "How well each model does at lengths it was never trained on."
@@ -89,6 +84,7 @@ def page(
     sentences = [*findings(sections), *(panel.finding for panel in panels if panel.finding)]
     help_ = _help(sections) if sections else ""
     made_from = f"{len(records)} run records" if records else "measurements"
+    first = "".join(_panel(panel, f"panel{i}") for i, panel in enumerate(panels))
     ids = " and ".join(f"<code>id=&quot;{name}&quot;</code>" for name in ("records", *["panels"] * bool(panels)))
     return f"""{START}{escape(title)}</title>
 <style>
@@ -103,7 +99,7 @@ def page(
 {contents(_parts(sections, panels))}
 {help_}
 </header>
-{f'<p class="note">{escape(code)}</p>' if code else ""}{"".join(_panel(panel, i) for i, panel in enumerate(panels))}
+{f'<p class="note">{escape(code)}</p>' if code else ""}{first}
 {_overview(sections) if len(sections) > 1 else ""}
 {body}
 {how_it_was_run(records, command)}
@@ -145,9 +141,9 @@ def _called(section: Section, sections: Sequence[Section]) -> str:
     return f"{section.title}, trained on {section.trained}" if alike else section.title
 
 
-def _panel(panel: Panel, i: int) -> str:
+def _panel(panel: Panel, name: str) -> str:
     return (
-        f'<section id="panel{i}" class="panel"><h2>{escape(panel.title)}</h2>'
+        f'<section id="{name}" class="panel"><h2>{escape(panel.title)}</h2>'
         f'{panel.html}<p class="note">{escape(panel.caption)}</p></section>'
     )
 
@@ -170,8 +166,8 @@ def _section(section: Section, name: str) -> str:
     ends = [summary(group.runs, section.lengths[-1:]).mean for group in section.groups]
     order = sorted(range(len(ends)), key=lambda i: -ends[i])
     models = "".join(f"<li>{line_key(Style.of(i))}{escape(section.groups[i].label)}</li>" for i in order)
-    legend = models + '<li><svg class="key" width="34" height="10" aria-hidden="true"><path d="M1 5h32" '
-    legend += 'stroke="var(--muted)" stroke-width="1.6" stroke-dasharray="4 4"/></svg>majority answer</li>'
+    dashes = '<path d="M1 5h32" stroke="var(--muted)" stroke-width="1.6" stroke-dasharray="4 4"/>'
+    legend = f"{models}<li>{swatch(34, dashes)}majority answer</li>"
     several = len(lengths_by_point(section)) < len(section.lengths)
     together = " Where points stand close, each is the mean of neighbouring lengths." if several else ""
     overflow = overflow_note_of_bench({group.label: group.runs for group in section.groups})
@@ -264,19 +260,14 @@ def _overview(sections: Sequence[Section]) -> str:
     for i, section in enumerate(sections):
         r = next((r for r in section.ranges if r.beyond), section.ranges[-1])
         scores = {group.label: spread(summary(group.runs, r.lengths)) for group in section.groups}
-        cells = "".join(f"<td>{scores.get(label, '')}</td>" for label in labels)
         base = percent(statistics.fmean(section.baseline[n] for n in r.lengths))
-        link = f'<a href="#task{i}">{escape(_called(section, sections))}</a>'
-        rows.append(f'<tr><th scope="row">{link}</th><td>{r.label}</td>{cells}<td>{base}</td></tr>')
-    head = "".join(f'<th scope="col">{escape(label)}</th>' for label in labels)
-    table = (
-        f'<table class="small"><thead><tr><th scope="col">task</th><th scope="col">lengths</th>{head}<th scope="col">'
-        f"majority</th></tr></thead><tbody>{''.join(rows)}</tbody></table>"
+        name = TableCell(_called(section, sections), link=f"#task{i}")
+        rows.append([name, r.label, *(scores.get(label, "") for label in labels), base])
+    caption = (
+        "Accuracy in %, last checkpoint, at the first lengths beyond training or, where none was tested, at the "
+        "longest."
     )
-    return (
-        '<section id="glance"><h2>At a glance</h2><p class="note">Accuracy in %, last checkpoint, at the first '
-        f"lengths beyond training or, where none was tested, at the longest.</p>{scrolled('Overview', table)}</section>"
-    )
+    return _panel(Table("At a glance", caption, ["task", "lengths", *labels, "majority"], rows), "glance")
 
 
 def how_to_read(seeds: int, parts: bool = False, overflow: bool = False, unit: str = "tokens") -> str:

@@ -1,4 +1,4 @@
-"""Runs as rows for other programs, one for each run and test length: as data, CSV, or a pandas DataFrame.
+"""Runs for other programs: a row for each run and test length, as CSV or a pandas DataFrame, and all of it as JSON.
 
 frame(runs).groupby(["model", "length"]).accuracy.agg(["mean", "std", "count"])
 
@@ -10,7 +10,9 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator
+import statistics
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +20,13 @@ from .. import models, tasks
 from ..errors import Error, import_extra
 from ..files import write_text
 from ..lab.experiment import Experiment, TaskSpec
-from ..lab.statistics import overflowed, perplexities, wilson
+from ..lab.statistics import CHECKPOINTS, Range, overflowed, perplexities, summary, wilson
 from ..lab.tested_lengths import lengths_of
-from .sections import flat_settings, list_of_runs
+from .chosen_settings import Swept, parts_of
+from .panel import Panel
+from .provenance import provenance
+from .sections import Section, SeedGroup, flat_settings, list_of_runs
+from .verdicts import verdict_data
 
 if TYPE_CHECKING:
     import pandas
@@ -156,3 +162,73 @@ def _in_order(made: list[dict[str, Any]]) -> list[str]:
     settings = [name for name in names if "." in name]
     middle = [name for name in names if name not in (*first, *settings, *last)]
     return [name for name in (*first, *settings, *middle, *last) if name in names]
+
+
+def as_data(
+    runs: Iterable[Run],
+    panels: Sequence[Panel] = (),
+    panels_of_text: bool = True,
+    *,
+    sweep: Swept = (),
+    command: str = "",
+) -> dict[str, Any]:
+    """What the terminal's tables say, in numbers, for `--json`.
+
+    `{"tasks": [{"task", "trained_on", "models": [{"label", "runs", "ranges": […]}, …]}, …], "panels": […], "rows":
+    […], "provenance": {…}}`; the rows are those of the CSV. With panels, there may be no runs, and `command` is what
+    measured them; without `panels_of_text` they say what runs
+    on text are worth. Of the settings named in `sweep` only the chosen ones are among the runs; a panel has all.
+    """
+    sections, panels, runs = parts_of(runs, panels, sweep=sweep, panels_of_text=panels_of_text)
+    return {
+        "tasks": [_section(section) for section in sections],
+        "panels": [panel.to_json() for panel in panels],
+        "rows": rows(runs) if runs else [],
+        "provenance": provenance(runs, command),
+    }
+
+
+def _section(section: Section) -> dict[str, Any]:
+    e = section.experiment
+    return {
+        "task": e.task.name,
+        "params": e.task.params,
+        "trained_on": list(section.train),
+        "which_lengths": lengths_of(section.groups[0].first),
+        "samples": e.tests.samples,
+        "models": [_group(group, section) for group in section.groups],
+    }
+
+
+def _group(group: SeedGroup, section: Section) -> dict[str, Any]:
+    return {
+        "label": group.label,
+        "note": group.note,
+        "model": group.experiment.model.name,
+        "options": group.experiment.model.options,
+        "seeds": [run.experiment.seed for run in group.runs],
+        "parameters": group.first.result["parameters"],
+        "training": group.experiment.training.settings(),
+        "train_seconds": statistics.fmean(run.result["seconds"]["train"] for run in group.runs),
+        "ranges": [_range(group, r) for r in section.ranges],
+        "runs": [
+            {
+                "path": str(run.path),
+                **{key: run.result.get(key) for key in ("date", "command", "code", "machine", "seconds")},
+                "verdict": verdict_data(run),
+            }
+            for run in group.runs
+        ],
+    }
+
+
+def _range(group: SeedGroup, r: Range) -> dict[str, Any]:
+    return {
+        "from": r.lengths[0],
+        "to": r.lengths[-1],
+        "lengths": len(r.lengths),
+        "trained": r.trained,
+        "last": asdict(summary(group.runs, r.lengths)),
+        "best": asdict(summary(group.runs, r.lengths, "best")),
+        "overflowed": {name: overflowed(group.runs, r.lengths, name) for name in CHECKPOINTS},
+    }

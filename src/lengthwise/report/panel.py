@@ -75,6 +75,8 @@ class TableCell:
     """A share that is drawn as a bar, and the share of a guess, a tick on it."""
     shade: float | None = None
     """How deep the cell is coloured, from 0 to 1."""
+    link: str = ""
+    """Where on the page the head of a row leads."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocat
 
 from ..lab.statistics import score, summary
 from .sections import Section, SeedGroup
-from .svg import COLOURS, Style, canvas, draw, render
+from .svg import COLOURS, Style, canvas, draw, draw_line, render
 
 if TYPE_CHECKING:
     from ..lab import Run
@@ -83,25 +83,13 @@ def _accuracy(section: Section, name: str, size: tuple[float, float]) -> str:
     axes.plot(lengths, constant, color=COLOURS["muted"], linestyle=(0, (4, 4)), linewidth=1.4)
     least = min(constant)
     for i, group in enumerate(section.groups):
-        style = Style.of(i)
         low, middle, high = band(group, points)
         least = min(least, *low)
-        axes.fill_between(lengths, low, high, color=style.colour, alpha=0.16, linewidth=0)
-        axes.plot(
-            lengths,
-            middle,
-            color=style.colour,
-            linestyle=style.dash,
-            # Later lines are thinner, so that all of several lines that coincide (at 100%) can be seen.
-            linewidth=max(1.6, 3.4 - 0.5 * i),
-            marker=style.marker,
-            markevery=_marked(lengths, i / len(section.groups)),
-            markersize=6,
-            markeredgecolor=COLOURS["surface"],
-            markeredgewidth=0.8,
-            clip_on=False,
-            zorder=3 + i / 100,
-        )
+        axes.fill_between(lengths, low, high, color=Style.of(i).colour, alpha=0.16, linewidth=0)
+        # A marker at every point of a few, else at every tenth of the figure, elsewhere for each model.
+        marked = None if len(lengths) <= MARKED else (0.1 * i / len(section.groups), 0.1)
+        # Later lines are thinner, so that all of several lines that coincide (at 100%) can be seen.
+        draw_line(axes, i, lengths, middle, 3.4 - 0.5 * i, markevery=marked)
     axes.set_ylim(max(0.0, min(0.9, int((least - 0.02) * 10) / 10)), 1.0)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda a, _: f"{100 * a:.0f}%"))
     axes.set_title("Accuracy at the last checkpoint")
@@ -113,11 +101,6 @@ def _accuracy(section: Section, name: str, size: tuple[float, float]) -> str:
 def _shaded(section: Section) -> tuple[float, float]:
     low, high = section.train
     return (low, high) if low < high else (low * 0.97, high * 1.03)
-
-
-def _marked(lengths: Sequence[float], shift: float) -> tuple[float, float] | None:
-    """Which points carry a marker: all of a few, else one every tenth of the figure, elsewhere for each model."""
-    return None if len(lengths) <= MARKED else (0.1 * shift, 0.1)
 
 
 def _length_axis(axes: Axes, section: Section, width: float) -> None:

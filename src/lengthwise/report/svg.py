@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
 
 import matplotlib
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 SERIES = 8
@@ -102,6 +104,24 @@ def draw(make, *arguments, **keywords) -> str:
     """Call a function that makes and renders a figure, under this file's settings."""
     with matplotlib.rc_context(SETTINGS):
         return make(*arguments, **keywords)
+
+
+def draw_line(axes: Axes, i: int, xs: Sequence[float], ys: Sequence[float], width: float, **markers: Any) -> None:
+    """Draws the line of the i-th model; `markers` say which points have one."""
+    style = Style.of(i)
+    axes.plot(
+        xs,
+        ys,
+        color=style.colour,
+        linestyle=style.dash,
+        linewidth=max(1.6, width),
+        markersize=6,
+        markeredgecolor=COLOURS["surface"],
+        markeredgewidth=0.8,
+        clip_on=False,
+        zorder=3 + i / 100,
+        **{"marker": style.marker, **markers},
+    )
 
 
 def line_key(style: Style) -> str:

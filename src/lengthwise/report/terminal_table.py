@@ -24,14 +24,13 @@ from rich.table import Table
 from rich.text import Text
 
 from ..lab.statistics import summary
-from .chosen_settings import Swept, best_of
+from .chosen_settings import Swept, parts_of
 from .drawing import in_text
 from .formatting import count, duration, interval, percent, spread, wrap
 from .overflow import overflow_note_of_bench
 from .panel import Panel
 from .provenance import code_note
-from .sections import TOKENS, Section, SeedGroup, group_runs
-from .text_runs import strings_and_text
+from .sections import TOKENS, Section, SeedGroup
 from .verdicts import verdict_lines
 
 if TYPE_CHECKING:
@@ -57,13 +56,10 @@ def table(runs: Iterable[Run], *, sweep: Swept = ()) -> Tables:
 
     Of the settings named in `sweep` validation strings choose, and only the tests of the chosen ones are shown.
     """
-    runs, choices, grid = best_of(runs, sweep)
-    on_strings, from_text = strings_and_text(runs)
-    from_text = [*grid, *from_text]
-    texts = [PanelText(panel) for panel in from_text]
-    if from_text and not on_strings:
+    sections, panels, _ = parts_of(runs, sweep=sweep)
+    texts = map(PanelText, panels)
+    if not sections:
         return Tables(*texts)
-    sections = group_runs(on_strings, choices)
     notes = verdict_lines(sections)
     notes += [overflow_note_of_bench({group.label: group.runs for group in section.groups}) for section in sections]
     notes.append(code_note(sections))

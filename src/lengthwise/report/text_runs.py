@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from ..files import finite
 from ..lab.experiment import AnswersSpec, TextSpec
 from ..lab.statistics import perplexities
 from .formatting import count, short_names
-from .panel import Chart, Panel, Table, line_chart, record_table
+from .panel import Panel, Table, line_chart, record_table
 from .sections import groups_of, key_of, list_of_runs
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ SEEN = {
     "trained on": "The model was trained on this text, or on most of it.",
     "unknown": "Whether the model was trained on this text is not known.",
 }
-AXES = ("tokens", "perplexity")
 METRICS = (
     "rouge: the geometric mean of ROUGE-1, -2 and -L; f1: of words in common; exact match: of whole answers; each with "
     "the best of a question's references, in percent."
@@ -113,22 +112,10 @@ def _by_length(runs: Sequence[Run], several_tokenizers: bool) -> Panel:
         for group in groups
         for n in lengths
     ]
-    marks = {"trained": e.data.block}
+    axes, marks = ("tokens", "perplexity"), {"trained": e.data.block}
     table = Table(title, "", head, rows, data=data)
-    chart = line_chart(title, caption, *AXES, curves, log_x=True, log_y=True, marks=marks, table=table)
+    chart = line_chart(title, caption, *axes, curves, log_x=True, log_y=True, marks=marks, table=table)
     return replace(chart, finding=_finding(by_model, e.data.block, lengths))
-
-
-def perplexity_chart(
-    title: str, caption: str, by_model: Mapping[str, Mapping[int, float]], marks: Mapping[str, float]
-) -> Chart:
-    """Returns curves and a table of perplexities by length; a model has a dash where it was not tested."""
-    lengths = sorted({n for of in by_model.values() for n in of})
-    rows = [[name, *(digits(of[n]) if n in of else "–" for n in lengths)] for name, of in by_model.items()]
-    data = {name: finite({str(n): p for n, p in of.items()}) for name, of in by_model.items()}
-    table = Table(title, "", ["", *(f"{n:,}" for n in lengths)], rows, data=data)
-    curves = {name: (list(of), list(of.values())) for name, of in by_model.items()}
-    return line_chart(title, caption, *AXES, curves, log_x=True, log_y=True, marks=marks, table=table)
 
 
 def by_seed(runs: Sequence[Run], which: str = "last") -> dict[int, list[float]]:

@@ -64,6 +64,8 @@ def test_only_the_rows_asked_for_are_planned(planned):
     assert part.panels([]) == []
     with pytest.raises(Error, match="Did you mean 'parity'"):
         recipe.only(["prity"])
+    with pytest.raises(Error, match="Leave --only out"):
+        Grid().only(["parity"])
     assert len(part.experiments) == len(planned) == 8, "and once"
 
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 
 import pytest
 import torch
 
-from lengthwise import Error, lab, recipes, tasks
+from lengthwise import lab, recipes, tasks
 from lengthwise.cli import main
 from lengthwise.evaluate import score_strings
-from lengthwise.recipes.common.grid import Grid
 from lengthwise.recipes.common.rules import differences, differences_from_paper, settings_of
 from lengthwise.recipes.papers.regulargpt.table_1 import MODELS, RULES, TABLE_1, planned, thinned
 from lengthwise.recipes.papers.regulargpt.table_2 import varied
@@ -73,19 +71,6 @@ def test_table_2_trains_nothing_of_its_own():
     second = recipes.get("regulargpt", "table-2", "laptop").experiments
     assert len(second) == 3 + 3 + 2, "three seeds each, of the Transformer two"
     assert {e.hash for e in second} <= first
-
-
-def test_only_some_rows():
-    recipe = recipes.get("regulargpt", "table-1", "smoke")
-    part = recipe.only(["parity", "d-2"])
-    assert [e.task.name for e in part.experiments] == ["parity"] * 4 + ["d-2"] * 4
-    assert [e.hash for e in part.experiments] == [
-        e.hash for e in recipe.experiments if e.task.name in ("parity", "d-2")
-    ]
-    with pytest.raises(Error, match="Did you mean 'parity'"):
-        recipe.only(["prity"])
-    with pytest.raises(Error, match="Leave --only out"):
-        replace(recipe, grid=Grid()).only(["parity"])
 
 
 @pytest.fixture(scope="module")

@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Annotated
 
 from ...evaluate import Way
+from ...files import finite
 from ...lab import Experiment, Run, measure_far_tokens, measure_perplexity, plan_language_models
 from ...lab.experiment import TextSpec
 from ...lab.language_models import START
-from ...report import Panel, far_tokens_compared, record_table
-from ...report.text_runs import by_seed, digits, middle, perplexity_chart
+from ...report import Chart, Panel, Table, far_tokens_compared, line_chart, record_table
+from ...report.text_runs import by_seed, digits, middle
 from ..base import Scale
 from .grid import Cell, Grid, Model
 from .rules import Rule, settings_of
@@ -154,6 +155,19 @@ def other_texts(finished: Mapping[str, Sequence[Run]], device: str, texts: Seque
         )
         for name in texts
     ]
+
+
+def perplexity_chart(
+    title: str, caption: str, by_model: Mapping[str, Mapping[int, float]], marks: Mapping[str, float]
+) -> Chart:
+    """Returns curves and a table of perplexities by length; a model has a dash where it was not tested."""
+    lengths = sorted({n for of in by_model.values() for n in of})
+    rows = [[name, *(digits(of[n]) if n in of else "–" for n in lengths)] for name, of in by_model.items()]
+    data = {name: finite({str(n): p for n, p in of.items()}) for name, of in by_model.items()}
+    table = Table(title, "", ["", *(f"{n:,}" for n in lengths)], rows, data=data)
+    curves = {name: (list(of), list(of.values())) for name, of in by_model.items()}
+    axes = ("tokens", "perplexity")
+    return line_chart(title, caption, *axes, curves, log_x=True, log_y=True, marks=marks, table=table)
 
 
 def _on_text(run: Run, name: str, store: str, device: str) -> dict[int, float]:

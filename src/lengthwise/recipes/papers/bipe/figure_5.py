@@ -8,7 +8,7 @@ from typing import Any
 
 from ....lab import Experiment, Run, plan_continued, trained_places
 from ....report import Panel
-from ....report.text_runs import digits, perplexity_chart
+from ....report.text_runs import digits
 from ...base import Recipe, Scale
 from ...common.grid import Cell, Grid, Model
 from ...common.rules import differences_from_paper, settings_of
@@ -22,6 +22,7 @@ from ...common.text_grid import (
     far_tokens,
     language_models,
     means,
+    perplexity_chart,
     usual_ends,
 )
 from .figure_4 import NEEDLE, RULES, columns, rules_of_runs
