@@ -178,7 +178,7 @@ LINES = {
     "theory": 1_350,
     "verify": 10_440,
     "report": 3_870,
-    "recipes": 4_900,
+    "recipes": 4_880,
     "cli": 3_350,
 }
 """How many lines a room may have: lowered as ideas leave, and raised only by a commit that says why."""

@@ -18,7 +18,7 @@ from fnmatch import fnmatchcase
 from importlib.resources import files
 from typing import Any, NamedTuple, get_args
 
-from ...report import Panel, Table, TableCell
+from ...report import Panel, TableCell, record_table
 from ..base import Scale
 
 
@@ -89,14 +89,18 @@ def differences_from_paper(
     rules: Rules, scale: Scale, tasks: Iterable[str], models: Iterable[str], same: str
 ) -> list[Panel]:
     """One panel, or none where every setting is the published one. `same` says what is as published all the same."""
-    rows = differences(rules, scale, tasks, models)
-    if not rows:
-        return []
     title, caption = f"What differs from the paper at {scale} scale", f"{same} A later line overrides an earlier one."
-    lines = [
-        [TableCell(row["setting"], (("for", row["for"]),)), _word(row["published"]), _word(row["here"])] for row in rows
-    ]
-    return [Table(title, caption, ["setting", "published", "here"], lines, data=rows)]
+    return table_of_differences(title, caption, differences(rules, scale, tasks, models))
+
+
+def table_of_differences(title: str, caption: str, rows: Sequence[Mapping[str, Any]]) -> list[Panel]:
+    """Returns a table of settings as published and here, below each what it is `for` if that is said; or nothing."""
+    columns = {
+        "setting": lambda row: TableCell(row["setting"], (("for", row["for"]),)) if "for" in row else row["setting"],
+        "published": lambda row: _word(row["published"]),
+        "here": lambda row: _word(row["here"]),
+    }
+    return [record_table(title, caption, rows, columns)] if rows else []
 
 
 def differences(rules: Rules, scale: Scale, tasks: Iterable[str], models: Iterable[str]) -> list[dict[str, Any]]:

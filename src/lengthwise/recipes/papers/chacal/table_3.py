@@ -10,6 +10,7 @@ from ....options import above, at_least
 from ....report import Panel, Table, line_chart
 from ...base import Recipe, Scale
 from ...common.grid import Cell, Grid
+from ...common.rules import table_of_differences
 
 GAMMA = 0.9
 CHAIN = {"name": "chain", "gamma": GAMMA}
@@ -158,28 +159,15 @@ def _differences(setting: TuningSetting) -> list[Panel]:
     """What differs from the published settings, or nothing."""
     published = {**PAPER.settings(), "block": PAPER_BLOCK}
     used = {**setting.training.settings(), "block": setting.block}
-    differing = [(name, published[name], used[name]) for name in TOLD]
-    rows = [[name, _plain(paper), _plain(here)] for name, paper, here in differing if paper != here]
-    if not rows:
-        return []
-    return [
-        Table(
-            "What is not as published",
-            "The paper does not state the block (512 tokens fit its number of epochs), the learning rate after the "
-            "warm-up (here it stays the same), or clipping (here at norm 1). It mentions dropout; here there is none, "
-            "because chain attention has no dropout on its weights.",
-            ["setting", "published", "here"],
-            rows,
-            data=[
-                {"setting": name, "published": paper, "here": here} for name, paper, here in differing if paper != here
-            ],
-        )
-    ]
+    rows = [{"setting": name, "published": published[name], "here": used[name]} for name in TOLD]
+    return table_of_differences(
+        "What is not as published",
+        "The paper does not state the block (512 tokens fit its number of epochs), the learning rate after the "
+        "warm-up (here it stays the same), or clipping (here at norm 1). It mentions dropout; here there is none, "
+        "because chain attention has no dropout on its weights.",
+        [row for row in rows if row["published"] != row["here"]],
+    )
 
 
 def _number(number: float | None) -> str:
     return "–" if number is None else f"{number:.4g}"
-
-
-def _plain(value: int | float | str) -> str:
-    return f"{value:,}" if isinstance(value, int) else str(value)

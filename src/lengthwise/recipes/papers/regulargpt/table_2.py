@@ -15,24 +15,13 @@ from ....report import Panel
 from ....report.overflow import overflow_text
 from ...base import Recipe, Scale
 from ...common.comparison import ComparedCell, ComparedRow, Published, comparison, inside
-from ...common.rules import differences_from_paper
+from ...common.rules import differences_from_paper, table_of
 from ...common.trained import loaded
 from .table_1 import RULES, SAME, Key, cells, variant_note
 
 PROBABILITIES = (0.1, 0.3, 0.5, 0.7, 0.9)
 """P(1) in the test strings of PARITY."""
-TABLE_2 = {
-    "length 40": {
-        "rnn": [100.0, 100.0, 100.0, 100.0, 100.0],
-        "transformer-xl": [98.4, 99.8, 99.6, 97.8, 77.2],
-        "regular-gpt C=2": [100.0, 100.0, 100.0, 100.0, 100.0],
-    },
-    "lengths 41–500": {
-        "rnn": [100.0, 100.0, 100.0, 100.0, 100.0],
-        "transformer-xl": [50.1, 49.7, 50.3, 49.9, 50.0],
-        "regular-gpt C=2": [100.0, 100.0, 100.0, 100.0, 100.0],
-    },
-}
+TABLE_2: dict[str, dict[str, list[float]]] = table_of(__name__)["published"]
 """Mean accuracy by setting and model, a number for each of `PROBABILITIES`."""
 MODELS = tuple(TABLE_2["length 40"])
 STRINGS: dict[Scale, int] = {"smoke": 16, "laptop": 512, "paper": 46_000}
