@@ -167,7 +167,7 @@ LINES = {
     "automata": 1_460,
     "positions": 1_250,
     "mixers": 2_800,
-    "models": 4_170,
+    "models": 4_130,
     "convert": 870,
     "tasks": 4_540,
     "text": 1_670,
@@ -192,7 +192,7 @@ def test_a_room_keeps_to_its_lines():
     assert {room: count for room, count in lines.items() if count > LINES[room]} == {}
 
 
-STRAIGHT = [room for room in ROOMS if room not in ("automata", "models", "lab", "report")]
+STRAIGHT = [room for room in ROOMS if room not in ("automata", "lab", "report")]
 """The rooms whose modules import one another in no circle."""
 
 

@@ -58,21 +58,32 @@ def groups(length: int, chunk: int) -> int:
     return count
 
 
-class Fixed(nn.Module):
-    """Every layer once, in turn."""
+class Depth(nn.Module):
+    """The layers of a model and the order in which tokens pass them, with what the model must know of that."""
 
+    layers: nn.ModuleList
+    looks_up = False
+    """Whether a table of the vocabulary can stand for equal tokens (equal_subtrees.py)."""
     shares_subtrees = False
-    uncached = None
-    """Why nothing can be kept between the steps of decoding; None where it can."""
+    """Whether equal subtrees can be computed once (equal_subtrees.py)."""
     pad_tokens = False
     """Whether the model's pad vector is put before the tokens, as `Adaptive` can do it."""
+    mixes = False
+    """Whether training gives a vector a token for each of several candidates, as `LearnedChunk` does."""
+    uncached: str | None = None
+    """Why nothing can be kept between the steps of decoding; None where it can."""
+    undivided: str | None = None
+    """Why a sequence cannot be divided among ranks; None where it can."""
+
+
+class Fixed(Depth):
+    """Every layer once, in turn."""
 
     def __init__(self, layers: Sequence[Layer]):
         super().__init__()
         self.layers = nn.ModuleList(layers)
         self.keeps_keys = any(layer.mixer.traits.keeps_keys for layer in layers)
         self.looks_up = layers[0].mixer.traits.looks_up
-        """Whether a table of the vocabulary can stand for equal tokens (equal_tokens.py)."""
 
     def forward(
         self,
@@ -84,7 +95,7 @@ class Fixed(nn.Module):
         equal: EqualTokens | None = None,
         placed: Placed | None = None,
     ) -> Tensor:
-        """`equal`: given when equal tokens are to be computed once (equal_tokens.py)."""
+        """`equal`: given when equal tokens are to be computed once (equal_subtrees.py)."""
         if cache is not None:
             cache.extend(layout, placed, keep=self.keeps_keys)
         for k, layer in enumerate(self.layers):
@@ -97,10 +108,8 @@ class Fixed(nn.Module):
         return x[:, -1:] if layout.real is None else last_real(x, layout)
 
 
-class Adaptive(nn.Module):
+class Adaptive(Depth):
     """The same K layers again and again, as often as the length asks for."""
-
-    looks_up = False
 
     def __init__(self, layers: Sequence[Layer], chunk: int, by: By, pad_tokens: bool = False):
         super().__init__()
@@ -115,6 +124,7 @@ class Adaptive(nn.Module):
         if pad_tokens and not self.shortens:
             raise Error("adaptive depth: pad_tokens is for sliding-dilated mixers alone. Leave it out.")
         self.uncached = _uncached(by, pad_tokens)
+        self.undivided = 'missing="official" pads the whole sequence. Use "learned-pad"' if pad_tokens else None
         # With more layers a node reads past its own children, and pads that are tokens differ by what follows them.
         self.shares_subtrees = self.shortens and len(layers) == 1 and not pad_tokens
 
@@ -132,7 +142,8 @@ class Adaptive(nn.Module):
         if cache is not None:
             return self._go_on(x, layout, level, last, cache, placed)
         if layout.piece is not None and last and self.shortens:
-            return last_of_tree(self, x, layout.piece, level)
+            depth = groups(layout.piece.total, self.chunk)
+            return last_of_tree(list(self.layers), self.chunk, depth, x, layout.piece, level)
         if self.shortens and (last or (self.pad_tokens and x.shape[1] == 1)):
             return self._last(x, layout, level, None if equal is None else equal.ids)
         if self.pad_tokens:

@@ -25,21 +25,16 @@ D model width.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
-from torch.distributed.tensor import DTensor
-from torch.nn.modules.dropout import _DropoutNd
+from torch import Tensor
 
 from ..mixers import Layout, Level
 from ..mixers.base import from_end
-
-if TYPE_CHECKING:
-    from .shell import LengthwisePreTrainedModel
 
 WORTH = 0.5
 """Tuples are looked up while fewer than this share of them differ."""
@@ -53,47 +48,6 @@ class EqualTokens(NamedTuple):
     """(B,T): tokens with equal ids enter the depth as equal vectors."""
     table: Tensor | None
     """(V,D) those vectors, where the first mixer looks up; None where subtrees are shared."""
-
-
-def refusal(model: LengthwisePreTrainedModel, stacked: bool) -> str | None:
-    """Why this model, as it is now, must compute every token; None where it need not.
-
-    `stacked`: it will run under torch.func.vmap.
-    """
-    if not (model.depth.looks_up or model.depth.shares_subtrees):
-        return (
-            "nothing in this model is the same for equal tokens: its first mixer looks nothing up, and its depth is no "
-            "tree of one sliding-dilated layer a group"
-        )
-    if model.position.at_input:
-        return "positions are added to the embeddings, so equal tokens are no longer equal. Use positions in attention"
-    if any(isinstance(weight, DTensor) for weight in model.parameters()):
-        return "its weights are sharded (FSDP2 or tensor parallel), and every rank must compute the same tokens"
-    read = [*model.embedding.modules(), *model.depth.modules()]
-    if _hooked(read):
-        return "a hook on the embedding or the depth must see every token. Remove the hook first"
-    if draws(model):
-        return "dropout draws anew for every token. Call eval() first, or train without dropout"
-    if model.depth.shares_subtrees and stacked:
-        return "models stacked by torch.func.vmap cannot look at the tokens to find equal subtrees"
-    if model.depth.shares_subtrees and model.embedding.weight.device.type != "cpu":
-        return "on an accelerator the look for equal subtrees costs more than it saves"
-    return None
-
-
-def draws(model: LengthwisePreTrainedModel) -> bool:
-    """Whether dropout, of the model or of something put into it, is active where equal tokens are computed once."""
-    if model.training and model.config.dropout:
-        return True
-    read = [*model.embedding.modules(), *model.depth.modules()]
-    return any(isinstance(m, _DropoutNd) and m.training and m.p > 0 for m in read)
-
-
-def _hooked(modules: Iterable[nn.Module]) -> bool:
-    """Whether a hook sees, or changes, what passes one of these, forwards or backwards."""
-    if torch.nn.modules.module._has_any_global_hook():
-        return True
-    return any(m._forward_hooks or m._forward_pre_hooks or m._backward_hooks or m._backward_pre_hooks for m in modules)
 
 
 class Nodes(NamedTuple):

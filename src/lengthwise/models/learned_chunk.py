@@ -25,19 +25,19 @@ from ..mixers import Layout, Level
 from ..mixers.base import FIRST
 from ..positions import Placed
 from .cache import LengthwiseCache
-from .depth import Adaptive, By
+from .depth import Adaptive, By, Depth
 from .equal_subtrees import EqualTokens
 from .layers import Layer
 
 HASTE = 10
 
 
-class LearnedChunk(nn.Module):
+class LearnedChunk(Depth):
     """`Adaptive` with several chunks to choose from."""
 
-    looks_up = False
-    pad_tokens = False
+    mixes = True
     uncached = "adaptive depth with a choice of chunks keeps no cache. Build the chosen one, or use_cache=False."
+    undivided = "while its chunk is learned, a RegularGPT runs several trees. Build one with the chunk that was learned"
 
     def __init__(self, layers: Sequence[Layer], chunks: Sequence[int], by: By):
         super().__init__()
@@ -73,21 +73,9 @@ class LearnedChunk(nn.Module):
         """(B,T,D), or in training (N,B,T,D), for the head to be applied to each."""
         if cache is not None:
             raise Error(self.uncached)
-        if not self.training:
-            return self._tree(self.trees[int(self.choice.argmax())], x, layout, level, last, equal, placed)
-        return torch.stack([self._tree(tree, x, layout, level, last, equal, placed) for tree in self.trees])
-
-    def _tree(
-        self,
-        tree: Adaptive,
-        x: Tensor,
-        layout: Layout,
-        level: Level,
-        last: bool,
-        equal: EqualTokens | None,
-        placed: Placed | None,
-    ) -> Tensor:
-        return tree(x, layout, replace(level, chunk=tree.chunk), last, equal=equal, placed=placed)
+        trees = self.trees if self.training else [self.trees[int(self.choice.argmax())]]
+        each = [tree(x, layout, replace(level, chunk=tree.chunk), last, equal=equal, placed=placed) for tree in trees]
+        return torch.stack(each) if self.training else each[0]
 
     def mix(self, logits: Tensor) -> Tensor:
         """(N,B,T,S) logits of all trees to the (B,T,S) logarithm of their mixture."""

@@ -54,7 +54,7 @@ class LengthwiseModel(LengthwisePreTrainedModel):
         output_attentions: bool | None = None,
     ) -> BaseModelOutputWithPast | tuple:
         """As in `LengthwiseForCausalLM`; `last_hidden_state` (B,T,D) is what its head reads."""
-        if self.training and isinstance(self.depth, LearnedChunk):
+        if self.training and self.depth.mixes:
             raise Error(
                 "LengthwiseModel: while its chunk is learned, a model has a vector a token for every candidate, which "
                 "the head of LengthwiseForCausalLM mixes. Use that, or call eval() first."

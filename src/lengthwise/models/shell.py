@@ -12,6 +12,8 @@ from typing import NamedTuple, Self
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
+from torch.nn.modules.dropout import _DropoutNd
 from transformers import PreTrainedModel
 
 from .. import mixers, positions
@@ -22,12 +24,11 @@ from ..positions import Placed
 from .assembly import make_depth, make_position
 from .cache import LengthwiseCache
 from .config import LengthwiseConfig
-from .equal_subtrees import EqualTokens, draws, refusal
+from .equal_subtrees import EqualTokens
 from .inputs import check_cache_position, read_layout
 from .layers import make_norm
-from .learned_chunk import LearnedChunk
 from .padded_rows import last_real
-from .split_sequence import layout_of_piece, refused, split_refusal
+from .split_sequence import layout_of_piece
 
 
 class Entered(NamedTuple):
@@ -84,7 +85,39 @@ class LengthwisePreTrainedModel(PreTrainedModel):
 
     def reuse_refusal(self, *, stacked: bool = False) -> str | None:
         """Why `reuse_equal_tokens` would be refused now; None where it would not. `stacked`: for torch.func.vmap."""
-        return refusal(self, stacked)
+        if not (self.depth.looks_up or self.depth.shares_subtrees):
+            return (
+                "nothing in this model is the same for equal tokens: its first mixer looks nothing up, and its depth "
+                "is no tree of one sliding-dilated layer a group"
+            )
+        if self.position.at_input:
+            return (
+                "positions are added to the embeddings, so equal tokens are no longer equal. Use positions in attention"
+            )
+        if self._sharded():
+            return "its weights are sharded (FSDP2 or tensor parallel), and every rank must compute the same tokens"
+        if any(map(_hooked, self._reused())) or torch.nn.modules.module._has_any_global_hook():
+            return "a hook on the embedding or the depth must see every token. Remove the hook first"
+        if self._draws():
+            return "dropout draws anew for every token. Call eval() first, or train without dropout"
+        if self.depth.shares_subtrees and stacked:
+            return "models stacked by torch.func.vmap cannot look at the tokens to find equal subtrees"
+        if self.depth.shares_subtrees and self.embedding.weight.device.type != "cpu":
+            return "on an accelerator the look for equal subtrees costs more than it saves"
+        return None
+
+    def _reused(self) -> list[nn.Module]:
+        """The modules that compute equal tokens once."""
+        return [*self.embedding.modules(), *self.depth.modules()]
+
+    def _sharded(self) -> bool:
+        return any(isinstance(weight, DTensor) for weight in self.parameters())
+
+    def _draws(self) -> bool:
+        """Whether dropout, of the model or of something put into it, is active where equal tokens are computed once."""
+        if self.training and self.config.dropout:
+            return True
+        return any(isinstance(m, _DropoutNd) and m.training and m.p > 0 for m in self._reused())
 
     def reuse_equal_tokens(self, on: bool = True, *, stacked: bool = False) -> None:
         """Compute what equal tokens share once, from now on, or compute every token (`on=False`, the default state).
@@ -92,7 +125,7 @@ class LengthwisePreTrainedModel(PreTrainedModel):
         Logits and gradients are the same and take less time. Switch it off before you register hooks or shard the
         model: they would meet every different token once. `train()` switches it off where dropout begins to draw.
         """
-        if on and (reason := refusal(self, stacked)):
+        if on and (reason := self.reuse_refusal(stacked=stacked)):
             raise Error(f"reuse_equal_tokens: {reason}.")
         self.reuses_equal_tokens = on
 
@@ -101,9 +134,28 @@ class LengthwisePreTrainedModel(PreTrainedModel):
 
         `train.sequence_parallel` is this for a block of code, with what training needs besides.
         """
-        if ranks is not None and (reason := split_refusal(self)):
-            raise refused(reason)
+        if ranks is not None:
+            self._check_divided()
         self.ranks = ranks
+
+    def _check_divided(self) -> None:
+        """Raise an `Error` if this model cannot read a sequence that is divided among ranks."""
+        able = {name for name, make in mixers.MIXERS.items() if isinstance(make, type) and make.traits.splits}
+        specs = self.config.mixer if isinstance(self.config.mixer, list) else [self.config.mixer or {}]
+        placer, reason = self._placer[0], self.depth.undivided
+        if type(placer).place is not positions.Position.place:
+            reason = f"{type(placer).__name__} places tokens by more than their number, and each rank has a piece"
+        elif self._sharded():
+            reason = "its weights are sharded (FSDP2 or tensor parallel). Give every rank whole ones"
+        elif self._draws():
+            reason = "dropout would draw on every rank by itself. Call eval() first, or train without dropout"
+        elif unable := sorted({spec["name"] for spec in specs} - able):
+            reason = (
+                f"its {', '.join(unable)} reads all tokens together, or one after another. Build one of "
+                f"{', '.join(sorted(able))}"
+            )
+        if reason:
+            raise Error(f"This model cannot read a sequence that is divided among ranks: {reason}.")
 
     @property
     def is_gradient_checkpointing(self) -> bool:
@@ -112,7 +164,7 @@ class LengthwisePreTrainedModel(PreTrainedModel):
 
     def train(self, mode: bool = True) -> Self:
         super().train(mode)
-        if self.reuses_equal_tokens and draws(self):
+        if self.reuses_equal_tokens and self._draws():
             self.reuses_equal_tokens = False
         return self
 
@@ -188,7 +240,8 @@ class LengthwisePreTrainedModel(PreTrainedModel):
                 "past_key_values": cache,
                 "output_hidden_states": noted or None,
             }
-            layout = layout_of_piece(self, self.ranks, tokens, whole)
+            self._check_divided()  # dropout may have been switched on since
+            layout = layout_of_piece(self.ranks, tokens, whole)
         elif attention_mask is None and sequence_ids is None and position_ids is None:
             if cache is None or cache.padded:
                 layout = Layout.of(tokens) if cache is None else cache.following(tokens)
@@ -239,7 +292,7 @@ class LengthwisePreTrainedModel(PreTrainedModel):
                 "output_hidden_states: with pad_tokens (the official reading of padding) layers see pads among the "
                 "tokens, and nothing belongs to one token alone. Leave it out; insight.read_blocks gives the nodes."
             )
-        if self.training and isinstance(self.depth, LearnedChunk):
+        if self.training and self.depth.mixes:
             raise Error(
                 "output_hidden_states: while its chunk is learned, a model runs a tree for every candidate. Call "
                 "eval() first, which runs the likeliest alone, or leave it out."
@@ -254,3 +307,9 @@ class LengthwisePreTrainedModel(PreTrainedModel):
         table = self.embedding(torch.arange(V, device=input_ids.device))
         scale = self.config.embedding_scale
         return EqualTokens(input_ids, table if scale == 1 else table * scale)
+
+
+def _hooked(module: nn.Module) -> bool:
+    """Whether a hook sees, or changes, what passes a module, forwards or backwards."""
+    m = module
+    return bool(m._forward_hooks or m._forward_pre_hooks or m._backward_hooks or m._backward_pre_hooks)

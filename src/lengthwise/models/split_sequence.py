@@ -1,5 +1,5 @@
-"""A model on a piece of a sequence, whose other pieces are on other ranks: which models can, where the piece stands,
-and the loss of the whole.
+"""A model on a piece of a sequence, whose other pieces are on other ranks: where the piece stands, and the loss
+of the whole.
 
     loss = Σ_r (the losses at the tokens of rank r) / (all scored tokens)
 
@@ -10,65 +10,24 @@ Shapes: R ranks, B batch, T tokens of the piece, D model width, S outputs.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.distributed.tensor import DTensor
 
 from ..errors import Error, ShapeError
-from ..mixers import MIXERS, Layout
+from ..mixers import Layout
 from ..ops import Piece, Ranks
-from ..positions import Position
-from .equal_subtrees import draws
-
-if TYPE_CHECKING:
-    from .shell import LengthwisePreTrainedModel
 
 
-ABLE = {name for name, make in MIXERS.items() if isinstance(make, type) and make.traits.splits}
-"""The mixers that can."""
-
-
-def split_refusal(model: LengthwisePreTrainedModel) -> str | None:
-    """Why this model cannot read a sequence that is divided among ranks; None where it can."""
-    from .learned_chunk import LearnedChunk
-
-    placer, depth = model._placer[0], model.depth
-    if type(placer).place is not Position.place:
-        return f"{type(placer).__name__} places tokens by more than their number, and each rank has a piece of them"
-    if any(isinstance(weight, DTensor) for weight in model.parameters()):
-        return "its weights are sharded (FSDP2 or tensor parallel). Give every rank whole ones"
-    if draws(model):
-        return "dropout would draw on every rank by itself. Call eval() first, or train without dropout"
-    specs = model.config.mixer
-    named = {spec["name"] for spec in (specs if isinstance(specs, list) else [specs or {}])}
-    if unable := sorted(named - ABLE):
-        return (
-            f"its {', '.join(unable)} reads all tokens together, or one after another. Build one of "
-            f"{', '.join(sorted(ABLE))}"
-        )
-    if isinstance(depth, LearnedChunk):
-        return "while its chunk is learned, a RegularGPT runs several trees. Build one with the chunk that was learned"
-    if depth.pad_tokens:
-        return 'missing="official" pads the whole sequence. Use "learned-pad"'
-    return None
-
-
-def refused(reason: str) -> Error:
-    return Error(f"This model cannot read a sequence that is divided among ranks: {reason}.")
-
-
-def layout_of_piece(model: LengthwisePreTrainedModel, ranks: Ranks, tokens: Tensor, whole: dict[str, Any]) -> Layout:
+def layout_of_piece(ranks: Ranks, tokens: Tensor, whole: dict[str, Any]) -> Layout:
     """The layout of these tokens, (B,T) or (B,T,D); `whole`: arguments that only a whole sequence may have."""
     if given := [name for name, value in whole.items() if value is not None]:
         raise Error(
             f"{', '.join(given)} cannot be given where a sequence is divided among ranks: it is one row of real "
             "tokens, without a cache. Leave it out, or call split_over(None) first."
         )
-    if reason := split_refusal(model):  # as when dropout was switched on since
-        raise refused(reason)
     shapes = ranks.gather(torch.tensor(tokens.shape[:2], device=tokens.device)).tolist()
     if len({B for B, _ in shapes}) > 1:
         rows = ", ".join(str(B) for B, _ in shapes)

@@ -17,17 +17,15 @@ over.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..mixers import Layout, Level
 from ..ops import Piece
-
-if TYPE_CHECKING:
-    from .depth import Adaptive
 
 
 class Span(NamedTuple):
@@ -61,17 +59,14 @@ def climb_alone(span: Span, n: int, C: int, depth: int) -> tuple[list[Span], lis
     return spans, [edge for edge in (*edges, span) if edge.lo < edge.hi]
 
 
-def last_of_tree(tree: Adaptive, x: Tensor, piece: Piece, level: Level) -> Tensor:
+def last_of_tree(layers: Sequence[nn.Module], C: int, depth: int, x: Tensor, piece: Piece, level: Level) -> Tensor:
     """(B,1,D), on every rank, of this rank's tokens x (B,T,D)."""
-    from .depth import groups
-
-    if len(tree.layers) > 1:
-        return _level_by_level(tree, x, piece, level, groups(piece.total, tree.chunk))
-    C, n, ranks = tree.chunk, piece.total, piece.ranks
-    depth = groups(n, C)
+    if len(layers) > 1:
+        return _level_by_level(layers, C, depth, x, piece, level)
+    (layer,), n, ranks = layers, piece.total, piece.ranks
     after = [n - sum(piece.lengths[: r + 1]) for r in range(ranks.size)]
     plans = [climb_alone(Span(0, lo, lo + T), n, C, depth) for lo, T in zip(after, piece.lengths, strict=True)]
-    own = _edges(tree, x, *plans[ranks.rank], level)
+    own = _edges(layer, C, x, *plans[ranks.rank], level)
     M = max(sum(e.hi - e.lo for e in edges) for _, edges in plans)
     handed = ranks.gathered(torch.cat([own, own.new_zeros(len(x), M - own.shape[1], x.shape[2])], 1))
 
@@ -81,17 +76,17 @@ def last_of_tree(tree: Adaptive, x: Tensor, piece: Piece, level: Level) -> Tenso
         for edge in edges:
             nodes[edge.level].update((i, next(at)) for i in range(edge.lo, edge.hi))
     for number in range(depth):
-        nodes[number + 1] |= _parents(tree, nodes[number], n, level)
+        nodes[number + 1] |= _parents(layer, C, nodes[number], n, level)
         n = -(-n // C)
     return nodes[depth][0][:, None]
 
 
-def _level_by_level(tree: Adaptive, x: Tensor, piece: Piece, level: Level, depth: int) -> Tensor:
+def _level_by_level(layers: Sequence[nn.Module], C: int, depth: int, x: Tensor, piece: Piece, level: Level) -> Tensor:
     """As `last_of_tree`, where nodes read past their own children: every layer fetches C-1 nodes of earlier ranks."""
-    C, ranks = tree.chunk, piece.ranks
+    ranks = piece.ranks
     for _ in range(depth):
         layout = Layout(Layout.of(x, past=piece.first).positions, piece=piece)
-        for layer in tree.layers:
+        for layer in layers:
             x = layer(x, layout, level)
         first = [(piece.total - 1 - sum(piece.lengths[:r])) % C for r in range(ranks.size)]
         kept = tuple(len(range(i, n, C)) for i, n in zip(first, piece.lengths, strict=True))
@@ -99,7 +94,7 @@ def _level_by_level(tree: Adaptive, x: Tensor, piece: Piece, level: Level, depth
     return piece.last_token(x)
 
 
-def _edges(tree: Adaptive, x: Tensor, spans: list[Span], edges: list[Span], level: Level) -> Tensor:
+def _edges(layer: nn.Module, C: int, x: Tensor, spans: list[Span], edges: list[Span], level: Level) -> Tensor:
     """(B,m,D): what this rank hands over, span by span, each counted from the end."""
     left, handed = list(edges), []
     for span, up in zip(spans, [*spans[1:], None], strict=True):
@@ -107,14 +102,13 @@ def _edges(tree: Adaptive, x: Tensor, spans: list[Span], edges: list[Span], leve
             edge = left.pop(0)
             handed.append(x[:, span.hi - edge.hi : span.hi - edge.lo].flip(1))
         if up is not None:
-            whole = x[:, span.hi - min(up.hi * tree.chunk, span.hi) : span.hi - up.lo * tree.chunk]
-            x, _ = tree._climb(whole, Layout.of(whole), level)
+            whole = x[:, span.hi - min(up.hi * C, span.hi) : span.hi - up.lo * C]
+            x = layer(whole, Layout.of(whole), level, stride=C)
     return torch.cat(handed, 1) if handed else x[:, :0]
 
 
-def _parents(tree: Adaptive, children: dict[int, Tensor], n: int, level: Level) -> dict[int, Tensor]:
+def _parents(layer: nn.Module, C: int, children: dict[int, Tensor], n: int, level: Level) -> dict[int, Tensor]:
     """The nodes one level up, by their number from the end; n: how many the children's level has in all."""
-    C = tree.chunk
     parents = sorted({i // C for i in children})
     if not parents:
         return {}
@@ -127,5 +121,5 @@ def _parents(tree: Adaptive, children: dict[int, Tensor], n: int, level: Level) 
     layout = Layout(torch.arange(C, device=device) - absent[:, None])
     if parents[-1] * C + C > n:
         layout = replace(layout, real=layout.positions >= 0)
-    made = tree.layers[0](torch.cat(rows), layout, level, stride=C)[:, 0]
+    made = layer(torch.cat(rows), layout, level, stride=C)[:, 0]
     return dict(zip(parents, made.unflatten(0, (-1, B)).unbind(0), strict=True))

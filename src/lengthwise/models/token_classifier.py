@@ -15,7 +15,6 @@ from torch.func import functional_call, vmap
 
 from ..errors import Error, ForeignError, LengthError, ShapeError
 from ..foreign_code import blaming
-from .learned_chunk import LearnedChunk
 from .modelling import LengthwiseForCausalLM
 
 
@@ -93,7 +92,7 @@ class PresetClassifier(TokenClassifier):
     @property
     def mixes(self) -> bool:
         """Whether its logits are those of a mixture of distributions over one answer."""
-        return isinstance(self.inner.depth, LearnedChunk)
+        return self.inner.depth.mixes
 
     def blamed(self, tokens: Tensor) -> AbstractContextManager[None]:
         return nullcontext()
