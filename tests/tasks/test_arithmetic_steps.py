@@ -293,11 +293,6 @@ def test_what_is_written_is_judged_up_to_its_end():
     assert [each.first_wrong_step for each in judged] == [None, 1, 1, 2, 1, None]
 
 
-@pytest.mark.parametrize("kind", ["modulo 11", "whole"])
-def test_it_passes_the_check_that_users_call(kind):
-    tasks.check(build(kind), lengths=[1, 3])
-
-
 @pytest.mark.parametrize(
     ("settings", "said"),
     [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections import Counter
@@ -12,7 +11,6 @@ import pytest
 import torch
 
 from lengthwise import Error, tasks
-from lengthwise.errors import LengthError
 from lengthwise.tasks.haystack import hide
 from lengthwise.train.scoring import right
 
@@ -277,24 +275,3 @@ def test_statements_of_chains_mix_and_each_comes_before_the_next():
         assert sorted(Counter(order).values()) == [3, 3]
         mixed += sum(a != b for a, b in pairwise(order)) > 1
     assert 200 < mixed < 300  # 18 of the 20 ways to order two chains of three mix them
-
-
-@every
-def test_it_keeps_the_laws_of_all_tasks(case):
-    task, _, lengths = build(case)
-    tasks.check(task, lengths)
-    again = tasks.get(task.name, **json.loads(json.dumps(task.params)))
-    few, many = task.test_set(lengths[1], 5), again.test_set(lengths[1], 70)
-    assert all(torch.equal(x, y[:5]) for x, y in zip(few, many, strict=True))
-
-
-@every
-def test_impossible_lengths_are_refused_with_advice(case):
-    task, _, lengths = build(case)
-    for length in (-1, 0, 1, lengths[0] - 1):
-        with pytest.raises(LengthError, match=f"got {length}") as error:
-            task.sample(length, 1, seeded(0))
-        use = int(re.findall(r"Use (\d+)", str(error.value))[0])
-        assert use == lengths[0]
-        assert task.problem(use) is None
-    assert task.sample(lengths[0], 2, seeded(0)).tokens.shape == (2, lengths[0])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 
@@ -10,8 +9,6 @@ import pytest
 import torch
 
 from lengthwise import Error, tasks
-from lengthwise.errors import LengthError
-from lengthwise.tasks.reference_chains import ReferenceChains
 from lengthwise.train.scoring import loss, right
 
 SIZES = [(16, 8), (3, 3), (2, 2), (5, 4)]
@@ -123,29 +120,6 @@ def test_the_baseline_is_what_a_constant_scores():
     for answer in range(5):
         found = ((batch.targets == answer) & exists).sum() / exists.sum()
         assert float(found) == pytest.approx(task.baseline(15), abs=0.005)
-
-
-def test_how_deep_the_longest_chain_is():
-    task = ReferenceChains(blocks=5, size=4)
-    assert [task.depth(n) for n in (8, 12, 20)] == [1, 2, 4]
-
-
-def test_name_and_settings_rebuild_the_task():
-    task = tasks.get("reference-chains", blocks=4, size=3)
-    again = tasks.get(task.name, **json.loads(json.dumps(task.params)))
-    assert all(torch.equal(x, y) for x, y in zip(task.test_set(12, 70), again.test_set(12, 70), strict=True))
-    assert (again.vocabulary, again.outputs, again.questions, again.logits) == (task.vocabulary, 3, 4, 12)
-    few, many = task.test_set(9, 5).tokens, task.test_set(9, 100).tokens
-    assert torch.equal(few, many[:5])
-
-
-@pytest.mark.parametrize(("length", "remedy"), [(0, "6"), (3, "6"), (7, "6 or 9"), (13, "12"), (100, "12"), (-4, "6")])
-def test_impossible_lengths_are_refused_with_advice(length, remedy):
-    task = tasks.get("reference-chains", blocks=4, size=3)
-    said = f"length must be a multiple of 3 (whole blocks) in 6..12, got {length}. Use {remedy}."
-    with pytest.raises(LengthError, match=re.escape(said)):
-        task.sample(length, 1, seeded(0))
-    assert all(task.problem(int(n)) is None for n in remedy.split(" or "))
 
 
 def test_wrong_settings_and_strings_are_refused():

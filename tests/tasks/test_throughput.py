@@ -23,24 +23,14 @@ def one_core():
     torch.set_num_threads(threads)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "params", "bound"), [b for b in bench.BOUNDS if b[2] is not None])
-def test_promised_throughput(name, params, bound):
-    # The best of three: a busy machine slows a run down, nothing speeds one up.
-    assert max(bench.throughput(tasks.get(name, **params), 5) for _ in range(3)) >= bound
+PACES = [
+    *((bench.throughput, *row) for row in bench.BOUNDS if row[2] is not None),
+    *((bench.problems_a_second, *row) for row in bench.PROBLEM_BOUNDS),
+]
 
 
-@pytest.mark.parametrize(("name", "params", "bound"), [b for b in bench.BOUNDS if b[2] is not None])
-def test_a_tenth_of_it_anywhere(name, params, bound):
-    assert max(bench.throughput(tasks.get(name, **params), 2) for _ in range(3)) >= bound / 10
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "params", "bound"), bench.PROBLEM_BOUNDS)
-def test_promised_problems(name, params, bound):
-    assert max(bench.problems_a_second(tasks.get(name, **params), 5) for _ in range(3)) >= bound
-
-
-@pytest.mark.parametrize(("name", "params", "bound"), bench.PROBLEM_BOUNDS)
-def test_a_tenth_of_the_problems_anywhere(name, params, bound):
-    assert max(bench.problems_a_second(tasks.get(name, **params), 2) for _ in range(3)) >= bound / 10
+@pytest.mark.parametrize(("rounds", "part"), [(2, 10), pytest.param(5, 1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("pace", "name", "params", "bound"), PACES)
+def test_promised_throughput(pace, name, params, bound, rounds, part):
+    """A tenth of it anywhere. The best of three: a busy machine slows a run down, nothing speeds one up."""
+    assert max(pace(tasks.get(name, **params), rounds) for _ in range(3)) >= bound / part

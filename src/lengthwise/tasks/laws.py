@@ -42,7 +42,6 @@ def check(task: Task, lengths: Sequence[int] | None = None) -> None:
         raise Error(f"tasks.check takes a task, got {task!r}. Pass an instance of a class of lengthwise.tasks.Task.")
     _described(task)
     tried = list(lengths) if lengths else _few(task)
-    _refusals(task)
     for n in tried:
         _strings(task, n)
         _seeds(task, n)
@@ -52,8 +51,9 @@ def check(task: Task, lengths: Sequence[int] | None = None) -> None:
     _rebuilt(task, tried)
 
 
-def _broken(task: Task, law: str, got: str, remedy: str) -> Error:
-    return Error(f"{task.name}: {law}, got {got}. {remedy}")
+def _require(task: Task, holds: bool, law: str, got: object, remedy: str) -> None:
+    if not holds:
+        raise Error(f"{task.name}: {law}, got {got}. {remedy}")
 
 
 def _few(task: Task) -> list[int]:
@@ -67,19 +67,22 @@ def _described(task: Task) -> None:
     for name in ("vocabulary", "outputs"):
         if not hasattr(task, name):
             raise Error(f"{task.name}: a task has {name}, and this one does not. Set self.{name} in __init__.")
-    symbols = task.vocabulary
-    if isinstance(symbols, str) or not symbols or not all(isinstance(symbol, str) for symbol in symbols):
-        raise _broken(task, "vocabulary is a tuple of texts, one for each token", repr(symbols), "Use a tuple.")
-    if len(set(symbols)) < len(symbols):
-        raise _broken(task, "every token is written in its own way", repr(symbols), "Give each its own symbol.")
-    if not isinstance(task.outputs, int) or task.outputs < 1:
-        raise _broken(task, "outputs is a whole number of at least 1", repr(task.outputs), "Count the classes.")
+    symbols, outputs = task.vocabulary, task.outputs
+    listed = not isinstance(symbols, str) and symbols and all(isinstance(symbol, str) for symbol in symbols)
+    _require(task, bool(listed), "vocabulary is a tuple of texts, one for each token", repr(symbols), "Use a tuple.")
+    different = len(set(symbols)) == len(symbols)
+    _require(task, different, "every token is written in its own way", repr(symbols), "Give each its own symbol.")
+    whole = isinstance(outputs, int) and outputs >= 1
+    _require(task, whole, "outputs is a whole number of at least 1", repr(outputs), "Count the classes.")
     try:
         json.dumps(task.params)
     except TypeError as error:
-        raise _broken(
-            task, "params are written as JSON", f"{task.params!r} ({error})", "Use numbers, texts and lists."
-        ) from error
+        got = f"{task.params!r} ({error})"
+        _require(task, False, "params are written as JSON", got, "Use numbers, texts and lists.")
+    for n in (0, -1):
+        refused = task.problem(n) is not None
+        remedy = "Let problem(length) begin with super().problem."
+        _require(task, refused, "a length below 1 is refused", f"none for {n}", remedy)
 
 
 def _rebuilt(task: Task, tried: list[int]) -> None:
@@ -91,140 +94,92 @@ def _rebuilt(task: Task, tried: list[int]) -> None:
     try:
         again = rebuild(task.name, params) if registered else kind(**params)
     except Exception as error:
-        raise _broken(
-            task, "params rebuild the task", f"{params} ({error})", "Keep each argument of __init__ under its name."
-        ) from error
+        remedy = "Keep each argument of __init__ under its name."
+        raise Error(f"{task.name}: params rebuild the task, got {params} ({error}). {remedy}") from error
     known = [(each.vocabulary, each.outputs, each.supervision, json.dumps(each.params)) for each in (task, again)]
-    if known[0] != known[1] or not all(
+    same = known[0] == known[1] and all(
         _equal(task.sample(n, 5, _seeded(3)), again.sample(n, 5, _seeded(3)))
         and _equal(task.test_set(n, 8), again.test_set(n, 8))
         for n in sorted(tried)
-    ):
-        raise _broken(
-            task, "params rebuild the very task", f"another one from {params}", "Let params hold all that decides it."
-        )
-
-
-def _refusals(task: Task) -> None:
-    for n in (0, -1):
-        if task.problem(n) is None:
-            raise _broken(
-                task, "a length below 1 is refused", f"none for {n}", "Let problem(length) begin with super().problem."
-            )
+    )
+    got = f"another one from {params}"
+    _require(task, same, "params rebuild the very task", got, "Let params hold all that decides it.")
 
 
 def _strings(task: Task, n: int) -> None:
     """Shapes, types and ranges of a batch."""
-    batch = task.sample(n, 3, _seeded(0))
-    tokens, targets, mask = batch
-    if tokens.dtype != torch.long or tokens.dim() != 2 or len(tokens) != 3:
-        raise _broken(
-            task, "draw gives (batch, tokens) integers (torch.long)", _said(tokens), "See lengthwise.tasks.Task.draw."
-        )
-    if task.padding is None and tokens.shape[1] != n:
-        raise _broken(
-            task, f"a string of length {n} has {n} tokens", str(tokens.shape[1]), "Rows of other widths need padding."
-        )
-    if int(tokens.min()) < 0 or int(tokens.max()) >= len(task.vocabulary):
-        raise _broken(
-            task,
-            f"a token is one of the {len(task.vocabulary)} of the vocabulary, counted from 0",
-            f"{int(tokens.min())} to {int(tokens.max())}",
-            "Add to the vocabulary, or mend draw.",
-        )
-    if mask.shape != tokens.shape or mask.dtype != torch.bool or not mask.any(1).all():
-        raise _broken(
-            task,
-            "asked gives (batch, tokens) booleans, true somewhere in each row",
-            _said(mask),
-            "Every string has a question.",
-        )
-    shape = (*tokens.shape, task.outputs) if task.kind == "set" else tuple(tokens.shape)
-    shape = (*shape, task.questions) if task.kind == "class" and task.questions > 1 else shape
-    if tuple(targets.shape) != shape or targets.dtype != (torch.bool if task.kind == "set" else torch.long):
-        raise _broken(
-            task,
-            f"answer gives {'booleans' if task.kind == 'set' else 'integers (torch.long)'} of shape {shape}",
-            _said(targets),
-            'It has an answer for every position, asked or not; kind is "class" or "set".',
-        )
+    tokens, targets, mask = task.sample(n, 3, _seeded(0))
+    right = tokens.dtype == torch.long and tokens.dim() == 2 and len(tokens) == 3
+    law = "draw gives (batch, tokens) integers (torch.long)"
+    _require(task, right, law, _kind(tokens), "See lengthwise.tasks.Task.draw.")
+    right = task.padding is not None or tokens.shape[1] == n
+    law = f"a string of length {n} has {n} tokens"
+    _require(task, right, law, tokens.shape[1], "Rows of other widths need padding.")
+    right = int(tokens.min()) >= 0 and int(tokens.max()) < len(task.vocabulary)
+    law = f"a token is one of the {len(task.vocabulary)} of the vocabulary, counted from 0"
+    _require(task, right, law, _range(tokens), "Add to the vocabulary, or mend draw.")
+    right = mask.shape == tokens.shape and mask.dtype == torch.bool and bool(mask.any(1).all())
+    law = "asked gives (batch, tokens) booleans, true somewhere in each row"
+    _require(task, right, law, _kind(mask), "Every string has a question.")
+
+    classes = task.kind == "class"
+    shape = tuple(tokens.shape) if classes else (*tokens.shape, task.outputs)
+    shape = (*shape, task.questions) if classes and task.questions > 1 else shape
+    right = tuple(targets.shape) == shape and targets.dtype == (torch.long if classes else torch.bool)
+    law = f"answer gives {'integers (torch.long)' if classes else 'booleans'} of shape {shape}"
+    remedy = 'It has an answer for every position, asked or not; kind is "class" or "set".'
+    _require(task, right, law, _kind(targets), remedy)
     asked = targets[mask]
     lowest = -1 if task.questions > 1 else 0
-    if task.kind == "class" and (int(asked.min()) < lowest or int(asked.max()) >= task.outputs):
-        raise _broken(
-            task,
-            f"an answer is one of {task.outputs} classes, counted from 0",
-            f"{int(asked.min())} to {int(asked.max())}",
-            "Raise outputs, or mend answer.",
-        )
+    right = not classes or (int(asked.min()) >= lowest and int(asked.max()) < task.outputs)
+    law = f"an answer is one of {task.outputs} classes, counted from 0"
+    _require(task, right, law, _range(asked.int()), "Raise outputs, or mend answer.")
     task.write(tokens[0])
 
 
 def _seeds(task: Task, n: int) -> None:
-    if not _equal(task.sample(n, 5, _seeded(3)), task.sample(n, 5, _seeded(3))):
-        raise _broken(
-            task,
-            "the same seed draws the same strings",
-            f"others at length {n}",
-            "Take all randomness from the generator that draw is given.",
-        )
     before = torch.random.get_rng_state()
-    task.sample(n, 2, _seeded(4))
-    if not torch.equal(before, torch.random.get_rng_state()):
-        raise _broken(
-            task,
-            "draw uses the generator it is given",
-            "numbers from torch's global one",
-            "Pass generator=generator to every random function.",
-        )
+    same = _equal(task.sample(n, 5, _seeded(3)), task.sample(n, 5, _seeded(3)))
+    remedy = "Take all randomness from the generator that draw is given."
+    _require(task, same, "the same seed draws the same strings", f"others at length {n}", remedy)
+    same = torch.equal(before, torch.random.get_rng_state())
+    remedy = "Pass generator=generator to every random function."
+    _require(task, same, "draw uses the generator it is given", "numbers from torch's global one", remedy)
     few, many = task.test_set(n, TEST_BLOCK + 3), task.test_set(n, 2 * TEST_BLOCK)
-    width = few.tokens.shape[1]
-    if not torch.equal(few.tokens, many.tokens[: len(few.tokens), :width]):
-        raise _broken(
-            task,
-            "a test string is a function of (task, length, seed) alone",
-            f"another one at length {n} when more are asked for",
-            "Let draw give row i the same string whatever follows.",
-        )
-    if len(many.tokens.unique(dim=0)) > 1 and _equal(many, task.test_set(n, 2 * TEST_BLOCK, seed=1)):
-        why = "test strings of another seed are others"
-        raise _broken(task, why, f"the same at length {n}", "Let test_set look at its seed.")
-    parts = [torch.cat(each) for each in zip(*task.test_parts(n, 2 * TEST_BLOCK), strict=True)]
-    if not _equal(many, Batch(*parts)):
-        raise _broken(
-            task,
-            "test_parts, joined, are test_set",
-            f"other strings or answers at length {n}",
-            "Override test_set alone, or both alike.",
-        )
+    same = torch.equal(few.tokens, many.tokens[: len(few.tokens), : few.tokens.shape[1]])
+    law, got = "a test string is a function of (task, length, seed) alone", f"another one at length {n} when more are"
+    _require(task, same, law, f"{got} asked for", "Let draw give row i the same string whatever follows.")
+    others = len(many.tokens.unique(dim=0)) == 1 or not _equal(many, task.test_set(n, 2 * TEST_BLOCK, seed=1))
+    law = "test strings of another seed are others"
+    _require(task, others, law, f"the same at length {n}", "Let test_set look at its seed.")
+    parts = Batch(*(torch.cat(each) for each in zip(*task.test_parts(n, 2 * TEST_BLOCK), strict=True)))
+    got = f"other strings or answers at length {n}"
+    remedy = "Override test_set alone, or both alike."
+    _require(task, _equal(many, parts), "test_parts, joined, are test_set", got, remedy)
     held = task.held_out(many.tokens)
-    if held is not None and not bool(held.all()):
-        raise _broken(task, "test strings are held out", "some that are not", "Let held_out look at the string alone.")
+    apart = held is None or bool(held.all())
+    _require(task, apart, "test strings are held out", "some that are not", "Let held_out look at the string alone.")
 
 
 def _oracle(task: Task, n: int) -> None:
     batch = task.sample(n, 5, _seeded(5))
-    if not torch.equal(task.answer(batch.tokens)[batch.mask], batch.targets[batch.mask]):
-        raise _broken(task, "the targets are what answer says", "others", "Let label use answer.")
-    for i in range(len(batch.tokens)):
-        alone = task.answer(batch.tokens[i : i + 1])
-        if not torch.equal(alone[0][batch.mask[i]], batch.targets[i][batch.mask[i]]):
-            raise _broken(
-                task,
-                "the answer to a string is a function of that string",
-                f"another for {task.write(batch.tokens[i])!r} alone than among others",
-                "Let answer treat each row by itself.",
-            )
+    same = torch.equal(task.answer(batch.tokens)[batch.mask], batch.targets[batch.mask])
+    _require(task, same, "the targets are what answer says", "others", "Let label use answer.")
+    for tokens, targets, mask in zip(*batch, strict=True):
+        same = torch.equal(task.answer(tokens[None])[0][mask], targets[mask])
+        law = "the answer to a string is a function of that string"
+        got = f"another for {task.write(tokens)!r} alone than among others"
+        _require(task, same, law, got, "Let answer treat each row by itself.")
     if task.machine is not None and task.readout is not None:
         answered = torch.ones(len(task.readout), dtype=torch.bool) if task.answered is None else task.answered
-        if not answered[task.machine.run(batch.tokens)][batch.mask].all():
-            why = "only states with an answer are asked about"
-            raise _broken(task, why, "a question in another", "Mend answered or asked.")
+        same = bool(answered[task.machine.run(batch.tokens)][batch.mask].all())
+        law = "only states with an answer are asked about"
+        _require(task, same, law, "a question in another", "Mend answered or asked.")
         for words in (batch.tokens, *_all_words(task, n)):
             states = task.machine.run(words)
             asked = answered[states] & task.asked(words)
-            if not torch.equal(task.readout[states][asked], task.answer(words)[asked]):
-                raise _broken(task, "machine and readout say what answer says", "another answer", "Mend one of them.")
+            same = torch.equal(task.readout[states][asked], task.answer(words)[asked])
+            _require(task, same, "machine and readout say what answer says", "another answer", "Mend one of them.")
 
 
 def _all_words(task: Task, n: int) -> list[Tensor]:
@@ -239,17 +194,14 @@ def _written(task: Task, n: int) -> None:
         return
     tokens = task.sample(n, 5, _seeded(6)).tokens
     own = _own_answers(task, tokens)
-    for written, right in ((own, True), (torch.full_like(own, task.padding), False)):
-        if not bool((task.is_right(tokens, written) == right).all()):
-            what = "what stands behind a prompt is right" if right else "who writes nothing is not right"
-            raise _broken(task, f"{what} (length {n})", "the contrary", "Mend prompts or is_right.")
-    if own.shape[1] > task.longest_answer(tokens):
-        raise _broken(
-            task,
-            f"longest_answer is the most tokens of an answer (length {n})",
-            f"{task.longest_answer(tokens)} for one of {own.shape[1]}",
-            "Count its padding too.",
-        )
+    nothing = torch.full_like(own, task.padding)
+    law, remedy = f"what stands behind a prompt is right (length {n})", "Mend prompts or is_right."
+    _require(task, bool(task.is_right(tokens, own).all()), law, "the contrary", remedy)
+    law = f"who writes nothing is not right (length {n})"
+    _require(task, not task.is_right(tokens, nothing).any(), law, "the contrary", remedy)
+    longest = task.longest_answer(tokens)
+    law = f"longest_answer is the most tokens of an answer (length {n})"
+    _require(task, own.shape[1] <= longest, law, f"{longest} for one of {own.shape[1]}", "Count its padding too.")
 
 
 def _own_answers(task: GeneratedAnswers, tokens: Tensor) -> Tensor:
@@ -262,20 +214,17 @@ def _own_answers(task: GeneratedAnswers, tokens: Tensor) -> Tensor:
 
 def _baseline(task: Task, n: int) -> None:
     claimed = task.baseline(n)
-    if not isinstance(claimed, (int, float)) or not 0 <= claimed <= 1:
-        raise _broken(task, f"the baseline is a share in 0..1 (length {n})", repr(claimed), "See Task.baseline.")
+    right = isinstance(claimed, (int, float)) and 0 <= claimed <= 1
+    _require(task, right, f"the baseline is a share in 0..1 (length {n})", repr(claimed), "See Task.baseline.")
     if task.questions > 1:
         return
     strings = max(STRINGS, 8 * STRINGS // n)
-    found = _best_constant(task, task.sample(n, strings, _seeded(7)))
+    best = _best_constant(task, task.sample(n, strings, _seeded(7)))
     # The most common of several classes lies a little above its expectation, hence five standard errors.
-    if abs(found - claimed) > 5 * math.sqrt(max(claimed * (1 - claimed), 1 / strings) / strings) + 1e-6:
-        raise _broken(
-            task,
-            f"the baseline is the score of the best constant answer (length {n}: {claimed:.3f})",
-            f"{found:.3f} on {strings} strings",
-            "Compute it exactly, for this length and this scoring.",
-        )
+    right = abs(best - claimed) <= 5 * math.sqrt(max(claimed * (1 - claimed), 1 / strings) / strings) + 1e-6
+    law = f"the baseline is the score of the best constant answer (length {n}: {claimed:.3f})"
+    got = f"{best:.3f} on {strings} strings"
+    _require(task, right, law, got, "Compute it exactly, for this length and this scoring.")
 
 
 def _best_constant(task: Task, batch: Batch) -> float:
@@ -304,5 +253,9 @@ def _seeded(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def _said(tensor: Tensor) -> str:
+def _kind(tensor: Tensor) -> str:
     return f"{tensor.dtype} of shape {tuple(tensor.shape)}"
+
+
+def _range(tensor: Tensor) -> str:
+    return f"{int(tensor.min())} to {int(tensor.max())}"
