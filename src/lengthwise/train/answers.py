@@ -7,7 +7,6 @@ Shapes: B prompts with answers, T tokens of the longest.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -15,11 +14,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..errors import NonFiniteError
 from ..text import packing
-from ..text.prompts import Answered
+from ..text.prompts import AnsweredPrompt
 from .counting import precision
-from .objectives import Measure, Tensors
+from .objectives import Measure, Objective, Tensors, finite
 from .settings import Training
 from .state import TrainState
 
@@ -34,7 +32,7 @@ class AnswerBatch(NamedTuple):
     """(B, T) the tokens of the answers, and `IGNORED` elsewhere."""
 
     @classmethod
-    def of(cls, rows: Sequence[Answered]) -> AnswerBatch:
+    def of(cls, rows: Sequence[AnsweredPrompt]) -> AnswerBatch:
         tokens = [row.tokens.long() for row in rows]
         asked = [torch.cat([torch.full((row.start,), IGNORED), row.tokens[row.start :].long()]) for row in rows]
         pad = torch.nn.utils.rnn.pad_sequence
@@ -44,7 +42,9 @@ class AnswerBatch(NamedTuple):
 class PromptsAndAnswers:
     """Prompts with their answers, every one once an epoch; those of other rows are validated on."""
 
-    def __init__(self, train: Sequence[Answered], training: Training, window: int, held_out: Sequence[Answered] = ()):
+    def __init__(
+        self, train: Sequence[AnsweredPrompt], training: Training, window: int, held_out: Sequence[AnsweredPrompt] = ()
+    ):
         self.train, self.training, self.held_out = train, training, held_out
         self.lengths = [window]
 
@@ -55,21 +55,15 @@ class PromptsAndAnswers:
         return [AnswerBatch.of([row]) for row in self.held_out]
 
 
-class AnswerTokens:
+class AnswerTokens(Objective):
     """Every token of an answer, given its prompt and those before it; of a batch the mean over all of them.
 
     A part is tokens (B, T), labels (B, T), and the share of one token in the loss of its batch.
     """
 
-    logs_first_step = True
-    has_accuracy = False
-
     def __init__(self, tokens_at_once: int = 8192):
         self.tokens_at_once = tokens_at_once
         """About how many tokens of a batch are read in one part."""
-
-    def prepare(self, state: TrainState, stacked: bool) -> None:
-        """Tokens of a text are too many and too different for equal ones to share work."""
 
     def parts(self, batch: AnswerBatch) -> Sequence[Tensors]:
         share = 1 / (batch.labels != IGNORED).sum()
@@ -100,23 +94,11 @@ class AnswerTokens:
         return measure
 
     def validate(self, state: TrainState, batches: Sequence[AnswerBatch]) -> tuple[float, float]:
-        state.model.eval()
         autocast = state.training.precision
         loss, predicted = total_loss(
             state.model, batches, device=state.device, autocast=autocast, tokens_at_once=self.tokens_at_once
         )
-        state.model.train()
-        if not math.isfinite(loss):
-            raise NonFiniteError(
-                f"The loss on the validation answers is not finite ({loss}) at step {state.step}. Lower training.lr."
-            )
-        return 0.0, loss / predicted
-
-    def tokens_per_second(self, state: TrainState) -> None:
-        """Rows are of many lengths."""
-
-    def sample(self, state: TrainState) -> None:
-        """The test shows what it writes."""
+        return 0.0, finite(loss / predicted, state)
 
 
 @torch.no_grad()

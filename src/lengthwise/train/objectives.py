@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -37,46 +37,45 @@ can be mapped over a population.
 """
 
 
-class Objective(Protocol):
-    logs_first_step: bool
+class Objective:
+    """What a trainer asks of all objectives."""
+
+    logs_first_step = True
     """Whether the loss of the first step is logged: where nothing is validated, it says where training began."""
-    has_accuracy: bool
+    has_accuracy = False
     """Whether the share that is right means anything."""
 
     def prepare(self, state: TrainState, stacked: bool) -> None:
         """Set the model up for training, in which it is already."""
-        ...
 
     def parts(self, batch: Any) -> Sequence[Tensors]:
         """The batch in parts; a part is a tuple of tensors on the CPU."""
-        ...
+        raise NotImplementedError
 
     def split(self, batch: Any, rank: int, ranks: int) -> tuple[Any, float]:
         """The rows of a batch that one of several processes takes, and the share of their loss in the batch's."""
-        ...
+        raise NotImplementedError
 
     def align(self, batches: Sequence[Any]) -> Sequence[Tensors]:
         """The batches of a population, padded to one shape."""
-        ...
+        raise NotImplementedError
 
     def measure(self, batches: Sequence[Any]) -> Measure:
         """How a part of these batches is measured."""
-        ...
+        raise NotImplementedError
 
     def validate(self, state: TrainState, batches: Sequence[Any]) -> tuple[float, float]:
-        """Accuracy and mean loss."""
-        ...
+        """Accuracy and mean loss, with the model in evaluation mode."""
+        raise NotImplementedError
 
     def tokens_per_second(self, state: TrainState) -> float | None:
-        """How fast the model was trained so far; None where tokens are no measure."""
-        ...
+        """How fast the model was trained so far; None where tokens are no measure, as rows are of many lengths."""
 
     def sample(self, state: TrainState) -> str | None:
         """Something that the model writes by itself; None where it writes nothing."""
-        ...
 
 
-class StringObjective:
+class StringObjective(Objective):
     """The answers that a task asks of each string."""
 
     logs_first_step = False
@@ -116,7 +115,6 @@ class StringObjective:
         return measure
 
     def validate(self, state: TrainState, batches: Sequence[Batch]) -> tuple[float, float]:
-        state.model.eval()
         correct, total, weighted = 0, 0, 0.0
         for batch in batches:
             strings, length = batch.tokens.shape
@@ -137,30 +135,17 @@ class StringObjective:
                 )
             correct, total = correct + counted.right, total + strings
             weighted += counted.loss * strings
-        state.model.train()
         return correct / total, weighted / total
 
-    def tokens_per_second(self, state: TrainState) -> None:
-        """Strings are of many lengths."""
 
-    def sample(self, state: TrainState) -> None:
-        """Answers are no text."""
-
-
-class NextToken:
+class NextToken(Objective):
     """Every token of a block but the first, given those before it, by a causal language model."""
-
-    logs_first_step = True
-    has_accuracy = False
 
     def __init__(self, tokens_at_once: int = 4096, tokenizer: Any = None, prompt: Tensor | None = None):
         self.tokens_at_once = tokens_at_once
         """About how many tokens of a batch are read in one part."""
         self.tokenizer, self.prompt = tokenizer, prompt
         """With which samples are read and begun, if there are to be some."""
-
-    def prepare(self, state: TrainState, stacked: bool) -> None:
-        """Tokens of a text are too many and too different for equal ones to share work."""
 
     def parts(self, batch: Tensor) -> Sequence[Tensors]:
         return [(part,) for part in packing.parts(batch, self.tokens_at_once)]
@@ -182,7 +167,6 @@ class NextToken:
         return measure
 
     def validate(self, state: TrainState, batches: Sequence[Tensor]) -> tuple[float, float]:
-        state.model.eval()
         loss = math.fsum(
             block_loss(
                 state.model,
@@ -193,12 +177,7 @@ class NextToken:
             )
             for blocks in batches
         ) / sum(blocks[:, 1:].numel() for blocks in batches)
-        state.model.train()
-        if not math.isfinite(loss):
-            raise NonFiniteError(
-                f"The loss on the validation text is not finite ({loss}) at step {state.step}. Lower training.lr."
-            )
-        return 0.0, loss
+        return 0.0, finite(loss, state)
 
     def tokens_per_second(self, state: TrainState) -> float | None:
         if not state.train_seconds:
@@ -213,7 +192,6 @@ class NextToken:
         """
         if self.tokenizer is None or self.prompt is None:
             return None
-        state.model.eval()
         tokens, most = self.prompt.long()[None], state.curriculum.length(0)
         draw = generator("sample", state.seed, state.step)
         for _ in range(SAMPLED):
@@ -221,8 +199,16 @@ class NextToken:
                 logits = state.model(tokens[:, -most:].to(state.device), last=True)[0, -1]
             drawn = torch.multinomial(logits.float().softmax(-1).cpu(), 1, generator=draw)
             tokens = torch.cat([tokens, drawn[None]], 1)
-        state.model.train()
         return self.tokenizer.decode(tokens[0].tolist())
+
+
+def finite(loss: float, state: TrainState) -> float:
+    """The loss of a validation; raises where it is NaN or infinite."""
+    if not math.isfinite(loss):
+        raise NonFiniteError(
+            f"The loss on the validation text is not finite ({loss}) at step {state.step}. Lower training.lr."
+        )
+    return loss
 
 
 @torch.no_grad()

@@ -149,7 +149,7 @@ class Trainer:
         due = state.step % every.validate_every == 0 or state.step == state.training.steps
         if due and (batches := self.data.validation(state.seed)):
             with self.strategy.whole(state):
-                accuracy, loss = self.strategy.led(lambda: self.objective.validate(state, batches))
+                accuracy, loss = self.strategy.led(lambda: _in_evaluation(state, self.objective.validate, batches))
                 state.note_validation(accuracy, loss)
             if state.directory:
                 seen = {"accuracy": accuracy, "loss": loss} if self.objective.has_accuracy else {"loss": loss}
@@ -158,7 +158,9 @@ class Trainer:
                     state.directory.log({"kind": "speed", "step": state.step, "tokens_per_second": speed})
         if every.sample_every and state.step % every.sample_every == 0:
             with self.strategy.whole(state):
-                text = self.strategy.led(lambda: self.objective.sample(state) if state.directory else None)
+                text = self.strategy.led(
+                    lambda: _in_evaluation(state, self.objective.sample) if state.directory else None
+                )
             if state.directory and text is not None:
                 state.directory.log({"kind": "sample", "step": state.step, "text": text})
         if state.step % every.checkpoint_every == 0 and not state.done:
@@ -176,6 +178,15 @@ class Trainer:
             f"{state.step + 1}, length {length}.{kept} "
             f"Lower training.lr (now {optimizer.lr:g}) or training.clip (now {optimizer.clip})."
         )
+
+
+def _in_evaluation(state: TrainState, look: Callable[..., Any], *arguments: Any) -> Any:
+    """What `look` says of a state whose model is in evaluation mode meanwhile."""
+    state.model.eval()
+    try:
+        return look(state, *arguments)
+    finally:
+        state.model.train()
 
 
 def loss_is_read(state: TrainState, objective: Objective) -> bool:
