@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import Error
-from ..files import check_regular, naming, open_text, write_text
+from ..files import naming, write_text
+from ..text import documents
 from . import benchmark_scores
 from .benchmark_scores import LABELS
 
@@ -103,30 +104,16 @@ def _fields(file: Path, needed: set[str]) -> set[str]:
     if file.suffix not in INPUT:
         raise Error(f"{file}: data is read from {', '.join(INPUT)}, got {file.suffix or 'no suffix'!r}. Rename it.")
     with naming(file):
-        row = _first_row(file)
+        _, row = next(documents.items(file, "rows"), (None, None))
+    if row is None:
+        raise Error(f"{file}: must hold rows of JSON, one a line or in one list. Is it the right file?")
+    if not isinstance(row, dict):
+        raise Error(f"{file}: a row is an object with named fields, got {type(row).__name__}.")
     if missing := needed - row.keys():
         raise Error(
             f"{file}: every row must have {', '.join(sorted(needed))}, and {', '.join(sorted(missing))} is missing."
         )
     return set(row)
-
-
-def _first_row(file: Path) -> dict[str, Any]:
-    check_regular(file)
-    if file.suffix == ".parquet":
-        from pyarrow import parquet
-
-        return dict.fromkeys(parquet.read_schema(file).names)
-    with open_text(file) as lines:
-        try:
-            first = next(line for line in lines if line.strip())
-            row = json.loads(first if file.suffix == ".jsonl" else first + lines.read())
-            row = row[0] if isinstance(row, list) else row
-        except (StopIteration, ValueError, IndexError) as error:
-            raise Error(f"{file}: must hold rows of JSON, one a line or in one list. Is it the right file?") from error
-    if not isinstance(row, dict):
-        raise Error(f"{file}: a row is an object with named fields, got {type(row).__name__}.")
-    return row
 
 
 def _write(folder: Path | str, tasks: Mapping[str, dict[str, Any]]) -> list[str]:

@@ -13,11 +13,11 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..errors import Error
+from ..errors import Error, import_extra
 from ..files import check_regular, open_text, read_text
 
 END = "<|endoftext|>"
@@ -139,37 +139,51 @@ def _plain(path: Path) -> Iterable[str]:
     return read_text(path).split(END)
 
 
-def _lines(path: Path) -> Iterable[str]:
-    with open_text(path) as file:
-        for n, line in enumerate(file, 1):
-            if line.strip():
-                yield document(_json(line, f"{path}, line {n}"), f"{path}, line {n}")
+def items(path: Path, what: str = "documents", columns: list[str] | None = None) -> Iterator[tuple[str, Any]]:
+    """What a .jsonl, .json or .parquet file lists, each with the place where it stands; of parquet these columns."""
+    if path.suffix == ".parquet":
+        yield from ((str(path), row) for row in _parquet_rows(path, columns))
+    elif path.suffix == ".jsonl":
+        with open_text(path) as file:
+            yield from json_lines(file, str(path))
+    else:
+        listed = _json(read_text(path), str(path))
+        if not isinstance(listed, list):
+            raise Error(f"{path}: must be a list of {what}, got {type(listed).__name__}. Put it into [ ].")
+        yield from ((f"{path}, {what[:-1]} {n}", item) for n, item in enumerate(listed))
 
 
-def _list(path: Path) -> Iterable[str]:
-    items = _json(read_text(path), str(path))
-    if not isinstance(items, list):
-        raise Error(f"{path}: must be a list of documents, got {type(items).__name__}. Put it into [ ].")
-    return [document(item, f"{path}, document {n}") for n, item in enumerate(items)]
+def json_lines(lines: Iterable[str], name: str) -> Iterator[tuple[str, Any]]:
+    """The values of lines of JSON, each with its place."""
+    for n, line in enumerate(lines, 1):
+        if line.strip():
+            yield f"{name}, line {n}", _json(line, f"{name}, line {n}")
 
 
-def _parquet(path: Path) -> Iterable[str]:
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError as error:
-        raise Error(f"{path}: reading parquet needs pyarrow. pip install pyarrow, or convert it to .jsonl.") from error
+def _listed(path: Path) -> Iterator[str]:
+    return (document(item, where) for where, item in items(path))
+
+
+def _column(path: Path) -> Iterator[str]:
+    return (row["text"] for _, row in items(path, columns=["text"]) if row["text"])
+
+
+def _parquet_rows(path: Path, columns: list[str] | None) -> Iterator[dict[str, Any]]:
+    pyarrow = import_extra("pyarrow", "parquet", str(path))
+    from pyarrow import parquet
+
     try:
         check_regular(path)
         file = parquet.ParquetFile(path)
-        if "text" not in file.schema_arrow.names:
+        if missing := set(columns or ()) - set(file.schema_arrow.names):
             raise Error(
-                f'{path}: must be a parquet file with a column "text", got {", ".join(file.schema_arrow.names)}.'
+                f'{path}: must be a parquet file with a column "{missing.pop()}", got '
+                f"{', '.join(file.schema_arrow.names)}."
             )
-        for batch in file.iter_batches(AT_ONCE, columns=["text"]):
-            yield from (text for text in batch["text"].to_pylist() if text)
+        for batch in file.iter_batches(AT_ONCE, columns=columns):
+            yield from batch.to_pylist()
     except pyarrow.ArrowException as error:
-        raise Error(f'{path}: must be a parquet file with a column "text": {error}.') from error
+        raise Error(f"{path}: must be a parquet file: {error}.") from error
 
 
 def _json(text: str, where: str) -> Any:
@@ -187,4 +201,4 @@ def document(item: Any, where: str) -> str:
     return text
 
 
-READERS = {".txt": _plain, ".jsonl": _lines, ".json": _list, ".parquet": _parquet}
+READERS = {".txt": _plain, ".jsonl": _listed, ".json": _listed, ".parquet": _column}

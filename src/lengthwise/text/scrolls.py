@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from ..errors import Error, UnknownName, import_extra
-from ..files import check_regular, naming, open_file, open_text, read_text
+from ..files import naming, open_file
+from . import documents
 
 HUB = "hf:tau/scrolls"
 Metric = Literal["rouge", "f1", "exact match"]
@@ -27,20 +28,20 @@ COLUMNS = ("id", "input", "output")
 SUFFIXES = (".jsonl", ".json", ".parquet")
 
 
-class Task(NamedTuple):
+class ScrollsTask(NamedTuple):
     metric: Metric
     budget: int
     """How many tokens an answer has at most unless another number is asked for; our choice, for none is published."""
 
 
 TASKS = {
-    "qasper": Task("f1", 128),
-    "contract_nli": Task("exact match", 16),
-    "qmsum": Task("rouge", 256),
-    "narrative_qa": Task("f1", 64),
-    "summ_screen_fd": Task("rouge", 256),
-    "gov_report": Task("rouge", 1024),
-    "quality": Task("exact match", 128),
+    "qasper": ScrollsTask("f1", 128),
+    "contract_nli": ScrollsTask("exact match", 16),
+    "qmsum": ScrollsTask("rouge", 256),
+    "narrative_qa": ScrollsTask("f1", 64),
+    "summ_screen_fd": ScrollsTask("rouge", 256),
+    "gov_report": ScrollsTask("rouge", 1024),
+    "quality": ScrollsTask("exact match", 128),
 }
 """In the order of BiPE's Table 1, by the names that the data set has for them."""
 
@@ -60,7 +61,7 @@ class Question(NamedTuple):
     """Every right answer; none where they are held by the site."""
 
 
-def check(task: str) -> Task:
+def check(task: str) -> ScrollsTask:
     if task not in TASKS:
         raise UnknownName("task of SCROLLS", task, TASKS)
     return TASKS[task]
@@ -140,7 +141,7 @@ def _folder(source: str | Path, task: str, split: Split) -> Iterator[Any]:
         )
     for suffix in SUFFIXES:
         if (file := folder / task / f"{split}{suffix}").is_file():
-            return READERS[suffix](file)
+            return _listed(file)
     if (archive := folder / f"{task}.zip").is_file():
         return _zipped(archive, task, split)
     raise Error(
@@ -155,42 +156,9 @@ def _how_to_copy(name: str) -> str:
     )
 
 
-def _lines(lines: Iterable[str], name: str) -> Iterator[Any]:
-    for n, line in enumerate(lines, 1):
-        if line.strip():
-            yield _json(line, f"{name}, line {n}")
-
-
-def _json(text: str, name: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise Error(f"{name}: not JSON ({error}). Repair it, or copy the data set again.") from error
-
-
-def _of_lines(file: Path) -> Iterator[Any]:
-    with naming(file), open_text(file) as lines:
-        yield from _lines(lines, str(file))
-
-
-def _of_list(file: Path) -> Iterator[Any]:
+def _listed(file: Path) -> Iterator[Any]:
     with naming(file):
-        found = _json(read_text(file), str(file))
-    if not isinstance(found, list):
-        raise Error(f"{file}: must be a list of rows, got {type(found).__name__}. Put it into [ ], or use .jsonl.")
-    yield from found
-
-
-def _of_parquet(file: Path) -> Iterator[Any]:
-    import_extra("pyarrow", "parquet", str(file))
-    from pyarrow import parquet
-
-    check_regular(file)
-    for batch in parquet.ParquetFile(file).iter_batches(64):
-        yield from batch.to_pylist()
-
-
-READERS = {".jsonl": _of_lines, ".json": _of_list, ".parquet": _of_parquet}
+        yield from (row for _, row in documents.items(file, "rows"))
 
 
 def _zipped(archive: Path, task: str, split: Split) -> Iterator[Any]:
@@ -202,7 +170,8 @@ def _zipped(archive: Path, task: str, split: Split) -> Iterator[Any]:
             zipfile.ZipFile(file) as opened,
             opened.open(f"{task}/{split}.jsonl") as lines,
         ):
-            yield from _lines((line.decode() for line in lines), f"{archive}/{split}.jsonl")
+            texts = (line.decode() for line in lines)
+            yield from (row for _, row in documents.json_lines(texts, f"{archive}/{split}.jsonl"))
     except (zipfile.BadZipFile, KeyError) as error:
         raise Error(
             f"{archive}: there is no whole {task}/{split}.jsonl in it ({error}). {_how_to_copy('tau/scrolls')}"
