@@ -122,14 +122,6 @@ def test_the_checker_is_independent(path):
     assert {name.split(".")[0] for name in outside} <= {"numpy", *sys.stdlib_module_names}
 
 
-@pytest.mark.parametrize("room", ["insight", "theory", "verify", "report"])
-def test_no_function_hides_the_file_of_its_name(room):
-    """`room.name` would then be the function here and the module there."""
-    public = importlib.import_module(f"lengthwise.{room}").__all__
-    files = {path.stem for path in (SOURCE / room).glob("*.py")}
-    assert set(public) & files == set()
-
-
 def test_the_rooms_are_those_of_the_document():
     line = re.search(r"^ {4}(ops, automata, .*)$", (ROOT / "docs" / "architecture.md").read_text(), re.M)
     assert line
@@ -192,7 +184,7 @@ def test_a_room_keeps_to_its_lines():
     assert {room: count for room, count in lines.items() if count > LINES[room]} == {}
 
 
-STRAIGHT = [room for room in ROOMS if room not in ("automata", "lab", "report")]
+STRAIGHT = [room for room in ROOMS if room not in ("lab", "report")]
 """The rooms whose modules import one another in no circle."""
 
 

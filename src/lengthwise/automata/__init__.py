@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from .algebra import (
         Monoid,
         compose,
-        difference,
         live_states,
         minimise,
         product,
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from .near_misses import NearMisses
     from .nfa import NFA
     from .regex import from_regex
-    from .semiautomaton import Semiautomaton
+    from .semiautomaton import Semiautomaton, difference
     from .state_elimination import to_regex
 
 __all__ = [

@@ -32,7 +32,7 @@ class Move(NamedTuple):
     ends: bool = False
 
 
-class State(NamedTuple):
+class EditState(NamedTuple):
     """The machine's states after the accepted word and after the result, which differ from the edit on."""
 
     original: int
@@ -101,7 +101,7 @@ def edit_machine(machine: Semiautomaton, moves: list[Move]) -> Semiautomaton:
 
     def step(state: Hashable, index: int) -> Hashable:
         move = moves[index]
-        if not isinstance(state, State) or (move.edits and state.edited):
+        if not isinstance(state, EditState) or (move.edits and state.edited):
             return FAILED
         original, written = state.original, state.written
         for s in move.reads:
@@ -111,9 +111,9 @@ def edit_machine(machine: Semiautomaton, moves: list[Move]) -> Semiautomaton:
             return DONE if edited and accepts[original] and not accepts[written] else FAILED
         written = delta[written][move.writes]
         possible = hopeful[original] and (rejectable[written] or not edited)
-        return State(original, written, edited) if possible else FAILED
+        return EditState(original, written, edited) if possible else FAILED
 
-    start = State(machine.start, machine.start, edited=False)
+    start = EditState(machine.start, machine.start, edited=False)
     try:
         return Semiautomaton.from_function(step, start, len(moves), accept=lambda state: state == DONE)
     except Error as error:

@@ -164,8 +164,6 @@ class Semiautomaton:
 
     def difference(self, other: Semiautomaton) -> list[int] | None:
         """A shortest word which exactly one of the two accepts, or None."""
-        from .algebra import difference  # algebra.py imports this file
-
         return difference(self, other)
 
     def __eq__(self, other: object) -> bool:
@@ -187,6 +185,41 @@ class Semiautomaton:
             "accepting": accepting,
             "symbols": list(self.symbols),
         }
+
+
+def difference(a: Semiautomaton, b: Semiautomaton) -> list[int] | None:
+    """A shortest word which exactly one of the two accepts, or None if they have the same language.
+
+    >>> even = Semiautomaton([[0, 1], [1, 0]], accepting={0})
+    >>> fewer_than_two = Semiautomaton([[0, 1], [1, 2], [2, 2]], accepting={0})
+    >>> difference(even, fewer_than_two), difference(even, even)
+    ([1, 1], None)
+    """
+    same_symbols(a, b)
+    in_a, in_b = a.accepts_state, b.accepts_state
+    start = (a.start, b.start)
+    came_from: dict[tuple[int, int], tuple[tuple[int, int], int] | None] = {start: None}
+    queue = [start]
+    for p, q in queue:  # grows while we walk it: breadth first
+        if in_a[p] != in_b[q]:
+            word: list[int] = []
+            step = came_from[p, q]
+            while step is not None:
+                word.append(step[1])
+                step = came_from[step[0]]
+            return word[::-1]
+        for s in range(a.num_symbols):
+            target = (int(a.delta[p, s]), int(b.delta[q, s]))
+            if target not in came_from:
+                came_from[target] = ((p, q), s)
+                queue.append(target)
+    return None
+
+
+def same_symbols(a: Semiautomaton, b: Semiautomaton) -> None:
+    """Raise unless both machines read the same symbols in the same order."""
+    if a.symbols != b.symbols:
+        raise Error(f"The machines read different symbols: {' '.join(a.symbols)} and {' '.join(b.symbols)}.")
 
 
 def _table(delta: Any) -> np.ndarray:
