@@ -34,8 +34,10 @@ from ..ops.chain import HIDDEN
 from .attention import ChainAttention, ChainGPT2Attention, ChainLlamaAttention
 
 
-class ChainGPT2Config(Portable, GPT2Config):
-    model_type = "chain-gpt2"
+@dataclass(init=False, repr=False, eq=False)
+class ChainFields:
+    """What the config of a chained model says besides."""
+
     chain_layers: list[int] | None = None
     """The layers with chain attention; None: all."""
     gamma: float = 0.9
@@ -46,26 +48,20 @@ class ChainGPT2Config(Portable, GPT2Config):
     exclude_diagonal: bool = True
 
 
-class ChainLlamaConfig(Portable, LlamaConfig):
+class ChainGPT2Config(Portable, ChainFields, GPT2Config):
+    model_type = "chain-gpt2"
+
+
+class ChainLlamaConfig(Portable, ChainFields, LlamaConfig):
     model_type = "chain-llama"
-    chain_layers: list[int] | None = None
-    gamma: float = 0.9
-    learn_gamma: bool = False
-    paths: str = "mean"
-    exclude_diagonal: bool = True
 
 
-class ChainMistralConfig(Portable, MistralConfig):
+class ChainMistralConfig(Portable, ChainFields, MistralConfig):
     model_type = "chain-mistral"
-    chain_layers: list[int] | None = None
-    gamma: float = 0.9
-    learn_gamma: bool = False
-    paths: str = "mean"
-    exclude_diagonal: bool = True
 
 
 @dataclass(frozen=True)
-class Family:
+class ChainFamily:
     """Where a family keeps its attention, and what takes its place."""
 
     layers: str
@@ -73,14 +69,14 @@ class Family:
     chain: type[ChainAttention]
 
 
-GPT2 = Family("h", "attn", ChainGPT2Attention)
-LLAMA = Family("layers", "self_attn", ChainLlamaAttention)
+GPT2 = ChainFamily("h", "attn", ChainGPT2Attention)
+LLAMA = ChainFamily("layers", "self_attn", ChainLlamaAttention)
 
 
 class Chained:
     """Mixed in before a model's own class: chain attention in the layers which the config names."""
 
-    family: Family
+    family: ChainFamily
 
     def __init__(self, config: Any):
         super().__init__(config)  # pyright: ignore[reportCallIssue]

@@ -13,6 +13,7 @@ Shapes: B batch, T new tokens.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -39,8 +40,10 @@ from ..errors import Error
 from ..models.portable import Portable
 
 
-class SegmentedGPT2Config(Portable, GPT2Config):
-    model_type = "segmented-gpt2"
+@dataclass(init=False, repr=False, eq=False)
+class SegmentFields:
+    """What the config of a segmented model says besides."""
+
     segment_ends: list[int] | int = 16
     """The tokens that end a segment, or how many tokens a segment has."""
     segment_rows: int = 512
@@ -49,18 +52,16 @@ class SegmentedGPT2Config(Portable, GPT2Config):
     """Whether rotary positions turn by the number of the segment."""
 
 
-class SegmentedLlamaConfig(Portable, LlamaConfig):
+class SegmentedGPT2Config(Portable, SegmentFields, GPT2Config):
+    model_type = "segmented-gpt2"
+
+
+class SegmentedLlamaConfig(Portable, SegmentFields, LlamaConfig):
     model_type = "segmented-llama"
-    segment_ends: list[int] | int = 16
-    segment_rows: int = 512
-    between_segments: bool = False
 
 
-class SegmentedMistralConfig(Portable, MistralConfig):
+class SegmentedMistralConfig(Portable, SegmentFields, MistralConfig):
     model_type = "segmented-mistral"
-    segment_ends: list[int] | int = 16
-    segment_rows: int = 512
-    between_segments: bool = False
 
 
 class Ids(NamedTuple):

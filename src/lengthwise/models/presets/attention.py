@@ -176,7 +176,6 @@ def transformer(
             f"transformer: LLaMA's block is pre-norm with SwiGLU, got norm {norm!r} and activation {activation!r}. "
             'Leave both out, or take block="gpt2".'
         )
-    rows = {"rows": max_length} if "rows" in positions.options(position) else {}
     llama_block = {"activation": "swiglu", "biases": False, "normalisation": "rms"}
     return LengthwiseConfig(
         vocab_size=vocab_size,
@@ -190,7 +189,7 @@ def transformer(
             **({} if log_scale is None else {"log_scale": log_scale}),
             **({"qk_norm": True} if qk_norm else {}),
         },
-        position={"name": position, **rows, **(position_options or {})},
+        position=encoding(position, position_options, max_length),
         depth={"name": "fixed", "layers": layers},
         block={
             "kind": "transformer",
@@ -207,6 +206,17 @@ def transformer(
         embedding_scale=width**0.5 if tie_word_embeddings else 1.0,
         tie_word_embeddings=tie_word_embeddings,
     )
+
+
+def encoding(
+    name: str, options: dict[str, Any] | None, max_length: int, ends: int | list[int] | None = None
+) -> dict[str, Any]:
+    """The `position` of a config; with `ends` it is BiPE's, and this encoding is that of the segments' numbers."""
+    rows = {"rows": max_length} if "rows" in positions.options(name) else {}
+    own = {"name": name, **rows, **(options or {})}
+    if ends is None:
+        return own
+    return {"name": "bilevel", "inside": {"name": "learned", "rows": max_length}, "between": own, "ends": ends}
 
 
 def chacal(

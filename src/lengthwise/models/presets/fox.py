@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from ... import positions
 from ..config import LengthwiseConfig
-from .attention import PositionName, PositionOptions, transformer
+from .attention import PositionName, PositionOptions, encoding, transformer
 from .shared_options import Dropout, Expansion, Heads, InitializerRange, Layers, LogScale, MaxLength, Tied, Width
 
 NARROWER = 7 / 8
@@ -58,15 +57,6 @@ def fox(
 
     The networks of the Pro block are 7/8 as wide as `expansion` says, 3.5 in the place of 4 as in the paper.
     """
-    rows = {"rows": max_length} if "rows" in positions.options(position) else {}
-    encoding = {"name": position, **rows, **(position_options or {})}
-    if ends is not None:
-        encoding = {
-            "name": "bilevel",
-            "inside": {"name": "learned", "rows": max_length},
-            "between": encoding,
-            "ends": ends,
-        }
     config = transformer(
         vocab_size,
         num_outputs,
@@ -82,7 +72,7 @@ def fox(
     )
     assert isinstance(config.mixer, dict)
     assert isinstance(config.block, dict)
-    config.position = encoding
+    config.position = encoding(position, position_options, max_length, ends)
     config.mixer = {**config.mixer, "name": "forgetting", "gate_bias": gate_bias, "by_segment": ends is not None}
     if block == "pro":
         config.mixer["pro"] = True

@@ -14,10 +14,9 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from ... import mixers as known_mixers
-from ... import positions
 from ...errors import Error, UnknownName, in_words
 from ..config import LengthwiseConfig
-from .attention import PositionName, PositionOptions, chacal, regular_gpt, transformer
+from .attention import PositionName, PositionOptions, chacal, encoding, regular_gpt, transformer
 from .fox import fox
 from .linear_rnns import block_lrnn
 from .ordered_by_content import cope, path, stick_breaking
@@ -98,12 +97,7 @@ def hybrid(
         initializer_range=initializer_range,
         tie_word_embeddings=tie_word_embeddings,
     )
-    rows = {"rows": max_length} if "rows" in positions.options(position) else {}
-    encoding = {"name": position, **rows, **(position_options or {})}
-    inside = {"name": "learned", "rows": max_length}
-    config.position = (
-        encoding if ends is None else {"name": "bilevel", "inside": inside, "between": encoding, "ends": ends}
-    )
+    config.position = encoding(position, position_options, max_length, ends)
     specs = {
         name: _told(name, vocab_size, width, heads, (mixer_options or {}).get(name, {}))
         for name in dict.fromkeys(chosen)

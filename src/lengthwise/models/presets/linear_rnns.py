@@ -13,16 +13,17 @@ from ...options import at_least
 from ..config import LengthwiseConfig
 from .shared_options import Dropout, Initialisation, Layers, Width
 
+RELEASED = {
+    "normalisation": "official",
+    "transition": "two-layer",
+    "inputs": "two-layer",
+    "learned_initial": True,
+    "readout": "identity",
+    "residual": "inner",
+    "head": "two-layer",
+}
 VARIANTS: dict[str, dict[str, Any]] = {
-    "lengthwise": {
-        "normalisation": "paper",
-        "transition": "two-layer",
-        "inputs": "two-layer",
-        "learned_initial": True,
-        "readout": "identity",
-        "residual": "inner",
-        "head": "two-layer",
-    },
+    "lengthwise": {**RELEASED, "normalisation": "paper"},
     "paper": {
         "normalisation": "paper",
         "transition": "linear",
@@ -32,24 +33,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "residual": "bare",
         "head": "linear",
     },
-    "official": {
-        "normalisation": "official",
-        "transition": "two-layer",
-        "inputs": "two-layer",
-        "learned_initial": True,
-        "readout": "identity",
-        "residual": "inner",
-        "head": "two-layer",
-    },
-    "automaton": {
-        "normalisation": "one-hot",
-        "transition": "two-layer",
-        "inputs": "none",
-        "learned_initial": True,
-        "readout": "identity",
-        "residual": "inner",
-        "head": "two-layer",
-    },
+    "official": RELEASED,
+    "automaton": {**RELEASED, "normalisation": "one-hot", "inputs": "none"},
 }
 
 
