@@ -25,7 +25,7 @@ from torch import Tensor
 
 from lengthwise.ops import block_scan
 from lengthwise.ops.block_diagonal.autograd import by_torch
-from lengthwise.ops.block_diagonal.call import Call
+from lengthwise.ops.block_diagonal.call import ScanCall
 
 from .sliding_dilated import in_turn
 
@@ -60,8 +60,8 @@ def ways(B: int, T: int, start: Tensor) -> dict[str, Callable[[Tensor, Tensor], 
         "ours": lambda A, v: block_scan(A, v)[0],
         "torch's": lambda A, v: block_scan(A, v, backend="torch")[0],
         "composing": lambda A, v: composing(A, v.unsqueeze(-1)).squeeze(-1),
-        "one by one": lambda A, v: by_torch(Call(A, v, start, None, None), 1),
-        "in chunks": lambda A, v: by_torch(Call(A, v, start, None, None), min(T, max(2, min(chunks, 512 // B)))),
+        "one by one": lambda A, v: by_torch(ScanCall(A, v, start, None, None), 1),
+        "in chunks": lambda A, v: by_torch(ScanCall(A, v, start, None, None), min(T, max(2, min(chunks, 512 // B)))),
     }
     if B * T <= HILLIS:
         found["hillis-steele"] = lambda A, v: block_scan(A, v, backend="hillis-steele")[0]

@@ -18,13 +18,13 @@ from lengthwise import Error, ops
 from lengthwise.ops import block_diagonal, chain, diagonal, key_biased, sliding_dilated
 
 FUNCTIONS: dict[str, tuple[Callable, Callable]] = {
-    "block_scan": (ops.block_scan, block_diagonal.Call.of),
-    "chain_attention": (ops.chain_attention, chain.Call.of),
-    "diagonal_scan": (ops.diagonal_scan, diagonal.Call.of),
-    "key_biased_attention": (ops.key_biased_attention, key_biased.Call.of),
-    "sliding_dilated_attention": (ops.sliding_dilated_attention, sliding_dilated.Call.of),
+    "block_scan": (ops.block_scan, block_diagonal.ScanCall.of),
+    "chain_attention": (ops.chain_attention, chain.ChainCall.of),
+    "diagonal_scan": (ops.diagonal_scan, diagonal.DiagonalCall.of),
+    "key_biased_attention": (ops.key_biased_attention, key_biased.KeyBiasedCall.of),
+    "sliding_dilated_attention": (ops.sliding_dilated_attention, sliding_dilated.DilatedCall.of),
 }
-"""What a user calls, and what makes a `Call` of the same arguments."""
+"""What a user calls, and what makes a call of the same arguments."""
 
 BOUNDS = {torch.float64: 1e-11, torch.float32: 5e-5, torch.bfloat16: 5e-2}
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
@@ -123,6 +123,7 @@ def chain_attentions() -> Iterator[tuple[str, Callable[[Draw], Arguments]]]:
         yield f"{T} tokens, one gamma", lambda draw, T=T: {**call(draw, T=T), "gamma": 0.5}
         yield f"{T} tokens, softmax", lambda draw, T=T: {**call(draw, T=T), "gamma": 0.0, "scale": 0.3}
         yield f"{T} tokens, bias", lambda draw, T=T: call(draw, T=T, bias=draw(2, 3, T, T))
+        yield f"{T} tokens, a bias of queries", lambda draw, T=T: call(draw, T=T, bias=draw(1, 3, T, 1))
         yield f"{T} tokens, biases of keys", lambda draw, T=T: call(draw, T=T, bias=draw(T), key_bias=draw(3, T))
         yield (
             f"{T} tokens, sequences",

@@ -13,7 +13,7 @@ from torch.func import grad, vmap
 
 from lengthwise import Error
 from lengthwise.ops import block_scan
-from lengthwise.ops.block_diagonal import Call
+from lengthwise.ops.block_diagonal import ScanCall
 from lengthwise.ops.block_diagonal.autograd import by_numba, by_torch
 from lengthwise.ops.block_diagonal.reference import oracle
 
@@ -23,7 +23,7 @@ KERNELS = ["torch", "numba", "hillis-steele", "blelloch"]
 
 def by_chunks(A, v, start, start_row, index, chunks):
     """The states by so many chunks a row, or by "numba"."""
-    call = Call(A, v, start, start_row, index)
+    call = ScanCall(A, v, start, start_row, index)
     return by_numba(call) if chunks == "numba" else by_torch(call, chunks)
 
 
@@ -62,7 +62,7 @@ def test_any_number_of_chunks_gives_the_same(chunks, B, h, kind):
     rows[:, 0] = torch.arange(B)
     for given in (leaves, (A, v, start)):
         at = None if given is leaves else rows
-        expected = oracle(Call(*given, at, None))
+        expected = oracle(ScanCall(*given, at, None))
         compare([by_chunks(*given, at, None, chunks)], [expected], given, 1e-12 if kind == torch.float64 else 2e-5)
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from lengthwise.ops import block_scan
-from lengthwise.ops.block_diagonal import Call, eager
+from lengthwise.ops.block_diagonal import ScanCall, eager
 from lengthwise.ops.block_diagonal.autograd import by_torch
 from lengthwise.ops.block_diagonal.eager import LONG, NARROW, SHORT, number_of_chunks
 
@@ -26,7 +26,7 @@ def test_any_tile_gives_the_same(fits, V, chunks, B, h, kind, bound, monkeypatch
     rows = torch.where(begun(B, T), 0, -1)
     rows[:, 0] = 0
     expected = block_scan(*leaves, index=index, begins=rows >= 0, restart=start[:1], backend="reference")[0]
-    compare([by_torch(Call(A, v, start, rows, index), chunks)], [expected], leaves, bound)
+    compare([by_torch(ScanCall(A, v, start, rows, index), chunks)], [expected], leaves, bound)
 
 
 @pytest.mark.parametrize(("many", "B", "T", "cut"), [

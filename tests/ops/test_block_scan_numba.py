@@ -10,9 +10,8 @@ import pytest
 import torch
 
 from lengthwise import Error, ops
-from lengthwise.errors import NonFiniteError
 from lengthwise.ops import block_scan
-from lengthwise.ops.block_diagonal import OP, Call, numba
+from lengthwise.ops.block_diagonal import OP, ScanCall, numba
 
 from .test_block_scan import begun, compare, inputs
 
@@ -37,24 +36,6 @@ def test_threads_share_the_work(many, B, V, sums, threads, monkeypatch):
         threads(1)
 
 
-@pytest.mark.parametrize("b", [1, 2, 5, 8, 9, 33])  # unrolled up to 8
-@pytest.mark.parametrize("V", [None, 4])
-def test_blocks_of_any_width(b, V):
-    leaves = inputs(2, 30, 2, b, V=V)
-    index = None if V is None else torch.randint(0, V, (2, 30), generator=torch.Generator().manual_seed(b))
-    for begins in (None, begun(2, 30)):
-        given = {"index": index, "begins": begins}
-        expected = block_scan(*leaves, **given, backend="reference")
-        compare(block_scan(*leaves, **given, backend="numba"), expected, leaves, 1e-11)
-
-
-def test_any_layout():
-    A, v, initial = inputs(3, 20, 2, 4)
-    given = A.mT.contiguous().mT, v.transpose(1, 2).contiguous().transpose(1, 2), initial[:1].expand(3, 2, 4)
-    expected = block_scan(A, v, initial[:1].expand(3, 2, 4), backend="reference")
-    compare(block_scan(*given, backend="numba"), expected, [A, v, initial], 1e-12)
-
-
 def test_gradients_of_any_layout():
     A, v, initial = leaves = inputs(3, 20, 2, 4)
     slope = torch.randn(4, 2, 20, 3, dtype=torch.float64).permute(3, 2, 1, 0)
@@ -72,15 +53,8 @@ def test_without_gradients_of_the_transitions_none_are_made():
     assert found.lam.shape == v.shape
 
 
-def test_a_nan_is_named():
-    A, v, _ = (x.detach() for x in inputs(2, 30, 2, 3))
-    A[1, 17, 0, 2, 1] = float("nan")
-    with pytest.raises(NonFiniteError, match=r"t = 17, in row 1"):
-        block_scan(A, v, backend="numba")
-
-
 def chosen(A, v, index=None):
-    return OP.choose(Call.of(A, v, index=index)).name
+    return OP.choose(ScanCall.of(A, v, index=index)).name
 
 
 def test_chosen_where_there_is_enough_to_do():
@@ -100,7 +74,7 @@ def test_what_it_refuses(monkeypatch):
     with pytest.raises(Error, match="spread over many places"):
         block_scan(A[:, :1].expand_as(A), v, backend="numba")
     with pytest.raises(Error, match=r"'numba' cannot run: A is on meta, and .* a CPU. Use 'auto' or 'torch'"):
-        OP.choose(Call.of(A.to("meta"), v.to("meta")), "numba")
+        OP.choose(ScanCall.of(A.to("meta"), v.to("meta")), "numba")
     monkeypatch.setattr(numba, "_importable", lambda: False)
     with pytest.raises(Error, match=r"pip install 'lengthwise\[cpu\]'"):
         block_scan(A, v, backend="numba")

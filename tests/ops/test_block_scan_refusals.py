@@ -11,7 +11,7 @@ from lengthwise import Error
 from lengthwise.errors import NonFiniteError, ShapeError
 from lengthwise.ops import block_scan
 
-KERNELS = ["reference", "torch", "hillis-steele", "blelloch"]
+KERNELS = ["reference", "torch", "numba", "hillis-steele", "blelloch"]
 
 
 def inputs(B=2, T=7):

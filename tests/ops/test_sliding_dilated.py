@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_leaves
 
 from lengthwise.errors import Error, ShapeError, UnknownName
 from lengthwise.ops import sliding_dilated_attention
-from lengthwise.ops.sliding_dilated import Call, eager
+from lengthwise.ops.sliding_dilated import DilatedCall, eager
 from lengthwise.ops.sliding_dilated.eager import by_banded_blocks, by_shifted_copies
 from lengthwise.ops.sliding_dilated.reference import oracle
 
@@ -55,7 +55,9 @@ def test_either_form_fits_any_chunk(form, C, padded):
         (q, k, v, r), pad = draw(T, S, C, seed=T, padded=padded, layer=more == 0, H=1)
         m = torch.arange(S - 1 - (T - 1) * stride, S, stride)
         for positions in (None, torch.stack([m - 2, m % 7 + 3])):
-            found, wanted = (run(Call(q, k, v, r, dilation, pad, positions, 0.7, stride)) for run in (form, oracle))
+            found, wanted = (
+                run(DilatedCall(q, k, v, r, dilation, pad, positions, 0.7, stride)) for run in (form, oracle)
+            )
             compare(found, wanted, [q, k, v, r, *(pad or ())])
 
 

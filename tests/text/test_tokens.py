@@ -18,7 +18,7 @@ from tokenizers import pre_tokenizers
 from lengthwise import Error
 from lengthwise.errors import RecordError
 from lengthwise.text import corpora, documents, packing, tokenizers, tokens, tokens_of
-from lengthwise.text.tokens import Encoder
+from lengthwise.text.tokens import DocumentEncoder
 
 
 @pytest.fixture
@@ -91,8 +91,8 @@ def test_a_call_that_was_stopped_goes_on_where_it_was(corpus, tokenizer, tmp_pat
     with (unfinished / "train.tokens").open("ab") as file:
         file.write(b"half of a part that was being written")
     asked = []
-    original = Encoder.documents
-    monkeypatch.setattr(Encoder, "documents", lambda self, texts: asked.extend(texts) or original(self, texts))
+    original = DocumentEncoder.documents
+    monkeypatch.setattr(DocumentEncoder, "documents", lambda self, texts: asked.extend(texts) or original(self, texts))
     again = tokens_of(corpus, tokenizer, root=root)
     assert sum(map(len, asked)) == corpus.survey.characters - said[-1] > 0
     for side in ("train", "test"):
@@ -113,7 +113,7 @@ def test_a_long_document_has_the_tokens_it_has_as_a_whole(tokenizer, words, monk
         backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
     monkeypatch.setattr(tokens, "AT_ONCE", 6)
     monkeypatch.setattr(tokens, "LONG", 6)
-    cutting = Encoder(tokenizer)
+    cutting = DocumentEncoder(tokenizer)
     assert cutting.cuts == (words != "prefix")
 
     @given(st.lists(st.text(" a\n.'é\t", max_size=40), max_size=3))
@@ -137,7 +137,7 @@ def test_words_that_are_looked_up_have_the_tokens_of_the_library(tmp_path, monke
     )  # so that tokens reach from white space into letters
     corpus = corpora.open([tmp_path / "a.txt"], held_out=0)
     tokenizer = tokenizers.load(tokenizers.train(corpus, 300, root=tmp_path))
-    looking = Encoder(tokenizer)
+    looking = DocumentEncoder(tokenizer)
     assert looking.looks_up
     monkeypatch.setattr(tokens, "KNOWN", 30)
 
@@ -148,11 +148,11 @@ def test_words_that_are_looked_up_have_the_tokens_of_the_library(tmp_path, monke
 
     tokens_are_those_of_the_library()
     monkeypatch.setenv("RAYON_NUM_THREADS", "8")
-    assert not Encoder(tokenizer).looks_up or os.environ.get("TOKENIZERS_PARALLELISM") == "false"
+    assert not DocumentEncoder(tokenizer).looks_up or os.environ.get("TOKENIZERS_PARALLELISM") == "false"
     monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
-    assert Encoder(tokenizer).looks_up
+    assert DocumentEncoder(tokenizer).looks_up
     tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    assert not Encoder(tokenizer).looks_up
+    assert not DocumentEncoder(tokenizer).looks_up
 
 
 @pytest.mark.parametrize("threads", ["1", "8"])

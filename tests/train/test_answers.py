@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from lengthwise import models
-from lengthwise.text.prompts import Answered
+from lengthwise.text.prompts import AnsweredPrompt
 from lengthwise.train import AnswerTokens, PromptsAndAnswers, Single, Stacked, Training, TrainState
 from lengthwise.train.answers import IGNORED, AnswerBatch, answer_loss, total_loss
 
@@ -14,7 +14,7 @@ SIZES = [(5, 2), (2, 1), (11, 4), (3, 1), (7, 6), (2, 1)]
 
 def rows():
     draw = torch.Generator().manual_seed(1)
-    return [Answered(torch.randint(1, 7, (T,), generator=draw).int(), start) for T, start in SIZES]
+    return [AnsweredPrompt(torch.randint(1, 7, (T,), generator=draw).int(), start) for T, start in SIZES]
 
 
 def state(seed=0, **options):
@@ -54,7 +54,7 @@ def test_the_loss_is_that_of_the_answers_alone_and_its_gradient_too():
 
 def test_a_prompt_changes_the_loss_and_is_not_learned():
     logits = torch.randn(1, 4, 7, requires_grad=True)
-    batch = AnswerBatch.of([Answered(torch.tensor([1, 2, 3, 4]), 3)])
+    batch = AnswerBatch.of([AnsweredPrompt(torch.tensor([1, 2, 3, 4]), 3)])
     assert batch.labels.tolist() == [[IGNORED] * 3 + [4]]
     answer_loss(logits, batch.labels).backward()
     assert logits.grad.abs().sum(-1)[0].gt(0).tolist() == [False, False, True, False]

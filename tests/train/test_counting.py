@@ -13,7 +13,7 @@ from lengthwise.lab.job import make_trainer
 from lengthwise.models import LengthwiseForCausalLM
 from lengthwise.tasks.base import Batch
 from lengthwise.train.counting import count_right
-from lengthwise.train.curriculum import WINDOW, Growing
+from lengthwise.train.curriculum import WINDOW, GrowingLengths
 from lengthwise.train.scoring import loss, right
 
 CPU = torch.device("cpu")
@@ -220,7 +220,7 @@ def test_validation_spreads_over_the_training_lengths(quick):
 
 
 def test_the_window_starts_anew_at_each_length():
-    growing = Growing([2, 3, 5, 8], grow_from=2, grow_at=0.9)
+    growing = GrowingLengths([2, 3, 5, 8], grow_from=2, grow_at=0.9)
     reached = []
     for at in range(3 * WINDOW):
         growing.learn(growing.lengths[growing.longest], 1.0)

@@ -6,7 +6,7 @@ import pytest
 
 from lengthwise.errors import Error
 from lengthwise.lab import Training
-from lengthwise.train.curriculum import WINDOW, Growing, make_curriculum
+from lengthwise.train.curriculum import WINDOW, GrowingLengths, make_curriculum
 
 
 @pytest.mark.parametrize("lengths", [list(range(1, 32)), [16, 24, 40, 128], [5]])
@@ -35,7 +35,7 @@ def test_an_unknown_curriculum_is_refused():
 
 
 def test_growing_goes_back_when_too_little_is_right_and_grows_again():
-    growing = Growing([1, 3, 5, 7], grow_from=3, grow_at=0.9, shrink_at=0.5)
+    growing = GrowingLengths([1, 3, 5, 7], grow_from=3, grow_at=0.9, shrink_at=0.5)
 
     def hear(accuracy, at=None):
         for _ in range(WINDOW):

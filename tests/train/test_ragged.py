@@ -1,12 +1,10 @@
 """Rows of unequal width go through training, validation, testing, stacking and export: padding is never asked about."""
 
-import json
-
 import pytest
 import torch
 import torch.nn.functional as F
 
-from lengthwise import lab, tasks
+from lengthwise import lab
 from lengthwise.lab import plan
 from lengthwise.lab.job import make_trainer
 from lengthwise.tasks import Task, registry
@@ -151,16 +149,3 @@ def test_a_whole_run(tmp_path):
     assert run.result["checkpoints"]["last"]["correct"].keys() == {"2", "3", "4", "6", "20"}
     assert all(isinstance(n, int) for n in run.result["checkpoints"]["last"]["correct"].values())
     assert {row["length"] for row in run.metrics if row["kind"] == "train"} <= set(range(1, 7))
-
-
-def test_exported_rows_have_no_padding(tmp_path):
-    task = Ragged()
-    directory = tasks.export(task, [9], 12, tmp_path / "ragged")
-    rows = [json.loads(line) for line in (directory / "data" / "length_9.jsonl").read_text().splitlines()]
-    assert len({len(row["tokens"]) for row in rows}) > 1
-    for row in rows:
-        question, answer = row["text"].split("=")
-        assert [task.vocabulary[t] for t in row["answer"]] == list(answer) == [str(question.count("1") % 2), "."]
-        assert task.padding not in row["tokens"]
-        assert len(row["tokens"]) == len(row["targets"]) == len(row["mask"]) == len(row["text"])
-    assert "`answer`: all targets in the mask" in (directory / "README.md").read_text()

@@ -41,7 +41,7 @@ OWN = Benchmark("its data", 0)
 """A task of the user's own is asked as its file says."""
 
 
-class Score(NamedTuple):
+class BenchmarkScore(NamedTuple):
     value: float
     """A share, from 0 to 1."""
     error: float | None
@@ -68,8 +68,8 @@ def score_benchmarks(
     max_length: int = 1024,
     batch: int = 8,
     device: str = "cpu",
-    after: Callable[[str, Score], None] | None = None,
-) -> dict[str, Score]:
+    after: Callable[[str, BenchmarkScore], None] | None = None,
+) -> dict[str, BenchmarkScore]:
     """The score of a saved folder on each of these; `after` each it is called with its name and score.
 
     `limit`: at most so many questions of each task; None: all. Prompts are cut to their last `max_length` tokens. All
@@ -170,11 +170,11 @@ def _use_copies(copies: Path, names: Sequence[str], manager: Any, written: Path)
             )
 
 
-def _score(results: dict[str, Any], name: str, benchmark: Benchmark) -> Score:
+def _score(results: dict[str, Any], name: str, benchmark: Benchmark) -> BenchmarkScore:
     found = results[name]
     metric = next((key for key in found if key.partition(",")[0] == benchmark.metric), None)
     if metric is None:
         # A task of one's own has a metric of its own.
         metric = next(key for key, value in found.items() if "," in key and "_stderr" not in key)
     error = found.get(metric.replace(",", "_stderr,", 1))
-    return Score(float(found[metric]), float(error) if isinstance(error, int | float) else None)
+    return BenchmarkScore(float(found[metric]), float(error) if isinstance(error, int | float) else None)

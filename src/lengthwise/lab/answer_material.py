@@ -27,7 +27,7 @@ from ..evaluate.answer_scores import score
 from ..evaluate.written_answers import write_texts
 from ..files import Tensors, write_text
 from ..text import scrolls, tokenizers
-from ..text.prompts import Answered, Prompts
+from ..text.prompts import AnsweredPrompt, Prompts
 from ..text.scrolls import Question
 from ..train import AnswerTokens, PromptsAndAnswers, Stop, TrainState
 from ..train.answers import AnswerBatch, total_loss
@@ -43,8 +43,8 @@ PREDICTIONS = "predictions.json"
 class Answers:
     """What an experiment reads, as tokens."""
 
-    train: Sequence[Answered]
-    validation: Sequence[Answered]
+    train: Sequence[AnsweredPrompt]
+    validation: Sequence[AnsweredPrompt]
     """A row for each reference of the questions that are tested."""
     questions: Sequence[Question]
     """Their inputs are prompts (P,)."""

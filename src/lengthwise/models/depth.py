@@ -58,7 +58,7 @@ def groups(length: int, chunk: int) -> int:
     return count
 
 
-class Depth(nn.Module):
+class DepthPolicy(nn.Module):
     """The layers of a model and the order in which tokens pass them, with what the model must know of that."""
 
     layers: nn.ModuleList
@@ -76,7 +76,7 @@ class Depth(nn.Module):
     """Why a sequence cannot be divided among ranks; None where it can."""
 
 
-class Fixed(Depth):
+class Fixed(DepthPolicy):
     """Every layer once, in turn."""
 
     def __init__(self, layers: Sequence[Layer]):
@@ -108,7 +108,7 @@ class Fixed(Depth):
         return x[:, -1:] if layout.real is None else last_real(x, layout)
 
 
-class Adaptive(Depth):
+class Adaptive(DepthPolicy):
     """The same K layers again and again, as often as the length asks for."""
 
     def __init__(self, layers: Sequence[Layer], chunk: int, by: By, pad_tokens: bool = False):

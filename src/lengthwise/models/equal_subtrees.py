@@ -50,7 +50,7 @@ class EqualTokens(NamedTuple):
     """(V,D) those vectors, where the first mixer looks up; None where subtrees are shared."""
 
 
-class Nodes(NamedTuple):
+class DifferentNodes(NamedTuple):
     """The nodes of one group, as a table of the different ones."""
 
     table: Tensor
@@ -70,16 +70,16 @@ class Nodes(NamedTuple):
         return F.embedding(self.ids.clamp(min=0), self.table)
 
 
-def leaves(x: Tensor, tokens: Tensor, layout: Layout) -> Nodes:
+def leaves(x: Tensor, tokens: Tensor, layout: Layout) -> DifferentNodes:
     """The embedded tokens, every different one once. Where a row has padding, it is on the left."""
     kinds, index = tokens.unique(return_inverse=True)
     # Any occurrence of a token can stand for all of them.
     some = index.new_empty(len(kinds)).scatter_(0, index.flatten(), torch.arange(index.numel(), device=x.device))
     table = x.flatten(0, 1)[some]
-    return Nodes(table, index if layout.plain else index.masked_fill(layout.positions < 0, -1), layout)
+    return DifferentNodes(table, index if layout.plain else index.masked_fill(layout.positions < 0, -1), layout)
 
 
-def grouped(nodes: Nodes, chunk: int, layer: Callable[..., Tensor], level: Level) -> Nodes | None:
+def grouped(nodes: DifferentNodes, chunk: int, layer: Callable[..., Tensor], level: Level) -> DifferentNodes | None:
     """The nodes one group up, or None when it is not worth it."""
     N, n = len(nodes.table), nodes.ids.shape[1]
     if (N + 1) ** chunk >= INTEGERS:
@@ -100,4 +100,4 @@ def grouped(nodes: Nodes, chunk: int, layer: Callable[..., Tensor], level: Level
 
     above = nodes.layout.pick(from_end(n, chunk))
     above = replace(above, positions=above.positions.div(chunk, rounding_mode="floor"))
-    return Nodes(table, up if above.plain else up.masked_fill(above.positions < 0, -1), above)
+    return DifferentNodes(table, up if above.plain else up.masked_fill(above.positions < 0, -1), above)

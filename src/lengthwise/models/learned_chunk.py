@@ -25,14 +25,14 @@ from ..mixers import Layout, Level
 from ..mixers.base import FIRST
 from ..positions import Placed
 from .cache import LengthwiseCache
-from .depth import Adaptive, By, Depth
+from .depth import Adaptive, By, DepthPolicy
 from .equal_subtrees import EqualTokens
 from .layers import Layer
 
 HASTE = 10
 
 
-class LearnedChunk(Depth):
+class LearnedChunk(DepthPolicy):
     """`Adaptive` with several chunks to choose from."""
 
     mixes = True

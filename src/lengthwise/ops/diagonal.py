@@ -27,7 +27,7 @@ NAME = "diagonal_scan"
 
 
 @dataclass(frozen=True)
-class Call:
+class DiagonalCall:
     a: Tensor
     """(B,T,n) or (1,T,n)"""
     v: Tensor
@@ -36,7 +36,7 @@ class Call:
     """(B,n)"""
 
     @classmethod
-    def of(cls, a: Tensor, v: Tensor, initial: Tensor | None = None, *, split: bool = False) -> Call:
+    def of(cls, a: Tensor, v: Tensor, initial: Tensor | None = None, *, split: bool = False) -> DiagonalCall:
         """The call that `diagonal_scan` makes of its arguments; `split`: its rows go on on other ranks."""
         if a.dim() != 3 or v.dim() != 3 or a.shape[1:] != v.shape[1:] or a.shape[0] not in (1, v.shape[0]):
             raise ShapeError(
@@ -52,7 +52,7 @@ class Call:
         return cls(a, v, initial)
 
 
-def oracle(call: Call) -> Tensor:
+def oracle(call: DiagonalCall) -> Tensor:
     """Every state, (B,T,n): one token after another."""
     x, states = call.initial, []
     for t in range(call.v.shape[1]):
@@ -61,7 +61,7 @@ def oracle(call: Call) -> Tensor:
     return torch.stack(states, 1)
 
 
-def by_torch(call: Call) -> Tensor:
+def by_torch(call: DiagonalCall) -> Tensor:
     """As `oracle`."""
     T = call.v.shape[1]
     c = isqrt(T - 1) + 1
@@ -79,7 +79,7 @@ def by_torch(call: Call) -> Tensor:
     return x.flatten(1, 2)[:, :T]
 
 
-OP: Op[Call] = Op(NAME, [Kernel("torch", by_torch, priority=1), Kernel("reference", oracle)])
+OP: Op[DiagonalCall] = Op(NAME, [Kernel("torch", by_torch, priority=1), Kernel("reference", oracle)])
 
 
 class Entries:
@@ -89,7 +89,7 @@ class Entries:
         a, v = inputs
         if v.shape[1] == 0:
             return start.new_empty(len(start), 0, start.shape[1]), None
-        return by_torch(Call(a, v, start)), None
+        return by_torch(DiagonalCall(a, v, start)), None
 
     def transfer(self, start: Tensor, *inputs: Tensor) -> tuple[Tensor, Tensor]:
         a, v = inputs
@@ -102,7 +102,7 @@ class Entries:
         """λ_t = g_t + a_{t+1}* λ_{t+1} is the gradient of v_t, and λ_t x_{t-1}* that of a_t."""
         a, v = inputs
         back = torch.cat([a[:, 1:], torch.ones_like(a[:, :1])], 1).conj().flip(1)
-        lam = by_torch(Call(back, g.flip(1), torch.zeros_like(start))).flip(1)
+        lam = by_torch(DiagonalCall(back, g.flip(1), torch.zeros_like(start))).flip(1)
         before = torch.cat([start[:, None], states[:, :-1]], 1)
         da = (lam * before.conj()).sum_to_size(a.shape)
         of_start = a[:, 0].conj() * lam[:, 0]
@@ -126,7 +126,7 @@ def diagonal_scan(
     >>> diagonal_scan(a.view(1, 3, 1), v.view(1, 3, 1)).flatten().tolist()
     [1.0, 3.0, 1.0]
     """
-    call = Call.of(a, v, initial, split=ranks is not None)
+    call = DiagonalCall.of(a, v, initial, split=ranks is not None)
     if ranks is None:
         return OP.run(call, backend)
     # A state is complex if anything is.
@@ -134,4 +134,4 @@ def diagonal_scan(
     return split_scan(Entries(), ranks, call.initial.to(kind), a, v)[0]
 
 
-__all__ = ["OP", "Call", "diagonal_scan"]
+__all__ = ["OP", "DiagonalCall", "diagonal_scan"]

@@ -27,7 +27,7 @@ from torch import Tensor
 from .ranks import Ranks
 
 
-class Recurrence(Protocol):
+class SplitRecurrence(Protocol):
     """A scan of one piece; `inputs` are its transitions and what is added, as `split_scan` was given them."""
 
     def states(self, start: Tensor, *inputs: Any) -> tuple[Tensor, Any]:
@@ -75,14 +75,14 @@ def leaving(P: Tensor, y: Tensor) -> Tensor:
     return torch.stack(mu[::-1])
 
 
-def split_scan(scan: Recurrence, ranks: Ranks, start: Tensor, *inputs: Any) -> tuple[Tensor, Tensor]:
+def split_scan(scan: SplitRecurrence, ranks: Ranks, start: Tensor, *inputs: Any) -> tuple[Tensor, Tensor]:
     """The states of this rank's piece, and the last of them; `start` is the state before the first rank's piece."""
     return _Split.apply(scan, ranks, start, *inputs)  # pyright: ignore[reportReturnType]
 
 
 class _Split(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, scan: Recurrence, ranks: Ranks, start: Tensor, *inputs: Any) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, scan: SplitRecurrence, ranks: Ranks, start: Tensor, *inputs: Any) -> tuple[Tensor, Tensor]:
         first, last = ranks.rank == 0, ranks.rank == ranks.size - 1
         states = kept = None
         # Of the first rank z is the true last state, so that it alone need know the initial one.
@@ -141,4 +141,4 @@ class _Split(torch.autograd.Function):
         return None, None, found[0] if first else None, *found[1:]
 
 
-__all__ = ["Recurrence", "entering", "leaving", "split_scan"]
+__all__ = ["SplitRecurrence", "entering", "leaving", "split_scan"]

@@ -27,7 +27,7 @@ NAME = "needle"
 QUESTION, FIRST_NOISE = 0, 1
 
 
-class Needle(Task):
+class HiddenPairs(Task):
     """Keys with their values, hidden in a haystack; the answer is the value of the key that is asked at the end.
 
     >>> from lengthwise import tasks

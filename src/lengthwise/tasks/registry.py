@@ -20,7 +20,7 @@ from .depth_language import DepthLanguage
 from .even_pairs import EvenPairs
 from .modular_arithmetic import ModularArithmetic
 from .modular_sum import ModularSum
-from .needle import Needle
+from .needle import HiddenPairs
 from .parity import Parity
 from .reference_chains import ReferenceChains
 from .selective_copy import SelectiveCopy
@@ -41,7 +41,7 @@ FAMILIES: dict[str, tuple[Builder, str]] = {
     "boxes": (Boxes, "objects put into boxes, moved and removed, in words; what each box holds at the end"),
     "mqar": (AssociativeRecall, "pairs of a key and a value, then the keys again; the value of each"),
     "selective-copy": (SelectiveCopy, "symbols among blanks; the symbols again, without the blanks"),
-    "needle": (Needle, "keys and their values hidden in a haystack; the value of the key asked at the end"),
+    "needle": (HiddenPairs, "keys and their values hidden in a haystack; the value of the key asked at the end"),
     "variable-tracking": (VariableTracking, "assignments in noise; the value of a name, some assignments away"),
     "regex": (Regex, 'the language of a regular expression, also as "regex:(ab|ba)*"'),
     "machine": (machine_task, "the language or the states of any finite machine, given as its table"),

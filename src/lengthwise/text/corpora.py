@@ -90,7 +90,7 @@ class Corpus:
             self._warn(without)
 
     def _short_enough(self, text: str) -> list[str]:
-        if not (self.held_out and isinstance(text, text_files.Part)):
+        if not (self.held_out and isinstance(text, text_files.DocumentPart)):
             return [text]
         self._warn("a long document was divided at the ends of paragraphs and lines, so that parts can be held out.")
         return documents.divided(text, text_files.LONGEST // documents.PARTS)

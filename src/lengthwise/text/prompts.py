@@ -23,7 +23,7 @@ CHARACTERS = 12
 """A long input is cut after so many characters for each place before it is tokenized; most tokens have fewer."""
 
 
-class Answered(NamedTuple):
+class AnsweredPrompt(NamedTuple):
     tokens: Tensor
     """(T,) as int32."""
     start: int
@@ -50,14 +50,14 @@ class Prompts:
         """(P,) as int32."""
         return torch.tensor(self._beginning(text) + self.before, dtype=torch.int32)
 
-    def answered(self, text: str, answer: str) -> Answered:
+    def answered(self, text: str, answer: str) -> AnsweredPrompt:
         """The prompt with its answer. The end is left out where the answer is cut."""
         return self.behind(self.prompt(text), answer)
 
-    def behind(self, prompt: Tensor, answer: str) -> Answered:
+    def behind(self, prompt: Tensor, answer: str) -> AnsweredPrompt:
         """The answer behind a prompt (P,)."""
         written = [*self._tokens(f" {answer.strip()}"), self.end][: self.budget]
-        return Answered(torch.cat([prompt, torch.tensor(written, dtype=torch.int32)]), len(prompt))
+        return AnsweredPrompt(torch.cat([prompt, torch.tensor(written, dtype=torch.int32)]), len(prompt))
 
     def _beginning(self, text: str) -> list[int]:
         """The first tokens of a text. Of a long one no more is tokenized than has to be, and that up to a space."""

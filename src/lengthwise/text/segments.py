@@ -27,7 +27,7 @@ CLOSING = r"""["'”’»)\]}*_`]*"""
 """What may stand behind a mark and yet belong to its segment."""
 
 
-class Rule(NamedTuple):
+class EndRule(NamedTuple):
     text: re.Pattern[str]
     """What the text of a token that ends a segment looks like."""
     example: str
@@ -35,10 +35,10 @@ class Rule(NamedTuple):
 
 
 RULES = {
-    "sentence": Rule(re.compile(rf"([.!?…。！？]{CLOSING}\s*|\n[ \t]*)\Z"), "One.\nTwo."),
-    "line": Rule(re.compile(r"\n[ \t]*\Z"), "one\ntwo"),
-    "paragraph": Rule(re.compile(r"(\n[ \t]*){2,}\Z"), "one\n\ntwo"),
-    "function": Rule(re.compile(r"(\n[ \t]*){3,}\Z"), "    return one\n\n\ndef"),
+    "sentence": EndRule(re.compile(rf"([.!?…。！？]{CLOSING}\s*|\n[ \t]*)\Z"), "One.\nTwo."),
+    "line": EndRule(re.compile(r"\n[ \t]*\Z"), "one\ntwo"),
+    "paragraph": EndRule(re.compile(r"(\n[ \t]*){2,}\Z"), "one\n\ntwo"),
+    "function": EndRule(re.compile(r"(\n[ \t]*){3,}\Z"), "    return one\n\n\ndef"),
 }
 TWO_IDS = (".", "\n")
 """The texts whose two ids the released code of BiPE looks for."""

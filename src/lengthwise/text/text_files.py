@@ -120,7 +120,7 @@ def _begins_with_a_document(file: Path) -> bool:
     return True
 
 
-class Part(str):
+class DocumentPart(str):
     """A part of a document that is too long to be read at once."""
 
 
@@ -136,7 +136,7 @@ def _parted(file: Path) -> Iterator[str]:
                 kind = str
             *cut, rest = pieces(rest)
             yield from cut
-            kind = Part if cut else kind
+            kind = DocumentPart if cut else kind
     yield kind(rest)
 
 
@@ -148,9 +148,9 @@ def pieces(text: str) -> Iterator[str]:
     start = 0
     while len(text) - start > LONGEST:
         end = text.rfind("\n", start, start + LONGEST) + 1 or start + LONGEST
-        yield Part(text[start:end])
+        yield DocumentPart(text[start:end])
         start = end
-    yield Part(text[start:])
+    yield DocumentPart(text[start:])
 
 
 def _list_or_whole(file: Path) -> Iterator[str]:

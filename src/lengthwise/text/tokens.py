@@ -62,7 +62,7 @@ OTHER_SPACE = re.compile(r"[\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\
 CUT = re.compile(r"(?<=\S\n)(?=\S)")
 
 
-class Encoder:
+class DocumentEncoder:
     """An end-of-text token that a document spells out is text like any other."""
 
     def __init__(self, tokenizer: Any):
@@ -225,7 +225,7 @@ def _make(corpus: Corpus, tokenizer: Any, folder: Path, kind: Any, progress: Pro
     beside = folder.with_name(f"{folder.name}.unfinished")
     beside.mkdir(exist_ok=True)
     done = _continue(beside, kind)
-    encoder = Encoder(tokenizer)
+    encoder = DocumentEncoder(tokenizer)
     characters = 0
     for part in _parts(corpus):
         characters += sum(len(text) for _, text in part)

@@ -50,7 +50,7 @@ class LogUniform(Uniform):
         return self.lengths[min(bisect_right(self.shares, draw), len(self.lengths) - 1)]
 
 
-class Growing(Uniform):
+class GrowingLengths(Uniform):
     def __init__(self, lengths: list[int], grow_from: int, grow_at: float, shrink_at: float = 0.0):
         super().__init__(lengths)
         allowed = [i for i, n in enumerate(lengths) if n <= grow_from]
@@ -88,5 +88,5 @@ class Growing(Uniform):
 def make_curriculum(settings: Curriculum, lengths: list[int]) -> Uniform:
     """The curriculum over `lengths`, the possible ones of its range."""
     if settings.kind == "growing":
-        return Growing(lengths, settings.grow_from, settings.grow_at, settings.shrink_at)
+        return GrowingLengths(lengths, settings.grow_from, settings.grow_at, settings.shrink_at)
     return {"uniform": Uniform, "log-uniform": LogUniform}[settings.kind](lengths)

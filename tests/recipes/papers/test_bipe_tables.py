@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from lengthwise import Error, lab, recipes
-from lengthwise.evaluate.benchmarks import BENCHMARKS, Score
+from lengthwise.evaluate.benchmarks import BENCHMARKS, BenchmarkScore
 from lengthwise.evaluate.written_answers import read_submission
 from lengthwise.recipes.papers.bipe import table_1, table_2
 from lengthwise.recipes.papers.bipe.table_1 import PUBLISHED, AnswersKey
@@ -98,8 +98,10 @@ def test_wrong_checkpoints_are_refused():
 
 
 def test_table_2_holds_measured_scores_against_published_ones():
-    found = {name: Score(0.25, 0.01) for name in BENCHMARKS}
-    table = table_2.compared({"rope": found, "mine": {**found, "mmlu": Score(0.5, None)}}, list(BENCHMARKS), 100)
+    found = {name: BenchmarkScore(0.25, 0.01) for name in BENCHMARKS}
+    table = table_2.compared(
+        {"rope": found, "mine": {**found, "mmlu": BenchmarkScore(0.5, None)}}, list(BENCHMARKS), 100
+    )
     assert table.data[0]["published"] == dict(zip(BENCHMARKS, (29.00, 51.54, 44.67, 60.66, 30.86, 26.43), strict=True))
     assert set(table.data[1]["published"].values()) == {None}
     lines = table.text.splitlines()

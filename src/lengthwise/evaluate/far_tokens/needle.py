@@ -18,7 +18,7 @@ from torch import Tensor
 from ...errors import Error
 from ...options import at_least, check_fields
 from .haystack import DULL, Encoder, Tokens, fill, from_anywhere, insert, pieces_of, room
-from .words import Question, Words, keys, number
+from .words import FactQuestion, RandomWords, keys, number
 
 MOST = 100
 """Keys, numbers of a key and questions."""
@@ -65,14 +65,14 @@ class Needle:
 class Needles:
     def __init__(self, wanted: Needle, encode: Encoder, pieces: list[Tokens], writes: bool):
         self.wanted, self.encode, self.pieces = wanted, encode, pieces
-        self.numbers = Words(encode, _said("x"), number(7))
+        self.numbers = RandomWords(encode, _said("x"), number(7))
         self.width = self.numbers.width
         self.asking = "\nAll the secret numbers of {} are" if writes and wanted.values > 1 else _said("{}")
 
     def _fact(self, key: str, value: str) -> Tokens:
         return self.encode(_said(key)) + self.numbers.tokens(value) + self.encode(".\n")
 
-    def draw(self, tokens: int, depth: float | None, choices: int, random: Random) -> list[Question]:
+    def draw(self, tokens: int, depth: float | None, choices: int, random: Random) -> list[FactQuestion]:
         """A question for each query, in prompts of so many tokens; none where text says by chance what is hidden.
 
         The needle that is asked, or the first of several, lies at the depth; the others lie anywhere.
@@ -96,7 +96,7 @@ class Needles:
             near = [value for other in names if other != key for value in values[other]]
             near = random.sample(near, len(near)) + [value for value in straw if value in text]
             false = self.numbers.others(near, choices - self.wanted.values, random, known)
-            questions.append(Question(prompt, [*map(self.numbers.tokens, values[key])], false, values[key]))
+            questions.append(FactQuestion(prompt, [*map(self.numbers.tokens, values[key])], false, values[key]))
         return questions
 
     def _hay(self, random: Random, known: set[str], names: list[str]) -> tuple[Iterator[Tokens], list[str]]:

@@ -29,7 +29,7 @@ from .answers import log_likelihoods, ranked, written
 from .haystack import Encoder
 from .needle import Needle, Needles
 from .variables import Chains, Variables
-from .words import DRAWS, Question
+from .words import DRAWS, FactQuestion
 
 DEPTHS = (0.0, 0.25, 0.5, 0.75, 1.0)
 POOL = 4
@@ -131,7 +131,7 @@ def score_far_tokens(
 
 def _drawn(
     source: Needles | Chains, tokens: int, depth: float | None, choices: int, known_by: tuple[Any, ...]
-) -> list[Question]:
+) -> list[FactQuestion]:
     for attempt in range(DRAWS):
         random = Random(derive("far tokens", *known_by, depth, attempt))
         if questions := source.draw(tokens, depth, choices, random):
@@ -144,7 +144,10 @@ def _drawn(
 
 
 def _shares(
-    ask: Callable[[Sequence[Question]], list[float]], questions: list[Question], length: int, tokens_at_once: int
+    ask: Callable[[Sequence[FactQuestion]], list[float]],
+    questions: list[FactQuestion],
+    length: int,
+    tokens_at_once: int,
 ) -> list[float]:
     some = max(1, tokens_at_once // length)
     try:
@@ -157,20 +160,20 @@ def _shares(
         ) from error
 
 
-def _by_ranking(model: nn.Module, questions: Sequence[Question], autocast: str) -> list[float]:
+def _by_ranking(model: nn.Module, questions: Sequence[FactQuestion], autocast: str) -> list[float]:
     answers = [question.right + question.wrong for question in questions]
     found = log_likelihoods(model, _prompts(model, questions), _on(model, answers), autocast=autocast)
     return [ranked(row, len(question.right)) for row, question in zip(found.tolist(), questions, strict=True)]
 
 
 def _by_writing(
-    model: nn.Module, questions: Sequence[Question], tokenizer: Any, budget: int, autocast: str
+    model: nn.Module, questions: Sequence[FactQuestion], tokenizer: Any, budget: int, autocast: str
 ) -> list[float]:
     texts = written(model, tokenizer, _prompts(model, questions), budget, autocast=autocast)
     return [contained(text, question.answers) for text, question in zip(texts, questions, strict=True)]
 
 
-def _prompts(model: nn.Module, questions: Sequence[Question]) -> Tensor:
+def _prompts(model: nn.Module, questions: Sequence[FactQuestion]) -> Tensor:
     return _on(model, [question.prompt for question in questions])
 
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ...options import at_least, check_fields
 from .haystack import Encoder, Tokens, fill, from_anywhere, insert, pieces_of, room
-from .words import Question, Words, letters, number
+from .words import FactQuestion, RandomWords, letters, number
 
 MOST = 100
 
@@ -46,11 +46,11 @@ class Variables:
 class Chains:
     def __init__(self, wanted: Variables, encode: Encoder, pieces: list[Tokens]):
         self.wanted, self.encode, self.pieces = wanted, encode, pieces
-        self.names = Words(encode, "\nThe names set to 48219 are", letters(5))
-        self.numbers = Words(encode, "\nSet QWERT to", number(5))
+        self.names = RandomWords(encode, "\nThe names set to 48219 are", letters(5))
+        self.numbers = RandomWords(encode, "\nSet QWERT to", number(5))
         self.width = self.names.width
 
-    def draw(self, tokens: int, depth: float | None, choices: int, random: Random) -> list[Question]:
+    def draw(self, tokens: int, depth: float | None, choices: int, random: Random) -> list[FactQuestion]:
         """One question, in a prompt of so many tokens; none where the text says by chance what is hidden."""
         known: set[str] = set()
         chains = [
@@ -74,4 +74,4 @@ class Chains:
             return []
         near = [name for names in chains[1:] for name in names]
         false = self.names.others(random.sample(near, len(near)), choices - self.wanted.right, random, known)
-        return [Question(prompt, [*map(self.names.tokens, chains[0])], false, chains[0])]
+        return [FactQuestion(prompt, [*map(self.names.tokens, chains[0])], false, chains[0])]

@@ -26,7 +26,7 @@ DRAWS = 1000
 """How often something that must fit is drawn before it is called impossible."""
 
 
-class Question(NamedTuple):
+class FactQuestion(NamedTuple):
     prompt: Tokens
     right: list[Tokens]
     """The answers, which stand in the prompt."""
@@ -36,7 +36,7 @@ class Question(NamedTuple):
     """The right answers as written."""
 
 
-class Words:
+class RandomWords:
     """Random words of one kind that all have the same number of tokens: that which most of them have."""
 
     def __init__(self, encode: Encoder, before: str, draw: Callable[[Random], str]):

@@ -16,11 +16,11 @@ from ..kernels import Kernel, Op
 from ..ranks import Ranks
 from . import numba
 from .autograd import by_numba, by_torch
-from .call import NAME, Call, check_finite, last_states
+from .call import NAME, ScanCall, check_finite, last_states
 from .over_ranks import over_ranks
 from .reference import blelloch, hillis_steele, oracle
 
-OP: Op[Call] = Op(
+OP: Op[ScanCall] = Op(
     NAME,
     [
         Kernel("numba", by_numba, numba.supports, priority=2, worthwhile=numba.worthwhile),
@@ -64,7 +64,7 @@ def block_scan(
     ([3.0, 2.5, 6.0], 6.0)
     """
     with without_autocast(v):
-        call = Call.of(
+        call = ScanCall.of(
             A, v, initial, cu_seqlens=cu_seqlens, begins=begins, restart=restart, index=index, split=ranks is not None
         )
         if ranks is not None:
@@ -76,4 +76,4 @@ def block_scan(
         return states.to(v.dtype), last_states(states, call.start, cu_seqlens).to(v.dtype)
 
 
-__all__ = ["OP", "Call", "block_scan"]
+__all__ = ["OP", "ScanCall", "block_scan"]

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ...errors import Error
 from . import eager, numba
-from .call import NAME, Call
+from .call import NAME, ScanCall
 from .eager import number_of_chunks
 
 # From λ to gradients: an outer product at every token, for a table summed over the tokens that read a row.
@@ -76,7 +76,7 @@ def of_table(lam: Tensor, x: Tensor, index: Tensor, V: int) -> Tensor:
 
 def states_of(A, v, start, start_row, index, kernel: str, chunks: int) -> tuple[Tensor, Tensor]:
     """The states (B,T,h,b), and the products of each chunk's transitions (B K h,b,b), none where nothing is cut."""
-    call = Call(A, v, start, start_row, index)
+    call = ScanCall(A, v, start, start_row, index)
     if kernel == "numba":
         return numba.states_of(call), start.new_empty(0, *A.shape[-2:])
     return eager.states_of(call, chunks)
@@ -154,19 +154,19 @@ def _backward(ctx: Any, g: Tensor, _):
 scan.register_autograd(_backward, setup_context=_keep)
 
 
-def by_torch(call: Call, chunks: int | None = None) -> Tensor:
+def by_torch(call: ScanCall, chunks: int | None = None) -> Tensor:
     """States (B,T,h,b). chunks: how many to cut a row into; None for the number that should be fastest."""
     if call.v.shape[1] == 1 and call.index is None and call.start_row is None and not torch.is_grad_enabled():
         return eager.one_step(call)
     return _scan(call, "torch", chunks)
 
 
-def by_numba(call: Call) -> Tensor:
+def by_numba(call: ScanCall) -> Tensor:
     """States (B,T,h,b)."""
     return _scan(call, "numba", 1)
 
 
-def _scan(call: Call, kernel: str, chunks: int | None) -> Tensor:
+def _scan(call: ScanCall, kernel: str, chunks: int | None) -> Tensor:
     # Unpacked here: autograd and torch.compile see tensors only where each is an argument.
     flat = call.A, call.v, call.start, call.start_row, call.index
     if torch.compiler.is_compiling():
@@ -192,7 +192,7 @@ class Scan(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs):  # pyright: ignore[reportIncompatibleMethodOverride]
-        gradients = Adjoint.apply(grad_outputs[0], *ctx.saved_tensors, ctx.kernel, ctx.needs_input_grad[:3])
+        gradients = ScanAdjoint.apply(grad_outputs[0], *ctx.saved_tensors, ctx.kernel, ctx.needs_input_grad[:3])
         cast = (None if x is None else x.to(dtype) for x, dtype in zip(gradients, ctx.dtypes, strict=True))
         return *cast, None, None, None, None
 
@@ -202,7 +202,7 @@ class Scan(torch.autograd.Function):
         return _folded(Scan, info, in_dims, dict(zip(names, inputs, strict=True)))
 
 
-class Adjoint(torch.autograd.Function):
+class ScanAdjoint(torch.autograd.Function):
     """A function of its own, so that it can be mapped by itself, as in vmap of grad."""
 
     @staticmethod
@@ -223,7 +223,7 @@ class Adjoint(torch.autograd.Function):
     @staticmethod
     def vmap(info, in_dims, *inputs):
         names = ("g", "A", "start", "start_row", "index", "states", "products", "kernel", "needs")
-        return _folded(Adjoint, info, in_dims, dict(zip(names, inputs, strict=True)))
+        return _folded(ScanAdjoint, info, in_dims, dict(zip(names, inputs, strict=True)))
 
 
 def _folded(function, info, in_dims, inputs: dict):

@@ -18,7 +18,7 @@ NAME = "block_scan"
 
 
 @dataclass(frozen=True)
-class Call:
+class ScanCall:
     A: Tensor
     """(B,T,h,b,b), or with an index the table (V,h,b,b)."""
     v: Tensor
@@ -43,7 +43,7 @@ class Call:
         restart: Tensor | None = None,
         index: Tensor | None = None,
         split: bool = False,
-    ) -> Call:
+    ) -> ScanCall:
         """The call that `block_scan` makes of its arguments; `split`: its rows go on on other ranks."""
         _check(A, v, initial, cu_seqlens, begins, restart, index, split)
         index = None if index is None else index.long()  # bytes would be read as a mask
@@ -87,7 +87,7 @@ def last_states(states: Tensor, start: Tensor, cu_seqlens: Tensor | None) -> Ten
     return torch.where((edges.diff() > 0)[:, None, None], last, start)
 
 
-def check_finite(states: Tensor, call: Call) -> None:
+def check_finite(states: Tensor, call: ScanCall) -> None:
     """Name a NaN or infinity in A. Only where a state shows one is A, b times as large, looked at."""
     A, index = call.A, call.index
     if not readable(states, A, call.v, index) or _sum_is_finite(states):

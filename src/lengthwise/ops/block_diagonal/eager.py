@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .call import Call
+from .call import ScanCall
 
 # The steps of the scan: token by token the transitions of all rows side by side, and the operation that applies them.
 #
@@ -138,7 +138,7 @@ Begins = Mapping[int, Begin]
 
 
 def begins_of(start_row: Tensor | None, start: Tensor, part: Part) -> Begins:
-    """By step. start_row (B,T) or None, and start (S,h,b), as in `Call`."""
+    """By step. start_row (B,T) or None, and start (S,h,b), as in `ScanCall`."""
     if start_row is None:
         return {}
     rows = part.take(start_row).flatten(1)
@@ -158,7 +158,7 @@ def forward(steps: Steps, x: Tensor, before: Tensor, begins: Begins) -> None:
         before = add(x_t, M, before)
 
 
-def one_step(call: Call) -> Tensor:
+def one_step(call: ScanCall) -> Tensor:
     """The state (B,1,h,b) after one token of each row, as `forward` computes it, without what a loop needs."""
     (h, b), dtype = call.v.shape[-2:], call.start.dtype
     A, v = call.A.to(dtype).reshape(-1, b, b), call.v.to(dtype).reshape(-1, b, 1)
@@ -276,7 +276,7 @@ def parts(T: int, chunks: int) -> list[Part]:
     return [whole] if chunks * length == T else [whole, Part(chunks * length, 1, T - chunks * length)]
 
 
-def states_of(call: Call, chunks: int) -> tuple[Tensor, Tensor]:
+def states_of(call: ScanCall, chunks: int) -> tuple[Tensor, Tensor]:
     """The states (B,T,h,b), and the products of each chunk's transitions (B K h,b,b), none where nothing is cut."""
     (B, T), (h, b), start, dtype = call.batch, call.v.shape[-2:], call.start, call.start.dtype
     products = start.new_empty(0, b, b)

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from ..checks import stack_size
-from .call import Call
+from .call import ScanCall
 
 if TYPE_CHECKING:
     from .numba_loops import Loops
@@ -37,13 +37,13 @@ SUMS = 2**18
 """Numbers of a table's gradient up to which the loop sums it, in a cache; larger ones by `autograd.of_table`."""
 
 
-def worthwhile(call: Call) -> bool:
+def worthwhile(call: ScanCall) -> bool:
     """Whether there is enough to do, in a stack for all of its members together."""
     (B, T), (h, b) = call.batch, call.start.shape[-2:]
     return B * T * h * b * stack_size(call.A, call.v, call.start) >= LEAST
 
 
-def supports(call: Call) -> str | None:
+def supports(call: ScanCall) -> str | None:
     """Why the loops cannot take this call, if they cannot."""
     A = call.A
     # While a graph is made nothing is imported: whether it is there must do.
@@ -76,7 +76,7 @@ class Gradients(NamedTuple):
     """As A; None where it is not needed, or a table is too large."""
 
 
-def states_of(call: Call) -> Tensor:
+def states_of(call: ScanCall) -> Tensor:
     (B, T), (h, b), dtype = call.batch, call.v.shape[-2:], call.start.dtype
     states = call.start.new_empty(B, T, h, b)
     transitions, inputs = _by_token(call.A, call.index, dtype), _by_token(call.v, call.index, dtype)

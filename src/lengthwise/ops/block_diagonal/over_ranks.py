@@ -19,13 +19,13 @@ from ..kernels import Op
 from ..ranks import Ranks
 from ..split_scan import split_scan, times
 from .autograd import gradients_of, states_of
-from .call import NAME, Call
+from .call import NAME, ScanCall
 from .eager import WIDEST, Steps, number_of_chunks, parts, products
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """Inputs: A, v and the index or None, as in `Call`."""
+    """Inputs: A, v and the index or None, as in `ScanCall`."""
 
     kernel: str
 
@@ -68,7 +68,7 @@ class Blocks:
         return 1 if self.kernel == "numba" else number_of_chunks(v, index)
 
 
-def over_ranks(op: Op[Call], call: Call, ranks: Ranks, backend: str) -> tuple[Tensor, Tensor]:
+def over_ranks(op: Op[ScanCall], call: ScanCall, ranks: Ranks, backend: str) -> tuple[Tensor, Tensor]:
     """The states of this rank's piece, and the last of them."""
     kernel = op.choose(call, backend).name if call.batch[1] else "torch"
     if kernel not in ("torch", "numba"):

@@ -6,10 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .call import Call
+from .call import ScanCall
 
 
-def oracle(call: Call) -> Tensor:
+def oracle(call: ScanCall) -> Tensor:
     """States (B,T,h,b) in the precision of `start`."""
     A, v, start, start_row = call.A, call.v, call.start, call.start_row
     if call.index is not None:
@@ -36,7 +36,7 @@ def oracle(call: Call) -> Tensor:
 # Shapes: as in the package.
 
 
-def hillis_steele(call: Call) -> Tensor:
+def hillis_steele(call: ScanCall) -> Tensor:
     """As `oracle`."""
     A, v = _from_zero(call)
     T, D = v.shape[1], 1
@@ -49,7 +49,7 @@ def hillis_steele(call: Call) -> Tensor:
     return v.squeeze(-1)
 
 
-def blelloch(call: Call) -> Tensor:
+def blelloch(call: ScanCall) -> Tensor:
     """As `oracle`."""
     return _solve_by_halves(*_from_zero(call)).squeeze(-1)
 
@@ -67,7 +67,7 @@ def _solve_by_halves(A: Tensor, v: Tensor) -> Tensor:
     return torch.stack([even, odd], 2).flatten(1, 2)[:, :T]
 
 
-def _from_zero(call: Call) -> tuple[Tensor, Tensor]:
+def _from_zero(call: ScanCall) -> tuple[Tensor, Tensor]:
     """A and v of sequences that begin from zero and have the same states: where one begins v is A start + v, A is 0."""
     A, v, start, start_row = call.A, call.v, call.start, call.start_row
     if call.index is not None:

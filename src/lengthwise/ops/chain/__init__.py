@@ -18,11 +18,11 @@ from torch import Tensor
 
 from ..checks import without_autocast
 from ..kernels import Kernel, Op
-from .call import HIDDEN, NAME, Call, rates
+from .call import HIDDEN, NAME, ChainCall, rates
 from .eager import by_torch
 from .reference import oracle
 
-OP: Op[Call] = Op(NAME, [Kernel("torch", by_torch, priority=1), Kernel("reference", oracle)])
+OP: Op[ChainCall] = Op(NAME, [Kernel("torch", by_torch, priority=1), Kernel("reference", oracle)])
 
 
 def chain_attention(
@@ -59,7 +59,7 @@ def chain_attention(
     [2.0, 1.5, 1.25]
     """
     with without_autocast(q):
-        call = Call.of(
+        call = ChainCall.of(
             q, k, v, gamma, exclude_diagonal=exclude_diagonal, bias=bias, key_bias=key_bias, scale=scale,
             cu_seqlens=cu_seqlens, sequences=sequences, solved=solved, causal=causal,
         )  # fmt: skip
@@ -74,4 +74,4 @@ def solved_values(v: Tensor, y: Tensor, gamma: float | Tensor) -> Tensor:
     return v.to(rate.dtype).lerp(y.to(rate.dtype), rate).to(v.dtype)
 
 
-__all__ = ["HIDDEN", "OP", "Call", "chain_attention", "solved_values"]
+__all__ = ["HIDDEN", "OP", "ChainCall", "chain_attention", "solved_values"]

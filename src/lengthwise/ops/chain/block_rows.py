@@ -70,7 +70,7 @@ def adjoint(
     return ds @ k * scale, ds.mT @ q * scale, dz, ds
 
 
-class Block(NamedTuple):
+class RowBlock(NamedTuple):
     """The rows a..b of the queries; their keys are own, those before them lo..own.start."""
 
     rows: slice
@@ -78,7 +78,7 @@ class Block(NamedTuple):
     earlier: slice
 
 
-def blocks(T: int, S: int, size: int, sequences: Tensor | None) -> list[Block]:
+def blocks(T: int, S: int, size: int, sequences: Tensor | None) -> list[RowBlock]:
     """Blocks of about equal size; keys of sequences that ended before a block are not among its earlier ones."""
     p = S - T
     count = -(-T // size)
@@ -88,7 +88,7 @@ def blocks(T: int, S: int, size: int, sequences: Tensor | None) -> list[Block]:
         low = 0
         if sequences is not None:
             low = min(p + a, int((sequences == sequences[:, p + a, None]).int().argmax(1).min()))
-        cut.append(Block(slice(a, b), slice(p + a, p + b), slice(low, p + a)))
+        cut.append(RowBlock(slice(a, b), slice(p + a, p + b), slice(low, p + a)))
     return cut
 
 

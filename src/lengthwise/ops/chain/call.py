@@ -19,7 +19,7 @@ HIDDEN = -1e9
 
 
 @dataclass(frozen=True)
-class Call:
+class ChainCall:
     """All floating point tensors are in single precision or better."""
 
     q: Tensor
@@ -57,7 +57,7 @@ class Call:
         sequences: Tensor | None = None,
         solved: Tensor | None = None,
         causal: bool = True,
-    ) -> Call:
+    ) -> ChainCall:
         """The call that `chain_attention` makes of its arguments."""
         _check(q, k, v, gamma, bias, key_bias, cu_seqlens, sequences, solved, causal)
         if key_bias is not None:

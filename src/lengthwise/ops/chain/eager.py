@@ -14,7 +14,7 @@ from torch.autograd.function import once_differentiable
 
 from ..stacks import folded
 from .block_rows import BlockRows, logit_bias
-from .call import Call
+from .call import ChainCall
 from .reference import encoder
 from .triangular import Constants, own_logits, solve
 
@@ -93,7 +93,7 @@ def _backward(dy, kept, constants: Constants, bias, needs):
 # Shapes: B batch, H heads, S keys, d head width.
 
 
-def solve_one_row(call: Call) -> Tensor:
+def solve_one_row(call: ChainCall) -> Tensor:
     """y (B,H,1,d) of the last of the keys, the others being solved."""
     q, k, gamma, S = call.q, call.k, call.gamma, call.k.shape[2]
     s = q * call.scale @ k.mT
@@ -112,7 +112,7 @@ SMALLEST, LARGEST, FITS = 32, 256, 2**18
 """Bounds of the rows in a block, and how many numbers of its part of A stay in a cache."""
 
 
-def by_torch(call: Call, block: int | None = None) -> Tensor:
+def by_torch(call: ChainCall, block: int | None = None) -> Tensor:
     """As `oracle`. block: go by block rows, so many rows to a block."""
     if not call.causal:
         return encoder(call)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .call import Call
+from .call import ChainCall
 
 
-def oracle(call: Call) -> Tensor:
+def oracle(call: ChainCall) -> Tensor:
     """Y = (1-γ) B^-1 A V with B = I - γ(A - diag A), or with `diagonal` B = I - γA; the rows before are solved."""
     if not call.causal:
         return encoder(call)
@@ -22,7 +22,7 @@ def oracle(call: Call) -> Tensor:
     return torch.linalg.solve_triangular(system(A, gamma, call.diagonal), C, upper=False)
 
 
-def encoder(call: Call) -> Tensor:
+def encoder(call: ChainCall) -> Tensor:
     """The same where every row reads every key, as in an encoder: a general solve."""
     A = weights(call.q, call.k, call.bias, call.scale)
     return torch.linalg.solve(system(A, call.gamma, call.diagonal), (1 - call.gamma) * (A @ call.v))

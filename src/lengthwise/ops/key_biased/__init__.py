@@ -16,11 +16,11 @@ from torch import Tensor
 from ..checks import without_autocast
 from ..kernels import Kernel, Op
 from .autograd import by_squares, supports
-from .call import NAME, Call
+from .call import NAME, KeyBiasedCall
 from .columns import by_columns
 from .reference import oracle
 
-OP: Op[Call] = Op(
+OP: Op[KeyBiasedCall] = Op(
     NAME,
     [
         Kernel("squares", by_squares, supports, priority=2),
@@ -54,7 +54,7 @@ def key_biased_attention(
     [1.0, 0.3333, 0.2]
     """
     with without_autocast(q):
-        return OP.run(Call.of(q, k, v, key_bias, scale=scale, dropout=dropout), backend)
+        return OP.run(KeyBiasedCall.of(q, k, v, key_bias, scale=scale, dropout=dropout), backend)
 
 
-__all__ = ["OP", "Call", "key_biased_attention"]
+__all__ = ["OP", "KeyBiasedCall", "key_biased_attention"]

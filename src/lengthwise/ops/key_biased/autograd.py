@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ...errors import Error
 from ..stacks import folded
-from .call import NAME, Call
+from .call import NAME, KeyBiasedCall
 from .squares import gradients, values
 
 # The squares and their adjoint as two operators that torch.compile does not look into: a graph of all parts of a long
@@ -64,7 +64,7 @@ def _backward(ctx: Any, dy: Tensor, _):
 attention.register_autograd(_backward, setup_context=_keep)
 
 
-def supports(call: Call) -> str | None:
+def supports(call: KeyBiasedCall) -> str | None:
     """Why this kernel cannot take the call, if it cannot."""
     if call.q.device.type != "cpu":
         return f"q is on {call.q.device.type}, and it is the CPU's fused attention that says its logsumexp"
@@ -73,7 +73,7 @@ def supports(call: Call) -> str | None:
     return None
 
 
-def by_squares(call: Call) -> Tensor:
+def by_squares(call: KeyBiasedCall) -> Tensor:
     """As `oracle`."""
     # Unpacked here: autograd and torch.compile see tensors only where each is an argument.
     given = call.q, call.k, call.v, call.bias, call.scale
@@ -94,14 +94,14 @@ class Squares(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs):  # pyright: ignore[reportIncompatibleMethodOverride]
-        return *Adjoint.apply(grad_outputs[0], *ctx.saved_tensors, ctx.scale, ctx.needs_input_grad[3]), None
+        return *SquaresAdjoint.apply(grad_outputs[0], *ctx.saved_tensors, ctx.scale, ctx.needs_input_grad[3]), None
 
     @staticmethod
     def vmap(info, in_dims, *inputs):
         return folded(Squares, info, in_dims, inputs)
 
 
-class Adjoint(torch.autograd.Function):
+class SquaresAdjoint(torch.autograd.Function):
     """A function of its own, so that it can be mapped by itself, as in vmap of grad."""
 
     @staticmethod
@@ -118,4 +118,4 @@ class Adjoint(torch.autograd.Function):
 
     @staticmethod
     def vmap(info, in_dims, *inputs):
-        return folded(Adjoint, info, in_dims, inputs)
+        return folded(SquaresAdjoint, info, in_dims, inputs)

@@ -21,7 +21,7 @@ EXACT = {"mps": torch.float32}
 
 
 @dataclass(frozen=True)
-class Call:
+class KeyBiasedCall:
     q: Tensor
     """(B,H,T,d), and k and v (B,H,S,d) of the same type: the queries are the last T of the S keys."""
     k: Tensor
@@ -43,7 +43,7 @@ class Call:
         *,
         scale: float | None = None,
         dropout: float = 0.0,
-    ) -> Call:
+    ) -> KeyBiasedCall:
         """The call that `key_biased_attention` makes of its arguments."""
         _check(q, k, v, key_bias, dropout)
         B, H, S = k.shape[:3]

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from ..checks import mapped
-from .call import Call
+from .call import KeyBiasedCall
 
 BLOCK, SHORT = 512, 128
 """Queries to a block; fewer in fp32, where a logit is off by up to 6e-8 of the bias's range in the block, which half
@@ -26,7 +26,7 @@ UNIT = 128.0
 """What stands in the queries, so that half precision holds b / UNIT."""
 
 
-def by_columns(call: Call) -> Tensor:
+def by_columns(call: KeyBiasedCall) -> Tensor:
     """As `oracle`."""
     q, k, v, bias = call.q, call.k, call.v, call.bias
     T, past = q.shape[2], k.shape[2] - q.shape[2]

@@ -6,10 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .call import Call
+from .call import KeyBiasedCall
 
 
-def oracle(call: Call) -> Tensor:
+def oracle(call: KeyBiasedCall) -> Tensor:
     """y (B,H,T,d)"""
     q, k, v = (x.to(call.bias.dtype) for x in (call.q, call.k, call.v))
     T, S = q.shape[2], k.shape[2]

@@ -32,13 +32,13 @@ BLOCK, LARGE = 64, 1024
 and are counted as squares are: there a logit may be off by 6e-8 of the range of b."""
 
 
-class Part(NamedTuple):
+class SquarePart(NamedTuple):
     rows: slice
     keys: slice
     causal: bool
 
 
-def parts(T: int, S: int, dtype: torch.dtype) -> Iterator[Part]:
+def parts(T: int, S: int, dtype: torch.dtype) -> Iterator[SquarePart]:
     """Every query's first part comes before its others.
 
     >>> [(part.rows.start, part.keys.start) for part in parts(256, 256, torch.float32) if not part.causal]
@@ -46,21 +46,21 @@ def parts(T: int, S: int, dtype: torch.dtype) -> Iterator[Part]:
     """
     past, block = S - T, LARGE if dtype.itemsize < 4 else BLOCK
     if T == 1:
-        yield Part(slice(0, 1), slice(0, S), False)
+        yield SquarePart(slice(0, 1), slice(0, S), False)
         return
     for a in range(0, T, block):
         b = min(a + block, T)
-        yield Part(slice(a, b), slice(past + a, past + b), True)
+        yield SquarePart(slice(a, b), slice(past + a, past + b), True)
     size = block
     while size < T:
         for a in range(size, T, 2 * size):
-            yield Part(slice(a, min(a + size, T)), slice(past + a - size, past + a), False)
+            yield SquarePart(slice(a, min(a + size, T)), slice(past + a - size, past + a), False)
         size *= 2
     if past:
-        yield Part(slice(0, T), slice(0, past), False)
+        yield SquarePart(slice(0, T), slice(0, past), False)
 
 
-def counted(bias: Tensor, reached: Tensor, part: Part, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+def counted(bias: Tensor, reached: Tensor, part: SquarePart, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """The part's bias, (B,H,n,m), and from what it is counted, (B,H,n) or (B,H,1), as seen from `reached` (B,H,T)."""
     b, reached = bias[..., part.keys], reached[..., part.rows]
     if part.causal and dtype.itemsize >= 4:

@@ -14,11 +14,11 @@ from __future__ import annotations
 from torch import Tensor
 
 from ..kernels import Kernel, Op
-from .call import NAME, Call
+from .call import NAME, DilatedCall
 from .eager import by_torch
 from .reference import oracle
 
-OP: Op[Call] = Op(NAME, [Kernel("torch", by_torch, priority=1), Kernel("reference", oracle)])
+OP: Op[DilatedCall] = Op(NAME, [Kernel("torch", by_torch, priority=1), Kernel("reference", oracle)])
 
 
 def sliding_dilated_attention(
@@ -50,7 +50,7 @@ def sliding_dilated_attention(
     >>> sliding_dilated_attention(zero, zero, x, torch.zeros(1, 2), chunk=2, level=1).flatten().tolist()
     [0.0, 1.0, 1.0, 2.0, 3.0]
     """
-    call = Call.of(
+    call = DilatedCall.of(
         q,
         k,
         v,
@@ -66,4 +66,4 @@ def sliding_dilated_attention(
     return OP.run(call, backend)
 
 
-__all__ = ["OP", "Call", "sliding_dilated_attention"]
+__all__ = ["OP", "DilatedCall", "sliding_dilated_attention"]

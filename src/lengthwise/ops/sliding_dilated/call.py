@@ -17,7 +17,7 @@ NAME = "sliding_dilated_attention"
 
 
 @dataclass(frozen=True)
-class Call:
+class DilatedCall:
     q: Tensor
     """(B,H,T,d)"""
     k: Tensor
@@ -50,7 +50,7 @@ class Call:
         scale: float | None = None,
         stride: int = 1,
         dilation: int | None = None,
-    ) -> Call:
+    ) -> DilatedCall:
         """The call that `sliding_dilated_attention` makes of its arguments."""
         _check(q, k, v, bias, chunk, level, pad, positions, stride)
         if dilation is not None and dilation < 1:

@@ -10,7 +10,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from .call import Call, on_left
+from .call import DilatedCall, on_left
 
 # For many taps: banded blocks, so that the work is matrix products.
 #
@@ -26,7 +26,7 @@ from .call import Call, on_left
 # Shapes: as in the package; R residues, N blocks, b queries and h keys to a block, W keys to a window.
 
 
-def by_banded_blocks(call: Call) -> Tensor:
+def by_banded_blocks(call: DilatedCall) -> Tensor:
     """Either the stride or the dilation must be 1."""
     q, k, bias, dilation, pad, stride = call.q, call.k, call.bias, call.dilation, call.pad, call.stride
     T, C = q.shape[2], bias.shape[1]
@@ -94,7 +94,7 @@ def _residues(x: Tensor, count: int, size: int, T: int, dilation: int, fill: Ten
 # costs twice as much where the operands differ in their order in memory, so all is done in that of the queries.
 
 
-def by_shifted_copies(call: Call) -> Tensor:
+def by_shifted_copies(call: DilatedCall) -> Tensor:
     q, k, v, bias, pad, dilation, stride = call.q, call.k, call.v, call.bias, call.pad, call.dilation, call.stride
     C = bias.shape[1]
     axis = 1 if q.stride(1) < q.stride(2) else 2
@@ -164,7 +164,7 @@ LARGE, SLAB = 2**21, 2**20
 """On a CPU, temporaries of more than LARGE numbers cost more in fresh pages than in arithmetic; SLAB fits a cache."""
 
 
-def by_torch(call: Call) -> Tensor:
+def by_torch(call: DilatedCall) -> Tensor:
     """As `oracle`."""
     q, stride = call.q, call.stride
     bias = _merged(call.bias, -(-call.k.shape[2] // call.dilation), call.pad is not None)

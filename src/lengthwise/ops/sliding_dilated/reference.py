@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .call import Call
+from .call import DilatedCall
 
 
-def oracle(call: Call) -> Tensor:
+def oracle(call: DilatedCall) -> Tensor:
     """y (B,H,T,d)"""
     q, k, v, bias, positions = call.q, call.k, call.v, call.bias, call.positions
     T, S, C = q.shape[2], k.shape[2], bias.shape[1]

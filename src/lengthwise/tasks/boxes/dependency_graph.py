@@ -16,7 +16,7 @@ from .story import Story, read
 
 
 @dataclass(frozen=True)
-class State:
+class BoxState:
     box: str
     operation: int
     """The number of the operation that made it, from 1; 0: the description."""
@@ -28,7 +28,7 @@ class State:
 
 @dataclass(frozen=True)
 class Graph:
-    states: tuple[State, ...]
+    states: tuple[BoxState, ...]
     last: dict[str, int]
     """The number of every box's last state."""
     query: str | None
@@ -70,12 +70,12 @@ def dependencies(story: Story | str) -> Graph:
     ([(0, 2), (1, 2), (3, 4), (2, 5), (4, 5)], 2, 2)
     """
     story = read(story) if isinstance(story, str) else story
-    states: list[State] = []
+    states: list[BoxState] = []
     last: dict[str, int] = {}
 
     def add(box: str, operation: int, *sources: str) -> None:
         parents = tuple(last[source] for source in sources)
-        states.append(State(box, operation, parents, max((states[i].depth + 1 for i in parents), default=0)))
+        states.append(BoxState(box, operation, parents, max((states[i].depth + 1 for i in parents), default=0)))
         last[box] = len(states) - 1
 
     for box in story.contents:

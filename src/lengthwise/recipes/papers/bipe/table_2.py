@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 from ....errors import Error
-from ....evaluate.benchmarks import BENCHMARKS, Score, check_found, score_benchmarks
+from ....evaluate.benchmarks import BENCHMARKS, BenchmarkScore, check_found, score_benchmarks
 from ....lab import Experiment, Run
 from ....lab.loading import model_folder
 from ....lab.measurements import run_at
@@ -99,7 +99,7 @@ def _folder(path: str) -> str:
     return str(pretrained.find(str(model_folder(run)) if run else path).folder)
 
 
-def compared(scores: Mapping[str, Mapping[str, Score]], names: Sequence[str], most: int | None) -> Panel:
+def compared(scores: Mapping[str, Mapping[str, BenchmarkScore]], names: Sequence[str], most: int | None) -> Panel:
     """A row for each model with the published one below it."""
     rows, data = [], []
     for name, by_task in scores.items():
@@ -120,6 +120,6 @@ def compared(scores: Mapping[str, Mapping[str, Score]], names: Sequence[str], mo
     return Table("Benchmarks of usual length", caption, ["", *names], rows, data=data)
 
 
-def _score_text(score: Score) -> str:
+def _score_text(score: BenchmarkScore) -> str:
     error = "" if score.error is None or score.error != score.error else f" ± {100 * score.error:.1f}"
     return f"{100 * score.value:.2f}{error}"
