@@ -94,12 +94,6 @@ def test_a_model_from_outside_writes_too():
     assert TASK.is_right(strings().tokens, written)[:4].all()
 
 
-def test_it_is_left_as_it_was():
-    classifier = models.build("transformer", vocab_size=V, num_outputs=V, width=8, heads=2, layers=1).train()
-    write_answers(classifier, TASK, strings().tokens)
-    assert classifier.training
-
-
 def test_the_test_counts_what_is_written_and_training_what_is_next():
     torch.manual_seed(0)
     batch = TASK.test_set(2, 16)

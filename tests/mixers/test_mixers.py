@@ -21,16 +21,6 @@ def test_softmax_is_its_equation():
     torch.testing.assert_close(m(x, layout=Layout.of(x))[0][0], wanted)
 
 
-def test_softmax_builds_no_mask_unless_asked(monkeypatch):
-    from lengthwise.mixers import softmax
-
-    monkeypatch.setattr(softmax, "visible", lambda *a: pytest.fail("built a mask"))
-    m = made.mixer("softmax", width=8, heads=2)
-    x = torch.randn(2, 6, 8)
-    _, state = m(x, layout=Layout.of(x))
-    m(x[:, :1], layout=Layout.of(x[:, :1], past=6), state=state)
-
-
 @pytest.mark.parametrize("name", ["rnn", "lstm", "gru"])
 def test_recurrences_are_torch_s_own(name):
     torch.manual_seed(0)

@@ -157,24 +157,6 @@ def test_a_word_is_asked_once_in_transformer_blocks_too(rows):
         rows.clear()
 
 
-@pytest.mark.parametrize("variant", ["lengthwise", "paper", "official", "automaton"])
-def test_it_stacks(variant):
-    """Values and gradients of a population are those of its members."""
-    classifier = build("block-lrnn", vocab_size=5, num_outputs=3, width=8, block=4, layers=2, variant=variant)
-    assert classifier.stackable
-    tokens = torch.randint(0, 5, (2, 3, 13))
-    stacked = {n: torch.stack([p.detach(), 0.5 * p.detach()]) for n, p in classifier.named_parameters()}
-
-    def loss(parameters, tokens):
-        return torch.func.functional_call(classifier, parameters, (tokens,)).square().sum()
-
-    found = torch.func.vmap(torch.func.grad(loss))(stacked, tokens)
-    for i in range(2):
-        wanted = torch.func.grad(loss)({n: p[i] for n, p in stacked.items()}, tokens[i])
-        for n in wanted:
-            torch.testing.assert_close(found[n][i], wanted[n], rtol=1e-4, atol=1e-4)
-
-
 def test_it_compiles_and_runs_under_autocast(rows):
     torch._dynamo.reset()
     model, tokens = make(layers=2).float(), torch.randint(0, 5, (3, 13))

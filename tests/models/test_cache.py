@@ -54,11 +54,10 @@ def go_on(model, tokens, cuts, mask=None):
     return torch.cat(parts, 1)
 
 
-@pytest.mark.parametrize("grad", [False, True])
 @pytest.mark.parametrize("name", CACHED)
-def test_step_by_step_is_the_full_pass(name, grad):
+def test_step_by_step_is_the_full_pass(name):
     model, tokens = make(name), torch.randint(0, 5, (2, 40))
-    with torch.set_grad_enabled(grad):
+    with torch.no_grad():
         whole = model(tokens).logits
         for cuts in (range(1, 40), (1, 2, 3, 9, 10, 30), (27,), ()):
             torch.testing.assert_close(go_on(model, tokens, cuts), whole, rtol=1e-12, atol=1e-12)

@@ -60,46 +60,6 @@ def test_all_else_is_the_baseline_s(learn):
     assert not torch.allclose(chacal(tokens).logits, standard(tokens).logits, rtol=1e-2, atol=1e-6)
 
 
-def test_saves_and_loads(tmp_path):
-    from transformers import AutoModelForCausalLM
-
-    torch.manual_seed(0)
-    config = presets.chacal(5, width=8, heads=2, chain_layers=[0], learn_gamma=True, gamma=0.7)
-    model, tokens = LengthwiseForCausalLM(config).eval(), torch.randint(0, 5, (2, 9))
-    with torch.no_grad():
-        model.mixers()[0].gamma.logit.fill_(-1.0)
-    model.save_pretrained(tmp_path)
-    again = AutoModelForCausalLM.from_pretrained(tmp_path).eval()
-    assert torch.equal(again(tokens).logits, model(tokens).logits)
-
-
-def test_padding_changes_no_logit():
-    torch.manual_seed(0)
-    model = LengthwiseForCausalLM(presets.chacal(5, width=8, heads=2, chain_layers="all")).double().eval()
-    tokens, mask = torch.randint(0, 5, (3, 12)), torch.ones(3, 12, dtype=torch.long)
-    mask[1, :5], mask[2, 7:] = 0, 0
-    found = model(tokens, attention_mask=mask).logits
-    for row, rows in ((0, slice(None)), (1, slice(5, None)), (2, slice(7))):
-        wanted = model(tokens[row : row + 1, rows]).logits[0]
-        torch.testing.assert_close(found[row, rows], wanted, rtol=1e-12, atol=1e-12)
-
-
-def test_it_trains():
-    torch.manual_seed(0)
-    classifier = models.build("chacal", vocab_size=8, num_outputs=8, width=32, heads=4, layers=1)
-    optimizer = torch.optim.Adam(classifier.parameters(), lr=3e-3)
-    losses = []
-    for _ in range(60):
-        tokens = torch.randint(0, 8, (32, 16))
-        wanted = torch.cat([tokens[:, :1], tokens[:, :-1]], 1)
-        loss = torch.nn.functional.cross_entropy(classifier(tokens).flatten(0, 1), wanted.flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    assert losses[-1] < 0.6 * losses[0]
-
-
 def test_an_encoder_keeps_no_cache():
     encoder = made.config(
         vocab_size=5,

@@ -44,8 +44,3 @@ def test_no_option_has_two_defaults(name):
     # These fields say which kind; a preset's option of the same name does too, or how many.
     numbers = (own & LengthwiseConfig.__annotations__.keys()) - {"head", "position", "depth", "block"}
     assert all(getattr(LengthwiseConfig(), option) in OFF for option in numbers), numbers
-
-
-def test_a_config_alone_is_no_model():
-    config = LengthwiseConfig()
-    assert (config.width, config.mixer, config.depth, config.block) == (0, None, None, None)

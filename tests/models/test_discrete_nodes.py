@@ -74,14 +74,6 @@ def test_stacked_models_are_the_models():
     torch.testing.assert_close(torch.func.vmap(ask)(weights), alone)
 
 
-def test_a_saved_folder_is_the_same_model(tmp_path):
-    model, tokens = make().float(), torch.randint(3, (2, 9))
-    model.save_pretrained(tmp_path)
-    loaded = models.pretrained.find(str(tmp_path)).model()
-    assert loaded.config.depth["nodes"] == {"groups": 3, "codes": 4}
-    assert torch.equal(loaded(tokens).logits, model(tokens).logits)
-
-
 def test_continuous_nodes_are_what_they_were():
     config = presets.regular_gpt(3, 4, width=16)
     assert "nodes" not in config.depth

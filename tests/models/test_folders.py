@@ -179,13 +179,26 @@ def test_an_index_names_files_beside_it_alone(folder, index):
     assert "index.json" in refused(folder)
 
 
-@pytest.mark.parametrize("name", sorted(presets.PRESETS))
-def test_every_preset_saves_what_is_read_again(name, tmp_path):
-    made = models.build(name, vocab_size=4).inner
+VARIED = [
+    ("regular-gpt", {"nodes": "discrete"}),
+    ("regular-gpt", {"largest_chunk": 4}),
+    ("regular-gpt", {"thickness": 2, "tie_word_embeddings": True}),
+    ("transformer", {"tie_word_embeddings": True}),
+    ("transformer", {"position": "randomized", "position_options": {"of": {"name": "rope"}, "longest": 40}}),
+    ("chacal", {"chain_layers": [0], "learn_gamma": True, "gamma": 0.7}),
+]
+
+
+@pytest.mark.parametrize(("name", "options"), [*((name, {}) for name in sorted(presets.PRESETS)), *VARIED], ids=str)
+def test_every_preset_saves_what_is_read_again(name, options, tmp_path):
+    made, tokens = models.build(name, vocab_size=4, **options).inner.eval(), torch.randint(4, (2, 9))
     made.save_pretrained(tmp_path)
-    again = pretrained.find(str(tmp_path)).model()
+    again = pretrained.find(str(tmp_path)).model().eval()
+    assert again.config.depth == made.config.depth
     for key, weight in made.state_dict().items():
         assert torch.equal(weight, again.state_dict()[key]), key
+    assert torch.equal(again(tokens).logits, made(tokens).logits)
+    assert (again.head.weight is again.embedding.weight) == options.get("tie_word_embeddings", False)
 
 
 @pytest.mark.slow

@@ -59,14 +59,6 @@ def test_the_loss_moves_the_choice_towards_the_tree_that_is_right():
     torch.testing.assert_close(moved, wanted.double())
 
 
-def test_save_and_load(tmp_path):
-    model, tokens = make(largest_chunk=4).eval(), torch.randint(0, 5, (2, 11))
-    model.save_pretrained(tmp_path)
-    loaded = LengthwiseForCausalLM.from_pretrained(tmp_path, dtype=torch.float64)
-    torch.testing.assert_close(loaded(tokens).logits, model(tokens).logits, rtol=1e-14, atol=1e-14)
-    assert sum(p.numel() for p in model.parameters()) == sum(p.numel() for p in make(chunk=4).parameters()) + 3
-
-
 def test_refusals():
     model, tokens = make(largest_chunk=3), torch.randint(0, 5, (2, 4))
     with pytest.raises(Error, match="choice of chunks keeps no cache"):

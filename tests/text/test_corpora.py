@@ -24,16 +24,6 @@ def test_a_folder_gives_all_its_text(tmp_path):
     assert list(corpora.open([tmp_path]).documents()) == ["one", "three", "four", "five", '{"indent": 2}', "two"]
 
 
-def test_the_sides_are_those_of_the_split(tmp_path):
-    texts = [f"text {i % 30}" for i in range(40)]
-    (tmp_path / "a.json").write_text(json.dumps(texts))
-    corpus = corpora.open([tmp_path], held_out=0.3)
-    train, test = documents.split(texts, 0.3)
-    assert [text for side, text in corpus.sides() if side == "test"] == test
-    assert list(corpus.train()) == train
-    assert corpus.survey.digest == documents.digest(texts)
-
-
 def test_what_holds_no_text_is_refused(tmp_path):
     with pytest.raises(Error, match="no such file or folder"):
         corpora.open([tmp_path / "nowhere"])

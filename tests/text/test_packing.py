@@ -30,13 +30,6 @@ def test_what_is_tested_on_is_not_trained_on():
         pack_train_and_test(["abc"], ["abc"], Letters(), 3)
 
 
-def test_text_is_packed_whole_but_for_its_end():
-    packed = packing.pack(["abc", "de", "fghi"], Letters(), 5)
-    assert packed.tolist() == [[0, 1, 2, 26, 3], [4, 26, 5, 6, 7]]
-    with pytest.raises(Error, match="fill a block of 13 tokens, got 12 in 3 documents"):
-        packing.pack(["abc", "de", "fghi"], Letters(), 13)
-
-
 def test_an_epoch_reads_every_block_once():
     rows = torch.arange(10)[:, None]
     read = torch.cat([packing.batch(rows, step, 4, seed=0) for step in range(5)]).flatten().tolist()
