@@ -173,7 +173,7 @@ def test_what_a_stack_shares(T, B, shared):
     compare(torch.func.vmap(chain_attention, in_dims=dims)(*stacked), torch.stack(alone), [], 1e-12)
 
 
-@pytest.mark.parametrize("T", [1, 5, 150])
+@pytest.mark.parametrize("T", [1, 5, 70, pytest.param(150, marks=pytest.mark.slow)])
 def test_under_vmap_and_compile(T):
     q, k, v = (torch.stack([x, x * 0.5]) for x in inputs(T=T, dtype=torch.float32))
     gamma = torch.tensor([[0.1, 0.5, 0.9], [0.0, 0.2, 0.3]], requires_grad=True)

@@ -15,6 +15,7 @@ from lengthwise.tasks.base import Batch
 from lengthwise.train.counting import count_right
 from lengthwise.train.curriculum import WINDOW, GrowingLengths
 from lengthwise.train.scoring import loss, right
+from lengthwise.train.trainer import in_evaluation
 
 CPU = torch.device("cpu")
 
@@ -150,7 +151,7 @@ def test_a_set_is_judged_and_learnt_where_it_is_asked_alone():
 
 def validate(trainer):
     """Accuracy and loss of a trainer's one state."""
-    return trainer.objective.validate(trainer.states[0], trainer.data.validation(0))
+    return in_evaluation(trainer.states[0], trainer.objective.validate, trainer.data.validation(0))
 
 
 def shapes_seen(run):

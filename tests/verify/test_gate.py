@@ -90,7 +90,8 @@ def test_what_was_kept_stands_in_folder_and_certificate(own, made, tmp_path, mon
     content = json.loads((tmp_path / "made" / "made.json").read_text())
     assert (content["made"], content["kept"]) == (made, {"own": own, "all": 8, "of": "codes", "right": 1.0})
     assert kept_of(tmp_path / "made") == subject.kept
-    said = main(["certify", str(tmp_path / "made"), "--task", "parity", "--json", "--out", str(tmp_path / "c.json")])
+    call = ["certify", str(tmp_path / "made"), "--task", "parity", "--budget", "4", "--json"]
+    said = main([*call, "--out", str(tmp_path / "c.json")])
     assert said == 0
     certificate = json.loads((tmp_path / "c.json").read_text())
     assert (certificate["made"], certificate["kept"]) == (made, content["kept"])

@@ -149,7 +149,7 @@ class Trainer:
         due = state.step % every.validate_every == 0 or state.step == state.training.steps
         if due and (batches := self.data.validation(state.seed)):
             with self.strategy.whole(state):
-                accuracy, loss = self.strategy.led(lambda: _in_evaluation(state, self.objective.validate, batches))
+                accuracy, loss = self.strategy.led(lambda: in_evaluation(state, self.objective.validate, batches))
                 state.note_validation(accuracy, loss)
             if state.directory:
                 seen = {"accuracy": accuracy, "loss": loss} if self.objective.has_accuracy else {"loss": loss}
@@ -159,7 +159,7 @@ class Trainer:
         if every.sample_every and state.step % every.sample_every == 0:
             with self.strategy.whole(state):
                 text = self.strategy.led(
-                    lambda: _in_evaluation(state, self.objective.sample) if state.directory else None
+                    lambda: in_evaluation(state, self.objective.sample) if state.directory else None
                 )
             if state.directory and text is not None:
                 state.directory.log({"kind": "sample", "step": state.step, "text": text})
@@ -180,7 +180,7 @@ class Trainer:
         )
 
 
-def _in_evaluation(state: TrainState, look: Callable[..., Any], *arguments: Any) -> Any:
+def in_evaluation(state: TrainState, look: Callable[..., Any], *arguments: Any) -> Any:
     """What `look` says of a state whose model is in evaluation mode meanwhile."""
     state.model.eval()
     try:
