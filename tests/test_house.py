@@ -158,7 +158,7 @@ LINES = {
     "ops": 3_550,
     "automata": 1_460,
     "positions": 1_230,
-    "mixers": 2_770,
+    "mixers": 2_780,
     "models": 4_110,
     "convert": 870,
     "tasks": 4_490,
@@ -170,7 +170,7 @@ LINES = {
     "theory": 1_350,
     "verify": 10_440,
     "report": 3_870,
-    "recipes": 4_880,
+    "recipes": 4_890,
     "cli": 3_350,
 }
 """How many lines a room may have: lowered as ideas leave, and raised only by a commit that says why."""

@@ -60,6 +60,7 @@ def test_bench_then_again_then_report(tmp_path, capsys):
         (["bench", "parity", "-m", "lstm", "--train-length", "1" * 400], "at most 1,000,000 symbols in a string"),
         (["bench", "parity", "-m", "lstm", "-s", f"training.lr={'1' * 400}"], "training.lr must be a number above 0"),
         (["bench", "parity", "-m", "lstm", "--device", "gpu"], "device must be auto, cpu, cuda or cuda:N, got 'gpu'"),
+        (["bench", "parity", "-m", "lstm", "--learning-rates", "1e-3"], "Did you mean --sweep training.lr=1e-3,3e-4?"),
         (["bench", "parity", "-m", "lstm", "--sedes", "2"], "Did you mean --seeds? See: lengthwise bench --help"),
         (["bench", "parity", "lstm"], "lengthwise bench has no use for lstm."),
         (["bench", "parity", "-m", "lstm", "-s", "training.stps=3"], "Did you mean 'training.steps'?"),

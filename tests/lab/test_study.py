@@ -150,8 +150,8 @@ def test_a_file_keeps_rates_and_loggers(tmp_path, capsys, monkeypatch):
     assert len(first) == 2
     # As a file said it before.
     old = Path("study.toml").read_text().partition("[sweep.training]")[0]
-    for line, rates in (('learning_rates = "1e-2,1e-5"', [1e-2, 1e-5]), ('learning_rates = "1e-5"', [1e-5])):
-        Path("old.toml").write_text(f"{line}\n{old}[settings]\nmodel.width = 8\n")
+    for line, rates in (('learning_rates = "1e-2,1e-5,1e-2"', [1e-2, 1e-5]), ('learning_rates = "1e-5"', [1e-5])):
+        Path("old.toml").write_text(f"{line}\n{old}[settings]\nmodel.width = 8\ntraining.lr = 1e-4\n")
         study = read_study(Path("old.toml"))
         planned = lab.plan("parity", ["rnn"], settings=study["settings"], sweep=study.get("sweep", {}))
         assert [e.training.optimizer.lr for e in planned] == rates

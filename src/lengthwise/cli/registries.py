@@ -26,8 +26,6 @@ REGISTRIES = {
 }
 """The file and the dictionary that hold the names of a table."""
 
-FILLED_IN = {"positions": ("width", "heads"), "mixers": ("width",)}
-"""What the model knows, and no option says."""
 NOT_LISTED = {"tasks": r".*:.*|(d|tomita)-[0-9]{1,9}", "models": r".*:.*", "recipes": r".*\.py( .*)?|study( .*)?"}
 """The names that are looked up elsewhere: numbered tasks, patterns, classes, checkpoints, files."""
 
@@ -176,7 +174,8 @@ def options(table: str, name: str) -> Schema | None:
     known = _parameters(*_definition(ROOMS / registry, ast.unparse(value).split(".")), table in ("models", "recipes"))
     if number or name.startswith("regex:"):  # the name says it
         known.pop(next(iter(known)))
-    given = {*FILLED_IN.get(table, ()), *(keyword.arg for keyword in partly)}
+    filled_in = _literal(registry, "FILLED_IN") if table in ("positions", "mixers") else ()
+    given = {*filled_in, *(keyword.arg for keyword in partly)}
     return {key: option for key, option in known.items() if key not in given}
 
 

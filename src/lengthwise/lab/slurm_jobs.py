@@ -181,7 +181,7 @@ class _JobPool:
             self.asked_at = time.monotonic()
             # What is learned of one is learned of all.
             next(iter(active)).done(force_check=True)
-        # The answer of a job that has ended may be waited for; what it wrote last is heard after that, and before it.
+        # An answer may have to be waited for, and only with it is surely there what the job wrote last.
         news = {job: self._news(job, active[job]) for job in active if job.done()}
         for job in active:
             for progress in self._heard(self.numbers[job]):

@@ -43,6 +43,7 @@ _COMMON = {
 }
 KEYS: Schema = {
     **_keys(task=str | list[str], train_length=Annotated[int, at_least(1)], compare=str | None, sweep=dict | None),
+    **_keys(learning_rates=str | None),  # as files were written before a sweep had them
     **_COMMON,
 }
 """Of a bench; its settings stay as they are until their options are known."""
@@ -60,12 +61,7 @@ def read_study(path: Path, keys: Schema = KEYS) -> dict[str, Any]:
         content = tomllib.loads(read_bytes(path, "--save-config writes one").decode())
     except ValueError as error:
         raise Error(f"{path}: not a readable TOML file: {error}.") from error
-    rates = content.pop("learning_rates", None) if keys is KEYS else None
     study = take(keys, content, str(path))
-    if rates:  # as files were written before a sweep had the learning rates
-        several = str(rates).split(",")
-        table, value = ("sweep", several) if len(several) > 1 else ("settings", several[0])
-        study[table] = {**study.get(table, {}), "training.lr": value}
     if "seeds" in study:
         listed = isinstance(study["seeds"], list) and study["seeds"]
         seeds = Option("seeds", list[int], bounds=at_least(0)) if listed else Option("seeds", int, bounds=at_least(1))
@@ -75,6 +71,11 @@ def read_study(path: Path, keys: Schema = KEYS) -> dict[str, Any]:
     for tables in ("settings", "sweep"):
         if tables in study:
             study[tables] = dict(_flat(study[tables]))
+    if rates := study.pop("learning_rates", None):
+        several = list(dict.fromkeys(map(Word, rates.split(","))))
+        study.setdefault("settings", {}).pop("training.lr", None)
+        table, value = ("sweep", several) if len(several) > 1 else ("settings", several[0])
+        study.setdefault(table, {})["training.lr"] = value
     return study
 
 

@@ -49,11 +49,15 @@ MIXERS: dict[str, Callable[..., Mixer]] = {
 }
 
 
+FILLED_IN = ("width",)
+"""What the model knows, and no option says."""
+
+
 def options(name: str) -> Schema:
     """The options a mixer takes, by name."""
     if name not in MIXERS:
         raise UnknownName("mixer", name, MIXERS)
-    return schema(MIXERS[name], without=("width",))
+    return schema(MIXERS[name], without=FILLED_IN)
 
 
 def get(name: str, *, width: int, position: Position | None = None, **options) -> Mixer:
@@ -62,7 +66,7 @@ def get(name: str, *, width: int, position: Position | None = None, **options) -
         raise UnknownName("mixer", name, MIXERS)
     if position is not None:
         options["position"] = position
-    given = take(schema(MIXERS[name], without=("width",)), options, f"mixer {name!r}")
+    given = take(schema(MIXERS[name], without=FILLED_IN), options, f"mixer {name!r}")
     return MIXERS[name](width, **given)
 
 

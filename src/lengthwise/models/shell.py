@@ -311,5 +311,5 @@ class LengthwisePreTrainedModel(PreTrainedModel):
 
 def _hooked(module: nn.Module) -> bool:
     """Whether a hook sees, or changes, what passes a module, forwards or backwards."""
-    m = module
-    return bool(m._forward_hooks or m._forward_pre_hooks or m._backward_hooks or m._backward_pre_hooks)
+    forwards = module._forward_hooks or module._forward_pre_hooks
+    return bool(forwards or module._backward_hooks or module._backward_pre_hooks)

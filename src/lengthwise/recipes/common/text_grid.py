@@ -97,10 +97,14 @@ def growth(finished: Mapping[str, Sequence[Run]]) -> Panel:
     }
     beyond = sorted({n for of in times.values() for n in of})
     records = [
-        {"model": column, "trained": trained, "perplexity": by_column[column][trained],
-         "times": {str(n): by for n, by in of.items()}}
+        {
+            "model": column,
+            "trained": trained,
+            "perplexity": by_column[column][trained],
+            "times": {str(n): by for n, by in of.items()},
+        }
         for column, of in times.items()
-    ]  # fmt: skip
+    ]
     columns = {
         "": lambda row: row["model"],
         f"perplexity at {trained:,}": lambda row: f"{row['perplexity']:.4g}",

@@ -93,7 +93,7 @@ class NodeOfCodes(Protocol):
 
 
 class CodedNode:
-    """Of discrete nodes."""
+    """Discrete nodes: a code is one choice of K in each of G groups."""
 
     noun, undecided = "code", "a choice of a node is not decided"
 
