@@ -30,6 +30,8 @@ USUAL: dict[str, dict[str, Any]] = {
     "liquid-s4": {"state": 64, "kernel": "pb", "order": 2, **STEPS},
     "lru": {"state": 64, "r_min": 0.0, "r_max": 1.0, "phase": 2 * pi, "output": "glu"},
     "diagonal-lrnn": {"state": 64, "numbers": "complex", "output": "glu"},
+    "pd-ssm": {"state": None, "matrices": 8, "one_hot": "columns"},
+    "delta-product": {"heads": 4, "steps": 2, "values": 2, "negative": True, "gated": True},
 }
 
 

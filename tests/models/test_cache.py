@@ -33,6 +33,8 @@ CACHED = {
     ),
     "lstm": lambda: presets.lstm(5, width=8, layers=2),
     "block-lrnn": lambda: presets.block_lrnn(5, width=8, block=4, layers=2),
+    "pd-ssm": lambda: presets.pd_ssm(5, width=8, matrices=2),
+    "delta-product": lambda: presets.delta_product(5, width=8, heads=2, layers=2),
 }
 
 
@@ -155,7 +157,10 @@ def test_a_cache_begun_in_inference_mode_goes_on_outside_of_it(name):
             torch.testing.assert_close(logits, whole[:, t : t + 1], rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", [n for n in CACHED if n not in ("lstm", "block-lrnn", "path", "path forgetting")])
+RECURRENT = ("lstm", "block-lrnn", "pd-ssm", "delta-product", "path", "path forgetting")
+
+
+@pytest.mark.parametrize("name", [n for n in CACHED if n not in RECURRENT])
 def test_rewinding(name):
     model, tokens = make(name), torch.randint(0, 5, (2, 33))
     with torch.no_grad():

@@ -21,8 +21,10 @@ from .base import FIRST, Level, Mixer, Traits
 from .block_lrnn import BlockLRNN, BlockState
 from .chain import Chain
 from .cope import CoPE
+from .delta_product import DeltaProduct, DeltaState
 from .forgetting import Forgetting
 from .path import PaTH, PathState
+from .pd_ssm import PDSSM
 from .recurrent import Recurrent, RecurrentState
 from .sliding_dilated import SlidingDilated
 from .softmax import Softmax
@@ -43,6 +45,8 @@ MIXERS: dict[str, Callable[..., Mixer]] = {
     "liquid-s4": LiquidS4,
     "lru": LRU,
     "diagonal-lrnn": Diagonal,
+    "pd-ssm": PDSSM,
+    "delta-product": DeltaProduct,
     "rnn": partial(Recurrent, cell="rnn"),
     "lstm": partial(Recurrent, cell="lstm"),
     "gru": partial(Recurrent, cell="gru"),
@@ -74,12 +78,15 @@ __all__ = [
     "FIRST",
     "LRU",
     "MIXERS",
+    "PDSSM",
     "S4",
     "S4D",
     "BlockLRNN",
     "BlockState",
     "Chain",
     "CoPE",
+    "DeltaProduct",
+    "DeltaState",
     "Diagonal",
     "Forgetting",
     "KeyValues",

@@ -37,24 +37,13 @@ from .base import Mixer, Traits
 from .forgetting import Gates, cumulated
 from .growing_keys import GrowingKeyValues
 from .query_blocks import made_again
+from .short_convolution import Recent, convolved, new_taps
 from .softmax import visible
 
 RANK, TAPS = 32, 3
 LEAST = 1e-3
 """The norm below which w is shorter than 1, lest a token of zeros, whose c is 0, have a gradient beyond all bounds."""
 BLOCK = 128
-
-
-class Recent(NamedTuple):
-    """What the convolution still reads of the last two tokens."""
-
-    inputs: Tensor
-    """(B,2,D), zero on padding and before the first token."""
-    sequences: Tensor | None
-    """(B,2) the packed sequences they belong to."""
-
-    def select(self, rows: Tensor) -> Recent:
-        return Recent(self.inputs[rows], None if self.sequences is None else self.sequences[rows])
 
 
 class PathState(NamedTuple):
@@ -78,33 +67,14 @@ class Reflections(nn.Module):
         self.heads = heads
         self.down = nn.Linear(width, RANK, bias=False)
         self.up = nn.Linear(RANK, width, bias=False)
-        self.taps = nn.Parameter(torch.empty(TAPS, width).uniform_(-1, 1) * TAPS**-0.5)
+        self.taps = new_taps(TAPS, width)
         self.strength = nn.Linear(width, heads)
 
     def forward(self, x: Tensor, layout: Layout, before: Recent | None) -> tuple[Tensor, Tensor, Recent]:
         kind = torch.promote_types(x.dtype, torch.float32)
-        new, beta = self.up(self.down(x)), 2 * self.strength(x).to(kind).sigmoid()
-        if layout.real is not None:
-            # No padding lies between a key and a query, but before the first token it lies under the taps.
-            new = new.masked_fill(~layout.real[..., None], 0.0)
-        c, recent = self._convolved(new, layout.sequences, before)
+        beta = 2 * self.strength(x).to(kind).sigmoid()
+        c, recent = convolved(self.up(self.down(x)), self.taps, layout, before)
         return F.normalize(split_heads(c, self.heads).to(kind), dim=-1, eps=LEAST), beta.mT, recent
-
-    def _convolved(self, new: Tensor, sequences: Tensor | None, before: Recent | None) -> tuple[Tensor, Recent]:
-        T, past = new.shape[1], TAPS - 1
-        inputs = F.pad(new, (0, 0, past, 0)) if before is None else torch.cat([before.inputs, new], 1)
-        ids = None
-        if sequences is not None:
-            known = None if before is None else before.sequences
-            ids = torch.cat([sequences[:, :1].expand(-1, past) if known is None else known, sequences], 1)
-        parts = []
-        for s in range(TAPS):
-            columns = slice(past - s, past - s + T)
-            read = inputs[:, columns]
-            if ids is not None:
-                read = read.masked_fill((ids[:, columns] != sequences)[..., None], 0.0)
-            parts.append(self.taps[s] * read)
-        return torch.stack(parts).sum(0), Recent(inputs[:, T:], None if ids is None else ids[:, T:])
 
 
 class PaTH(Mixer):

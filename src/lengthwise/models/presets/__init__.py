@@ -12,7 +12,7 @@ from .attention import chacal, regular_gpt, transformer, transformer_xl
 from .bipe import bipe
 from .fox import fox
 from .hybrid import hybrid
-from .linear_rnns import block_lrnn
+from .linear_rnns import block_lrnn, delta_product, pd_ssm
 from .ordered_by_content import cope, path, stick_breaking
 from .recurrent import gru, lstm, rnn
 from .state_spaces import diagonal_lrnn, liquid_s4, lru, s4, s4d
@@ -34,6 +34,8 @@ PRESETS: dict[str, Any] = {
     "liquid-s4": liquid_s4,
     "lru": lru,
     "diagonal-lrnn": diagonal_lrnn,
+    "pd-ssm": pd_ssm,
+    "delta-product": delta_product,
     "rnn": rnn,
     "lstm": lstm,
     "gru": gru,
@@ -45,6 +47,7 @@ __all__ = [
     "block_lrnn",
     "chacal",
     "cope",
+    "delta_product",
     "diagonal_lrnn",
     "fox",
     "gru",
@@ -53,6 +56,7 @@ __all__ = [
     "lru",
     "lstm",
     "path",
+    "pd_ssm",
     "regular_gpt",
     "rnn",
     "s4",

@@ -18,7 +18,7 @@ from ...errors import Error, UnknownName, in_words
 from ..config import LengthwiseConfig
 from .attention import PositionName, PositionOptions, chacal, encoding, regular_gpt, transformer
 from .fox import fox
-from .linear_rnns import block_lrnn
+from .linear_rnns import block_lrnn, delta_product, pd_ssm
 from .ordered_by_content import cope, path, stick_breaking
 from .recurrent import gru, lstm, rnn
 from .shared_options import Dropout, Expansion, Heads, InitializerRange, Layers, MaxLength, Tied, Width
@@ -38,6 +38,8 @@ OF: dict[str, Callable[..., LengthwiseConfig]] = {
     "liquid-s4": liquid_s4,
     "lru": lru,
     "diagonal-lrnn": diagonal_lrnn,
+    "pd-ssm": pd_ssm,
+    "delta-product": delta_product,
     "rnn": rnn,
     "lstm": lstm,
     "gru": gru,

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from ...errors import UnknownName
 from ...options import at_least
 from ..config import LengthwiseConfig
-from .shared_options import Dropout, Initialisation, Layers, Width
+from .shared_options import Dropout, Expansion, Heads, Initialisation, Layers, Width
 
 RELEASED = {
     "normalisation": "official",
@@ -121,5 +121,76 @@ def block_lrnn(
         final_norm=around != "bare",
         head=last,
         initialisation={"linear": "torch", "initial": 1.0} if initialisation == "official" else None,
+        dropout=dropout,
+    )
+
+
+def pd_ssm(
+    vocab_size: int,
+    num_outputs: int | None = None,
+    *,
+    width: Width = 64,
+    layers: Layers = 2,
+    state: Annotated[int | None, at_least(1), "How many complex numbers the state has; None: the width."] = None,
+    matrices: Annotated[int, at_least(1), "How many matrices tokens mix their transitions of."] = 8,
+    one_hot: Annotated[
+        Literal["columns", "rows"],
+        "Which lines of a transition have a single entry: the paper's columns, or the rows of its released code.",
+    ] = "columns",
+    dropout: Dropout = 0.0,
+) -> LengthwiseConfig:
+    """PD-SSM: transitions are one-hot columns times a complex diagonal, which the tokens choose."""
+    return LengthwiseConfig(
+        vocab_size=vocab_size,
+        num_outputs=num_outputs,
+        width=width,
+        mixer={"name": "pd-ssm", "state": state, "matrices": matrices, "one_hot": one_hot},
+        depth={"name": "fixed", "layers": layers},
+        block={"kind": "bare"},
+        final_norm=False,
+        initialisation={"linear": "torch"},
+        dropout=dropout,
+    )
+
+
+def delta_product(
+    vocab_size: int,
+    num_outputs: int | None = None,
+    *,
+    width: Width = 64,
+    heads: Heads = 4,
+    layers: Layers = 1,
+    steps: Annotated[
+        int, at_least(1), "How many reflections, or parts of them, a token makes; 1: (gated) DeltaNet."
+    ] = 2,
+    negative: Annotated[bool, "Whether a step may turn its direction over: eigenvalues from -1, not 0, to 1."] = True,
+    gated: Annotated[bool, "Whether a token may let all that the state holds fade."] = True,
+    values: Annotated[int, at_least(1), "How many times as wide as a key a value is."] = 2,
+    expansion: Expansion = 4,
+    dropout: Dropout = 0.0,
+) -> LengthwiseConfig:
+    """Gated DeltaProduct: a matrix of values by keys, reflected along several keys a token."""
+    return LengthwiseConfig(
+        vocab_size=vocab_size,
+        num_outputs=num_outputs,
+        width=width,
+        mixer={
+            "name": "delta-product",
+            "heads": heads,
+            "steps": steps,
+            "values": values,
+            "negative": negative,
+            "gated": gated,
+        },
+        depth={"name": "fixed", "layers": layers},
+        block={
+            "kind": "transformer",
+            "norm": "pre",
+            "activation": "swiglu",
+            "expansion": expansion,
+            "biases": False,
+            "normalisation": "rms",
+        },
+        head_bias=False,
         dropout=dropout,
     )
