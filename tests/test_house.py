@@ -169,7 +169,7 @@ LINES = {
     "insight": 1_380,
     "theory": 1_350,
     "verify": 10_440,
-    "report": 3_870,
+    "report": 3_730,
     "recipes": 4_890,
     "cli": 3_350,
 }

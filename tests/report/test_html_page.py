@@ -206,7 +206,7 @@ def test_figures_have_words_and_own_ids(path):
     for used in re.findall(r'(?:url\(#|href="#)([^)"]+)', text):
         assert used in ids
     figures = re.findall(r'<svg [^>]*role="img" aria-labelledby="([^ ]+) ([^"]+)"', text)
-    assert len(figures) == 8  # two sections of two figures, wide and narrow
+    assert len(figures) == 12  # two sections of three charts, wide and narrow
     assert all(f'<title id="{a}">' in text and f'<desc id="{b}">' in text for a, b in figures)
     assert "#fe00" not in text, "every stand-in colour became a variable"
 

@@ -25,7 +25,7 @@ def test_clusters_are_drawn_and_told(found):
     assert "100.0% of the outputs agree with the true transition" in panel.text
     assert "(5 kinds; one cluster would have" in panel.text
     assert "1 string of 60 tokens" in panel.caption
-    rows = [re.split(r"  +", line.strip()) for line in panel.text.splitlines()[2:]]
+    rows = [re.split(r"  +", line.strip()) for line in panel.text.splitlines()[3:]]
     assert sorted(rows[0][1:]) == ["as 0", "as 1", "as 11", "as 2", "as 22"]
     assert [row[0] for row in rows[1:4]] == ["all depths", "group 0, 2 tokens", "group 1, 4 tokens"]
     assert rows[-1][0] == "group 5, 60 tokens", "a window is no longer than the string"

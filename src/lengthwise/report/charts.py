@@ -10,13 +10,13 @@ from html import escape
 from matplotlib.axes import Axes
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from ..seeds import derive
 from .drawing import centre
 from .formatting import table_number
 from .panel import Chart
-from .svg import COLOURS, Style, canvas, draw, draw_line, line_key, render, swatch
+from .svg import BASE, COLOURS, Style, canvas, draw, draw_line, line_key, render, swatch
 
 WIDE, NARROW = 860, 350
 MARKED = 40
@@ -32,17 +32,20 @@ def chart_in_html(chart: Chart) -> str:
     keys, description = _about_dots(chart) if chart.dots else _about_lines(chart)
 
     def svg(narrow: bool) -> str:
-        figure = canvas(NARROW, 320) if narrow else canvas(WIDE, 520 if chart.dots else 380)
+        wide, high = (WIDE, 520 if chart.dots else 380) if not chart.half else (WIDE / 2, 300)
+        figure = canvas(NARROW, 240 if chart.half else 320) if narrow else canvas(wide, high)
         axes = figure.add_subplot()
         axes.set_xlabel(chart.x_label)
         axes.set_ylabel(chart.y_label)
         (_plot_dots if chart.dots else _plot_lines)(chart, axes, narrow)
         return render(figure, name + "wn"[narrow], chart.title, description)
 
+    caption = f"<figcaption>{escape(chart.caption)}</figcaption>" if chart.caption else ""
     legend = "".join(f"<li>{key}</li>" for key in keys)
     return (
-        f'<figure><ul class="legend">{legend}</ul>\n<div class="plot"><div class="wide">{draw(svg, False)}</div>\n'
-        f'<div class="narrow">{draw(svg, True)}</div></div></figure>'
+        f'<figure{" class=half" * chart.half}><ul class="legend">{legend}</ul>\n'
+        f'<div class="plot"><div class="wide">{draw(svg, False)}</div>\n'
+        f'<div class="narrow">{draw(svg, True)}</div></div>{caption}</figure>'
     )
 
 
@@ -50,8 +53,8 @@ def _about_lines(chart: Chart) -> tuple[list[str], str]:
     """The keys of the legend, in the order in which the lines end, from the top; and how they end, in a sentence."""
     ends = "; ".join(f"{name} ends at {table_number(ys[-1], chart.percent)}" for name, (_, ys) in chart.series.items())
     last = [next((y for y in reversed(ys) if y is not None), -math.inf) for _, ys in chart.series.values()]
-    keys = [line_key(Style.of(i)) + escape(name) for i, name in enumerate(chart.series)]
-    order = sorted(range(len(keys)), key=lambda i: -last[i])
+    keys = [line_key(_style(chart, name, i)) + escape(name) for i, name in enumerate(chart.series)]
+    order = sorted(range(len(keys)), key=lambda i: (list(chart.series)[i] == chart.base, -last[i]))
     return [keys[i] for i in order], f"{chart.y_label} against {chart.x_label}: {ends}."
 
 
@@ -65,9 +68,18 @@ def _about_dots(chart: Chart) -> tuple[list[str], str]:
 
 
 def _plot_lines(chart: Chart, axes: Axes, narrow: bool) -> None:
-    for i, (xs, ys) in enumerate(chart.series.values()):
-        gaps = [math.nan if y is None else y for y in ys]
-        draw_line(axes, i, xs, gaps, 2.8 - 0.3 * i, **({} if len(xs) <= MARKED else {"marker": None}))
+    if chart.shaded:
+        low, high = chart.shaded
+        axes.axvspan(*((low, high) if low < high else (0.97 * low, 1.03 * high)), color=COLOURS["shade"], linewidth=0)
+        axes.margins(x=0)
+    for i, (name, (xs, ys)) in enumerate(chart.series.items()):
+        style, gaps = _style(chart, name, i), [math.nan if y is None else y for y in ys]
+        if name in chart.bands:
+            axes.fill_between(xs, *chart.bands[name], color=style.colour, alpha=0.16, linewidth=0)
+        # A marker at every point of a few, else at every tenth of the figure, elsewhere for each line.
+        marked = None if len(xs) <= MARKED else (0.1 * i / len(chart.series), 0.1)
+        # Later lines are thinner, so that all of several lines that coincide can be seen.
+        draw_line(axes, style, i, xs, gaps, 1.6 if chart.half else 3.4 - 0.5 * i, marked)
     _scale_axes(chart, axes, narrow)
     for i, (name, x) in enumerate(chart.marks.items()):
         _mark_place(axes, name, x, i)
@@ -109,8 +121,26 @@ def _scale_axes(chart: Chart, axes: Axes, narrow: bool) -> None:
         else:
             axis.set_major_locator(MaxNLocator(4 if narrow else 7, steps=[1, 2, 2.5, 5, 10]))
         axis.set_major_formatter(FuncFormatter(lambda v, _, shares=shares: f"{100 * v:.0f}%" if shares else tick(v)))
+    if chart.shaded:
+        _name_ends(chart, axes, chart.shaded[1])
     if chart.percent:
-        axes.set_ylim(0, 1)
+        lines = [*(ys for _, ys in chart.series.values()), *(low for low, _ in chart.bands.values())]
+        least = min((y for ys in lines for y in ys if y is not None), default=0.0)
+        axes.set_ylim(max(0.0, min(0.9, int((least - 0.02) * 10) / 10)), 1.0)
+
+
+def _name_ends(chart: Chart, axes: Axes, trained: float) -> None:
+    """Puts ticks where training ends and where the axis does: round numbers give way to what a reader looks for."""
+    low, high = axes.get_xlim()
+    place = math.log if chart.log_x else float
+    near = lambda a, b: abs(place(a) - place(b)) < 0.08 * (place(high) - place(low))  # noqa: E731
+    ends = [trained, *([] if near(trained, high) else [high])]
+    ticks = [x for x in axes.xaxis.get_major_locator().tick_values(low, high) if low <= x <= high]
+    axes.xaxis.set_major_locator(FixedLocator([*(x for x in ticks if not any(near(x, end) for end in ends)), *ends]))
+
+
+def _style(chart: Chart, name: str, i: int) -> Style:
+    return BASE if name == chart.base else Style.of(i)
 
 
 def _mark_place(axes: Axes, name: str, x: float, row: int) -> None:

@@ -8,9 +8,10 @@ from html import escape
 from importlib.resources import files
 
 from .arc_diagram import arcs_in_html, link_rows
-from .formatting import in_columns, table_number
+from .formatting import in_columns, table_number, wrap
 from .machine_diagram import machine_diagram
 from .panel import Arcs, Chart, Machine, Panel, Table, TableCell
+from .svg import Style, line_key
 
 SHOWN = 16
 """Lines in the terminal are a table of at most so many rows."""
@@ -19,7 +20,7 @@ DEEPEST = 50
 
 
 def in_html(panel: Panel) -> str:
-    """Everything but the title and the caption."""
+    """Everything but the title, and the caption of what is no chart."""
     lines = escape(panel.lead).splitlines()
     if len(lines) > 1 and type(panel) is Panel and not panel.below:
         return f"<ul>{''.join(f'<li>{line}</li>' for line in lines)}</ul>"
@@ -39,7 +40,14 @@ def _html_parts(panel: Panel) -> Iterator[str]:
     elif isinstance(panel, Machine):
         yield machine_diagram(panel.title, dict(panel.claim))
     for part in panel.below:
-        yield in_html(part)
+        if drawing := in_html(part):
+            heading = f"<h3>{escape(part.title)}</h3>" if part.title not in ("", panel.title) else ""
+            yield heading + drawing + caption_in_html(part)
+
+
+def caption_in_html(panel: Panel) -> str:
+    """The caption below what is drawn; a chart has it in its figure."""
+    return "" if isinstance(panel, Chart) or not panel.caption else f'<p class="note">{escape(panel.caption)}</p>'
 
 
 def style() -> str:
@@ -53,7 +61,7 @@ def in_notebook(panel: Panel) -> str:
     colours = css[: css.index("* {")].replace(":root", ".lengthwise")
     return (
         f"<style>{colours}.lengthwise .narrow {{ display: none; }} .lengthwise svg {{ max-width: 860px; }}</style>"
-        f'<div class="lengthwise"><h4>{escape(panel.title)}</h4>{panel.html}<p>{escape(panel.caption)}</p></div>'
+        f'<div class="lengthwise"><h4>{escape(panel.title)}</h4>{panel.html}{caption_in_html(panel)}</div>'
     )
 
 
@@ -64,7 +72,9 @@ def in_text(panel: Panel, width: int | None = None) -> str:
 
 def _text_parts(panel: Panel, width: int | None) -> Iterator[str]:
     if isinstance(panel, Table):
-        yield in_columns([panel.columns, *_text_rows(panel)], panel.labels, width)
+        lines = [in_columns([panel.columns, *_text_rows(panel, width)], panel.labels, width)]
+        heads = [row[0] for row in panel.rows if panel.keys and isinstance(row[0], TableCell)]
+        yield "\n".join([*lines, *(f"{head.text}: {', '.join(text for _, text in head.notes)}" for head in heads)])
     elif isinstance(panel, Arcs):
         yield in_columns(link_rows(panel), width=width)
     elif isinstance(panel, Chart) and not any(isinstance(part, Table) for part in panel.below):
@@ -73,22 +83,24 @@ def _text_parts(panel: Panel, width: int | None) -> Iterator[str]:
         yield "\n".join([table, *marks])
     for part in panel.below:
         if text := in_text(part, width):
-            yield (f"{part.title}\n" if isinstance(panel, Arcs) else "") + text
+            yield (f"{part.title}\n" if part.title not in ("", panel.title) else "") + text
 
 
-def _text_rows(table: Table) -> Iterator[list[str]]:
+def _text_rows(table: Table, width: int | None) -> Iterator[list[str]]:
     """The rows as words: the notes of their cells on lines of their own, and last their verdicts."""
     for row in table.rows:
         cells = [cell if isinstance(cell, TableCell) else TableCell(cell) for cell in row]
         head, others = cells[0], cells[1:]
-        notes = [text for _, text in head.notes]
+        notes = ", ".join(text for _, text in head.notes)
         marked = any(cell.mark for cell in others)
-        about = [] if marked or not notes else [f" ({', '.join(notes)})"]
-        yield [head.text + "".join(about), *(cell.text for cell in others)]
+        name = head.text if marked or table.keys or not notes else f"{head.text} ({notes})"
+        first, *more = (wrap(name, width // 2) if width else [name]) or [""]
+        yield [first, *(cell.text for cell in others)]
+        yield from ([line, *[""] * len(others)] for line in more)
         for key in dict.fromkeys(key for cell in others for key, _ in cell.notes):
             yield [f"  {key}", *(dict(cell.notes).get(key, "") for cell in others)]
         if marked:
-            yield [f"  {', '.join(notes)}", *(cell.mark for cell in others)]
+            yield [f"  {notes}", *(cell.mark for cell in others)]
 
 
 def _points(chart: Chart) -> list[list[str]]:
@@ -119,36 +131,50 @@ def _html_table(table: Table) -> str:
     cells = [cell for row in table.rows for cell in row if isinstance(cell, TableCell)]
     cards = any(cell.bar for cell in cells)
     kind = "stack" if cards else "small wrap" if any(row and _notes(row[0]) for row in table.rows) else "small"
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.columns)
-    rows = "".join(
-        f"<tr>{_row_head(row[0], cards)}"
-        f"{''.join(_html_cell(cell, i, table.columns[i + 1] if cards else '') for i, cell in enumerate(row[1:]))}</tr>"
-        for row in table.rows
+    why = [table.shaded.get(name, "") for name in table.columns]
+    head = "".join(
+        f'<th scope="col"{_classed("shaded" * bool(reason))}>{escape(name)}{_small([reason])}</th>'
+        for name, reason in zip(table.columns, why, strict=True)
     )
-    return scrolled(table.title, f'<table class="{kind}"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>')
+    # On a telephone a cell of a card stands without the head of its column.
+    names = [f"{reason} {name}".strip() if cards else "" for name, reason in zip(table.columns, why, strict=True)]
+    rows = ""
+    for i, row in enumerate(table.rows):
+        base = table.base and i == len(table.rows) - 1
+        line = Style.of(i) if table.keys and not base else None
+        others = (_html_cell(row[j], i if table.keys else j - 1, names[j], why[j]) for j in range(1, len(row)))
+        rows += f"<tr{_classed('base' * base)}>{_row_head(row[0], cards, line)}{''.join(others)}</tr>"
+    return (
+        f'<div class="box" tabindex="0" role="region" aria-label="{escape(table.title, quote=True)}">'
+        f'<table class="{kind}"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+    )
 
 
-def scrolled(name: str, table: str) -> str:
-    """A box that scrolls sideways where the table is wider than the page."""
-    return f'<div class="box" tabindex="0" role="region" aria-label="{escape(name, quote=True)}">{table}</div>'
+def _classed(name: str) -> str:
+    return f' class="{name}"' if name else ""
+
+
+def _small(lines: Sequence[str]) -> str:
+    return f"<small>{'<br>'.join(map(escape, lines))}</small>" if any(lines) else ""
 
 
 def _notes(cell: str | TableCell) -> tuple[tuple[str, str], ...]:
     return cell.notes if isinstance(cell, TableCell) else ()
 
 
-def _row_head(cell: str | TableCell, cards: bool) -> str:
+def _row_head(cell: str | TableCell, cards: bool, line: Style | None) -> str:
     if isinstance(cell, str):
         cell = TableCell(cell)
     if not cell.notes:
         text = f'<a href="{escape(cell.link)}">{escape(cell.text)}</a>' if cell.link else escape(cell.text)
         return f'<th scope="row">{text}</th>'
     name = escape(cell.text) if cards else f"<code>{escape(cell.text)}</code>"
-    return f'<th scope="row">{name}<small>{"<br>".join(escape(text) for _, text in cell.notes)}</small></th>'
+    notes = _small([text for _, text in cell.notes])
+    return f'<th scope="row">{line_key(line) if line else ""}{name}{notes}</th>'
 
 
-def _html_cell(cell: str | TableCell, i: int, column: str) -> str:
-    label = f' data-column="{escape(column, quote=True)}"' if column else ""
+def _html_cell(cell: str | TableCell, i: int, column: str, why: str) -> str:
+    label = _classed("shaded" * bool(why)) + (f' data-column="{escape(column, quote=True)}"' if column else "")
     if isinstance(cell, str):
         return f"<td{label}>{escape(cell)}</td>"
     if cell.shade is not None:

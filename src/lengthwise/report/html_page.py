@@ -14,19 +14,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..files import finite, write_text
-from ..lab.statistics import Range, in_parts, overflowed, summary
+from ..lab.statistics import in_parts, overflowed, summary
 from .chosen_settings import Swept, parts_of
-from .drawing import bar, scrolled, style
+from .drawing import caption_in_html, style
 from .finding import findings
-from .formatting import count, duration, interval, percent, spread
+from .formatting import percent, spread
 from .linked_pages import START, linked_pages, other_pages
-from .overflow import overflow_note_of_bench
 from .panel import Panel, Table, TableCell
 from .provenance import code_note, how_it_was_run
-from .section_charts import accuracy_chart, learning_chart, lengths_by_point
-from .sections import Section, SeedGroup
-from .svg import Style, line_key, swatch
-from .verdicts import verdict_block, verdict_data
+from .section_panel import section_panel
+from .sections import Section
+from .verdicts import verdict_data
 
 if TYPE_CHECKING:
     from ..lab import Run
@@ -80,7 +78,7 @@ def page(
     code = code_note(sections)
     title = title or _title(sections, panels)
     lead = description or "How well each model does at lengths it was never trained on."
-    body = "\n".join(_section(section, f"task{i}") for i, section in enumerate(sections))
+    body = "\n".join(_panel(section_panel(s, training=True), f"task{i}") for i, s in enumerate(sections))
     sentences = [*findings(sections), *(panel.finding for panel in panels if panel.finding)]
     help_ = _help(sections) if sections else ""
     made_from = f"{len(records)} run records" if records else "measurements"
@@ -144,7 +142,7 @@ def _called(section: Section, sections: Sequence[Section]) -> str:
 def _panel(panel: Panel, name: str) -> str:
     return (
         f'<section id="{name}" class="panel"><h2>{escape(panel.title)}</h2>'
-        f'{panel.html}<p class="note">{escape(panel.caption)}</p></section>'
+        f"{panel.html}{caption_in_html(panel)}</section>"
     )
 
 
@@ -159,98 +157,6 @@ def _embedded(name: str, data: Any) -> str:
     text = json.dumps(finite(data), ensure_ascii=True, separators=(",", ":"))
     text = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
     return f'<script type="application/json" id="{name}">{text}</script>'
-
-
-def _section(section: Section, name: str) -> str:
-    # In the order in which the lines end, from the top.
-    ends = [summary(group.runs, section.lengths[-1:]).mean for group in section.groups]
-    order = sorted(range(len(ends)), key=lambda i: -ends[i])
-    models = "".join(f"<li>{line_key(Style.of(i))}{escape(section.groups[i].label)}</li>" for i in order)
-    dashes = '<path d="M1 5h32" stroke="var(--muted)" stroke-width="1.6" stroke-dasharray="4 4"/>'
-    legend = f"{models}<li>{swatch(34, dashes)}majority answer</li>"
-    several = len(lengths_by_point(section)) < len(section.lengths)
-    together = " Where points stand close, each is the mean of neighbouring lengths." if several else ""
-    overflow = overflow_note_of_bench({group.label: group.runs for group in section.groups})
-    note = f'\n<p class="note">{escape(overflow)}</p>' if overflow else ""
-    band = "least to greatest of the seeds" if section.seeds > 1 else "95% Wilson interval"
-    return f"""<section id="{name}">
-<h2>{escape(section.title)}</h2>
-<p class="note">{escape(section.subtitle[:1].upper() + section.subtitle[1:])}.</p>
-<p class="finding">{_finding(section)}</p>
-<figure><ul class="legend">{legend}</ul>
-<div class="plot"><div class="wide">{accuracy_chart(section, f"{name}-aw")}</div>
-<div class="narrow">{accuracy_chart(section, f"{name}-an", narrow=True)}</div></div>
-<figcaption>Line: mean. Band: {band}. Shaded: what was trained on. The legend names the lines as they end, from the
-top.{together}</figcaption></figure>
-{scrolled("Table of accuracies", _table(section))}{note}
-{verdict_block(section)}<figure><ul class="legend">{models}</ul>
-<div class="plot"><div class="wide">{learning_chart(section, f"{name}-lw")}</div>
-<div class="narrow">{learning_chart(section, f"{name}-ln", narrow=True)}</div></div>
-<figcaption>One line a seed. Losses are averaged down to at most 80 points.</figcaption></figure>
-</section>"""
-
-
-def _finding(section: Section) -> str:
-    """The section in a sentence: how far each model holds beyond its training lengths."""
-    beyond = [r for r in section.ranges if r.beyond]
-    if not beyond:
-        return "No length beyond the training range was tested."
-    # The first lengths beyond it and the farthest: to hold at the one proves nothing about the other.
-    return "<br>".join(_at(section, r) for r in dict.fromkeys([beyond[0], beyond[-1]]))
-
-
-def _at(section: Section, r: Range) -> str:
-    scores = [summary(group.runs, r.lengths) for group in section.groups]
-    order = sorted(range(len(scores)), key=lambda i: -scores[i].mean)
-    named = ", ".join(f"{escape(section.groups[i].label)} <b>{percent(scores[i].mean)}%</b>" for i in order)
-    at = section.at(r)
-    return f"{at}: {named}. The majority answer would score {percent(scores[0].baseline)}%."
-
-
-def _table(section: Section) -> str:
-    head = "".join(
-        f'<th scope="col"{_shade(r.trained)}>{r.label}{"<small>trained on</small>" if r.trained else ""}</th>'
-        for r in section.ranges
-    )
-    rows = "".join(_row(group, section, i) for i, group in enumerate(section.groups))
-    means = [statistics.fmean(section.baseline[n] for n in r.lengths) for r in section.ranges]
-    base = "".join(f"<td{_attributes(r)}>{percent(m)}</td>" for r, m in zip(section.ranges, means, strict=True))
-    return (
-        f'<table class="stack"><thead><tr><th scope="col">accuracy in %, by {section.length_name}</th>{head}</tr>'
-        "</thead>"
-        f'<tbody>{rows}<tr class="base"><th scope="row">majority answer</th>{base}</tr></tbody></table>'
-    )
-
-
-def _row(group: SeedGroup, section: Section, i: int) -> str:
-    seconds = statistics.fmean(run.result["seconds"]["train"] for run in group.runs)
-    seeds = f"{len(group.runs)} seeds" if len(group.runs) > 1 else "1 seed"
-    chosen = f"<br>{escape(group.note)}" if group.note else ""
-    about = f"{count(group.first.result['parameters'])} parameters · {seeds}<br>{duration(seconds)} of training{chosen}"
-    cells = []
-    for r in section.ranges:
-        s, best = summary(group.runs, r.lengths), summary(group.runs, r.lengths, "best")
-        facts = [f"max {percent(s.max)}"] if s.std is not None else []
-        facts += [f"95% {interval(s)}", f"best valid. {spread(best)}"]
-        cells.append(
-            f"<td{_attributes(r)}><b>{spread(s)}</b>"
-            f"{bar(s.mean, s.baseline, i)}"
-            f"<small>{'<br>'.join(f'<span>{fact}</span>' for fact in facts)}</small></td>"
-        )
-    return (
-        f'<tr><th scope="row">{line_key(Style.of(i))}{escape(group.label)}<small>{about}</small></th>'
-        + "".join(cells)
-        + "</tr>"
-    )
-
-
-def _shade(trained: bool) -> str:
-    return ' class="trained"' if trained else ""
-
-
-def _attributes(r: Range) -> str:
-    """A cell knows its lengths, for on a telephone it stands without the head of its column."""
-    return f'{_shade(r.trained)} data-column="{"trained on " if r.trained else ""}{r.label}"'
 
 
 def _overview(sections: Sequence[Section]) -> str:

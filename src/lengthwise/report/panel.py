@@ -48,7 +48,7 @@ class Panel:
 
     @property
     def html(self) -> str:
-        """The panel for a page, without its title and caption."""
+        """The panel for a page, without its title; a chart with its caption."""
         from .drawing import in_html
 
         return in_html(self)
@@ -87,6 +87,12 @@ class Table(Panel):
     rows: Sequence[Sequence[str | TableCell]]
     labels: int = field(default=1, kw_only=True)
     """How many of the first columns name a row: a narrow terminal repeats them."""
+    keys: bool = field(default=False, kw_only=True)
+    """Each row is a line of a chart: its head has the line's key, and its bars the line's colour."""
+    base: bool = field(default=False, kw_only=True)
+    """The last row is what the others are compared with."""
+    shaded: Mapping[str, str] = field(default_factory=dict, kw_only=True)
+    """The columns with a ground of their own, each with a word on why."""
 
 
 @dataclass(frozen=True)
@@ -102,9 +108,17 @@ class Chart(Panel):
     log_x: bool = False
     log_y: bool = False
     percent: bool = False
-    """The ys are shares, written in percent, on an axis from 0 to 100."""
+    """The ys are shares, written in percent, on an axis that ends at 100."""
     marks: Mapping[str, float] = field(default_factory=dict)
     """Named places on the x axis."""
+    bands: Mapping[str, Line] = field(default_factory=dict)
+    """By the name of a line its lows and highs."""
+    base: str = ""
+    """The line that the others are compared with, drawn in grey."""
+    shaded: tuple[float, float] | None = None
+    """What was trained on: a part of the x axis with a ground of its own."""
+    half: bool = False
+    """Half as wide as the page, beside another."""
 
 
 @dataclass(frozen=True)
@@ -201,7 +215,7 @@ def line_chart(
 ) -> Chart:
     """A line for each name in `series`, which holds (xs, ys); a NaN or infinite y leaves a gap.
 
-    `percent`: the ys are shares, written in percent, on an axis from 0 to 100. `marks`: named places on the x axis.
+    `percent`: the ys are shares, written in percent, on an axis that ends at 100. `marks`: named places on the x axis.
     `table`: the same numbers in words and as data, in the place of the chart's own.
 
     >>> series = {"dense": ([8, 16], [1, 4]), "sparse": ([8, 16], [1, 2])}

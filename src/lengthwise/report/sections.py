@@ -84,10 +84,6 @@ class Section:
         """What a length counts."""
         return unit_of(self.experiment.task)
 
-    @property
-    def length_name(self) -> str:
-        return "length" if self.unit == TOKENS else self.unit
-
     def at(self, r: Range) -> str:
         """`At lengths 41–500`, or `At 17–64 operations`."""
         if self.unit == TOKENS:

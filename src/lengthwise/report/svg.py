@@ -11,11 +11,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import matplotlib
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 SERIES = 8
 ROLES = ("ink", "muted", "grid", "shade", "surface", *(f"s{i}" for i in range(SERIES)))
@@ -42,6 +42,8 @@ class Style:
         return cls(f"s{i % SERIES}", DASHES[(i + i // SERIES) % len(DASHES)], MARKERS[i % len(MARKERS)])
 
 
+BASE = Style("muted", (0, (4, 4)), "")
+"""How the line is drawn that the others are compared with."""
 SETTINGS: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "lengthwise",
@@ -73,6 +75,8 @@ SETTINGS: Any = {
 
 def canvas(width: float, height: float) -> Figure:
     """An empty figure whose view box is `width` by `height` units; a unit is a CSS pixel where it is not scaled."""
+    from matplotlib.figure import Figure
+
     return Figure(figsize=(width / 72, height / 72), layout="constrained")
 
 
@@ -102,13 +106,16 @@ def render(figure: Figure, name: str, title: str, description: str) -> str:
 
 def draw(make, *arguments, **keywords) -> str:
     """Call a function that makes and renders a figure, under this file's settings."""
+    import matplotlib  # only what draws a figure loads it
+
     with matplotlib.rc_context(SETTINGS):
         return make(*arguments, **keywords)
 
 
-def draw_line(axes: Axes, i: int, xs: Sequence[float], ys: Sequence[float], width: float, **markers: Any) -> None:
-    """Draws the line of the i-th model; `markers` say which points have one."""
-    style = Style.of(i)
+def draw_line(
+    axes: Axes, style: Style, i: int, xs: Sequence[float], ys: Sequence[float], width: float, marked: Any
+) -> None:
+    """Draws the i-th line; `marked` says which points have a marker, as matplotlib's `markevery`."""
     axes.plot(
         xs,
         ys,
@@ -120,7 +127,8 @@ def draw_line(axes: Axes, i: int, xs: Sequence[float], ys: Sequence[float], widt
         markeredgewidth=0.8,
         clip_on=False,
         zorder=3 + i / 100,
-        **{"marker": style.marker, **markers},
+        marker=style.marker,
+        markevery=marked,
     )
 
 

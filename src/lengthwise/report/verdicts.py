@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from ..verify.checker.check import made_in_words
@@ -11,7 +9,7 @@ from ..verify.kept import Kept, extracted_of, kept
 from ..verify.verdict import Proved, Refuted
 from .drawing import in_html
 from .extracted_panel import panel_of
-from .machine_diagram import machine_diagram
+from .panel import Machine, Panel
 from .sections import Section
 
 if TYPE_CHECKING:
@@ -57,15 +55,6 @@ def _answer(answer: int | tuple[int, ...]) -> str:
     return str(answer) if isinstance(answer, int) else " and ".join(map(str, answer)) or "nothing"
 
 
-def verdict_lines(sections: Sequence[Section]) -> list[str]:
-    """A line for each run of which something was found, for the terminal."""
-    return [
-        f"{f'{section.title}, ' if len(sections) > 1 else ''}{label}: {''.join(in_words(record))}"
-        for section in sections
-        for label, _, record in verdicts_of(section)
-    ]
-
-
 def verdict_data(run: Run) -> dict[str, Any] | None:
     """The verdict for `--json`, without its certificate, which `verdict.json` holds."""
     if (record := kept(run)) is None:
@@ -76,34 +65,29 @@ def verdict_data(run: Run) -> dict[str, Any] | None:
     return {**data, "checked": record.checked, "checkpoint": record.checkpoint, "words": "".join(in_words(record))}
 
 
-def verdict_block(section: Section) -> str:
-    """The verdicts of a section, the machine they are about, and what was extracted; empty where nothing was found."""
-    record, extracted = verdicts_of(section), _extracted(section)
-    if not record:
-        return extracted
-    items = "".join(
-        f"<li>{escape(label)}: <b>{escape(first)}</b>{escape(rest)}.</li>"
-        for label, (first, rest) in ((label, in_words(here)) for label, _, here in record)
-    )
-    drawing = machine_diagram(f"The machine of {section.title}", record[0][2].claim)
+def verdict_panel(section: Section) -> Panel | None:
+    """Returns the verdicts of a section, a line each, and the machine they are about; None where nothing was found."""
+    verdicts = verdicts_of(section)
+    if not verdicts:
+        return None
+    lead = "\n".join(f"{label}: {''.join(in_words(record))}." for label, _, record in verdicts)
     caption = "The machine that says what is right: in each state its answer, on each arrow the symbols that take it."
-    figure = f'\n<figure><div class="plot">{drawing}</div><figcaption>{caption}</figcaption></figure>'
-    block = f'<div class="verdicts"><h3>At every length</h3>\n<ul>{items}</ul>{figure if drawing else ""}</div>\n'
-    return block + extracted
+    machine = Machine(f"The machine of {section.title}", caption, verdicts[0][2].claim)
+    return Panel("At every length", "", lead=lead, below=(machine,))
 
 
-def _extracted(section: Section) -> str:
-    """What `inspect RUN algebra` found of each run, as it was kept: nothing is extracted here."""
-    items = []
+def extracted_of_section(section: Section) -> list[Panel]:
+    """Returns a panel of what `inspect RUN algebra` found of the runs, as it was kept: nothing is extracted here."""
+    panels = []
     for label, run in _called(section):
         if (extraction := extracted_of(run)) is None:
             continue
         best = " at its best checkpoint" if extraction["checkpoint"] == "best" else ""
         try:
-            items.append(in_html(panel_of(extraction["found"], f"{label}{best}: {extraction['said']}.", label)))
+            panel = panel_of(extraction["found"], f"{label}{best}: {extraction['said']}.", label)
+            in_html(panel)
         except (AttributeError, IndexError, KeyError, TypeError, ValueError):
             continue  # a file that somebody changed
-    if not items:
-        return ""
-    note = "<p><small>As it was kept beside the run: it is not extracted again here, and is no proof.</small></p>"
-    return f'<div class="verdicts"><h3>What was extracted</h3>\n{note}{"".join(items)}</div>\n'
+        panels.append(panel)
+    note = "As it was kept beside the run: it is not extracted again here, and is no proof."
+    return [Panel("What was extracted", note, below=tuple(panels))] if panels else []
