@@ -163,7 +163,7 @@ LINES = {
     "mixers": 3_140,
     "models": 4_190,
     "convert": 870,
-    "tasks": 4_490,
+    "tasks": 4_720,
     "text": 1_660,
     "train": 2_630,
     "evaluate": 1_670,
@@ -172,7 +172,7 @@ LINES = {
     "theory": 1_350,
     "verify": 10_440,
     "report": 3_730,
-    "recipes": 4_890,
+    "recipes": 5_020,
     "cli": 3_350,
 }
 """How many lines a room may have: lowered as ideas leave, and raised only by a commit that says why."""

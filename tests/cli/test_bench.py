@@ -71,7 +71,7 @@ def test_bench_then_again_then_report(tmp_path, capsys):
         (["bench", "parity", "-m", "lstm", "-s", "training.lr=1e400"], "training.lr must be a number above 0, got inf"),
         (["bench", "parity", "-m", "lstm", "-s", "training.threads=100000"], "training.threads must be a whole number"),
         (["bench", "parity", "-m", "lstm", "-s", "model.chunk=2"], "Unknown setting of lstm 'model.chunk'"),
-        (["bench", "word-problem", "-m", "lstm", "-s", "task.group=5"], "group must be Zn, Sn or An"),
+        (["bench", "word-problem", "-m", "lstm", "-s", "task.group=5"], "group must be Zn or Cn"),
         (["bench", "machine", "-m", "lstm"], "machine needs delta. Add --set task.delta=…."),
         (["export", "machine", "--lengths", "4", "--out", "x"], "Add --set task.delta=…."),
         (["bench", "regex:a{2,1}", "-m", "lstm"], "Lower bound 2 cannot be greater than the upper bound. Correct"),

@@ -131,6 +131,12 @@ def test_hugging_face(name, config):
     assert classifier.stackable in (True, False)
 
 
+def test_an_architecture_is_built_by_its_name():
+    small = {name: size for name, size in CONFIGS["mamba2"].items() if name != "model_type"}
+    classifier = models.build("hf:mamba2", vocab_size=2, num_outputs=3, settings=small)
+    assert classifier(torch.zeros(1, 4, dtype=torch.long)).shape == (1, 4, 3)
+
+
 def test_hugging_face_options_override_the_config(config, tmp_path):
     path = config("gpt2")
     assert models.options(path)["n_layer"].default == 2

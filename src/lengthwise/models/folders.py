@@ -41,7 +41,12 @@ FLOATS = ("F64", "F32", "F16", "BF16")
 
 
 def read_config(path: Path, called: str) -> dict[str, Any]:
-    """Returns the JSON of a config whose `model_type` is known and which names no code. `called` begins the errors."""
+    """Returns the JSON of a config whose `model_type` is known and which names no code. `called` begins the errors.
+
+    A `model_type` itself, where no file is called so, is a config that says no more.
+    """
+    if str(path) in CONFIG_MAPPING and not path.exists():
+        return {"model_type": str(path)}
     try:
         content = read_bytes(path)
     except Error as error:

@@ -1,6 +1,7 @@
 """`hf:PATH`: any Hugging Face causal language model, from its config alone, with random weights.
 
-PATH is a folder with a `config.json`, or such a file. Nothing is looked up on a network.
+PATH is a folder with a `config.json`, or such a file; or an architecture that transformers has, with its default sizes
+(`hf:mamba2`). Nothing is looked up on a network.
 """
 
 from __future__ import annotations

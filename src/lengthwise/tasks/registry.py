@@ -36,7 +36,7 @@ FAMILIES: dict[str, tuple[Builder, str]] = {
     "modular-sum": (ModularSum, "digits; their sum, modulo the modulus"),
     "modular-arithmetic": (ModularArithmetic, "an expression over + - * (and brackets); its value, modulo the modulus"),
     "arithmetic-steps": (ArithmeticSteps, "an expression over + - * / and brackets, reduced step by step to its value"),
-    "word-problem": (WordProblem, "elements of a finite group (Z5, S5, A5, …); their product"),
+    "word-problem": (WordProblem, "elements of a finite group (Z5, S3xS3, PSL(2,5), …); their product"),
     "reference-chains": (ReferenceChains, "blocks of references to the block before; every place's chain to a value"),
     "boxes": (Boxes, "objects put into boxes, moved and removed, in words; what each box holds at the end"),
     "mqar": (AssociativeRecall, "pairs of a key and a value, then the keys again; the value of each"),

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from lengthwise import lab, recipes, tasks, theory, verify
+from lengthwise.lab import statistics
 from lengthwise.recipes.proof import networks as networks_file
 from lengthwise.recipes.proof import regexes
 from lengthwise.recipes.proof.languages import absorbing, absorbing_patterns, pattern_machine, random_machine
@@ -240,3 +241,17 @@ def test_without_a_step_of_training_nothing_is_learned(tmp_path):
     (panel,) = recipe.panels(runs)
     assert [row["taken"] for row in panel.data] == [False] * 4
     assert panel.finding == "parity: 0 of 4 networks are consolidated or proved as learned."
+
+
+def test_state_tracking_gives_every_network_a_verdict(tmp_path):
+    recipe = recipes.get("proof", "state-tracking", "smoke").only(["parity"])
+    mine = [e for e in recipe.experiments if e.model.name in ("pd-ssm", "hf:mamba2")]
+    runs = [o.run for o in lab.run(mine, tmp_path, workers=1, device="cpu")]
+    (panel,) = recipe.panels(runs)
+    assert panel.columns == ["model", "parity", "average", "published"]
+    assert [(row[0], *row[2:]) for row in panel.rows] == [("PD-SSM", "–", "98.8"), ("Mamba-2", "–", "–")]
+    for row, run in zip(panel.data, runs, strict=True):
+        beyond = [n for n in run.experiment.tests.lengths if n >= 40]
+        assert row["seeds"] == [{"seed": 0, "accuracy": statistics.score(run, beyond)}]
+        assert [network["raw"] for network in row["networks"]] == ["refuted"]
+    assert panel.finding == "Of 2 networks proved at every length as training left them: none."

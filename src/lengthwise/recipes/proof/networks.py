@@ -221,7 +221,8 @@ def _note(network: ProofNetwork, verdict: Verdict, model: nn.Module) -> None:
 
 def _snaps(model: nn.Module) -> bool:
     inner: Any = getattr(model, "inner", model)
-    return inner.config.mixer["name"] == "sliding-dilated" and not inner.config.depth.get("nodes")
+    mixer = getattr(inner.config, "mixer", None)  # a list in a hybrid, and nothing in an `hf:` model
+    return isinstance(mixer, dict) and mixer["name"] == "sliding-dilated" and not inner.config.depth.get("nodes")
 
 
 def _snapped(network: ProofNetwork, model: nn.Module, claim: Claim, budget: Budget, beside: Path) -> Word:

@@ -1,0 +1,136 @@
+"""The table of state tracking that PD-SSM's paper has, with a verdict for each network beside its accuracy."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+from ... import tasks
+from ...lab import Experiment, Run, plan
+from ...lab.statistics import score
+from ...report import Panel, Table, TableCell
+from ...report.formatting import percent
+from ..base import Recipe, Scale
+from ..common.comparison import inside
+from ..common.grid import Cell, Grid, Model
+from ..common.rules import rules_of, settings_of
+from ..papers.regulargpt.table_1 import thinned
+from .networks import NetworkQuestion, ProofNetwork, networks
+from .scales import BUDGETS
+from .scales import MODELS as PROVED
+
+Key = tuple[str, str]
+"""A cell's task and model."""
+TASKS = ("cycle-navigation", "even-pairs", "modular-arithmetic", "parity")
+MODELS: dict[str, Model] = {
+    "PD-SSM": Model("pd-ssm", {}),
+    "DeltaProduct": Model("delta-product", {}),
+    "Mamba-2": Model("hf:mamba2", {}),
+    **{name: PROVED[name] for name in ("automaton", "RNN", "GRU", "LSTM", "discrete")},
+}
+"""automaton: the block-diagonal linear RNN of functions on states; discrete: RegularGPT of discrete nodes."""
+TRAINED, TESTED = 40, 256
+PUBLISHED: dict[str, float] = {"PD-SSM": 0.988, "DeltaProduct": 0.795, "LSTM": 1.0}
+"""Averages over the four tasks, of the best evaluation on test strings."""
+OF_PD_SSM = dict(zip(TASKS, (0.995, 0.997, 0.962, 0.999), strict=True))
+RULES = rules_of(__name__)
+DESCRIPTION = (
+    "Cycle navigation, even pairs, modular arithmetic without brackets and parity, as in the paper of PD-SSM (2025): "
+    f"strings of at most {TRAINED} tokens in training, {TRAINED} to {TESTED} in the test. Each network is also held "
+    "against the machine of its task: proved right at every length, refuted by a word, or unknown. No method of proof "
+    "here takes PD-SSM, DeltaProduct and Mamba-2, so that they are refuted or unknown."
+)
+CAPTION = (
+    "Accuracy at the last position in %: mean ± sample deviation over the seeds, at the last checkpoint, over about "
+    "{lengths} lengths. least: of the worst seed. in training: at the training lengths. verdicts: of the networks as "
+    "training left them, after {seconds:g} s of search and reasoning each; wrong at: the lengths of the shortest words "
+    "found that networks get wrong. published: averages over the tasks and 5 seeds, each the best of all evaluations "
+    "on the test strings, which choose nothing here; others are 83.6 (D-DE16) and 81.3 (BD4-LNCDE). Expressions have "
+    "no = at their end here, and odd lengths."
+)
+
+
+def recipe(scale: Scale) -> Recipe:
+    """PD-SSM, DeltaProduct, Mamba-2 and this library's models on four tasks, each network with a verdict."""
+
+    def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
+        question = NetworkQuestion(BUDGETS[scale], None)
+        decided = {key: [networks(run, question, device)[0] for run in runs] for key, runs in finished.items()}
+        return [_panel(scale, finished, decided)]
+
+    keys = [(task, model) for task in TASKS for model in MODELS]
+    return Recipe(
+        title="State tracking: from 40 tokens to 256, and to every length",
+        description=DESCRIPTION,
+        grid=Grid([Cell(key, partial(planned, scale, *key), label=key[0]) for key in keys]),
+        report=report,
+    )
+
+
+def planned(scale: Scale, row: str, model: str) -> list[Experiment]:
+    settings = settings_of(RULES[scale], row, model)
+    task = tasks.get(row, supervision=settings.pop("supervision"))
+    lengths = thinned(task.lengths(TRAINED, TESTED), settings.pop("lengths"))
+    return plan(
+        task,
+        [MODELS[model].preset],
+        seeds=settings.pop("seeds"),
+        test_lengths=lengths,
+        settings={**settings, **MODELS[model].settings},
+    )
+
+
+def _panel(scale: Scale, finished: Mapping[Key, list[Run]], decided: Mapping[Key, list[ProofNetwork]]) -> Panel:
+    there = [name for name in TASKS if any(task == name for task, _ in finished)]
+    rows, data = [], []
+    for model in MODELS:
+        cells, means = [], []
+        for task in there:
+            runs = finished.get((task, model), [])
+            if not runs:
+                cells.append("–")
+                continue
+            shares = [score(run, [n for n in run.experiment.tests.lengths if n >= TRAINED]) for run in runs]
+            means.append(statistics.fmean(shares))
+            cells.append(
+                _cell(shares, inside(runs), decided[task, model], OF_PD_SSM[task] if model == "PD-SSM" else None)
+            )
+            seeds = [{"seed": r.experiment.seed, "accuracy": s} for r, s in zip(runs, shares, strict=True)]
+            verdicts = [asdict(network) for network in decided[task, model]]
+            data.append({"task": task, "model": model, "seeds": seeds, "networks": verdicts})
+        if means:
+            average = percent(statistics.fmean(means)) if len(means) == len(TASKS) else "–"
+            published = percent(PUBLISHED[model]) if model in PUBLISHED else "–"
+            rows.append([model, *cells, average, published])
+    lengths = settings_of(RULES[scale], TASKS[0], "PD-SSM")["lengths"]
+    caption = CAPTION.format(lengths=lengths, seconds=BUDGETS[scale].certify)
+    head = ["model", *there, "average", "published"]
+    return Table("State tracking", caption, head, rows, data=data, finding=_finding(decided))
+
+
+def _cell(shares: list[float], trained: float, verdicts: list[ProofNetwork], published: float | None) -> TableCell:
+    spread = f" ± {100 * statistics.stdev(shares):.1f}" if len(shares) > 1 else ""
+    counts = Counter(network.raw for network in verdicts)
+    wrong = [f"{network.wrong:,}" for network in verdicts if network.wrong is not None]
+    notes = [
+        ("least", percent(min(shares))),
+        ("in training", percent(trained)),
+        ("verdicts", ", ".join(f"{count} {word}" for word, count in counts.items())),
+        *([("wrong at", ", ".join(wrong))] if wrong else []),
+        *([("published", percent(published))] if published is not None else []),
+    ]
+    return TableCell(percent(statistics.fmean(shares)) + spread, tuple(notes))
+
+
+def _finding(decided: Mapping[Key, list[ProofNetwork]]) -> str:
+    proved: Counter[str] = Counter()
+    for (_, model), verdicts in decided.items():
+        proved[model] += sum(network.raw == "proved" for network in verdicts)
+    counts: dict[str, Any] = {model: count for model, count in proved.items() if count}
+    total = sum(map(len, decided.values()))
+    named = ", ".join(f"{count} of {model}" for model, count in counts.items()) or "none"
+    return f"Of {total} networks proved at every length as training left them: {named}."
