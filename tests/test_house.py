@@ -170,7 +170,7 @@ LINES = {
     "lab": 6_020,
     "insight": 1_380,
     "theory": 1_350,
-    "verify": 10_440,
+    "verify": 10_260,
     "report": 3_730,
     "recipes": 5_020,
     "cli": 3_350,

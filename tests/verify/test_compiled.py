@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,7 +19,7 @@ from lengthwise.verify.algebra import MachineAlgebra
 from lengthwise.verify.checker import Rejected
 from lengthwise.verify.consolidate import compiling
 from lengthwise.verify.consolidate.canonical_codes import canonical_codes
-from lengthwise.verify.consolidate.closure import Closure, ClosureNetwork, descend
+from lengthwise.verify.consolidate.closure import Closure, ClosureNetwork, close
 from lengthwise.verify.consolidate.compiling import fitted, minimal
 from lengthwise.verify.consolidate.element_codes import structured_codes
 from lengthwise.verify.prove import node
@@ -234,7 +233,7 @@ def test_a_proof_that_meets_the_limit_of_nodes_names_it(parity, monkeypatch):
 
 def test_refusals(parity):
     continuous = models.build("regular-gpt", vocab_size=2, num_outputs=2, width=8, heads=2)
-    with pytest.raises(Error, match="its nodes are continuous"):
+    with pytest.raises(Error, match="nodes are continuous"):
         consolidate_run(continuous, tasks.get("parity"))
     with pytest.raises(Error, match="a model needs a machine"):
         consolidate_run(parity.model)
@@ -303,7 +302,7 @@ def test_a_model_whose_codes_say_nothing_takes_structured_ones_and_is_compiled(m
     given = []
     monkeypatch.setattr(
         compiling,
-        "descend",
+        "close",
         lambda model, closure, **_: given.append(closure) or closure.look(ClosureNetwork(model, closure.codes)),
     )
     torch.manual_seed(0)
@@ -320,20 +319,19 @@ def test_a_model_whose_codes_say_nothing_takes_structured_ones_and_is_compiled(m
 
 def test_descending_ends_by_itself_and_looks_at_all(parity):
     closure = closure_of(parity)
-    looked = descend(parity.model, closure, rounds=[200], lr=1e-5)
+    looked = close(parity.model, closure, rounds=[200], lr=1e-5)
     assert looked.closed
     assert looked.conditions == len(closure.taps) + len(np.flatnonzero(parity.claim.asked))
 
 
 def test_conditions_that_are_not_wide_are_drawn_again(parity):
     closure = closure_of(parity)
-    state = SimpleNamespace(model=ClosureNetwork(parity.model, closure.codes), step=0)
-    closure.validate(state, [])
-    assert (len(closure.failing), closure.stop.asked) == (0, True)
-    gap = closure.look(state.model).gap
+    network = ClosureNetwork(parity.model, closure.codes)
+    gap = closure.look(network).gap
+    assert len(closure.failing) == 0
     closure.wide = float(np.sort(gap[: len(closure.taps)])[2])
-    closure.validate(state, [])
-    assert (len(closure.failing), closure.stop.asked) == (3, False)
+    closure.look(network)
+    assert len(closure.failing) == 3
     assert (gap[closure.failing] <= closure.wide).all()
 
 

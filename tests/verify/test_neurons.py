@@ -87,7 +87,7 @@ def test_directions_are_orthogonal_and_near():
 def test_what_cannot_be_taught_so_is_said():
     gated = untrained()
     gated.depth.layers[0].gate = copy.deepcopy(gated.depth.layers[0].up)
-    assert "gated" in str(neurons.refusal(gated, CYCLE))
+    assert "nothing uses: depth.layers.0.gate" in str(neurons.refusal(gated, CYCLE))
     assert "layer norm" in str(neurons.refusal(untrained(norm="pre"), CYCLE))
     assert "orthogonal places for the 6 elements" in str(
         neurons.refusal(

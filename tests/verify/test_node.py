@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from lengthwise import models
-from lengthwise.errors import Error
-from lengthwise.verify.prove.node import Node, Plain, refusal
+from lengthwise.verify.prove.node import Node, refusal
 
 KINDS = [
     {},
@@ -35,14 +34,26 @@ def test_the_tree_of_nodes_is_the_model(options):
     for n in (1, 2, 3, C - 1, C, C + 1, C**2 - 1, C**2, C**2 + 1, C**3 - 1, C**3 + 1):
         word = torch.randint(3, (n,), generator=torch.Generator().manual_seed(n))
         with torch.no_grad():
-            found = node.logits(Plain(node.tree(word.tolist()))).x
+            found = node.head(tree(node, word))
             assert torch.allclose(found, model(word[None], last=True)[:, 0], atol=1e-10, rtol=0), n
+
+
+def tree(node, word):
+    """(1,D) the last node of a word, group after group."""
+    nodes, first = list(node.leaves(3, torch.float64)[word]), True
+    while first or len(nodes) > 1:
+        first, ends = False, range(len(nodes), 0, -node.chunk)
+        nodes = [node.of(torch.stack(nodes[max(0, end - node.chunk) : end])[None])[0] for end in ends][::-1]
+    return nodes[0][None]
+
+
+def test_a_model_in_float32_has_its_nodes_in_float64_too():
+    model, word = made({}), torch.tensor([0, 1, 2, 1, 1])
+    assert torch.equal(Node(model).head(tree(Node(model), word)), Node(model.double()).head(tree(Node(model), word)))
 
 
 @pytest.mark.parametrize("options", [{"thickness": 2}, {"largest_chunk": 3}, {"variant": "official"}], ids=str)
 def test_other_models_are_refused_with_the_reason(options):
     model = models.build("regular-gpt", vocab_size=2, num_outputs=2, width=16, heads=4, **options).eval()
     assert refusal(model)
-    with pytest.raises(Error, match="node:"):
-        Node(model)
     assert refusal(models.build("lstm", vocab_size=2, num_outputs=2))

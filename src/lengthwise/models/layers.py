@@ -123,8 +123,3 @@ class Layer(nn.Module):
         x = x + F.dropout(y, self.dropout, self.training)
         x = self.feed_norm(x) if self.post else x
         return x if self.nodes is None or continuous else self.nodes(x)
-
-    def choice_logits(self, x: Tensor, layout: Layout, level: Level, *, stride: int) -> Tensor:
-        """(B,T,G,M) what the choices of discrete nodes are made from."""
-        assert self.nodes is not None
-        return self.nodes.logits(self.forward(x, layout, level, stride=stride, continuous=True))

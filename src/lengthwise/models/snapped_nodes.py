@@ -4,7 +4,7 @@
 
 It is still the network that composes: every node is computed from the nodes below it, and only then replaced. A node
 that is farther from every centre than the radius is an error (in compiled code, which cannot look, it is not a number).
-While training nothing is replaced.
+While training, and where `continuous` nodes are asked for, nothing is replaced.
 
 Shapes: B batch, T tokens, D model width, N centres.
 """
@@ -42,7 +42,7 @@ class SnappedLayer(Layer):
 
     def forward(self, x: Tensor, layout: Layout, level: Level = FIRST, *, stride: int = 1, **options: Any) -> Tensor:
         y = super().forward(x, layout, level, stride=stride, **options)
-        if self.training:
+        if self.training or options.get("continuous"):
             return y
         real = None if layout.real is None else layout.real[:, from_end(x.shape[1], stride)]
         return snap(y, self.centres, self.radius, real)

@@ -227,8 +227,8 @@ def keep_picture(run: Any, model: Any, claim: Any, seconds: float, checkpoint: s
     Whether it is kept now. What others than trees and recurrences compute takes long to learn: of them nothing is kept.
     """
     from .extraction import extract
-    from .extraction.network import no_tree
     from .extraction.states import no_recurrence
+    from .prove.node import no_tree
 
     if (before := extracted_of(run)) and before["checkpoint"] == checkpoint:
         return True

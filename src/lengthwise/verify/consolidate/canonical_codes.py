@@ -9,6 +9,7 @@ Shapes: N elements, G groups of a code, C chunk, B nodes, D width, Q states.
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ from torch import Tensor
 from ...models import LengthwiseForCausalLM
 from ...seeds import generator
 from ..algebra import PAD, Conditions, MachineAlgebra
-from .closure import BLOCK, ClosureNetwork, node_parts
+from .closure import BLOCK, ClosureNetwork
 
 NODES = 8192
 """Nodes of a group that are grown at a time."""
@@ -31,7 +32,7 @@ def canonical_codes(
     """(N,G), no two alike; and (N,) which of them are those that the model gives most often, as far as words showed."""
     counts: list[Counter[tuple[int, ...]]] = [Counter() for _ in range(len(algebra))]
     draw = generator("canonical", seed)
-    _, nodes = node_parts(model)
+    nodes: Any = model.depth.layers[0].nodes
     network = ClosureNetwork(model, torch.zeros(0, nodes.groups, dtype=torch.long))
     leaves = conditions.taps.max(1) <= len(algebra.leaves)
     chosen = network.choices(network.table()[torch.from_numpy(conditions.taps[leaves])])
@@ -78,7 +79,7 @@ def _reach_the_rest(
         met = np.array([True] * (1 + leaves) + [bool(count) for count in counts])
         if met.all():
             return
-        anything = (0,) * network.groups
+        anything = (0,) * network.codes.shape[1]
         network.codes = torch.tensor([max(c, key=c.__getitem__) if c else anything for c in counts])
         wanted = np.flatnonzero(met[conditions.taps].all(1) & ~met[1 + leaves + conditions.results])[:BLOCK]
         chosen = network.choices(network.table()[torch.from_numpy(conditions.taps[wanted])])

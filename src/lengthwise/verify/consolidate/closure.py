@@ -13,25 +13,22 @@ Shapes: N elements, M conditions, C chunk, B batch, G groups and K choices of a 
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ...errors import Error
-from ...mixers import Layout, Level
 from ...models import LengthwiseForCausalLM
-from ...models.depth import Adaptive
-from ...models.discrete_nodes import DiscreteNodes
-from ...models.layers import Layer
 from ...seeds import generator
-from ...train import Progress, Stop, Trainer, Training, TrainState
-from ...train.objectives import Measure, Tensors
-from ...train.trainer import Interrupted
 from ..algebra import Conditions, MachineAlgebra
+from ..prove.codes import refusal as no_codes
+from ..prove.node import Node
+from .descent import descend
 
 LOOK = 100
 WIDE = 2.0
@@ -42,73 +39,44 @@ BLOCK = 1 << 13
 
 
 def refusal(model: nn.Module) -> str | None:
-    """Why the closure of this model's nodes cannot be looked at; None where it can."""
-    if not isinstance(model, LengthwiseForCausalLM) or (model.config.depth or {}).get("name") != "adaptive":
-        return "it is no RegularGPT"
-    if getattr(model.depth.layers[-1], "nodes", None) is None:
-        return 'its nodes are continuous. Train one with nodes="discrete"'
-    if not model.depth.shares_subtrees or not isinstance(model.depth, Adaptive):
-        return "its groups are not one layer of one chunk, so a node is no function of its children alone"
-    if model.pad is None:
+    """Why the closure of this model's nodes cannot be looked at, or None if it can."""
+    if why := no_codes(model):
+        return why
+    if getattr(model, "inner", model).pad is None:
         return "it leaves out what stands before the first token, or keeps a vector for each layer"
     return None
 
 
-def node_parts(model: LengthwiseForCausalLM) -> tuple[Layer, DiscreteNodes]:
-    """The layer that every group is, and what makes its output discrete."""
-    if why := refusal(model):
-        raise Error(f"closure: this model has no codes: {why}.")
-    layer = model.depth.layers[0]
-    assert isinstance(layer, Layer)
-    assert layer.nodes is not None
-    return layer, layer.nodes
-
-
-class ClosureNetwork(nn.Module):
+class ClosureNetwork:
     """A model's nodes and head as functions of the codes of elements."""
 
     def __init__(self, model: LengthwiseForCausalLM, codes: Tensor):
-        super().__init__()
-        self.model = model
-        # In a tuple, and so no part of the module tree a second time.
-        self._parts = node_parts(model)
-        self.codes = codes
-        """(N,G)"""
+        self.node, self.codes = Node(model), codes
+        """`codes`: (N,G)"""
 
     def table(self) -> Tensor:
         """What a node may read: the pad, the leaves, the elements; as `algebra.Conditions` numbers them."""
-        model = self.model
+        model = self.node.model
         assert model.pad is not None
-        leaves = model.embedding.weight * model.config.embedding_scale
-        return torch.cat([model.pad[None], leaves, self.elements()])
+        return torch.cat([model.pad[None], self.node.leaves(len(model.embedding.weight)), self.vectors(self.codes)])
 
-    def elements(self) -> Tensor:
-        return self._parts[1].vectors(self.codes)
-
-    def forward(self, taps: Tensor, asked: Tensor) -> tuple[Tensor, Tensor]:
-        """(B,G,K) logits of the choices of nodes that read these rows (B,C), and (n,S) of the elements `asked` (n,)."""
-        return self.nodes(taps), self.answers(asked)
+    def vectors(self, codes: Tensor) -> Tensor:
+        return self.node.layer.nodes.vectors(codes)
 
     def nodes(self, taps: Tensor) -> Tensor:
+        """(B,G,K) logits of the choices of nodes that read these rows of the table (B,C)."""
         return self.logits(self.table()[taps])
 
     def logits(self, x: Tensor) -> Tensor:
         """(B,G,K) of the choices of nodes that read these vectors (B,C,D)."""
-        layout, level = Layout.of(x), Level(pad=self.model.pad)
-        return self._parts[0].choice_logits(x, layout, level, stride=x.shape[1])[:, 0]
+        return self.node.layer.nodes.logits(self.node.of(x, continuous=True))
 
     def choices(self, x: Tensor) -> Tensor:
         """(B,G)"""
         return self.logits(x).argmax(-1)
 
-    @property
-    def groups(self) -> int:
-        return self.codes.shape[1]
-
     def answers(self, elements: Tensor) -> Tensor:
-        model = self.model
-        x = model.norm(self.elements()[elements])
-        return model.head(x if model.hidden is None else F.relu(model.hidden(x)))
+        return self.node.head(self.vectors(self.codes)[elements])
 
 
 @dataclass(frozen=True)
@@ -141,34 +109,30 @@ class Looked:
         return len(self.wrong) == 0
 
 
-@dataclass
 class Closure:
-    """The conditions as the trainer sees them: its data and its objective."""
+    """The conditions of an algebra whose elements have these codes (N,G)."""
 
-    algebra: MachineAlgebra
-    codes: Tensor
-    """(N,G)"""
-    conditions: Conditions
-    batch_size: int = 1024
-    hear: Callable[[str], None] | None = None
-    wide: float = WIDE
-    """The least gap at which descending ends."""
-    stop: Stop = field(default_factory=Stop)
-    logs_first_step = False
-    has_accuracy = True
-
-    def __post_init__(self) -> None:
-        claim, states = self.algebra.claim, self.algebra.states
-        self.taps, self.results = torch.from_numpy(self.conditions.taps), torch.from_numpy(self.conditions.results)
+    def __init__(
+        self,
+        algebra: MachineAlgebra,
+        codes: Tensor,
+        conditions: Conditions,
+        hear: Callable[[str], None] | None = None,
+        batch_size: int = 1024,
+    ):
+        self.algebra, self.codes, self.batch_size = algebra, codes, batch_size
+        self.hear = hear or (lambda line: None)
+        self.wide = WIDE
+        """The least gap at which descending ends."""
+        self.taps, self.results = torch.from_numpy(conditions.taps), torch.from_numpy(conditions.results)
+        claim, states = algebra.claim, algebra.states
         asked = claim.asked[states]
         self.asked = torch.from_numpy(np.flatnonzero(asked))
         self.right = torch.from_numpy(np.ascontiguousarray(claim.answers[states[asked]]))
-        self.lengths = [self.algebra.chunk]
         self.failing = np.empty(0, dtype=np.int64)
-        self.looked: Looked | None = None
+        """The conditions of nodes that were not wide when last looked at."""
 
-    # What the trainer asks of its data.
-    def batch(self, seed: int, step: int, length: int) -> Tensor:
+    def batch(self, seed: int, step: int) -> Tensor:
         draw, B = generator("closure", seed, step), self.batch_size
         if len(self.taps) <= B:
             drawn = torch.arange(len(self.taps))
@@ -180,54 +144,13 @@ class Closure:
             drawn = torch.cat([drawn[: B - len(half)], failing[half]])
         return drawn
 
-    def validation(self, seed: int) -> list[None]:
-        return [None]
-
-    # What the trainer asks of its objective.
-    def prepare(self, state: TrainState, stacked: bool) -> None:
-        """Nothing to set up."""
-
-    def parts(self, batch: Tensor) -> Sequence[Tensors]:
-        return [(batch,)]
-
-    def align(self, batches: Sequence[Tensor]) -> Sequence[Tensors]:
-        return [(batch,) for batch in batches]
-
-    def measure(self, batches: Sequence[Tensor]) -> Measure:
-        def measure(forward: Callable[..., tuple[Tensor, Tensor]], drawn: Tensor) -> tuple[Tensor, Tensor]:
-            nodes, answers = forward(self.taps[drawn], self.asked)
-            wanted = self.codes[self.results[drawn]]
-            share = (nodes.argmax(-1) == wanted).all(-1).to(nodes.dtype).mean()
-            loss = F.cross_entropy(nodes.flatten(0, 1), wanted.flatten(), reduction="sum") / len(drawn)
-            return loss + self._answer_loss(answers), share
-
-        return measure
-
-    def _answer_loss(self, answers: Tensor) -> Tensor:
+    def loss(self, network: ClosureNetwork, drawn: Tensor) -> Tensor:
+        nodes, answers = network.nodes(self.taps[drawn]), network.answers(self.asked)
+        wanted = self.codes[self.results[drawn]].flatten()
+        loss = F.cross_entropy(nodes.flatten(0, 1), wanted, reduction="sum") / len(drawn)
         if self.algebra.claim.several:
-            return F.binary_cross_entropy_with_logits(answers, self.right.to(answers.dtype))
-        return F.cross_entropy(answers, self.right)
-
-    def validate(self, state: TrainState, batches: Sequence[None]) -> tuple[float, float]:
-        assert isinstance(state.model, ClosureNetwork)
-        self.looked = looked = self.look(state.model)
-        short = looked.below(self.wide)
-        self.failing = short[short < len(self.taps)]
-        if self.hear:
-            self.hear(
-                f"step {state.step}: {len(looked.wrong)} of {looked.conditions} wrong, margin {looked.margin:.2f}"
-            )
-        self.stop.asked = len(short) == 0
-        return 1 - len(looked.wrong) / looked.conditions, -looked.margin
-
-    def split(self, batch: Tensor, rank: int, ranks: int) -> tuple[Tensor, float]:
-        raise Error("closure: conditions are met by one process. Call it outside of a process group.")
-
-    def tokens_per_second(self, state: TrainState) -> None:
-        """No tokens are read."""
-
-    def sample(self, state: TrainState) -> None:
-        """Nothing is written."""
+            return loss + F.binary_cross_entropy_with_logits(answers, self.right.to(answers.dtype))
+        return loss + F.cross_entropy(answers, self.right)
 
     @torch.no_grad()
     def look(self, network: ClosureNetwork) -> Looked:
@@ -241,7 +164,10 @@ class Closure:
             gaps.append(torch.where(self.right.bool(), answers, -answers).amin(-1))
         else:
             gaps.append(right_gap(answers, self.right))
-        return Looked(torch.cat(gaps).numpy())
+        looked = Looked(torch.cat(gaps).numpy())
+        short = looked.below(self.wide)
+        self.failing = short[short < len(self.taps)]
+        return looked
 
 
 def right_gap(logits: Tensor, right: Tensor) -> Tensor:
@@ -251,7 +177,7 @@ def right_gap(logits: Tensor, right: Tensor) -> Tensor:
     return ahead - others
 
 
-def descend(
+def close(
     model: LengthwiseForCausalLM,
     closure: Closure,
     *,
@@ -260,37 +186,27 @@ def descend(
     seed: int = 0,
     seconds: float = float("inf"),
 ) -> Looked:
-    """Train until all conditions hold with a wide margin, or the rounds or seconds are over.
+    """Teach the model until all conditions hold with a wide margin, or the rounds or seconds are over.
 
     `rounds`: steps of each; the rate falls to zero in each.
     """
-    network = ClosureNetwork(model, closure.codes)
-    closure.stop.asked = False  # by an earlier descent, which was wide enough then
-    began = [0.0]
+    network, ends = ClosureNetwork(model.train(False), closure.codes), time.monotonic() + seconds
     for number, steps in enumerate(rounds):
-        training = Training.of(
-            steps=steps,
-            batch=closure.batch_size,
-            lr=lr,
-            lengths=(closure.algebra.chunk, closure.algebra.chunk),
-            validate_every=LOOK,
-            checkpoint_every=steps,
-        )
-        state = TrainState(network, training, closure.lengths, seed=seed + number, core=model)
-        used = began
 
-        def hear(progress: Progress, used: list[float] = used, state: TrainState = state) -> None:
-            if used[0] + state.train_seconds > seconds:
-                closure.stop.asked = True
+        def loss(step: int, number: int = number) -> Tensor | None:
+            if step % LOOK == 0:
+                looked = closure.look(network)
+                wrong = f"{len(looked.wrong)} of {looked.conditions} wrong"
+                closure.hear(f"step {sum(rounds[:number]) + step}: {wrong}, margin {looked.margin:.2f}")
+                if looked.margin > closure.wide:
+                    return None
+            return closure.loss(network, closure.batch(seed + number, step))
 
-        try:
-            Trainer(state, closure, closure, hear=hear, stop=closure.stop).run()
-        except Interrupted:
+        def rate(step: int, steps: int = steps) -> float:
+            return 0.5 * (1 + math.cos(math.pi * step / steps))
+
+        if descend(model.parameters(), loss, steps=steps, ends=ends, lr=lr, clip=1.0, rate=rate):
             break
-        finally:
-            began[0] += state.train_seconds
-        if closure.stop.asked:
+        if time.monotonic() > ends:
             break
-    model.eval()
-    closure.looked = closure.look(network)
-    return closure.looked
+    return closure.look(network)

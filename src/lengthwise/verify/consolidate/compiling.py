@@ -42,7 +42,7 @@ from ..claim import Claim, claim_of
 from ..prove.codes import prove_codes
 from ..subject import KeptShare, subject_of
 from .canonical_codes import canonical_codes
-from .closure import Closure, ClosureNetwork, Looked, descend, node_parts, refusal
+from .closure import Closure, ClosureNetwork, Looked, close, refusal
 from .element_codes import answer_numbers, structured_codes
 from .gate import checked_to_have_learned
 
@@ -230,7 +230,7 @@ def compile_machine(
         torch.manual_seed(derive("compile", seed))
         model = LengthwiseForCausalLM(config)
     left = seconds - (time.perf_counter() - began)
-    looked = descend(model, closure, rounds=ROUNDS, lr=1e-3, seed=seed, seconds=left)
+    looked = close(model, closure, rounds=ROUNDS, lr=1e-3, seed=seed, seconds=left)
     asked = {"width": width, "chunk": chunk, "seed": seed}
     return Made(model, "compiled", claim, len(algebra), looked, time.perf_counter() - began, asked=asked)
 
@@ -277,7 +277,7 @@ def taught_codes(
     conditions = algebra.conditions()
     codes, own = canonical_codes(model, algebra, conditions, seed)
     closure = Closure(algebra, codes, conditions, hear=hear)
-    nodes = node_parts(model)[1]
+    nodes = inner.depth.layers[0].nodes
     looked = closure.look(ClosureNetwork(model, codes))
     if len(looked.wrong) > (1 - OWN_CODES) * looked.conditions:
         structured = fitted(structured_codes(algebra), nodes.groups, nodes.codes)
@@ -288,7 +288,7 @@ def taught_codes(
     how = "consolidated" if kept else "compiled"
     while True:
         left = seconds - (time.perf_counter() - began)
-        looked = descend(model, closure, rounds=ROUNDS, lr=rate, seed=seed, seconds=left)
+        looked = close(model, closure, rounds=ROUNDS, lr=rate, seed=seed, seconds=left)
         made = Made(model, how, claim, len(algebra), looked, time.perf_counter() - began, kept)
         if not looked.closed or made.seconds > seconds or provable(made, seconds - made.seconds):
             return made

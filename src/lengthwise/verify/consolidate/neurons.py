@@ -32,11 +32,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ...mixers import Layout, Level
 from ...models import LengthwiseForCausalLM
 from ..algebra import MachineAlgebra
 from ..claim import Claim
 from ..prove import boxes as trees
-from ..prove.node import Node, Plain
+from ..prove.node import Node
 from ..verdict import Proof, Unknown
 
 SHUT, OPEN, LEAD = 4.0, 12.0, 5.0
@@ -74,8 +75,6 @@ def refusal(model: nn.Module, claim: Claim) -> str | None:
     node = Node(model)
     if not node.layer.post or not isinstance(node.layer.feed_norm, nn.LayerNorm):
         return "its layer does not end with a layer norm, which takes out how open a neuron is"
-    if node.layer.gate is not None:
-        return "its neurons are gated"
     elements = len(MachineAlgebra(claim, node.chunk))
     if elements >= node.width:
         return (
@@ -153,11 +152,13 @@ class Neurons:
     def arguments(self) -> Tensor:
         """(K,H) of the activation."""
         boxes, up = self.boxes, self.layer.up
-        table = torch.cat([boxes.node.leaf_vectors(boxes.symbols, torch.float32), self.centres])
+        table = torch.cat([boxes.node.leaves(len(boxes.symbols)), self.centres])
         a = table.new_zeros(self.other.shape)
         for rows, taps in boxes.by_size():
-            read = boxes.node.attended([Plain(table[t - 1]) for t in taps])[1]
-            a = a.index_copy(0, rows, F.linear(read.x, up.weight, up.bias))
+            x = torch.stack([table[t - 1] for t in taps], 1)
+            level = Level(pad=boxes.node.model.pad)
+            y = self.layer.mixer.at(x, layout=Layout.of(x), stride=len(taps), level=level)
+            a = a.index_copy(0, rows, up(self.layer.mixer_norm(x[:, -1] + y[:, -1])))
         return a
 
     def lead(self) -> Tensor:

@@ -27,13 +27,13 @@ from ...models import LengthwiseForCausalLM, TokenClassifier
 from ...models.token_classifier import evaluating
 from ...tasks import Task
 from ..claim import Claim
+from ..prove.node import no_tree
 from ..subject import checked_seconds, subject_of
 from .algebra import Algebra
 from .difference import Difference, read
 from .extracted import Extracted
 from .learned import learn
 from .moore import Moore
-from .network import no_tree
 from .states import find_states, no_recurrence
 from .tree import find_algebra
 

@@ -25,12 +25,12 @@ from ...limits import Limit
 from ...models import LengthwiseForCausalLM
 from ...seeds import generator
 from ..claim import Claim
+from ..prove.node import Node
 from .algebra import Algebra
 from .asked_words import asked_words
 from .clustering import Cut, TimeOver, check_time, cuts
 from .difference import read, said_by
 from .levels import levels
-from .network import TreeNetwork
 from .transitions import Transitions
 
 ELEMENTS = Limit("ELEMENTS", 1000, "clusters of nodes", "Train the model further, so that its nodes fall into fewer")
@@ -50,9 +50,10 @@ class Found:
     """Why cuts into more clusters were not taken; None where none had to be."""
 
 
+@torch.no_grad()
 def find_algebra(model: LengthwiseForCausalLM, claim: Claim, seed: int = 0, until: float = inf) -> Found:
     """The algebra of the model over all words after which `claim` asks something."""
-    network, transitions = TreeNetwork(model), Transitions(claim)
+    network, transitions = Node(model), Transitions(claim)
     words = asked_words(claim, seed)
     said = [said_by(model, tokens, claim.several) for tokens in words]
     best, refused = None, None
@@ -80,7 +81,7 @@ def _both(algebra: Algebra, tokens: Tensor, own: list) -> zip:
     return zip(algebra.answers(tokens), own, strict=True)
 
 
-def _sample(network: TreeNetwork, transitions: Transitions, seed: int) -> Tensor:
+def _sample(network: Node, transitions: Transitions, seed: int) -> Tensor:
     """(M,D) nodes of random words at every level, full ones and first ones, no two alike."""
     draw = generator("nodes", seed)
     S, C = len(transitions.symbols), network.chunk
@@ -100,7 +101,7 @@ def _sample(network: TreeNetwork, transitions: Transitions, seed: int) -> Tensor
                 act = transitions.composed(act, acts[places[:, j].numpy()])
             kept = np.flatnonzero(transitions.kept(act, opening=m < C))[:POOL]
             taps = torch.cat([heads[places[kept, :1]], x[places[kept, 1:]]], 1)
-            made.append((network.node(taps) if len(kept) else x[:0], act[kept]))
+            made.append((network.of(taps) if len(kept) else x[:0], act[kept]))
         x, acts = made[-1]
         first, first_acts = torch.cat([y for y, _ in made[:-1]]), np.concatenate([a for _, a in made[:-1]])
         points += [x, first]
@@ -112,7 +113,7 @@ def _sample(network: TreeNetwork, transitions: Transitions, seed: int) -> Tensor
 class _Closing:
     """The table so far: what is asked of it is computed by the network, and snapped to a centre or made one."""
 
-    def __init__(self, network: TreeNetwork, symbols: int, cut: Cut, until: float):
+    def __init__(self, network: Node, symbols: int, cut: Cut, until: float):
         ELEMENTS.check(len(cut.centres), "extract")
         self.network, self.radius, self.until = network, cut.radius, until
         self.leaves = network.leaves(symbols)
@@ -128,7 +129,7 @@ class _Closing:
         keys = list(map(tuple, inputs.tolist()))
         if new := [key for key in dict.fromkeys(keys) if key not in self.table]:
             vectors = torch.cat([self.leaves, self.centres])
-            nodes = self.network.node(vectors[torch.tensor(new, device=vectors.device)])
+            nodes = self.network.of(vectors[torch.tensor(new, device=vectors.device)])
             self.table.update(zip(new, self._snapped(nodes), strict=True))
         return np.array([self.table[key] for key in keys])
 
@@ -151,7 +152,7 @@ def _distances(x: Tensor, centres: Tensor) -> Tensor:
     return torch.cdist(x.double(), centres.double(), compute_mode="donot_use_mm_for_euclid_dist")
 
 
-def _close(network: TreeNetwork, transitions: Transitions, claim: Claim, cut: Cut, until: float) -> Algebra:
+def _close(network: Node, transitions: Transitions, claim: Claim, cut: Cut, until: float) -> Algebra:
     closing = _Closing(network, len(transitions.symbols), cut, until)
     for _ in range(PASSES):
         closing.begin()
@@ -166,7 +167,7 @@ def _close(network: TreeNetwork, transitions: Transitions, claim: Claim, cut: Cu
     number = _numbered(closing.table, S)
     used = list(number)
     table = {tuple(x if x < S else S + number[x - S] for x in inputs): number[e] for inputs, e in closing.table.items()}
-    said, margins = read(network.logits(closing.centres[used]), claim.several)
+    said, margins = read(network.head(closing.centres[used]), claim.several)
     return Algebra(
         symbols=claim.machine.symbols,
         chunk=network.chunk,

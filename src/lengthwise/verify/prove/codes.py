@@ -11,6 +11,7 @@ Shapes: n nodes side by side, C chunk, G groups and K choices of a code, D width
 
 from __future__ import annotations
 
+import copy
 import math
 import time
 from collections.abc import Iterator
@@ -27,7 +28,7 @@ from ..algebra import Need
 from ..claim import Claim
 from ..verdict import Proof, Unknown
 from .boxes import leads
-from .node import Node, Plain
+from .node import Node
 from .node import refusal as no_node
 
 BLOCK = 2048
@@ -55,16 +56,12 @@ def prove_codes(model: LengthwiseForCausalLM, claim: Claim, seconds: float) -> P
     }
 
 
-def refusal(model: LengthwiseForCausalLM) -> str | None:
+def refusal(model: nn.Module) -> str | None:
+    """Why this model has no codes that a proof can be about, or None if it has."""
     if why := no_node(model, discrete=True):
         return why
-    node = Node(model, discrete=True)
-    if node.layer.nodes is None:
+    if Node(model).layer.nodes is None:
         return "the model's nodes are continuous, and only discrete ones (nodes='discrete') have codes"
-    if type(node.layer.nodes.choose) is not nn.Linear:
-        return "a part of the model was replaced by something that is no plain linear map"
-    if not node.pads:
-        return "the model leaves out what stands before the first token (missing='drop'), and codes need a learned pad"
     return None
 
 
@@ -81,14 +78,13 @@ class NodeOfCodes(Protocol):
     """What is wrong where the gap of a choice is not above 0."""
     node: Node
     groups: int
-    leaves: Tensor
 
     def vectors(self, chosen: np.ndarray) -> Tensor:
         """(n,D) the nodes of these codes (n,G)."""
         ...
 
-    def codes(self, read: Tensor, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(n,G) the codes of nodes that read these of the vectors (n,c), oldest first, and (n,) their least gaps."""
+    def codes(self, nodes: Tensor) -> tuple[np.ndarray, np.ndarray]:
+        """(n,G) the codes of these nodes (n,D), and (n,) their least gaps."""
         ...
 
 
@@ -97,21 +93,16 @@ class CodedNode:
 
     noun, undecided = "code", "a choice of a node is not decided"
 
-    def __init__(self, model: LengthwiseForCausalLM):
-        self.node = Node(model, discrete=True)
-        nodes = self.node.layer.nodes
-        assert nodes is not None
-        self.groups, self.choices = nodes.groups, nodes.codes
-        self.choose = nodes.choose.weight.detach().double(), nodes.choose.bias.detach().double()
-        self.codebook = nodes.codebook.detach().double()
-        self.leaves = self.node.leaf_vectors(range(len(model.embedding.weight)), torch.float64).detach()
+    def __init__(self, model: nn.Module):
+        self.node = Node(model)
+        self.nodes = copy.deepcopy(self.node.layer.nodes).double()
+        self.groups: int = self.nodes.groups
 
     def vectors(self, chosen: np.ndarray) -> Tensor:
-        return self.codebook[torch.from_numpy(chosen + np.arange(self.groups) * self.choices)].sum(1)
+        return self.nodes.vectors(torch.from_numpy(chosen))
 
-    def codes(self, read: Tensor, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        taps = [Plain(read[column]) for column in torch.from_numpy(index).T]
-        z = self.node.combine(taps).linear(*self.choose).x.unflatten(-1, (self.groups, self.choices))
+    def codes(self, nodes: Tensor) -> tuple[np.ndarray, np.ndarray]:
+        z = self.nodes.logits(nodes)
         best = z.topk(2, -1).values
         return z.argmax(-1).numpy(), (best[..., 0] - best[..., 1]).amin(-1).nan_to_num(nan=-torch.inf).numpy()
 
@@ -132,10 +123,10 @@ class Exploration:
     @torch.no_grad()
     def look(self) -> None:
         """Raises `NotProved` unless all codes are found, each has one element, and the head is right on all."""
-        C = self.node.node.chunk
+        C, leaves = self.node.node.chunk, self.node.node.leaves(len(self.leaves), torch.float64)
         for size in range(1, C + 1):
             for block in blocks(tuples(len(self.leaves), size, 0)):
-                self._look(block, self.leaves, self.node.leaves)
+                self._look(block, self.leaves, leaves)
         done = 0
         while done < len(self.chosen):
             now, vectors = len(self.chosen), self.node.vectors(self.chosen)
@@ -167,7 +158,7 @@ class Exploration:
             raise NotProved(
                 f"{found} the time was over after {self.looked:,} of their products: a longer budget looks at more"
             )
-        chosen, gap = self.node.codes(vectors, index)
+        chosen, gap = self.node.codes(self.node.node.of(vectors[torch.from_numpy(index)], continuous=True))
         if not gap.min() > 0:
             raise NotProved(self.node.undecided, -float(gap.min()) if np.isfinite(gap.min()) else None)
         self.margin = min(self.margin, float(gap.min()))
@@ -196,7 +187,7 @@ class Exploration:
         asked = self.claim.asked[states]
         if not asked.any():
             raise NotProved("no word that leads to a question was found")
-        logits = self.node.node.logits(Plain(self.node.vectors(self.chosen[asked]))).x.numpy()
+        logits = self.node.node.head(self.node.vectors(self.chosen[asked])).numpy()
         ahead = leads(logits, logits, self.claim.answers[states[asked]])
         gap = float(ahead.min())
         if not gap > 0:

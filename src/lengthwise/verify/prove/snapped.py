@@ -31,21 +31,21 @@ from ..claim import Claim
 from ..verdict import Proof, Unknown
 from .boxes import CONDITIONS
 from .codes import Exploration, NotProved
-from .node import Node, Plain, refusal
+from .node import Node, refusal
 
 
 def prove_snapped(model: LengthwiseForCausalLM, claim: Claim, seconds: float = 60.0) -> Proof | Unknown | str:
     """The proof of a model that `snap` made: for float32, or else for evaluation in float64."""
     if reason := refusal(model, snapped=True):
         return reason
-    node = Node(model, snapped=True)
+    node = Node(model)
     layer = node.layer
     if not isinstance(layer, SnappedLayer):
         return "its nodes are not snapped to centres, as verify.extract(model).snap() does"
     N, S, C = len(layer.centres), claim.machine.num_symbols, node.chunk
     if sum(N**m + S**m for m in range(1, C + 1)) > CONDITIONS.most:
         return f"its {N} centres make {CONDITIONS.surpassed}"
-    explored = Exploration(SnappedNode(node, layer, S), Need(claim, chunk=1), claim, time.monotonic() + seconds)
+    explored = Exploration(SnappedNode(node, layer), Need(claim, chunk=1), claim, time.monotonic() + seconds)
     try:
         explored.look()
     except NotProved as stop:
@@ -81,16 +81,14 @@ class SnappedNode:
     noun, undecided = "centre", "a node may lie outside the radius of its centre, or nearer to another"
     groups = 1
 
-    def __init__(self, node: Node, layer: SnappedLayer, symbols: int):
+    def __init__(self, node: Node, layer: SnappedLayer):
         self.node, self.radius = node, layer.radius
         self.centres = layer.centres.detach().double().cpu()
-        self.leaves = node.leaf_vectors(range(symbols), torch.float64).detach().cpu()
 
     def vectors(self, chosen: np.ndarray) -> Tensor:
         return self.centres[chosen[:, 0]]
 
-    def codes(self, read: Tensor, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        nodes = self.node.combine([Plain(read[column]) for column in torch.from_numpy(index).T]).x
+    def codes(self, nodes: Tensor) -> tuple[np.ndarray, np.ndarray]:
         distance = torch.cdist(nodes, self.centres, compute_mode="donot_use_mm_for_euclid_dist")
         nearest = distance.argmin(1, keepdim=True)
         least = distance.gather(1, nearest)[:, 0]

@@ -1,0 +1,48 @@
+"""Descent on conditions, which every way of consolidation shares."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+def descend(
+    weights: Iterable[Any],
+    loss: Callable[[int], Tensor | None],
+    *,
+    steps: int,
+    ends: float,
+    lr: float,
+    betas: tuple[float, float] = (0.9, 0.999),
+    clip: float = float("inf"),
+    rate: Callable[[int], float] = lambda step: 1.0,
+) -> bool:
+    """Follow the gradient of `loss(step)` by Adam until it is None: True. False: the steps or the seconds are over.
+
+    `weights`: as torch's optimisers take them. `ends`: of `time.monotonic`. `rate`: what share of `lr` a step takes.
+    """
+    optimiser = torch.optim.Adam(weights, lr, betas)
+    parameters = [p for group in optimiser.param_groups for p in group["params"]]
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, rate)
+    for step in range(steps):
+        if (value := loss(step)) is None:
+            return True
+        if time.monotonic() > ends:
+            break
+        optimiser.zero_grad()
+        value.backward()
+        nn.utils.clip_grad_norm_(parameters, clip)
+        optimiser.step()
+        schedule.step()
+    return False
+
+
+def release(taught: nn.Module, model: nn.Module) -> None:
+    """Leave no gradients in a copy that was taught, and have those of its weights learn that learn in the model."""
+    for p, own in zip(taught.parameters(), model.parameters(), strict=True):
+        p.requires_grad_(own.requires_grad)
+        p.grad = None
