@@ -22,7 +22,7 @@ from lengthwise.verify.checker import Rejected, seal
 from lengthwise.verify.claim import claim_of
 from lengthwise.verify.falsification.reading import Reader
 from lengthwise.verify.kept import EXTRACTED, FILE, extracted_of, keep, keep_extracted, keep_picture, kept
-from lengthwise.verify.prove import prove_tree_boxes_in_float64
+from lengthwise.verify.prove.boxes import prove_tree_boxes_in_float64
 
 pytestmark = pytest.mark.usefixtures("without_charts")
 

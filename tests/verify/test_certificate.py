@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from lengthwise import tasks, theory, verify
-from lengthwise.verify import certificate, certification
+from lengthwise.verify import certificate
 from lengthwise.verify.checker import digest, read_json, seal
 from lengthwise.verify.claim import claim_of
 
@@ -45,10 +45,10 @@ def test_a_digest_is_of_type_shape_and_numbers():
     assert digest(x[::2]) == digest(x[::2].copy())
 
 
-def test_only_what_the_checker_accepts_is_proved(monkeypatch):
+def test_only_what_the_checker_accepts_is_proved(family):
     model = theory.exact_classifier("parity")
     for given, kind in ((proof(), verify.Proved), (proof(0.9), verify.Unknown)):
-        monkeypatch.setattr(certification, "METHODS", (lambda *_, given=given: given,))
+        family(lambda *_, given=given: given)
         verdict = verify.certify(model, PARITY, budget=2, made="built")
         assert isinstance(verdict, kind), verdict
     assert "a proof was found, and the checker does not accept it: " in verdict.why

@@ -13,7 +13,7 @@ import torch
 from lengthwise import automata, lab, models, tasks, theory, verify
 from lengthwise.errors import Error, ShapeError
 from lengthwise.lab.experiment import TaskSpec
-from lengthwise.verify import certification
+from lengthwise.verify import certification, families
 from lengthwise.verify.prove.boxes import prove_tree_boxes
 
 PARITY = tasks.get("parity").machine
@@ -31,21 +31,17 @@ class ParityElsewhere(torch.nn.Module):
         return torch.nn.functional.one_hot(tokens.sum(1, keepdim=True) % 2, 2).float()
 
 
-@pytest.fixture
-def no_methods(monkeypatch):
-    monkeypatch.setattr(certification, "METHODS", ())
-
-
 @pytest.mark.parametrize(
     ("subject", "why"),
     [
-        (theory.regular_gpt(PARITY), "no method of proof is there"),
-        (theory.exact_classifier("parity"), "no method of proof is there"),
+        (theory.regular_gpt(PARITY), "no failure"),
+        (theory.exact_classifier("parity"), "no failure"),
         (ParityElsewhere(), "only this library's own trees and recurrences, as"),
     ],
 )
-def test_nothing_is_claimed_without_a_proof(subject, why, no_methods):
+def test_nothing_is_claimed_without_a_proof(subject, why, family):
     """Even of models that are right by construction: only a proof says so."""
+    family()
     verdict = verify.certify(subject, PARITY, budget=0.5)
     assert isinstance(verdict, verify.Unknown)
     assert "unknown: no failure in " in str(verdict)
@@ -65,10 +61,10 @@ def test_a_wrong_model_is_refuted():
     assert verdict.right == sum(verdict.word) % 2 != verdict.said
 
 
-def test_of_a_model_that_is_neither_it_says_what_can_be_done(no_methods):
+def test_of_a_model_that_is_neither_it_says_what_can_be_done():
     model = models.build("transformer", vocab_size=2, num_outputs=2, width=8)
     subject = certification.subject_of("certify", model, PARITY)
-    said = certification.unprovable(subject)
+    said = certification.decidable(subject)
     assert "neither a tree" in said
     assert "Train one of these" in said
 
@@ -92,32 +88,24 @@ def test_what_is_neither_is_not_consolidated_and_says_so_once(tmp_path):
     assert not (tmp_path / "made").exists()
 
 
-def test_a_way_that_fell_short_is_heard_and_those_of_other_models_are_not(tmp_path, monkeypatch):
-    from lengthwise.verify.consolidate import ways
-
-    subject = certification.subject_of("certify", theory.exact_classifier("parity"), PARITY)
-
-    def fell_short(*_):
-        raise Error("it fell short")
-
-    monkeypatch.setattr(ways, "WAYS", (lambda *_: "it is of another kind", fell_short))
-    with pytest.raises(Error, match="it fell short"):
-        certification.consolidated(subject, 1.0, tmp_path / "made")
-    monkeypatch.setattr(ways, "WAYS", (lambda *_: "it is of another kind",))
-    with pytest.raises(Error, match="it is of another kind"):
-        certification.consolidated(subject, 1.0, tmp_path / "made")
+def test_what_no_family_takes_is_not_consolidated_and_says_why(tmp_path):
+    snapped = verify.extract(theory.exact_classifier("parity"), PARITY).snap()
+    with pytest.raises(Error, match="cannot be consolidated: its nodes are snapped already"):
+        certification.consolidated(certification.subject_of("certify", snapped, PARITY), 1.0, tmp_path / "made")
+    plain = models.build("block-lrnn", vocab_size=2, num_outputs=2, width=8).inner
+    reasons = families.family_of(plain)
+    assert "it is no RegularGPT" in reasons
+    assert "not recurrences alone" in reasons
 
 
-def test_a_copy_that_was_saved_is_taken_again_and_not_taught(tmp_path, monkeypatch):
-    from lengthwise.verify.consolidate import ways
-
+def test_a_copy_that_was_saved_is_taken_again_and_not_taught(tmp_path, family):
     taught = []
 
     def teach(model, claim, seconds):
         taught.append(seconds)
         return SimpleNamespace(model=deepcopy(model), own=2, all=3, of="codes")
 
-    monkeypatch.setattr(ways, "WAYS", (teach,))
+    family(teach=teach)
     subject = certification.subject_of("certify", theory.exact_classifier("parity"), PARITY)
     first, again = (certification.consolidated(subject, 1.0, tmp_path / "made") for _ in range(2))
     assert len(taught) == 1
@@ -134,9 +122,9 @@ def test_a_copy_that_was_saved_is_taken_again_and_not_taught(tmp_path, monkeypat
         certification.consolidated(subject, 1.0, tmp_path / "made")
 
 
-def test_a_method_that_meets_a_limit_says_how_it_is_raised(monkeypatch):
+def test_a_method_that_meets_a_limit_says_how_it_is_raised(monkeypatch, family):
     monkeypatch.setenv("LENGTHWISE_MAX_CONDITIONS", "5")
-    monkeypatch.setattr(certification, "METHODS", (prove_tree_boxes,))
+    family(prove_tree_boxes)
     verdict = verify.certify(theory.regular_gpt(PARITY), PARITY, budget=0.5)
     assert isinstance(verdict, verify.Unknown)
     assert "at most 5 conditions of closure, got 6" in verdict.why
@@ -170,16 +158,16 @@ def test_what_is_not_said_by_config_and_weights_alone_is_never_given_to_a_method
         assert certification.subject_of("certify", other, PARITY).inner is None
 
 
-def test_a_wrong_word_of_a_method_is_read_alone_first(monkeypatch):
+def test_a_wrong_word_of_a_method_is_read_alone_first(family):
     def prove_wrong(model, claim, seconds):
         return verify.Refuted((1, 1), 1, 0)
 
-    monkeypatch.setattr(certification, "METHODS", (prove_wrong,))
+    family(prove_wrong)
     verdict = verify.certify(theory.regular_gpt(PARITY), PARITY, budget=0.5)
     assert verdict.why.endswith("wrong: it met a word that it calls wrong, and read alone it is right")
 
 
-def test_what_methods_say_is_passed_on(monkeypatch):
+def test_what_methods_say_is_passed_on(family):
     model = theory.regular_gpt(PARITY)
     asked = []
 
@@ -190,7 +178,7 @@ def test_what_methods_say_is_passed_on(monkeypatch):
     def prove_less(model, claim, seconds):
         return verify.Unknown("a radius is too large", 0.25)
 
-    monkeypatch.setattr(certification, "METHODS", (prove_nothing, prove_less))
+    family(prove_nothing, prove_less)
     model.train()
     verdict = verify.certify(model, PARITY, budget=1)
     assert asked == [("LengthwiseForCausalLM", 2, False, True)]
@@ -199,44 +187,28 @@ def test_what_methods_say_is_passed_on(monkeypatch):
     assert verdict.by_how_much == 0.25
 
 
-def test_who_cannot_take_the_model_is_heard_only_where_nobody_can(monkeypatch):
-    def prove_others(model, claim, seconds):
-        return "the model is of another kind"
+def test_the_last_method_has_all_the_time(family):
+    seconds = {}
 
-    def prove_this(model, claim, seconds):
-        return verify.Unknown("the time was over")
-
-    model, claim = theory.exact_classifier("parity"), verify.claim_of(tasks.get("parity"))
-    monkeypatch.setattr(certification, "METHODS", (prove_others, prove_this))
-    said = verify.certify(model, claim, 0.5).why
-    assert said.endswith("this: the time was over")
-    assert "another kind" not in said
-    monkeypatch.setattr(certification, "METHODS", (prove_others, prove_others))
-    assert "others: the model is of another kind" in verify.certify(model, claim, 0.5).why
-
-
-def test_a_method_whose_models_no_other_takes_has_all_the_time(monkeypatch):
-    given = {}
-
-    def prove_alone(model, claim, seconds):
-        given["alone"] = seconds
+    def prove_first(model, claim, left):
+        seconds["first"] = left
         return "no"
 
-    def prove_half(model, claim, seconds):
-        given["half"] = seconds
+    def prove_last(model, claim, left):
+        seconds["last"] = left
         return "no"
 
-    monkeypatch.setattr(certification, "METHODS", (prove_alone, prove_half))
-    monkeypatch.setattr(certification, "ALONE", (prove_alone,))
-    verify.certify(theory.exact_classifier("parity"), verify.claim_of(tasks.get("parity")), 2)
-    assert given["alone"] > 1.5 * given["half"]
+    family(prove_first, prove_last)
+    why = verify.certify(theory.exact_classifier("parity"), verify.claim_of(tasks.get("parity")), 2).why
+    assert why.endswith("first: no; last: no")
+    assert seconds["last"] > 1.5 * seconds["first"]
 
 
-def test_a_proof_that_the_checker_rejects_proves_nothing(monkeypatch):
+def test_a_proof_that_the_checker_rejects_proves_nothing(family):
     def prove_anything(model, claim, seconds):
         return {"kind": "boxes", "inference": "raw", "arithmetic": "float32", "margin": 1.0, "proof": {}}
 
-    monkeypatch.setattr(certification, "METHODS", (prove_anything,))
+    family(prove_anything)
     verdict = verify.certify(theory.regular_gpt(PARITY), PARITY, budget=1)
     assert isinstance(verdict, verify.Unknown)
     assert "check" in verdict.why

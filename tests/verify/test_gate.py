@@ -13,12 +13,13 @@ from lengthwise import models, tasks, theory
 from lengthwise.cli import main
 from lengthwise.errors import Error
 from lengthwise.verify import certificate as certificates
-from lengthwise.verify import certification, compile_machine, kept_of
+from lengthwise.verify import certification, compile_machine, families, kept_of
 from lengthwise.verify.checker import Rejected, check
 from lengthwise.verify.checker.check import in_words, seal
 from lengthwise.verify.claim import claim_of
-from lengthwise.verify.consolidate import ways
 from lengthwise.verify.consolidate.gate import LEARNED, held_out_words, share_right
+from lengthwise.verify.consolidate.teaching import TaughtCopy
+from lengthwise.verify.prove.boxes import prove_tree_boxes
 from lengthwise.verify.prove.codes import prove_codes
 from lengthwise.verify.subject import subject_of
 
@@ -45,12 +46,12 @@ def test_the_words_are_of_every_answer_alike(task):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_network_that_learned_nothing_is_refused(kind, tmp_path, monkeypatch):
-    monkeypatch.setattr(ways, "WAYS", (lambda *_: pytest.fail("it was taught"),))
+def test_a_network_that_learned_nothing_is_refused(kind, tmp_path):
     name, options = KINDS[kind]
     torch.manual_seed(0)
     model = models.build(name, vocab_size=2, num_outputs=2, width=16, **options)
     subject = subject_of("certify", model, PARITY)
+    assert families.family_of(model.inner).teach
     with pytest.raises(Error, match=r"it answers [0-9.]+% of held-out words of 1 to 40 symbols right, and 95% is the"):
         certification.consolidated(subject, 1.0, tmp_path / "made")
     assert not (tmp_path / "made").exists()
@@ -78,12 +79,12 @@ def test_the_lengths_are_those_of_training():
 
 
 def copy_of(own, of_all=8):
-    return ways.TaughtCopy(theory.regular_gpt(PARITY.machine), own, of_all, "codes")
+    return TaughtCopy(theory.regular_gpt(PARITY.machine), own, of_all, "codes")
 
 
 @pytest.mark.parametrize(("own", "made"), [(6, "consolidated"), (0, "compiled")])
-def test_what_was_kept_stands_in_folder_and_certificate(own, made, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(ways, "WAYS", (lambda *_: copy_of(own),))
+def test_what_was_kept_stands_in_folder_and_certificate(own, made, tmp_path, family, capsys):
+    family(prove_tree_boxes, teach=lambda *_: copy_of(own))
     subject = subject_of("certify", theory.regular_gpt(PARITY.machine), PARITY)
     subject = certification.consolidated(subject, 1.0, tmp_path / "made")
     assert subject.made == made

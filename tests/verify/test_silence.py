@@ -13,7 +13,7 @@ from lengthwise.models import build
 from lengthwise.verify.claim import claim_of
 from lengthwise.verify.consolidate.carriers import NoCarriers, choose, observe, random_words
 from lengthwise.verify.consolidate.silence import silenced
-from lengthwise.verify.consolidate.ways import by_silence
+from lengthwise.verify.families import family_of, taught_entries
 from lengthwise.verify.prove.cascade import asked_again, prove_cascade
 
 from .proposals import accepted
@@ -98,13 +98,11 @@ def test_only_automata_are_silenced():
 
 
 def test_certify_silences_stacks_of_automata():
-    taught = by_silence(noisy().inner, claim_of(SUM), 20)
+    taught = taught_entries(noisy().inner, claim_of(SUM), 20)
     assert (taught.own, taught.all, taught.of) == (1, 12, "entries")
     assert isinstance(prove_cascade(taught.model, claim_of(SUM), 20), dict)
-    assert "no block-diagonal" in by_silence(
-        build("lstm", vocab_size=3, num_outputs=3, width=8).inner, claim_of(SUM), 1
-    )
+    assert family_of(noisy().inner).teach is taught_entries
     delta = SUM.machine.delta.copy()
     delta[2, 1] = 2
     with pytest.raises(Error, match=r"this model cannot be consolidated: no entries tell the answer on more than .*%"):
-        by_silence(noisy(Semiautomaton(delta)).inner, claim_of(SUM), 20)
+        taught_entries(noisy(Semiautomaton(delta)).inner, claim_of(SUM), 20)

@@ -11,7 +11,6 @@ saved; or else for evaluation in float64 alone.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -31,10 +30,14 @@ from ..tasks import Task
 from . import certificate as certificates
 from .checker import Rejected
 from .claim import Claim
+from .consolidate.compiling import FILE, kept_of, made_of, minimal, new_folder, saved_before
+from .consolidate.compiling import save as save_made
+from .consolidate.gate import REFUSED, checked_to_have_learned
+from .consolidate.snapping import copies
 from .falsification.hunt import Stage, Watcher
 from .falsification.reading import Reader, carries_state
 from .falsification.search import Search, search
-from .prove import ALONE, METHODS, Method
+from .families import Family, Method, family_of
 from .prove.snapped import prove_snapped
 from .subject import KeptShare, Subject, checked_seconds, subject_of
 from .verdict import Proved, Refuted, Unknown, Verdict
@@ -102,52 +105,43 @@ def decide(subject: Subject, seconds: float, watch: Watcher | None = None, *, sa
         seconds -= taught
         began = time.monotonic()
         seconds = max(seconds, 1.0)
-    methods = METHODS if unprovable(subject) is None else ()
-    share = FALSIFY_SHARE if methods else 1.0
+    family = decidable(subject)
+    share = 1.0 if isinstance(family, str) else FALSIFY_SHARE
 
     def scaled(stage: Stage) -> None:
         tell(stage._replace(share=stage.share * share))
 
     found = search(subject.model, subject.claim, seconds * share, watch=scaled)
     ends = began + seconds
-    verdict = found.refuted or _proved(subject, found, methods, seconds, ends, tell)
+    verdict = found.refuted or _proved(subject, found, family, seconds, ends, tell)
     if save is not None and not (isinstance(verdict, Proved) and verdict.certificate["arithmetic"] == "float32"):
         verdict = _snapped(subject, save, max(ends - time.monotonic(), SNAPPED)) or verdict
     return Outcome(verdict, found, subject.made, cut_short, subject.kept)
 
 
 def _proved(
-    subject: Subject, found: Search, methods: Sequence[Method], seconds: float, ends: float, tell: Watcher
+    subject: Subject, found: Search, family: Family | str, seconds: float, ends: float, tell: Watcher
 ) -> Verdict:
-    from .consolidate.compiling import minimal
-
+    if isinstance(family, str):
+        return unknown(found, [Unknown(family)])
     shortcomings: list[Unknown] = []
-    refusals: list[Unknown] = []
     # A copy that was compiled has one code for words that the smallest machine does not tell apart; a network whose
     # weights were written down from this machine has one for each of its states.
     smallest = minimal(subject.claim)
     subjects = [subject] if smallest is subject.claim else [subject, subject._replace(claim=smallest)]
-    for method, each in product(methods, subjects):
-        # Each has half of what is left, for most say at once that they cannot take the model. One may find at once that
-        # it has the proof, so each is asked, however long the others took.
+    for method, each in product(family.methods, subjects):
+        # One may find at once that it has the proof, so each is asked, however long the others took.
         left = max(ends - time.monotonic(), LEAST_SHARE * seconds)
         tell(Stage(f"proof by {_name(method)}", min(1.0, 1 - left / seconds)))
-        attempt = _attempt(method, each, left if method in ALONE else left / 2)
-        if isinstance(attempt, str):
-            refusals.append(Unknown(attempt))
-        elif isinstance(attempt, Unknown):
-            shortcomings.append(attempt)
-        else:
+        attempt = _attempt(method, each, left if method is family.methods[-1] else left / 2)
+        if not isinstance(attempt, Unknown):
             return attempt
-    # What cannot take the model says something only where nothing can.
-    return unknown(subject, found, shortcomings or refusals)
+        shortcomings.append(attempt)
+    return unknown(found, shortcomings)
 
 
 def _snapped(subject: Subject, save: Path, seconds: float) -> Proved | None:
     """The proof of the copy with its nodes snapped, which is then what the folder holds; None where there is none."""
-    from .consolidate.compiling import FILE
-    from .consolidate.snapping import copies
-
     assert subject.inner is not None
     for copy in copies(subject.inner, subject.claim):
         verdict = _attempt(prove_snapped, subject._replace(model=copy), seconds)
@@ -162,60 +156,43 @@ def consolidated(subject: Subject, seconds: float, save: Path) -> Subject:
 
     The same call again takes the copy that the folder holds.
     """
-    from .consolidate.compiling import kept_of, made_of, new_folder, saved_before
-    from .consolidate.gate import checked_to_have_learned
-    from .consolidate.ways import WAYS
-
-    if (why := unprovable(subject)) is not None:
-        raise Error(f"certify: this model cannot be consolidated: {why}.")
+    if isinstance(family := decidable(subject), str) or family.teach is None:
+        raise Error(f"{REFUSED}: {family if isinstance(family, str) else 'its nodes are snapped already'}.")
     assert subject.inner is not None
     of = digest(pack(dict(subject.inner.state_dict())))
     if (there := saved_before(save, {"of": of, "claim": subject.claim.to_json()})) is not None:
         return subject._replace(model=there, made=made_of(save) or "consolidated", kept=kept_of(save))
     new_folder(save)
     right = checked_to_have_learned(subject.model, subject.claim, subject.lengths)
-    reasons: list[str] = []
-    for way in WAYS:
-        with evaluating(subject.inner):
-            taught = way(subject.inner, subject.claim, seconds)
-        if isinstance(taught, str):
-            reasons.append(taught)
-            continue
-        kept = KeptShare(taught.own, taught.all, taught.of, round(right, 4))
-        subject = subject._replace(
-            model=taught.model.eval(), made="consolidated" if kept.own else "compiled", kept=kept
-        )
-        _keep_taught(subject.model, save, subject, of)
-        return subject
-    raise Error(f"certify: this model cannot be consolidated: {'; '.join(reasons)}.")
+    with evaluating(subject.inner):
+        taught = family.teach(subject.inner, subject.claim, seconds)
+    kept = KeptShare(taught.own, taught.all, taught.of, round(right, 4))
+    subject = subject._replace(model=taught.model.eval(), made="consolidated" if kept.own else "compiled", kept=kept)
+    _keep_taught(subject.model, save, subject, of)
+    return subject
 
 
 def _keep_taught(model: LengthwiseForCausalLM, folder: Path, subject: Subject, of: str, again: bool = False) -> None:
-    from .consolidate.compiling import save
-
     assert subject.kept is not None
     made = {"made": subject.made, "kept": subject.kept.to_json(), "of": of, "claim": subject.claim.to_json()}
-    save(model, folder, made, again)
+    save_made(model, folder, made, again)
 
 
-def _attempt(method: Method, subject: Subject, seconds: float) -> Verdict | str:
-    """What one method proves, once the checker has accepted its certificate; or a wrong word that it met; or, as a str,
-    why it cannot take the model.
-    """
+def _attempt(method: Method, subject: Subject, seconds: float) -> Verdict:
+    """What one method proves, once the checker has accepted its certificate; or a wrong word that it met."""
     assert subject.inner is not None
     try:
         with evaluating(subject.inner):
             proof = method(subject.inner, subject.claim, seconds)
     except (OutOfMemory, TooLarge) as limit:
-        return Unknown(f"{_name(method)}: {str(limit).removesuffix('.')}")
+        proof = str(limit).removesuffix(".")
     if isinstance(proof, Refuted):
         with Reader(subject.model, subject.claim) as reader:
             alone = reader.alone(np.array(proof.word))
         return alone or Unknown(f"{_name(method)}: it met a word that it calls wrong, and read alone it is right")
-    if isinstance(proof, str):
-        return f"{_name(method)}: {proof}"
-    if isinstance(proof, Unknown):
-        return Unknown(f"{_name(method)}: {proof.why}", proof.by_how_much)
+    if isinstance(proof, (str, Unknown)):
+        why, short = (proof, None) if isinstance(proof, str) else (proof.why, proof.by_how_much)
+        return Unknown(f"{_name(method)}: {why}", short)
     return accepted(subject, proof)
 
 
@@ -230,15 +207,15 @@ def accepted(subject: Subject, proof: dict[str, Any]) -> Proved | Unknown:
         return Unknown(f"a proof was found, and the checker does not accept it: {said}")
 
 
-def unknown(subject: Subject, found: Search, shortcomings: list[Unknown]) -> Unknown:
+def unknown(found: Search, shortcomings: list[Unknown]) -> Unknown:
     """What was read, and of each method why it proves nothing."""
-    reasons = [each.why for each in shortcomings] or [unprovable(subject) or "no method of proof is there"]
     short = [each.by_how_much for each in shortcomings if each.by_how_much is not None]
-    return Unknown("; ".join([str(found), *reasons]), min(short, default=None), found.to_json())
+    why = "; ".join([str(found), *(each.why for each in shortcomings)])
+    return Unknown(why, min(short, default=None), found.to_json())
 
 
-def unprovable(subject: Subject) -> str | None:
-    """Why no method can take the model, and what can be done instead; None where one may."""
+def decidable(subject: Subject) -> Family | str:
+    """The family of the model, or why none can take it, and what can be done instead."""
     model = subject.inner
     instead = "a longer budget searches more strings"
     if model is None:
@@ -248,7 +225,8 @@ def unprovable(subject: Subject) -> str | None:
         given = " and ".join(sorted(str(kind).removeprefix("torch.") for kind in kinds))
         return f"what is proved is float32 or float64, and its weights are {given}. Give model.float()"
     if (isinstance(model.depth, Adaptive) and model.depth.shares_subtrees) or carries_state(subject.model):
-        return None
+        with evaluating(model):
+            return family_of(model)
     return (
         "the model is neither a tree (regular-gpt with one layer a group) nor a recurrence (block-lrnn, rnn, gru, "
         f"lstm), so nothing bounds what it keeps at every length. Train one of these; of this one {instead}"

@@ -28,7 +28,7 @@ from ...seeds import generator
 from ..algebra import Conditions, MachineAlgebra
 from ..prove.codes import refusal as no_codes
 from ..prove.node import Node
-from .descent import descend
+from .teaching import descend
 
 LOOK = 100
 WIDE = 2.0

@@ -24,9 +24,8 @@ Shapes: N elements, K conditions, H neurons, D width.
 
 from __future__ import annotations
 
-import copy
 import time
-from typing import NamedTuple
+from copy import deepcopy
 
 import torch
 import torch.nn.functional as F
@@ -38,24 +37,13 @@ from ..algebra import MachineAlgebra
 from ..claim import Claim
 from ..prove import boxes as trees
 from ..prove.node import Node
-from ..verdict import Proof, Unknown
+from .teaching import TaughtCopy, descend, prove_harder, release
 
 SHUT, OPEN, LEAD = 4.0, 12.0, 5.0
 BEYOND = 0.5
-"""What is taught is more than is asked by this."""
+"""What is taught is more than is asked by this. Where boxes do not close, SHUT is one more, and OPEN four."""
 ALPHA = 1e4
-HARDER = 3
-"""How often SHUT is one more, and OPEN four, where boxes do not close."""
 RATE, STEPS = 3e-3, 5000
-
-
-class TaughtTree(NamedTuple):
-    model: LengthwiseForCausalLM
-    proof: Proof | Unknown
-    """The last attempt at a proof: it, or why there is none."""
-    own: int
-    """How many of the sets are where the trained network's own nodes were, `own_sets`."""
-    sets: int
 
 
 @torch.no_grad()
@@ -83,32 +71,25 @@ def refusal(model: nn.Module, claim: Claim) -> str | None:
     return None
 
 
-def taught(model: LengthwiseForCausalLM, claim: Claim, seconds: float = 300.0) -> TaughtTree | str:
+def taught(model: LengthwiseForCausalLM, claim: Claim, seconds: float = 300.0) -> TaughtCopy | str:
     """A copy that was taught; or why the model cannot be taught so."""
     if reason := refusal(model, claim):
         return reason
     ends = time.monotonic() + seconds
-    was_asked = {name: p.requires_grad for name, p in model.named_parameters()}
-    model = copy.deepcopy(model).eval().requires_grad_(True)
-    node = Node(model)
+    copy = deepcopy(model).eval().requires_grad_(True)
+    node = Node(copy)
     boxes = trees.TreeBoxes(node, claim, MachineAlgebra(claim, node.chunk))
     if (start := trees.settled_centres(boxes, 0)) is None:
         return "it has no node to begin with for an element of the machine's algebra"
     neurons = Neurons(boxes, start)
     own = own_sets(boxes.images(start), boxes.results, neurons.centres)
-    found: Proof | Unknown = Unknown("there was no time to consolidate")
-    for harder in range(HARDER):
-        if reason := neurons.teach(SHUT + harder, OPEN + 4 * harder, ends):
-            found = Unknown(reason)
-            break
-        proof = trees.prove_tree_boxes(model, claim, max(1.0, ends - time.monotonic()))
-        found = Unknown(proof) if isinstance(proof, str) else proof
-        if isinstance(found, dict):
-            break
-    for name, p in model.named_parameters():
-        p.requires_grad_(was_asked[name])
-        p.grad = None
-    return TaughtTree(model, found, own, len(start))
+    proof = prove_harder(
+        lambda harder: neurons.teach(SHUT + harder, OPEN + 4 * harder, ends),
+        lambda left: trees.prove_tree_boxes(copy, claim, left),
+        ends,
+    )
+    release(copy, model)
+    return TaughtCopy(copy, own, len(start), "sets", proof)
 
 
 class Neurons:
@@ -131,22 +112,22 @@ class Neurons:
         self.weights = [p for p in boxes.node.model.parameters() if id(p) not in fixed]
 
     def teach(self, shut: float, open_: float, ends: float) -> str | None:
-        """Why the neurons are not what they are to be; None where they are."""
-        optimiser, worst = torch.optim.Adam(self.weights, lr=RATE, betas=(0.9, 0.98)), [0.0, 0.0]
-        for _ in range(STEPS):
-            a = self.arguments()
+        """Why the neurons are not what they are to be, or None if they are."""
+        worst = [0.0, 0.0]
+
+        def loss(step: int) -> Tensor | None:
+            nonlocal worst
+            a, lead = self.arguments(), self.lead()
             most, own = a.masked_fill(~self.other, -torch.inf), a.masked_fill(self.other, -torch.inf).amax(1)
-            lead = self.lead()
             worst = [float(x.detach()) for x in (-most.max(), own.min(), lead.min())]
             if worst[0] >= shut and worst[1] >= open_ and worst[2] >= LEAD:
                 self.name(own=a.detach().masked_fill(self.other, -torch.inf))
                 return None
-            if time.monotonic() > ends:
-                break
             loss = F.relu(most + shut + BEYOND).sum(1).mean() + 10 * F.relu(open_ + BEYOND - own).mean()
-            optimiser.zero_grad()
-            (loss + F.relu(LEAD + BEYOND - lead).mean()).backward()
-            optimiser.step()
+            return loss + F.relu(LEAD + BEYOND - lead).mean()
+
+        if descend(self.weights, loss, steps=STEPS, ends=ends, lr=RATE, betas=(0.9, 0.98)):
+            return None
         return f"not all neurons open for one element alone: they are shut by {worst[0]:.2f} and open by {worst[1]:.2f}"
 
     def arguments(self) -> Tensor:

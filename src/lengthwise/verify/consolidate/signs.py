@@ -22,10 +22,9 @@ Shapes: N sets, M transitions, L layers, D width, B words of T symbols.
 
 from __future__ import annotations
 
-import copy
 import math
 import time
-from typing import NamedTuple
+from copy import deepcopy
 
 import torch
 import torch.nn.functional as F
@@ -35,12 +34,10 @@ from ...models import LengthwiseForCausalLM
 from ..claim import Claim
 from ..prove.node import Plain
 from ..prove.recurrence import Cell, StateBoxes, prove_recurrence, refusal
-from ..verdict import Proof, Unknown
+from .teaching import TaughtCopy, descend, prove_harder, release
 
 THRESHOLD = 4.0
 """M: the argument of tanh, at least; a half more is taught, and where boxes do not close, one more."""
-HARDER = 3
-"""How often one more is taught."""
 LEAD = 5.0
 WORDS, LONGER = 8, 16
 """Words that begin by the shortest of each set, and how many random symbols follow it."""
@@ -52,14 +49,7 @@ GATES = {"rnn": (0,), "gru": (1, -1, 0), "lstm": (1, -1, 0, 1)}
 """What the parts of a cell are wanted to be, in torch's order: open, shut, or 0: the code."""
 
 
-class Taught(NamedTuple):
-    model: LengthwiseForCausalLM
-    proof: Proof | Unknown | str
-    own: Tensor
-    """(L,D) which neurons kept the code that training gave them."""
-
-
-def taught(model: LengthwiseForCausalLM, claim: Claim, seconds: float = 300.0, seed: int = 0) -> Taught | str:
+def taught(model: LengthwiseForCausalLM, claim: Claim, seconds: float = 300.0, seed: int = 0) -> TaughtCopy | str:
     """A copy, taught for at most so many seconds, less where its proof goes through, and that proof; or why not."""
     if reason := refusal(model):
         return reason
@@ -67,21 +57,14 @@ def taught(model: LengthwiseForCausalLM, claim: Claim, seconds: float = 300.0, s
     if pairs > MOST_SETS:
         return f"the machine has {pairs:,} pairs of state and symbol, more than {MOST_SETS:,}"
     ends = time.monotonic() + seconds
-    was_asked = {name: p.requires_grad for name, p in model.named_parameters()}
-    model = copy.deepcopy(model).eval().requires_grad_(True)
-    boxes = by_last_symbol(Cell(model), claim)
+    copy = deepcopy(model).eval().requires_grad_(True)
+    boxes = by_last_symbol(Cell(copy), claim)
     signs = Signs(boxes, visited(boxes, seed))
-    found: Proof | Unknown | str = Unknown("there was no time to consolidate")
-    for harder in range(HARDER):
-        if reason := signs.teach(THRESHOLD + harder, ends):
-            found = Unknown(reason)
-            break
-        found = prove_recurrence(model, claim, max(1.0, ends - time.monotonic()))
-        if isinstance(found, dict):
-            break
-    for name, p in model.named_parameters():
-        p.requires_grad_(was_asked[name])
-    return Taught(model, found, signs.own)
+    proof = prove_harder(
+        lambda harder: signs.teach(THRESHOLD + harder, ends), lambda left: prove_recurrence(copy, claim, left), ends
+    )
+    release(copy, model)
+    return TaughtCopy(copy, int(signs.own.sum()), signs.own.numel(), "neurons", proof)
 
 
 def by_last_symbol(cell: Cell, claim: Claim) -> StateBoxes:
@@ -175,29 +158,29 @@ class Signs:
         return torch.stack(arguments), torch.stack(gates) if gates else x.new_zeros(0), head
 
     def teach(self, threshold: float, ends: float) -> str | None:
-        """Until all leads are there; or why they are not."""
+        """Why not all leads are there, or None if they are."""
         weights = [p for p in self.cell.model.parameters() if p.requires_grad]
         wanted = threshold + 0.5
-        while True:
-            optimiser = torch.optim.Adam(weights, lr=RATE)
-            short = arguments = torch.empty(0)
-            for step in range(STEPS):
-                arguments, gates, head = self.leads()
-                if step % EVERY == 0 or step == STEPS - 1:
-                    short = arguments.amin(1) < threshold
-                    late = bool((gates < threshold).any()) or bool((head < LEAD).any())
-                    if not short.any() and not late:
-                        return None
-                    if time.monotonic() > ends:
-                        return f"in the time given {int(short.sum()):,} neurons did not come to keep their signs"
-                loss = sum(F.relu(goal - lead).square().sum() for goal, lead in ((wanted, arguments), (wanted, gates)))
-                loss = (loss + F.relu(LEAD + 0.5 - head).square().sum()) / len(self.boxes.froms)
-                loss = loss + DECAY * sum(p.square().sum() for p in weights)
-                optimiser.zero_grad()
-                loss.backward()
-                optimiser.step()
-            if not self.replace(short, arguments.amin(1)):
+        short = least = torch.empty(0)
+
+        def loss(step: int) -> Tensor | None:
+            nonlocal short, least
+            arguments, gates, head = self.leads()
+            if step % EVERY == 0 or step == STEPS - 1:
+                least = arguments.detach().amin(1)
+                short = least < threshold
+                if not short.any() and not (gates < threshold).any() and not (head < LEAD).any():
+                    return None
+            loss = sum(F.relu(wanted - lead).square().sum() for lead in (arguments, gates))
+            loss = (loss + F.relu(LEAD + 0.5 - head).square().sum()) / len(self.boxes.froms)
+            return loss + DECAY * sum(p.square().sum() for p in weights)
+
+        while not descend(weights, loss, steps=STEPS, ends=ends, lr=RATE):
+            if time.monotonic() > ends:
+                return f"in the time given {int(short.sum()):,} neurons did not come to keep their signs"
+            if not self.replace(short, least):
                 return "the network is too narrow: its neurons do not keep signs that tell its sets apart"
+        return None
 
     def replace(self, short: Tensor, least: Tensor) -> bool:
         """Other codes for the neurons that miss their own, or for half of those that are nearest to it."""

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from ...errors import Error
 from ...limits import Limit
@@ -34,6 +35,7 @@ from ...seeds import generator
 from ..claim import Claim
 from ..prove.cascade import asked_again, network_of
 from .carriers import Entry, NoCarriers, Observed, Table, choose, observe
+from .teaching import descend, release
 
 STARTS = 20_000
 """How many places to begin at are tried."""
@@ -75,6 +77,7 @@ def silenced(model: nn.Module, claim: Claim, seconds: float = 120.0, seed: int =
     cascade = begun(seen, chosen, claim, network.reads_state_alone, until)
     taught = copy.deepcopy(model)
     teach(taught, cascade, claim, until, seed)
+    release(taught, model)
     return taught, cascade
 
 
@@ -167,40 +170,36 @@ def tabulate(tables: Sequence[Table], chosen: list[list[Entry]], claim: Claim, s
 def teach(model: nn.Module, cascade: Cascade, claim: Claim, until: float, seed: int) -> None:
     """Silence the other blocks, and descend on the cascade's steps and answers."""
     inner: Any = getattr(model, "inner", model)
-    layers = inner.depth.layers
-    for layer, entries in zip(layers, cascade.chosen, strict=True):
-        _quiet(layer.mixer.initial, [(i, j) for _, i, j in entries])
     model.requires_grad_(True).train(False)
-    optimizer = torch.optim.Adam(inner.parameters(), lr=RATE)
-    g = generator("silence", "teach", seed)
-    calm = 0
-    for _ in range(20_000):
-        loss, least_gap, least_margin = _violation(inner, cascade, claim, g)
+    hooks = [
+        _quiet(layer.mixer.initial, [(i, j) for _, i, j in entries])
+        for layer, entries in zip(inner.depth.layers, cascade.chosen, strict=True)
+    ]
+    g, calm = generator("silence", "teach", seed), 0
+
+    def loss(step: int) -> Tensor | None:
+        nonlocal calm
+        violation, least_gap, least_margin = _violation(inner, cascade, claim, g)
         calm = calm + 1 if least_gap > GAP / 2 and least_margin > MARGIN / 2 else 0
-        if calm >= 20 or time.monotonic() > until:
-            break
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(inner.parameters(), 1.0)
-        optimizer.step()
-    for p in inner.parameters():
-        p.grad = None
-    for layer in layers:
-        layer.mixer.initial._backward_hooks = None
+        return None if calm >= 20 else violation
+
+    descend(inner.parameters(), loss, steps=20_000, ends=until, lr=RATE, clip=1.0)
+    for hook in hooks:
+        hook.remove()
 
 
-def _quiet(initial: nn.Parameter, kept: Sequence[tuple[int, int]]) -> None:
+def _quiet(initial: nn.Parameter, own: Sequence[tuple[int, int]]) -> RemovableHandle:
     """Keep these entries alone. One that is alone in its block gets all the block had: there the others met it."""
     mask = torch.zeros_like(initial)
-    blocks = [i for i, _ in kept]
+    blocks = [i for i, _ in own]
     with torch.no_grad():
         whole = initial.sum(1)
-        for i, j in kept:
+        for i, j in own:
             mask[i, j] = 1
             if blocks.count(i) == 1:
                 initial[i, j] = max((whole[i], initial[i, j]), key=abs)
         initial.mul_(mask)
-    initial.register_hook(lambda g: g * mask)
+    return initial.register_hook(lambda g: g * mask)
 
 
 def _violation(inner: Any, cascade: Cascade, claim: Claim, g: torch.Generator) -> tuple[Tensor, float, float]:

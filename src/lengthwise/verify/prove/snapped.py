@@ -20,7 +20,7 @@ import time
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ...models import LengthwiseForCausalLM
 from ...models.snapped_nodes import SnappedLayer
@@ -31,17 +31,25 @@ from ..claim import Claim
 from ..verdict import Proof, Unknown
 from .boxes import CONDITIONS
 from .codes import Exploration, NotProved
-from .node import Node, refusal
+from .node import Node
+from .node import refusal as no_node
+
+
+def refusal(model: nn.Module) -> str | None:
+    """Why the nodes of this model are no centres, or None if they are."""
+    if reason := no_node(model, snapped=True):
+        return reason
+    if not isinstance(Node(model).layer, SnappedLayer):
+        return "its nodes are not snapped to centres, as verify.extract(model).snap() does"
+    return None
 
 
 def prove_snapped(model: LengthwiseForCausalLM, claim: Claim, seconds: float = 60.0) -> Proof | Unknown | str:
     """The proof of a model that `snap` made: for float32, or else for evaluation in float64."""
-    if reason := refusal(model, snapped=True):
+    if reason := refusal(model):
         return reason
     node = Node(model)
-    layer = node.layer
-    if not isinstance(layer, SnappedLayer):
-        return "its nodes are not snapped to centres, as verify.extract(model).snap() does"
+    layer: SnappedLayer = node.layer
     N, S, C = len(layer.centres), claim.machine.num_symbols, node.chunk
     if sum(N**m + S**m for m in range(1, C + 1)) > CONDITIONS.most:
         return f"its {N} centres make {CONDITIONS.surpassed}"

@@ -1,13 +1,30 @@
-"""Descent on conditions, which every way of consolidation shares."""
+"""What every way of consolidation shares: a copy, descent on conditions, and proofs until one goes through."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+
+from ...models import LengthwiseForCausalLM
+from ..verdict import Proof, Unknown
+
+HARDER = 3
+"""How often more is asked of a copy that is not proved."""
+
+
+class TaughtCopy(NamedTuple):
+    """A copy, and how many of all its codes, sets, neurons or entries are those that training had given the model."""
+
+    model: LengthwiseForCausalLM
+    own: int
+    all: int
+    of: str
+    proof: Proof | Unknown | None = None
+    """The last attempt at a proof, where one was made."""
 
 
 def descend(
@@ -39,6 +56,20 @@ def descend(
         optimiser.step()
         schedule.step()
     return False
+
+
+def prove_harder(
+    teach: Callable[[int], str | None], prove: Callable[[float], Proof | Unknown | str], ends: float
+) -> Proof | Unknown:
+    """The first proof after `teach(0)`, `teach(1)`, …, each of which may say why it cannot; or the last attempt."""
+    attempt: Proof | Unknown | str = Unknown("there was no time to consolidate")
+    for harder in range(HARDER):
+        if reason := teach(harder):
+            return Unknown(reason)
+        attempt = prove(max(1.0, ends - time.monotonic()))
+        if isinstance(attempt, dict):
+            break
+    return Unknown(attempt) if isinstance(attempt, str) else attempt
 
 
 def release(taught: nn.Module, model: nn.Module) -> None:
