@@ -5,7 +5,10 @@ LENGTHWISE_TEST_THREADS=2 asks for another number, to see that no test depends o
 deadline, which a busy machine would miss. `quick` makes a short experiment, to be varied by keywords.
 """
 
+import multiprocessing
+import multiprocessing.forkserver
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -49,6 +52,56 @@ def quick():
         return plan(task, [model], seeds=seeds, train_length=train_length, test_lengths=test_lengths, settings=settings)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def fork_server():
+    """A process that has the slow imports behind it, whose forks are new processes that need none."""
+    server = multiprocessing.forkserver.ForkServer()
+    server.set_forkserver_preload(["lengthwise.models.modelling", "lengthwise.train.trainer", "lengthwise.lab.job"])
+    return server
+
+
+BEGIN = """
+import os, sys
+for stream, path in ((1, out), (2, err)):
+    os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), stream)
+os.chdir(cwd)
+sys.argv[1:] = arguments
+exec(compile(code, "<string>", "exec"), {"__name__": "__main__"})
+"""
+
+
+@pytest.fixture
+def begin_python(fork_server, monkeypatch, tmp_path_factory):
+    """`begin_python(code, *arguments, cwd=…)` as Popen([sys.executable, "-c", …]), but soon begun: a process and a
+    function that waits for it and returns what it wrote.
+
+    Not for what asks about imports, or starts workers and reads what they write.
+    """
+    monkeypatch.setattr(multiprocessing.forkserver, "connect_to_new_process", fork_server.connect_to_new_process)
+
+    def begin(code, *arguments, cwd="."):
+        folder = tmp_path_factory.mktemp("process")
+        given = {"code": code, "arguments": list(map(str, arguments)), "cwd": str(cwd)}
+        given |= {name: str(folder / name) for name in ("out", "err")}
+        process = multiprocessing.get_context("forkserver").Process(target=exec, args=(BEGIN, given))
+        process.start()
+
+        def done():
+            process.join()
+            said = [path.read_text() if path.exists() else "" for path in (folder / "out", folder / "err")]
+            return subprocess.CompletedProcess(arguments, process.exitcode, *said)
+
+        return process, done
+
+    return begin
+
+
+@pytest.fixture
+def run_python(begin_python):
+    """`run_python(code, *arguments, cwd=…)` as subprocess.run([sys.executable, "-c", …]) that captures the output."""
+    return lambda code, *arguments, cwd=".": begin_python(code, *arguments, cwd=cwd)[1]()
 
 
 @pytest.fixture

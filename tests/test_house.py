@@ -5,9 +5,7 @@ from __future__ import annotations
 import ast
 import graphlib
 import importlib
-import multiprocessing
 import re
-import runpy
 import subprocess
 import sys
 import tomllib
@@ -309,14 +307,6 @@ def test_links_in_documents_resolve(path):
             assert anchor in {slug(h) for h in re.findall(r"^#+ (.*)$", aim.read_text(), re.M)}, f"no heading {target}"
 
 
-@pytest.fixture(scope="session")
-def warm_processes():
-    """New processes that have the slow imports behind them."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["lengthwise.models.modelling", "lengthwise.train.trainer", "lengthwise.lab.job"])
-    return context
-
-
 SKETCHES = {"clusters.md": "begins under torchrun", "constructions.md": "asks about models that a reader trained"}
 
 
@@ -325,18 +315,15 @@ SKETCHES = {"clusters.md": "begins under torchrun", "constructions.md": "asks ab
     [document for document in DOCUMENTS if "```python" in document.read_text() and document.name not in SKETCHES],
     ids=lambda path: str(path.relative_to(ROOT)),
 )
-def test_a_document_s_python_runs(document, warm_processes, tmp_path, monkeypatch):
+def test_a_document_s_python_runs(document, run_python, tmp_path):
     if document.name == "hugging-face.md":
         for package in ("peft", "accelerate"):
             pytest.importorskip(package)
     # One program, as a reader saves it: later blocks use the names of earlier ones.
     blocks = re.findall(r"^```python\n(.*?)^```", document.read_text(), re.S | re.M)
     (tmp_path / "document.py").write_text("\n".join(blocks))
-    monkeypatch.chdir(tmp_path)
-    program = warm_processes.Process(target=runpy.run_path, args=("document.py",), kwargs={"run_name": "__main__"})
-    program.start()
-    program.join()
-    assert program.exitcode == 0
+    done = run_python("import runpy; runpy.run_path('document.py', run_name='__main__')", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
 
 
 def test_every_dependency_is_imported():

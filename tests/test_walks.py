@@ -1,8 +1,5 @@
 """How many of the library's own functions one call walks through: what a reader must know to follow it."""
 
-import subprocess
-import sys
-
 WALK = """
 import sys, tempfile
 from pathlib import Path
@@ -29,8 +26,9 @@ print(len(set(calls)), len({file for file, _ in calls}), len(set(before)))
 """
 
 
-def test_bench_of_one_model_walks_through_no_more_functions_than_before():
-    told = subprocess.run([sys.executable, "-c", WALK], capture_output=True, text=True, check=True)
+def test_bench_of_one_model_walks_through_no_more_functions_than_before(run_python):
+    told = run_python(WALK)
+    assert told.returncode == 0, told.stderr
     functions, files, before_training = map(int, told.stdout.split())
     assert functions <= 326
     assert files <= 57

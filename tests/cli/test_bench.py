@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -255,12 +253,12 @@ class Chatty(torch.nn.Module):
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_model_that_prints_leaves_json_alone(workers, tmp_path):
+def test_a_model_that_prints_leaves_json_alone(workers, tmp_path, run_python):
     (tmp_path / "chatty.py").write_text(CHATTY)
     start = "import sys; from lengthwise.cli import main; sys.exit(main())"
-    call = [sys.executable, "-c", start, "bench", "parity", "-m", "chatty.py:Chatty", "--seeds", "2"]
-    call = [*call, *TINY, "--workers", str(workers), "--json"]
-    done = subprocess.run(call, capture_output=True, text=True, check=True, cwd=tmp_path)
+    call = ["bench", "parity", "-m", "chatty.py:Chatty", "--seeds", "2", *TINY, "--workers", str(workers), "--json"]
+    done = run_python(start, *call, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["failures"] == []
     for word in ("imported", "built", "called", "beneath", "raw"):
         assert word in done.stderr

@@ -1,5 +1,6 @@
 """Engines: one run's failure is not another's, and Ctrl-C loses nothing."""
 
+import json
 import os
 import re
 import signal
@@ -8,7 +9,6 @@ import subprocess
 import sys
 import time
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 import torch
@@ -109,34 +109,34 @@ def test_interrupted_runs_go_on(tmp_path, quick, engine):
     assert all(0 < int(path.name.split("-")[0]) < 400 for path in states)
 
 
-def test_a_worker_whose_parent_is_gone_keeps_its_state(tmp_path, quick):
-    script = tmp_path / "main.py"
-    script.write_text(
-        "import sys, json\n"
+def test_a_worker_whose_parent_is_gone_keeps_its_state(tmp_path, quick, begin_python):
+    script = (
+        "import sys, json, pathlib\n"
         "from lengthwise import lab\n"
         "from lengthwise.lab import Experiment, Processes\n"
         "class P:\n"
-        "    def begin(self, e): print('begun', flush=True)\n"
+        "    def begin(self, e): pathlib.Path('begun').touch()\n"
         "    def advance(self, *a): pass\n"
         "    def waiting(self, e): pass\n"
         "    def end(self, e, o): pass\n"
-        "if __name__ == '__main__':\n"
-        "    e = Experiment.from_json(json.loads(sys.argv[2]))\n"
-        "    lab.run([e], sys.argv[1], launch=Processes(1), progress=P())\n"
+        "e = Experiment.from_json(json.loads(sys.argv[2]))\n"
+        "lab.run([e], sys.argv[1], launch=Processes(1), progress=P())\n"
     )
-    import json
-
     (experiment,) = quick("regular-gpt", steps=100_000, checkpoint_every=100_000, validate_every=100_000)
-    command = [sys.executable, str(script), str(tmp_path / "runs"), json.dumps(experiment.to_json())]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout.readline() == "begun\n"
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    process, _ = begin_python(script, tmp_path / "runs", json.dumps(experiment.to_json()), cwd=tmp_path)
+    wait_for(tmp_path.glob, "begun")
+    process.kill()
+    process.join()
+    (state,) = wait_for(tmp_path.glob, "runs/*/state/0*.safetensors")
+    assert int(state.name.split("-")[0]) > 0
+
+
+def wait_for(look, pattern):
     deadline = time.monotonic() + 30
-    while not (states := list(Path(tmp_path / "runs").glob("*/state/0*.safetensors"))):
-        assert time.monotonic() < deadline, "the worker went on alone"
-        time.sleep(0.1)
-    assert int(states[0].name.split("-")[0]) > 0
+    while not (seen := list(look(pattern))):
+        assert time.monotonic() < deadline, f"there is no {pattern}"
+        time.sleep(0.05)
+    return seen
 
 
 @pytest.mark.parametrize("engine", ENGINES, ids=["in process", "processes"])
@@ -268,10 +268,8 @@ def test_of_two_machines_one_goes_on_with_what_the_other_left(tmp_path, how):
         assert one.result["checkpoints"] == same.result["checkpoints"]
 
 
-def test_two_processes_on_the_same_run(tmp_path, quick):
+def test_two_processes_on_the_same_run(tmp_path, quick, begin_python):
     """The second waits, then finds the run finished."""
-    import json
-
     (experiment,) = quick("regular-gpt")
     script = (
         "import sys, json\nfrom pathlib import Path\nfrom lengthwise.lab import Experiment, Job\n"
@@ -280,9 +278,8 @@ def test_two_processes_on_the_same_run(tmp_path, quick):
         "o = run_group([e], Job(Path(sys.argv[1])))[0]\n"
         "print(json.dumps([o.error, o.run and o.run.result['date']]))\n"
     )
-    command = [sys.executable, "-c", script, str(tmp_path), json.dumps(experiment.to_json())]
-    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    answers = [json.loads(process.communicate()[0].splitlines()[-1]) for process in processes]
+    begun = [begin_python(script, tmp_path, json.dumps(experiment.to_json())) for _ in range(3)]
+    answers = [json.loads(done().stdout.splitlines()[-1]) for _, done in begun]
     assert answers[0][0] is None
     assert answers[0] == answers[1] == answers[2], "one run, seen by all"
     assert len(lab.load(tmp_path)) == 1

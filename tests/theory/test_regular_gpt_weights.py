@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -174,7 +171,7 @@ print(type(model).__name__, len(wanted))
 """
 
 
-def test_a_fresh_process_loads_it_bit_for_bit(tmp_path):
+def test_a_fresh_process_loads_it_bit_for_bit(tmp_path, run_python):
     from safetensors.torch import save_file
 
     machine = MACHINES["S3"]()
@@ -182,7 +179,7 @@ def test_a_fresh_process_loads_it_bit_for_bit(tmp_path):
     model.save_pretrained(tmp_path)
     with torch.no_grad():
         save_file({"tokens": tokens, "logits": model(tokens).logits}, tmp_path / "wanted.st")
-    done = subprocess.run([sys.executable, "-c", LOAD, str(tmp_path)], capture_output=True, text=True)
+    done = run_python(LOAD, tmp_path)
     assert done.stdout.strip() == "LengthwiseForCausalLM 2", done.stderr
     again = LengthwiseForCausalLM.from_pretrained(tmp_path).state_dict()
     for name, tensor in model.state_dict().items():
