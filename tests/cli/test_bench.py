@@ -252,16 +252,28 @@ class Chatty(torch.nn.Module):
 """
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_a_model_that_prints_leaves_json_alone(workers, tmp_path, run_python):
-    (tmp_path / "chatty.py").write_text(CHATTY)
+def test_a_model_that_prints_leaves_json_alone(tmp_path, monkeypatch, capfd):
+    check_chatty(tmp_path, 1, lambda call: (monkeypatch.chdir(tmp_path), main(call), *capfd.readouterr())[1:])
+
+
+def test_a_model_that_prints_in_a_worker_leaves_json_alone(tmp_path, run_python):
     start = "import sys; from lengthwise.cli import main; sys.exit(main())"
+
+    def run(call):
+        done = run_python(start, *call, cwd=tmp_path)
+        return done.returncode, done.stdout, done.stderr
+
+    check_chatty(tmp_path, 2, run)
+
+
+def check_chatty(folder, workers, run):
+    (folder / "chatty.py").write_text(CHATTY)
     call = ["bench", "parity", "-m", "chatty.py:Chatty", "--seeds", "2", *TINY, "--workers", str(workers), "--json"]
-    done = run_python(start, *call, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["failures"] == []
+    code, out, err = run(call)
+    assert code == 0, err
+    assert json.loads(out)["failures"] == []
     for word in ("imported", "built", "called", "beneath", "raw"):
-        assert word in done.stderr
+        assert word in err
 
 
 def test_a_setting_is_compared_pair_by_pair(tmp_path, capsys):
