@@ -170,7 +170,7 @@ LINES = {
     "theory": 1_350,
     "verify": 10_260,
     "report": 3_730,
-    "recipes": 5_020,
+    "recipes": 5_030,
     "cli": 3_350,
 }
 """How many lines a room may have: lowered as ideas leave, and raised only by a commit that says why."""

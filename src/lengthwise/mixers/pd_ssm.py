@@ -32,8 +32,8 @@ from ..positions import Layout
 from .base import Mixer, Traits
 from .state_space import SpaceState
 
-ENTRIES = 2**20
-"""About how many entries of transitions are made at once: 4 MB, which a core's cache holds."""
+ENTRIES = 2**18
+"""About how many entries of transitions are made at once: 1 MB, which stays in a core's cache."""
 
 
 class PDSSM(Mixer):
@@ -58,7 +58,7 @@ class PDSSM(Mixer):
         self.magnitude, self.phase = (
             nn.Sequential(nn.Linear(width, 2 * N), nn.GELU(), nn.Linear(2 * N, N), nn.Sigmoid()) for _ in range(2)
         )
-        self.inputs = nn.Parameter(torch.randn(2, N, width) / (2 * width) ** 0.5)
+        self.inputs = nn.Parameter(torch.randn(2, N, width) / (2 * N) ** 0.5)
         """The real and the imaginary part of B."""
         self.readout = nn.Linear(2 * N, width)
         self.skip = nn.Parameter(torch.randn(width) / width**0.5)
@@ -96,6 +96,8 @@ class PDSSM(Mixer):
         D, v = torch.complex(a, b), torch.complex(c, d)
         first = (torch.arange(self.state, device=u.device) == 0).to(D.dtype).expand(B, -1)
         start = first if state is None else state.x
+        if not torch.is_grad_enabled():
+            return self._scan(picks, D, v, first, start, layout)
         with torch.no_grad():
             states = self._scan(picks, D, v, first, start, layout)
             before = _first_where(layout, first, torch.cat([start[:, None], states[:, :-1]], 1))
@@ -161,8 +163,9 @@ class _Soft(torch.autograd.Function):
         parts_s, of_M = [], torch.zeros_like(M)
         for rows in _parts(s, dictionary):
             S = (s[rows] @ M).unflatten(-1, dictionary.shape[1:]).softmax(-1)
-            S_G = S * (a[rows] @ b[rows].mT if index is None else _by_row(a, b, index.flatten(), rows, len(s)))
-            of_logits = (S_G - S * S_G.sum(-1, keepdim=True)).flatten(1)
+            G = a[rows] @ b[rows].mT if index is None else _by_row(a, b, index.flatten(), rows, len(s))
+            # In one pass S ∘ (G - sums of S ∘ G).
+            of_logits = torch.ops.aten._softmax_backward_data(G, S, -1, S.dtype).flatten(1)
             parts_s.append(of_logits @ M.mT)
             of_M = of_M + s[rows].mT @ of_logits
         return torch.cat(parts_s).view_as(weights), of_M.view_as(dictionary), None, None, None

@@ -247,7 +247,8 @@ def test_state_tracking_gives_every_network_a_verdict(tmp_path):
     recipe = recipes.get("proof", "state-tracking", "smoke").only(["parity"])
     mine = [e for e in recipe.experiments if e.model.name in ("pd-ssm", "hf:mamba2")]
     runs = [o.run for o in lab.run(mine, tmp_path, workers=1, device="cpu")]
-    (panel,) = recipe.panels(runs)
+    panel, differences = recipe.panels(runs)
+    assert differences.title == "What differs from the paper at smoke scale"
     assert panel.columns == ["model", "parity", "average", "published"]
     assert [(row[0], *row[2:]) for row in panel.rows] == [("PD-SSM", "–", "98.8"), ("Mamba-2", "–", "–")]
     for row, run in zip(panel.data, runs, strict=True):

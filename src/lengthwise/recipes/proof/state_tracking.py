@@ -17,7 +17,7 @@ from ...report.formatting import percent
 from ..base import Recipe, Scale
 from ..common.comparison import inside
 from ..common.grid import Cell, Grid, Model
-from ..common.rules import rules_of, settings_of
+from ..common.rules import differences_from_paper, rules_of, settings_of
 from ..papers.regulargpt.table_1 import thinned
 from .networks import NetworkQuestion, ProofNetwork, networks
 from .scales import BUDGETS
@@ -38,6 +38,7 @@ PUBLISHED: dict[str, float] = {"PD-SSM": 0.988, "DeltaProduct": 0.795, "LSTM": 1
 """Averages over the four tasks, of the best evaluation on test strings."""
 OF_PD_SSM = dict(zip(TASKS, (0.995, 0.997, 0.962, 0.999), strict=True))
 RULES = rules_of(__name__)
+SAME = "Tasks and lengths are the published ones; of models other than PD-SSM the paper's settings are not known here."
 DESCRIPTION = (
     "Cycle navigation, even pairs, modular arithmetic without brackets and parity, as in the paper of PD-SSM (2025): "
     f"strings of at most {TRAINED} tokens in training, {TRAINED} to {TESTED} in the test. Each network is also held "
@@ -60,7 +61,8 @@ def recipe(scale: Scale) -> Recipe:
     def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
         question = NetworkQuestion(BUDGETS[scale], None)
         decided = {key: [networks(run, question, device)[0] for run in runs] for key, runs in finished.items()}
-        return [_panel(scale, finished, decided)]
+        there = dict.fromkeys(task for task, _ in finished)
+        return [_panel(scale, finished, decided), *differences_from_paper(RULES, scale, there, MODELS, SAME)]
 
     keys = [(task, model) for task in TASKS for model in MODELS]
     return Recipe(
@@ -75,6 +77,8 @@ def planned(scale: Scale, row: str, model: str) -> list[Experiment]:
     settings = settings_of(RULES[scale], row, model)
     task = tasks.get(row, supervision=settings.pop("supervision"))
     lengths = thinned(task.lengths(TRAINED, TESTED), settings.pop("lengths"))
+    if MODELS[model].preset.startswith("hf:"):
+        settings["model.hidden_size"] = settings.pop("model.width")  # as transformers calls it
     return plan(
         task,
         [MODELS[model].preset],
