@@ -16,9 +16,9 @@ from lengthwise.cli import main
 from lengthwise.errors import Error, RecordError, TooLarge
 from lengthwise.files import whole_folder, write_text
 from lengthwise.verify import compile_machine, made_of
-from lengthwise.verify.algebra import MachineAlgebra
-from lengthwise.verify.claim import claim_of
-from lengthwise.verify.consolidate.compiling import compiled_before, minimal
+from lengthwise.verify.algebra import MachineAlgebra, in_time
+from lengthwise.verify.claim import claim_of, minimal
+from lengthwise.verify.consolidate.compiling import compiled_before
 from lengthwise.verify.consolidate.element_codes import congruences
 
 KILLED = """
@@ -134,7 +134,7 @@ def test_an_algebra_has_a_deadline():
     claim = claim_of(tasks.get("cycle-navigation"))
     for late in (
         lambda: MachineAlgebra(claim, 2, past),
-        lambda: minimal(claim, past),
+        lambda: minimal(claim, lambda: in_time(past)),
         lambda: congruences(automata.Semiautomaton([[1], [0]]).delta, claim.asked[:2], past),
     ):
         with pytest.raises(Error, match="seconds"):

@@ -17,10 +17,11 @@ from lengthwise.models.token_classifier import PresetClassifier
 from lengthwise.verify import Proved, certify, claim_of, compile_machine, consolidate_run, made_of
 from lengthwise.verify.algebra import MachineAlgebra
 from lengthwise.verify.checker import Rejected
+from lengthwise.verify.claim import minimal
 from lengthwise.verify.consolidate import compiling
 from lengthwise.verify.consolidate.canonical_codes import canonical_codes
 from lengthwise.verify.consolidate.closure import Closure, ClosureNetwork, close
-from lengthwise.verify.consolidate.compiling import fitted, minimal
+from lengthwise.verify.consolidate.compiling import fitted
 from lengthwise.verify.consolidate.element_codes import structured_codes
 from lengthwise.verify.prove import node
 from lengthwise.verify.prove.codes import prove_codes

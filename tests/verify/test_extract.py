@@ -13,7 +13,7 @@ from lengthwise import Error, automata, models, tasks, theory, verify
 from lengthwise.automata import Semiautomaton
 from lengthwise.verify.claim import Claim, claim_of
 from lengthwise.verify.extraction import Algebra, Moore, tree
-from lengthwise.verify.extraction.asked_words import asked_words
+from lengthwise.verify.extraction.agreement import asked_words
 from lengthwise.verify.extraction.clustering import cuts
 
 PARITY = tasks.get("parity")

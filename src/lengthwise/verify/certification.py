@@ -29,8 +29,8 @@ from ..models.token_classifier import evaluating
 from ..tasks import Task
 from . import certificate as certificates
 from .checker import Rejected
-from .claim import Claim
-from .consolidate.compiling import FILE, kept_of, made_of, minimal, new_folder, saved_before
+from .claim import Claim, minimal
+from .consolidate.compiling import FILE, kept_of, made_of, new_folder, saved_before
 from .consolidate.compiling import save as save_made
 from .consolidate.gate import REFUSED, checked_to_have_learned
 from .consolidate.snapping import copies

@@ -9,13 +9,13 @@ Shapes: Q states, S symbols, E outputs of the model.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..automata import Semiautomaton
+from ..automata import Semiautomaton, minimise
 from ..errors import Error
 from ..tasks import Task
 
@@ -40,6 +40,13 @@ class Claim:
     def several(self) -> bool:
         """Whether a model names any number of outputs at once, those whose logit is above 0."""
         return self.answers.ndim == 2
+
+    @property
+    def answer_numbers(self) -> np.ndarray:
+        """(Q,) a number for each right answer."""
+        if self.several:
+            return np.unique(self.answers, axis=0, return_inverse=True)[1].reshape(-1)
+        return self.answers.astype(np.int64)
 
     def right(self, word: str | Sequence[int]) -> int | tuple[int, ...] | None:
         """The right answer after a word; None where nothing is asked.
@@ -84,3 +91,27 @@ def claim_of(source: Task | Semiautomaton) -> Claim:
         raise Error(f"{source.name} {source.params}: a claim is about one answer after each word.")
     asked = np.ones(source.machine.num_states, dtype=bool) if source.answered is None else source.answered.numpy()
     return Claim(source.machine, source.readout.numpy(), asked)
+
+
+def minimal(claim: Claim, each_round: Callable[[], None] | None = None) -> Claim:
+    """The same claim about the smallest machine: states of equal answers after all words are one.
+
+    `each_round` is called again and again, and may raise to give up.
+    """
+    machine = minimise(claim.machine, np.where(claim.asked, claim.answer_numbers, -1), each_round)
+    if machine.num_states == claim.machine.num_states:
+        return claim
+    one = {merged: q for q, merged in quotient(claim.machine, machine).items()}
+    own = [one[q] for q in range(machine.num_states)]
+    return Claim(machine, claim.answers[own], claim.asked[own])
+
+
+def quotient(machine: Semiautomaton, small: Semiautomaton) -> dict[int, int]:
+    """A state of the smallest machine for each of the given one that words reach."""
+    place = {machine.start: small.start}
+    for q in (walk := [machine.start]):  # grows while we walk it
+        for target, merged in zip(machine.delta[q].tolist(), small.delta[place[q]].tolist(), strict=True):
+            if target not in place:
+                place[target] = merged
+                walk.append(target)
+    return place

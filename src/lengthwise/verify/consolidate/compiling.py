@@ -24,7 +24,7 @@ import torch
 from safetensors import SafetensorError
 from torch import nn
 
-from ...automata import Semiautomaton, minimise
+from ...automata import Semiautomaton
 from ...errors import Error, RecordError
 from ...files import canonical, digest_of, read_json, whole_folder
 from ...lab import Run
@@ -38,12 +38,12 @@ from .. import certificate as certificates
 from ..algebra import MachineAlgebra, in_time
 from ..checker import Rejected
 from ..checker.check import check_kept
-from ..claim import Claim, claim_of
+from ..claim import Claim, claim_of, minimal
 from ..prove.codes import prove_codes
 from ..subject import KeptShare, subject_of
 from .canonical_codes import canonical_codes
 from .closure import Closure, ClosureNetwork, Looked, close, refusal
-from .element_codes import answer_numbers, structured_codes
+from .element_codes import structured_codes
 from .gate import checked_to_have_learned
 
 WEIGHTS = "model.safetensors"
@@ -212,7 +212,7 @@ def compile_machine(
     """
     began = time.perf_counter()
     ends = began + seconds
-    claim = minimal(_claim(source), ends)
+    claim = minimal(_claim(source), lambda: in_time(ends))
     algebra = MachineAlgebra(claim, chunk, ends)
     codes = torch.from_numpy(structured_codes(algebra))
     closure = Closure(algebra, codes, algebra.conditions(), hear=hear)
@@ -269,7 +269,7 @@ def taught_codes(
     assert isinstance(inner.config, LengthwiseConfig)
     assert isinstance(inner.depth, Adaptive)
     ends = began + seconds
-    claim = minimal(claim, ends)
+    claim = minimal(claim, lambda: in_time(ends))
     with untouched_random(torch.device("cpu")):
         model = LengthwiseForCausalLM(copy.deepcopy(inner.config)).eval()
     model.load_state_dict(inner.state_dict())
@@ -330,25 +330,3 @@ def outputs(claim: Claim) -> int:
 def width_for(closure: Closure) -> int:
     """32, 64 or 128: wider where there is more to learn."""
     return next(width for width, most in ((32, 1000), (64, 16_000), (128, np.inf)) if len(closure.taps) <= most)
-
-
-def minimal(claim: Claim, ends: float = float("inf")) -> Claim:
-    """The same claim about the smallest machine: states of equal answers after all words are one.
-
-    `ends`: when to give up, in seconds of `time.perf_counter`.
-    """
-    labels = np.where(claim.asked, answer_numbers(claim), -1)
-    machine = minimise(claim.machine, labels, lambda: in_time(ends))
-    if machine.num_states == claim.machine.num_states:
-        return claim
-    # A state of the smallest machine for each of the given one that words reach.
-    place = {claim.machine.start: machine.start}
-    walk = [claim.machine.start]
-    for q in walk:  # grows while we walk it
-        for s, target in enumerate(claim.machine.delta[q].tolist()):
-            if target not in place:
-                place[target] = int(machine.delta[place[q], s])
-                walk.append(target)
-    one = {merged: q for q, merged in place.items()}
-    kept = [one[q] for q in range(machine.num_states)]
-    return Claim(machine, claim.answers[kept], claim.asked[kept])

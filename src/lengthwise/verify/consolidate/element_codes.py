@@ -20,7 +20,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..algebra import MachineAlgebra, in_time
-from ..claim import Claim
 
 LARGEST = 400
 """Numbers of one-hot entries of a code up to which all points of congruences are taken."""
@@ -85,7 +84,7 @@ def _few_points(algebra: MachineAlgebra, found: list[np.ndarray]) -> list[np.nda
     """Greedily the column that tells most elements apart; of equals the one with fewer values."""
     claim = algebra.claim
     # A state that leads to no question is like any other such state.
-    answers = np.where(algebra.need.leads & claim.asked, answer_numbers(claim), -1)
+    answers = np.where(algebra.need.leads & claim.asked, claim.answer_numbers, -1)
     by_parts = [answers, *(p for p in found if p.max() < claim.machine.num_states - 1)]
     whole = [np.arange(claim.machine.num_states)]
     states = np.flatnonzero(algebra.need.reached)
@@ -105,15 +104,8 @@ def _few_points(algebra: MachineAlgebra, found: list[np.ndarray]) -> list[np.nda
 
 def _answer(algebra: MachineAlgebra, codes: int) -> list[np.ndarray]:
     claim = algebra.claim
-    column = _compact(np.where(claim.asked, answer_numbers(claim), -1)[algebra.states])
+    column = _compact(np.where(claim.asked, claim.answer_numbers, -1)[algebra.states])
     return [column] if 0 < column.max() < max(ANSWERS, codes) else []
-
-
-def answer_numbers(claim: Claim) -> np.ndarray:
-    """(Q,) a number for each right answer."""
-    if claim.several:
-        return np.unique(claim.answers, axis=0, return_inverse=True)[1].reshape(-1)
-    return claim.answers.astype(np.int64)
 
 
 def congruences(delta: np.ndarray, reached: np.ndarray, ends: float = float("inf")) -> list[np.ndarray]:

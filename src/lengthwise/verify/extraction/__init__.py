@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -23,16 +23,16 @@ from torch import nn
 from ...automata import Semiautomaton
 from ...errors import Error, UnknownName
 from ...lab import Run
-from ...models import LengthwiseForCausalLM, TokenClassifier
-from ...models.token_classifier import evaluating
 from ...tasks import Task
 from ..claim import Claim
+from ..falsification.reading import Reader
 from ..prove.node import no_tree
 from ..subject import checked_seconds, subject_of
+from .active_learning import learn
+from .agreement import Sample
 from .algebra import Algebra
-from .difference import Difference, read
+from .answers import Difference, said_by
 from .extracted import Extracted
-from .learned import learn
 from .moore import Moore
 from .states import find_states, no_recurrence
 from .tree import find_algebra
@@ -67,50 +67,32 @@ def extract(
     """
     if method not in METHODS:
         raise UnknownName("method of extract", method, METHODS)
-    classifier, claim = _subject(model_or_run, machine)
-    inner = classifier.inner if isinstance(classifier, TokenClassifier) else classifier
+    if machine is None and isinstance(model_or_run, nn.Module):
+        classifier, claim = model_or_run, None
+    else:
+        subject = subject_of("extract", model_or_run, machine)
+        classifier, claim = subject.model, subject.claim
+    inner = getattr(classifier, "inner", classifier)
     told = claim or _nothing_asked(inner)
     why = {"tree": no_tree(inner), "states": no_recurrence(inner), "learned": None}
     chosen = method if method != "auto" else next(name for name, reason in why.items() if reason is None)
     if reason := why[chosen]:
         raise Error(f"extract: method {chosen!r} cannot take this model: {reason}. Use method='auto'.")
     until = math.inf if seconds is None else time.monotonic() + checked_seconds("extract", seconds)
-    with evaluating(classifier):
-        found = _found(chosen, classifier, inner, told, seed, until)
+    with Reader(classifier, told) as reader:
+        sample = Sample(reader, seed)
+        if chosen == "learned":
+            found = learn(reader, sample, classifier)
+        else:
+            find = find_algebra if chosen == "tree" else find_states
+            found = find(classifier, told, sample, seed, until)
         if claim is None:
             return found
-        finite = found.algebra if found.moore is None else found.moore
-        assert finite is not None
-        difference = finite.difference(claim)
+        difference = found.finite.difference(claim)
         raw = None
         if difference is not None and difference.word is not None:
-            raw = _answer(classifier, difference.word, claim) != difference.right
+            raw = said_by(reader, torch.tensor([difference.word]))[0] != difference.right
     return replace(found, claim=claim, difference=difference, raw=raw)
-
-
-def _found(method: str, classifier: nn.Module, inner: nn.Module, claim: Claim, seed: int, until: float) -> Extracted:
-    nothing: dict[str, Any] = {"claim": None, "difference": None, "raw": None, "model": inner}
-    if method == "tree":
-        assert isinstance(inner, LengthwiseForCausalLM)
-        tree = find_algebra(inner, claim, seed, until)
-        seen = (tree.agreement, tree.words, len(tree.algebra))
-        return Extracted("tree", tree.algebra, None, *seen, **nothing, refused=tree.refused)
-    if method == "states":
-        assert isinstance(inner, LengthwiseForCausalLM)
-        states = find_states(inner, claim, seed, until)
-        seen = (states.agreement, states.words, states.states)
-        return Extracted("states", None, states.moore, *seen, **nothing, refused=states.refused)
-    learned = learn(classifier, claim, seed)
-    return Extracted("learned", None, learned.moore, learned.agreement, learned.words, len(learned.moore), **nothing)
-
-
-def _subject(
-    model_or_run: nn.Module | Run, machine: Semiautomaton | Task | Claim | None
-) -> tuple[nn.Module, Claim | None]:
-    if machine is None and isinstance(model_or_run, nn.Module):
-        return model_or_run, None
-    subject = subject_of("extract", model_or_run, machine)
-    return subject.model, subject.claim
 
 
 def _nothing_asked(inner: nn.Module) -> Claim:
@@ -120,16 +102,3 @@ def _nothing_asked(inner: nn.Module) -> Claim:
         raise Error("extract: this model does not say how many tokens it reads. Pass machine=.")
     machine = Semiautomaton([[0] * vocabulary])
     return Claim(machine, np.zeros(1, dtype=np.int64), np.ones(1, dtype=bool))
-
-
-@torch.no_grad()
-def _answer(classifier: nn.Module, word: tuple[int, ...], claim: Claim) -> Any:
-    """What the model itself says after a word."""
-    device = next((p.device for p in classifier.parameters()), torch.device("cpu"))
-    tokens = torch.tensor([word], device=device)
-    if isinstance(classifier, TokenClassifier):
-        logits = classifier(tokens, last=True)
-    else:
-        made = classifier(tokens)
-        logits = made if isinstance(made, torch.Tensor) else made.logits
-    return read(logits[:, -1], claim.several)[0][0]

@@ -12,7 +12,6 @@ Shapes: B words, T tokens, S symbols, N elements, M nodes at once, m taps, C chu
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,11 +20,9 @@ from torch import Tensor
 from ...errors import Error
 from ...models.depth import groups
 from ..claim import Claim
-from .difference import Difference, differs, right_answer
-from .levels import TUPLES, WRITTEN, Level, levels
+from .answers import Answer, Difference, as_json, right_answer
+from .levels import WRITTEN, Level, levels
 from .transitions import Transitions
-
-Answer = int | tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,28 +74,11 @@ class Algebra:
         """What is said after each of the words (B,T); None where one needs what is not in the table."""
         return [None if e < 0 else self.said[e] for e in self.elements_of(tokens).tolist()]
 
-    @cached_property
-    def _sorted(self) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-        base, found = len(self.symbols) + len(self), {}
-        if base**self.chunk >= 1 << 62:
-            raise TUPLES.exceeded(f"extract: chunk {self.chunk} with {base} inputs")
-        for m in range(1, self.chunk + 1):
-            rows = [(_code(inputs, base), e) for inputs, e in self.table.items() if len(inputs) == m]
-            codes, values = np.array(sorted(rows), dtype=np.int64).reshape(-1, 2).T
-            found[m] = codes, values
-        return found
-
     def _look_up(self, inputs: np.ndarray) -> np.ndarray:
         """(M,m) -> (M,), -1 for what is not in the table."""
-        base = len(self.symbols) + len(self)
-        codes, values = self._sorted[inputs.shape[1]]
-        if not len(codes):
-            return np.full(len(inputs), -1)
-        asked = np.zeros(len(inputs), dtype=np.int64)
-        for column in inputs.T:
-            asked = asked * base + column
-        place = np.searchsorted(codes, asked).clip(max=len(codes) - 1)
-        return np.where((codes[place] == asked) & (inputs >= 0).all(1), values[place], -1)
+        rows, inverse = np.unique(inputs, axis=0, return_inverse=True)
+        elements = [self.table.get(row, -1) for row in map(tuple, rows.tolist())]
+        return np.array(elements, dtype=np.int64)[inverse.reshape(-1)]
 
     def levels(self, transitions: Transitions) -> Any:
         """The levels of this algebra beside a machine (levels.py)."""
@@ -117,18 +97,15 @@ class Algebra:
 
     def _first_wrong(self, level: Level, claim: Claim, transitions: Transitions) -> Difference | None:
         elements, states = level.read.inputs - len(self.symbols), transitions.states(level.read.acts)
-        wrong = [
-            i
-            for i, (e, q) in enumerate(zip(elements.tolist(), states.tolist(), strict=True))
-            if claim.asked[q] and differs(None if e < 0 else self.said[e], right_answer(claim, q))
-        ]
+        said = [None if e < 0 else self.said[e] for e in elements.tolist()]
+        right = [right_answer(claim, q) for q in states.tolist()]
+        wrong = [i for i in np.flatnonzero(claim.asked[states]).tolist() if said[i] != right[i]]
         if not wrong:
             return None
         i = min(wrong, key=lambda i: int(level.read.lengths[i]))
         length = int(level.read.lengths[i])
         word = tuple(level.word(level.read.made_of[i])) if length <= WRITTEN else None
-        said = None if elements[i] < 0 else self.said[int(elements[i])]
-        return Difference(word, length, said, right_answer(claim, int(states[i])))
+        return Difference(word, length, said[i], right[i])
 
     def acts(self, claim: Claim) -> tuple[tuple[tuple[int, ...], ...], ...]:
         """For each element, the transitions of the words that lead to it: one each, where it is an element of the
@@ -149,15 +126,8 @@ class Algebra:
             "chunk": self.chunk,
             "elements": len(self),
             "table": [[*inputs, e] for inputs, e in sorted(self.table.items(), key=lambda item: (len(item[0]), item))],
-            "said": [list(s) if isinstance(s, tuple) else s for s in self.said],
+            "said": list(map(as_json, self.said)),
             "margin": min(self.margins),
             "radius": self.radius,
             "spread": self.spread,
         }
-
-
-def _code(inputs: tuple[int, ...], base: int) -> int:
-    code = 0
-    for x in inputs:
-        code = code * base + x
-    return code

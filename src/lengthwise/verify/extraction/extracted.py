@@ -13,7 +13,7 @@ from ...errors import Error
 from ...models import LengthwiseForCausalLM
 from ..claim import Claim
 from .algebra import Algebra
-from .difference import Difference
+from .answers import Difference
 from .moore import Moore
 
 Method = Literal["tree", "states", "learned"]
@@ -26,35 +26,41 @@ class Extracted:
     """A finite machine or algebra that says what the model says, as far as that was looked at."""
 
     method: Method
-    algebra: Algebra | None
-    """Of a tree model; None for the other methods."""
-    moore: Moore | None
-    """The machine of the other methods, with as few states as it can have."""
+    finite: Algebra | Moore
+    """Of a tree its algebra; of others a machine, with as few states as it can have."""
     agreement: float
     """The share of the words looked at after which the model and what was extracted say the same."""
     words: int
     """How many words were looked at."""
     clusters: int
     """Of nodes or states; for `learned`, the states of the machine."""
-    claim: Claim | None
-    difference: Difference | None
-    """From the machine it was compared with, of all words of all lengths; None where there is none."""
-    raw: bool | None
-    """Whether the model itself is wrong after the word of `difference`; None without a word."""
-
     model: nn.Module
     """From which it was extracted."""
     refused: str | None = None
     """Why finer cuts into clusters were not taken; None where none had to be."""
+    claim: Claim | None = None
+    difference: Difference | None = None
+    """From the machine it was compared with, of all words of all lengths; None where there is none."""
+    raw: bool | None = None
+    """Whether the model itself is wrong after the word of `difference`; None without a word."""
+
+    @property
+    def algebra(self) -> Algebra | None:
+        return self.finite if isinstance(self.finite, Algebra) else None
+
+    @property
+    def moore(self) -> Moore | None:
+        return self.finite if isinstance(self.finite, Moore) else None
 
     def snap(self) -> LengthwiseForCausalLM:
         """The model with every node replaced by the nearest of the algebra's centres: the algebra, run by the network.
 
         A node outside the radius of all of them is an error. Saved, loaded and run as any other model.
         """
-        if self.algebra is None or not isinstance(self.model, LengthwiseForCausalLM):
+        if self.algebra is None:
             raise Error(f"snap: only the nodes of a tree are snapped, and this was extracted by {self.method!r}.")
-        return self.model.snap(self.algebra.centres, self.algebra.radius)
+        inner: Any = getattr(self.model, "inner", self.model)
+        return inner.snap(self.algebra.centres, self.algebra.radius)
 
     @property
     def equal(self) -> bool | None:
@@ -87,8 +93,7 @@ class Extracted:
         if self.algebra is not None:
             found = f"an algebra of {_counted(len(self.algebra), 'element')}"
         else:
-            assert self.moore is not None
-            found = f"a machine of {_counted(len(self.moore), 'state')}"
+            found = f"a machine of {_counted(len(self.finite), 'state')}"
             found += f" (of {self.clusters} clusters)" if self.method == "states" else ""
         same = "the same" if self.agreement == 1 else f"the same of {100 * self.agreement:.2f}%"
         text = f"{found}; the model says {same} of {self.words:,} words"

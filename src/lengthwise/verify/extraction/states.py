@@ -13,13 +13,12 @@ Shapes: B words, T tokens, n numbers in a state, S symbols.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ...automata import Semiautomaton, live_states
 from ...errors import Error
@@ -28,27 +27,15 @@ from ...models import LengthwiseForCausalLM
 from ...models.depth import Fixed
 from ...seeds import generator
 from ..claim import Claim
-from .asked_words import asked_words
-from .clustering import TimeOver, check_time, cuts
-from .difference import Answer, read, said_by
+from .agreement import Sample, coarsest
+from .answers import Answer, read
+from .clustering import check_time, cuts
+from .extracted import Extracted
 from .moore import Moore
 
 STATES = Limit("EXTRACTED_STATES", 500, "clusters of states", "Train the model further, so that they fall into fewer")
 WORDS, STEPS = 64, 60
 """Random words whose states are looked at, and their length."""
-
-
-@dataclass(frozen=True, eq=False)
-class FoundStates:
-    moore: Moore
-    """The smallest machine with these answers."""
-    states: int
-    """Before it was made smallest."""
-    radius: float
-    agreement: float
-    words: int
-    refused: str | None = None
-    """Why cuts into more clusters were not taken; None where none had to be."""
 
 
 def no_recurrence(model: object) -> str | None:
@@ -62,31 +49,11 @@ def no_recurrence(model: object) -> str | None:
     return None
 
 
-def find_states(model: LengthwiseForCausalLM, claim: Claim, seed: int = 0, until: float = inf) -> FoundStates:
-    if reason := no_recurrence(model):
-        raise Error(f"extract: this model is not recurrent: {reason}.")
-    words = asked_words(claim, seed)
-    said = [said_by(model, tokens, claim.several) for tokens in words]
-    best, refused = None, None
-    for cut in cuts(_sample(model, claim, seed), seed):
-        try:
-            machine = _explored(model, claim, cut.radius, until)
-        except TimeOver:
-            raise
-        except Error as error:
-            refused = error
-            continue
-        both = [zip(machine.answers(tokens), own, strict=True) for tokens, own in zip(words, said, strict=True)]
-        pairs = [pair for each in both for pair in each]
-        right, count = sum(a == b for a, b in pairs), len(pairs)
-        if best is None or right / count > best.agreement:
-            best = FoundStates(machine.smallest(), len(machine), cut.radius, right / count, count)
-        if right == count:
-            break
-    if best is None:
-        assert refused is not None
-        raise refused
-    return best if refused is None else replace(best, refused=str(refused))
+def find_states(model: nn.Module, claim: Claim, sample: Sample, seed: int = 0, until: float = inf) -> Extracted:
+    inner: LengthwiseForCausalLM = getattr(model, "inner", model)
+    tried = cuts(_sample(inner, claim, seed), seed)
+    machine, agreement, refused = coarsest(tried, lambda cut: _explored(inner, claim, cut.radius, until), sample)
+    return Extracted("states", machine.smallest(), agreement, sample.count, len(machine), model, refused)
 
 
 def _vector(cache: Any) -> Tensor:

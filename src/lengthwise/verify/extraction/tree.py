@@ -13,23 +13,22 @@ Shapes: M nodes, m taps, N elements, D model width.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from math import inf
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ...errors import Error
 from ...limits import Limit
-from ...models import LengthwiseForCausalLM
 from ...seeds import generator
 from ..claim import Claim
 from ..prove.node import Node
+from .agreement import Sample, coarsest
 from .algebra import Algebra
-from .asked_words import asked_words
-from .clustering import Cut, TimeOver, check_time, cuts
-from .difference import read, said_by
+from .answers import read
+from .clustering import Cut, check_time, cuts
+from .extracted import Extracted
 from .levels import levels
 from .transitions import Transitions
 
@@ -40,45 +39,14 @@ POOL = 192
 PASSES = 20
 
 
-@dataclass(frozen=True, eq=False)
-class Found:
-    algebra: Algebra
-    agreement: float
-    """The share of the words compared after which the model and its algebra say the same."""
-    words: int
-    refused: str | None = None
-    """Why cuts into more clusters were not taken; None where none had to be."""
-
-
 @torch.no_grad()
-def find_algebra(model: LengthwiseForCausalLM, claim: Claim, seed: int = 0, until: float = inf) -> Found:
+def find_algebra(model: nn.Module, claim: Claim, sample: Sample, seed: int = 0, until: float = inf) -> Extracted:
     """The algebra of the model over all words after which `claim` asks something."""
-    network, transitions = Node(model), Transitions(claim)
-    words = asked_words(claim, seed)
-    said = [said_by(model, tokens, claim.several) for tokens in words]
-    best, refused = None, None
-    for cut in cuts(_sample(network, transitions, seed), seed):
-        try:
-            algebra = _close(network, Transitions(claim), claim, cut, until)
-        except TimeOver:
-            raise
-        except Error as error:
-            refused = error
-            continue
-        pairs = [pair for tokens, own in zip(words, said, strict=True) for pair in _both(algebra, tokens, own)]
-        right, count = sum(a == b for a, b in pairs), len(pairs)
-        if best is None or right / count > best.agreement:
-            best = Found(algebra, right / count, count)
-        if right == count:
-            break
-    if best is None:
-        assert refused is not None
-        raise refused
-    return best if refused is None else replace(best, refused=str(refused))
-
-
-def _both(algebra: Algebra, tokens: Tensor, own: list) -> zip:
-    return zip(algebra.answers(tokens), own, strict=True)
+    network = Node(model)
+    tried = cuts(_sample(network, Transitions(claim), seed), seed)
+    build = lambda cut: _close(network, Transitions(claim), claim, cut, until)  # noqa: E731
+    algebra, agreement, refused = coarsest(tried, build, sample)
+    return Extracted("tree", algebra, agreement, sample.count, len(algebra), model, refused)
 
 
 def _sample(network: Node, transitions: Transitions, seed: int) -> Tensor:

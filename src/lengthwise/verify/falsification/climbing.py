@@ -5,42 +5,32 @@ Shapes: B words, T tokens, S symbols.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-KEPT = 24
+MOST = 24
 """How many words are climbed from."""
 LONGEST = 4096
 """Longer words take too much time for what one step can win."""
-
-
-class Kept(NamedTuple):
-    margin: float
-    word: np.ndarray
 
 
 class Lowest:
     """The words of the least margins so far, no two alike."""
 
     def __init__(self):
-        self.words: dict[bytes, Kept] = {}
+        self.words: dict[bytes, tuple[float, np.ndarray]] = {}
 
     def add(self, words: np.ndarray, margins: np.ndarray) -> None:
         if not words.shape[1] <= LONGEST:
             return
-        for i in np.argsort(margins)[:KEPT]:
-            self.words[words[i].tobytes()] = Kept(float(margins[i]), words[i])
-        if len(self.words) > KEPT:
-            kept = sorted(self.words.items(), key=lambda each: each[1].margin)
-            self.words = dict(kept[:KEPT])
+        for i in np.argsort(margins)[:MOST]:
+            self.words[words[i].tobytes()] = (float(margins[i]), words[i])
+        lowest = sorted(self.words.items(), key=lambda each: each[1][0])
+        self.words = dict(lowest[:MOST])
 
     def pick(self, rng: np.random.Generator) -> np.ndarray | None:
         """One of them, the lowest most often."""
-        if not self.words:
-            return None
-        each = sorted(self.words.values(), key=lambda kept: kept.margin)
-        return each[min(rng.geometric(0.25), len(each)) - 1].word
+        words = [word for _, word in self.words.values()]
+        return words[min(rng.geometric(0.25), len(words)) - 1] if words else None
 
 
 def changed(word: np.ndarray, symbols: int, rows: int, rng: np.random.Generator) -> np.ndarray:

@@ -1,7 +1,7 @@
 """The search itself: what is read in which order, and when the time for it is over.
 
 1. All words of 1, 2, 3, … symbols, for a little of the time.
-2. Families of words (wishes.py) at lengths that double, with their neighbours, up to a million where the model can.
+2. Patterns of words (patterns.py) at lengths that double, with their neighbours, up to a million where the model can.
 3. By turns, until the time is over: hill climbing on the margin, further draws at all lengths, and more of all words.
 
 The first wrong word is read once more alone, shrunk (shrinking.py), and read alone again before it is answered. Words
@@ -27,9 +27,9 @@ ALL_SHARE, GROWING_SHARE, SEARCH_SHARE = 0.05, 0.5, 0.9
 """The shares of the time at whose end a first look at all words, growing lengths, and the search are over. The rest is
 kept for making a late find shorter."""
 TOKENS = 1 << 17
-"""About how many tokens of a family are read at a length."""
+"""About how many tokens of a pattern are read at a length."""
 ROWS = 96
-"""At most so many words of a family are."""
+"""At most so many words of a pattern are."""
 MANY = 1 << 40
 """So many words of one length are not numbered."""
 
@@ -133,22 +133,22 @@ class Hunt:
         length = 4
         while length < self.longest:
             length = min(2 * length, self.longest)
-            self.tell(f"families of strings at {length:,} symbols")
+            self.tell(f"patterns of strings at {length:,} symbols")
             for near, rows in ((length, ROWS), (length - 1, 4), (length + 1, 4)):
                 if near <= self.longest and not self.at_length(near, rows, until):
                     return
 
     def at_length(self, length: int, rows: int, until: float) -> bool:
-        """Read families of words at a length; whether a longer one can be tried."""
+        """Read words of each pattern at a length; whether a longer one can be tried."""
         if self.reader.expected(length) > (until - time.monotonic()) / 4:
             return False
         self.draws += 1
         end = time.monotonic() + (until - time.monotonic()) / 3
-        for family in self.words.families(length, max(1, min(rows, TOKENS // length)), self.draws):
+        for words in self.words.patterns(length, max(1, min(rows, TOKENS // length)), self.draws):
             if time.monotonic() > end:
                 break
             try:
-                self.read(family.words, end)
+                self.read(words, end)
             except Exception as error:
                 self.reached(error, length)
                 return False

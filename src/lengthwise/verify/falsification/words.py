@@ -1,8 +1,7 @@
-"""Words to try on a model, family after family; every one ends where the claim asks something.
+"""Words to try on a model, pattern after pattern; every one ends where the claim asks something.
 
-A word is wished for, as any row of symbols (`wishes.py`), and then fitted to the machine: a symbol after which no
-question can come any more at the wished length gives way to one after which it can. Where every state is asked nothing
-has to give way.
+A pattern is any row of symbols (`patterns.py`), which is then fitted to the machine: a symbol after which no question
+can come any more at this length gives way to one after which it can. Where every state is asked nothing has to.
 
 Shapes: B words, T tokens, Q states, S symbols.
 """
@@ -11,25 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
 from ...seeds import derive
 from ..claim import Claim
-from . import wishes
+from .patterns import PATTERNS
 from .reading import end_states
 
 FITTED = 1 << 14
 """Longer words that must be fitted repeat a part of a word of this length."""
 AT_ONCE = 1 << 14
 """Of all words of a length, so many are made at a time."""
-
-
-class Family(NamedTuple):
-    name: str
-    words: np.ndarray
-    """(B,T)"""
 
 
 class Words:
@@ -80,43 +72,42 @@ class Words:
             words = numbers[:, None] // places % self.symbols
             yield words[self.asked(words)]
 
-    def families(self, length: int, rows: int, draw: int) -> Iterator[Family]:
-        """Words of about this length, at most `rows` of each family; `draw` numbers the draws of what is random."""
+    def patterns(self, length: int, rows: int, draw: int) -> Iterator[np.ndarray]:
+        """(B,T) of about this length, at most `rows` of each pattern; `draw` numbers the draws of what is random."""
         rng = np.random.default_rng(derive("falsify", self.machine.to_json(), length, draw))
         short = self.nearest(length if self.free else min(length, FITTED))
         if short is None:
             return
-        for name, family in wishes.FAMILIES.items():
-            wished = family(self.machine, short, rows, rng)
-            if not len(wished):
-                continue
-            words = wished if self.free else self.fit(wished)
+        for pattern in PATTERNS:
+            words = pattern(self.machine, short, rows, rng)
+            if len(words) and not self.free:
+                words = self.fit(words)
             if short == length or length - short < len(self.reach[0]):
-                yield Family(name, words)
+                yield from [words] if len(words) else []
             else:
                 # They differ in length from here on.
-                yield from (Family(name, self.stretch(word, length)[None]) for word in words)
+                yield from (self.stretch(word, length)[None] for word in words)
 
-    def fit(self, wished: np.ndarray) -> np.ndarray:
-        """The (B,T) words nearest to those wished for; T is a possible length."""
-        T = wished.shape[1]
-        words, state = np.empty_like(wished), np.full(len(wished), self.machine.start)
+    def fit(self, rows: np.ndarray) -> np.ndarray:
+        """The (B,T) words nearest to these rows of symbols; T is a possible length."""
+        T = rows.shape[1]
+        words, state = np.empty_like(rows), np.full(len(rows), self.machine.start)
         for t in range(T):
-            words[:, t] = self._allowed[self._row(T - t - 1)][state, wished[:, t]]
+            words[:, t] = self._allowed[self._row(T - t - 1)][state, rows[:, t]]
             state = self.machine.delta[state, words[:, t]]
         return words
 
     @cached_property
     def _allowed(self) -> np.ndarray:
-        """(K,Q,S) the symbol that stands for a wished one, where the word ends k symbols after it."""
+        """(K,Q,S) the symbol that stands for another, where the word ends k symbols after it."""
         rows, _ = self.reach
         table = np.empty((len(rows), *self.machine.delta.shape), dtype=np.intp)
-        wished = np.arange(self.symbols)
+        symbols = np.arange(self.symbols)
         for k, row in enumerate(rows):
             for q, after in enumerate(row[self.machine.delta]):
                 possible = np.flatnonzero(after)
                 # Those that are possible stay; the others are spread over them.
-                table[k, q] = np.where(after, wished, possible[wished % len(possible)]) if len(possible) else wished
+                table[k, q] = np.where(after, symbols, possible[symbols % len(possible)]) if len(possible) else symbols
         return table
 
     def stretch(self, word: np.ndarray, length: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Where what was extracted differs from the machine it is compared with: a shortest word, and both answers."""
+"""What models and machines say after words, and a shortest word after which they differ."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...models import LengthwiseForCausalLM
 from ..claim import Claim
+from ..falsification.reading import Reader
 
 Answer = int | tuple[int, ...]
+AT_ONCE = 512
+"""Words asked at a time."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +32,7 @@ class Difference:
         return f"first at length {self.length:,}{shown}: it says {said}, and {self.right} is right"
 
     def to_json(self) -> dict[str, Any]:
-        said, right = (list(a) if isinstance(a, tuple) else a for a in (self.said, self.right))
-        word = None if self.word is None else list(self.word)
+        word, said, right = map(as_json, (self.word, self.said, self.right))
         return {"word": word, "length": self.length, "said": said, "right": right}
 
 
@@ -39,10 +40,6 @@ def right_answer(claim: Claim, state: int) -> Answer:
     if claim.several:
         return tuple(np.flatnonzero(claim.answers[state]).tolist())
     return int(claim.answers[state])
-
-
-def differs(said: Answer | None, right: Answer) -> bool:
-    return said is None or said != right
 
 
 def read(logits: Tensor, several: bool) -> tuple[list[Answer], list[float]]:
@@ -57,9 +54,11 @@ def read(logits: Tensor, several: bool) -> tuple[list[Answer], list[float]]:
     return logits.argmax(1).tolist(), (best[:, 0] - best[:, 1]).tolist()
 
 
-@torch.no_grad()
-def said_by(model: LengthwiseForCausalLM, tokens: Tensor, several: bool) -> list[Answer]:
-    """What the model itself says after each of the words (B,T)."""
-    logits = model(tokens.to(model.embedding.weight.device), logits_to_keep=1).logits
-    assert logits is not None
-    return read(logits[:, -1], several)[0]
+def said_by(reader: Reader, tokens: Tensor) -> list[Answer]:
+    """What a model says after each of the words (B,T)."""
+    logits = [reader.logits(part.to(reader.device)) for part in tokens.split(AT_ONCE)]
+    return read(torch.cat(logits), reader.claim.several)[0]
+
+
+def as_json(answer: Answer | None) -> Any:
+    return list(answer) if isinstance(answer, tuple) else answer

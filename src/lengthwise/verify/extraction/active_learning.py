@@ -10,47 +10,35 @@ Shapes: B words, T tokens, S symbols.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from ...automata import Semiautomaton
 from ...errors import Error
 from ...limits import Limit
-from ...models import TokenClassifier
 from ..claim import Claim
-from .asked_words import asked_words
-from .difference import Answer, read
+from ..falsification.reading import Reader
+from .agreement import Sample
+from .answers import AT_ONCE, Answer, said_by
+from .extracted import Extracted
 from .moore import Moore
 
 LEARNED = Limit("LEARNED_STATES", 200, "states of a machine that is learned", "Train the model further")
 EXTRA = 2
-AT_ONCE = 512
-"""Words asked at a time."""
 SHORT = 40
 """Random words up to this length may refute a hypothesis; longer ones are only compared with the machine at the end."""
 Word = tuple[int, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class Learned:
-    moore: Moore
-    agreement: float
-    words: int
-    queries: int
-    """Words that the model was asked."""
-
-
 class Teacher:
     """Answers of the model after words, each asked once."""
 
-    def __init__(self, model: nn.Module, claim: Claim):
-        self.model, self.claim = model, claim
+    def __init__(self, reader: Reader):
+        self.reader = reader
         self.known: dict[Word, Answer | None] = {}
-        self.device = next((p.device for p in model.parameters()), torch.device("cpu"))
 
     def ask(self, words: Iterable[Word]) -> None:
         """Ask what is not known yet, words of equal length together."""
@@ -59,35 +47,22 @@ class Teacher:
             if word not in self.known:
                 new.setdefault(len(word), []).append(word)
         for same in new.values():
-            self.known.update(zip(same, self.answers(torch.tensor(same)), strict=True))
-
-    @torch.no_grad()
-    def answers(self, tokens: Tensor) -> list[Answer | None]:
-        """What the model says after each word (B,T); None where nothing is asked."""
-        logits = torch.cat([self._logits(part) for part in tokens.split(AT_ONCE)])
-        asked = self.claim.asked[self.claim.machine.run(tokens)[:, -1].numpy()]
-        said = read(logits, self.claim.several)[0]
-        return [answer if question else None for answer, question in zip(said, asked.tolist(), strict=True)]
-
-    def _logits(self, tokens: Tensor) -> Tensor:
-        tokens = tokens.to(self.device)
-        if isinstance(self.model, TokenClassifier):
-            return self.model(tokens, last=True)[:, -1]
-        made = self.model(tokens)
-        return (made if isinstance(made, Tensor) else made.logits)[:, -1]
+            tokens, claim = torch.tensor(same), self.reader.claim
+            asked = claim.asked[claim.machine.run(tokens)[:, -1].numpy()]
+            answers = zip(said_by(self.reader, tokens), asked, strict=True)
+            self.known.update(zip(same, [said if question else None for said, question in answers], strict=True))
 
 
-def learn(model: nn.Module, claim: Claim, seed: int = 0) -> Learned:
-    """The machine of the model over the symbols of `claim`."""
+def learn(reader: Reader, sample: Sample, model: nn.Module) -> Extracted:
+    """The machine of the model over the symbols of the reader's claim."""
     try:
         from aalpy import Oracle, run_KV
         from aalpy.base import SUL
         from aalpy.oracles import WMethodEqOracle
     except ImportError as error:
         raise Error("extract: automata learning needs AALpy. pip install 'lengthwise[extract]'.") from error
-    teacher = Teacher(model, claim)
+    teacher, claim = Teacher(reader), reader.claim
     alphabet = list(range(claim.machine.num_symbols))
-    words = asked_words(claim, seed)
 
     class Asked(SUL):
         def pre(self) -> None:
@@ -113,7 +88,7 @@ def learn(model: nn.Module, claim: Claim, seed: int = 0) -> Learned:
         def __init__(self, sul: SUL):
             super().__init__(alphabet, sul)
             self.suite = WMethodEqOracle(alphabet, sul, 0)
-            self.random = [tuple(row) for tokens in words if tokens.shape[1] <= SHORT for row in tokens.tolist()]
+            self.random = [tuple(row) for tokens in sample.words if tokens.shape[1] <= SHORT for row in tokens.tolist()]
 
         def find_cex(self, hypothesis: Any) -> Word | None:
             LEARNED.check(len(hypothesis.states), "extract")
@@ -139,13 +114,8 @@ def learn(model: nn.Module, claim: Claim, seed: int = 0) -> Learned:
     options: Any = {"automaton_type": "mealy", "cache_and_non_det_check": False, "print_level": 0}
     learned = run_KV(alphabet, asked, Batched(asked), **options)
     moore = _moore(learned, {repr(answer): answer for answer in teacher.known.values()}, claim)
-    right = sum(
-        said == own
-        for tokens in words
-        for said, own in zip(moore.answers(tokens), teacher.answers(tokens), strict=True)
-    )
-    count = sum(map(len, words))
-    return Learned(moore.smallest(), right / count, count, len(teacher.known))
+    small = moore.smallest()
+    return Extracted("learned", small, sample.agreement(moore), sample.count, len(small), model)
 
 
 def _moore(learned: Any, answers: dict[str, Answer | None], claim: Claim) -> Moore:

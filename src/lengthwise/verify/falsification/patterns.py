@@ -1,14 +1,11 @@
-"""Families of words as rows of symbols, whatever a machine makes of them.
-
-Every family is `family(machine, length, rows, rng) -> (B,T)` with B at most `rows`.
+"""Patterns of words, whatever is asked after them: `pattern(machine, length, rows, rng) -> (B,T)`, B at most `rows`.
 
 Shapes: B words, T tokens, S symbols.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from itertools import islice
+from collections.abc import Callable
 
 import numpy as np
 
@@ -19,8 +16,6 @@ PROBABILITIES = (0.01, 0.03, 0.1, 0.25, 0.5, 0.75, 0.9, 0.97, 0.99)
 LONGEST_RUN = 130
 TOURED = 1 << 13
 """Symbols of a tour; longer words repeat it."""
-PAIRS = 1 << 14
-"""Machines with more pairs of transitions are not toured."""
 
 Rng = np.random.Generator
 
@@ -109,7 +104,7 @@ def de_bruijn(machine: Semiautomaton, length: int, rows: int, rng: Rng) -> np.nd
 
 
 def transitions(machine: Semiautomaton, length: int, rows: int, rng: Rng) -> np.ndarray:
-    """Every transition of the machine, the nearest that was not taken next; then all of them anew."""
+    """Every transition of the machine: from each state its symbols in turn."""
     return _tours(machine, length, rows, rng, pairs=False)
 
 
@@ -118,20 +113,20 @@ def pairs(machine: Semiautomaton, length: int, rows: int, rng: Rng) -> np.ndarra
     return _tours(machine, length, rows, rng, pairs=True)
 
 
-FAMILIES: dict[str, Callable[[Semiautomaton, int, int, Rng], np.ndarray]] = {
-    "constant": constant,
-    "alternating": alternating,
-    "one odd symbol": one_odd,
-    "one run": one_run,
-    "random": random,
-    "sticky": sticky,
-    "runs": runs,
-    "growing runs": growing_runs,
-    "block repeats": blocks,
-    "de Bruijn": de_bruijn,
-    "every transition": transitions,
-    "every pair of transitions": pairs,
-}
+PATTERNS: tuple[Callable[[Semiautomaton, int, int, Rng], np.ndarray], ...] = (
+    constant,
+    alternating,
+    one_odd,
+    one_run,
+    random,
+    sticky,
+    runs,
+    growing_runs,
+    blocks,
+    de_bruijn,
+    transitions,
+    pairs,
+)
 
 
 def _some(values: np.ndarray, rows: int, rng: Rng) -> np.ndarray:
@@ -163,52 +158,20 @@ def _de_bruijn(symbols: int, order: int) -> np.ndarray:
 
 
 def _tours(machine: Semiautomaton, length: int, rows: int, rng: Rng, pairs: bool) -> np.ndarray:
-    S, Q = machine.num_symbols, machine.num_states
-    if Q * S ** (1 + pairs) > PAIRS:
-        return np.empty((0, length), dtype=np.intp)
+    """Walks that leave each place by its symbols in turn, so that they come to take them all.
+
+    A place is a state, with `pairs` after each transition that leads to it.
+    """
+    delta, S = machine.delta.tolist(), machine.num_symbols
     words = np.empty((min(rows, 3), length), dtype=np.intp)
     for word in words:
-        tour = islice(_tour(machine, rng, pairs), min(length, TOURED))
-        word[:] = np.resize(np.fromiter(tour, np.intp), length)
+        order, tour = rng.permutation(S).tolist(), []
+        taken: dict[tuple[int, ...], int] = {}
+        place: tuple[int, ...] = (machine.start,)
+        for _ in range(min(length, TOURED)):
+            turn = taken[place] = taken.get(place, -1) + 1
+            tour.append(s := order[turn % S])
+            target = delta[place[-1]][s]
+            place = (place[-1], s, target) if pairs else (target,)
+        word[:] = np.resize(np.array(tour, dtype=np.intp), length)
     return words
-
-
-def _tour(machine: Semiautomaton, rng: Rng, pairs: bool) -> Iterator[int]:
-    """Symbols that lead, again and again, to the nearest transition (or pair of them) that was not yet taken."""
-    delta, S = machine.delta.tolist(), machine.num_symbols
-    taken: set[tuple[int, ...]] = set()
-    state, before = machine.start, None
-    while True:
-        path = _nearest(delta, S, state, before, taken, pairs, rng.permutation(S).tolist())
-        if path is None:
-            if not taken:
-                return
-            taken = set()
-            continue
-        for s in path:
-            taken.add((*(before or ()), state, s) if pairs else (state, s))
-            state, before = delta[state][s], (state, s) if pairs else None
-            yield s
-
-
-def _nearest(
-    delta: list[list[int]],
-    S: int,
-    state: int,
-    before: tuple[int, int] | None,
-    taken: set[tuple[int, ...]],
-    pairs: bool,
-    order: list[int],
-) -> list[int] | None:
-    """The symbols up to the nearest that is not taken, breadth first; None where all that can be reached are."""
-    queue: list[tuple[int, tuple[int, int] | None, tuple[int, ...]]] = [(state, before, ())]
-    seen = {(state, before)}
-    for at, last, path in queue:  # grows while we walk it
-        for s in order:
-            if ((*(last or ()), at, s) if pairs else (at, s)) not in taken:
-                return [*path, s]
-            target = (delta[at][s], (at, s) if pairs else None)
-            if target not in seen:
-                seen.add(target)
-                queue.append((*target, (*path, s)))
-    return None
