@@ -84,7 +84,7 @@ class StringMaterial(Material):
             raise Error(f"A task is trained with the objective strings, got {experiment.objective.kind}.")
         self.task, self.device, self.share = build_task(experiment), device, share
         self.data = TaskStrings(self.task, experiment.training)
-        self.objective = StringObjective(self.task, share)
+        self.objective = StringObjective(self.task, share, experiment.training.steady)
 
     def model(self, experiment: Experiment, directory: Directory | None) -> TokenClassifier:
         return build_classifier(experiment, self.task, self.device)

@@ -23,6 +23,7 @@ from ..errors import Error, LengthError, in_words
 from ..limits import LENGTH, LENGTHS, TEST_PART, need_memory, shown
 from ..notebooks import html_table
 from ..seeds import generator
+from .varied_strings import varied_strings
 
 TEST_BLOCK = 64
 EXAMPLE = 8
@@ -164,11 +165,25 @@ class Task:
             raise LengthError(f"{self.name}: no possible length in {in_words(low)}..{in_words(high)}: {why}")
         return possible
 
-    def sample(self, length: int, batch: int, generator: torch.Generator) -> Batch:
-        """`batch` strings of this length with their targets, none of them held out for the test."""
+    def sample(self, length: int, batch: int, generator: torch.Generator, varied: float = 0.0) -> Batch:
+        """`batch` strings of this length with their targets, none of them held out for the test.
+
+        `varied`: the share of them that have symbol probabilities of their own (varied_strings.py).
+        """
         self.check_size(length, batch)
-        drawn = self._side(False, length, batch, lambda i, missing: self.draw(length, missing, generator))
-        return self.label(self.join(list(drawn)))
+        odd = round(batch * varied)
+        drawn = list(self._side(False, length, batch - odd, lambda i, missing: self.draw(length, missing, generator)))
+        drawn += self._side(False, length, odd, lambda i, missing: self.draw_varied(length, missing, generator))
+        return self.label(self.join(drawn))
+
+    def draw_varied(self, length: int, batch: int, generator: torch.Generator) -> Tensor:
+        """(batch, length) tokens of strings that have symbol probabilities of their own."""
+        if self.machine is None or self.padding is not None:
+            what = "a machine of one token for each symbol"
+            raise Error(
+                f"{self.name}: varied strings are drawn from {what}, and it has none. Leave training.varied out."
+            )
+        return varied_strings(self.machine, self.answered, length, batch, generator)
 
     def check_size(self, length: int, strings: int) -> None:
         """Raise an `Error` unless there are so many strings of this length, and room for them all at once."""

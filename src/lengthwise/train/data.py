@@ -36,7 +36,8 @@ class TaskStrings:
         self.lengths = task.lengths(*training.curriculum.lengths)
 
     def batch(self, seed: int, step: int, length: int) -> Batch:
-        return self.task.sample(length, self.training.batch, generator("train", seed, step))
+        training = self.training
+        return self.task.sample(length, training.batch, generator("train", seed, step), training.curriculum.varied)
 
     def validation(self, seed: int) -> list[Batch]:
         """Lengths spread over the training range, seeded apart from training and test."""

@@ -10,20 +10,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..errors import NonFiniteError
+from ..errors import Error, NonFiniteError
 from ..models import TokenClassifier
 from ..seeds import generator
 from ..tasks.base import Batch, Task
 from ..text import packing
 from .counting import count_right, one_place, precision
 from .scoring import asked, logits, loss, narrow, right
+from .settings import Steadiness
 from .state import TrainState
+from .steady import Steadied, penalty, steadied_parts, with_noise
 
 SAMPLED = 40
 """Tokens that a sample has beyond its prompt."""
@@ -81,13 +84,18 @@ class StringObjective(Objective):
     logs_first_step = False
     has_accuracy = True
 
-    def __init__(self, task: Task, share: int = 1):
+    def __init__(self, task: Task, share: int = 1, steady: Steadiness | None = None):
         self.task = task
         self.share = share
         """How many processes share the machine's memory."""
+        self.steady = steady if steady and steady.kind == "on" else None
+        """How what the model remembers is made steady; None: it is not."""
+        self._parts: list[Steadied] = []
 
     def prepare(self, state: TrainState, stacked: bool) -> None:
         """Compute equal tokens once, where the model can."""
+        if self.steady:
+            self._parts = steadied_parts(state.model)
         if isinstance(state.model, TokenClassifier) and state.model.reuse_refusal(stacked=stacked) is None:
             state.model.reuse_equal_tokens(stacked=stacked)
 
@@ -95,6 +103,8 @@ class StringObjective(Objective):
         return (batch,)
 
     def split(self, batch: Batch, rank: int, ranks: int) -> tuple[Batch, float]:
+        if self.steady:
+            raise Error("training.steady is for a training in one process. Leave the strategy out.")
         own = Batch(*(tensor.chunk(ranks)[rank] for tensor in batch))
         # The loss is a mean over the places that are asked, and strings may be asked unequally much.
         return own, int(asked(own, self.task).sum()) / int(asked(batch, self.task).sum())
@@ -108,9 +118,13 @@ class StringObjective(Objective):
 
         def measure(forward: Callable[..., Tensor], *tensors: Tensor) -> tuple[Tensor, Tensor]:
             batch = Batch(*tensors)
-            answers, questions = logits(forward, batch, last), narrow(batch, last)
+            with with_noise(self._parts, self.steady.noise) if self.steady else nullcontext():
+                answers, questions = logits(forward, batch, last), narrow(batch, last)
             score = right(answers, questions, task).to(answers.dtype).mean()
-            return loss(answers, questions, task), score
+            cost = loss(answers, questions, task)
+            if self.steady:
+                cost = cost + penalty(self._parts, self.steady, float(score))
+            return cost, score
 
         return measure
 

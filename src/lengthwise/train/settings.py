@@ -26,6 +26,11 @@ class Curriculum:
 
     kind: Annotated[Literal["uniform", "log-uniform", "growing"], "The order in which lengths are trained."] = "uniform"
     lengths: Annotated[tuple[int, int], at_least(1), "The shortest and the longest training string."] = (1, 40)
+    varied: Annotated[
+        float,
+        at_least(0, at_most=1),
+        "The share of strings that are drawn with symbol probabilities of their own, so that runs and patterns occur.",
+    ] = 0.0
     grow_from: Annotated[int, at_least(1), "Growing: the longest length at first."] = 4
     grow_at: Annotated[
         float, above(0, at_most=1), "Growing: the longest length rises when this share of its strings is right."
@@ -89,6 +94,23 @@ class Checkpointing:
 
 
 @dataclass(frozen=True)
+class Steadiness:
+    """How a model learns to forget errors of what it remembers; see `train/steady.py`."""
+
+    kind: Annotated[
+        Literal["off", "on"], "Whether states are trained to be steady, so that a proof at every length may be found."
+    ] = "off"
+    noise: Annotated[float, above(0), "Steady: the standard deviation of the noise on every state."] = 0.2
+    contraction: Annotated[float, at_least(0), "Steady: the weight of the penalty on states that spread."] = 0.003
+    slope: Annotated[
+        float, at_least(0, below=1), "Steady: by how much of itself an error may be left after a token, for free."
+    ] = 0.5
+
+    def __post_init__(self):
+        check_fields(self, _named("steady"))
+
+
+@dataclass(frozen=True)
 class Training:
     """How to train. `Training.of(lr=1e-4, steps=500)` takes the fields of its parts by their own names."""
 
@@ -107,9 +129,12 @@ class Training:
     curriculum: Curriculum = Curriculum()
     optimizer: Optimizer = Optimizer()
     checkpointing: Checkpointing = Checkpointing()
+    steady: Steadiness = Steadiness()
 
     def __post_init__(self):
         check_fields(self, _named())
+        if self.steady.kind == "on" and (self.compile or self.recompute):
+            raise Error("training.steady goes with neither training.compile nor training.recompute. Leave these off.")
         if self.optimizer.warmup > self.steps:
             raise Error(f"training.warmup must be in 0..{self.steps} (training.steps), got {self.optimizer.warmup}.")
 

@@ -16,6 +16,10 @@ next state of parity is the exclusive or of state and symbol. So the sets are fo
 leads to is a set of its own, unless it is near one of the same state of the machine that is there. What is near is
 tried from coarse to fine.
 
+The radii begin at what the slopes at the centres ask for, r = |J| r + off, where off is how far the transitions lead
+from the centres. Where that grows without end no boxes of these sets close; elsewhere a few rounds of the checker's own
+bounds do the rest.
+
     rnn:  h' = tanh(W x + b + U h + b')
     lstm: i, f, o = σ(…), g = tanh(…), c' = f c + i g, h' = o tanh(c')
     gru:  r, z = σ(…), n = tanh(W_n x + b_n + r (U_n h + b'_n)), h' = n + z (h - n)
@@ -31,6 +35,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.func import jacrev, vmap
 
 from ...errors import Error
 from ...mixers.recurrent import Recurrent
@@ -48,6 +53,12 @@ from .node import Plain, inner_of
 AT_ONCE = 32
 NEAR = (0.5, 0.1, 0.02)
 """How far apart, in their largest entry, states are one set, in turn."""
+FAR = 16.0
+"""Radii of more are of no use: what a cell gives out is in -1..1."""
+MARGIN = 1.02
+"""How much more radii are than slopes at centres ask for, in every round: boxes bend."""
+SLOPES = 10**8
+"""Entries of all slopes that are held at once; where there were more, radii begin at nothing."""
 
 
 def refusal(model: nn.Module) -> str | None:
@@ -168,9 +179,12 @@ def _closed(boxes: StateBoxes, centres: Tensor, ends: float, arithmetic: str) ->
     if isinstance(network, str):
         return Unknown(network)
     centres = settled(boxes, centres)
+    start = linear_radii(boxes, centres)
+    if start is None:
+        return Unknown("the slopes at its states let errors grow, so no boxes around them close")
     radii = grow(
         lambda r: boxes.needed(network, centres, r),
-        torch.full_like(centres, LEAST_RADIUS),
+        start,
         ends,
         lambda r: boxes.margin(network, centres, r),
     )
@@ -202,6 +216,16 @@ class StateBoxes:
         x = Plain(self.cell.tokens(centres.dtype)[self.symbols])
         after = self.cell.step(x, [Plain(part) for part in self.cell.split(table)])
         return torch.cat([part.x for part in after], -1)
+
+    def slopes(self, centres: Tensor) -> Tensor:
+        """(M,n,n) the sizes of ∂s'_i/∂s_j at the centre that each transition leads from."""
+        table = torch.cat([centres, centres.new_zeros(1, self.cell.size)])[self.froms]
+
+        def step(state: Tensor, token: Tensor) -> Tensor:
+            parts = [Plain(part[None]) for part in self.cell.split(state)]
+            return torch.cat([part.x for part in self.cell.step(Plain(token[None]), parts)], -1)[0]
+
+        return vmap(jacrev(step), chunk_size=AT_ONCE)(table, self.cell.tokens(centres.dtype)[self.symbols]).abs()
 
     def needed(self, network: Recurrence, centres: Tensor, radii: Tensor) -> Tensor:
         """(N,n) how far the states that belong to a set may be from its centre."""
@@ -258,6 +282,26 @@ def explored(cell: Cell, claim: Claim, near: float, ends: float) -> tuple[StateB
             found = f"the model comes to more than {len(points) - 1:,} states that are {near} apart"
             return Unknown(f"{found}, {CONDITIONS.surpassed}" if len(points) * S > most else found)
     return StateBoxes(cell, claim, states[1:], transitions), torch.stack(points[1:])
+
+
+@torch.no_grad()
+def linear_radii(boxes: StateBoxes, centres: Tensor, rounds: int = 1000) -> Tensor | None:
+    """(N,n) a little more than r = |J| r + off, at least `LEAST_RADIUS`; None where it grows without end."""
+    least = torch.full_like(centres, LEAST_RADIUS)
+    if len(boxes.froms) * boxes.cell.size**2 > SLOPES:
+        return least
+    slopes, zero = boxes.slopes(centres), centres.new_zeros(1, boxes.cell.size)
+    off = (boxes.images(centres) - centres[boxes.results]).abs()
+    owner, radii = boxes.results[:, None].expand_as(off), least
+    for _ in range(rounds):
+        asked = (slopes @ torch.cat([radii, zero])[boxes.froms][..., None])[..., 0] + off
+        more = least.scatter_reduce(0, owner, asked * MARGIN, "amax")
+        if bool((more <= radii * (1 + 1e-3)).all()):
+            return more
+        if not float(more.max()) < FAR:
+            return None
+        radii = more
+    return None
 
 
 @torch.no_grad()

@@ -1,0 +1,70 @@
+"""Steadiness: training that makes a model forget errors of what it remembers, from strings and their answers alone.
+
+    loss = Σ ℓ(answers, with s + σ ε for every state s) + λ E_{s,x} Σ_i max(0, Σ_j |∂s'_i/∂s_j| - κ)²,  s' = step(s, x)
+
+Where all row sums of the Jacobian are at most κ < 1, an error in the state is at most κ of itself after every token, in
+its largest entry. Then what a model does to strings of the training lengths it does at every length, and boxes
+around its states close (verify/prove/recurrence.py). The noise makes it return to few states that are far apart.
+
+The penalty is paid for batches that are right, so that first the answers are learned: states that contract before
+they are the machine's hold nothing. What is drawn is seeded by (seed, step), so a resumed run draws the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import Error
+from .settings import Steadiness
+
+STATES = 16
+"""At so many states the slopes are measured."""
+RIGHT = 0.97
+"""The share of a batch's strings that must be right for the penalty to be paid."""
+EVERY = 4
+"""The penalty is paid in one step of so many, and is so much the greater: slopes take more time than the loss."""
+
+
+class Steadied(Protocol):
+    """A module that remembers, and can be made steady."""
+
+    noise: float
+    """The standard deviation of the noise on what it remembers; 0 but while a batch is measured."""
+
+    def unsteadiness(self, slope: float, states: int) -> Tensor:
+        """How much steeper than `slope` it is at so many states of those that it last came to."""
+        ...
+
+
+def steadied_parts(model: nn.Module) -> list[Steadied]:
+    """The modules of a model that can be made steady; at least one."""
+    if parts := [module for module in model.modules() if hasattr(module, "unsteadiness")]:
+        return parts  # pyright: ignore[reportReturnType]
+    raise Error(
+        f"training.steady: {type(getattr(model, 'inner', model)).__name__} has no state that could be made steady, as "
+        "rnn, gru and lstm have. Leave it off."
+    )
+
+
+@contextmanager
+def with_noise(parts: Sequence[Steadied], noise: float) -> Iterator[None]:
+    """A block in which what these parts remember has noise."""
+    for part in parts:
+        part.noise = noise
+    try:
+        yield
+    finally:
+        for part in parts:
+            part.noise = 0.0
+
+
+def penalty(parts: Sequence[Steadied], settings: Steadiness, right: float) -> Tensor | float:
+    """What is added to the loss of a batch that these parts have just read with noise; so much of it is `right`."""
+    if not settings.contraction or right < RIGHT or int(torch.randint(EVERY, ())):
+        return 0.0
+    return EVERY * settings.contraction * sum(part.unsteadiness(settings.slope, STATES) for part in parts)

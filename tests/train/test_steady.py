@@ -1,0 +1,106 @@
+"""Training that makes states steady: its noise, its slopes, and that it is resumed exactly."""
+
+import pytest
+import torch
+from torch.autograd.functional import jacobian
+
+from lengthwise import lab, models, tasks
+from lengthwise.errors import Error
+from lengthwise.lab.job import Job, run_group
+from lengthwise.train import Interrupted, Stop, StringObjective
+from lengthwise.train.settings import Steadiness, Training
+from lengthwise.train.steady import penalty, steadied_parts, with_noise
+
+PREFIX = {"task": tasks.get("parity", supervision="prefix"), "steps": 7}
+STEADY = {**PREFIX, "steady": "on", "varied": 0.5}
+
+
+@pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
+@pytest.mark.parametrize("length", [1, 2, 7])
+def test_with_next_to_no_noise_it_is_the_recurrence_itself(cell, length):
+    model = models.build(cell, vocab_size=3, num_outputs=2, width=5, layers=2).double()
+    tokens = torch.randint(3, (4, length))
+    whole = model(tokens)
+    with with_noise(steadied_parts(model), 1e-12):
+        assert torch.allclose(model(tokens), whole, atol=1e-9)
+        model(tokens).sum().backward()
+    noisy = [p.grad.clone() for p in model.parameters()]
+    model.zero_grad()
+    model(tokens).sum().backward()
+    for a, b in zip(noisy, model.parameters(), strict=True):
+        assert torch.allclose(a, b.grad, atol=1e-9)
+
+
+def test_noise_is_there_while_a_batch_is_measured_and_not_after():
+    model = models.build("gru", vocab_size=2, num_outputs=2, width=8)
+    tokens = torch.zeros(1, 9, dtype=torch.long)
+    whole = model(tokens)
+    with with_noise(steadied_parts(model), 0.2):
+        assert not torch.allclose(model(tokens), whole, atol=1e-3)
+    assert torch.equal(model(tokens), whole)
+
+
+@pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
+def test_unsteadiness_is_what_rows_of_the_jacobian_have_above_the_slope(cell):
+    model = models.build(cell, vocab_size=2, num_outputs=2, width=4).double()
+    (part,) = steadied_parts(model)
+    with with_noise([part], 0.3):
+        model(torch.randint(2, (3, 5)))
+    tokens, parts = part._met
+    torch.manual_seed(3)
+    got = part.unsteadiness(0.1, 6)
+    torch.manual_seed(3)
+    token, at = torch.randint(len(tokens), (2, 6))
+    costs = []
+    for t, s in zip(token, at, strict=True):
+        state = torch.cat([h[s] for h in parts])
+
+        def after(h, x=tokens[t]):
+            return torch.cat(part.step(x[None], tuple(p[None] for p in h.chunk(len(parts)))), 1)[0]
+
+        rows = jacobian(after, state).abs().sum(1)
+        costs.append((rows - 0.1).clamp(min=0).square().sum())
+    assert torch.allclose(got, torch.stack(costs).mean())
+    got.backward()
+    assert part.cell.weight_hh_l0.grad.abs().sum() > 0
+
+
+def test_the_penalty_waits_until_answers_are_right():
+    model = models.build("rnn", vocab_size=2, num_outputs=2, width=8)
+    parts, settings = steadied_parts(model), Steadiness("on", slope=0.0)
+    with with_noise(parts, 0.2):
+        model(torch.randint(2, (3, 5)))
+    assert all(penalty(parts, settings, 0.9) == 0 for _ in range(20))
+    paid = [float(torch.as_tensor(penalty(parts, settings, 1.0)).detach()) for _ in range(40)]
+    assert 0 < sum(each > 0 for each in paid) < 40
+
+
+def test_stopped_and_started_again_is_the_same(tmp_path, quick):
+    experiments = quick("rnn", **STEADY)
+    whole = run_group(experiments, Job(tmp_path / "whole"))[0].run.tensors("model")
+    stop = Stop()
+
+    def hear(progress):
+        stop.asked = progress.step >= 4
+
+    with pytest.raises(Interrupted):
+        run_group(experiments, Job(tmp_path / "pieces", hear=hear, stop=stop))
+    pieces = run_group(experiments, Job(tmp_path / "pieces"))[0].run.tensors("model")
+    assert all(torch.equal(whole[name], pieces[name]) for name in whole)
+    plain = run_group(quick("rnn", **PREFIX), Job(tmp_path / "plain"))
+    assert not torch.equal(plain[0].run.tensors("model")["head.weight"], whole["head.weight"])
+
+
+def test_what_cannot_be_made_steady_is_refused_in_a_line(tmp_path, quick):
+    outcome = lab.run(quick("transformer", **STEADY), tmp_path)[0]
+    assert "training.steady: " in str(outcome.error)
+    assert "rnn, gru and lstm" in str(outcome.error)
+    with pytest.raises(Error, match=r"training\.compile"):
+        Training.of(steady="on", compile=True)
+    task = tasks.get("parity")
+    with pytest.raises(Error, match="one process"):
+        StringObjective(task, steady=Steadiness("on")).split(task.test_set(3, 2), 0, 2)
+
+
+def test_off_it_is_no_part_of_an_experiment(quick):
+    assert "steady" not in quick("rnn")[0].to_json()["training"]
