@@ -171,7 +171,7 @@ LINES = {
     "verify": 9_900,
     "report": 3_730,
     "recipes": 5_030,
-    "cli": 3_350,
+    "cli": 3_360,
 }
 """How many lines a room may have: lowered as ideas leave, and raised only by a commit that says why."""
 
