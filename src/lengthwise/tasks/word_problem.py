@@ -232,6 +232,17 @@ def generator_numbers(group: str, elements: np.ndarray, generators: Sequence[Seq
     return np.array(numbers)
 
 
+def letter_numbers(group: str, elements: np.ndarray, generators: str | Sequence[Sequence[int]]) -> np.ndarray:
+    """The element numbers of the symbols that words are made of."""
+    if generators == "all":
+        return np.arange(len(elements))
+    if not isinstance(generators, str):
+        return generator_numbers(group, elements, generators)
+    own = group_generators(group).tolist()
+    inverses = np.argsort(own, 1).tolist() if generators == "inverses" else []
+    return generator_numbers(group, elements, list(dict.fromkeys(map(tuple, own + inverses))))
+
+
 class WordProblem(IndependentSymbols):
     """Words over a group's elements, or over some `generators` of it (permutations); the answer is the product.
 
@@ -266,17 +277,9 @@ class WordProblem(IndependentSymbols):
     ):
         elements = group_elements(group)
         names = element_names(group, elements)
-        if generators == "all":
-            letters = np.arange(len(elements))
-        else:
-            chosen = generators
-            if isinstance(generators, str):
-                own = group_generators(group)
-                chosen = own.tolist()
-                if generators == "inverses":
-                    chosen = list(dict.fromkeys(map(tuple, [*chosen, *np.argsort(own, 1).tolist()])))
-            letters = generator_numbers(group, elements, chosen)
-            generators = generators if isinstance(generators, str) else elements[letters].tolist()
+        letters = letter_numbers(group, elements, generators)
+        if not isinstance(generators, str):
+            generators = elements[letters].tolist()
         TABLE.check(len(elements) * len(letters), f"word-problem: {group} with these generators")
         self.elements = tuple(names)
         self.permutations = elements
@@ -349,15 +352,12 @@ class WordProblem(IndependentSymbols):
 
 def _reached(delta: np.ndarray, follows: np.ndarray) -> int:
     """How many states words lead to in which each symbol may be followed by those."""
-    G, S = delta.shape
-    seen = np.zeros((G, S), dtype=bool)  # by the last symbol
-    seen[delta[0], np.arange(S)] = True
-    new = seen.copy()
-    while new.any():
-        after = np.zeros_like(seen)
-        for last in range(S):
-            for s in np.flatnonzero(follows[last]):
-                after[delta[new[:, last], s], s] = True
-        new = after & ~seen
-        seen |= after
-    return int(seen.any(1).sum())
+    seen = np.zeros(delta.shape, dtype=bool)  # by the last symbol
+    seen[delta[0], np.arange(len(follows))] = True
+    while True:
+        more = seen.copy()
+        for last, s in zip(*np.nonzero(follows), strict=True):
+            more[delta[seen[:, last], s], s] = True
+        if np.array_equal(more, seen):
+            return int(seen.any(1).sum())
+        seen = more

@@ -36,7 +36,7 @@ MODELS: dict[str, Model] = {
 TRAINED, TESTED = 40, 256
 PUBLISHED: dict[str, float] = {"PD-SSM": 0.988, "DeltaProduct": 0.795, "LSTM": 1.0}
 """Averages over the four tasks, of the best evaluation on test strings."""
-OF_PD_SSM = dict(zip(TASKS, (0.995, 0.997, 0.962, 0.999), strict=True))
+OF_PD_SSM: dict[str, float] = dict(zip(TASKS, (0.995, 0.997, 0.962, 0.999), strict=True))
 RULES = rules_of(__name__)
 SAME = "Tasks and lengths are the published ones; of models other than PD-SSM the paper's settings are not known here."
 DESCRIPTION = (
