@@ -77,7 +77,7 @@ def strings(claim: Claim, count: int, seed: int) -> Iterator[np.ndarray]:
     until = left * (1 - share.cumsum() / share.sum())
     for T, rest in zip(LENGTHS, until, strict=True):
         own = left - int(rest)
-        structured = np.concatenate([family.words for family in words.families(T, ROWS, seed)])
+        structured = np.concatenate(list(words.patterns(T, ROWS, seed)))
         p = rng.dirichlet([0.4] * S, size=own // 2)[:, None].cumsum(2)
         favoured = (rng.random((own // 2, T, 1)) > p[..., :-1]).sum(2)
         found = np.concatenate([structured, favoured, rng.integers(S, size=(own, T))]).astype(np.uint8)
