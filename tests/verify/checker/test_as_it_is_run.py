@@ -17,8 +17,7 @@ from lengthwise.models.pretrained import as_classifier
 from lengthwise.verify import certificate
 from lengthwise.verify.checker import Rejected, check, digest, in_words, read_json, seal
 from lengthwise.verify.checker.intervals import Interval
-from lengthwise.verify.checker.mean_value import constant
-from lengthwise.verify.checker.operations import Operations
+from lengthwise.verify.checker.points import Point, PointOperations, enclosed
 from lengthwise.verify.checker.rounding import ARITHMETICS, BOUNDED
 from lengthwise.verify.subject import altered, own_model
 
@@ -187,10 +186,10 @@ def test_centres_closer_than_squares_can_tell_are_not_told_apart(made):
 def test_what_the_sigmoid_of_two_taps_is_off_by_is_covered():
     """y = v_0 + w (v_1 - v_0) with a w that is off by all that is assumed, where w itself is small."""
     arithmetic = ARITHMETICS["float32"]
-    q, k = (constant(Interval.of(np.zeros((1, 2)))) for _ in range(2))
+    q, k = (Point.at(np.zeros((1, 2))) for _ in range(2))
     values = [np.array([[1.0, -3.0]]), np.array([[-100.0, 50.0]])]
     r = np.array([[0.0, -12.0]])
-    y = Operations(arithmetic).attention(q, [k, k], [constant(Interval.of(v)) for v in values], r).range
+    y = enclosed(PointOperations(arithmetic).attention(q, [k, k], [Point.at(v) for v in values], r))
     w = 1 / (1 + np.exp(12.0))
     for off in (-BOUNDED * arithmetic.u, BOUNDED * arithmetic.u):
         said = values[0] + (w + off) * (values[1] - values[0])

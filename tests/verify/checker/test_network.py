@@ -11,8 +11,9 @@ import torch
 from lengthwise import models
 from lengthwise.verify import certificate
 from lengthwise.verify.checker.cascade import Cascade
-from lengthwise.verify.checker.mean_value import Value, box, constant, mean_value
+from lengthwise.verify.checker.mean_value import Value, box, mean_value
 from lengthwise.verify.checker.network import Recurrence, Tree
+from lengthwise.verify.checker.points import Point, enclosed
 from lengthwise.verify.checker.weights import Rejected
 
 
@@ -53,22 +54,21 @@ TREES = [
 def test_trees(options):
     model, given = built("regular-gpt", width=16, **options)
     tree = Tree(*given)
-    exact, noise = tree.leaves.exact, tree.leaves.noise
 
     def node(word):
         """The vector of a word of up to C^2 symbols, by the checker."""
         if len(word) <= tree.chunk:
-            return tree.node([tree.read(constant(exact[[s]], noise[[s]])) for s in word])
+            return tree.node([tree.read(tree.leaves.take([s])) for s in word])
         cut = len(word) % tree.chunk
         parts = ([word[:cut]] if cut else []) + [word[k : k + tree.chunk] for k in range(cut, len(word), tree.chunk)]
-        images = [mean_value(node(part)) for part in parts]
-        return tree.node([tree.read(box(image.mid, image.radius)) for image in images])
+        images = [enclosed(node(part)) for part in parts]
+        return tree.node([tree.read(Point.at(image.mid, image.radius)) for image in images])
 
     g = np.random.default_rng(0)
     for length in range(1, min(tree.chunk**2, 6) + 1):
         word = g.integers(0, 3, length).tolist()
         said = logits(model, [word])
-        holds(said, tree.head(node(word)).range, 0.1 if length <= tree.chunk else 1.0)
+        holds(said, enclosed(tree.head(node(word))), 0.1 if length <= tree.chunk else 1.0)
 
 
 def forgetting(value):
@@ -107,14 +107,14 @@ def test_cascades(options):
 
 
 @pytest.mark.parametrize("options", TREES[:6], ids=str)
-def test_the_mean_value_form_holds_all_points_of_a_box(options):
+def test_a_node_of_boxes_holds_all_their_points(options):
     model, given = built("regular-gpt", width=16, **options)
     tree = Tree(*given)
     g = torch.Generator().manual_seed(1)
     centre = torch.randn(2, 16, generator=g).double()
     radius = 1e-4 * torch.rand(2, 16, generator=g).double()
-    taps = [tree.read(box(centre[i : i + 1].numpy(), radius[i : i + 1].numpy())) for i in range(2)]
-    image = mean_value(tree.node(taps))
+    taps = [tree.read(Point.at(centre[i : i + 1].numpy(), radius[i : i + 1].numpy())) for i in range(2)]
+    image = enclosed(tree.node(taps))
     assert (image.hi - image.lo).max() < 2e-2
     points = centre + radius * (2 * torch.rand(500, 2, 16, generator=g) - 1).double()
     points[:2] = torch.stack([centre - radius, centre + radius])

@@ -25,10 +25,8 @@ import numpy as np
 from lengthwise.errors import Error
 from lengthwise.verify.checker.claimed import composed
 from lengthwise.verify.checker.fields import Rejected
-from lengthwise.verify.checker.intervals import Interval
-from lengthwise.verify.checker.mean_value import constant
 from lengthwise.verify.checker.network import Tree
-from lengthwise.verify.checker.points import chosen
+from lengthwise.verify.checker.points import Point, chosen, enclosed
 from lengthwise.verify.checker.tree import boxes_of
 from lengthwise.verify.checker.weights import Tensors, read_safetensors
 
@@ -107,7 +105,7 @@ class Conditions(Confirming):
             values = checkers.codes(np.array([entry["code"] for entry in self.listed]))
         else:
             self.own = [tree.vector(entry["centre"]) for entry in self.listed]
-            values = constant(Interval.of(np.array([entry["centre"] for entry in self.listed])))
+            values = Point.at(np.array([entry["centre"] for entry in self.listed]))
         self.values = {True: checkers.leaves, False: values}
         self.taps = {symbols: checkers.read(x) for symbols, x in self.values.items()}
 
@@ -147,14 +145,14 @@ class Conditions(Confirming):
         gap = self.least(
             [z[i] - other for z, i in zip(groups, picked, strict=True) for j, other in enumerate(z) if j != i]
         )
-        inside(what, [ball for z in groups for ball in z], self.checkers.choices_of(self.checkers.node(taps)).range)
-        points = self.checkers.at_points()
-        _, sure = chosen(points.choices_of(points.node([tap.points() for tap in taps])), len(groups))
+        logits = self.checkers.choices_of(self.checkers.node(taps))
+        inside(what, [ball for z in groups for ball in z], enclosed(logits))
+        _, sure = chosen(logits, len(groups))
         self.at_least(what, gap, float(sure[0]))
         return next((i for i, entry in enumerate(self.listed) if entry["code"] == picked), None), gap
 
     def _centre(self, what: str, x: Vector, taps: list[Any], product: np.ndarray) -> tuple[int | None, Ball]:
-        inside(what, x, self.checkers.node(taps).range)
+        inside(what, x, enclosed(self.checkers.node(taps)))
         far = [self.tree.total([(a - b) ** 2 for a, b in zip(x, c, strict=True)]).sqrt() for c in self.own]
         nearest = min(range(len(far)), key=lambda i: float(far[i].mid()))
         others = [d - far[nearest] for i, d in enumerate(far) if i != nearest]
@@ -173,5 +171,5 @@ class Conditions(Confirming):
 
     def _answer(self, i: int) -> float:
         what, q = f"the answer on set {i}", self.maps[i][self.claim.start]
-        enclosed = self.checkers.head(self.values[False].take(np.array([i]))).range
-        return self.answer(what, self.tree.head(self.own[i]), enclosed, q)
+        logits = enclosed(self.checkers.head(self.values[False].take(np.array([i]))))
+        return self.answer(what, self.tree.head(self.own[i]), logits, q)

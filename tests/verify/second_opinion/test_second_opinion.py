@@ -13,6 +13,7 @@ from lengthwise.models import LengthwiseForCausalLM, presets
 from lengthwise.verify import certificate
 from lengthwise.verify.checker import Rejected, check
 from lengthwise.verify.checker.cascade import Automata
+from lengthwise.verify.checker.points import Point
 
 from ..checker.conftest import cascade, codes, recurrence, snapped, tree
 from .networks import BITS, ExactCascade, ExactRecurrence, ExactTree
@@ -213,9 +214,8 @@ def test_an_enclosure_without_the_exact_value_is_rejected(made, name, monkeypatc
     right = Conditions(it.certificate, it.weights).checkers.head
 
     def shifted(self, x):
-        value = right(x)
-        value.range = value.range.__class__(value.range.lo + 1e-3, value.range.hi + 1e-3)
-        return value
+        logits = right(x)
+        return Point.at(logits.c + 1e-3, logits.radius)
 
     monkeypatch.setattr("lengthwise.verify.checker.network.Tree.head", shifted)
     with pytest.raises(Rejected, match=r"the answer on set 0: .* is outside of"):

@@ -7,14 +7,13 @@ whole one. A product with a matrix of numbers W is computed from midpoint m and 
 
     W [m ± r] ⊂ W m ± (|W| (r + γ_n |m|)),      γ_n = n u / (1 - n u),   u = 2^-53
 
-in whatever order its sums are taken. Of float64's exp, tanh and erf it is assumed that they are within `ULPS`.
+in whatever order its sums are taken. Of float64's exp and tanh it is assumed that they are within `ULPS`.
 
 Shapes: … any, n entries.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -153,36 +152,11 @@ class Interval:
         one = Interval.of(1.0)
         return (one + (-self).exp()).reciprocal().meet(Interval.of(0.0).hull(one).expanded(self.shape))
 
-    def erf(self) -> Interval:
-        return _near(_erf(self.lo), _erf(self.hi), -1.0)
-
     def relu(self) -> Interval:
         return Interval(np.maximum(self.lo, 0.0), np.maximum(self.hi, 0.0))
 
-    def gelu(self) -> Interval:
-        """x Φ(x), which falls up to x₀ = -0.75179… and then grows."""
-        a, b = _gelu(Interval.of(self.lo)), _gelu(Interval.of(self.hi))
-        below, above = self.hi <= BEFORE_LEAST, self.lo >= AFTER_LEAST
-        low = np.where(above, a.lo, np.where(below, b.lo, LEAST_GELU))
-        return Interval(low, np.maximum(a.hi, b.hi))
-
-    def gelu_slope(self) -> Interval:
-        """Φ(x) + x φ(x), which grows from x = -√2 to √2 and falls outside."""
-        a, b = _gelu_slope(Interval.of(self.lo)), _gelu_slope(Interval.of(self.hi))
-        low, high = np.minimum(a.lo, b.lo), np.maximum(a.hi, b.hi)
-        low = np.where((self.lo <= -ROOT_2 + 1e-9) & (self.hi >= -ROOT_2 - 1e-9), -STEEPEST + 1.0, low)
-        high = np.where((self.lo <= ROOT_2 + 1e-9) & (self.hi >= ROOT_2 - 1e-9), STEEPEST, high)
-        return Interval(low, high)
-
     def hull(self, other: Interval) -> Interval:
         return Interval(np.minimum(self.lo, other.lo), np.maximum(self.hi, other.hi))
-
-
-ROOT_2 = math.sqrt(2)
-BEFORE_LEAST, AFTER_LEAST, LEAST_GELU = -0.7518, -0.7517, -0.169972
-"""Where the least value of x Φ(x) lies, and a number below that value, -0.1699712…"""
-STEEPEST = 1.128905
-"""Above the largest slope of x Φ(x), 1.1289043… at √2; the least one, at -√2, is 1 less than that, negated."""
 
 
 def down(x: Array) -> Array:
@@ -191,10 +165,6 @@ def down(x: Array) -> Array:
 
 def up(x: Array) -> Array:
     return np.nextafter(x, np.inf)
-
-
-def stack(parts: Sequence[Interval], axis: int) -> Interval:
-    return Interval(np.stack([p.lo for p in parts], axis), np.stack([p.hi for p in parts], axis))
 
 
 def concatenate(parts: Sequence[Interval], axis: int) -> Interval:
@@ -210,26 +180,3 @@ def _near(low: Array, high: Array, least: float) -> Interval:
     low = down(low - 2 * ULPS * EPS * np.abs(low) - LEAST)
     high = up(high + 2 * ULPS * EPS * np.abs(high) + LEAST)
     return Interval(np.maximum(low, least), np.minimum(high, 1.0))
-
-
-_erf_of_each = np.frompyfunc(math.erf, 1, 1)
-
-
-def _erf(x: Array) -> Array:
-    return np.asarray(_erf_of_each(x), dtype=np.float64)
-
-
-def _normal(x: Interval) -> Interval:
-    """Φ(x) = (1 + erf(x / √2)) / 2."""
-    half = Interval.of(0.5)
-    root = Interval(down(np.array(ROOT_2)), up(np.array(ROOT_2))).reciprocal()
-    return half + half * (x * root).erf()
-
-
-def _gelu(x: Interval) -> Interval:
-    return x * _normal(x)
-
-
-def _gelu_slope(x: Interval) -> Interval:
-    density = (x.square() * Interval.of(-0.5)).exp() * Interval(np.array(0.3989422804014), np.array(0.3989422804015))
-    return _normal(x) + x * density

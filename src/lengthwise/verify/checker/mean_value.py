@@ -51,11 +51,6 @@ class Value:
         """These boxes of it, as they are: what they came from is forgotten."""
         return Value(self.exact[index], self.noise[index])
 
-    def repeated(self, count: int) -> Value:
-        """One quantity as that of `count` boxes."""
-        row = self.take(np.zeros(count, dtype=int))
-        return constant(row.exact, row.noise)
-
 
 def box(centre: Array, radius: Array) -> Value:
     point = Interval.of(centre)

@@ -12,8 +12,7 @@ Shapes: B boxes, D model width, V symbols, E outputs, C taps, G groups of M choi
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +23,7 @@ from .intervals import Array, Interval
 from .mean_value import Value, constant
 from .operations import Operations
 from .points import Point, PointOperations
-from .rounding import ARITHMETICS
+from .rounding import ARITHMETICS, Arithmetic
 from .weights import Tensors, Weights
 
 LAYER_NORM = 1e-5
@@ -39,12 +38,14 @@ BLOCK["expansion"] = whole(1)
 class Network:
     """What trees and recurrences share: embeddings, and a head."""
 
+    operations: Callable[[Arithmetic], Any] = Operations
+
     def __init__(self, config: dict[str, Any], tensors: Tensors, arithmetic: str = "float32"):
         self.weights = Weights(tensors)
         if arithmetic not in ARITHMETICS or (arithmetic, self.weights.arithmetic) == ("float32", "float64"):
             raise Rejected(f"weights in {self.weights.arithmetic} are not evaluated in {arithmetic}.")
         self.arithmetic = ARITHMETICS[arithmetic]
-        self.ops: Any = Operations(self.arithmetic)
+        self.ops = type(self).operations(self.arithmetic)
         self.config = config
         self.width = D = config["width"]
         self.symbols = config["vocab_size"]
@@ -54,7 +55,7 @@ class Network:
         x = Interval.of(self._embedding)
         x = x if scale == 1 else x.times(float(scale))
         off = np.zeros(x.shape) if scale == 1 else self.arithmetic.up(4 * self.arithmetic.u * x.size)
-        self.leaves = constant(x, off)
+        self.leaves: Any = constant(x, off)
         """(V,D)"""
         self._norm = self.norm("norm") if config["final_norm"] else None
         self._hidden = self.linear("hidden", D, D, True) if config["head"] == "two-layer" else None
@@ -90,23 +91,23 @@ class Network:
 
 @dataclass(frozen=True)
 class Tap:
-    """A vector, and what the attention makes of it: values, or points."""
+    """A vector, and what the attention makes of it."""
 
-    x: Any
-    q: Any
-    k: Any
-    v: Any
+    x: Point
+    q: Point
+    k: Point
+    v: Point
 
     def take(self, index: Array) -> Tap:
         return Tap(*(part.take(index) for part in (self.x, self.q, self.k, self.v)))
 
-    def points(self) -> Tap:
-        return Tap(*(Point.of(part) for part in (self.x, self.q, self.k, self.v)))
-
 
 class Tree(Network):
+    operations = PointOperations
+
     def __init__(self, config: dict[str, Any], tensors: Tensors, arithmetic: str = "float32"):
         super().__init__(config, tensors, arithmetic)
+        self.leaves: Point = Point.of(self.leaves)
         D = self.width
         depth = fields("depth", config["depth"], DEPTH, MAYBE_DEPTH)
         self.chunk = C = depth["chunk"]
@@ -122,7 +123,7 @@ class Tree(Network):
         self._r = self.weights.take(f"{at}.mixer.r", H, C)
         if self.padded:
             pad = self.weights.take("pad" if mixer.get("shared_pad") else f"{at}.mixer.pad", D)
-            self._pad = [self.ops.linear(constant(Interval.of(pad[None])), *part) for part in self._qkv[1:]]
+            self._pad = [self.ops.linear(Point.at(pad[None]), *part) for part in self._qkv[1:]]
         others = {"biases": FLAG, "normalisation": exactly("layer", None)}
         block = fields("block", _only(config["block"]), BLOCK, others)
         self.post, self.activation = block["norm"] == "post", block["activation"]
@@ -142,27 +143,19 @@ class Tree(Network):
             self.radius = float(snapped["radius"])
         self.weights.done()
 
-    def at_points(self, operations: type[PointOperations] = PointOperations) -> Tree:
-        """The same tree, whose nodes are made of points."""
-        same = copy.copy(self)
-        same.ops = operations(self.arithmetic)
-        if self.padded:
-            same._pad = [Point.of(pad) for pad in self._pad]
-        return same
-
-    def codes(self, chosen: Array) -> Value:
+    def codes(self, chosen: Array) -> Point:
         """(B,D) the nodes of these choices (B,G): a vector of the codebook for each, added up."""
         assert self.codebook is not None
         picked = Interval.of(self.codebook[chosen + np.arange(self.groups) * self.choices])
         noise = self.arithmetic.up(self.arithmetic.gamma(self.groups + 2) * picked.size.sum(1))
-        return constant(picked.sum(1), noise)
+        return Point.of(constant(picked.sum(1), noise))
 
-    def read(self, x: Any) -> Tap:
+    def read(self, x: Point) -> Tap:
         """What a tap is to the attention. (The pad is read as it is, before any norm.)"""
         seen = x if self.post else self.ops.norm(x, *self._norms[0])
         return Tap(x, *(self.ops.linear(seen, *part) for part in self._qkv))
 
-    def node(self, taps: Sequence[Tap]) -> Any:
+    def node(self, taps: Sequence[Tap]) -> Point:
         """(B,D) of up to C taps, oldest first; those that are missing stand before the first token."""
         own, B = taps[-1], taps[-1].x.shape[0]
         keys, values = [tap.k for tap in reversed(taps)], [tap.v for tap in reversed(taps)]
@@ -179,11 +172,11 @@ class Tree(Network):
             return self.ops.norm(self.ops.add(h, self._feed(h)), *self._norms[1])
         return self.ops.add(h, self._feed(self.ops.norm(h, *self._norms[1])))
 
-    def choices_of(self, x: Any) -> Any:
+    def choices_of(self, x: Point) -> Point:
         """(B,G M) the logits of the choices that a node's vector makes."""
         return self.ops.linear(x, *self._choose)
 
-    def _feed(self, x: Any) -> Any:
+    def _feed(self, x: Point) -> Point:
         x = self.ops.linear(x, *self._up)
         return self.ops.linear(self.ops.relu(x) if self.activation == "relu" else self.ops.gelu(x), *self._down)
 

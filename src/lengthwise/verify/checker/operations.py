@@ -1,9 +1,9 @@
-"""What the networks are made of, on intervals: each operation with its exact values, its rounding and its slopes.
+"""What recurrences and cascades are made of, on intervals: each operation with its values, its rounding and its slopes.
 
 Every operation is a line v = g(…) + e of a network (mean_value.py): g on intervals, a bound of what the model's own
 arithmetic rounds (rounding.py), and from the slopes of an output by v those by what v is made of.
 
-Shapes: B boxes, D outputs, C taps, H heads, d head width, n entries.
+Shapes: B boxes, D outputs, n entries.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from .intervals import EPS, Array, Interval, concatenate, stack, zeros
+from .intervals import EPS, Array, Interval, concatenate, zeros
 from .mean_value import Pull, Value, tightened
 from .rounding import BOUNDED, Arithmetic
 
@@ -49,10 +49,6 @@ class Operations:
         a = x.range
         slope = Interval((a.lo > 0).astype(float), (a.hi > 0).astype(float))
         return self._made(Interval.relu, np.zeros(x.shape), [x], lambda s: [s * _wide(slope)])
-
-    def gelu(self, x: Value) -> Value:
-        a, noise = x.range, self.arithmetic.gelu(x.range.size)
-        return self._made(Interval.gelu, noise, [x], lambda s: [s * _wide(a.gelu_slope())])
 
     def tanh(self, x: Value) -> Value:
         t, one = x.range.tanh(), Interval.of(1.0)
@@ -106,82 +102,6 @@ class Operations:
 
         return tightened(self._made(apply, noise, [x], pull))
 
-    def attention(self, q: Value, keys: Sequence[Value], values: Sequence[Value], r: Array) -> Value:
-        """Σ_j softmax_j(q · k_j / sqrt(d) + r_j) v_j, q and each k_j, v_j (B,n), r (H,C); tap 0 is the query's own.
-
-        Covered: products with q or with its multiple, differences of keys first, the sigmoid of a difference for two
-        taps, equal taps taken together, and v_0 + w (v_1 - v_0).
-        """
-        k, v = self._stack(keys), self._stack(values)
-        w = self._softmax(self._scores(q, k, r))
-        return self._mix(w, v)
-
-    def _stack(self, parts: Sequence[Value]) -> Value:
-        noise = np.stack([np.broadcast_to(p.noise, p.shape) for p in parts], 1)
-        exact = stack([p.exact for p in parts], 1)
-        points = [p.point for p in parts]
-        point = None if any(p is None for p in points) else stack([p for p in points if p is not None], 1)
-        # What the parts are rounded by is in their own ranges, and so not again in this one's slopes.
-        out = Value(exact.widened(noise), np.zeros(exact.shape), point, parts, None)
-        out.pull = lambda s: [s[:, :, j] for j in range(len(parts))]
-        return out
-
-    def _scores(self, q: Value, k: Value, r: Array) -> Value:
-        """(B,C,H)"""
-        (B, C, n), H = k.shape, len(r)
-        scale = Interval.of(float(n // H)).sqrt().reciprocal()
-        R = Interval.of(r.T)
-
-        def apply(q: Interval, k: Interval) -> Interval:
-            return (q[:, None] * k).reshape(B, C, H, n // H).sum(-1) * scale + R
-
-        terms = (q.range.size[:, None] * k.range.size).reshape(B, C, H, n // H).sum(-1) * scale.hi + np.abs(r.T)
-        noise = self.arithmetic.scores(terms, n // H)
-        a, b = q.range, k.range
-
-        def pull(s: Interval) -> list[Interval]:
-            s = _spread(s * scale, n // H)  # (B,D,C,n)
-            return [(s * b[:, None]).sum(2), s * a[:, None, None]]
-
-        return self._made(apply, noise, [q, k], pull)
-
-    def _softmax(self, l: Value) -> Value:
-        """Over axis 1: w_j = 1 / Σ_i exp(l_i - l_j)."""
-        C, one = l.shape[1], Interval.of(1.0)
-
-        def apply(l: Interval) -> Interval:
-            rest = [
-                _total([(l[:, i] - l[:, j]).exp() for i in range(C) if i != j], l.shape[:1] + l.shape[2:])
-                for j in range(C)
-            ]
-            return stack([(one + each).reciprocal() for each in rest], 1)
-
-        w = apply(l.range)
-        noise = self.arithmetic.softmax(w.size, (one - w).size)
-
-        def pull(s: Interval) -> list[Interval]:
-            parts = []
-            for j in range(C):
-                others = [(s[:, :, j] - s[:, :, i]) * w[:, None, i] for i in range(C) if i != j]
-                parts.append(_total(others, s.shape[:2] + s.shape[3:]) * w[:, None, j])
-            return [stack(parts, 2)]
-
-        return self._made(apply, noise, [l], pull)
-
-    def _mix(self, w: Value, v: Value) -> Value:
-        """Σ_j w_j v_j, w (B,C,H) of sum 1 up to rounding, v (B,C,n)."""
-        (B, C, n), H = v.shape, w.shape[2]
-        apply = lambda w, v: (_spread(w, n // H) * v).sum(1)  # noqa: E731
-        noise = self.arithmetic.mix(v.range.size)
-        a, b = w.range, v.range
-
-        def pull(s: Interval) -> list[Interval]:
-            D = s.shape[1]
-            by_w = (s[:, :, None] * b[:, None]).reshape(B, D, C, H, n // H).sum(-1)
-            return [by_w, s[:, :, None] * _spread(a, n // H)[:, None]]
-
-        return self._made(apply, noise, [w, v], pull)
-
     def join(self, parts: Sequence[Value]) -> Value:
         """(B,n) each, one after another."""
         ends = np.cumsum([p.shape[-1] for p in parts]).tolist()
@@ -233,11 +153,6 @@ def _wide(x: Interval) -> Interval:
     return x[:, None]
 
 
-def _spread(x: Interval, d: int) -> Interval:
-    """(…,H) as (…,n): each head's number for its d entries."""
-    return Interval(np.repeat(x.lo, d, -1), np.repeat(x.hi, d, -1))
-
-
 def _kept(x: Interval) -> Interval:
     return x[..., None]
 
@@ -245,10 +160,3 @@ def _kept(x: Interval) -> Interval:
 def _between(n: Interval, h: Interval, z: Interval) -> Interval:
     one = Interval.of(1.0)
     return (one - z) * n + z * h
-
-
-def _total(parts: Sequence[Interval], shape: tuple[int, ...]) -> Interval:
-    total = zeros(shape)
-    for part in parts:
-        total = total + part
-    return total

@@ -1,4 +1,4 @@
-"""A network at single points, and how far its own arithmetic leads from there.
+"""A network at points and over boxes around them: how far a box, and what arithmetic rounds, lead from there.
 
 Let c_k = g_k(c_i, c_j, …) be what float64 makes of operation k, and ṽ_k what the model's arithmetic may. Both are off
 the exact g_k by at most what rounding.py says of either, and δ_k = ṽ_k - c_k obeys
@@ -7,17 +7,17 @@ the exact g_k by at most what rounding.py says of either, and δ_k = ṽ_k - c_k
 
 where J_kp is any matrix near the slope of g_k at c. This is linear, so an output is off by at most Σ_k |M_k| |ν_k|,
 where M_k is the sum, over all ways from k to the output, of the products of the J on the way. So what cancels on the
-way does cancel, which intervals forget. Of every operation is bounded
+way does cancel, which intervals forget. A box is a point that is off by its radii. Of every operation is bounded
 
     radius    r_k >= |δ_k|: Σ_p |J_kp| r_p + ν_k, or what `bound` finds where that is less
-    bending   |g(c + δ) - g(c) - J δ| for |δ| <= r: derived where it is used; infinite where r is too large for that
-    slack     for J, and for the products M J, which are made in float32: |fl(M J) - M J| <= γ_n |M| |J| for n terms,
-              J's rounding included, so that by |δ_p| <= r_p it is no more than |M| times γ_n Σ_p |J_kp| r_p
+    bending   |g(c + δ) - g(c) - J δ| for |δ| <= r: derived where it is used; infinite where r is too large for that.
+              Only this grows with the square of the radii, and no slope is asked for elsewhere than at c
+    slack     slopes are float64's. They are off by less than 2^-21 of themselves (a norm's ρ by 2^-24, at most, or
+              nothing is known), and γ_n is less than 2^-21 for n up to `WIDEST`: together less than `SLACK`, by which
+              |δ_p| <= r_p is counted with the ν_k as SLACK Σ_p |J_kp| r_p
 
-The slack is counted with the ν_k, with `SLACK` > γ_n for n up to `WIDEST`; with slopes in float64 (boxes.py) far less
-does. What sums of several M are off by is counted as 2^-20 r_k. Bounds are computed in float64 without a look at their
-last digits and made wider by 2^-20 (`Arithmetic.up`), and `LEAST` is more than float32 loses to numbers that are too
-small. What is no number is infinite.
+What sums of several M are off by is counted as 2^-20 r_k. Bounds are computed in float64 without a look at their last
+digits and made wider by 2^-20 (`Arithmetic.up`). What is no number is infinite.
 
 Shapes: B points, R outputs whose error is asked, n entries, C taps, H heads.
 """
@@ -25,22 +25,26 @@ Shapes: B points, R outputs whose error is asked, n entries, C taps, H heads.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from .intervals import EPS, _erf  # pyright: ignore[reportPrivateUsage]
+from .intervals import EPS, Interval, down, up
 from .mean_value import Value
 from .rounding import ARITHMETICS, LEAST, Arithmetic
 
 Array = np.ndarray
 Slopes = Array | None
-"""(B,R,n) in float32 or float64, B = 1 where all points have the same; None is the identity."""
+"""(B,R,n), B = 1 where all points have the same; None is the identity."""
 WIDEST = 16384
-SLACK = 2 * WIDEST * 2.0**-24
+SLACK = 2.0**-20
+STEEP = 0.8
+"""Above |gelu'''(x)| = φ(x) |x³ - 4x|, which is at most 0.7788, where x² = (7 - √33) / 2."""
 FLOAT64 = ARITHMETICS["float64"]
 _number = itertools.count()
+_erf_of_each = np.frompyfunc(math.erf, 1, 1)
 
 
 class Point:
@@ -62,6 +66,11 @@ class Point:
     def of(cls, value: Value) -> Point:
         """Whatever a value may be, around its middle."""
         return cls(value.range.mid, FLOAT64.up(value.range.radius))
+
+    @classmethod
+    def at(cls, c: Array, radius: Array | None = None) -> Point:
+        """The point c, or a box around it."""
+        return cls(c, np.zeros(c.shape) if radius is None else radius)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -96,6 +105,18 @@ def bound(out: Point, slopes: Slopes = None) -> Array:
     return FLOAT64.up(off)
 
 
+def enclosed(out: Point) -> Interval:
+    """All that `out` (B,n) can be."""
+    off = bound(out).reshape(out.shape)
+    return Interval(down(out.c - off), up(out.c + off))
+
+
+def tightened(x: Point) -> Point:
+    """With radii that forget nothing of where it came from."""
+    x.radius = np.minimum(x.radius, bound(x).reshape(x.shape))
+    return x
+
+
 def chosen(z: Point, groups: int) -> tuple[Array, Array]:
     """(B,groups) the largest of each group of logits z (B,n), and (B,) by how much the closest is ahead for sure.
 
@@ -104,7 +125,7 @@ def chosen(z: Point, groups: int) -> tuple[Array, Array]:
     (B, n), rows = z.shape, np.arange(z.shape[1])
     picked = np.where(np.isfinite(z.c), z.c, -np.inf).reshape(B, groups, -1).argmax(2)
     best = (picked + np.arange(groups) * (n // groups)).repeat(n // groups, 1)
-    slopes = np.zeros((B, n, n), dtype=np.float32)
+    slopes = np.zeros((B, n, n))
     slopes[:, rows, rows] = -1
     np.put_along_axis(slopes, best[..., None], np.take_along_axis(slopes, best[..., None], 2) + 1, 2)
     ahead = np.take_along_axis(z.c, best, 1) - z.c - 4 * EPS * np.abs(z.c).max(1, keepdims=True)
@@ -120,12 +141,12 @@ def _total(M: Slopes, noise: Array) -> Array:
     if M.shape[-1] > WIDEST:
         return np.full((max(len(M), len(noise)), M.shape[1]), np.inf)
     with np.errstate(over="ignore", invalid="ignore"):
-        near = (noise * (1 + 2.0**-20) + LEAST).astype(M.dtype)
+        near = noise * (1 + 2.0**-20) + LEAST
         if len(M) == 1:
             off = near @ np.abs(M[0]).T
         else:
             off = (np.abs(M) @ near[..., None])[..., 0]
-        off = off.astype(np.float64) * (1 + SLACK) + LEAST * (1 + 2.0**30 * noise.max(-1, keepdims=True))
+        off = off * (1 + SLACK) + LEAST * (1 + 2.0**30 * noise.max(-1, keepdims=True))
     return np.where(np.isfinite(off), off, np.inf)
 
 
@@ -136,24 +157,19 @@ def _sum(a: Slopes, b: Slopes) -> Slopes:
             raise AssertionError("no operation adds a quantity to itself.")
         a = a.copy()
         i = np.arange(a.shape[-1])
-        a[:, i, i] += a.dtype.type(1)
+        a[:, i, i] += 1
         return a
     return a + b
 
 
 class PointOperations:
-    """The operations of a model that computes in this arithmetic (those of `Operations`), at points."""
-
-    dtype: Any = np.float32
-    """Of slopes."""
-    slack = SLACK
+    """The operations of a tree that computes in this arithmetic."""
 
     def __init__(self, arithmetic: Arithmetic):
         self.both = (arithmetic, FLOAT64)
-        self._known: dict[int, tuple[Array, Array, Array]] = {}
 
     def linear(self, x: Point, W: Array, b: Array | None = None) -> Point:
-        size, narrow = self._matrices(W)
+        size = np.abs(W)
         c, spread = x.c @ W.T, x.radius @ size.T + LEAST * x.radius.sum(-1, keepdims=True)
         terms = np.abs(x.c) @ size.T + spread
         if b is not None:
@@ -162,8 +178,8 @@ class PointOperations:
 
         def pull(M: Slopes) -> list[Slopes]:
             if M is None:
-                return [narrow[None]]
-            return [(M.reshape(-1, len(W)) @ narrow).reshape(*M.shape[:2], -1)]
+                return [W[None]]
+            return [(M.reshape(-1, len(W)) @ W).reshape(*M.shape[:2], -1)]
 
         return self._made(c, noise, spread, [x], pull)
 
@@ -174,19 +190,19 @@ class PointOperations:
 
     def relu(self, x: Point) -> Point:
         """The slope is that at c. A point that may cross 0 bends by no more than it goes beyond."""
+        x = tightened(x)
         bends = np.maximum(x.radius - np.abs(x.c), 0.0)
         return self._made(np.maximum(x.c, 0.0), bends, x.radius, [x], self._scaling(x.c > 0))
 
     def gelu(self, x: Point) -> Point:
-        """|gelu'| <= 1.129."""
-        share = (1 + _erf(x.c / np.sqrt(2))) / 2
-        slope = share + x.c * np.exp(-(x.c**2) / 2) * 0.3989422804014327
-        noise = sum(a.gelu(x.size) for a in self.both) + self.gelu_bends(x) + 2.0**-30 * x.radius
-        return self._made(x.c * share, noise, 1.13 * x.radius, [x], self._scaling(slope))
-
-    def gelu_bends(self, x: Point) -> Array:
-        """|gelu''| = φ(x) |2 - x²| <= 0.7979."""
-        return 0.4 * x.radius**2
+        """|gelu'| <= 1.129. It bends by half of |gelu''(c)| + STEEP r, or of its largest, times r²."""
+        x = tightened(x)
+        share = (1 + np.asarray(_erf_of_each(x.c / np.sqrt(2)), dtype=np.float64)) / 2
+        density = np.exp(-(x.c**2) / 2) * 0.3989422804014327
+        curve = np.abs(density * (2 - x.c**2)) + STEEP * x.radius
+        bends = np.minimum(0.5 * curve * (1 + 2.0**-20) + 2.0**-40, 0.4) * x.radius**2
+        noise = sum(a.gelu(x.size) for a in self.both) + bends + 2.0**-30 * x.radius
+        return self._made(x.c * share, noise, 1.13 * x.radius, [x], self._scaling(share + x.c * density))
 
     def norm(self, x: Point, w: Array, b: Array, eps: float) -> Point:
         """f = w ρ d + b for d = x - μ, ρ = (|d|²/n + eps)^(-1/2), and x̂ = ρ d.
@@ -198,8 +214,7 @@ class PointOperations:
 
         and what is left is w [x̂ (q - e/2) - ρ ε (a + e/2 - q)]. x̂ is computed within `off`.
         """
-        if x.parents:
-            x.radius = np.minimum(x.radius, bound(x).reshape(x.shape))
+        x = tightened(x)
         n, r = x.shape[-1], x.radius
         d = x.c - _mean(x.c)
         rho = 1 / np.sqrt(_mean(d**2) + eps)
@@ -218,79 +233,95 @@ class PointOperations:
             noise = sum(each.norm(x.size, np.abs(d) + moved + off / rho, top, w, b) for each in self.both)
             noise = np.where(fine, noise + bends + unsure, np.inf)
             spread = size * rho * (r + _mean(r) + near * _mean(near * r))
-        small, wide, scale = hat.astype(self.dtype)[:, None], w.astype(self.dtype), rho.astype(self.dtype)[:, None]
 
         def pull(M: Slopes) -> list[Slopes]:
-            g = np.diag(wide)[None] if M is None else M * wide
-            across = (g * small).mean(-1, keepdims=True)
-            return [(g - g.mean(-1, keepdims=True) - small * across) * scale]
+            g = np.diag(w)[None] if M is None else M * w
+            across = (g * hat[:, None]).mean(-1, keepdims=True)
+            return [(g - g.mean(-1, keepdims=True) - hat[:, None] * across) * rho[:, None]]
 
         return self._made(hat * w + b, noise, spread, [x], pull)
 
     def attention(self, q: Point, keys: Sequence[Point], values: Sequence[Point], r: Array) -> Point:
-        """y = Σ_j w_j v_j, w = softmax of s_j = q · k_j / sqrt(d) + r_j; what q, k and v came from is not followed.
+        return self._mixed(self._scores(q, keys, r), values)
 
-        With |δs_j| <= a <= 1/8 the weights move by at most (e^{2a} - 1) w_j <= 3a w_j, and by at most 3a² w_j off their
-        tangent (|d²w_j/dt²| <= 4a² e^{2a} w_j on the way). All weights add up to 1, so v_j may be counted from y.
-        """
-        H, C = r.shape
-        n = q.shape[-1]
+    def _scores(self, q: Point, keys: Sequence[Point], r: Array) -> Point:
+        """(B,C,H) q · k_j / sqrt(d) + r_j."""
+        H, n, C = len(r), q.shape[-1], len(keys)
         d = n // H
-        k, v = np.stack([x.c for x in keys], 1), np.stack([x.c for x in values], 1)
-        rk, rv = np.stack([x.radius for x in keys], 1), np.stack([x.radius for x in values], 1)
-        heads = lambda x: x.reshape(*x.shape[:-1], H, d).sum(-1) / np.sqrt(d)  # noqa: E731
-        s = heads(q.c[:, None] * k) + r.T
-        unsure = heads(np.abs(q.c[:, None]) * rk + q.radius[:, None] * (np.abs(k) + rk))
-        terms = heads(q.size[:, None] * (np.abs(k) + rk)) + np.abs(r.T)
-        unsure = FLOAT64.up(unsure + sum(each.scores(terms, d) for each in self.both))
-        w = np.exp(s - s.max(1, keepdims=True))
-        w = w / w.sum(1, keepdims=True)
-        a = unsure.max(1, keepdims=True)
-        fine, most = a <= 0.125, np.minimum(w * (1 + 3 * a), 1.0) * (1 + 2.0**-20)
-        rest = np.minimum((1 - w) * (1 + 3 * a) + 2.0**-40, 1.0)
-        noise_w = sum(each.softmax(most, rest) for each in self.both)
-        wide = lambda x: np.repeat(x, d, -1)  # noqa: E731
-        y = (wide(w) * v).sum(1)
-        # `way` is off by 2^-40 Σ|v_j|, beside what is relative: that is less than the slack of what is added here.
-        far = np.abs(v - y[:, None]) + 2.0**-30 * np.abs(v).sum(1, keepdims=True)
-        size = np.abs(v) + rv
-        with np.errstate(over="ignore", invalid="ignore"):
-            noise = sum(each.mix(size) for each in self.both) + (wide(noise_w) * size).sum(1)
-            noise = noise + (wide(w * (1 + 3 * a)) * rv).sum(1) + (wide(w * 3 * a**2) * far).sum(1)
-            by_s = (wide(w * unsure) * far).sum(1)
-            noise = np.where(wide(fine)[:, 0], noise, np.inf)
-        scores = Point(s, unsure)
-        way = (wide(w) * (v - y[:, None])).astype(self.dtype)
+        scale = 1 / np.sqrt(d)
+        k, rk = np.stack([x.c for x in keys], 1), np.stack([x.radius for x in keys], 1)
+        heads = lambda x: x.reshape(*x.shape[:-1], H, d).sum(-1) * scale  # noqa: E731
+        near, off = np.abs(q.c)[:, None], q.radius[:, None]
+        terms = heads((near + off) * (np.abs(k) + rk)) + np.abs(r.T)
+        noise = sum(each.scores(terms, d) for each in self.both) + heads(off * rk)
+        spread = heads(near * rk + off * np.abs(k))
 
         def pull(M: Slopes) -> list[Slopes]:
-            M = np.eye(n, dtype=self.dtype)[None] if M is None else M
-            parts = M.reshape(*M.shape[:2], H, d)
-            return [np.stack([(parts * way[:, None, j].reshape(-1, 1, H, d)).sum(-1) for j in range(C)], 2)]
+            assert M is not None
+            M = np.repeat(M.reshape(*M.shape[:2], C, H) * scale, d, -1)
+            return [(M * k[:, None]).sum(2), *(M[:, :, j] * q.c[:, None] for j in range(C))]
 
-        return self._made(y, noise, by_s, [scores], pull)
+        return self._made(heads(q.c[:, None] * k) + r.T, noise, spread, [q, *keys], pull)
 
-    def _matrices(self, W: Array) -> tuple[Array, Array]:
-        """|W|, and W as slopes have it."""
-        if id(W) not in self._known:
-            self._known[id(W)] = (W, np.abs(W), W.astype(self.dtype))
-        return self._known[id(W)][1:]
+    def _mixed(self, s: Point, values: Sequence[Point]) -> Point:
+        """(B,n) Σ_j w_j v_j, w the softmax of s over the taps.
+
+        Let all s_i - s_j move by at most R <= 1/8, and s by h t for t from 0 to 1. With m = Σ_i w_i h_i
+
+            dw_j/dt = w_j (h_j - m),    d²w_j/dt² = w_j ((h_j - m)² - Σ_i w_i (h_i - m)²)
+
+        where |h_j - m| <= (1 - w_j) R, and the sum is at most Σ_i w_i (h_i - h_k)² <= (1 - w_k) R² for any k. On the
+        way w_j and 1 - w_j are at most e^R times what they are at first. So w_j moves by at most 1.3 w_j (1 - w_j) R,
+        and off its tangent by at most 0.73 w_j R² max((1 - w_j)², min_k 1 - w_k). All w add up to 1, so v_j may be
+        counted from y.
+        """
+        _, C, H = s.shape
+        v, rv = np.stack([x.c for x in values], 1), np.stack([x.radius for x in values], 1)
+        n = v.shape[-1]
+        wide = lambda x: np.repeat(x, n // H, -1)  # noqa: E731
+        w = np.exp(s.c - s.c.max(1, keepdims=True))
+        w = w / w.sum(1, keepdims=True)
+        rest, R = 1 - w, self._moves(s)
+        y = (wide(w) * v).sum(1)
+        size = np.abs(v) + rv
+        far = np.abs(v - y[:, None]) + 2.0**-24 * np.abs(v).sum(1, keepdims=True)
+        with np.errstate(over="ignore", invalid="ignore"):
+            moved = 1.3 * w * rest * R + 2.0**-40 * R
+            bends = 0.73 * w * R**2 * np.maximum(rest**2, rest.min(1, keepdims=True)) + 2.0**-40 * R**2
+            most = np.minimum(w + moved, 1.0), np.minimum(rest + moved + 2.0**-40, 1.0)
+            noise_w = sum(each.softmax(*most) for each in self.both)
+            noise = sum(each.mix(size) for each in self.both) + (wide(noise_w) * size).sum(1)
+            noise = noise + (wide(moved) * rv).sum(1) + (wide(bends) * far).sum(1)
+            noise = np.where(wide(R <= 0.125)[:, 0], noise, np.inf)
+            spread = (wide(w) * rv).sum(1) + (wide(w * s.radius) * far).sum(1)
+        way = wide(w) * (v - y[:, None])
+
+        def pull(M: Slopes) -> list[Slopes]:
+            M = np.eye(n)[None] if M is None else M
+            by = M[:, :, None] * way[:, None]
+            by = by.reshape(*by.shape[:-1], H, n // H).sum(-1)
+            return [by, *(M * wide(w[:, None, j]) for j in range(C))]
+
+        return self._made(y, noise, spread, [s, *values], pull)
+
+    def _moves(self, s: Point) -> Array:
+        """(B,1,H) by how much differences of scores can move: those to s_0, or twice that for two others."""
+        B, C, H = s.shape
+        if C == 1:
+            return np.zeros((B, 1, H))
+        one = np.eye(C * H)
+        moves = bound(s, (one[H:] - np.tile(one[:H], (C - 1, 1)))[None])
+        return moves.reshape(B, C - 1, H).max(1, keepdims=True) * (1 if C == 2 else 2)
 
     def _made(
         self, c: Array, noise: Any, spread: Array, parents: list[Point], pull: Callable[[Slopes], list[Slopes]]
     ) -> Point:
         """`spread` is Σ_p |J_kp| r_p."""
-        noise = FLOAT64.up(noise + self.slack * spread)
+        noise = FLOAT64.up(noise + SLACK * spread)
         return Point(c, noise, FLOAT64.up(spread + noise), parents, pull)
 
     def _scaling(self, slope: Array) -> Callable[[Slopes], list[Slopes]]:
-        near = slope.astype(self.dtype)
-
-        def pull(M: Slopes) -> list[Slopes]:
-            if M is None:
-                M = np.eye(near.shape[-1], dtype=self.dtype)[None]
-            return [M * near[:, None]]
-
-        return pull
+        return lambda M: [(np.eye(slope.shape[-1])[None] if M is None else M) * slope[:, None]]
 
 
 def _mean(x: Array) -> Array:

@@ -24,19 +24,16 @@ from typing import Any
 
 import numpy as np
 
-from .boxes import BoxOperations, enclosed
 from .claimed import Claim, Maps, composed
 from .fields import LIST, Kind, Rejected, entries, fields, real, reals, table, whole
 from .intervals import EPS, Array, Interval, down, up
-from .mean_value import Value, box, constant, mean_value
 from .network import Tap, Tree
-from .points import Point, bound, chosen
+from .points import Point, bound, chosen, enclosed
 from .rounding import LEAST, WIDER
-from .short_words import agree_on_short_words
 
 Node = Callable[["list[Array]"], "tuple[Array, Array]"]
 """From the sets at each tap, oldest first, to the set (B,) of each node, -1 for none, and how surely (B,)."""
-AT_ONCE, FEW_AT_ONCE = 512, 32
+AT_ONCE = 32
 TUPLES = 5_000_000
 """More nodes than these are not checked."""
 
@@ -65,33 +62,17 @@ def _codes(tree: Tree, claim: Claim, proof: Any) -> tuple[int, float]:
         raise Rejected("the codes must differ, and one is listed twice.")
     nodes = tree.codes(codes)
 
-    def induct(vectors: Value) -> Node:
-        taps, points = tree.read(vectors).points(), tree.at_points()
+    def induct(vectors: Point) -> Node:
+        taps = tree.read(vectors)
 
         def node(index: list[Array]) -> tuple[Array, Array]:
-            picked, gap = chosen(points.choices_of(points.node([taps.take(i) for i in index])), tree.groups)
-            for i in np.flatnonzero(~(gap > 0)):  # by the mean value theorem, which takes a hundred times as long
-                some = [k[i : i + 1] for k in index]
-                z = tree.node([tree.read(constant(vectors.exact[k], vectors.noise[k])) for k in some])
-                picked[i : i + 1], gap[i : i + 1] = _picked(tree, mean_value(tree.choices_of(z)))
-                if not gap[i] > 0:
-                    break
+            picked, gap = chosen(tree.choices_of(tree.node([taps.take(i) for i in index])), tree.groups)
             return np.array([number.get(row.tobytes(), -1) for row in picked]), gap
 
         return node
 
-    logits = lambda index: tree.head(nodes.take(index)).range  # noqa: E731
-    return _induction(tree, claim, maps, listed, induct(tree.leaves), induct(nodes), logits, FEW_AT_ONCE)
-
-
-def _picked(tree: Tree, logits: Interval) -> tuple[Array, Array]:
-    """(B,G) the choices of logits (B,G M), and (B,) by how much the closest of them is decided."""
-    z = logits.reshape(-1, tree.groups, tree.choices)
-    picked = z.mid.argmax(2)
-    best = np.take_along_axis(z.lo, picked[..., None], 2)[..., 0]
-    others = z.hi.copy()
-    np.put_along_axis(others, picked[..., None], -np.inf, 2)
-    return np.ascontiguousarray(picked), (best - others.max(2)).min(1)
+    logits = lambda index: enclosed(tree.head(nodes.take(index)))  # noqa: E731
+    return _induction(tree, claim, maps, listed, induct(tree.leaves), induct(nodes), logits)
 
 
 def _boxes(tree: Tree, claim: Claim, proof: Any) -> tuple[int, float]:
@@ -101,23 +82,13 @@ def _boxes(tree: Tree, claim: Claim, proof: Any) -> tuple[int, float]:
     owner = np.array([entry["element"] for entry in listed])
     # A box to lie in is rounded inward, one to start from outward.
     inner = Interval(up(centre - radius), down(centre + radius))
-    points = tree.at_points(BoxOperations)
-    exact, noise = tree.leaves.exact, tree.leaves.noise
-    leaf_points = Point.of(tree.leaves)
+    boxes = Point.at(centre, radius)
 
-    def induct(make: Callable[[Array], Value], near: Callable[[Array], Point], rows: Array) -> Node:
+    def induct(vectors: Point, rows: Array) -> Node:
         def node(index: list[Array]) -> tuple[Array, Array]:
             with np.errstate(over="ignore", invalid="ignore"):
-                image = enclosed(points.node([points.read(near(i)) for i in index]))
-            target = maps.find(_product([rows[i] for i in index]))
-            sets, room = placed(image, target)
-            for i in np.flatnonzero((sets < 0) & (target >= 0)):  # by slopes over all of the boxes
-                some = [k[i : i + 1] for k in index]
-                image = mean_value(tree.node([tree.read(make(k)) for k in some]))
-                sets[i : i + 1], room[i : i + 1] = placed(image, target[i : i + 1])
-                if sets[i] < 0:
-                    break
-            return sets, room
+                image = enclosed(tree.node([tree.read(vectors.take(i)) for i in index]))
+            return placed(image, maps.find(_product([rows[i] for i in index])))
 
         return node
 
@@ -131,20 +102,9 @@ def _boxes(tree: Tree, claim: Claim, proof: Any) -> tuple[int, float]:
                     break
         return sets, room
 
-    def leaf(index: Array) -> Value:
-        return Value(exact[index], noise[index], exact[index])
-
-    def logits(index: Array) -> Interval:
-        near = enclosed(points.head(Point(centre[index], radius[index])))
-        return mean_value(tree.head(box(centre[index], radius[index]))).meet(near)
-
-    leaves = induct(leaf, leaf_points.take, _leaf_maps(claim))
-    upper = induct(
-        lambda index: box(centre[index], radius[index]),
-        lambda index: Point(centre[index], radius[index]),
-        maps.rows[owner],
-    )
-    return _induction(tree, claim, maps, listed, leaves, upper, logits, FEW_AT_ONCE, room=True)
+    logits = lambda index: enclosed(tree.head(boxes.take(index)))  # noqa: E731
+    leaves, nodes = induct(tree.leaves, _leaf_maps(claim)), induct(boxes, maps.rows[owner])
+    return _induction(tree, claim, maps, listed, leaves, nodes, logits, room=True)
 
 
 def _snapped(tree: Tree, claim: Claim, proof: Any) -> tuple[int, float]:
@@ -156,15 +116,14 @@ def _snapped(tree: Tree, claim: Claim, proof: Any) -> tuple[int, float]:
     assert tree.centres is not None
     if tree.radius != radius or tree.centres.shape != centre.shape or (tree.centres != centre).any():
         raise Rejected("the centres and the radius must be those that the model snaps its nodes to.")
-    points = tree.at_points(BoxOperations)
-    vectors = Point(centre, np.zeros(centre.shape))
+    vectors = Point.at(centre)
     slack = tree.arithmetic.gamma(tree.width + 8) + (tree.width + 8) * EPS
     lost = (tree.width * LEAST) ** 0.5
     """Squares of differences may be too small for the model's arithmetic."""
 
     def induct(taps: Tap) -> Node:
         def node(index: list[Array]) -> tuple[Array, Array]:
-            image = points.node([taps.take(i) for i in index])
+            image = tree.node([taps.take(i) for i in index])
             off = np.sqrt((bound(image) ** 2).sum(1))[:, None] * WIDER
             far = np.sqrt(((image.c[:, None] - centre) ** 2).sum(2))
             low, high = (far - off) * (1 - slack) / WIDER - lost, (far + off) * (1 + slack) * WIDER + lost
@@ -178,12 +137,9 @@ def _snapped(tree: Tree, claim: Claim, proof: Any) -> tuple[int, float]:
 
         return node
 
-    leaves, inner = induct(points.read(Point.of(tree.leaves))), induct(points.read(vectors))
-    table: dict[tuple[int, ...], int] = {}
-    logits = lambda index: enclosed(points.head(vectors.take(index)))  # noqa: E731
-    found = _induction(tree, claim, maps, listed, leaves, inner, logits, FEW_AT_ONCE, table=table)
-    agree_on_short_words(tree.chunk, claim, maps.rows[[entry["element"] for entry in listed]], table)
-    return found
+    leaves, inner = induct(tree.read(tree.leaves)), induct(tree.read(vectors))
+    logits = lambda index: enclosed(tree.head(vectors.take(index)))  # noqa: E731
+    return _induction(tree, claim, maps, listed, leaves, inner, logits)
 
 
 def _induction(
@@ -194,19 +150,14 @@ def _induction(
     leaves: Node,
     inner: Node,
     logits: Callable[[Array], Interval],
-    at_once: int = AT_ONCE,
     room: bool = False,
-    table: dict[tuple[int, ...], int] | None = None,
 ) -> tuple[int, float]:
-    """`room`: a node may lie at the edge of its box; otherwise every choice must be decided.
-
-    `table`: filled with the set of every node, symbols being negative: -1 - s.
-    """
+    """`room`: a node may lie at the edge of its box; otherwise every choice must be decided."""
     claim.fits(tree.symbols, tree.outputs)
     own = maps.rows[[entry["element"] for entry in listed]]
     count, least = 0, np.inf
     for node, rows, symbols in ((leaves, _leaf_maps(claim), True), (inner, own, False)):
-        for index in _tuples(len(rows), tree.chunk, at_once):
+        for index in _tuples(len(rows), tree.chunk):
             product = _product([rows[i] for i in index])
             needed = (claim.opens if len(index) < tree.chunk else claim.live)(product, tree.chunk)
             index = [i[needed] for i in index]
@@ -223,12 +174,9 @@ def _induction(
                     raise Rejected(f"the {what} {at} is not decided: its gap or its room in the set is {sure[i]:.3g}.")
                 if sets[i] < 0 or not (own[sets[i]] == product[i]).all():
                     raise Rejected(f"the {what} {at} is not in a listed set of the product of their maps.")
-                if table is not None:
-                    key = tuple(int(k[i]) for k in index)
-                    table[tuple(-1 - k for k in key) if symbols else key] = int(sets[i])
             count += len(product)
             least = least if room else min(least, float(sure.min()))
-    for index in _blocks(len(listed), at_once):
+    for index in _blocks(len(listed)):
         margins = claim.margins(logits(index), own[index][:, claim.start])
         if not (margins > 0).all():
             raise Rejected(f"the head is not right on set {index[~(margins > 0)][0]}: by {margins.min():.3g}.")
@@ -268,16 +216,16 @@ def _product(rows: list[Array]) -> Array:
     return product
 
 
-def _tuples(N: int, C: int, at_once: int) -> Iterator[list[Array]]:
+def _tuples(N: int, C: int) -> Iterator[list[Array]]:
     """All tuples of 1 to C of N numbers, in parts: for each place its numbers."""
     total = sum(N**k for k in range(1, C + 1))
     if total > TUPLES:
         raise Rejected(f"the proof has {total:,} nodes to check, and the checker stops at {TUPLES:,}.")
     for k in range(1, C + 1):
-        for numbers in _blocks(N**k, at_once):
+        for numbers in _blocks(N**k):
             yield list(np.unravel_index(numbers, (N,) * k))
 
 
-def _blocks(N: int, at_once: int) -> Iterator[Array]:
-    for begin in range(0, N, at_once):
-        yield np.arange(begin, min(N, begin + at_once))
+def _blocks(N: int) -> Iterator[Array]:
+    for begin in range(0, N, AT_ONCE):
+        yield np.arange(begin, min(N, begin + AT_ONCE))

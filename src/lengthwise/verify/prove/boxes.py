@@ -29,9 +29,8 @@ from ...limits import Limit
 from ...models.layers import Layer
 from .. import certificate as certificates
 from ..algebra import PAD, MachineAlgebra
-from ..checker.boxes import BoxOperations, enclosed
 from ..checker.network import Tree
-from ..checker.points import Point
+from ..checker.points import Point, enclosed
 from ..claim import Claim
 from ..verdict import Proof, Unknown
 from .node import Node, Plain
@@ -153,15 +152,15 @@ class TreeBoxes:
 
     def needed(self, network: Tree, centres: Tensor, radii: Tensor) -> Tensor:
         """(N,D) how far what belongs to each element may lie from its centre, if the boxes hold all taps."""
-        points, leaves, far = network.at_points(BoxOperations), Point.of(network.leaves), torch.zeros_like(centres)
+        leaves, far = network.leaves, torch.zeros_like(centres)
         S = len(self.symbols)
         table = [np.concatenate([a[:S], b.numpy()]) for a, b in ((leaves.c, centres), (leaves.radius, radii))]
         for rows, taps in self.by_size():
             for part in range(0, len(rows), CONDITIONS_AT_ONCE):
                 here = slice(part, part + CONDITIONS_AT_ONCE)
                 with np.errstate(over="ignore", invalid="ignore"):
-                    read = [points.read(Point(*(each[t[here].numpy() - 1] for each in table))) for t in taps]
-                    image, target = enclosed(points.node(read)), self.results[rows[here]]
+                    read = [network.read(Point(*(each[t[here].numpy() - 1] for each in table))) for t in taps]
+                    image, target = enclosed(network.node(read)), self.results[rows[here]]
                 off = off_centre(image.lo, image.hi, centres[target])
                 far = far.scatter_reduce(0, target[:, None].expand_as(off), off, "amax")
         return torch.nan_to_num(far, nan=torch.inf)
@@ -172,7 +171,7 @@ class TreeBoxes:
             return float("inf")
         boxes = Point(centres[self.asked].numpy(), radii[self.asked].numpy())
         with np.errstate(over="ignore", invalid="ignore"):
-            logits = enclosed(network.at_points(BoxOperations).head(boxes))
+            logits = enclosed(network.head(boxes))
         return float(leads(logits.lo, logits.hi, self.right.numpy()).min())
 
     def to_json(self, centres: Tensor, radii: Tensor) -> dict:
