@@ -21,7 +21,7 @@ from lengthwise.verify.prove.boxes import (
     prove_tree_boxes_in_float64,
     settled_centres,
 )
-from lengthwise.verify.prove.node import Node, Plain
+from lengthwise.verify.prove.node import Node
 
 from .proposals import accepted
 
@@ -78,12 +78,12 @@ def test_nodes_of_words_lie_in_the_box_of_their_element(built):
     node, elements = Node(model), [tuple(e) for e in proof["proof"]["elements"]]
     flips, known = torch.tensor([elements.index((0, 1)), elements.index((1, 0))]), torch.tensor([0, 1])
     draw = torch.Generator().manual_seed(0)
-    leaves = node.leaf_vectors([0, 1], torch.float32).detach()
+    leaves = node.leaves(2).detach()
     x, parity = leaves, known
     for _ in range(8):
         a, b = (torch.randint(len(x), (12_500,), generator=draw) for _ in range(2))
         with torch.no_grad():
-            x, parity = node.combine([Plain(x[a]), Plain(x[b])]).x, parity[a] ^ parity[b]
+            x, parity = node.of(torch.stack([x[a], x[b]], 1)), parity[a] ^ parity[b]
         box = flips[parity]
         assert ((x.double() - centres[box]).abs() <= radii[box]).all()
 

@@ -15,7 +15,7 @@ from .consolidate import closure, compiling, neurons, signs, silence, snapping
 from .consolidate.carriers import NoCarriers
 from .consolidate.gate import REFUSED
 from .consolidate.teaching import TaughtCopy
-from .prove import boxes, cascade, codes, recurrence
+from .prove import boxes, cascade, codes, node, recurrence
 from .prove import snapped as snapped_trees
 from .verdict import Proof, Refuted, Unknown
 
@@ -73,7 +73,7 @@ def no_cascade(model: nn.Module) -> str | None:
 
 FAMILIES = (
     Family(codes.refusal, (codes.prove_codes,), taught_codes),
-    Family(boxes.refusal, (boxes.prove_tree_boxes, boxes.prove_tree_boxes_in_float64), taught_sets),
+    Family(node.refusal, (boxes.prove_tree_boxes, boxes.prove_tree_boxes_in_float64), taught_sets),
     Family(snapped_trees.refusal, (snapped_trees.prove_snapped,), None),
     Family(recurrence.refusal, (recurrence.prove_recurrence, recurrence.prove_recurrence_in_float64), taught_signs),
     Family(no_cascade, (cascade.prove_cascade,), taught_entries),

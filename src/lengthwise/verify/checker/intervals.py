@@ -40,11 +40,6 @@ class Interval:
         x = np.asarray(x, dtype=np.float64)
         return cls(x, x)
 
-    @classmethod
-    def around(cls, centre: Any, radius: Any) -> Interval:
-        centre, radius = np.asarray(centre, dtype=np.float64), np.asarray(radius, dtype=np.float64)
-        return cls(down(centre - radius), up(centre + radius))
-
     @property
     def shape(self) -> tuple[int, ...]:
         return self.lo.shape
@@ -84,9 +79,6 @@ class Interval:
 
     def reshape(self, *shape: int) -> Interval:
         return Interval(self.lo.reshape(shape), self.hi.reshape(shape))
-
-    def swapaxes(self, a: int, b: int) -> Interval:
-        return Interval(self.lo.swapaxes(a, b), self.hi.swapaxes(a, b))
 
     def expanded(self, shape: tuple[int, ...]) -> Interval:
         return Interval(np.broadcast_to(self.lo, shape), np.broadcast_to(self.hi, shape))

@@ -27,8 +27,8 @@ from ...models import LengthwiseForCausalLM
 from ..algebra import MachineAlgebra
 from ..claim import Claim
 from ..extraction import extract
-from ..prove.boxes import TreeBoxes, refusal, settled_centres
-from ..prove.node import Node
+from ..prove.boxes import TreeBoxes, settled_centres
+from ..prove.node import Node, refusal
 from .gate import REFUSED
 from .neurons import own_sets
 from .teaching import TaughtCopy, descend, release

@@ -23,18 +23,15 @@ from collections.abc import Callable
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.func import jacrev, vmap
 
 from ...limits import Limit
-from ...models.layers import Layer
 from .. import certificate as certificates
 from ..algebra import PAD, MachineAlgebra
 from ..checker.network import Tree
 from ..checker.points import Point, enclosed
 from ..claim import Claim
 from ..verdict import Proof, Unknown
-from .node import Node, Plain
-from .node import refusal as no_node
+from .node import Node, refusal
 
 CONDITIONS_AT_ONCE = 32
 GROWN = 1.1
@@ -44,16 +41,6 @@ ROOM = 0.8
 ROUNDS = 60
 """Radii that have not settled after so many rounds do not settle."""
 CONDITIONS = Limit("PROOF_BOXES", 20_000, "conditions on boxes", "Take a smaller machine")
-
-
-def refusal(model: nn.Module) -> str | None:
-    """Why this model has no continuous nodes that one function makes; None where it has."""
-    if reason := no_node(model):
-        return reason
-    layer = Node(model).layer
-    if type(layer) is not Layer or getattr(layer, "nodes", None) is not None:
-        return "the model's nodes are snapped or discrete, which other methods are for"
-    return None
 
 
 def prove_tree_boxes(model: nn.Module, claim: Claim, seconds: float = 60.0) -> Proof | Unknown | str:
@@ -117,10 +104,10 @@ class TreeBoxes:
 
     def images(self, centres: Tensor) -> Tensor:
         """(M,D) what the node makes of the centres, in their precision."""
-        table = torch.cat([self.node.leaf_vectors(self.symbols, centres.dtype), centres])
+        table = torch.cat([self.node.leaves(len(self.symbols), centres.dtype), centres])
         found = centres.new_zeros(len(self.taps), centres.shape[1])
         for rows, taps in self.by_size():
-            found = found.index_copy(0, rows, self.node.combine([Plain(table[t - 1]) for t in taps]).x)
+            found = found.index_copy(0, rows, self.node.of(torch.stack([table[t - 1] for t in taps], 1)))
         return found
 
     def by_size(self):
@@ -131,24 +118,8 @@ class TreeBoxes:
             if len(rows):
                 yield rows, self.taps[rows, self.node.chunk - p :].unbind(1)
 
-    def inner(self) -> list[Tensor]:
-        """The conditions whose taps are sets, those with as many taps side by side."""
-        S = len(self.symbols)
-        groups = [rows[(torch.stack(list(taps), 1) > S).all(1)] for rows, taps in self.by_size()]
-        return [rows for rows in groups if len(rows)]
-
-    def row_sums(self, centres: Tensor, rows: Tensor, scale: Tensor) -> Tensor:
-        """(m,D) Σ_j |d node_i / d tap_j| scale_j / scale_i at these conditions, with gradients."""
-        p = int((self.taps[rows[0]] != PAD).sum())
-        points = centres[self.taps[rows, self.node.chunk - p :] - 1 - len(self.symbols)].detach()
-
-        def one(x: Tensor) -> Tensor:
-            return self.node.combine([Plain(row[None]) for row in x]).x[0]
-
-        return (vmap(jacrev(one))(points).abs().sum(2) * scale).sum(-1) / scale
-
     def logits(self, centres: Tensor) -> Tensor:
-        return self.node.logits(Plain(centres[self.asked])).x
+        return self.node.head(centres[self.asked])
 
     def needed(self, network: Tree, centres: Tensor, radii: Tensor) -> Tensor:
         """(N,D) how far what belongs to each element may lie from its centre, if the boxes hold all taps."""

@@ -13,7 +13,6 @@ Shapes: M nodes at once, m taps, C chunk, D model width, S outputs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -133,18 +132,6 @@ class Node:
         if self.model.hidden is not None:
             x = _called(self.model.hidden, x).relu()
         return _called(self.model.head, x)[:, self.outputs]
-
-    # As boxes.py has them.
-
-    def combine(self, taps: Sequence[Plain]) -> Plain:
-        """The node of these taps, the oldest first."""
-        return Plain(self.of(torch.stack([tap.x for tap in taps], 1)))
-
-    def logits(self, node: Plain) -> Plain:
-        return Plain(self.head(node.x))
-
-    def leaf_vectors(self, symbols: Sequence[int], dtype: torch.dtype | None = None) -> Tensor:
-        return self.leaves(len(symbols), dtype)
 
 
 def _called(module: nn.Module, x: Tensor, *given: Any, **options: Any) -> Tensor:
