@@ -7,6 +7,7 @@ from torch.autograd.functional import jacobian
 from lengthwise import lab, models, tasks
 from lengthwise.errors import Error
 from lengthwise.lab.job import Job, run_group
+from lengthwise.mixers.block_lrnn import GAP
 from lengthwise.train import Interrupted, Stop, StringObjective
 from lengthwise.train.settings import Steadiness, Training
 from lengthwise.train.steady import penalty, steadied_parts, with_noise
@@ -63,6 +64,58 @@ def test_unsteadiness_is_what_rows_of_the_jacobian_have_above_the_slope(cell):
     assert torch.allclose(got, torch.stack(costs).mean())
     got.backward()
     assert part.cell.weight_hh_l0.grad.abs().sum() > 0
+
+
+def test_unsteadiness_of_an_automaton_is_what_its_argmaxes_lack():
+    torch.manual_seed(0)
+    model = models.build("block-lrnn", vocab_size=3, num_outputs=2, width=8, block=4, layers=2, variant="automaton")
+    parts, tokens = steadied_parts(model), torch.randint(3, (3, 5))
+    whole = model(tokens)
+    with with_noise(parts, 0.3):
+        assert torch.equal(model(tokens), whole)  # its states are exact: noise adds nothing to them
+    for part, layer in zip(parts, model.inner.depth.layers, strict=True):
+        met = part._met
+        torch.manual_seed(3)
+        got = part.unsteadiness(0.5, 6)
+        torch.manual_seed(3)
+        lacking = []
+        for M in met[torch.randint(len(met), (6,))]:
+            first, second = M.sort(-2, descending=True).values[:, :2].unbind(1)
+            lacking.append((1 - (first - second) / GAP).clamp(min=0).sum())
+        assert torch.allclose(got, torch.stack(lacking).mean())
+        got.backward(retain_graph=True)
+        assert layer.mixer.transition[2].weight.grad.abs().sum() > 0
+
+
+def test_an_automaton_made_steady_has_no_argmax_near_a_tie():
+    torch.manual_seed(0)
+    model = models.build("block-lrnn", vocab_size=2, num_outputs=2, width=16, variant="automaton")
+    (part,), tokens = steadied_parts(model), torch.arange(2)[None]
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+
+    def least() -> float:
+        best = part._met.detach().topk(2, -2).values
+        return float((best[..., 0, :] - best[..., 1, :]).min())
+
+    gaps = []
+    for _ in range(60):
+        with with_noise([part], 0.2):
+            model(tokens)
+        gaps.append(least())
+        optimizer.zero_grad()
+        part.unsteadiness(0.5, 16).backward()
+        optimizer.step()
+    assert gaps[0] < 0.02
+    assert gaps[-1] > 0.9 * GAP
+
+
+def test_only_blocks_of_one_hot_columns_are_made_steady():
+    model = models.build("block-lrnn", vocab_size=2, num_outputs=2, width=8)
+    with (
+        with_noise(steadied_parts(model), 0.2),
+        pytest.raises(Error, match=r'normalisation "paper" cannot be made steady.*variant=automaton'),
+    ):
+        model(torch.zeros(1, 1, dtype=torch.long))
 
 
 def test_the_penalty_waits_until_answers_are_right():

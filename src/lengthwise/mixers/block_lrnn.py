@@ -8,6 +8,9 @@ a sequence has been is in x_t alone, so a token costs the same however many came
 As u_t alone decides, equal tokens need not be asked twice: with an `index` the networks run on a table of vectors, and
 the recurrence looks them up. Values and gradients are the same.
 
+Training may make blocks of one-hot columns steady (train/steady.py). The softmax of their gradient drives columns that
+no answer hangs on towards ties, where rounding decides; `unsteadiness` says how near they are.
+
 Shapes: B batch, T tokens, V rows of a table, h blocks, b width of a block, D model width.
 """
 
@@ -16,6 +19,7 @@ from __future__ import annotations
 from typing import Annotated, Literal, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import Error, ShapeError, UnknownName
@@ -24,6 +28,9 @@ from ..options import at_least
 from ..positions import Layout
 from .base import Mixer, Traits
 from .transitions import Kind, Normalisation, bounded, network
+
+GAP = 0.2
+"""By how much an argmax is to be ahead: rounding is some hundredths of that."""
 
 
 class BlockState(NamedTuple):
@@ -46,6 +53,10 @@ class BlockLRNN(Mixer):
     """
 
     traits = Traits(looks_up=True, splits=True)
+    noise = 0.0
+    """Above 0 while a batch is measured for its steadiness. States are exact, so nothing is added to them."""
+    _met: Tensor
+    """(N,h,b,b) what the one-hot columns of the tokens that were read then were chosen from."""
 
     def __init__(
         self,
@@ -64,7 +75,7 @@ class BlockLRNN(Mixer):
     ):
         super().__init__()
         h, b = self.shape = _shape(width, blocks, block)
-        self.bound = bounded(normalisation, p)
+        self.normalisation, self.bound = normalisation, bounded(normalisation, p)
         self.transition = network("transition of block-lrnn", transition, width, h * b * b, h * b * b)
         self.inputs = (
             None if inputs == "none" else network("inputs of block-lrnn", inputs, width, width, h * b, bias=False)
@@ -108,10 +119,27 @@ class BlockLRNN(Mixer):
         kind = torch.promote_types(own, torch.float32)
         with torch.autocast(x.device.type, enabled=False):
             x = x.to(own)
-            A = self.bound(self.transition(x).to(kind).unflatten(-1, (h, b, b)))
+            M = self.transition(x).to(kind).unflatten(-1, (h, b, b))
+            if self.noise:
+                if self.normalisation != "one-hot":
+                    raise Error(
+                        f'training.steady: blocks of normalisation "{self.normalisation}" cannot be made steady, as '
+                        'those of "one-hot" (model.variant=automaton) can. Leave it off.'
+                    )
+                self._met = M.flatten(0, -4)
+            A = self.bound(M)
             if self.inputs is None:
                 return A, A.new_zeros(*x.shape[:-1], h, b)
             return A, self.inputs(x).to(kind).unflatten(-1, (h, b))
+
+    def unsteadiness(self, slope: float, states: int) -> Tensor:
+        """Σ_j max(0, 1 - g_j / GAP), g_j by how much the argmax of column j is ahead: the mean over so many tokens.
+
+        They are drawn from those that were last read with noise. A function has no `slope`.
+        """
+        M = self._met[torch.randint(len(self._met), (states,), device=self._met.device)]
+        best = M.topk(min(2, M.shape[-2]), -2).values
+        return F.relu(1 - (best[..., 0, :] - best[..., -1, :]) / GAP).sum((-2, -1)).mean()
 
     def _check_state(self, state: BlockState, B: int) -> None:
         if state.x.shape != (B, *self.shape):

@@ -6,6 +6,9 @@ Where all row sums of the Jacobian are at most κ < 1, an error in the state is 
 its largest entry. Then what a model does to strings of the training lengths it does at every length, and boxes
 around its states close (verify/prove/recurrence.py). The noise makes it return to few states that are far apart.
 
+A stack of automata has exact states, and functions that a token chooses by argmaxes. Its penalty is what these lack of
+being ahead by more than rounding, Σ_j max(0, 1 - g_j / GAP) (mixers/block_lrnn.py), and there is no noise.
+
 The penalty is paid for batches that are right, so that first the answers are learned: states that contract before
 they are the machine's hold nothing. What is drawn is seeded by (seed, step), so a resumed run draws the same.
 """
