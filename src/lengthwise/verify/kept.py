@@ -29,7 +29,7 @@ FORMAT = 1
 LARGE = 64
 """The table of an algebra of more elements is not kept."""
 QUICK = 4096
-"""A proof of no more conditions is checked again wherever it is shown, which takes about a second."""
+"""A proof of no more conditions is checked again wherever it is shown, which takes a few seconds."""
 READ = 10_000
 """A wrong word of no more tokens is read again wherever it is shown."""
 WEIGHTS = {"last": "model.safetensors", "best": "best.safetensors"}

@@ -132,6 +132,7 @@ class Tree(Network):
         self._up, self._down = self.linear(f"{at}.up", hidden, D, biases), self.linear(f"{at}.down", D, hidden, biases)
         self.codebook = None
         if (nodes := depth.get("nodes")) is not None:
+            self.ops.wide = False
             fields("nodes", nodes, {"groups": whole(1), "codes": whole(2)})
             self.groups, self.choices = nodes["groups"], nodes["codes"]
             self._choose = self.linear(f"{at}.nodes.choose", self.groups * self.choices, D, True)

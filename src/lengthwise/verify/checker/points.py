@@ -165,6 +165,9 @@ def _sum(a: Slopes, b: Slopes) -> Slopes:
 class PointOperations:
     """The operations of a tree that computes in this arithmetic."""
 
+    wide = True
+    """Whether points may be boxes so wide that it pays to know well what an activation is given."""
+
     def __init__(self, arithmetic: Arithmetic):
         self.both = (arithmetic, FLOAT64)
 
@@ -190,13 +193,13 @@ class PointOperations:
 
     def relu(self, x: Point) -> Point:
         """The slope is that at c. A point that may cross 0 bends by no more than it goes beyond."""
-        x = tightened(x)
+        x = tightened(x) if self.wide else x
         bends = np.maximum(x.radius - np.abs(x.c), 0.0)
         return self._made(np.maximum(x.c, 0.0), bends, x.radius, [x], self._scaling(x.c > 0))
 
     def gelu(self, x: Point) -> Point:
         """|gelu'| <= 1.129. It bends by half of |gelu''(c)| + STEEP r, or of its largest, times r²."""
-        x = tightened(x)
+        x = tightened(x) if self.wide else x
         share = (1 + np.asarray(_erf_of_each(x.c / np.sqrt(2)), dtype=np.float64)) / 2
         density = np.exp(-(x.c**2) / 2) * 0.3989422804014327
         curve = np.abs(density * (2 - x.c**2)) + STEEP * x.radius
