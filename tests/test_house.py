@@ -168,7 +168,7 @@ LINES = {
     "lab": 6_020,
     "insight": 1_380,
     "theory": 1_350,
-    "verify": 9_500,
+    "verify": 9_490,
     "report": 3_730,
     "recipes": 5_030,
     "cli": 3_360,

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..automata import Semiautomaton, minimise
+from ..automata import Semiautomaton, live_states, minimise
 from ..errors import Error
 from ..tasks import Task
 
@@ -40,6 +40,16 @@ class Claim:
     def several(self) -> bool:
         """Whether a model names any number of outputs at once, those whose logit is above 0."""
         return self.answers.ndim == 2
+
+    @property
+    def outputs(self) -> int:
+        """How many logits a model of this claim has, at least."""
+        return self.answers.shape[1] if self.several else int(self.answers.max()) + 1
+
+    @property
+    def alive(self) -> np.ndarray:
+        """(Q,) whether something is asked in the state, or in one that can follow it."""
+        return live_states(self.machine.with_accepting(np.flatnonzero(self.asked).tolist()))
 
     @property
     def answer_numbers(self) -> np.ndarray:

@@ -23,7 +23,6 @@ from torch import nn
 
 from ...seeds import generator
 from ..claim import Claim
-from ..prove.cascade import asked_again
 
 Entry = tuple[int, int, int]
 """Layer, block, and place in x_0."""
@@ -60,7 +59,7 @@ def random_words(claim: Claim, count: int, length: int, seed: int) -> np.ndarray
     Two words of every four keep to states, as long as they can, from which more than one answer can still come: in a
     language such as D_2 most words are soon in a state that they never leave.
     """
-    alive = asked_again(claim)
+    alive = claim.alive
     delta = claim.machine.delta
     undecided = alive & _undecided(claim)
     careful = (np.arange(count) % 4 > 1)[:, None]
@@ -80,7 +79,7 @@ def random_words(claim: Claim, count: int, length: int, seed: int) -> np.ndarray
 
 def _undecided(claim: Claim) -> np.ndarray:
     """(Q,) from where words lead to two different answers."""
-    numbers = np.where(claim.asked, _numbers(claim.answers.reshape(len(claim.asked), -1)), -1)
+    numbers = np.where(claim.asked, claim.answer_numbers, -1)
     kinds = np.unique(numbers[claim.asked])
     leads = numbers[:, None] == kinds
     while not np.array_equal(leads, more := leads | leads[claim.machine.delta].any(1)):
@@ -116,7 +115,7 @@ def observe(model: nn.Module, claim: Claim, seed: int) -> Observed:
         y = layer.mixer.readout(state)
         x = x + y if layer.residual else y
     q = claim.machine.run(torch.from_numpy(words)).numpy()
-    right = _numbers(claim.answers[:, None] if claim.answers.ndim == 1 else claim.answers)
+    right = claim.answer_numbers
     sizes = [layer.mixer.initial.abs().cpu().numpy() for layer in inner.depth.layers]
     return Observed(words, np.where(claim.asked[q], right[q], -1), places, functions, sizes)
 

@@ -218,7 +218,7 @@ def compile_machine(
     closure = Closure(algebra, codes, algebra.conditions(), hear=hear)
     config = presets.regular_gpt(
         claim.machine.num_symbols,
-        outputs(claim),
+        claim.outputs,
         width=width or width_for(closure),
         chunk=chunk,
         activation="relu",
@@ -320,11 +320,6 @@ def fitted(codes: np.ndarray, groups: int, choices: int) -> np.ndarray | None:
 
 def _claim(source: Task | Semiautomaton | Claim) -> Claim:
     return source if isinstance(source, Claim) else claim_of(source)
-
-
-def outputs(claim: Claim) -> int:
-    """How many logits a model of this claim has."""
-    return claim.answers.shape[1] if claim.several else int(claim.answers.max()) + 1
 
 
 def width_for(closure: Closure) -> int:

@@ -33,7 +33,7 @@ from ...errors import Error
 from ...limits import Limit
 from ...seeds import generator
 from ..claim import Claim
-from ..prove.cascade import asked_again, network_of
+from ..prove.cascade import network_of
 from .carriers import Entry, NoCarriers, Observed, Table, choose, observe
 from .teaching import descend, release
 
@@ -112,7 +112,7 @@ def begun(
 def tabulate(tables: Sequence[Table], chosen: list[list[Entry]], claim: Claim, state_alone: bool) -> Cascade:
     """The chosen entries as a cascade, explored beside the machine."""
     L, delta = len(chosen), claim.machine.delta
-    alive = asked_again(claim)
+    alive = claim.alive
     blocks = [np.array([i for _, i, _ in entries], np.int64) for entries in chosen]
     numbers: list[dict[bytes, int]] = [{} for _ in range(L)]
     states: list[list[np.ndarray]] = [[] for _ in range(L)]

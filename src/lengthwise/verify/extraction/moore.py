@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ...automata import Semiautomaton, live_states, minimise, reachable
+from ...automata import Semiautomaton, minimise, reachable
 from ..claim import Claim, quotient
 from .answers import Answer, Difference, as_json, right_answer
 
@@ -52,7 +52,7 @@ class Moore:
 
     def difference(self, claim: Claim) -> Difference | None:
         """A shortest word after which this machine says something else than is right; None: there is none."""
-        alive = live_states(claim.machine.with_accepting(np.flatnonzero(claim.asked).tolist()))
+        alive = claim.alive
         start = (self.machine.start, claim.machine.start)
         words: dict[tuple[int, int], tuple[int, ...]] = {start: ()}
         queue = [start]

@@ -16,11 +16,10 @@ from collections.abc import Iterator
 from math import inf
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ...automata import Semiautomaton, live_states
+from ...automata import Semiautomaton
 from ...errors import Error
 from ...limits import Limit
 from ...models import LengthwiseForCausalLM
@@ -99,7 +98,7 @@ def _explored(model: LengthwiseForCausalLM, claim: Claim, radius: float, until: 
     State 0 is the start, and the last one, if it is needed, where words lead after which nothing is ever asked.
     """
     S, target = claim.machine.num_symbols, claim.machine.delta.tolist()
-    alive = live_states(claim.machine.with_accepting(np.flatnonzero(claim.asked).tolist()))
+    alive = claim.alive
     clusters, steps = _Clusters(model, claim, radius), {}
     pairs = [(0, claim.machine.start)]
     seen = set(pairs)

@@ -55,7 +55,7 @@ class Reader:
         self.claim = claim
         parameter = next(iter(self.classifier.parameters()), None)
         self.device = torch.device("cpu") if parameter is None else parameter.device
-        self.outputs = claim.answers.shape[1] if claim.several else int(claim.answers.max()) + 1
+        self.outputs = claim.outputs
         self.takes_last = "last" in inspect.signature(self.classifier.forward).parameters
         self.carries = carries_state(self.classifier)
         self.pace: dict[int, float] = {}

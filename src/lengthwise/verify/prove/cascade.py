@@ -198,7 +198,7 @@ class Explorer:
         self.answered = NumberedRows(2, np.int32)
         self.logits = np.zeros((0, self.network.outputs))
         self.parents, self.symbols = [], []
-        self.alive = asked_again(self.claim)
+        self.alive = self.claim.alive
 
     def run(self) -> Reached:
         start = [state.add(place[None])[0] for state, (_, place) in zip(self.states, self.entries, strict=True)]
@@ -311,16 +311,6 @@ class Explorer:
             word = tuple(reversed(letters))
         states = [state.rows for state in self.states]
         return Reached(self.pairs.rows, states, self.closest, self.margin, word)
-
-
-def asked_again(claim: Claim) -> np.ndarray:
-    """(Q,) whether something is asked in the state, or in one that can follow it."""
-    alive = claim.asked.copy()
-    while True:
-        more = alive | alive[claim.machine.delta].any(1)
-        if (more == alive).all():
-            return alive
-        alive = more
 
 
 def explore(network: CascadeNetwork, claim: Claim, seconds: float, most: int | None = None) -> Reached:
