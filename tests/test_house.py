@@ -168,9 +168,9 @@ LINES = {
     "lab": 6_020,
     "insight": 1_380,
     "theory": 1_350,
-    "verify": 9_490,
+    "verify": 9_520,
     "report": 3_730,
-    "recipes": 5_030,
+    "recipes": 5_160,
     "cli": 3_360,
 }
 """How many lines a room may have: lowered as ideas leave, and raised only by a commit that says why."""

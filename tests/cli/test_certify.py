@@ -125,7 +125,7 @@ def test_a_folder_says_how_its_model_was_made(built, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["made"] == "compiled"
     (folder / "made.json").write_text('{"made": "by hand"}')
     assert main(call) == 2
-    assert "`made` must be compiled or consolidated, got 'by hand'" in capsys.readouterr().err
+    assert "`made` must be compiled or consolidated or settled, got 'by hand'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

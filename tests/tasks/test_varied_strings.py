@@ -22,7 +22,7 @@ def longest_run(row):
 def test_they_are_strings_of_the_task_with_its_own_answers(name):
     task = tasks.get(name, supervision="prefix")
     length = task.lengths(10, 14)[0]
-    batch = task.sample(length, 20, generator("varied"), varied=0.5)
+    batch = task.sample_varied(length, 20, generator("varied"))
     assert batch.tokens.shape == (20, length)
     assert torch.equal(batch.targets, task.answer(batch.tokens))
     assert bool(batch.mask[:, -1].all())
@@ -50,4 +50,4 @@ def test_runs_and_patterns_occur_that_uniform_strings_lack():
 
 def test_a_task_without_a_machine_has_none():
     with pytest.raises(Error, match=r"training\.varied"):
-        tasks.get("selective-copy").sample(40, 4, generator("varied"), varied=0.5)
+        tasks.get("selective-copy").sample_varied(40, 4, generator("varied"))

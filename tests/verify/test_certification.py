@@ -13,8 +13,12 @@ import torch
 from lengthwise import automata, lab, models, tasks, theory, verify
 from lengthwise.errors import Error, ShapeError
 from lengthwise.lab.experiment import TaskSpec
-from lengthwise.verify import certification, families
+from lengthwise.verify import Proved, certification, families
+from lengthwise.verify.checker import check
+from lengthwise.verify.claim import minimal
 from lengthwise.verify.prove.boxes import prove_tree_boxes
+
+from .checker.conftest import recurrence
 
 PARITY = tasks.get("parity").machine
 
@@ -279,3 +283,24 @@ def test_names_load_without_torch():
     code = "import sys; sys.modules['torch'] = None; from lengthwise.verify import Refuted; print(Refuted((1,), 0, 1))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout == "refuted: after the word 1 the model says 0, and 1 is right\n", done.stderr
+
+
+def test_a_network_is_settled_by_its_own_machine_and_no_label(tmp_path):
+    """An RNN that is parity stays parity where it is held against another task, and is refuted there."""
+    rnn = recurrence("rnn", 1, sharp=2.4).model
+    other = certification.subject_of("certify", rnn, tasks.get("tomita-1"))
+    own = minimal(certification.own_claim(other, 30.0))
+    assert own.machine.num_states == 2
+    words = torch.randint(2, (50, 9))
+    assert (own.answers[own.machine.run(words)[:, -1]] == words.sum(1).numpy() % 2).all()
+    with pytest.raises(Error, match="has not learned"):
+        certification.consolidated(other, 10.0, tmp_path / "refused")
+    outcome = certification.decide(other, 40.0, save=tmp_path / "settled", settle=True)
+    assert (outcome.made, outcome.verdict.exit_code) == ("settled", 1)
+    again = certification.subject_of("certify", rnn, PARITY)
+    proved = certification.decide(again, 40.0, save=tmp_path / "again", settle=True)
+    assert isinstance(proved.verdict, Proved), proved.verdict
+    assert proved.verdict.certificate["made"] == "settled"
+    check(proved.verdict.certificate, tmp_path / "again")
+    with pytest.raises(Error, match="Name a new folder"):  # of the machine of its task it is no copy
+        certification.consolidated(again, 10.0, tmp_path / "again")

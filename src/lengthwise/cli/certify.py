@@ -43,6 +43,7 @@ def certify(
     budget: Annotated[float, above(0), "How long it searches and tries to prove.", Typed("SECONDS")] = 60.0,
     checkpoint: Checkpoint = "last",
     consolidate: Annotated[bool, "First teach a copy the algebra of its machine; --save keeps it."] = False,
+    settle: Annotated[bool, "First teach a copy the machine that is extracted from it; --save keeps it."] = False,
     save: Annotated[Path | None, "Where the copy that was taught goes.", Typed("DIR")] = None,
     out: Annotated[Path | None, "Write the certificate, or what else was found, here.", Typed("FILE")] = None,
     word: Annotated[
@@ -68,7 +69,7 @@ def certify(
     if check or of:
         if not (check and of) or model:
             raise Error("--check FILE and --model DIR go together, without RUN: certify --check FILE --model DIR.")
-        for name in ("budget", "checkpoint", "consolidate", "save", "out", "word", "no_picture", "trust"):
+        for name in ("budget", "checkpoint", "consolidate", "settle", "save", "out", "word", "no_picture", "trust"):
             if is_typed(context, name):
                 option = f"--{name.replace('_', '-')}"
                 raise Error(f"--check takes no {option}. Leave it out: certify --check FILE --model DIR.")
@@ -78,8 +79,11 @@ def certify(
         raise Error("certify needs a run or a folder with a model. See: lengthwise certify --help")
     must_exist(model)
     wanted = _wanted(task, settings or [])
-    if consolidate != (save is not None):
-        raise Error("--consolidate teaches a copy of the model, and --save DIR says where it goes: give both.")
+    if consolidate and settle:
+        raise Error("--consolidate teaches a copy its task's machine, --settle its own: give one of them.")
+    if (consolidate or settle) != (save is not None):
+        option = "--settle" if settle else "--consolidate"
+        raise Error(f"{option} teaches a copy of the model, and --save DIR says where it goes: give both.")
     if word is not None:
         with console.stdout_kept(as_json):
             told, data = _one_word(_subject(model, wanted, checkpoint, trust)[0], word)
@@ -100,7 +104,7 @@ def certify(
             again = ["lengthwise", "certify", str(save), "--task", named, *given]
         there = save is not None and (save / "made.json").is_file()
         with watched("certify") as watch:
-            outcome = decide(subject, checked_seconds("certify", budget, "--budget"), watch, save=save)
+            outcome = decide(subject, checked_seconds("certify", budget, "--budget"), watch, save=save, settle=settle)
     if there:
         console.remark(f"{save}: it is there already, and is not taught again.")
     if run and not save and task is None:

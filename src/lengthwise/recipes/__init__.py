@@ -36,7 +36,7 @@ from .common.trained import LengthScore, loaded, to_json
 from .papers import bipe, chacal, lrnn, regulargpt
 from .proof import learning as proof_learning
 from .proof import regexes as proof_regexes
-from .proof import state_tracking
+from .proof import state_tracking, steady
 from .proof import table as proof_table
 
 __all__ = [
@@ -93,6 +93,7 @@ TABLES: dict[tuple[str, str], RecipeFunction] = {
     ("proof", "regexes"): proof_regexes.recipe,
     ("proof", "learning"): proof_learning.recipe,
     ("proof", "state-tracking"): state_tracking.recipe,
+    ("proof", "steady"): steady.recipe,
 }
 
 

@@ -165,16 +165,17 @@ class Task:
             raise LengthError(f"{self.name}: no possible length in {in_words(low)}..{in_words(high)}: {why}")
         return possible
 
-    def sample(self, length: int, batch: int, generator: torch.Generator, varied: float = 0.0) -> Batch:
-        """`batch` strings of this length with their targets, none of them held out for the test.
-
-        `varied`: the share of them that have symbol probabilities of their own (varied_strings.py).
-        """
+    def sample(self, length: int, batch: int, generator: torch.Generator) -> Batch:
+        """`batch` strings of this length with their targets, none of them held out for the test."""
         self.check_size(length, batch)
-        odd = round(batch * varied)
-        drawn = list(self._side(False, length, batch - odd, lambda i, missing: self.draw(length, missing, generator)))
-        drawn += self._side(False, length, odd, lambda i, missing: self.draw_varied(length, missing, generator))
-        return self.label(self.join(drawn))
+        drawn = self._side(False, length, batch, lambda i, missing: self.draw(length, missing, generator))
+        return self.label(self.join(list(drawn)))
+
+    def sample_varied(self, length: int, batch: int, generator: torch.Generator) -> Batch:
+        """The same of strings that have symbol probabilities of their own (varied_strings.py)."""
+        self.check_size(length, batch)
+        drawn = self._side(False, length, batch, lambda i, missing: self.draw_varied(length, missing, generator))
+        return self.label(torch.cat(list(drawn)))
 
     def draw_varied(self, length: int, batch: int, generator: torch.Generator) -> Tensor:
         """(batch, length) tokens of strings that have symbol probabilities of their own."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+import torch
 from torch import Tensor
 
 from ..seeds import generator
@@ -36,8 +37,11 @@ class TaskStrings:
         self.lengths = task.lengths(*training.curriculum.lengths)
 
     def batch(self, seed: int, step: int, length: int) -> Batch:
-        training = self.training
-        return self.task.sample(length, training.batch, generator("train", seed, step), training.curriculum.varied)
+        draw, count = generator("train", seed, step), self.training.batch
+        odd = round(count * self.training.curriculum.varied)
+        parts = [self.task.sample(length, count - odd, draw)] if odd < count else []
+        parts += [self.task.sample_varied(length, odd, draw)] if odd else []
+        return parts[0] if len(parts) == 1 else Batch(*map(torch.cat, zip(*parts, strict=True)))
 
     def validation(self, seed: int) -> list[Batch]:
         """Lengths spread over the training range, seeded apart from training and test."""

@@ -34,6 +34,8 @@ from .consolidate.compiling import FILE, kept_of, made_of, new_folder, saved_bef
 from .consolidate.compiling import save as save_made
 from .consolidate.gate import REFUSED, checked_to_have_learned
 from .consolidate.snapping import copies
+from .extraction import extract
+from .extraction.states import no_recurrence
 from .falsification.hunt import Stage, Watcher
 from .falsification.reading import Reader, carries_state
 from .falsification.search import Search, search
@@ -52,7 +54,7 @@ SNAPPED = 10.0
 """Seconds that it takes at most to see whether a copy is proved with its nodes snapped, however long all else took."""
 CONSOLIDATE_SHARE = 0.8
 """How much of the budget teaching a copy may take."""
-HowMade = Literal["learned", "consolidated", "compiled", "built", "given"]
+HowMade = Literal["learned", "settled", "consolidated", "compiled", "built", "given"]
 
 
 def certify(
@@ -93,13 +95,18 @@ class Outcome(NamedTuple):
     """What of its own a copy that was taught kept."""
 
 
-def decide(subject: Subject, seconds: float, watch: Watcher | None = None, *, save: Path | None = None) -> Outcome:
-    """The verdict, and how it came about. `save`: a copy is taught first, certified instead, and kept there."""
+def decide(
+    subject: Subject, seconds: float, watch: Watcher | None = None, *, save: Path | None = None, settle: bool = False
+) -> Outcome:
+    """The verdict, and how it came about. `save`: a copy is taught first, certified instead, and kept there.
+
+    `settle`: it is taught its own machine, not that of the claim.
+    """
     began, tell, cut_short = time.monotonic(), watch or (lambda stage: None), None
     if save is not None:
         tell(Stage("consolidation", 0.0))
         given = seconds * CONSOLIDATE_SHARE
-        subject = consolidated(subject, given, save)
+        subject = consolidated(subject, given, save, settle)
         taught = time.monotonic() - began
         cut_short = taught if taught >= given else None
         seconds -= taught
@@ -151,25 +158,49 @@ def _snapped(subject: Subject, save: Path, seconds: float) -> Proved | None:
     return None
 
 
-def consolidated(subject: Subject, seconds: float, save: Path) -> Subject:
+def consolidated(subject: Subject, seconds: float, save: Path, settle: bool = False) -> Subject:
     """A copy of a network that learned its machine, taught its algebra: "compiled" if it kept nothing.
 
-    The same call again takes the copy that the folder holds.
+    `settle`: it is taught the machine that is extracted from it, so that no label is read. The same call again takes
+    the copy that the folder holds.
     """
     if isinstance(family := decidable(subject), str) or family.teach is None:
         raise Error(f"{REFUSED}: {family if isinstance(family, str) else 'its nodes are snapped already'}.")
     assert subject.inner is not None
-    of = digest(pack(dict(subject.inner.state_dict())))
-    if (there := saved_before(save, {"of": of, "claim": subject.claim.to_json()})) is not None:
+    of, ends = digest(pack(dict(subject.inner.state_dict()))), time.monotonic() + seconds
+    there = saved_before(save, {"of": of, "claim": subject.claim.to_json()})
+    if there is not None and (made_of(save) == "settled") == settle:
         return subject._replace(model=there, made=made_of(save) or "consolidated", kept=kept_of(save))
     new_folder(save)
-    right = checked_to_have_learned(subject.model, subject.claim, subject.lengths)
+    goal = own_claim(subject, seconds) if settle else subject.claim
+    right = checked_to_have_learned(subject.model, goal, subject.lengths)
     with evaluating(subject.inner):
-        taught = family.teach(subject.inner, subject.claim, seconds)
+        taught = family.teach(subject.inner, goal, max(1.0, ends - time.monotonic()))
     kept = KeptShare(taught.own, taught.all, taught.of, round(right, 4))
-    subject = subject._replace(model=taught.model.eval(), made="consolidated" if kept.own else "compiled", kept=kept)
+    if settle and not kept.own:
+        raise Error(f"certify: this model cannot be settled: taught its own machine, it keeps {kept}.")
+    made = "settled" if settle else "consolidated" if kept.own else "compiled"
+    subject = subject._replace(model=taught.model.eval(), made=made, kept=kept)
     _keep_taught(subject.model, save, subject, of)
     return subject
+
+
+def own_claim(subject: Subject, seconds: float) -> Claim:
+    """What the model itself says after every word: the machine that is extracted from it, and no label of the claim."""
+    S, answers = subject.claim.machine.num_symbols, np.zeros_like(subject.claim.answers[:1])
+    mute = Claim(Semiautomaton([[0] * S], symbols=subject.claim.machine.symbols), answers, np.ones(1, dtype=bool))
+    method = "states" if no_recurrence(subject.inner) is None else "learned"
+    found = extract(subject.model, mute, method=method, seconds=seconds)
+    if found.moore is None or found.agreement < 1:
+        raise Error(f"certify: this model cannot be settled: extracted was {found}, and it must say the same of all.")
+    said, asked = found.moore.said, np.array([answer is not None for answer in found.moore.said])
+    answers = np.zeros((len(said), *answers.shape[1:]), answers.dtype)
+    for q, answer in enumerate(said):
+        if isinstance(answer, tuple):
+            answers[q, list(answer)] = True
+        elif answer is not None:
+            answers[q] = answer
+    return Claim(found.moore.machine, answers, asked)
 
 
 def _keep_taught(model: LengthwiseForCausalLM, folder: Path, subject: Subject, of: str, again: bool = False) -> None:

@@ -1,11 +1,12 @@
 """What is known of the networks that a run leads to, kept beside the run, so that the same question is asked once.
 
 learned         the run's own, as training left it
-consolidated    where that is not proved, and learned its machine: a copy that was taught its algebra; "compiled", where
+settled         where it is asked for and that is not proved: a copy that was taught the machine extracted from it
+consolidated    where none is proved, and learned its machine: a copy that was taught its algebra; "compiled", where
                 the copy kept nothing of its own
 compiled        where it is asked for: a network that saw no string
 
-The last two are in folders of these names in the run's own.
+All but the first are in folders of these names in the run's own.
 
 `proof.json` holds what was found. A proof has its certificate beside it, which `lengthwise certify --check` reads; the
 verdict on the run's own network is its `verdict.json`. Where it takes snapped nodes, it is `snapped-certificate.json`.
@@ -47,7 +48,7 @@ from .scales import Budget, StringCounts
 
 FILE, SNAPPED = "proof.json", "snapped-certificate.json"
 FORMAT = 2
-HowMade = Literal["learned", "consolidated", "compiled"]
+HowMade = Literal["learned", "settled", "consolidated", "compiled"]
 Word = Literal["proved", "refuted", "unknown", "refused"]
 """refused: no such network was made, as the one that was trained has not learned its machine."""
 
@@ -89,6 +90,7 @@ class NetworkQuestion(NamedTuple):
     budget: Budget
     asked: StringCounts | None
     """None: no strings but those of the search for a wrong one."""
+    settle: bool = False
     consolidate: bool = False
     compile: bool = False
 
@@ -112,8 +114,10 @@ def _decided(run: Run, question: NetworkQuestion, device: str) -> list[ProofNetw
     task = load_task(run)
     claim = verify.claim_of(task)
     results = [_learned(run, task, claim, question, device)]
-    if question.consolidate and results[0].raw != "proved":
-        results += _made(run, "consolidated", _consolidation(run, question.budget), task, claim, question, device)
+    for made, asked in (("settled", question.settle), ("consolidated", question.consolidate)):
+        if asked and results[-1].raw != "proved":
+            make = _taught(run, question.budget, settle=made == "settled")
+            results += _made(run, made, make, task, claim, question, device)
     if question.compile:
         results += _made(run, "compiled", _compilation(task, question.budget), task, claim, question, device)
     return results
@@ -146,8 +150,8 @@ Make = Callable[[Path], Subject]
 """Makes a network and saves it in a folder that does not exist yet."""
 
 
-def _consolidation(run: Run, budget: Budget) -> Make:
-    return lambda folder: consolidated(subject_of("proof", run, None), budget.consolidate, folder)
+def _taught(run: Run, budget: Budget, settle: bool) -> Make:
+    return lambda folder: consolidated(subject_of("proof", run, None), budget.consolidate, folder, settle)
 
 
 def _compilation(task: Task, budget: Budget) -> Make:

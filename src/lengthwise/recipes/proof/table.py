@@ -1,7 +1,8 @@
 """Task × model: which trained networks are proved right at every length, and which are refuted.
 
-A tree or a recurrence is certified as training left it; where it is not proved so, a copy is taught its machine's
-algebra and certified. Beside RegularGPT of discrete nodes stands the network that was compiled, without a string.
+A tree or a recurrence is certified as training left it. Where it is not proved so, a copy of a recurrence is taught the
+machine that is extracted from it; where that is not proved either, a copy is taught its machine's algebra. Beside
+RegularGPT of discrete nodes stands the network that was compiled, without a string.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ Key = tuple[str, str]
 DESCRIPTION = (
     "A model that is right on all strings of 500 tokens may still fail on longer ones. Here each is held against the "
     "machine of its task: proved right at every length, with a certificate that an independent checker accepts, or "
-    "refuted by a word, or unknown. A network is learned (from strings alone), consolidated (learned, then taught its "
+    "refuted by a word, or unknown. A network is learned (from strings alone), settled (a recurrence that was learned, "
+    "then taught the machine that was extracted from it, without a label), consolidated (learned, then taught its "
     "machine's algebra, where it was not proved before) or compiled (nothing of it was learned from strings). Who is "
     "wrong on more than 5% of held-out strings of the training lengths is refused, and not consolidated."
 )
@@ -53,7 +55,8 @@ def recipe(scale: Scale) -> Recipe:
     def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
         by_task: dict[str, dict[str, list[ProofNetwork]]] = {}
         for (task, model), runs in finished.items():
-            question = NetworkQuestion(BUDGETS[scale], ASKED[scale], consolidate=True, compile=model == "discrete")
+            settle = MODELS[model].preset != "regular-gpt"  # trees are snapped to what is extracted from them
+            question = NetworkQuestion(BUDGETS[scale], ASKED[scale], settle, True, compile=model == "discrete")
             for run in runs:
                 each = networks(run, question, device)
                 # What is compiled knows no seed of the training: it is made beside the first.

@@ -35,6 +35,7 @@ KINDS = {
 }
 MADE = {
     "learned": "learned from strings",
+    "settled": "learned from strings, then taught the machine that was extracted from it",
     "consolidated": "learned from strings, then taught the algebra of its machine",
     "compiled": "taught the algebra of its machine alone",
     "built": "written down from its machine",
@@ -156,7 +157,7 @@ def check_kept(kept: Any, made: str) -> None:
     fields("what a network kept", kept, KEPT)
     if kept["own"] > kept["all"] or kept["right"] > 1:
         raise Rejected("a network keeps no more of its own than there are, and is right on no more than all.")
-    if made != ("consolidated" if kept["own"] else "compiled"):
+    if made not in (("consolidated", "settled") if kept["own"] else ("compiled",)):
         raise Rejected(f"a network that keeps {kept['own']} {kept['of']} of its own is not {made}.")
 
 

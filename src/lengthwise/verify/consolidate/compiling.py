@@ -49,7 +49,7 @@ from .gate import checked_to_have_learned
 WEIGHTS = "model.safetensors"
 FILE = "made.json"
 """Says beside a model's weights how it was made."""
-WAYS_MADE = ("compiled", "consolidated")
+WAYS_MADE = ("compiled", "consolidated", "settled")
 ROUNDS = (2000, 4000, 8000, 16000)
 """Steps of descent; the rate falls to zero in each round, and the next begins where it ended."""
 OWN_CODES = 0.5
