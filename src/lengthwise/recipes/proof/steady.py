@@ -114,7 +114,7 @@ def _table(scale: Scale, finished: Mapping[Key, list[Run]], decided: Mapping[Key
         )
     caption = (
         "Seeds fixed beforehand, last checkpoints, nothing chosen by test strings or verdicts. As usual: the task's "
-        "own strings. Varied, noise: half of the strings have symbol probabilities of their own, and states have noise. "
+        "own strings. Varied, noise: half of the strings have symbol probabilities of their own; states have noise. "
         "Steady: with a penalty on steep steps besides. wrong at: the median length of the shortest words found that "
         "networks get wrong. Then the share of right answers at 40 and at 500 symbols in %, seed by seed, and the "
         f"median seconds of training and of the decision, for which {QUESTION[scale].budget.certify:g} s are given."
