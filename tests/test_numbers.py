@@ -641,6 +641,32 @@ CLAIMS = [
         )
     ),
     Claim(
+        "README.md",
+        "of RNNs trained so on the same seven tasks {} of {} are proved as they were learned, and of the same RNNs "
+        "trained as usual {} of {}",
+        lambda: [*steady_words("steady", "proved"), *steady_words("as usual", "proved")],
+    ),
+    Claim(
+        CERTIFY,
+        "Of those trained steady {} of {} are proved as they were learned, in float32, and the other {} had not "
+        "learned their task. Of those trained as usual {} of {} are proved, {} of them on even pairs, and {} are "
+        "refuted. Noise without the penalty gives {} of {}.",
+        lambda: [
+            *steady_words("steady", "proved"),
+            steady_words("steady", "refuted")[0],
+            *steady_words("as usual", "proved"),
+            steady_words("as usual", "proved", "even-pairs")[0],
+            steady_words("as usual", "refuted")[0],
+            *steady_words("varied, noise", "proved"),
+        ],
+        lambda: all(
+            n["arithmetic"] == "float32" if n["raw"] == "proved" else n["at 40"] < 0.95
+            for line in panel("proof-steady", "RNN")
+            if line["way"] == "steady"
+            for n in line["networks"]
+        ),
+    ),
+    Claim(
         LRNN,
         "{} of {} learn Sum(5) and {} are right on all strings of 500 tokens",
         lambda: [automaton_seeds("Sum(5)")[what] for what in ("learned", "seeds", "exact")],
@@ -746,6 +772,13 @@ def stability(variant: str) -> list[str]:
         overflow = f"; {at['overflowed']} of {at['strings'] * len(each)} overflow"
         cells.append(cell + overflow * bool(at["overflowed"]))
     return cells
+
+
+def steady_words(way: str, word: str, task: str | None = None) -> tuple[int, int]:
+    """How many networks are so decided, and of how many."""
+    lines = [d for d in panel("proof-steady", "RNN") if d["way"] == way and task in (None, d["task"])]
+    decided = [network["raw"] for line in lines for network in line["networks"]]
+    return decided.count(word), len(decided)
 
 
 def automaton_seeds(task: str) -> dict[str, Any]:

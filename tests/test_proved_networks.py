@@ -1,0 +1,24 @@
+"""The networks that lie in results/ with their proofs: the checker accepts each, for the claim of its own task."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lengthwise.recipes.proof.scales import LAPTOP_TASKS
+from lengthwise.recipes.proof.table import task_of
+from lengthwise.verify.checker import check
+from lengthwise.verify.claim import claim_of
+
+FOLDER = Path(__file__).parent.parent / "results" / "proof-steady-laptop" / "networks"
+
+
+@pytest.mark.parametrize("task", LAPTOP_TASKS)
+def test_a_network_is_proved_right_on_its_task_as_it_was_learned(task):
+    certificate = json.loads((FOLDER / task / "certificate.json").read_text(encoding="utf-8"))
+    report = check(certificate, FOLDER / task)
+    assert (report.arithmetic, report.assumed) == ("float32", False)
+    assert (certificate["made"], certificate["inference"]) == ("learned", "raw")
+    assert certificate["claim"] == claim_of(task_of(task, "prefix")).to_json()
