@@ -8,6 +8,7 @@ from lengthwise import lab, models, tasks
 from lengthwise.errors import Error
 from lengthwise.lab.job import Job, run_group
 from lengthwise.mixers.block_lrnn import GAP
+from lengthwise.mixers.recurrent import projected, transition
 from lengthwise.train import Interrupted, Stop, StringObjective
 from lengthwise.train.settings import Steadiness, Training
 from lengthwise.train.steady import penalty, steadied_parts, with_noise
@@ -32,6 +33,25 @@ def test_with_next_to_no_noise_it_is_the_recurrence_itself(cell, length):
         assert torch.allclose(a, b.grad, atol=1e-9)
 
 
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_gates_that_let_go_leave_what_is_computed_anew(cell):
+    model = models.build(cell, vocab_size=2, num_outputs=2, width=8)
+    (part,) = steadied_parts(model)
+    x, state = torch.randn(5000, 8), (torch.full((5000, 8), 1.5),) * (2 if cell == "lstm" else 1)
+    held, anew = (transition(part.cell, projected(part.cell, x), state, forget)[0][-1] for forget in (0.0, 0.3))
+    let_go = anew != held
+    assert abs(float(let_go.float().mean()) - 0.3) < 0.02
+    assert bool((anew[let_go].abs() <= 1).all())
+    with with_noise([part], 1e-12, forget=0.3):
+        torch.manual_seed(0)
+        assert not torch.allclose(model(torch.ones(1, 9, dtype=torch.long)), whole_without(part, model), atol=1e-3)
+
+
+def whole_without(part, model):
+    with with_noise([part], 1e-12):
+        return model(torch.ones(1, 9, dtype=torch.long))
+
+
 def test_noise_is_there_while_a_batch_is_measured_and_not_after():
     model = models.build("gru", vocab_size=2, num_outputs=2, width=8)
     tokens = torch.zeros(1, 9, dtype=torch.long)
@@ -52,14 +72,20 @@ def test_unsteadiness_is_what_rows_of_the_jacobian_have_above_the_slope(cell):
     got = part.unsteadiness(0.1, 6)
     torch.manual_seed(3)
     token, at = torch.randint(len(tokens), (2, 6))
+    W, U, d = part.cell.weight_ih_l0, part.cell.weight_hh_l0, part.cell.bias_ih_l0 + part.cell.bias_hh_l0
+    torch_cell = {"rnn": torch.rnn_tanh_cell, "gru": torch.gru_cell, "lstm": torch.lstm_cell}[cell]
     costs = []
     for t, s in zip(token, at, strict=True):
         state = torch.cat([h[s] for h in parts])
 
         def after(h, x=tokens[t]):
-            return torch.cat(part.step(x[None], tuple(p[None] for p in h.chunk(len(parts)))), 1)[0]
+            own = tuple(p[None] for p in h.chunk(len(parts)))
+            new = torch_cell(x[None], own if len(own) == 2 else own[0], *part.cell.parameters())
+            return torch.cat(new if len(own) == 2 else (new,), 1)[0]
 
-        rows = jacobian(after, state).abs().sum(1)
+        gates = (W @ tokens[t] + U @ parts[0][s] + d).sigmoid()
+        held = {"rnn": torch.zeros(4), "gru": gates[4:8], "lstm": torch.cat([torch.zeros(4), gates[4:8]])}[cell]
+        rows = jacobian(after, state).abs().sum(1) / (1 - held)
         costs.append((rows - 0.1).clamp(min=0).square().sum())
     assert torch.allclose(got, torch.stack(costs).mean())
     got.backward()

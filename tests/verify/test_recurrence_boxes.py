@@ -8,7 +8,6 @@ import torch
 from lengthwise import models
 from lengthwise.automata import Semiautomaton
 from lengthwise.verify.claim import claim_of
-from lengthwise.verify.prove.node import Plain
 from lengthwise.verify.prove.recurrence import Cell, prove_recurrence
 
 from .proposals import accepted
@@ -46,10 +45,10 @@ def test_steps_are_the_model(cell, layers):
     step = Cell(model)
     word = torch.randint(3, (1, 17), generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
-        state = [Plain(part) for part in step.split(torch.zeros(1, step.size, dtype=torch.float64))]
+        state = step.split(torch.zeros(1, step.size, dtype=torch.float64))
         for t in range(17):
-            state = step.step(Plain(step.tokens(torch.float64)[word[:, t]]), state)
-            assert torch.allclose(step.logits(state).x, model(word[:, : t + 1], last=True)[:, 0], atol=1e-10, rtol=0)
+            state = step.step(step.tokens(torch.float64)[word[:, t]], state)
+            assert torch.allclose(step.logits(state), model(word[:, : t + 1], last=True)[:, 0], atol=1e-10, rtol=0)
 
 
 def test_a_flip_flop_is_proved():

@@ -1,17 +1,20 @@
 """Recurrent networks, torch's own: RNN with tanh, LSTM, GRU. The state is their hidden state after the last token.
 
-    rnn: h_t = tanh(W x_t + U h_{t-1} + b);  lstm and gru as in torch.nn
+    rnn:  h' = tanh(W x + b + U h + b')
+    gru:  r, z = σ(…), n = tanh(W_n x + b_n + r (U_n h + b'_n)), h' = n + z (h - n)
+    lstm: i, f, o = σ(…), g = tanh(…), c' = f c + i g, h' = o tanh(c')
 
 Padded or packed rows are first brought, each sequence alone, to the left of a row of its own.
 
 Training may make it steady (train/steady.py): with noise it goes token by token, and `unsteadiness` says how far a
 state that is off leads the next one off.
 
-Shapes: B batch, T tokens, N sequences, D model width.
+Shapes: B batch, T tokens, N sequences, D model width, n = D (2 D for the LSTM).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -24,8 +27,46 @@ from ..positions import Layout
 from .base import Mixer, Traits
 from .unpacked_rows import UnpackedRows
 
+LET_GO = 0.01
+"""A unit that lets go of less counts as one that lets go of so much."""
 CELLS = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
-STEPS = {"rnn": torch.rnn_tanh_cell, "lstm": torch.lstm_cell, "gru": torch.gru_cell}
+
+
+Parts = tuple[Tensor, ...]
+"""The parts of a state: h, and for the LSTM c."""
+
+
+def step(cell: nn.RNNBase, x: Tensor, state: Sequence[Tensor]) -> Parts:
+    """The parts of the state after a token (…,D), in the precision of x."""
+    return transition(cell, projected(cell, x), state)[0]
+
+
+def projected(cell: nn.RNNBase, x: Tensor) -> Tensor:
+    """What tokens (…,D) add to the arguments of a cell's functions."""
+    return F.linear(x, cell.weight_ih_l0.to(x.dtype), cell.bias_ih_l0.to(x.dtype))
+
+
+def transition(cell: nn.RNNBase, new: Tensor, state: Sequence[Tensor], forget: float = 0.0) -> tuple[Parts, Parts]:
+    """The parts of the state after a projected token, and of each the gate by which a unit holds what it has, z or f.
+
+    It is shut at a share `forget` of the units, drawn anew.
+    """
+    h, D = state[0], state[0].shape[-1]
+    old = F.linear(h, cell.weight_hh_l0.to(h.dtype), cell.bias_hh_l0.to(h.dtype))
+    if isinstance(cell, nn.RNN):
+        return ((new + old).tanh(),), (torch.zeros_like(h),)
+
+    def held(gate: Tensor) -> Tensor:
+        return gate * (torch.rand_like(gate) >= forget) if forget else gate
+
+    if isinstance(cell, nn.GRU):
+        r, z = (new + old)[..., : 2 * D].sigmoid().chunk(2, -1)
+        n, z = (new[..., 2 * D :] + r * old[..., 2 * D :]).tanh(), held(z)
+        return (n + z * (h - n),), (z,)
+    i, f, g, o = (new + old).chunk(4, -1)
+    f = held(f.sigmoid())
+    c = f * state[1] + i.sigmoid() * g.tanh()
+    return (o.sigmoid() * c.tanh(), c), (torch.zeros_like(f), f)
 
 
 class RecurrentState(NamedTuple):
@@ -46,13 +87,14 @@ class Recurrent(Mixer):
     traits = Traits(stackable=False)
     noise = 0.0
     """The standard deviation of what is added to every entry of the state after every token."""
+    forget = 0.0
+    """The share of units that let go of what they hold, with noise alone."""
     _met: tuple[Tensor, tuple[Tensor, ...]]
     """(N,D) the tokens that were last read with noise, and (N,D) the parts of the states that they led to."""
 
     def __init__(self, width: int, *, cell: str):
         super().__init__()
         self.cell = CELLS[cell](width, width, batch_first=True)
-        self._step = STEPS[cell]
 
     def forward(
         self, x: Tensor, *, layout: Layout, state: RecurrentState | None = None
@@ -77,13 +119,6 @@ class Recurrent(Mixer):
                 y, end = self.cell(x, hidden if len(hidden) == 2 else hidden[0])
         return y, end if isinstance(end, tuple) else (end,)
 
-    def step(self, x: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """The parts of the state, (B,D) each, after a token (B,D)."""
-        cell = self.cell
-        weights = cell.weight_ih_l0, cell.weight_hh_l0, cell.bias_ih_l0, cell.bias_hh_l0
-        after = self._step(x, state if len(state) == 2 else state[0], *weights)
-        return after if isinstance(after, tuple) else (after,)
-
     def _run_with_noise(self, x: Tensor, hidden: tuple[Tensor, ...] | None) -> tuple[Tensor, tuple[Tensor, ...]]:
         own = self.cell.weight_ih_l0.dtype
         states, y = [], []
@@ -91,8 +126,8 @@ class Recurrent(Mixer):
             x = x.to(own)
             parts = 2 if isinstance(self.cell, nn.LSTM) else 1
             state = x.new_zeros(parts, *x[:, 0].shape).unbind() if hidden is None else tuple(h[0] for h in hidden)
-            for token in x.unbind(1):
-                state = self.step(token, state)
+            for new in projected(self.cell, x).unbind(1):
+                state, _ = transition(self.cell, new, state, self.forget)
                 y.append(state[0])
                 state = tuple(h + self.noise * torch.randn_like(h) for h in state)
                 states.append(state)
@@ -101,19 +136,19 @@ class Recurrent(Mixer):
         return torch.stack(y, 1), tuple(h[None] for h in state)
 
     def unsteadiness(self, slope: float, states: int) -> Tensor:
-        """Σ_i max(0, Σ_j |∂s'_i/∂s_j| - slope)², s' the state after s and a token: the mean over so many drawn pairs.
+        """Σ_i max(0, Σ_j |∂s'_i/∂s_j| / (1 - g_i) - slope)², s' the state after s and a token, g the gate that holds.
 
-        They are drawn from what was last read with noise, the token apart from the state.
+        The mean over so many drawn pairs: of states that were last met with noise, and of tokens apart from them.
         """
         x, parts = self._met
         tokens, at = torch.randint(len(x), (2, states), device=x.device)
 
-        def after(state: Tensor, token: Tensor) -> Tensor:
-            own = tuple(part[None] for part in state.chunk(len(parts)))
-            return torch.cat(self.step(token[None], own), -1)[0]
+        def after(state: Tensor, token: Tensor) -> tuple[Tensor, Tensor]:
+            new, held = transition(self.cell, projected(self.cell, token), state.chunk(len(parts)))
+            return torch.cat(new), torch.cat(held)
 
-        slopes = vmap(jacrev(after))(torch.cat([part[at] for part in parts], -1), x[tokens])
-        return F.relu(slopes.abs().sum(-1) - slope).square().sum(-1).mean()
+        slopes, held = vmap(jacrev(after, has_aux=True))(torch.cat([part[at] for part in parts], -1), x[tokens])
+        return F.relu(slopes.abs().sum(-1) / (1 - held).clamp_min(LET_GO) - slope).square().sum(-1).mean()
 
     def _by_sequence(self, x: Tensor, layout: Layout, state: RecurrentState | None) -> tuple[Tensor, RecurrentState]:
         parts = 2 if isinstance(self.cell, nn.LSTM) else 1

@@ -118,7 +118,7 @@ class StringObjective(Objective):
 
         def measure(forward: Callable[..., Tensor], *tensors: Tensor) -> tuple[Tensor, Tensor]:
             batch = Batch(*tensors)
-            with with_noise(self._parts, self.steady.noise) if self.steady else nullcontext():
+            with with_noise(self._parts, self.steady.noise, self.steady.forget) if self.steady else nullcontext():
                 answers, questions = logits(forward, batch, last), narrow(batch, last)
             score = right(answers, questions, task).to(answers.dtype).mean()
             cost = loss(answers, questions, task)

@@ -101,6 +101,9 @@ class Steadiness:
         Literal["off", "on"], "Whether states are trained to be steady, so that a proof at every length may be found."
     ] = "off"
     noise: Annotated[float, above(0), "Steady: the standard deviation of the noise on every state."] = 0.2
+    forget: Annotated[
+        float, at_least(0, below=1), "Steady: the share of a GRU's or LSTM's gates that let go of what they hold."
+    ] = 0.5
     contraction: Annotated[float, at_least(0), "Steady: the weight of the penalty on states that spread."] = 0.003
     slope: Annotated[
         float, at_least(0, below=1), "Steady: by how much of itself an error may be left after a token, for free."

@@ -1,10 +1,15 @@
 """Steadiness: training that makes a model forget errors of what it remembers, from strings and their answers alone.
 
-    loss = Σ ℓ(answers, with s + σ ε for every state s) + λ E_{s,x} Σ_i max(0, Σ_j |∂s'_i/∂s_j| - κ)²,  s' = step(s, x)
+    loss = Σ ℓ(answers, with s + σ ε for every state s) + λ E_{s,x} Σ_i max(0, Σ_j |∂s'_i/∂s_j| / (1 - g_i) - κ)²
+    s'   = step(s, x),  g = 0 but for the gate by which a unit of a GRU or LSTM holds what it has, z or f
 
 Where all row sums of the Jacobian are at most κ < 1, an error in the state is at most κ of itself after every token, in
 its largest entry. Then what a model does to strings of the training lengths it does at every length, and boxes
 around its states close (verify/prove/recurrence.py). The noise makes it return to few states that are far apart.
+
+A gate near 1 holds a value, and its errors, over all training lengths with nothing to come back to, and its own slope
+hardly moves, for the sigmoid is flat there. So at a share of tokens, drawn for each unit anew, it is shut: what a unit
+computes anew must be able to stand in for what it holds. And its row is divided by how far it lets go.
 
 A stack of automata has exact states, and functions that a token chooses by argmaxes. Its penalty is what these lack of
 being ahead by more than rounding, Σ_j max(0, 1 - g_j / GAP) (mixers/block_lrnn.py), and there is no noise.
@@ -38,6 +43,8 @@ class Steadied(Protocol):
 
     noise: float
     """The standard deviation of the noise on what it remembers; 0 but while a batch is measured."""
+    forget: float
+    """The share of gates that let go of what they hold; 0 but while a batch is measured."""
 
     def unsteadiness(self, slope: float, states: int) -> Tensor:
         """How much steeper than `slope` it is at so many states of those that it last came to."""
@@ -55,15 +62,15 @@ def steadied_parts(model: nn.Module) -> list[Steadied]:
 
 
 @contextmanager
-def with_noise(parts: Sequence[Steadied], noise: float) -> Iterator[None]:
-    """A block in which what these parts remember has noise."""
+def with_noise(parts: Sequence[Steadied], noise: float, forget: float = 0.0) -> Iterator[None]:
+    """A block in which what these parts remember has noise, and so many of their gates let go of it."""
     for part in parts:
-        part.noise = noise
+        part.noise, part.forget = noise, forget
     try:
         yield
     finally:
         for part in parts:
-            part.noise = 0.0
+            part.noise = part.forget = 0.0
 
 
 def penalty(parts: Sequence[Steadied], settings: Steadiness, right: float) -> Tensor | float:

@@ -32,7 +32,6 @@ from torch import Tensor
 
 from ...models import LengthwiseForCausalLM
 from ..claim import Claim
-from ..prove.node import Plain
 from ..prove.recurrence import Cell, StateBoxes, prove_recurrence, refusal
 from .teaching import TaughtCopy, descend, prove_harder, release
 
@@ -95,14 +94,14 @@ def visited(boxes: StateBoxes, seed: int) -> Tensor:
         words[b, : len(word)] = torch.tensor(word)
     embedded = cell.tokens(torch.float32)
     at = torch.full((len(words),), N)
-    state = [Plain(part) for part in cell.split(torch.zeros(len(words), cell.size))]
+    state = cell.split(torch.zeros(len(words), cell.size))
     sums, counts = torch.zeros(len(cell.cells), N, cell.width), torch.zeros(N)
     for t in range(T):
-        state = cell.step(Plain(embedded[words[:, t]]), state)
+        state = cell.step(embedded[words[:, t]], state)
         at = table[at, words[:, t]]
         counts += torch.bincount(at, minlength=N)
         for k, h in enumerate(state[:: cell.parts]):
-            sums[k].index_add_(0, at, h.x)
+            sums[k].index_add_(0, at, h)
     return sums / counts[:, None]
 
 

@@ -13,11 +13,9 @@ Shapes: M nodes at once, m taps, C chunk, D model width, S outputs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
@@ -31,28 +29,6 @@ from ..checker.network import Tree
 
 PIECE = 1 << 14
 """So many nodes are computed at a time."""
-
-
-@dataclass(frozen=True)
-class Plain:
-    """A tensor with the operations that recurrent cells are made of."""
-
-    x: Tensor
-
-    def linear(self, W: Tensor, b: Tensor | None = None) -> Plain:
-        return Plain(F.linear(self.x, W, b))
-
-    def __add__(self, other: Plain) -> Plain:
-        return Plain(self.x + other.x)
-
-    def __mul__(self, other: Plain) -> Plain:
-        return Plain(self.x * other.x)
-
-    def smooth(self, name: str) -> Plain:
-        return Plain({"tanh": torch.tanh, "sigmoid": torch.sigmoid}[name](self.x))
-
-    def entries(self, part: slice) -> Plain:
-        return Plain(self.x[..., part])
 
 
 def inner_of(model: object) -> LengthwiseForCausalLM | None:

@@ -20,25 +20,22 @@ The radii begin at what the slopes at the centres ask for, r = |J| r + off, wher
 from the centres. Where that grows without end no boxes of these sets close; elsewhere a few rounds of the checker's own
 bounds do the rest.
 
-    rnn:  h' = tanh(W x + b + U h + b')
-    lstm: i, f, o = σ(…), g = tanh(…), c' = f c + i g, h' = o tanh(c')
-    gru:  r, z = σ(…), n = tanh(W_n x + b_n + r (U_n h + b'_n)), h' = n + z (h - n)
-
 Shapes: N sets, M transitions between them, S symbols, D width, n = D · layers · (2 for the LSTM).
 """
 
 from __future__ import annotations
 
 import time
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import jacrev, vmap
 
 from ...errors import Error
-from ...mixers.recurrent import Recurrent
+from ...mixers.recurrent import Recurrent, step
 from ...models import LengthwiseForCausalLM
 from ...models.depth import Fixed
 from ...models.layers import Layer
@@ -48,7 +45,7 @@ from ..checker.network import Recurrence
 from ..claim import Claim
 from ..verdict import Proof, Unknown
 from .boxes import CONDITIONS, LEAST_RADIUS, grow, leads, middle, off_centre, shown
-from .node import Plain, inner_of
+from .node import inner_of
 
 AT_ONCE = 32
 NEAR = (0.5, 0.1, 0.02)
@@ -93,45 +90,18 @@ class Cell:
         outputs = getattr(model, "num_outputs", None)
         self.outputs = slice(0, self.model.head.weight.shape[0] if outputs is None else outputs)
 
-    def step(self, x: Plain, state: list[Plain]) -> list[Plain]:
+    def step(self, x: Tensor, state: Sequence[Tensor]) -> list[Tensor]:
         """From an embedded token and the parts of the state to the parts of the next."""
-        after: list[Plain] = []
+        after: list[Tensor] = []
         for k, cell in enumerate(self.cells):
-            own = state[k * self.parts : (k + 1) * self.parts]
-            made = self._lstm(cell, x, *own) if self.parts == 2 else getattr(self, f"_{self.kind}")(cell, x, *own)
-            after += made
-            x = made[0]
+            after += step(cell, x, state[k * self.parts : (k + 1) * self.parts])
+            x = after[-self.parts]
         return after
 
-    def _maps(self, cell: nn.RNNBase, x: Plain, h: Plain) -> tuple[Plain, Plain]:
-        W, U, b, c = (
-            _like(getattr(cell, f"{name}_l0"), x) for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-        )
-        return x.linear(W, b), h.linear(U, c)
-
-    def _rnn(self, cell: nn.RNNBase, x: Plain, h: Plain) -> list[Plain]:
-        a, b = self._maps(cell, x, h)
-        return [(a + b).smooth("tanh")]
-
-    def _lstm(self, cell: nn.RNNBase, x: Plain, h: Plain, c: Plain) -> list[Plain]:
-        a, b = self._maps(cell, x, h)
-        D, gates = self.width, a + b
-        i, f, o = (gates.entries(slice(k * D, k * D + D)).smooth("sigmoid") for k in (0, 1, 3))
-        g = gates.entries(slice(2 * D, 3 * D)).smooth("tanh")
-        c = f * c + i * g
-        return [o * c.smooth("tanh"), c]
-
-    def _gru(self, cell: nn.RNNBase, x: Plain, h: Plain) -> list[Plain]:
-        a, b = self._maps(cell, x, h)
-        D = self.width
-        gates = a.entries(slice(0, 2 * D)) + b.entries(slice(0, 2 * D))
-        r, z = (gates.entries(slice(k * D, k * D + D)).smooth("sigmoid") for k in (0, 1))
-        n = (a.entries(slice(2 * D, 3 * D)) + r * b.entries(slice(2 * D, 3 * D))).smooth("tanh")
-        return [Plain(n.x + z.x * (h.x - n.x))]
-
-    def logits(self, state: list[Plain]) -> Plain:
-        h = state[-self.parts]
-        return h.linear(_like(self.model.head.weight, h)[self.outputs], _like(self.model.head.bias, h, self.outputs))
+    def logits(self, state: Sequence[Tensor]) -> Tensor:
+        h, head = state[-self.parts], self.model.head
+        bias = None if head.bias is None else head.bias[self.outputs].to(h.dtype)
+        return F.linear(h, head.weight[self.outputs].to(h.dtype), bias)
 
     def tokens(self, dtype: torch.dtype) -> Tensor:
         """(S,D) every token, embedded; with gradients."""
@@ -140,13 +110,6 @@ class Cell:
 
     def split(self, state: Tensor) -> list[Tensor]:
         return list(state.split(self.width, -1))
-
-
-def _like(weight: Tensor | None, x: Plain, part: slice | None = None) -> Any:
-    if weight is None:
-        return None
-    weight = weight.to(x.x.dtype)
-    return weight if part is None else weight[part]
 
 
 def prove_recurrence(model: nn.Module, claim: Claim, seconds: float = 60.0) -> Proof | Unknown | str:
@@ -213,19 +176,16 @@ class StateBoxes:
     def images(self, centres: Tensor) -> Tensor:
         """(M,n) where the transitions lead from the centres."""
         table = torch.cat([centres, centres.new_zeros(1, self.cell.size)])[self.froms]
-        x = Plain(self.cell.tokens(centres.dtype)[self.symbols])
-        after = self.cell.step(x, [Plain(part) for part in self.cell.split(table)])
-        return torch.cat([part.x for part in after], -1)
+        return torch.cat(self.cell.step(self.cell.tokens(centres.dtype)[self.symbols], self.cell.split(table)), -1)
 
     def slopes(self, centres: Tensor) -> Tensor:
         """(M,n,n) the sizes of ∂s'_i/∂s_j at the centre that each transition leads from."""
         table = torch.cat([centres, centres.new_zeros(1, self.cell.size)])[self.froms]
 
-        def step(state: Tensor, token: Tensor) -> Tensor:
-            parts = [Plain(part[None]) for part in self.cell.split(state)]
-            return torch.cat([part.x for part in self.cell.step(Plain(token[None]), parts)], -1)[0]
+        def after(state: Tensor, token: Tensor) -> Tensor:
+            return torch.cat(self.cell.step(token, self.cell.split(state)))
 
-        return vmap(jacrev(step), chunk_size=AT_ONCE)(table, self.cell.tokens(centres.dtype)[self.symbols]).abs()
+        return vmap(jacrev(after), chunk_size=AT_ONCE)(table, self.cell.tokens(centres.dtype)[self.symbols]).abs()
 
     def needed(self, network: Recurrence, centres: Tensor, radii: Tensor) -> Tensor:
         """(N,n) how far the states that belong to a set may be from its centre."""
@@ -258,12 +218,12 @@ class StateBoxes:
 def explored(cell: Cell, claim: Claim, near: float, ends: float) -> tuple[StateBoxes, Tensor] | Unknown:
     """Sets of all states that the model comes to, and where it met each first, (N,n), in float64."""
     delta, S = claim.machine.delta, claim.machine.num_symbols
-    x = Plain(cell.tokens(torch.float64))
+    x = cell.tokens(torch.float64)
     points = [torch.zeros(cell.size, dtype=torch.float64)]  # the initial vector, and then that of set i at i + 1
     states, transitions = [int(claim.machine.start)], list[Transition]()
     of_state, most = dict[int, list[int]](), CONDITIONS.most
     for i, point in enumerate(points):  # grows while we walk it
-        after = torch.cat([part.x for part in cell.step(x, [Plain(h.expand(S, -1)) for h in cell.split(point)])], -1)
+        after = torch.cat(cell.step(x, cell.split(point.expand(S, -1))), -1)
         if not bool(torch.isfinite(after).all()):
             return Unknown("the model's states do not stay finite")
         for s, image in enumerate(after):
