@@ -170,6 +170,12 @@ def test_stopped_and_started_again_is_the_same(tmp_path, quick):
     assert not torch.equal(plain[0].run.tensors("model")["head.weight"], whole["head.weight"])
 
 
+def test_gates_of_a_run_let_go_by_its_settings(tmp_path, quick):
+    ways = {f"{forget}": {**STEADY, "forget": forget} for forget in (0.0, 0.5)}
+    runs = [run_group(quick("gru", **way), Job(tmp_path / name))[0].run.tensors("model") for name, way in ways.items()]
+    assert not torch.equal(*(run["head.weight"] for run in runs))
+
+
 def test_what_cannot_be_made_steady_is_refused_in_a_line(tmp_path, quick):
     outcome = lab.run(quick("transformer", **STEADY), tmp_path)[0]
     assert "training.steady: " in str(outcome.error)

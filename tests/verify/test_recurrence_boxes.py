@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 
 from lengthwise import models
 from lengthwise.automata import Semiautomaton
 from lengthwise.verify.claim import claim_of
-from lengthwise.verify.prove.recurrence import Cell, prove_recurrence
+from lengthwise.verify.prove.boxes import LEAST_RADIUS
+from lengthwise.verify.prove.recurrence import Cell, explored, linear_radii, prove_recurrence, settled
 
 from .proposals import accepted
 
@@ -79,3 +82,32 @@ def test_what_fails_on_some_word_is_not_proved(change):
 def test_other_models_say_why():
     model = models.build("transformer", vocab_size=3, num_outputs=2, width=8, heads=2)
     assert "recurren" in str(prove_recurrence(model, claim_of(FLIP_FLOP)))
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_radii_are_what_slopes_ask_for(cell):
+    """r = |J| r + off, by every transition into a set; and hardly more."""
+    model = made(cell).double()
+    with torch.no_grad():
+        for p in model.parameters():
+            p.mul_(0.5)
+    boxes, centres = explored(Cell(model), claim_of(FLIP_FLOP), 0.02, math.inf)
+    centres = settled(boxes, centres, rounds=3)
+    radii = linear_radii(boxes, centres)
+    wanted = torch.full_like(centres, LEAST_RADIUS)
+    start = torch.zeros(1, boxes.cell.size, dtype=torch.float64)
+    slopes, images = boxes.slopes(centres), boxes.images(centres)
+    for k, (origin, to) in enumerate(zip(boxes.froms, boxes.results, strict=True)):
+        needed = slopes[k] @ torch.cat([radii, start])[origin] + (images[k] - centres[to]).abs()
+        wanted[to] = wanted[to].maximum(needed)
+    assert bool((radii >= wanted).all())
+    assert bool((radii <= 1.05 * wanted).all())
+
+
+def test_where_errors_grow_there_are_no_radii():
+    """tanh(3 h) stays at 0, and leads what is off further off."""
+    model = flip_flop()
+    with torch.no_grad():
+        model.inner.embedding.weight.zero_()
+    boxes, centres = explored(Cell(model), claim_of(FLIP_FLOP), 0.02, math.inf)
+    assert linear_radii(boxes, centres) is None
