@@ -48,6 +48,16 @@ def test_runs_and_patterns_occur_that_uniform_strings_lack():
     assert any(row in ([0, 1] * 20, [1, 0] * 20) for row in varied)
 
 
+def test_what_is_decided_for_good_is_put_off():
+    """Of brackets drawn freely, nearly all strings of 20 are wrong after a few."""
+    task = tasks.get("d-2")
+    lost = int(task.machine.run(torch.tensor([[1]]))[0, -1])  # a bracket is closed that none opened
+    dead = torch.as_tensor(task.machine.run(task.draw_varied(20, 1000, generator("varied")))) == lost
+    symbols = (~dead).sum(1)
+    assert 0.2 < float((symbols == 20).float().mean()) < 0.8
+    assert all(int(((symbols >= k) & (symbols < k + 5)).sum()) > 50 for k in (0, 5, 10, 15))
+
+
 def test_a_task_without_a_machine_has_none():
     with pytest.raises(Error, match=r"training\.varied"):
         tasks.get("selective-copy").sample_varied(40, 4, generator("varied"))

@@ -180,9 +180,9 @@ class Task:
     def draw_varied(self, length: int, batch: int, generator: torch.Generator) -> Tensor:
         """(batch, length) tokens of strings that have symbol probabilities of their own."""
         if self.machine is None or self.padding is not None:
-            what = "a machine of one token for each symbol"
             raise Error(
-                f"{self.name}: varied strings are drawn from {what}, and it has none. Leave training.varied out."
+                f"{self.name}: varied strings are drawn from a machine of one token a symbol, and it has none. Leave "
+                "training.varied out."
             )
         return varied_strings(self.machine, self.answered, length, batch, generator)
 

@@ -7,6 +7,9 @@ For each string p_0 and the rows P_s of a matrix are drawn from Dirichlet(0.3, â
 over the symbols after which the string can still end where the task has an answer. In uniform strings of 40 symbols a
 run of ten hardly ever occurs, and it is there that recurrences drift.
 
+A machine may have states that nothing leads out of, as brackets have after one too many. Each string keeps out of these
+for its first u symbols, u drawn from 0 â€¦ T: what is drawn freely is decided after a few symbols, and says no more.
+
 Shapes: B strings, T tokens, S symbols, Q states of the machine.
 """
 
@@ -41,10 +44,14 @@ def varied_strings(
         alive[0] = answered.numpy()
         for k in range(1, length):
             alive[k] = alive[k - 1][machine.delta].any(1)
+    for_good = (machine.delta == np.arange(machine.num_states)[:, None]).all(1)
+    undecided = random.integers(length + 1, size=batch) if for_good.any() else np.zeros(batch)
     words = np.empty((batch, length), np.int64)
     state, before = np.full(batch, machine.start), np.full(batch, S)
     for t in range(length):
-        share = (shares[rows, before] * alive[length - 1 - t][machine.delta[state]]).cumsum(1)
+        allowed = alive[length - 1 - t][machine.delta[state]]
+        open_ = allowed & ~(for_good[machine.delta[state]] & (t < undecided)[:, None])
+        share = (shares[rows, before] * np.where(open_.any(1, keepdims=True), open_, allowed)).cumsum(1)
         before = words[:, t] = (random.random((batch, 1)) * share[:, -1:] >= share).sum(1)
         state = machine.delta[state, before]
     return torch.from_numpy(words)
