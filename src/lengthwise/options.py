@@ -15,16 +15,18 @@ import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cache, partial
+from functools import cache, partial, wraps
 from math import inf, isfinite
 from numbers import Real
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from .errors import Error, UnknownName, in_words
 
 REQUIRED: Any = inspect.Parameter.empty
 """The default of an option that has none."""
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
 
 
 class Word(str):
@@ -210,9 +212,19 @@ def check_names(known: Collection[str], given: Collection[str], owner: str, befo
             raise UnknownName(f"setting of {owner}", f"{before}{name}", [f"{before}{each}" for each in known])
 
 
-def arguments(function: Callable[..., Any], **given: Any) -> list[Any]:
-    """Arguments of a function, checked and brought to the types it declares: `[seeds] = arguments(plan, seeds=3.0)`."""
-    return [schema(function)[name].read(value, name) for name, value in given.items()]
+def checked(function: Callable[Given, Result]) -> Callable[Given, Result]:
+    """The function, its `Annotated` arguments checked and brought to the types they declare before each call."""
+
+    @wraps(function)
+    def call(*args: Given.args, **kwargs: Given.kwargs) -> Result:
+        bound = inspect.signature(function).bind(*args, **kwargs)
+        known = schema(function)
+        for name, value in bound.arguments.items():
+            if name in known and known[name].line:
+                bound.arguments[name] = known[name].read(value, name)
+        return function(*bound.args, **bound.kwargs)
+
+    return call
 
 
 def check_fields(part: Any, label: Callable[[str], str]) -> None:

@@ -14,7 +14,7 @@ from torch.utils.hooks import RemovableHandle
 from ..limits import PROBED, shown
 from ..models import TokenClassifier
 from ..models.token_classifier import equal_tokens, evaluating
-from ..options import arguments, at_least
+from ..options import at_least, checked
 from ..tasks import GeneratedAnswers, Task
 
 LENGTH = 500
@@ -24,6 +24,7 @@ STORY = 6
 """The same in operations, for a task whose length is not its number of tokens."""
 
 
+@checked
 def probe_strings(task: Task, length: int | None = None, count: Annotated[int, at_least(1), "Strings."] = 1) -> Tensor:
     """(count, length) test tokens; without a length, the longest that the task has up to 500, or 6 steps.
 
@@ -33,7 +34,6 @@ def probe_strings(task: Task, length: int | None = None, count: Annotated[int, a
     >>> probe_strings(tasks.get("arithmetic-steps")).shape[1] < 100
     True
     """
-    [count] = arguments(probe_strings, count=count)
     if length is None:
         # Where every step is written down, the tokens are the square of the length.
         length = task.lengths(1, STORY if isinstance(task, GeneratedAnswers) else LENGTH)[-1]

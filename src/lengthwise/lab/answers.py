@@ -16,7 +16,7 @@ from ..errors import Error
 from ..evaluate.answer_scores import check_metric
 from ..limits import BATCH_TOKENS
 from ..models import pretrained
-from ..options import arguments, at_least
+from ..options import at_least, checked
 from ..own_code import is_class
 from ..text import scrolls, tokenizers
 from ..text.corpora import Corpus
@@ -38,6 +38,7 @@ USUAL = Training.of(batch=64, optimizer="adamw", lr=1e-5, weight_decay=0.01, ste
 Window = Annotated[int, at_least(2), "How many tokens a prompt has at most with its answer."]
 
 
+@checked
 def plan_answers(
     source: str | Path,
     task: str,
@@ -63,16 +64,6 @@ def plan_answers(
     or a preset with its options behind its name, trained from scratch by `tokenizer`, a folder, or by one that is
     trained on the task's inputs, with these `model.` `settings`.
     """
-    window, budget, trained, questions, tokens_at_once, seeds, vocabulary = arguments(
-        plan_answers,
-        window=window,
-        budget=budget,
-        trained=trained,
-        questions=questions,
-        tokens_at_once=tokens_at_once,
-        seeds=seeds,
-        vocabulary=vocabulary,
-    )
     kind = scrolls.check(task)
     check_metric(kind.metric)
     check_precision(training)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -72,24 +72,24 @@ def choose(runs: Iterable[Run], swept: Iterable[str], planned: Sequence[Experime
     """
     by_hash = {run.experiment.hash: run for run in runs if not run.experiment.on_text}
     experiments = {e.hash: e for e in (*planned, *(run.experiment for run in by_hash.values())) if not e.on_text}
-    parts = {"training", "model", *(e.model.name for e in experiments.values())}
-    names = [in_full(name, parts) for name in swept]
+    names = [in_full(name, {"training", "model", *(e.model.name for e in experiments.values())}) for name in swept]
+    _check_names(names, experiments.values())
     grid: dict[str, dict[str, tuple[dict[str, Any], list[Experiment]]]] = {}
     for e in experiments.values():
-        mine = _names_of(e, names)
-        values = {name: _value(e, name) for name in mine}
-        key, at = _but_for(e, mine), json.dumps(list(values.values()))
-        grid.setdefault(key, {}).setdefault(at, (values, []))[1].append(e)
-    _check_names(names, experiments.values())
+        values = _values(e, names)
+        rest = {name: value for name, value in _settings(e).items() if name not in values}
+        equal = [asdict(e.data), e.model.name, e.model.source, rest, asdict(e.tests), asdict(e.objective)]
+        points = grid.setdefault(json.dumps(equal, sort_keys=True, default=str), {})
+        points.setdefault(json.dumps(list(values.values())), (values, []))[1].append(e)
     choices = []
     for points in grid.values():
-        settings = [
-            Setting(values, tuple(by_hash[e.hash] for e in sorted(mine, key=_seed) if e.hash in by_hash), len(mine))
-            for values, mine in sorted(points.values(), key=lambda point: [_order(v) for v in point[0].values()])
-        ]
-        if finished := [setting for setting in settings if setting.runs]:
-            best = _best(finished)
-            first = next(e for _, mine in points.values() for e in mine)
+        first = next(iter(points.values()))[1][0]
+        settings = []
+        for values, mine in sorted(points.values(), key=lambda point: [_order(v) for v in point[0].values()]):
+            mine = sorted(mine, key=lambda e: e.seed)
+            settings.append(Setting(values, tuple(by_hash[e.hash] for e in mine if e.hash in by_hash), len(mine)))
+        if any(setting.runs for setting in settings):
+            best = _best(settings)
             choices.append(Choice(first, tuple(settings), best, tuple(_edges(first, settings, best))))
     if not planned and choices and all(len(choice.settings) == 1 for choice in choices):
         raise Error(
@@ -108,7 +108,7 @@ def chosen_runs(runs: Iterable[Run], swept: Iterable[str]) -> list[Run]:
 
 def _best(settings: Sequence[Setting]) -> Setting:
     most = max(len(setting.runs) for setting in settings)
-    whole = [setting for setting in settings if len(setting.runs) == most]
+    whole = (setting for setting in settings if len(setting.runs) == most)
     return max(whole, key=lambda setting: (statistics.fmean(setting.accuracies), -setting.loss))
 
 
@@ -120,44 +120,29 @@ def validation_of(run: Run) -> dict[str, float]:
     return found
 
 
-def _names_of(e: Experiment, names: Sequence[str]) -> list[str]:
-    """The swept settings that this experiment has, the options of its model as `model.`"""
-    own = f"{e.model.name}."
-    meant = [f"model.{name[len(own) :]}" if name.startswith(own) else name for name in names]
-    training, options = settings_of_part("training"), _options(e)
-    known = {*(f"training.{name}" for name in training), *(f"model.{name}" for name in (*options, *e.model.options))}
-    return [name for name in dict.fromkeys(meant) if name in known]
-
-
-def _check_names(names: Sequence[str], experiments: Iterable[Experiment]) -> None:
-    every = list(experiments)
-    for name in names:
-        if every and not any(_names_of(e, [name]) for e in every):
-            known = {f"training.{each}" for each in settings_of_part("training")}
-            known |= {f"model.{each}" for e in every for each in (*_options(e), *e.model.options)}
-            raise UnknownName("setting of these runs", name, known)
-
-
 def _options(e: Experiment) -> Mapping[str, Option]:
     """The options of a preset; those of a model of somebody's own only its code would tell."""
     return models.options(e.model.name) if e.model.name in models.available() else {}
 
 
-def _value(e: Experiment, name: str) -> Any:
-    part, option = name.split(".", 1)
-    if part == "training":
-        return e.training.settings()[option]
-    known = _options(e).get(option)
-    return e.model.options.get(option, known.default if known else None)
+def _settings(e: Experiment) -> dict[str, Any]:
+    """Every setting of the training and of the model, whose options are named `model.`, with its value."""
+    options = {name: option.default for name, option in _options(e).items()} | e.model.options
+    training = {f"training.{name}": value for name, value in e.training.settings().items()}
+    return training | {f"model.{name}": value for name, value in options.items()}
 
 
-def _but_for(e: Experiment, names: Sequence[str]) -> str:
-    """All of an experiment but its seed and these settings."""
-    model = e.model.without_defaults()
-    options = {key: value for key, value in model.options.items() if f"model.{key}" not in names}
-    training = {key: value for key, value in e.training.settings().items() if f"training.{key}" not in names}
-    parts = [asdict(e.data), model.name, model.source, options, training, asdict(e.tests), asdict(e.objective)]
-    return json.dumps(parts, sort_keys=True, default=str)
+def _values(e: Experiment, names: Sequence[str]) -> dict[str, Any]:
+    """Those of the swept settings that this experiment has."""
+    every, own = _settings(e), f"{e.model.name}."
+    meant = [f"model.{name[len(own) :]}" if name.startswith(own) else name for name in names]
+    return {name: every[name] for name in meant if name in every}
+
+
+def _check_names(names: Sequence[str], experiments: Collection[Experiment]) -> None:
+    for name in names:
+        if experiments and not any(_values(e, [name]) for e in experiments):
+            raise UnknownName("setting of these runs", name, {each for e in experiments for each in _settings(e)})
 
 
 def _edges(e: Experiment, settings: Sequence[Setting], chosen: Setting) -> Iterable[str]:
@@ -181,10 +166,6 @@ def _is_number(value: Any) -> bool:
 def _order(value: Any) -> tuple[bool, float, str]:
     """Numbers by size, then words by the alphabet."""
     return (False, value, "") if _is_number(value) else (True, 0.0, str(value))
-
-
-def _seed(e: Experiment) -> int:
-    return e.seed
 
 
 def _word(value: Any) -> str:

@@ -15,7 +15,7 @@ from torch import nn
 from .. import models, own_code, tasks
 from ..errors import Error, in_words
 from ..limits import BATCH_TOKENS, EXPERIMENTS
-from ..options import Option, arguments, at_least, take
+from ..options import Option, at_least, checked, take
 from ..own_code import of_parts, settings_of
 from ..train.curriculum import make_curriculum
 from ..train.settings import Training
@@ -55,6 +55,7 @@ def name_of(model: str | type[nn.Module]) -> str:
     return own_code.name_of(model)
 
 
+@checked
 def plan(
     task: OneTask | Sequence[OneTask],
     architectures: Architectures,
@@ -79,7 +80,6 @@ def plan(
     A setting `model.` that some of the models do not have is an error, or `unused` hears of it: its name and theirs.
     """
     given, values = parse(settings), parse_sweep(() if sweep is None else sweep)
-    [train_length] = arguments(plan, train_length=train_length)
     seeds = seeds_of(seeds)
     single = isinstance(architectures, (str, type)) or not isinstance(architectures, Iterable)
     several: Any = [architectures] if single else architectures

@@ -27,7 +27,7 @@ from ..errors import Error
 from ..evaluate.text import Way, check_lengths
 from ..limits import BATCH_TOKENS, EXPERIMENTS
 from ..models import pretrained
-from ..options import Option, Schema, above, arguments, at_least, schema, take, word_of
+from ..options import Option, Schema, above, at_least, checked, schema, take, word_of
 from ..own_code import of_parts, settings_of
 from ..positions import Multilevel
 from ..text import corpora, documents, segment_ends, tokenizers, tokens_of
@@ -76,6 +76,7 @@ _TEXT = {
 """The `text.` settings."""
 
 
+@checked
 def plan_language_models(
     corpus: str | Path | Sequence[str | Path],
     architectures: Sequence[OneModel] | OneModel,
@@ -106,7 +107,6 @@ def plan_language_models(
     `tokenizing` hears how many characters of the corpus are tokenized, and how many there are.
     """
     given = parse(settings)
-    train_length, vocabulary = arguments(plan_language_models, train_length=train_length, vocabulary=vocabulary)
     seeds = seeds_of(seeds)
     asked = _models(architectures)
     parts = {"model", "training", "tests", "text", "objective", *(name for name, _ in asked)}
@@ -199,6 +199,7 @@ def checkpoint_spec(
     return ModelSpec(called, options, source.digest, folder=str(source.folder))
 
 
+@checked
 def plan_continued(
     experiments: Sequence[Experiment],
     conversions: Sequence[str | convert.Conversion] = (),
@@ -212,7 +213,6 @@ def plan_continued(
     Perplexity is measured before the further training and after it. `settings` are those of `training.`; what a setting
     leaves open is as in `plan_language_models`, and no setting of the first training is taken over.
     """
-    [train_length] = arguments(plan_continued, train_length=train_length)
     given = parse(settings)
     if wrong := next((key for key in given if not key.startswith("training.")), None):
         raise Error(f"plan_continued takes settings of training. alone, got {wrong!r}: the rest is as it was.")

@@ -25,7 +25,7 @@ from ..evaluate.written_answers import write_texts
 from ..files import finite
 from ..limits import SAMPLES
 from ..models import TokenClassifier, pretrained
-from ..options import Option, arguments, at_least
+from ..options import Option, at_least, checked
 from ..text import corpora, scrolls, tokenizers, tokens_of
 from ..text.prompts import Prompts
 from ..text.scrolls import HUB, Metric
@@ -40,6 +40,7 @@ PUBLISHED_WINDOW = 8192
 Budget = Annotated[int | None, at_least(1), "How many tokens an answer has at most; None: as its task says."]
 Most = Annotated[int | None, at_least(1), "At most so many questions are answered; None: all."]
 
+Precision = Annotated[Literal["fp32", "bf16"], "The number format."]
 Seen = Literal["held out", "trained on", "unknown"]
 """What is known of a text: no document of it was trained on, it was named for a training, or neither."""
 
@@ -60,6 +61,7 @@ class Measured:
         return {"model": self.model, "text": self.text, "seen": self.seen, "way": self.way, "lengths": lengths}
 
 
+@checked
 def measure_perplexity(
     model: str | Path,
     corpus: str | Path | Sequence[str | Path] = (),
@@ -68,12 +70,12 @@ def measure_perplexity(
     way: Annotated[Way, "What is measured at a length."] = "windows",
     tokens: Annotated[int | None, at_least(2), "Windows are cut from so many tokens at most; None: from all."] = 65_536,
     samples: Annotated[int, at_least(1, at_most=SAMPLES), "How many last tokens are drawn."] = 1000,
-    seed: int = 0,
+    seed: Annotated[int, "Another one draws other tokens."] = 0,
     which: str = "last",
     trust: bool = False,
     conversions: Sequence[str | convert.Conversion] = (),
     tokenizer: str | Path | None = None,
-    precision: Literal["fp32", "bf16"] = "fp32",
+    precision: Precision = "fp32",
     tokens_at_once: Annotated[int, at_least(1), "About how many tokens are read in one part."] = 4096,
     store: str | Path = "runs/text",
     device: str = "cpu",
@@ -86,15 +88,6 @@ def measure_perplexity(
     `samples` and `seed` are for last tokens. `conversions` change a checkpoint first, as in `convert.load`.
     `trust` is as in `load_model`.
     """
-    way, tokens, samples, seed, precision, tokens_at_once = arguments(
-        measure_perplexity,
-        way=way,
-        tokens=tokens,
-        samples=samples,
-        seed=seed,
-        precision=precision,
-        tokens_at_once=tokens_at_once,
-    )
     opened = open_model(model, lengths, which, conversions, tokenizer, trust)
     wanted = opened.lengths
     name, text, seen = _text(opened.run, corpus, opened.tokenizer, store)
@@ -126,6 +119,7 @@ class MeasuredFarTokens:
         return {"model": self.model, "text": self.text, **self.scores.to_json()}
 
 
+@checked
 def measure_far_tokens(
     model: str | Path,
     corpus: str | Path | Sequence[str | Path] = (),
@@ -142,7 +136,7 @@ def measure_far_tokens(
     trust: bool = False,
     conversions: Sequence[str | convert.Conversion] = (),
     tokenizer: str | Path | None = None,
-    precision: Literal["fp32", "bf16"] = "fp32",
+    precision: Precision = "fp32",
     tokens_at_once: Annotated[int, at_least(1), "About how many tokens are read in one part."] = 8192,
     device: str = "cpu",
     after: Callable[[int, int], None] | None = None,
@@ -152,7 +146,6 @@ def measure_far_tokens(
     `question`: a needle unless it says otherwise. It is hidden in the corpus's documents; without a corpus in the text
     that a run was tested on. A haystack that is no text needs neither. The rest is as in `evaluate.score_far_tokens`.
     """
-    precision, tokens_at_once = arguments(measure_far_tokens, precision=precision, tokens_at_once=tokens_at_once)
     opened = open_model(model, lengths, which, conversions, tokenizer, trust)
     names = (corpus,) if isinstance(corpus, (str, Path)) else tuple(corpus)
     question = question or Needle()
@@ -216,6 +209,7 @@ class MeasuredAnswers:
         return sum(found) / len(found) if len(found) == len(scrolls.TASKS) else None
 
 
+@checked
 def measure_answers(
     model: str | Path,
     source: str | Path = HUB,
@@ -231,7 +225,7 @@ def measure_answers(
     trust: bool = False,
     conversions: Sequence[str | convert.Conversion] = (),
     tokenizer: str | Path | None = None,
-    precision: Literal["fp32", "bf16"] = "fp32",
+    precision: Precision = "fp32",
     tokens_at_once: Annotated[int, at_least(1), "About how many tokens are read in one part."] = 8192,
     device: str = "cpu",
     after: Callable[[str, int, int], None] | None = None,
@@ -243,15 +237,6 @@ def measure_answers(
     those of the run; of a model with fewer places than 8,192 the window is as long as they reach. `after` each part it
     is called with the task, how many are answered, and how many there are; `after_task` with each task and its answers.
     """
-    split, window, budget, questions, precision, tokens_at_once = arguments(
-        measure_answers,
-        split=split,
-        window=window,
-        budget=budget,
-        questions=questions,
-        precision=precision,
-        tokens_at_once=tokens_at_once,
-    )
     opened = open_model(model, (2 if window is None else window,), which, conversions, tokenizer, trust)
     spec = opened.run.experiment.data if opened.run else None
     own = spec if isinstance(spec, AnswersSpec) else None

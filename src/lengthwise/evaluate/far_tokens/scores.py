@@ -21,7 +21,7 @@ from ...errors import Error, LengthError, OutOfMemory
 from ...limits import CLASSES, SAMPLES
 from ...models import pretrained
 from ...models.token_classifier import evaluating
-from ...options import arguments, at_least
+from ...options import at_least, checked
 from ...seeds import derive
 from ...train.counting import ran_out
 from ..benchmark_scores import contained
@@ -64,6 +64,7 @@ class FarScores:
         return {**asdict(self), "by_length": {str(n): score for n, score in self.by_length.items()}}
 
 
+@checked
 def score_far_tokens(
     model: nn.Module,
     tokenizer: Any,
@@ -78,7 +79,7 @@ def score_far_tokens(
     ] = "ranking",
     choices: Annotated[int, at_least(2, at_most=CLASSES), "How many answers are ranked for each right one."] = 10,
     budget: Annotated[int, at_least(1), "How many tokens a model may write."] = 32,
-    seed: int = 0,
+    seed: Annotated[int, "Another one draws other prompts."] = 0,
     autocast: str = "fp32",
     tokens_at_once: int = 8192,
     after: Callable[[int, int], None] | None = None,
@@ -88,16 +89,6 @@ def score_far_tokens(
     `text`: documents, or their tokens (M,), to hide facts in. The first that fill some prompts are read.
     `after` each length and depth it is called with how many are done, and how many there are.
     """
-    lengths, depths, samples, scoring, choices, budget, seed = arguments(
-        score_far_tokens,
-        lengths=lengths,
-        depths=depths,
-        samples=samples,
-        scoring=scoring,
-        choices=choices,
-        budget=budget,
-        seed=seed,
-    )
     if not lengths or (question.lies_at_depth and not depths):
         raise Error(f"{'depths' if lengths else 'lengths'} is empty: name at least one.")
     rows = pretrained.position_rows(model)
