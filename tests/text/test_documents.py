@@ -73,7 +73,7 @@ def test_no_text_is_on_both_sides(share):
 
 
 def test_one_document_cannot_be_split():
-    with pytest.raises(Error, match=r"two documents or more.*--set test=PATH"):
+    with pytest.raises(Error, match=r"two documents or more.*Name more files"):
         documents.split(["one", " one"], 0.1)
 
 

@@ -28,7 +28,7 @@ from .experiment import AnswersSpec, Experiment, LengthTests, ModelSpec, Objecti
 from .language_models import apart, check_precision, checkpoint_spec, model_specs
 from .loading import model_folder
 from .measurements import PUBLISHED_WINDOW, Budget, Most, run_at
-from .model_checks import check_on_text
+from .new_models import check_on_text
 from .sweeps import Settings, parse
 
 OneModel = str | Path | tuple[str, Mapping[str, Any]] | Experiment

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import product
 from typing import Annotated, Any
 
@@ -20,7 +20,7 @@ from ..own_code import of_parts, settings_of
 from ..train.curriculum import make_curriculum
 from ..train.settings import Training
 from .experiment import Experiment, LengthTests, ModelSpec, TaskSpec
-from .model_checks import check
+from .new_models import check
 from .sweeps import Settings, Sweep, check_choosable, parse, parse_sweep, settings_of_part
 from .tested_lengths import tested_lengths
 
@@ -93,47 +93,55 @@ def plan(
     check_choosable(values, given, task)
     count = math.prod(map(len, values.values())) * len(asked) * len(names) * len(seeds)
     EXPERIMENTS.check(count, "sweep" if sweep else "plan")
-    told: set[str] = set()
     planned: dict[str, Experiment] = {}
-    made: dict[tuple[str, int], set[str]] = {}
+    points: dict[frozenset[str], tuple[int, ...]] = {}
     for places in product(*(range(len(each)) for each in values.values())):
         point = {name: values[name][i] for name, i in zip(values, places, strict=True)}
         one = of_parts({**given, **point}, {"task", "model", "training", "tests", *names, *called})
-        lacking = lacking_of(settings_of(one, "model"), names) if unused else {}
-        for setting, without in lacking.items():
-            if unused and setting not in told:
-                told.add(setting)
-                unused(f"model.{setting}", without)
-        of_models = {
-            name: {k: v for k, v in settings_of(one, "model").items() if name not in lacking.get(k, ())}
-            | settings_of(one, name)
-            for name in names
-        }
+        # What is unused is told of the first point alone: all have the same names of settings.
+        of_models = options_of_models(one, [(name, {}) for name in names], unused, tell=not points)
+        made: set[str] = set()
         for each, own_name in zip(asked, called, strict=True):
             of_task = {**settings_of(one, "task"), **settings_of(one, own_name)}
             experiments = _plan_task(task_of(each, of_task), of_models, one, seeds, train_length, test_lengths)
             planned |= {e.hash: e for e in experiments if e.hash not in planned}
-            for key in zip(values, places, strict=True):
-                made.setdefault(key, set()).update(e.hash for e in experiments)
-    _check_different(values, made)
+            made |= {e.hash for e in experiments}
+        if (same := points.setdefault(frozenset(made), places)) != places:
+            name, i, k = next(each for each in zip(values, same, places, strict=True) if each[1] != each[2])
+            raise Error(
+                f"{name}: {values[name][i]} and {values[name][k]} make the same runs. Give each value once, and no "
+                "--set or --sweep of the same option by the model's own name."
+            )
     return list(planned.values())
 
 
-def _check_different(values: Mapping[str, Sequence[Any]], made: Mapping[tuple[str, int], set[str]]) -> None:
-    """Refuse two values of a setting that make the same experiments."""
-    for name, every in values.items():
-        hashes = [made[name, i] for i in range(len(every))]
-        for i, mine in enumerate(hashes):
-            if mine in hashes[:i]:
-                raise Error(
-                    f"{name}: {every[hashes.index(mine)]} and {every[i]} make the same runs. Give each value once, and "
-                    "no --set or --sweep of the same option by the model's own name."
-                )
+def options_of_models(
+    given: dict[str, Any],
+    named: Sequence[tuple[str, dict[str, Any]]],
+    unused: Callable[[str, list[str]], None] | None,
+    tell: bool = True,
+) -> list[tuple[str, dict[str, Any]]]:
+    """The models with the options that settings give them: of all models, under their own name, and their own.
+
+    With `unused`, one of all models is left to those that have it, and `unused` hears of the others.
+    """
+    for_all, lacking = settings_of(given, "model"), dict[str, list[str]]()
+    names = list(dict.fromkeys(name for name, _ in named))
+    for key in for_all if unused else ():
+        without = [name for name in names if key not in models.options(name)]
+        if 0 < len(without) < len(names):
+            lacking[key] = without
+            if unused and tell:
+                unused(f"model.{key}", without)
+    return [
+        (name, {k: v for k, v in for_all.items() if name not in lacking.get(k, ())} | settings_of(given, name) | own)
+        for name, own in named
+    ]
 
 
 def _plan_task(
     made: tasks.Task,
-    asked: dict[str, dict[str, Any]],
+    asked: Sequence[tuple[str, dict[str, Any]]],
     given: dict[str, Any],
     seeds: Sequence[int],
     train_length: int,
@@ -151,7 +159,7 @@ def _plan_task(
 
     spec = spec_of(made)
     experiments = []
-    for name, meant in asked.items():
+    for name, meant in asked:
         options = take(models.options(name), meant, name, "model.")
         model = ModelSpec(name, options, models.source(name))
         check(model, made, possible[0], max(possible[-1], *tested))
@@ -173,12 +181,6 @@ def seeds_of(seeds: int | Sequence[int]) -> Sequence[int]:
     count = Option("seeds", int, bounds=at_least(1)).read(seeds, "seeds")
     EXPERIMENTS.check(count, "plan")  # a range of more than 64 bits has no length
     return range(count)
-
-
-def lacking_of(for_all: Mapping[str, Any], names: Sequence[str]) -> dict[str, list[str]]:
-    """The settings that some models have and others lack, with those that do."""
-    without = {key: [name for name in dict.fromkeys(names) if key not in models.options(name)] for key in for_all}
-    return {key: lack for key, lack in without.items() if 0 < len(lack) < len(set(names))}
 
 
 def spec_of(task: tasks.Task) -> TaskSpec:

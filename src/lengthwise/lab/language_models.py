@@ -30,13 +30,12 @@ from ..models import pretrained
 from ..options import Option, Schema, above, at_least, checked, schema, take, word_of
 from ..own_code import of_parts, settings_of
 from ..positions import Multilevel
-from ..text import corpora, documents, segment_ends, tokenizers, tokens_of
+from ..text import corpora, segment_ends, tokenizers, tokens_of
 from ..train.settings import Training, training_options
 from . import texts
 from .experiment import AnswersSpec, Experiment, LengthTests, ModelSpec, Objective, TextSpec
-from .grid import lacking_of, name_of, seeds_of
-from .model_checks import check_on_text
-from .new_models import build_language_model
+from .grid import name_of, options_of_models, seeds_of
+from .new_models import build_language_model, check_on_text
 from .sweeps import Settings, parse
 from .tested_lengths import lengths
 from .texts import digests_of, ends_of, halves
@@ -119,7 +118,6 @@ def plan_language_models(
     names = (corpus,) if isinstance(corpus, (str, Path)) else tuple(corpus)
     of_text = take(_TEXT, settings_of(given, "text"), "text", "text.")
     opened = corpora.open(names, held_out=of_text.get("held_out", _TEXT["held_out"].default))
-    _check_documents(opened)
     folder = Path(tokenizer) if tokenizer else tokenizers.train(opened, vocabulary, root=store)
     read = tokenizers.load(folder)
     tokens = tokens_of(opened, read, root=store, progress=tokenizing)
@@ -194,9 +192,7 @@ def checkpoint_spec(
         rows = pretrained.position_rows(convert.load(source, conversions))
         if rows is not None and rows < reach:
             raise Error(f"{source.name}: it has places for {rows:,} tokens, got {what} {reach:,}. {remedy}")
-    called = "-".join(["pretrained", *(conversion["name"] for conversion in conversions)])
-    options = {"conversions": conversions} if conversions else {}
-    return ModelSpec(called, options, source.digest, folder=str(source.folder))
+    return _converted("pretrained", conversions, source=source.digest, folder=str(source.folder))
 
 
 @checked
@@ -218,26 +214,27 @@ def plan_continued(
         raise Error(f"plan_continued takes settings of training. alone, got {wrong!r}: the rest is as it was.")
     training = training_of(settings_of(given, "training"))
     BATCH_TOKENS.check(train_length * training.batch, f"training.batch={training.batch}, length {train_length:,}")
-    return [
-        _continued(each, conversions, train_length, tuple(sorted({*test_lengths})), training) for each in experiments
-    ]
+    lengths = tuple(sorted({*test_lengths}))
+    planned = []
+    for base in experiments:
+        spec = _text_of(base)
+        tokens = None if spec.test_blocks is None else max(spec.test_blocks * spec.block, *lengths)
+        longer = replace(spec, block=train_length, test_blocks=None if tokens is None else -(-tokens // train_length))
+        read = texts.read(longer, 1)
+        check_lengths(len(read.test), lengths)
+        # Tried on weights drawn at random, so that a conversion that does not fit is refused before anything runs.
+        each = texts.conversions_of(conversions, read.tokenizer)
+        convert.apply(build_language_model(base.model, read.tokenizer, 0).inner, each)
+        model = _converted("-".join(["continued", base.model.name.split("/")[-1]]), each)
+        tests = replace(base.tests, lengths=lengths)
+        planned.append(Experiment(longer, model, training, tests, base.seed, base.objective, continues=base))
+    return planned
 
 
-def _continued(
-    base: Experiment, given: Sequence[str | convert.Conversion], block: int, lengths: tuple[int, ...], training: Any
-) -> Experiment:
-    spec = _text_of(base)
-    tokens = None if spec.test_blocks is None else max(spec.test_blocks * spec.block, *lengths)
-    longer = replace(spec, block=block, test_blocks=None if tokens is None else -(-tokens // block))
-    read = texts.read(longer, 1)
-    check_lengths(len(read.test), lengths)
-    # Tried on weights drawn at random, so that a conversion that does not fit is refused before anything runs.
-    conversions = texts.conversions_of(given, read.tokenizer)
-    convert.apply(build_language_model(base.model, read.tokenizer, 0).inner, conversions)
-    name = "-".join(["continued", base.model.name.split("/")[-1], *(each["name"] for each in conversions)])
-    options = {"conversions": conversions} if conversions else {}
-    tests: LengthTests = replace(base.tests, lengths=lengths)
-    return Experiment(longer, ModelSpec(name, options), training, tests, base.seed, base.objective, continues=base)
+def _converted(name: str, conversions: Sequence[Mapping[str, Any]], **known: Any) -> ModelSpec:
+    """A model after its conversions, by which it is called."""
+    called = "-".join([name, *(each["name"] for each in conversions)])
+    return ModelSpec(called, {"conversions": conversions} if conversions else {}, **known)
 
 
 def trained_places(experiment: Experiment) -> int:
@@ -276,19 +273,6 @@ def _called(corpus: str | Path) -> str:
     """Of a path the last name alone, so that the same text is the same experiment wherever it lies."""
     path = Path(corpus).expanduser()
     return Path(os.path.abspath(path)).name or str(corpus) if path.exists() else str(corpus)
-
-
-def _check_documents(corpus: corpora.Corpus) -> None:
-    """Refuse a text of which nothing can be held out, in the words of this call."""
-    different: set[bytes] = set()
-    for text in corpus.documents():
-        different.add(documents.digest_of(text))
-        if len(different) > 1:
-            return
-    raise Error(
-        f"{corpus.name}: the text must be two documents or more, so that whole ones can be held out to validate and to "
-        f"test on, got 1. Name more files, or part the text with lines of {documents.END}."
-    )
 
 
 _OBJECTIVE = schema(Objective, without=("kind",))
@@ -360,15 +344,8 @@ def model_specs(
     unused: Callable[[str, list[str]], None] | None = None,
 ) -> list[ModelSpec]:
     """The models as data, each once; ends of segments that are named by a rule become token ids."""
-    for_all = settings_of(given, "model")
-    lacking = lacking_of(for_all, [name for name, _ in asked]) if unused else {}
-    for key, without in lacking.items():
-        if unused:
-            unused(f"model.{key}", without)
     specs = []
-    for name, own in asked:
-        meant = {key: value for key, value in for_all.items() if name not in lacking.get(key, ())}
-        meant = {**meant, **settings_of(given, name), **own}
+    for name, meant in options_of_models(given, asked, unused):
         if name == "bipe":
             meant.setdefault("ends", "sentence")
         if name in START:

@@ -87,7 +87,7 @@ def last_held_out(different: Sequence[Digest], share: float) -> Digest:
     if len(different) < 2:
         raise Error(
             f"The text must be two documents or more, so that whole ones can be held out for the test, got "
-            f"{len(different)}. Name files to test on with --set test=PATH, or part the text with lines of {END}."
+            f"{len(different)}. Name more files, or part the text with lines of {END}."
         )
     return different[min(len(different) - 1, max(1, round(share * len(different)))) - 1]
 
