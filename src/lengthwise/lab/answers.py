@@ -84,33 +84,35 @@ def plan_answers(
     one = isinstance(model, (str, Path, Experiment)) or (len(model) == 2 and isinstance(model[1], Mapping))
     every: Sequence[Any] = [model] if one else model  # pyright: ignore[reportAssignmentType]
     for each in every:
-        if isinstance(each, Experiment):
-            _without(conversions, each.model.name)
-            experiments.append(_further(each, spec, training, tests, objective))
-            continue
-        name, options = each if isinstance(each, tuple) else apart(str(each))
-        if name in models.available() or name.startswith("hf:"):
-            _without(conversions, name)
-            folder = tokenizer or tokenizers.train(_inputs(source, task), vocabulary, root=store)
-            data, meant = _from_scratch(name, options, spec, folder, settings)
+        base = each if isinstance(each, Experiment) else None
+        name, options = (base.model.name, {}) if base else each if isinstance(each, tuple) else apart(str(each))
+        from_scratch = name in models.available() or name.startswith("hf:")
+        if conversions and (base or from_scratch):
+            raise Error(
+                f"{name}: conversions are for checkpoints, got {len(conversions)}. Give the path of a finished run."
+            )
+        if base:
+            data, meant = _further(base, spec)
+        elif from_scratch:
+            rows = lambda left_out: (row.input for row in scrolls.rows(source, task, "train"))  # noqa: E731
+            folder = tokenizer or tokenizers.train(Corpus(f"{source}, {task}", [rows], 0), vocabulary, root=store)
+            data, read = _in_tokens(spec, folder)
+            (meant,) = model_specs([(name, dict(options))], parse(settings), read)
+            check_on_text(meant, read, window, (window,), lambda warning: None)
         elif is_class(name) and not Path(name).expanduser().exists():
             raise Error(f"{name}: answers are written by generate(), which models of your own lack. Name a preset.")
         else:
             data, meant = spec, _checkpoint(name, spec, conversions)
-        experiments += [Experiment(data, meant, training, tests, seed, objective) for seed in range(seeds)]
+        for seed in [base.seed] if base else range(seeds):
+            experiments.append(Experiment(data, meant, training, tests, seed, objective, continues=base))
     return experiments
 
 
-def _inputs(source: str, task: str) -> Corpus:
-    """What a tokenizer is trained on."""
-    return Corpus(f"{source}, {task}", [lambda left_out: (row.input for row in scrolls.rows(source, task, "train"))], 0)
-
-
-def _without(conversions: Sequence[str | convert.Conversion], name: str) -> None:
-    if conversions:
-        raise Error(
-            f"{name}: conversions are for checkpoints, got {len(conversions)}. Give the path of a finished run."
-        )
+def _in_tokens(spec: AnswersSpec, folder: Path | str) -> tuple[AnswersSpec, Any]:
+    """The data in the tokens of a folder's tokenizer, whose prompts fit the window, and the tokenizer."""
+    read = tokenizers.load(folder)
+    Prompts(read, spec.block, spec.budget)
+    return replace(spec, tokenizer=tokenizers.digest(read), tokenizer_folder=str(folder)), read
 
 
 def _checkpoint(name: str, spec: AnswersSpec, given: Sequence[str | convert.Conversion]) -> ModelSpec:
@@ -123,28 +125,14 @@ def _checkpoint(name: str, spec: AnswersSpec, given: Sequence[str | convert.Conv
     return checkpoint_spec(checkpoint, conversions, spec.block, spec.block, "window", "Lower window.")
 
 
-def _further(base: Experiment, spec: AnswersSpec, training: Training, tests: LengthTests, objective: Any) -> Experiment:
-    """What goes on from the model of an experiment on text, with its seed."""
+def _further(base: Experiment, spec: AnswersSpec) -> tuple[AnswersSpec, ModelSpec]:
+    """What goes on from the model of an experiment on text."""
     text = base.data
     if not isinstance(text, TextSpec) or text.tokenizer_folder is None:
         raise Error(f"{base.model.name}: what goes on must be a language model from scratch, on text.")
-    read = tokenizers.load(text.tokenizer_folder)
-    Prompts(read, spec.block, spec.budget)
+    data, read = _in_tokens(spec, text.tokenizer_folder)
     first = base
     while first.continues is not None:
         first = first.continues
     check_on_text(first.model, read, spec.block, (spec.block,), lambda warning: None)
-    data = replace(spec, tokenizer=text.tokenizer, tokenizer_folder=text.tokenizer_folder)
-    name = f"continued-{base.model.name.removeprefix('continued-')}"
-    return Experiment(data, ModelSpec(name), training, tests, base.seed, objective, continues=base)
-
-
-def _from_scratch(
-    name: str, options: Mapping[str, Any], spec: AnswersSpec, folder: Path | str, settings: Settings
-) -> tuple[AnswersSpec, ModelSpec]:
-    read = tokenizers.load(folder)
-    Prompts(read, spec.block, spec.budget)
-    known = {"tokenizer": tokenizers.digest(read), "tokenizer_folder": str(folder)}
-    (meant,) = model_specs([(name, dict(options))], parse(settings), read)
-    check_on_text(meant, read, spec.block, (spec.block,), lambda warning: None)
-    return replace(spec, **known), meant
+    return data, ModelSpec(f"continued-{base.model.name.removeprefix('continued-')}")

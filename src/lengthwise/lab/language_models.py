@@ -16,6 +16,7 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,7 +28,7 @@ from ..errors import Error
 from ..evaluate.text import Way, check_lengths
 from ..limits import BATCH_TOKENS, EXPERIMENTS
 from ..models import pretrained
-from ..options import Option, Schema, above, at_least, checked, schema, take, word_of
+from ..options import Option, above, at_least, checked, schema, take, word_of
 from ..own_code import of_parts, settings_of
 from ..positions import Multilevel
 from ..text import corpora, segment_ends, tokenizers, tokens_of
@@ -36,7 +37,7 @@ from . import texts
 from .experiment import AnswersSpec, Experiment, LengthTests, ModelSpec, Objective, TextSpec
 from .grid import name_of, options_of_models, seeds_of
 from .new_models import build_language_model, check_on_text
-from .sweeps import Settings, parse
+from .sweeps import Settings, parse, settings_of_part
 from .tested_lengths import lengths
 from .texts import digests_of, ends_of, halves
 
@@ -113,7 +114,10 @@ def plan_language_models(
     EXPERIMENTS.check(len(asked) * len(seeds), "plan")
     training = training_of(settings_of(given, "training"))
     BATCH_TOKENS.check(train_length * training.batch, f"training.batch={training.batch}, length {train_length:,}")
-    objective = Objective("next-token", **take(_OBJECTIVE, settings_of(given, "objective"), "objective", "objective."))
+    objective = Objective(
+        "next-token",
+        **take(schema(Objective, without=("kind",)), settings_of(given, "objective"), "objective", "objective."),
+    )
 
     names = (corpus,) if isinstance(corpus, (str, Path)) else tuple(corpus)
     of_text = take(_TEXT, settings_of(given, "text"), "text", "text.")
@@ -140,7 +144,7 @@ def plan_language_models(
     )
     experiments = []
     for model in model_specs(asked, given, read, unused):
-        check_on_text(model, read, train_length, tests.lengths, warn or _warn)
+        check_on_text(model, read, train_length, tests.lengths, warn or partial(warnings.warn, stacklevel=2))
         experiments += [Experiment(spec, model, training, tests, seed, objective) for seed in seeds]
     return experiments
 
@@ -275,23 +279,11 @@ def _called(corpus: str | Path) -> str:
     return Path(os.path.abspath(path)).name or str(corpus) if path.exists() else str(corpus)
 
 
-_OBJECTIVE = schema(Objective, without=("kind",))
-
-
-def settings_of_text(part: str) -> Schema:
-    """What `training.`, `tests.`, `text.` or `objective.` settings there are for text."""
-    if part == "training":
-        return {name: option for name, option in training_options().items() if name not in STRINGS_ALONE}
-    if part == "tests":
-        return schema(LengthTests, without=("lengths", "way"))
-    return _TEXT if part == "text" else _OBJECTIVE
-
-
 def training_of(given: dict[str, Any]) -> Training:
     """The training of a language model, as these settings say and as usual where they say nothing."""
     if wrong := next((name for name in STRINGS_ALONE if name in given), None):
         raise Error(f"training.{wrong} is for strings: windows of text all have one length. Use train_length.")
-    trained = take(settings_of_text("training"), given, "training", "training.")
+    trained = take(training_options(), given, "training", "training.")
     steps = trained.get("steps", USUAL.steps)
     training = USUAL.but(**{"warmup": min(WARMUP, steps // 10), **trained})
     check_precision(training)
@@ -310,7 +302,7 @@ def _tests(
         wanted = [n for n in (trained << k for k in range(DOUBLINGS + 1)) if n <= held_out] or [trained]
     tested = lengths(wanted) if isinstance(wanted, str) else tuple(wanted)
     return LengthTests(
-        tuple(sorted({*tested, trained})), way=way, **take(settings_of_text("tests"), given, "tests", "tests.")
+        tuple(sorted({*tested, trained})), way=way, **take(settings_of_part("tests"), given, "tests", "tests.")
     )
 
 
@@ -371,7 +363,3 @@ def _with_ends(placed: dict[str, Any], tokenizer: Any) -> dict[str, Any]:
     if isinstance(rules := placed.get("level_ends"), list):
         options["level_ends"] = [segment_ends(tokenizer, rule) if isinstance(rule, str) else rule for rule in rules]
     return options
-
-
-def _warn(text: str) -> None:
-    warnings.warn(text, stacklevel=3)

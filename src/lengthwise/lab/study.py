@@ -19,16 +19,15 @@ Numbers and lists may be written as TOML's own; a text is read as `--set` reads 
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Mapping
-from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from ..errors import Error
 from ..files import read_bytes, write_text
-from ..options import Option, Schema, Word, at_least, option_of, schema, take, value_of
-from ..own_code import in_full
+from ..options import Option, Schema, Word, at_least, option_of, schema, take
 from .launch import Launch
 
 
@@ -54,6 +53,8 @@ TEXT_KEYS: Schema = {
 }
 """Of `train`."""
 
+NUMBER = re.compile(r"true|false|-?(0|[1-9]\d*)(\.\d+)?")
+
 
 def read_study(path: Path, keys: Schema = KEYS) -> dict[str, Any]:
     """The file's keys, checked, with `settings` flat: `{"training.steps": 500}`. Nothing is filled in."""
@@ -71,6 +72,8 @@ def read_study(path: Path, keys: Schema = KEYS) -> dict[str, Any]:
     for tables in ("settings", "sweep"):
         if tables in study:
             study[tables] = dict(_flat(study[tables]))
+    for name, values in study.get("sweep", {}).items():
+        study["sweep"][name] = list(map(_word, values)) if isinstance(values, list) else values
     if rates := study.pop("learning_rates", None):
         several = list(dict.fromkeys(map(Word, rates.split(","))))
         study.setdefault("settings", {}).pop("training.lr", None)
@@ -91,83 +94,31 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
 
 
 def _word(value: Any) -> Any:
-    """A text, or each in a list of values, as a word that is yet to be read."""
+    """A text or number as the word that --set would read; in a list only texts are words, yet to be read."""
     if isinstance(value, list):
-        return [_word(each) for each in value]
-    return Word(value) if isinstance(value, str) else value
+        return [_word(each) if isinstance(each, (list, str)) else each for each in value]
+    return Word(value if isinstance(value, str) else json.dumps(value, default=str))
 
 
 def write_study(path: Path, study: Mapping[str, Any]) -> None:
     """Writes the file that `read_study` reads back as this study."""
-    lines = [
-        f"{name} = {_toml(value)}"
-        for name, value in study.items()
-        if name not in ("settings", "sweep") and value not in (None, [])
-    ]
+    plain = {name: value for name, value in study.items() if name not in ("settings", "sweep")}
+    lines = [f"{name} = {_toml(value)}" for name, value in plain.items() if value not in (None, [])]
     for tables in ("sweep", "settings"):
         parts: dict[str, list[str]] = {}
         for key, value in study.get(tables, {}).items():
-            names = [*_models(study), *_tasks(study)]
-            key = in_full(key, names)
-            part = _part(key, names)
-            option = _options(part, study).get(key[len(part) + 1 :])
-            native = [_native(each, option) for each in value] if tables == "sweep" else _native(value, option)
-            parts.setdefault(part, []).append(f"{_key(key[len(part) + 1 :])} = {_toml(native)}")
+            part, _, name = key.rpartition(".")
+            parts.setdefault(part, []).append(f"{_key(name)} = {_toml(value)}")
         for part, rows in parts.items():
             lines += ["", f"[{tables}.{_key(part)}]", *rows]
     write_text(path, "\n".join(lines) + "\n")
 
 
-def _part(key: str, names: list[str]) -> str:
-    """The part a setting is of; a model's name may hold dots itself."""
-    return next((name for name in names if key.startswith(f"{name}.")), key.split(".")[0])
-
-
-def _tasks(study: Mapping[str, Any]) -> list[str]:
-    """The tasks of a study, which names one or several."""
-    named = study.get("task", [])
-    return [named] if isinstance(named, str) else list(named)
-
-
-def _models(study: Mapping[str, Any]) -> list[str]:
-    """The names of its models; in a study of text their own options may stand behind them."""
-    from .language_models import apart
-
-    return [apart(word)[0] for word in study["models"]] if "corpus" in study else study["models"]
-
-
-def _options(part: str, study: Mapping[str, Any]) -> Mapping[str, Option]:
-    from .. import models, tasks
-    from .language_models import settings_of_text
-    from .sweeps import settings_of_part
-
-    if part == "task" or part in _tasks(study):
-        return tasks.options(_tasks(study)[0] if part == "task" else part)
-    if "corpus" in study and part in ("training", "tests", "text", "objective"):
-        return settings_of_text(part)
-    if part in ("training", "tests"):
-        return settings_of_part(part)
-    return models.options(_models(study)[0] if part == "model" else part)
-
-
-def _native(value: Any, option: Option | None) -> Any:
-    """A number, truth or list as TOML's own where a word means one; a text option's word stays a text."""
-    if not isinstance(value, Word) or (option and (str in option.kinds or value in option.choices)):
-        return value
-    meant = option.read(value, option.name) if option else value_of(value)
-    return meant if _is_toml(meant) else value
-
-
-def _is_toml(value: Any) -> bool:
-    """Whether TOML has a value for it, which is no text: a text would be read as a word."""
-    if isinstance(value, (list, tuple)):
-        return all(isinstance(each, str) or _is_toml(each) for each in value)
-    return isinstance(value, (bool, int)) or (isinstance(value, float) and isfinite(value))
-
-
 def _toml(value: Any) -> str:
     if value is None:
         return '"none"'
+    if isinstance(value, Word) and NUMBER.fullmatch(value) and json.dumps(json.loads(value)) == value:
+        return str(value)  # read as the same word again
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(_toml, value))}]"
     return json.dumps(str(value) if isinstance(value, Path) else value, ensure_ascii=False).replace("\x7f", "\\u007f")
