@@ -50,9 +50,9 @@ def test_a_pool_has_as_many_processes_as_runs_find_room(monkeypatch):
     assert workers(device="cuda:1", gpus=0.25) == 4
     assert workers(device="cuda", gpus=0.25, cpus=4) == 2
     for takes, said in (
-        ({"cpus": 9}, "shall take 9 cores, and there are 8 here"),
-        ({"device": "cuda", "gpus": 3}, "shall take 3 GPUs, and there are 2 here"),
-        ({"device": "cuda:1", "gpus": 2}, "shall take 2 GPUs, and there are 1 here"),
+        ({"cpus": 9}, "shall take 9 cores, and this machine has 8"),
+        ({"device": "cuda", "gpus": 3}, "shall take 3 GPUs, and this machine has 2"),
+        ({"device": "cuda:1", "gpus": 2}, "shall take 2 GPUs, and this machine has 1"),
     ):
         with pytest.raises(Error, match=said):
             workers(**takes)

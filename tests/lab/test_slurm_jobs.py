@@ -10,7 +10,7 @@ import pytest
 
 from lengthwise import __version__, lab
 from lengthwise.errors import Error
-from lengthwise.lab import SlurmJobs, slurm_jobs
+from lengthwise.lab import SlurmJobs, mailbox, slurm_jobs
 from lengthwise.lab.job import Job
 from lengthwise.lab.slurm_jobs import sbatch_line
 from lengthwise.train import Progress
@@ -114,7 +114,7 @@ def test_an_array_of_jobs_that_run_several_groups_each(submitit, slurm, quick, t
 
 
 def test_a_job_tells_of_a_run_that_ends_between_two_writings(submitit, quick, tmp_path, monkeypatch):
-    monkeypatch.setattr(slurm_jobs, "TELL_EVERY", 1e9)
+    monkeypatch.setattr(mailbox, "TELL_EVERY", 1e9)
     [experiment] = quick(seeds=1)
     handlers = {each: signal.getsignal(each) for each in (signal.SIGUSR2, signal.SIGTERM, signal.SIGINT)}
     try:
@@ -139,7 +139,7 @@ def test_what_a_job_wrote_last_is_heard_though_slurm_said_first_that_it_ended(su
             return []
 
     job = Ended()
-    pool = slurm_jobs._JobPool(None, 1, tmp_path, Job(tmp_path))
+    pool = slurm_jobs._JobPool(None, 1, mailbox.Mailbox(tmp_path), Job(tmp_path))
     pool.numbers[job] = 0
     assert [news for _, news in pool.poll({job: [[experiment]]})] == [Progress(**told), []]
 
@@ -191,7 +191,7 @@ def test_a_node_without_the_package_is_told_at_the_first_job(submitit, slurm, qu
     monkeypatch.setattr(submitit.SlurmJob, "stderr", lambda self: f"Traceback\n{said}\n")
     with pytest.raises(Error, match=rf"Is .* Lengthwise installed there\? .* Its last line: {said}"):
         lab.run(quick(), tmp_path / "runs", launch="slurm")
-    monkeypatch.setattr(slurm_jobs._JobPool, "_file", lambda self, number: self.place)
+    monkeypatch.setattr(mailbox.Mailbox, "file", lambda self, number: self.place)
     (outcome,) = lab.run(quick(), tmp_path / "runs", launch="slurm")
     assert said in outcome.traceback
 

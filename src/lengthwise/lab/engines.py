@@ -17,7 +17,7 @@ import signal
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -78,18 +78,24 @@ def leave_a_starting_worker() -> None:
         os._exit(UNGUARDED)
 
 
+def in_turn(groups: Groups, job: Job, *, insist: bool = False) -> Iterator[tuple[Sequence[Experiment], list[Outcome]]]:
+    """Runs one group after the other, here; what another process holds comes last. `insist` as in `interruptible`."""
+    todo = deque(groups)
+    with interruptible(job.stop, insist=insist):
+        while todo:
+            group = todo.popleft()
+            outcomes = run_group(group, job, wait=False)
+            yield group, outcomes
+            if held := _without_outcome(group, outcomes):
+                todo.append(held)
+
+
 class InProcess:
     """One group after the other, here."""
 
     def run(self, groups: Groups, job: Job) -> Iterator[Outcome]:
-        todo = deque(groups)
-        with interruptible(job.stop):
-            while todo:
-                group = todo.popleft()
-                outcomes = run_group(group, job, wait=False)
-                yield from outcomes
-                if held := _without_outcome(group, outcomes):
-                    todo.append(held)
+        for _, outcomes in in_turn(groups, job):
+            yield from outcomes
 
 
 def gpu_of(job: Job, taken: Iterable[str]) -> str:
@@ -120,25 +126,15 @@ class Pool(Protocol):
     """Seconds between two looks where nothing runs."""
 
     @property
-    def room(self) -> int:
-        """How many pieces run at a time."""
-        ...
+    def room(self) -> int: ...  # how many pieces run at a time
 
-    def submit(self, works: Sequence[Work]) -> Sequence[Any]:
-        """Starts these pieces, and returns what each is known by."""
-        ...
+    def submit(self, works: Sequence[Work]) -> Sequence[Any]: ...  # what each of them is known by
 
-    def poll(self, active: Mapping[Any, Work]) -> Iterable[tuple[Any, News]]:
-        """Waits for a moment, and gives the news of these pieces."""
-        ...
+    def poll(self, active: Mapping[Any, Work]) -> Iterable[tuple[Any, News]]: ...  # waits for a moment
 
-    def stop(self) -> None:
-        """Asks all to keep their state and end."""
-        ...
+    def stop(self) -> None: ...  # asks all to keep their state and end
 
-    def cancel(self, known: Any) -> None:
-        """Ends a piece now."""
-        ...
+    def cancel(self, known: Any) -> None: ...  # ends a piece now
 
 
 class Pooled:
@@ -330,42 +326,27 @@ def ended(code: int | None) -> str:
 
 def died(group: Sequence[Experiment], why: str, job: Job) -> Iterator[Outcome]:
     """The outcomes of a group whose worker is gone, but for members that another process is at work on."""
-    for experiment in group:
-        directory = RunDirectory(job.root, experiment)
+    for directory in (RunDirectory(job.root, experiment) for experiment in group):
         if _held(directory):
             continue
-        if not directory.finished():
-            error = RuntimeError(f"{why}; start the same command again to go on")
-            yield failure(directory, error)
-            continue
         try:
-            outcome = Outcome(experiment, read_run(directory.path))
+            if not directory.finished():
+                raise RuntimeError(f"{why}; start the same command again to go on")
+            outcome = Outcome(directory.experiment, read_run(directory.path))
         except Exception as error:
             outcome = failure(directory, error)
         yield outcome
 
 
-def now_and_then(tell: Callable[[Progress], None], every: float) -> Callable[[Progress], None]:
-    """Hears all progress of the runs, and tells the last step of each, and others only every so many seconds."""
-    told: dict[str, float] = {}
-
-    def hear(progress: Progress) -> None:
-        now = time.monotonic()
-        if progress.step == progress.steps or now - told.get(progress.what, 0.0) > every:
-            told[progress.what] = now
-            tell(progress)
-
-    return hear
-
-
 TELL_EVERY = 0.1
-"""Seconds between two reports of a worker, so that the pipe is not the work."""
+"""Seconds between two reports of a worker, so that the pipe is not the work; the last step of a run is told at once."""
 
 
 def _work(group: list[Experiment], job: Job, pipe: Any) -> None:
     """The worker's life: run the group, report through the pipe, stop when told or when nobody listens any more."""
     # A Ctrl-C in the terminal reaches every process; the parent alone decides and tells through the pipe.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    told: dict[str, float] = {}
 
     def tell(content: Any, over: bool = False) -> None:
         try:
@@ -376,9 +357,14 @@ def _work(group: list[Experiment], job: Job, pipe: Any) -> None:
         except (EOFError, OSError):
             job.stop.asked = True
 
+    def hear(progress: Progress) -> None:
+        now = time.monotonic()
+        if progress.step == progress.steps or now - told.get(progress.what, 0.0) > TELL_EVERY:
+            told[progress.what] = now
+            tell(progress)
+
     try:
-        job = replace(job, hear=now_and_then(tell, TELL_EVERY), waiting=tell)
-        tell(run_group(group, job, wait=False), over=True)
+        tell(run_group(group, replace(job, hear=hear, waiting=tell), wait=False), over=True)
     except Interrupted:
         tell(None, over=True)
     finally:

@@ -89,6 +89,13 @@ def room(job: Job, cores: float, gpus: float) -> int:
     return int(min(cores / job.cpus, gpus / job.gpus) if job.gpus else cores / job.cpus)
 
 
+def check_room(cpus: float, gpus: float, cores: float, most_gpus: float, there: str) -> None:
+    """Raises where a run takes more than there is."""
+    for name, takes, most in (("cores", cpus, cores), ("GPUs", gpus, most_gpus)):
+        if takes > most:
+            raise Error(f"A run shall take {takes:g} {name}, and {there} {most:g}. Ask for fewer.")
+
+
 class _Held(Exception):
     """Another process is at work in the directory."""
 

@@ -15,6 +15,7 @@ import torch
 from ..errors import Error, UnknownName
 from ..options import schema, take, word_of
 from .engines import InProcess, Processes
+from .job import check_room
 from .launch import Engine, Launch
 from .ray_tasks import RayTasks
 from .slurm_jobs import SlurmJobs
@@ -58,9 +59,7 @@ def _fitting(how: Launch, device: str) -> int:
     cpus, gpus = how.cpus_per_run or 1.0, how.gpus_per_run or 0.0
     cores, on_gpu = os.cpu_count() or 1, device.startswith("cuda")
     has = torch.cuda.device_count() if device == "cuda" else int(on_gpu)
-    for name, asked, most in (("cores", cpus, cores), ("GPUs", gpus, has)):
-        if asked > most:
-            raise Error(f"A run shall take {asked:g} {name}, and there are {most} here. Ask for fewer.")
+    check_room(cpus, gpus, cores, has, "this machine has")
     if not on_gpu:
         return int(cores / cpus)
     return int(min(cores / cpus, has / gpus)) if gpus else 1

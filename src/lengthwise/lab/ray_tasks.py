@@ -2,6 +2,7 @@
 
 A task whose node dies is started again by Ray on another, and goes on from the run's last checkpoint. Ray keeps nothing
 of a result: that is in the run's record, so a sweep that was stopped goes on by the same call, with Ray or without.
+Where the call itself is killed, Ray ends its tasks.
 """
 
 from __future__ import annotations
@@ -17,16 +18,15 @@ from typing import Annotated, Any, ClassVar
 from .. import __version__
 from ..errors import Error, check_extra
 from ..options import check_fields
-from ..train import Interrupted, Progress, Stop
-from .engines import Groups, Lost, News, Pool, Pooled, Work, now_and_then
+from ..train import Interrupted, Stop
+from .engines import Groups, Lost, News, Pool, Pooled, Work
 from .experiment import Experiment
-from .job import Job, Outcome, failure, room, run_group
+from .job import Job, Outcome, check_room, failure, room, run_group
+from .mailbox import Mailbox, Teller
 from .records import RunDirectory
 
 START_AGAIN = 3
 """How often a task is started again whose node died."""
-TELL_EVERY = 0.5
-"""Seconds between two messages of a task, each a call over the network."""
 
 
 @dataclass(frozen=True)
@@ -45,22 +45,23 @@ class RayTasks(Pooled):
         with _connected(self.address) as ray:
             _check_room(ray, job)
             _check_nodes(ray, job.root)
-            listener = ray.remote(num_cpus=0)(_Listener).options(scheduling_strategy=_on(ray, _own_node(ray))).remote()
+            mailbox = Mailbox.new(job.root / ".ray")
             try:
-                yield _RayPool(ray, listener, job)
+                yield _RayPool(ray, mailbox, job)
             finally:
-                ray.kill(listener)
+                mailbox.remove()
 
 
 class _RayPool:
     """Tasks of a cluster."""
 
-    together, pause = 1, TELL_EVERY
+    together, pause = 1, 0.5
 
-    def __init__(self, ray: Any, listener: Any, job: Job):
-        self.ray, self.listener, self.job = ray, listener, job
+    def __init__(self, ray: Any, mailbox: Mailbox, job: Job):
+        self.ray, self.mailbox, self.job, self.stop = ray, mailbox, job, mailbox.stop
         self.start = ray.remote(num_cpus=job.cpus, num_gpus=job.gpus, max_retries=START_AGAIN)(_work)
         self.quiet = replace(job, hear=None, waiting=None, stop=Stop())
+        self.numbers: dict[Any, int] = {}
 
     @property
     def room(self) -> int:
@@ -68,13 +69,18 @@ class _RayPool:
         return 1 + max(1, sum(_fit(node, self.job) for node in self.ray.nodes() if node["Alive"]))
 
     def submit(self, works: Sequence[Work]) -> Sequence[Any]:
-        return [self.start.remote(list(group), self.quiet, self.listener) for [group] in works]
+        numbers = range(len(self.numbers), len(self.numbers) + len(works))
+        place = self.mailbox.place
+        tasks = [self.start.remote(list(g), self.quiet, place, n) for n, [g] in zip(numbers, works, strict=True)]
+        self.numbers |= zip(tasks, numbers, strict=True)
+        return tasks
 
     def poll(self, active: Mapping[Any, Work]) -> Iterator[tuple[Any, News]]:
         ended = self.ray.wait(list(active), timeout=self.pause)[0]
         # Also what those that have ended told last.
-        for progress in self.ray.get(self.listener.heard.remote()):
-            yield None, progress
+        for task in active:
+            for progress in self.mailbox.news(self.numbers[task]):
+                yield task, progress
         for task in ended:
             yield task, self._news(task, active[task])
 
@@ -88,9 +94,6 @@ class _RayPool:
             why = next(iter(str(error).splitlines()), type(error).__name__)
             return Lost(f"the task was lost {START_AGAIN + 1} times ({why})")
 
-    def stop(self) -> None:
-        self.ray.get(self.listener.ask_to_stop.remote())
-
     def cancel(self, known: Any) -> None:
         self.ray.cancel(known, force=True)
 
@@ -102,46 +105,16 @@ def _fit(node: Mapping[str, Any], job: Job) -> int:
 
 def _check_room(ray: Any, job: Job) -> None:
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    for kind, asked in (("CPU", job.cpus), ("GPU", job.gpus)):
-        most = max((node.get(kind, 0) for node in nodes), default=0)
-        if asked > most:
-            name = "cores" if kind == "CPU" else "GPUs"
-            raise Error(f"A run shall take {asked:g} {name}, and no node of the cluster has more than {most:g}.")
+    cores, gpus = (max((node.get(kind, 0) for node in nodes), default=0) for kind in ("CPU", "GPU"))
+    check_room(job.cpus, job.gpus, cores, gpus, "no node of the cluster has more than")
 
 
-class _Listener:
-    """Hears what tasks have to tell, and tells them whether to stop; it lives beside whoever waits for them."""
-
-    def __init__(self):
-        self.latest: dict[str, Progress] = {}
-        self.stop = False
-
-    def tell(self, progress: Progress | None) -> bool:
-        if progress is not None:
-            self.latest[progress.what] = progress
-        return self.stop
-
-    def heard(self) -> list[Progress]:
-        heard, self.latest = list(self.latest.values()), {}
-        return heard
-
-    def ask_to_stop(self) -> None:
-        self.stop = True
-
-
-def _work(group: list[Experiment], job: Job, listener: Any) -> list[Outcome] | None:
-    """A task's life: run the group, tell how far it is, stop when asked or when nobody listens any more."""
+def _work(group: list[Experiment], job: Job, place: Path, number: int) -> list[Outcome] | None:
+    """A task's life: run the group, tell how far it is, and stop when asked."""
     ray = _ray()
-    [here] = [node for node in ray.nodes() if node["NodeID"] == _own_node(ray)]
-
-    def tell(progress: Progress) -> None:
-        try:
-            job.stop.asked = job.stop.asked or ray.get(listener.tell.remote(progress))
-        except ray.exceptions.RayError:
-            job.stop.asked = True
-
-    hear = now_and_then(tell, TELL_EVERY)
+    [here] = [node for node in ray.nodes() if node["NodeID"] == ray.get_runtime_context().get_node_id()]
     try:
+        hear = Teller(place, number, job.stop)
         return run_group(group, replace(job, hear=hear, share=max(1, _fit(here, job))), wait=False)
     except Interrupted:
         return None
@@ -195,14 +168,6 @@ def _no_cluster(address: str | None, error: Exception) -> Error:
     )
 
 
-def _own_node(ray: Any) -> str:
-    return ray.get_runtime_context().get_node_id()
-
-
-def _on(ray: Any, node: str) -> Any:
-    return ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node, soft=False)
-
-
 def _check_nodes(ray: Any, root: Path) -> None:
     """Raise unless every node has this version of the package and sees the directory of the records."""
     root.mkdir(parents=True, exist_ok=True)
@@ -222,8 +187,9 @@ def _check_nodes(ray: Any, root: Path) -> None:
 
     try:
         nodes = {node["NodeID"]: node["NodeManagerHostname"] for node in ray.nodes() if node["Alive"]}
+        on = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
         asked = {
-            host: ray.remote(num_cpus=0)(look).options(scheduling_strategy=_on(ray, node)).remote(str(mark))
+            host: ray.remote(num_cpus=0)(look).options(scheduling_strategy=on(node, soft=False)).remote(str(mark))
             for node, host in nodes.items()
         }
         for host, answer in asked.items():

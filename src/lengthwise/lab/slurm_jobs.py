@@ -1,40 +1,34 @@
 """Groups of experiments as job arrays of a Slurm cluster; submitit writes the scripts and asks how the jobs are.
 
-Whoever waits and the jobs speak through files of the directory of the records, and need no network:
-
-    .slurm/CALL/3.json    how far the groups of job 3 are; it is there as soon as the job has begun
-    .slurm/CALL/stop      asks all jobs to keep their state and end
-    .slurm/CALL/log/      what submitit keeps of its jobs, with what they printed
-
-A job whose caller is gone goes on; the same call
-finds its runs held, and then finished. Slurm sends a signal before it ends a job, for want of time or for somebody
+Whoever waits and the jobs speak through a `Mailbox` among the records, in whose folder `log/` is what submitit keeps of
+its jobs, with what they printed. A job whose caller is gone goes on; the same call finds its runs held, and then
+finished. Slurm sends a signal before it ends a job, for want of time or for somebody
 else's: the job stops at the next step, keeps its state, and is queued again. One that its user cancels just ends.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
+import re
 import shlex
 import shutil
 import signal
 import time
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from .. import __version__
-from ..errors import Error, RecordError, check_extra
-from ..files import read_bytes, write_atomically
+from ..errors import Error, check_extra
 from ..options import above, at_least, check_fields
-from ..train import Interrupted, Progress, Stop
+from ..train import Interrupted, Stop
 from .engines import Groups, Lost, News, Pool, Pooled, Processes, Work, forkserver
 from .experiment import Experiment
 from .job import Job, Outcome, failure, room, run_group
+from .mailbox import Mailbox, Teller
 from .records import RunDirectory
 
 LOOK_EVERY = 1.0
@@ -45,10 +39,10 @@ ARRAY = 1000
 """How many jobs are given to Slurm at a time; by itself it takes arrays of up to 1001."""
 TIMES = 100
 """How often a job is queued again that ran out of its time."""
-TELL_EVERY = 1.0
-"""Seconds between two writings of a job's file."""
 KILLED_AFTER = 60.0
 """Seconds after the signal to end in which Slurm kills, or says by another signal to queue the job again."""
+
+LAUNCH = re.compile(r" (--launch[ =]('[^']*'|\S+)|'--launch=[^']*')")
 
 
 @dataclass(frozen=True)
@@ -71,14 +65,11 @@ class SlurmJobs(Pooled):
     @contextlib.contextmanager
     def pool(self, groups: Groups, job: Job) -> Iterator[Pool]:
         self._check(groups, job)
-        place = job.root / ".slurm" / f"{time.strftime('%Y-%m-%d-%H%M%S')}-{uuid.uuid4().hex[:6]}"
-        place.mkdir(parents=True)
-        pool = _JobPool(self.executor(place / "log", job), self._room(job), place, job)
+        mailbox = Mailbox.new(job.root / ".slurm")
+        pool = _JobPool(self.executor(mailbox.place / "log", job), self._room(job), mailbox, job)
         yield pool
         if not (pool.failed or pool.stopping):
-            shutil.rmtree(place, ignore_errors=True)
-            with contextlib.suppress(OSError):
-                place.parent.rmdir()
+            mailbox.remove()
 
     def _check(self, groups: Groups, job: Job) -> None:
         try:
@@ -125,14 +116,7 @@ def groups_a_job(job: Job) -> int:
 
 def sbatch_line(runs: int, job: Job, how: SlurmJobs) -> str:
     """What does the same work without submitit: the same call several times, which share what is to do."""
-    words, kept = shlex.split(job.command or "lengthwise bench …"), []
-    while words:
-        word = words.pop(0)
-        if word == "--launch":
-            words[:1] = []
-        elif not word.startswith("--launch="):
-            kept.append(word)
-    call = shlex.join([*kept, "--launch", "here"])
+    call = LAUNCH.sub("", job.command or "lengthwise bench …") + " --launch here"
     options = {
         "array": f"1-{how.at_once or min(runs, 8)}",
         "time": how.minutes,
@@ -149,12 +133,11 @@ def sbatch_line(runs: int, job: Job, how: SlurmJobs) -> str:
 class _JobPool:
     """The jobs of one call: by files of its place they tell how far they are, and are asked to stop."""
 
-    def __init__(self, executor: Any, room: int, place: Path, job: Job):
-        self.executor, self.room, self.place, self.job = executor, room, place, job
+    def __init__(self, executor: Any, room: int, mailbox: Mailbox, job: Job):
+        self.executor, self.room, self.mailbox, self.job = executor, room, mailbox, job
         self.together, self.pause = groups_a_job(job), LOOK_EVERY
         self.quiet = replace(job, hear=None, waiting=None, stop=Stop())
         self.numbers: dict[Any, int] = {}
-        self.heard: dict[int, float] = {}
         self.failed = self.stopping = False
         self.asked_at = time.monotonic()
 
@@ -163,10 +146,11 @@ class _JobPool:
         import submitit.core.utils  # pyright: ignore[reportMissingImports]
 
         numbers = range(len(self.numbers), len(self.numbers) + len(works))
+        how, place = SlurmWork(__version__), self.mailbox.place
         try:
             with self.executor.batch():
                 jobs = [
-                    self.executor.submit(SlurmWork(__version__), list(map(list, work)), self.quiet, self.place, n)
+                    self.executor.submit(how, list(map(list, work)), self.quiet, place, n)
                     for n, work in zip(numbers, works, strict=True)
                 ]
         except (submitit.core.utils.FailedJobError, submitit.core.utils.FailedSubmissionError) as error:
@@ -184,34 +168,23 @@ class _JobPool:
         # An answer may have to be waited for, and only with it is surely there what the job wrote last.
         news = {job: self._news(job, active[job]) for job in active if job.done()}
         for job in active:
-            for progress in self._heard(self.numbers[job]):
+            for progress in self.mailbox.news(self.numbers[job]):
                 yield job, progress
         for job in active:
             if job in news:
                 self.failed |= isinstance(news[job], Lost) or any(each.run is None for each in news[job] or ())
                 yield job, news[job]
-            elif self.stopping and not self._file(self.numbers[job]).exists() and job.state != "RUNNING":
+            elif self.stopping and not self.mailbox.file(self.numbers[job]).exists() and job.state != "RUNNING":
                 # It waits, and has no state to keep; those that run are let keep theirs.
                 job.cancel(check=False)
                 yield job, None
 
     def stop(self) -> None:
         self.stopping = True
-        (self.place / "stop").touch()
+        self.mailbox.stop()
 
     def cancel(self, known: Any) -> None:
         known.cancel(check=False)
-
-    def _file(self, number: int) -> Path:
-        return self.place / f"{number}.json"
-
-    def _heard(self, number: int) -> Iterator[Progress]:
-        """What a job has written of its progress since the last look."""
-        with contextlib.suppress(OSError, RecordError):
-            written = self._file(number).stat().st_mtime
-            if written != self.heard.get(number):
-                self.heard[number] = written
-                yield from (Progress(**each) for each in json.loads(read_bytes(self._file(number))))
 
     def _news(self, job: Any, work: Work) -> Lost | list[Outcome] | None:
         """What a job that has ended gives; None of one that was stopped."""
@@ -223,10 +196,10 @@ class _JobPool:
             if self.stopping:
                 return None
             why = f"job {job.job_id} ended ({job.state})"
-            if not self._file(self.numbers[job]).exists():
+            if not self.mailbox.file(self.numbers[job]).exists():
                 raise Error(
-                    f"{why} without a sign of life in {self.place}. Is that on storage that all nodes share, and is "
-                    f"Lengthwise installed there? What the job printed: {job.paths.stderr}. {_last_line(job)}"
+                    f"{why} without a sign of life in {self.mailbox.place}. Is that on storage that all nodes share, "
+                    f"and is Lengthwise installed there? What the job printed: {job.paths.stderr}. {_last_line(job)}"
                 ) from error
             if isinstance(error, submitit.core.utils.FailedJobError):
                 return [failure(RunDirectory(self.job.root, e), error) for group in work for e in group]
@@ -269,12 +242,8 @@ class SlurmWork:
             forkserver()
         for each in (again, signal.SIGTERM, signal.SIGINT):
             signal.signal(each, ask)
-        teller = _Teller(place, number, job.stop)
         try:
-            outcomes = self._run(work, replace(job, hear=teller))
-            # Runs may end between two writings.
-            teller.tell()
-            return outcomes
+            return self._run(work, replace(job, hear=Teller(place, number, job.stop)))
         except Interrupted:
             deadline = time.monotonic() + (KILLED_AFTER if signal.SIGTERM in signals else 0)
             while again not in signals and time.monotonic() < deadline and not (place / "stop").exists():
@@ -295,25 +264,3 @@ class SlurmWork:
         from submitit.helpers import DelayedSubmission  # pyright: ignore[reportMissingImports]
 
         return DelayedSubmission(self, *arguments)
-
-
-class _Teller:
-    """Writes how far a job's runs are, and looks whether it is asked to stop."""
-
-    def __init__(self, place: Path, number: int, stop: Stop):
-        self.place, self.file, self.stop = place, place / f"{number}.json", stop
-        self.latest: dict[str, Progress] = {}
-        self.told = 0.0
-        self.tell()
-
-    def __call__(self, progress: Progress) -> None:
-        first = progress.what not in self.latest
-        self.latest[progress.what] = progress
-        if first or time.monotonic() - self.told > TELL_EVERY:
-            self.tell()
-
-    def tell(self) -> None:
-        self.told = time.monotonic()
-        write_atomically(self.file, json.dumps([asdict(each) for each in self.latest.values()]).encode())
-        if (self.place / "stop").exists():
-            self.stop.asked = True

@@ -9,7 +9,6 @@ nothing, and are dismissed when the call ends.
 from __future__ import annotations
 
 import warnings
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,9 +18,9 @@ from ..errors import Error, UnknownName
 from ..train import Interrupted, Stop
 from ..train.distributed import Distributed, Replicated
 from ..train.team import RankError, Team, under_torchrun
-from .engines import Groups, interruptible
+from .engines import Groups, in_turn, interruptible
 from .experiment import Experiment
-from .job import Job, Outcome, run_group, take_part
+from .job import Job, Outcome, take_part
 from .records import RunDirectory
 
 
@@ -33,6 +32,8 @@ def _sharded(team: Team) -> Distributed:
 
 
 STRATEGIES: dict[str, Callable[[Team], Distributed]] = {"ddp": Replicated, "fsdp": _sharded}
+
+GO_ON = "The last checkpoint is kept: give the same call again to go on."
 
 
 class JobEnded(Error):
@@ -97,18 +98,11 @@ class UnderTorchrun:
                 if experiment.continues is not None:
                     strategy.check(experiment.continues.training.batch)
             job = replace(job, root=Path(job.root).resolve(), device=str(team.device), strategy=strategy, order=order)
-            todo = deque([experiment] for experiment in experiments)
-            with interruptible(job.stop, insist=True):
-                while todo:
-                    group = todo.popleft()
-                    outcomes = run_group(group, job, wait=False)
-                    if team.broken:
-                        raise _ended(team.why(), group[0])
-                    done += outcomes
-                    yield from outcomes
-                    if not outcomes:
-                        # Another job is at work on it.
-                        todo.append(group)
+            for [experiment], outcomes in in_turn([[each] for each in experiments], job, insist=True):
+                if team.broken:
+                    raise JobEnded(f"{experiment.directory}: the job ended: {team.why()}. {GO_ON}")
+                done += outcomes
+                yield from outcomes
             dismissal = Dismissal(done)
         except Interrupted:
             dismissal = Dismissal(done, stopped=True)
@@ -148,10 +142,3 @@ def follow(strategy: str, device: str) -> list[Outcome]:
     if told.error:
         raise Error(told.error)
     return told.outcomes
-
-
-GO_ON = "The last checkpoint is kept: give the same call again to go on."
-
-
-def _ended(why: str, experiment: Experiment) -> JobEnded:
-    return JobEnded(f"{experiment.directory}: the job ended: {why}. {GO_ON}")
