@@ -20,7 +20,7 @@ from ..files import read_text
 from ..train.state import learning_rate
 from .experiment import Experiment
 from .records import Run
-from .statistics import perplexities
+from .statistics import accuracy, perplexities
 
 Values = dict[str, float]
 PROJECT = "lengthwise"
@@ -46,6 +46,7 @@ class TensorBoard:
         from torch.utils.tensorboard import SummaryWriter
 
         self.writer = SummaryWriter(str(path))
+        self.close = self.writer.close
 
     def log(self, values: Values, step: int) -> None:
         for name, value in values.items():
@@ -55,14 +56,24 @@ class TensorBoard:
 
     test = log
 
-    def close(self) -> None:
-        self.writer.close()
 
+class Tracker:
+    """A run of a tracker that has steps and an end, in the project `lengthwise` or the one that `variable` names."""
 
-class Remote:
-    """A run of a tracker that has steps and an end."""
+    variable: str
 
-    run: Any
+    def __init__(self, experiment: Experiment, path: Path):
+        self.path = path
+        self.run = self.begin(
+            project=os.environ.get(self.variable, PROJECT),
+            name=experiment.directory,
+            group=experiment.data.name,
+            config={**experiment.to_json(), "training": experiment.training.settings(), "hash": experiment.hash},
+            resume="allow",
+        )
+
+    def begin(self, **about: Any) -> Any:
+        raise NotImplementedError
 
     def log(self, values: Values, step: int) -> None:
         self.run.log(values, step=step)
@@ -73,44 +84,31 @@ class Remote:
         self.run.finish()
 
 
-class WeightsAndBiases(Remote):
-    """A run of the project `lengthwise`, or of $WANDB_PROJECT, whose id is the experiment's hash."""
+class WeightsAndBiases(Tracker):
+    """A run whose id is the experiment's hash."""
 
-    def __init__(self, experiment: Experiment, path: Path):
+    variable = "WANDB_PROJECT"
+
+    def begin(self, **about: Any) -> Any:
         import wandb  # pyright: ignore[reportMissingImports]
 
-        self.run = wandb.init(
-            project=os.environ.get("WANDB_PROJECT", PROJECT),
-            id=experiment.hash,
-            name=experiment.directory,
-            group=experiment.data.name,
-            config=_config(experiment),
-            dir=str(path),
-            resume="allow",
-            reinit="create_new",
-        )
-        self.run.define_metric("test/*", step_metric="length")
+        run = wandb.init(id=about["config"]["hash"], reinit="create_new", dir=str(self.path), **about)
+        run.define_metric("test/*", step_metric="length")
+        return run
 
     def test(self, values: Values, length: int) -> None:
         self.run.log({**values, "length": length})
 
 
-class Trackio(Remote):
-    """A run of the project `lengthwise`, or of $TRACKIO_PROJECT: `trackio show --project lengthwise`."""
+class Trackio(Tracker):
+    """`trackio show --project lengthwise` shows it."""
 
-    def __init__(self, experiment: Experiment, path: Path):
+    variable = "TRACKIO_PROJECT"
+
+    def begin(self, **about: Any) -> Any:
         import trackio  # pyright: ignore[reportMissingImports]
 
-        self.run = trackio.init(
-            project=os.environ.get("TRACKIO_PROJECT", PROJECT),
-            name=experiment.directory,
-            group=experiment.data.name,
-            config=_config(experiment),
-            resume="allow",
-            embed=False,
-            auto_log_gpu=False,
-            auto_log_cpu=False,
-        )
+        return trackio.init(embed=False, auto_log_gpu=False, auto_log_cpu=False, **about)
 
 
 LOGGERS: dict[str, Callable[[Experiment, Path], Logger]] = {
@@ -132,7 +130,7 @@ def check_loggers(names: str | Sequence[str]) -> tuple[str, ...]:
 
 
 class Sender:
-    """Sends the lines of one run's metrics to its loggers, each line once; a `with` block around the run."""
+    """Sends the lines of one run's metrics to its loggers, each line once, and closes them at the end of a `with`."""
 
     def __init__(self, experiment: Experiment, path: Path, names: Sequence[str]):
         self.experiment, self.path, self.names = experiment, path, list(names)
@@ -149,56 +147,52 @@ class Sender:
 
     def begin(self) -> None:
         """Send what the metrics hold already; call it when the directory is locked and its metrics are as they stay."""
-        if not self.names:
-            return
         self._try(self.names, self._recall)
-        before = dict(self.sent)
         metrics = self.path / "metrics.jsonl"
-        try:
-            for line in read_text(metrics).splitlines() if metrics.exists() else ():
-                self._hear(json.loads(line))
-        finally:
-            if self.sent != before:
-                self._keep()
+        lines = read_text(metrics).splitlines() if self.names and metrics.exists() else ()
+        if any([self._send(self._line(json.loads(line))) for line in lines]):
+            self._keep()
 
     def hear(self, line: Mapping[str, Any]) -> None:
         """A line of the metrics."""
-        if self._hear(line):
+        if self._send(self._line(line)):
             self._keep()
 
     def end(self, run: Run) -> None:
         """What the finished run was tested for."""
-        tests = list(_tests(run))
 
         def tell(logger: Logger) -> None:
-            for at, values in tests:
+            for at, values in _tests(run):
                 (logger.log if run.experiment.from_checkpoint else logger.test)(values, at)
 
         if self._send(tell):
             self._keep()
 
-    def _hear(self, line: Mapping[str, Any]) -> bool:
-        return self._send(lambda logger: logger.log(dict(_values(line, self.experiment)), line["step"]))
+    def _line(self, line: Mapping[str, Any]) -> Callable[[Logger], None]:
+        return lambda logger: logger.log(dict(_values(line, self.experiment)), line["step"])
 
     def _send(self, tell: Callable[[Logger], None]) -> bool:
         """Send the next line to the loggers that lack it; whether there were any."""
-        index = self.lines
         self.lines += 1
-        behind = [name for name in self.names if self.sent.get(name, 0) <= index]
+        behind = [name for name in self.names if self.sent.get(name, 0) < self.lines]
         for name in behind:
-            self._try([name], lambda name=name: tell(self._opened(name)))
-            if name in self.names:
-                self.sent[name] = index + 1
+
+            def send(name: str = name) -> None:
+                if name not in self.open:
+                    self.open[name] = LOGGERS[name](self.experiment, self.path)
+                tell(self.open[name])
+                self.sent[name] = self.lines
+
+            self._try([name], send)
         return bool(behind)
 
     def _recall(self) -> None:
         """Read what the loggers have had."""
         path = self.path / SENT
-        if not path.exists():
-            return
-        text = read_text(path)
         try:
-            self.sent = {name: int(lines) for name, lines in json.loads(text).items()}
+            self.sent = (
+                {name: int(lines) for name, lines in json.loads(read_text(path)).items()} if path.exists() else {}
+            )
         except (ValueError, TypeError, AttributeError) as error:
             raise RecordError(f"{path}: damaged. Delete it to send every line again") from error
 
@@ -213,21 +207,15 @@ class Sender:
         if self.names:
             self._try(self.names, write)
 
-    def _opened(self, name: str) -> Logger:
-        if name not in self.open:
-            self.open[name] = LOGGERS[name](self.experiment, self.path)
-        return self.open[name]
-
     def _try(self, names: Sequence[str], act: Callable[[], None]) -> None:
         """Loggers for which something fails are left out from here on: training does not depend on them."""
         try:
             act()
         except Exception as error:
             self.names = [other for other in self.names if other not in names]
-            said = f"{type(error).__name__}: {error}"
             warnings.warn(
-                f"{', '.join(names)} failed and is left out of {self.path.name} from here on ({said}). "
-                "The run goes on; the same call again sends what is missing.",
+                f"{', '.join(names)} failed and is left out of {self.path.name} from here on "
+                f"({type(error).__name__}: {error}). The run goes on; the same call again sends what is missing.",
                 stacklevel=2,
             )
 
@@ -243,21 +231,13 @@ def _values(line: Mapping[str, Any], experiment: Experiment) -> Iterator[tuple[s
 
 def _tests(run: Run) -> Iterator[tuple[int, Values]]:
     """Of strings the accuracies at each length, of text the perplexities at the steps where they were measured."""
-    checkpoints = run.result["checkpoints"]
-    if run.experiment.on_text:
-        if not run.experiment.from_checkpoint:
-            for length, perplexity in perplexities(run).items():
-                yield length, {"test/perplexity": perplexity}
-            return
+    checkpoints, e = run.result["checkpoints"], run.experiment
+    if e.from_checkpoint:
         for which in ("before", "last"):
             (perplexity, *_) = perplexities(run, which).values()
             yield checkpoints[which]["step"], {"test/perplexity": perplexity}
-        return
-    samples = run.result["samples"]
-    for length, correct in sorted(checkpoints["last"]["correct"].items(), key=lambda item: int(item[0])):
-        best = checkpoints["best"]["correct"][length]
-        yield int(length), {"test/accuracy": correct / samples, "test/best_accuracy": best / samples}
-
-
-def _config(experiment: Experiment) -> dict[str, Any]:
-    return {**experiment.to_json(), "training": experiment.training.settings(), "hash": experiment.hash}
+    elif e.on_text:
+        yield from ((length, {"test/perplexity": perplexity}) for length, perplexity in perplexities(run).items())
+    else:
+        for n in sorted(e.tests.lengths):
+            yield n, {"test/accuracy": accuracy(run, n), "test/best_accuracy": accuracy(run, n, "best")}
