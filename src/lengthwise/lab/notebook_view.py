@@ -22,33 +22,23 @@ REDRAWN_EVERY = 0.2
 
 
 def runs_table(runs: Iterable[Run]) -> str:
-    """A row for each run, with its accuracy over the lengths trained on and over the longer ones."""
-    head = ["data", "model", "seed", "trained on", "accuracy there", "first longer lengths", "longest lengths", "run"]
-    note = "Accuracy at the last step; of runs on text the perplexity before and after. report.table(runs) says more."
-    return html_table(head, [_row(run) for run in runs], note)
+    """A row for each run, with its accuracy, or its perplexity, over the lengths trained on and over the others."""
+    head = ["data", "model", "seed", "run", "trained on", "accuracy or perplexity"]
+    return html_table(head, [_row(run) for run in runs], "At the last step. report.table(runs) says more.")
 
 
 def _row(run: Run) -> list[str]:
     e = run.experiment
-    first, last = [e.data.name, e.model.name, str(e.seed)], [run.path.name]
-    if e.from_checkpoint:
-        before, after = (perplexities(run, which)[e.tests.lengths[0]] for which in ("before", "last"))
-        return [*first, f"blocks of {e.tests.lengths[0]}", f"perplexity {before:.4g} → {after:.4g}", "", "", *last]
+    about = [e.data.name, e.model.name, str(e.seed), run.path.name]
     if isinstance(e.data, TextSpec):
-        trained, found = e.data.block, perplexities(run)
-        longer = [f"perplexity {found[n]:.4g} at {n:,}" for n in e.tests.lengths if n > trained]
-        # What goes on from another run may be tested at other lengths alone.
-        shorter = [n for n in e.tests.lengths if n <= trained]
-        inside = [f"perplexity {found[n]:.4g}{'' if n == trained else f' at {n:,}'}" for n in shorter]
-        columns = [*(inside[-1:] or [""]), *longer[:1], *longer[1:][-1:]]
-        return [*first, f"windows of {trained}", *columns, *[""] * (3 - len(columns)), *last]
+        before = perplexities(run, "before") if e.from_checkpoint else {}
+        first = {n: f"{perplexity:.4g} → " for n, perplexity in before.items()}
+        cells = [f"perplexity {first.get(n, '')}{value:.4g} at {n:,}" for n, value in perplexities(run).items()]
+        return [*about, f"windows of {e.data.block}", *cells]
     low, high = e.training.curriculum.lengths
-    every = ranges((low, high), e.tests.lengths)
-    inside, beyond = [r for r in every if r.trained], [r for r in every if r.beyond]
-    columns = [inside[:1], beyond[:1], beyond[1:][-1:]]
-    cells = [", ".join(f"{100 * score(run, r.lengths):.1f}% at {r.label}" for r in some) for some in columns]
+    cells = [f"{100 * score(run, r.lengths):.1f}% at {r.label}" for r in ranges((low, high), e.tests.lengths)]
     which = lengths_of(run)
-    return [*first, f"{low}–{high}" + f" ({which})" * bool(which), *cells, *last]
+    return [*about, f"{low}–{high}" + f" ({which})" * bool(which), *cells]
 
 
 class NotebookProgress:

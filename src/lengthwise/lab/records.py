@@ -87,9 +87,7 @@ class Run(NamedTuple):
         return read_tensors(self.path / f"{which}.safetensors")[0]
 
     def _repr_html_(self) -> str:
-        from .notebook_view import runs_table
-
-        return runs_table([self])
+        return Runs([self])._repr_html_()
 
 
 def read_config(path: Path) -> Experiment:
