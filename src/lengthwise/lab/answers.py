@@ -23,13 +23,13 @@ from ..text.corpora import Corpus
 from ..text.prompts import Prompts
 from ..train.settings import Training
 from . import texts
-from .answer_material import digests
 from .experiment import AnswersSpec, Experiment, LengthTests, ModelSpec, Objective, TextSpec
 from .language_models import apart, check_precision, checkpoint_spec, model_specs
 from .loading import model_folder
 from .measurements import PUBLISHED_WINDOW, Budget, Most, run_at
 from .new_models import check_on_text
 from .sweeps import Settings, parse
+from .text_material import digests
 
 OneModel = str | Path | tuple[str, Mapping[str, Any]] | Experiment
 """A checkpoint; a language model from scratch, by its experiment; or a preset, whose options stand behind its name."""

@@ -21,13 +21,12 @@ from ..train import Interrupted, Progress, Single, Stacked, Stop, Trainer, Train
 from ..train.directory import SavedState, read_state
 from ..train.lease import TakenOver
 from ..train.state import untouched_random
-from .answer_material import AnswerMaterial
 from .experiment import AnswersSpec, Experiment, TaskSpec, TextSpec
 from .loggers import Sender
 from .material import Material, Scoring, StringMaterial
 from .provenance import code_version, machine
 from .records import FORMAT, Run, RunDirectory, read_run
-from .text_material import TextMaterial
+from .text_material import AnswerMaterial, TextMaterial
 
 MATERIALS: dict[type, Callable[[Experiment, torch.device, int], Material]] = {
     TaskSpec: StringMaterial,

@@ -30,11 +30,11 @@ from ..text import corpora, scrolls, tokenizers, tokens_of
 from ..text.prompts import Prompts
 from ..text.scrolls import HUB, Metric
 from . import texts
-from .answer_material import questions_of
 from .experiment import AnswersSpec, TextSpec
 from .loading import load_model, load_tokenizer, model_folder
 from .records import Run, load
 from .tested_lengths import lengths as written
+from .text_material import questions_of
 
 PUBLISHED_WINDOW = 8192
 Budget = Annotated[int | None, at_least(1), "How many tokens an answer has at most; None: as its task says."]
