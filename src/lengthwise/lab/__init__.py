@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from .job import Job, Outcome
     from .language_models import plan_continued, plan_language_models, plan_text, trained_places
     from .launch import Engine, Launch
-    from .launching import LAUNCHES, chosen_device, device_of, elsewhere
     from .loading import load_model, load_task, load_tokenizer
     from .measurements import (
         Answered,
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from .new_models import new_model
     from .ray_tasks import RayTasks
     from .records import Found, Run, Runs, find, load
-    from .running import Listener, bench, run
+    from .running import LAUNCHES, Listener, bench, chosen_device, device_of, elsewhere, run
     from .slurm_jobs import SlurmJobs
     from .statistics import Summary, accuracy, overflowed, score, summary
     from .sweeps import settings_of_part

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
@@ -26,7 +27,6 @@ Sweep = Sequence[str] | Mapping[str, Any]
 
 VALIDATED_ON = ("training.lengths", "training.validation_samples")
 """Settings that decide which strings are validated on: their values are not judged alike."""
-PAIRS = {"(": ")", "[": "]", "{": "}"}
 
 
 def parse(settings: Settings) -> dict[str, Any]:
@@ -69,23 +69,18 @@ def values_of(text: str) -> list[Word]:
     >>> values_of("1e-4,3e-4"), values_of("(0.9,0.98),(0.9,0.999)"), values_of("'a,b',c")
     (['1e-4', '3e-4'], ['0.9,0.98', '0.9,0.999'], ['a,b', 'c'])
     """
-    parts, open_, quote = [""], [], ""
-    for sign in text:
-        if sign == "," and not (open_ or quote):
-            parts.append("")
-            continue
-        parts[-1] += sign
-        if quote:
-            quote = "" if sign == quote else quote
-        elif sign in "\"'":
-            quote = sign
-        elif sign in PAIRS:
-            open_.append(PAIRS[sign])
-        elif sign in PAIRS.values() and (not open_ or sign != open_.pop()):
-            raise Error(f"A sweep's values need a partner for every bracket, got {text!r}.")
-    if open_ or quote:
+    parts, part = [], ""
+    for piece in text.split(","):
+        part += piece
+        plain = re.sub(r"\"[^\"]*\"|'[^']*'", "", part)
+        if not re.search("[\"']", plain) and all(plain.count(a) == plain.count(b) for a, b in ("()", "[]", "{}")):
+            parts.append(Word(_bare(part.strip())))
+            part = ""
+        else:
+            part += ","
+    if part:
         raise Error(f"A sweep's values need a partner for every bracket and quote, got {text!r}.")
-    return [Word(_bare(part.strip())) for part in parts]
+    return parts
 
 
 def _bare(part: str) -> str:

@@ -25,13 +25,13 @@ from .experiment import Experiment
 from .grid import OneTask, plan
 from .launch import Engine
 from .records import RunDirectory
+from .running import Listener, run
 from .sweeps import Settings, check_choosable, parse
 
 if TYPE_CHECKING:
     import optuna
     from torch import nn
 
-    from . import Outcome
 
 Space = Mapping[str, Any]
 """By the names of settings: `(low, high)`, `(low, high, "log")` or a list of choices."""
@@ -84,8 +84,6 @@ def trial_objective(
     numbers go bad fails its trial, and the study goes on.
     """
     optuna = import_extra("optuna", "optuna", "lab.tune")
-    from .running import run
-
     fixed = parse(settings)
 
     def experiments(values: Mapping[str, Any]) -> list[Experiment]:
@@ -115,7 +113,7 @@ def trial_objective(
     return objective
 
 
-class _Followed:
+class _Followed(Listener):
     """Listens to the runs of a trial, and tells it each validation of the first one."""
 
     def __init__(self, trial: optuna.Trial, experiment: Experiment, root: Path):
@@ -138,12 +136,6 @@ class _Followed:
         validated = (progress.step - 1) // self.every * self.every
         if progress.what == self.hash and progress.phase == "train" and validated > self.told:
             self.look()
-
-    def begin(self, experiment: Experiment) -> None: ...
-
-    def waiting(self, experiment: Experiment) -> None: ...
-
-    def end(self, experiment: Experiment, outcome: Outcome) -> None: ...
 
 
 def _suggested(trial: optuna.Trial, name: str, among: Any) -> Any:
