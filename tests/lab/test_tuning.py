@@ -103,7 +103,9 @@ def test_a_run_that_goes_bad_fails_its_trial_alone(monkeypatch, tmp_path):
     monkeypatch.setattr(tuning, "run", bad)
     study = lab.tune("parity", "rnn", {"training.lr": (1e-4, 1e-2)}, trials=2, root=tmp_path, **GIVEN)
     assert [(t.state.name, t.user_attrs["error"]) for t in study.trials] == [("FAIL", "the loss is not finite")] * 2
-    monkeypatch.setattr(tuning, "run", lambda given, *_, **__: [lab.Outcome(given[0], error="a wrong call", exit_code=2)])
+    monkeypatch.setattr(
+        tuning, "run", lambda given, *_, **__: [lab.Outcome(given[0], error="a wrong call", exit_code=2)]
+    )
     with pytest.raises(Error, match="a wrong call"):
         lab.tune("parity", "rnn", {"training.lr": (1e-4, 1e-2)}, trials=2, root=tmp_path, **GIVEN)
 

@@ -90,6 +90,10 @@ class Run(NamedTuple):
         return Runs([self])._repr_html_()
 
 
+def _damaged(file: Path, why: str) -> RecordError:
+    return RecordError(f"{file}: {why} Delete {file.parent} to run it again.")
+
+
 def read_config(path: Path) -> Experiment:
     """The experiment of the run directory `path`, which must hash to the directory's name."""
     experiment = _experiment(path)
@@ -114,56 +118,41 @@ def _experiment(path: Path) -> Experiment:
 def read_run(path: Path) -> Run:
     """A finished run, every file checked against its digest."""
     path = Path(path)
-    content = _whole(path)
+    file = path / Directory.result
+    content = read_json(file)
+    sealed = content.pop("sha256", None) if isinstance(content, dict) else None
+    files = content.get("files") if sealed == digest(canonical(content)) else None
+    if not isinstance(files, dict) or not all(Path(name).name == name for name in files):
+        raise _damaged(file, "edited since it was written.")
+    for name, expected in files.items():
+        if digest_of(path / name, restore(path / name)) != expected:
+            raise _damaged(path / name, "truncated or edited since the run ended.")
     if content.get("format") != FORMAT:
-        raise RecordError(
-            f"{path / 'result.json'}: written in format {content.get('format')}, and this Lengthwise reads {FORMAT}. "
-            f"Delete {path} to run it again."
-        )
+        raise _damaged(file, f"written in format {content.get('format')}, and this Lengthwise reads {FORMAT}.")
     experiment = _experiment(path)
     names = (experiment.hash, experiment.hash_as_given)
     if content.get("hash") in names and not path.resolve().name.endswith(names):
         raise RecordError(
             f"{path}: renamed, and otherwise whole. Name it {experiment.directory} again, for by that name it is found."
         )
-    experiment = read_config(path)
+    read_config(path)
     if content.get("hash", experiment.hash) not in names:
         raise RecordError(
-            f"{path / 'result.json'}: of another experiment ({content['hash']}) than its config ({experiment.hash}). "
-            f"Restore both, or delete {path} to run it again."
+            f"{file}: of another experiment ({content['hash']}) than its config ({experiment.hash}). Restore both, or "
+            f"delete {path} to run it again."
         )
+    metrics = path / "metrics.jsonl"
+    lines, again = enumerate(read_bytes(metrics).splitlines(), 1), f"Delete {path} to run it again."
+    rows = [parse_json(line, f"{metrics}, line {number}", again) for number, line in lines]
     try:
         check_result(content, experiment)
     except Error as error:
-        raise RecordError(
-            f"{path / 'result.json'}: no record of this version of Lengthwise: {error}. Delete {path} to run it again."
-        ) from error
-    return Run(path, experiment, content, _metrics(path / "metrics.jsonl"))
-
-
-def _whole(path: Path) -> dict[str, Any]:
-    """The result of a run, and all files that it names checked against their digests."""
-    file = path / Directory.result
-    content = read_json(file)
-    sealed = content.pop("sha256", None) if isinstance(content, dict) else None
-    files = content.get("files") if sealed == digest(canonical(content)) else None
-    if not isinstance(files, dict) or not all(Path(name).name == name for name in files):
-        raise RecordError(f"{file}: edited since it was written. Delete {path} to run it again.")
-    for name, expected in files.items():
-        if digest_of(path / name, restore(path / name)) != expected:
-            raise RecordError(f"{path / name}: truncated or edited since the run ended. Delete {path} to run it again.")
-    return content
-
-
-def _metrics(path: Path) -> list[dict[str, Any]]:
-    again = f"Delete {path.parent} to run it again."
-    lines = read_bytes(path).splitlines()
-    metrics = [parse_json(line, f"{path}, line {number}", again) for number, line in enumerate(lines, 1)]
+        raise _damaged(file, f"no record of this version of Lengthwise: {error}.") from error
     try:
-        check_metrics(metrics)
+        check_metrics(rows)
     except Error as error:
-        raise RecordError(f"{path}: no metrics of this version of Lengthwise: {error}. {again}") from error
-    return metrics
+        raise _damaged(metrics, f"no metrics of this version of Lengthwise: {error}.") from error
+    return Run(path, experiment, content, rows)
 
 
 def model_folder(run: Run, which: str = "last") -> Path | None:
@@ -177,7 +166,7 @@ def model_folder(run: Run, which: str = "last") -> Path | None:
     if not folder.is_dir():
         return None
     if folders.get(name, pretrained.folder_digest(folder)) != pretrained.folder_digest(folder):
-        raise RecordError(f"{folder}: edited since the run ended. Delete {run.path} to run it again.")
+        raise _damaged(folder, "edited since the run ended.")
     return folder
 
 

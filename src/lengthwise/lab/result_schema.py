@@ -66,23 +66,25 @@ METRICS: dict[str, Any] = {
 def check_result(result: Mapping[str, Any], experiment: Experiment) -> None:
     """Raises unless the result is one of this experiment."""
     lengths = frozenset(map(str, experiment.tests.lengths))
-    if not experiment.on_text:
-        _fit(result, {**RESULT, "samples": COUNT, "baseline": Each(SHARE, lengths)}, "")
+    if experiment.on_text:
+
+        def measured(value: Any) -> Any:
+            by_length = isinstance(value, Mapping) and "losses" in value
+            return {"step": WHOLE, **({"losses": Each(MAYBE_NUMBER, lengths)} if by_length else {"perplexity": NUMBER})}
+
+        before = "before" if experiment.from_checkpoint else "before?"
+        best = {"step": WHOLE, "validation": {"loss": NUMBER}}
+        shape = {**RESULT, "checkpoints": {"last": measured, before: measured, "best?": best}}
+        if isinstance(experiment.data, AnswersSpec):
+            shape["answers"] = {"metric": TEXT, "score": NUMBER, "questions": WHOLE, "step": WHOLE}
+    else:
+        # The number of samples is checked before it is asked for.
         scores = Is("a number from 0 to samples", lambda value: _number(value) and 0 <= value <= result["samples"])
         tested = {"step": WHOLE, "correct": Each(scores, lengths), "overflowed?": Each(WHOLE)}
         best = {**tested, "validation?": {"accuracy": NUMBER, "loss": NUMBER}}
-        _fit(result, {"checkpoints": {"last": tested, "best": best}}, "")
-        return
-    _fit(result, {**RESULT, "checkpoints": {}}, "")
-    which = ["last", *(["before"] if experiment.from_checkpoint or "before" in result["checkpoints"] else [])]
-    for name in which:
-        measured = result["checkpoints"].get(name)
-        by_length = isinstance(measured, dict) and "losses" in measured
-        shape = {"losses": Each(MAYBE_NUMBER, lengths)} if by_length else {"perplexity": NUMBER}
-        _fit(measured, {"step": WHOLE, **shape}, f"checkpoints.{name}")
-    _fit(result["checkpoints"], {"best?": {"step": WHOLE, "validation": {"loss": NUMBER}}}, "checkpoints")
-    if isinstance(experiment.data, AnswersSpec):
-        _fit(result, {"answers": {"metric": TEXT, "score": NUMBER, "questions": WHOLE, "step": WHOLE}}, "")
+        shape = {**RESULT, "samples": COUNT, "baseline": Each(SHARE, lengths)}
+        shape["checkpoints"] = {"last": tested, "best": best}
+    _fit(result, shape, "")
 
 
 def check_metrics(lines: Iterable[Any]) -> None:
@@ -93,22 +95,23 @@ def check_metrics(lines: Iterable[Any]) -> None:
 
 
 def _fit(value: Any, shape: Any, where: str) -> None:
+    shape = shape(value) if callable(shape) else shape
     if isinstance(shape, Is):
         if not shape.holds(value):
             raise Error(f"{where} must be {shape.words}, got {in_words(value):.40}")
         return
     if not isinstance(value, Mapping):
         raise Error(f"{where} must be an object, got {in_words(value):.40}")
+    before = f"{where}." if where else ""
     if isinstance(shape, Each):
         if shape.keys is not None and (odd := value.keys() ^ shape.keys):
             raise Error(f"{where} {'has' if min(odd) in value else 'lacks'} {min(odd):.40}")
-        shape = dict.fromkeys(value, shape.shape)
-        parts = [(key, key, part) for key, part in shape.items()]
-    else:
-        parts = [(key, key.removesuffix("?"), part) for key, part in shape.items()]
-    for key, name, part in parts:
-        inner = f"{where}.{name}" if where else name
+        for key, part in value.items():
+            _fit(part, shape.shape, before + key)
+        return
+    for key, part in shape.items():
+        name = key.removesuffix("?")
         if name in value:
-            _fit(value[name], part, inner)
-        elif not key.endswith("?"):
-            raise Error(f"{inner} is missing")
+            _fit(value[name], part, before + name)
+        elif name == key:
+            raise Error(f"{before}{name} is missing")
