@@ -28,6 +28,7 @@ from typing import Annotated, Any, Literal
 from ..errors import Error
 from ..files import read_bytes, write_text
 from ..options import Option, Schema, Word, at_least, option_of, schema, take
+from ..own_code import in_full
 from .launch import Launch
 
 
@@ -102,12 +103,16 @@ def _word(value: Any) -> Any:
 
 def write_study(path: Path, study: Mapping[str, Any]) -> None:
     """Writes the file that `read_study` reads back as this study."""
+    from .language_models import apart
+
+    tasks = study.get("task", [])
+    names = [*([tasks] if isinstance(tasks, str) else tasks), *(apart(word)[0] for word in study["models"])]
     plain = {name: value for name, value in study.items() if name not in ("settings", "sweep")}
     lines = [f"{name} = {_toml(value)}" for name, value in plain.items() if value not in (None, [])]
     for tables in ("sweep", "settings"):
         parts: dict[str, list[str]] = {}
         for key, value in study.get(tables, {}).items():
-            part, _, name = key.rpartition(".")
+            part, _, name = in_full(key, names).rpartition(".")
             parts.setdefault(part, []).append(f"{_key(name)} = {_toml(value)}")
         for part, rows in parts.items():
             lines += ["", f"[{tables}.{_key(part)}]", *rows]
