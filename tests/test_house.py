@@ -165,7 +165,7 @@ LINES = {
     "text": 1_660,
     "train": 2_750,
     "evaluate": 1_670,
-    "lab": 5_770,
+    "lab": 5_740,
     "insight": 1_380,
     "theory": 1_350,
     "verify": 9_460,
