@@ -1,4 +1,4 @@
-"""Learned, then proved: the same RNN trained as usual, with noise on its states, and steady; seven tasks.
+"""Learned, then proved: RNN, GRU and LSTM trained as usual and steady, RNN with noise alone besides; seven tasks.
 
 All see strings of at most 40 symbols and their answers, nothing else, and all take the same steps. What differs is the
 training alone, so the table says what each part of it is for.
@@ -29,11 +29,21 @@ WAYS: dict[str, dict[str, Any]] = {
     "steady": {"training.varied": 0.5, "training.steady": "on"},
 }
 """varied: half of the strings have symbol probabilities of their own; steady: with the penalty on steep steps too."""
-SEEDS: dict[Scale, dict[str, int]] = {
-    "smoke": dict.fromkeys(WAYS, 1),
-    "laptop": {"as usual": 5, "varied, noise": 2, "steady": 5},
-    "paper": dict.fromkeys(WAYS, 10),
+MODELS = {"RNN": "rnn", "GRU": "gru", "LSTM": "lstm"}
+SEEDS: dict[Scale, dict[tuple[str, str], int]] = {
+    "smoke": {("RNN", "steady"): 1, ("GRU", "steady"): 1},
+    "laptop": {
+        ("RNN", "as usual"): 5,
+        ("RNN", "varied, noise"): 2,
+        ("RNN", "steady"): 5,
+        ("GRU", "as usual"): 2,
+        ("GRU", "steady"): 5,
+        ("LSTM", "as usual"): 2,
+        ("LSTM", "steady"): 5,
+    },
+    "paper": {(model, way): 10 for model in MODELS for way in WAYS},
 }
+"""Of each model and way how many seeds."""
 TASKS: dict[Scale, tuple[str, ...]] = {"smoke": ("parity",), "laptop": LAPTOP_TASKS, "paper": LAPTOP_TASKS}
 STEPS: dict[Scale, int] = {"smoke": 3, "laptop": 3000, "paper": 3000}
 QUESTION: dict[Scale, NetworkQuestion] = {
@@ -41,12 +51,12 @@ QUESTION: dict[Scale, NetworkQuestion] = {
     "laptop": NetworkQuestion(Budget(20.0), None),
     "paper": NetworkQuestion(Budget(60.0), None),
 }
-Key = tuple[str, str]
-"""A cell's task and way of training."""
+Key = tuple[str, str, str]
+"""A cell's task, model and way of training."""
 
 
 def recipe(scale: Scale) -> Recipe:
-    """RNNs trained as usual, with noise, and steady: which are proved as they were learned, and which are refuted."""
+    """RNN, GRU and LSTM trained as usual and steady: which are proved as they were learned, and which are refuted."""
 
     def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
         decided = {key: [networks(run, QUESTION[scale], device)[0] for run in runs] for key, runs in finished.items()}
@@ -55,16 +65,21 @@ def recipe(scale: Scale) -> Recipe:
     return Recipe(
         title="Learned, then proved",
         description=(
-            "An RNN of width 64 learns seven tasks from strings of at most 40 symbols, an answer after every prefix. "
-            "Each network is then held against the machine of its task, as training left it: proved at every length, "
-            "refuted by a word, or unknown."
+            "RNN, GRU and LSTM of width 64 learn seven tasks from strings of at most 40 symbols, an answer after every "
+            "prefix. Each network is then held against the machine of its task, as training left it: proved at every "
+            "length, refuted by a word, or unknown."
         ),
-        grid=Grid([Cell(key, partial(planned, scale, *key), label=key[0]) for key in product(TASKS[scale], WAYS)]),
+        grid=Grid(
+            [
+                Cell((task, *of), partial(planned, scale, task, *of), label=task)
+                for task, of in product(TASKS[scale], SEEDS[scale])
+            ]
+        ),
         report=report,
     )
 
 
-def planned(scale: Scale, row: str, way: str) -> list[Experiment]:
+def planned(scale: Scale, row: str, model: str, way: str) -> list[Experiment]:
     task = task_of(row, "prefix")
     settings = {
         "model.width": 64,
@@ -79,13 +94,13 @@ def planned(scale: Scale, row: str, way: str) -> list[Experiment]:
         **WAYS[way],
     }
     lengths = [task.lengths(30, 40)[-1], task.lengths(490, 500)[-1]]
-    return plan(task, ["rnn"], seeds=SEEDS[scale][way], test_lengths=lengths, settings=settings)
+    return plan(task, [MODELS[model]], seeds=SEEDS[scale][model, way], test_lengths=lengths, settings=settings)
 
 
 def _table(scale: Scale, finished: Mapping[Key, list[Run]], decided: Mapping[Key, list[Any]]) -> Panel:
     rows, data = [], []
-    for (task, way), runs in finished.items():
-        each = decided[task, way]
+    for (task, model, way), runs in finished.items():
+        each = decided[task, model, way]
         words = Counter(network.raw for network in each)
         wrong = [network.wrong for network in each if network.wrong is not None]
         near, far = ([accuracy(run, run.experiment.tests.lengths[at]) for run in runs] for at in (-2, -1))
@@ -93,6 +108,7 @@ def _table(scale: Scale, finished: Mapping[Key, list[Run]], decided: Mapping[Key
         rows.append(
             [
                 task,
+                model,
                 way,
                 *(f"{words[word]} of {len(each)}" for word in ("proved", "refuted", "unknown")),
                 str(round(median(wrong))) if wrong else "–",
@@ -105,6 +121,7 @@ def _table(scale: Scale, finished: Mapping[Key, list[Run]], decided: Mapping[Key
         data.append(
             {
                 "task": task,
+                "model": model,
                 "way": way,
                 "networks": [
                     {"seed": run.experiment.seed, "at 40": a, "at 500": b, "training": s, **asdict(network)}
@@ -115,11 +132,28 @@ def _table(scale: Scale, finished: Mapping[Key, list[Run]], decided: Mapping[Key
     caption = (
         "Seeds fixed beforehand, last checkpoints, nothing chosen by test strings or verdicts. As usual: the task's "
         "own strings. Varied, noise: half of the strings have symbol probabilities of their own; states have noise. "
-        "Steady: with a penalty on steep steps besides. wrong at: the median length of the shortest words found that "
-        "networks get wrong. Then the share of right answers at 40 and at 500 symbols in %, seed by seed, and the "
+        "Steady: with a penalty on steep steps besides, and gates that are shut at random. wrong at: the median length "
+        "of the shortest words found that networks get wrong. Then the share of right answers at 40 and at 500 symbols "
+        "in %, seed by seed, and the "
         f"median seconds of training and of the decision, for which {QUESTION[scale].budget.certify:g} s are given."
     )
-    head = ["", "training", "proved", "refuted", "unknown", "wrong at", "at 40", "at 500", "train s", "decide s"]
-    steady = [network.raw for (_, way), each in decided.items() if way == "steady" for network in each]
-    finding = f"Steady: {steady.count('proved')} of {len(steady)} networks are proved as they were learned."
-    return Table("RNN", caption, head, rows, data=data, labels=2, finding=finding)
+    head = [
+        "",
+        "model",
+        "training",
+        "proved",
+        "refuted",
+        "unknown",
+        "wrong at",
+        "at 40",
+        "at 500",
+        "train s",
+        "decide s",
+    ]
+    steady = {
+        model: [n.raw for (_, of, way), each in decided.items() if (of, way) == (model, "steady") for n in each]
+        for _, model, _ in finished
+    }
+    shares = (f"{made.count('proved')} of {len(made)} {model}s" for model, made in steady.items())
+    finding = f"Trained steady, {', '.join(shares)} are proved as they were learned."
+    return Table("Proved as learned", caption, head, rows, data=data, labels=3, finding=finding)
