@@ -170,7 +170,7 @@ LINES = {
     "theory": 1_350,
     "verify": 9_460,
     "report": 3_730,
-    "recipes": 5_200,
+    "recipes": 5_220,
     "cli": 3_360,
 }
 """How many lines a room may have: lowered as ideas leave, and raised only by a commit that says why."""
