@@ -112,9 +112,9 @@ class Lost(NamedTuple):
     why: str
 
 
-News = Progress | Experiment | Sequence[Outcome] | Lost | None
-"""How far a run is, one that another process holds, or the end of a piece of work: what came out, that it was lost, or
-None where it was stopped."""
+News = Progress | Experiment | Sequence[Outcome] | Exception | Lost | None
+"""How far a run is, one that another process holds, or the end of a piece of work: what came out, why all of it failed,
+that it was lost, or None where it was stopped."""
 
 
 class Pool(Protocol):
@@ -139,6 +139,9 @@ class Pool(Protocol):
 
 class Pooled:
     """An engine whose groups run in a pool: the one loop that starts them, hears them and takes what came out."""
+
+    def __post_init__(self):
+        check_fields(self, "{}".format)
 
     def pool(self, groups: Groups, job: Job) -> contextlib.AbstractContextManager[Pool]:
         """The pool, open for these groups."""
@@ -167,8 +170,11 @@ class Pooled:
                                 job.waiting(news)
                         else:
                             work = active.pop(known)
+                            members = [experiment for group in work for experiment in group]
                             if isinstance(news, Lost):
-                                news = [] if asked else list(died([e for group in work for e in group], news.why, job))
+                                news = [] if asked else list(died(members, news.why, job))
+                            elif isinstance(news, Exception):
+                                news = [failure(RunDirectory(job.root, each), news) for each in members]
                             yield from news or ()
                             for group in () if asked else work:
                                 waiting.put_back(group, news or ())
@@ -184,9 +190,6 @@ class Processes(Pooled):
     """Each group in a fresh process, `workers` at a time; one that dies takes only its group."""
 
     workers: Annotated[int, at_least(1, at_most=WORKERS), "How many run at a time."]
-
-    def __post_init__(self):
-        check_fields(self, "{}".format)
 
     def pool(self, groups: Groups, job: Job) -> contextlib.AbstractContextManager[Pool]:
         return contextlib.nullcontext(_ProcessPool(self.workers, job))
@@ -211,7 +214,7 @@ class _ProcessPool:
         for [group] in works:
             here, there = self.context.Pipe()
             self.devices[here] = gpu_of(self.job, [self.devices[pipe] for pipe in self.processes])
-            job = replace(self.job, hear=None, waiting=None, stop=Stop(), share=self.room, device=self.devices[here])
+            job = replace(self.job.quiet, share=self.room, device=self.devices[here])
             process = self.context.Process(target=_work, name=WORKER, args=(list(group), job, there), daemon=False)
             process.start()
             there.close()

@@ -78,6 +78,11 @@ class Job:
     code: dict[str, Any] = field(default_factory=lambda: code_version())
     """What runs here, asked when the job begins: by its end the checkout may have moved on."""
 
+    @property
+    def quiet(self) -> Job:
+        """What of it can be sent to another process."""
+        return replace(self, hear=None, waiting=None, stop=Stop())
+
 
 def room(job: Job, cores: float, gpus: float) -> int:
     """How many runs at a time fit where there is so much.

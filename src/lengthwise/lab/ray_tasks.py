@@ -17,13 +17,11 @@ from typing import Annotated, Any, ClassVar
 
 from .. import __version__
 from ..errors import Error, check_extra
-from ..options import check_fields
-from ..train import Interrupted, Stop
+from ..train import Interrupted
 from .engines import Groups, Lost, News, Pool, Pooled, Work
 from .experiment import Experiment
-from .job import Job, Outcome, check_room, failure, room, run_group
+from .job import Job, Outcome, check_room, room, run_group
 from .mailbox import Mailbox, Teller
-from .records import RunDirectory
 
 START_AGAIN = 3
 """How often a task is started again whose node died."""
@@ -36,9 +34,6 @@ class RayTasks(Pooled):
     address: Annotated[str | None, "The cluster, as in HOST:6379, ray://HOST:10001 or auto; none: this machine."] = None
 
     elsewhere: ClassVar[bool] = True
-
-    def __post_init__(self):
-        check_fields(self, "{}".format)
 
     @contextlib.contextmanager
     def pool(self, groups: Groups, job: Job) -> Iterator[Pool]:
@@ -60,7 +55,6 @@ class _RayPool:
     def __init__(self, ray: Any, mailbox: Mailbox, job: Job):
         self.ray, self.mailbox, self.job, self.stop = ray, mailbox, job, mailbox.stop
         self.start = ray.remote(num_cpus=job.cpus, num_gpus=job.gpus, max_retries=START_AGAIN)(_work)
-        self.quiet = replace(job, hear=None, waiting=None, stop=Stop())
         self.numbers: dict[Any, int] = {}
 
     @property
@@ -70,8 +64,8 @@ class _RayPool:
 
     def submit(self, works: Sequence[Work]) -> Sequence[Any]:
         numbers = range(len(self.numbers), len(self.numbers) + len(works))
-        place = self.mailbox.place
-        tasks = [self.start.remote(list(g), self.quiet, place, n) for n, [g] in zip(numbers, works, strict=True)]
+        job, place = self.job.quiet, self.mailbox.place
+        tasks = [self.start.remote(list(g), job, place, n) for n, [g] in zip(numbers, works, strict=True)]
         self.numbers |= zip(tasks, numbers, strict=True)
         return tasks
 
@@ -82,14 +76,14 @@ class _RayPool:
             for progress in self.mailbox.news(self.numbers[task]):
                 yield task, progress
         for task in ended:
-            yield task, self._news(task, active[task])
+            yield task, self._news(task)
 
-    def _news(self, task: Any, work: Work) -> News:
+    def _news(self, task: Any) -> News:
         errors = self.ray.exceptions
         try:
             return self.ray.get(task)
         except errors.RayTaskError as error:
-            return [failure(RunDirectory(self.job.root, e), error.cause or error) for group in work for e in group]
+            return error.cause or error
         except errors.RayError as error:
             why = next(iter(str(error).splitlines()), type(error).__name__)
             return Lost(f"the task was lost {START_AGAIN + 1} times ({why})")

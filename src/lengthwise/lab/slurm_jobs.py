@@ -23,13 +23,12 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from .. import __version__
 from ..errors import Error, check_extra
-from ..options import above, at_least, check_fields
+from ..options import above, at_least
 from ..train import Interrupted, Stop
 from .engines import Groups, Lost, News, Pool, Pooled, Processes, Work, forkserver
 from .experiment import Experiment
-from .job import Job, Outcome, failure, room, run_group
+from .job import Job, Outcome, room, run_group
 from .mailbox import Mailbox, Teller
-from .records import RunDirectory
 
 LOOK_EVERY = 1.0
 """Seconds between two looks at the files of the jobs."""
@@ -58,9 +57,6 @@ class SlurmJobs(Pooled):
     cluster: Annotated[Literal["slurm", "local"], "local: processes here, to try what would be sent."] = "slurm"
 
     elsewhere: ClassVar[bool] = True
-
-    def __post_init__(self):
-        check_fields(self, "{}".format)
 
     @contextlib.contextmanager
     def pool(self, groups: Groups, job: Job) -> Iterator[Pool]:
@@ -136,7 +132,6 @@ class _JobPool:
     def __init__(self, executor: Any, room: int, mailbox: Mailbox, job: Job):
         self.executor, self.room, self.mailbox, self.job = executor, room, mailbox, job
         self.together, self.pause = groups_a_job(job), LOOK_EVERY
-        self.quiet = replace(job, hear=None, waiting=None, stop=Stop())
         self.numbers: dict[Any, int] = {}
         self.failed = self.stopping = False
         self.asked_at = time.monotonic()
@@ -150,7 +145,7 @@ class _JobPool:
         try:
             with self.executor.batch():
                 jobs = [
-                    self.executor.submit(how, list(map(list, work)), self.quiet, place, n)
+                    self.executor.submit(how, list(map(list, work)), self.job.quiet, place, n)
                     for n, work in zip(numbers, works, strict=True)
                 ]
         except (submitit.core.utils.FailedJobError, submitit.core.utils.FailedSubmissionError) as error:
@@ -166,14 +161,15 @@ class _JobPool:
             # What is learned of one is learned of all.
             next(iter(active)).done(force_check=True)
         # An answer may have to be waited for, and only with it is surely there what the job wrote last.
-        news = {job: self._news(job, active[job]) for job in active if job.done()}
+        news = {job: self._news(job) for job in active if job.done()}
         for job in active:
             for progress in self.mailbox.news(self.numbers[job]):
                 yield job, progress
         for job in active:
             if job in news:
-                self.failed |= isinstance(news[job], Lost) or any(each.run is None for each in news[job] or ())
-                yield job, news[job]
+                ended = news[job]
+                self.failed |= isinstance(ended, (Lost, Exception)) or any(each.run is None for each in ended or ())
+                yield job, ended
             elif self.stopping and not self.mailbox.file(self.numbers[job]).exists() and job.state != "RUNNING":
                 # It waits, and has no state to keep; those that run are let keep theirs.
                 job.cancel(check=False)
@@ -186,7 +182,7 @@ class _JobPool:
     def cancel(self, known: Any) -> None:
         known.cancel(check=False)
 
-    def _news(self, job: Any, work: Work) -> Lost | list[Outcome] | None:
+    def _news(self, job: Any) -> Lost | Exception | list[Outcome] | None:
         """What a job that has ended gives; None of one that was stopped."""
         import submitit.core.utils  # pyright: ignore[reportMissingImports]
 
@@ -199,20 +195,16 @@ class _JobPool:
             if not self.mailbox.file(self.numbers[job]).exists():
                 raise Error(
                     f"{why} without a sign of life in {self.mailbox.place}. Is that on storage that all nodes share, "
-                    f"and is Lengthwise installed there? What the job printed: {job.paths.stderr}. {_last_line(job)}"
+                    f"and is Lengthwise installed there? What the job printed: {job.paths.stderr}."
+                    + "".join(f" Its last line: {line}" for line in (job.stderr() or "").strip().splitlines()[-1:])
                 ) from error
             if isinstance(error, submitit.core.utils.FailedJobError):
-                return [failure(RunDirectory(self.job.root, e), error) for group in work for e in group]
+                return error
             return Lost(f"{why}; see {job.paths.stderr}")
         if isinstance(answer, str):
             raise Error(answer)
         cancelled = answer is None and not self.stopping
         return Lost(f"job {job.job_id} was cancelled") if cancelled else answer
-
-
-def _last_line(job: Any) -> str:
-    lines = (job.stderr() or "").strip().splitlines()
-    return f"Its last line: {lines[-1]}" if lines else ""
 
 
 class SlurmWork:
