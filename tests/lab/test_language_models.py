@@ -215,17 +215,11 @@ def test_the_saved_model_generates_in_the_words_of_its_tokenizer(run):
     assert lab.load_tokenizer(run)("the cat")["input_ids"] == tokenizer("the cat")["input_ids"]
 
 
-class Interrupting:
+class Interrupting(lab.Listener):
     """Presses Ctrl-C at a step of training, once."""
 
     def __init__(self, step):
         self.step = step
-
-    def begin(self, experiment): ...
-
-    def waiting(self, experiment): ...
-
-    def end(self, experiment, outcome): ...
 
     def advance(self, progress):
         if progress.step == self.step:

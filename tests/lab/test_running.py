@@ -39,17 +39,11 @@ def two_threads():
     torch.set_num_threads(before)
 
 
-class Interrupting:
+class Interrupting(lab.Listener):
     """Presses Ctrl-C when the first step is heard of."""
 
     def __init__(self):
         self.pressed = False
-
-    def begin(self, experiment): ...
-
-    def waiting(self, experiment): ...
-
-    def end(self, experiment, outcome): ...
 
     def advance(self, progress):
         if not self.pressed:

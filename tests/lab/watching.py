@@ -1,21 +1,19 @@
 """What tests of clusters listen with, and hold against one process."""
 
+from lengthwise.lab import Listener
 
-class Watch:
+
+class Watch(Listener):
     """Calls `then` once, when a first run has told how far it is; knows the steps that were told and what has ended."""
 
     def __init__(self, then=None):
         self.then, self.steps, self.ends = then, {}, []
-
-    def begin(self, experiment): ...
 
     def advance(self, progress):
         self.steps.setdefault(progress.what, []).append(progress.step)
         then, self.then = self.then, None
         if then:
             then()
-
-    def waiting(self, experiment): ...
 
     def end(self, experiment, outcome):
         self.ends.append(experiment.hash)

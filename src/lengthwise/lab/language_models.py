@@ -15,7 +15,7 @@ import math
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,7 +28,7 @@ from ..errors import Error
 from ..evaluate.text import Way, check_lengths
 from ..limits import BATCH_TOKENS, EXPERIMENTS
 from ..models import pretrained
-from ..options import Option, above, at_least, checked, schema, take, word_of
+from ..options import above, at_least, checked, schema, take, word_of
 from ..own_code import of_parts, settings_of
 from ..positions import Multilevel
 from ..text import corpora, segment_ends, tokenizers, tokens_of
@@ -66,14 +66,12 @@ DOUBLINGS = 4
 """How often the test length doubles from the training length on, unless lengths are named."""
 
 
-_TEXT = {
-    option.name: option
-    for option in (
-        Option("held_out", float, 0.05, above(0, below=1), "The share of documents to validate and to test on."),
-        Option("test_tokens", int | None, 65_536, at_least(2), "Windows: how many tokens are tested at most."),
-    )
-}
-"""The `text.` settings."""
+@dataclass(frozen=True)
+class TextSettings:
+    """The `text.` settings."""
+
+    held_out: Annotated[float, above(0, below=1), "The share of documents to validate and to test on."] = 0.05
+    test_tokens: Annotated[int | None, at_least(2), "Windows: how many tokens are tested at most."] = 65_536
 
 
 @checked
@@ -112,16 +110,15 @@ def plan_language_models(
     parts = {"model", "training", "tests", "text", "objective", *(name for name, _ in asked)}
     given = of_parts(given, parts)
     EXPERIMENTS.check(len(asked) * len(seeds), "plan")
-    training = training_of(settings_of(given, "training"))
-    BATCH_TOKENS.check(train_length * training.batch, f"training.batch={training.batch}, length {train_length:,}")
+    training = _training(settings_of(given, "training"), train_length)
     objective = Objective(
         "next-token",
         **take(schema(Objective, without=("kind",)), settings_of(given, "objective"), "objective", "objective."),
     )
 
     names = (corpus,) if isinstance(corpus, (str, Path)) else tuple(corpus)
-    of_text = take(_TEXT, settings_of(given, "text"), "text", "text.")
-    opened = corpora.open(names, held_out=of_text.get("held_out", _TEXT["held_out"].default))
+    of_text = take(schema(TextSettings), settings_of(given, "text"), "text", "text.")
+    opened = corpora.open(names, held_out=TextSettings(**of_text).held_out)
     folder = Path(tokenizer) if tokenizer else tokenizers.train(opened, vocabulary, root=store)
     read = tokenizers.load(folder)
     tokens = tokens_of(opened, read, root=store, progress=tokenizing)
@@ -130,7 +127,7 @@ def plan_language_models(
     tests = _tests(settings_of(given, "tests"), way, train_length, test_lengths, held_out)
     check_lengths(held_out, tests.lengths)
     tokens.train.blocks(train_length)
-    most = of_text.get("test_tokens", _TEXT["test_tokens"].default if way == "windows" else None)
+    most = of_text.get("test_tokens", TextSettings.test_tokens if way == "windows" else None)
     spec = TextSpec(
         ", ".join(map(_called, names)),
         digests_of(tokens),
@@ -216,8 +213,7 @@ def plan_continued(
     given = parse(settings)
     if wrong := next((key for key in given if not key.startswith("training.")), None):
         raise Error(f"plan_continued takes settings of training. alone, got {wrong!r}: the rest is as it was.")
-    training = training_of(settings_of(given, "training"))
-    BATCH_TOKENS.check(train_length * training.batch, f"training.batch={training.batch}, length {train_length:,}")
+    training = _training(settings_of(given, "training"), train_length)
     lengths = tuple(sorted({*test_lengths}))
     planned = []
     for base in experiments:
@@ -279,7 +275,7 @@ def _called(corpus: str | Path) -> str:
     return Path(os.path.abspath(path)).name or str(corpus) if path.exists() else str(corpus)
 
 
-def training_of(given: dict[str, Any]) -> Training:
+def _training(given: dict[str, Any], length: int) -> Training:
     """The training of a language model, as these settings say and as usual where they say nothing."""
     if wrong := next((name for name in STRINGS_ALONE if name in given), None):
         raise Error(f"training.{wrong} is for strings: windows of text all have one length. Use train_length.")
@@ -287,6 +283,7 @@ def training_of(given: dict[str, Any]) -> Training:
     steps = trained.get("steps", USUAL.steps)
     training = USUAL.but(**{"warmup": min(WARMUP, steps // 10), **trained})
     check_precision(training)
+    BATCH_TOKENS.check(length * training.batch, f"training.batch={training.batch}, length {length:,}")
     return training
 
 

@@ -147,12 +147,11 @@ def measure_far_tokens(
     that a run was tested on. A haystack that is no text needs neither. The rest is as in `evaluate.score_far_tokens`.
     """
     opened = open_model(model, lengths, which, conversions, tokenizer, trust)
-    names = (corpus,) if isinstance(corpus, (str, Path)) else tuple(corpus)
     question = question or Needle()
     if not question.reads_text:
         name, text = "no text", ()
-    elif names:
-        read = corpora.open(names, held_out=0)
+    elif corpus:
+        read = corpora.open(corpus, held_out=0)
         name, text = read.name, read.documents()
     else:
         name, text, _ = _text(opened.run, (), opened.tokenizer, "")

@@ -84,11 +84,10 @@ def which_lengths(task: tasks.Task, low: int, high: int) -> str:
     if period == 2 and first <= low + 1:
         return f"{'odd' if first % 2 else 'even'} lengths only"
     gaps = [f"{n:,}" for n in looked if n > first and n not in possible]
-    if period > 1 or not gaps:
-        several = ", ".join(f"{n:,}" for n in possible[:3])
-        if not gaps:
-            return f"from length {first:,} on" if low > 1 or first > NEAR else ""
-        return f"lengths {several}, … only"
+    if not gaps:
+        return f"from length {first:,} on" if low > 1 or first > NEAR else ""
+    if period > 1:
+        return f"lengths {', '.join(f'{n:,}' for n in possible[:3])}, … only"
     return f"no strings of length {', '.join(gaps[:3])}{', …' * (len(gaps) > 3)}"
 
 
@@ -103,12 +102,9 @@ def lengths_of(run: Run) -> str:
 def lengths_note(task: tasks.Task, low: int, longest: int) -> str | None:
     """Which lengths strings are made of, where not of all, and how the others can count."""
     which = which_lengths(task, low, longest)
-    if not which:
-        return None
-    note = f"{task.name}: {which}."
-    if isinstance(task, FormalLanguage) and task.supervision == "last":
-        note += " To train on prefixes of every length too: --set task.supervision=prefix"
-    return note
+    remedy = " To train on prefixes of every length too: --set task.supervision=prefix"
+    last = isinstance(task, FormalLanguage) and task.supervision == "last"
+    return f"{task.name}: {which}.{remedy if last else ''}" if which else None
 
 
 def _whole(wanted: Any) -> list[int]:
