@@ -219,14 +219,10 @@ class Experiment:
     @property
     def directory(self) -> str:
         """The run directory's name: readable, and unique by its hash."""
-        return self._directory(self.hash)
+        return self.directory_of(self.hash)
 
-    @property
-    def directory_as_given(self) -> str:
-        """Its name by `hash_as_given`."""
-        return self._directory(self.hash_as_given)
-
-    def _directory(self, hash: str) -> str:
+    def directory_of(self, hash: str) -> str:
+        """Its name by this hash, which may be `hash_as_given`."""
         readable = re.sub(r"[^A-Za-z0-9]+", "-", f"{self.data.name.split('/')[-1]}-{self.model.name.split('/')[-1]}")
         return f"{readable.strip('-')[:60]}-s{self.seed}-{hash}"
 

@@ -267,7 +267,7 @@ def _trained(
 
 def _finish(material: Material, experiment: Experiment, state: TrainState, strategy: Single, job: Job) -> None:
     """Test the weights, then write the run's result."""
-    directory = state.directory
+    directory, began = state.directory, state.begun_by
     assert directory is not None
 
     def keep(last: Tensors) -> None:
@@ -286,18 +286,13 @@ def _finish(material: Material, experiment: Experiment, state: TrainState, strat
         "parameters": sum(p.numel() for p in state.parameters.values()),
         "seconds": {"train": round(state.train_seconds, 3), "evaluate": round(state.test_seconds, 3)},
         **tested,
-        "code": _all_code(state, job.code),
+        # Where other code began it, that is named too.
+        "code": job.code if began in (None, job.code) else {**job.code, "clean": False, "begun_by": began},
         "machine": machine(job.device),
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "command": job.command,
     }
     directory.finish(weights, result)
-
-
-def _all_code(state: TrainState, code: dict[str, Any]) -> dict[str, Any]:
-    """The code that ends a run; where other code began it, that is named too."""
-    began = state.begun_by
-    return code if began in (None, code) else {**code, "clean": False, "begun_by": began}
 
 
 def groups(experiments: Sequence[Experiment], device: str) -> list[list[Experiment]]:

@@ -31,7 +31,7 @@ from ..models import pretrained
 from ..options import above, at_least, checked, schema, take, word_of
 from ..own_code import of_parts, settings_of
 from ..positions import Multilevel
-from ..text import corpora, segment_ends, tokenizers, tokens_of
+from ..text import corpora, tokenizers, tokens_of
 from ..train.settings import Training, training_options
 from . import texts
 from .experiment import AnswersSpec, Experiment, LengthTests, ModelSpec, Objective, TextSpec
@@ -347,16 +347,9 @@ def model_specs(
         if name.startswith("hf:"):
             options.setdefault("vocab_size", len(tokenizer))
         if isinstance(placed := options.get("position_options"), dict):
-            options["position_options"] = _with_ends(placed, tokenizer)
+            named = {"ends": ends_of(placed["ends"], tokenizer)} if "ends" in placed else {}
+            if isinstance(rules := placed.get("level_ends"), list):
+                named["level_ends"] = [ends_of(rule, tokenizer) for rule in rules]
+            options["position_options"] = placed | named
         specs.append(ModelSpec(name, options, models.source(name)))
     return list({repr(spec): spec for spec in specs}.values())
-
-
-def _with_ends(placed: dict[str, Any], tokenizer: Any) -> dict[str, Any]:
-    """A position's options, with token ids for rules that say where segments end."""
-    options = dict(placed)
-    if isinstance(rule := placed.get("ends"), str):
-        options["ends"] = segment_ends(tokenizer, rule)
-    if isinstance(rules := placed.get("level_ends"), list):
-        options["level_ends"] = [segment_ends(tokenizer, rule) if isinstance(rule, str) else rule for rule in rules]
-    return options

@@ -37,14 +37,19 @@ def parse(settings: Settings) -> dict[str, Any]:
         flat = {f"{part}.{name}": value for part, inner in nested.items() for name, value in inner.items()}
         parsed = {**{key: value for key, value in settings.items() if key not in nested}, **flat}
     else:
-        settings = [settings] if isinstance(settings, str) else settings
-        if not isinstance(settings, (list, tuple)) or not all(isinstance(each, str) for each in settings):
-            raise Error(f'settings must be texts NAME=VALUE, or a mapping {{"training.steps": 500}}, got {settings!r}.')
-        parsed = dict(word_of(setting, "model.width=64") for setting in settings)
+        texts = _texts(settings, 'settings must be texts NAME=VALUE, or a mapping {"training.steps": 500}')
+        parsed = dict(word_of(setting, "model.width=64") for setting in texts)
     for key in parsed:
         if isinstance(key, str) and "." not in key:
             raise Error(f"A setting is PART.NAME=VALUE, got {key}={parsed[key]}. {_full_name(key)}")
     return parsed
+
+
+def _texts(given: Any, rule: str) -> Sequence[str]:
+    texts = [given] if isinstance(given, str) else given
+    if not isinstance(texts, (list, tuple)) or not all(isinstance(each, str) for each in texts):
+        raise Error(f"{rule}, got {in_words(given)}.")
+    return texts
 
 
 def _full_name(key: str) -> str:
@@ -96,14 +101,8 @@ def parse_sweep(sweep: Sweep) -> dict[str, list[Any]]:
     if isinstance(sweep, Mapping):
         parsed = {key: values_of(v) if isinstance(v, str) else v for key, v in parse(sweep).items()}
     else:
-        texts = [sweep] if isinstance(sweep, str) else sweep
-        if not isinstance(texts, (list, tuple)) or not all(isinstance(each, str) for each in texts):
-            raise Error(
-                'sweep must be texts NAME=VALUE,VALUE, or a mapping {"training.lr": [1e-3, 3e-4]}, got '
-                f"{in_words(sweep)}."
-            )
         parsed = {}
-        for text in texts:
+        for text in _texts(sweep, 'sweep must be texts NAME=VALUE,VALUE, or a mapping {"training.lr": [1e-3, 3e-4]}'):
             name, equals, values = (part.strip() for part in text.partition("="))
             if not (name and equals):
                 raise Error(f"A sweep is NAME=VALUE,VALUE, got {text!r}. For example --sweep training.lr=1e-3,3e-4.")

@@ -221,14 +221,12 @@ def digests(source: str, task: str) -> dict[str, str]:
 
 def questions_of(rows: Iterable[scrolls.Row], prompts: Prompts, most: int | None) -> list[Question]:
     """The first questions of these rows, with their prompts; the rows of all others are read too."""
-    ids: set[str] = set()
     prompt_of: dict[str, Tensor] = {}
     chosen: list[tuple[str, Tensor, str | None]] = []
     for id, text, output in rows:
-        if most is None or len(ids) < most or id in ids:
-            ids.add(id)
-            if id not in prompt_of:
-                prompt_of[id] = prompts.prompt(text)
+        if id not in prompt_of and (most is None or len(prompt_of) < most):
+            prompt_of[id] = prompts.prompt(text)
+        if id in prompt_of:
             chosen.append((id, prompt_of[id], output))
     return scrolls.grouped(chosen)
 
