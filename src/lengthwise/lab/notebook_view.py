@@ -46,9 +46,8 @@ class NotebookProgress:
 
     def __init__(self, experiments: Sequence[Experiment]):
         self.lines = {e.hash: [e.data.name, e.model.name, str(e.seed), "waiting for its turn"] for e in experiments}
-        self.drawn = 0.0
         self.handle: Any = None
-        self._draw(at_once=True)
+        self._draw()
 
     def begin(self, experiment: Experiment) -> None:
         self._say(experiment.hash, "starting", at_once=True)
@@ -65,17 +64,15 @@ class NotebookProgress:
 
     def _say(self, run: str, what: str, at_once: bool = False) -> None:
         self.lines[run][-1] = what
-        self._draw(at_once)
+        if at_once or time.monotonic() - self.drawn > REDRAWN_EVERY:
+            self._draw()
 
-    def _draw(self, at_once: bool) -> None:
-        now = time.monotonic()
-        if not at_once and now - self.drawn < REDRAWN_EVERY:
-            return
+    def _draw(self) -> None:
         from IPython.display import HTML, display  # pyright: ignore[reportMissingImports]
 
-        self.drawn = now
-        shown = HTML(html_table(["data", "model", "seed", "progress"], list(self.lines.values())))
+        self.drawn = time.monotonic()
+        table = HTML(html_table(["data", "model", "seed", "progress"], list(self.lines.values())))
         if self.handle is None:
-            self.handle = display(shown, display_id=True)
+            self.handle = display(table, display_id=True)
         else:
-            self.handle.update(shown)
+            self.handle.update(table)

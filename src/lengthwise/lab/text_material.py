@@ -18,7 +18,7 @@ import hashlib
 import json
 import math
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -95,7 +95,7 @@ class TextMaterial(Material):
 
         known = {int(n): Loss(*loss) for n, loss in state.scores.get("so far", {}).items()}
         # At a single length a test that is stopped begins anew, so there is nothing to keep meanwhile.
-        losses = self._losses(experiment, state, scoring.stop, after if total > 1 else None, known)
+        losses = self._losses(experiment, state, scoring.stop, after=after if total > 1 else None, known=known)
         result: dict[str, Any] = {
             "checkpoints": checkpoints(state, self._scores(losses, experiment, state)),
             "documents": self.text.counts,
@@ -104,14 +104,8 @@ class TextMaterial(Material):
         }
         return self._kept(scoring, result), result
 
-    def _losses(
-        self,
-        experiment: Experiment,
-        state: TrainState,
-        stop: Stop,
-        after: Callable[[dict[int, Loss]], None] | None = None,
-        known: Mapping[int, Loss] | None = None,
-    ) -> dict[int, Loss]:
+    def _losses(self, experiment: Experiment, state: TrainState, stop: Stop, **more: Any) -> dict[int, Loss]:
+        """At every test length; `more` may be what `losses_by_length` knows already, and whom it tells each length."""
         tests = experiment.tests
         return losses_by_length(
             state.model,
@@ -123,9 +117,8 @@ class TextMaterial(Material):
             seed=tests.seed,
             autocast=state.training.precision,
             tokens_at_once=experiment.objective.tokens_at_once,
-            known=known,
             before=stop.check,
-            after=after,
+            **more,
         )
 
     def _scores(self, losses: Mapping[int, Loss], experiment: Experiment, state: TrainState) -> dict[str, Any]:
@@ -307,14 +300,7 @@ class AnswerMaterial(TextMaterial):
         }
         return self._kept(scoring, result), result
 
-    def _losses(
-        self,
-        experiment: Experiment,
-        state: TrainState,
-        stop: Stop,
-        after: Callable[[dict[int, Loss]], None] | None = None,
-        known: Mapping[int, Loss] | None = None,
-    ) -> dict[int, Loss]:
+    def _losses(self, experiment: Experiment, state: TrainState, stop: Stop, **more: Any) -> dict[int, Loss]:
         batches = [AnswerBatch.of([row]) for row in self.answers.validation]
         state.model.eval()
         total, predicted = total_loss(
