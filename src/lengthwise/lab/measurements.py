@@ -20,7 +20,6 @@ from .. import convert
 from ..errors import Error
 from ..evaluate import FarScores, Loss, Needle, Variables, Way, losses_by_length, score_far_tokens
 from ..evaluate.answer_scores import check_metric, score
-from ..evaluate.far_tokens.scores import DEPTHS
 from ..evaluate.written_answers import write_texts
 from ..files import finite
 from ..limits import SAMPLES
@@ -126,12 +125,6 @@ def measure_far_tokens(
     lengths: str | Sequence[int] | None = None,
     question: Needle | Variables | None = None,
     *,
-    depths: Sequence[float] = DEPTHS,
-    scoring: Literal["ranking", "generation"] = "ranking",
-    samples: int = 10,
-    choices: int = 10,
-    budget: int = 32,
-    seed: int = 0,
     which: str = "last",
     trust: bool = False,
     conversions: Sequence[str | convert.Conversion] = (),
@@ -140,11 +133,13 @@ def measure_far_tokens(
     tokens_at_once: Annotated[int, at_least(1), "About how many tokens are read in one part."] = 8192,
     device: str = "cpu",
     after: Callable[[int, int], None] | None = None,
+    **drawing: Any,
 ) -> MeasuredFarTokens:
     """Of a run directory, or of a checkpoint's folder or hub name, as `measure_perplexity` takes them.
 
     `question`: a needle unless it says otherwise. It is hidden in the corpus's documents; without a corpus in the text
-    that a run was tested on. A haystack that is no text needs neither. The rest is as in `evaluate.score_far_tokens`.
+    that a run was tested on. A haystack that is no text needs neither. `drawing` are the depths, scoring, samples,
+    choices, budget and seed of `evaluate.score_far_tokens`.
     """
     opened = open_model(model, lengths, which, conversions, tokenizer, trust)
     question = question or Needle()
@@ -161,15 +156,10 @@ def measure_far_tokens(
         text,
         question,
         lengths=opened.lengths,
-        depths=depths,
-        samples=samples,
-        scoring=scoring,
-        choices=choices,
-        budget=budget,
-        seed=seed,
         autocast=precision,
         tokens_at_once=tokens_at_once,
         after=after,
+        **drawing,
     )
     return MeasuredFarTokens(str(model), name, scores)
 
