@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from lengthwise import Error, lab, report, tasks
 from lengthwise.cli import main
 from lengthwise.lab import plan
-from lengthwise.lab.job import Job, make_trainer, run_group
+from lengthwise.lab.job import make_trainer
 from lengthwise.lab.tested_lengths import lengths_note, lengths_of, which_lengths
-from lengthwise.train import Interrupted, Single, Stop
+from lengthwise.train import Single
 from lengthwise.train.counting import count_right
 from lengthwise.train.scoring import loss, right
 
@@ -89,23 +89,6 @@ def test_whole_strings_are_not_said_to_have_parts(tmp_path):
     assert "mean score" not in report.html([run], tmp_path / "page.html").read_text()
 
 
-def test_a_stopped_run_ends_as_the_one_that_was_not(tmp_path):
-    chosen = experiments(training__curriculum="log-uniform")
-    whole = run_group(chosen, Job(tmp_path / "whole"))[0].run
-    stop = Stop()
-
-    def hear(progress):
-        stop.asked = progress.step == 27
-
-    with pytest.raises(Interrupted):
-        run_group(chosen, Job(tmp_path / "stopped", hear=hear, stop=stop))
-    again = run_group(chosen, Job(tmp_path / "stopped"))[0].run
-    assert whole
-    assert again
-    assert all(torch.equal(tensor, again.tensors()[name]) for name, tensor in whole.tensors().items())
-    assert again.result["checkpoints"] == whole.result["checkpoints"]
-
-
 def test_the_command_line_shows_the_mean_and_its_baseline(tmp_path, capsys):
     given = [f"{key}={json.dumps(v)[1:-1] if isinstance(v, list) else v}" for key, v in SMALL.items()]
     call = ["bench", "reference-chains", "-m", "lstm", "--test-lengths", "6,9", "--out", str(tmp_path)]
@@ -131,7 +114,6 @@ def test_runs_are_shown_and_turned_into_reports(quick, tmp_path):
     pandas = pytest.importorskip("pandas")
     lab.run(quick(steps=2, seeds=2), tmp_path)
     runs = lab.load(tmp_path)
-    assert "<table>" in runs._repr_html_()
     assert isinstance(runs.to_frame(), pandas.DataFrame)
     assert len(runs.to_frame()) == 2 * len(runs[0].experiment.tests.lengths)
     assert runs.html(tmp_path / "page.html").exists()

@@ -139,12 +139,6 @@ def test_several_tasks_are_planned_one_after_the_other(tmp_path):
         plan([], ["rnn"])
 
 
-def test_bench_from_python(tmp_path):
-    runs = lab.bench("parity", ["rnn"], train_length=4, test_lengths="8", settings={"training.steps": 5}, root=tmp_path)
-    assert [run.experiment.model.name for run in runs] == ["rnn"]
-    assert lab.load(tmp_path) == runs
-
-
 def test_a_model_of_transformers_must_have_a_place_for_every_token_of_a_test(tmp_path):
     from transformers import GPT2Config
 

@@ -57,11 +57,6 @@ def plan(corpus, tmp_path_factory):
     return make
 
 
-def test_seeds_are_a_number_or_a_list_of_them(plan):
-    assert [each.seed for each in plan("lstm", seeds=[4, 2])] == [4, 2]
-    assert [each.seed for each in plan("lstm", seeds=2)] == [0, 1]
-
-
 @pytest.fixture(scope="module")
 def run(plan, tmp_path_factory):
     (experiment,) = plan("bipe heads=2 layers=1", settings={"training.lr": 10, "training.steps": 24})

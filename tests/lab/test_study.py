@@ -44,6 +44,9 @@ def test_a_file_repeats_the_call(tmp_path):
         "settings": {**said["settings"], "task.pattern": parse(["task.pattern=(10|01)*"])["task.pattern"]},
         "test_lengths": "20,30",
     }
+    for seeds in (2, [1, 5]):
+        write_study(tmp_path / "study.toml", {**said, "seeds": seeds})
+        assert read_study(tmp_path / "study.toml")["seeds"] == seeds
     write_study(tmp_path / "study.toml", said)
     again = read_study(tmp_path / "study.toml")
     assert (again["out"], again["seeds"]) == ("some where", 2)
@@ -67,12 +70,6 @@ def test_a_wrong_file_is_refused(tmp_path, text, error, words):
         read_study(tmp_path / "study.toml")
     with pytest.raises(Error, match="no such file"):
         read_study(tmp_path / "nowhere.toml")
-
-
-def test_seeds_are_a_number_or_a_list_of_them(tmp_path):
-    for seeds in (2, [1, 5]):
-        write_study(tmp_path / "study.toml", {"task": "parity", "models": ["lstm"], "seeds": seeds})
-        assert read_study(tmp_path / "study.toml")["seeds"] == seeds
 
 
 def test_typed_words_win_over_the_file(tmp_path, capsys):

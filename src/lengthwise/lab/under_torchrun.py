@@ -57,8 +57,7 @@ class Dismissal:
     """The call is over: what came out, as the leader returns it, or why nothing did."""
 
     outcomes: list[Outcome]
-    stopped: bool = False
-    error: str | None = None
+    why: Exception | None = None
 
 
 def check_strategy(name: str, others: Mapping[str, object], command: str) -> None:
@@ -86,7 +85,7 @@ class UnderTorchrun:
         team = Team(job.device)
         strategy = STRATEGIES[self.strategy](team)
         done: list[Outcome] = []
-        dismissal = Dismissal(done, error="the leading process failed")
+        dismissal = Dismissal(done, Error("the leading process failed"))
 
         def order(directory: RunDirectory) -> None:
             team.tell(Order(directory.experiment, job.root, directory.checkpoint(), job.own))
@@ -104,11 +103,11 @@ class UnderTorchrun:
                 done += outcomes
                 yield from outcomes
             dismissal = Dismissal(done)
-        except Interrupted:
-            dismissal = Dismissal(done, stopped=True)
+        except Interrupted as error:
+            dismissal = Dismissal(done, Interrupted(str(error)))
             raise
         except Error as error:
-            dismissal = Dismissal(done, error=str(error))
+            dismissal = Dismissal(done, Error(str(error)))
             raise
         finally:
             if not team.broken:
@@ -137,8 +136,6 @@ def follow(strategy: str, device: str) -> list[Outcome]:
                     raise RankError(f"The job ended: {team.why()}. {GO_ON}") from error
                 raise Error(str(error)) from error
     team.part()
-    if told.stopped:
-        raise Interrupted("Stopped; all state is kept.")
-    if told.error:
-        raise Error(told.error)
+    if told.why:
+        raise told.why
     return told.outcomes
