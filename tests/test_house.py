@@ -165,7 +165,7 @@ LINES = {
     "text": 1_660,
     "train": 2_750,
     "evaluate": 1_660,
-    "lab": 5_740,
+    "lab": 5_670,
     "insight": 1_380,
     "theory": 1_350,
     "verify": 9_460,

@@ -95,7 +95,7 @@ def trial_objective(
     def objective(trial: optuna.Trial) -> float:
         mine = experiments({name: _suggested(trial, name, among) for name, among in space.items()})
         trial.set_user_attr("runs", [e.directory for e in mine])
-        followed = _Followed(trial, mine[0], Path(root))
+        followed = _Followed(trial, mine[0], Path(root))  # pyright: ignore[reportAbstractUsage]
         try:
             followed.look()
             outcomes = run(mine, root, device=device, launch=launch, progress=followed)

@@ -116,7 +116,7 @@ class Corpus:
         return Survey(len(numbers), characters, whole.hexdigest(), last)
 
 
-def open(names: Sequence[str | Path], *, held_out: float = 0.05) -> Corpus:
+def open(names: str | Path | Sequence[str | Path], *, held_out: float = 0.05) -> Corpus:
     """The corpus of all these: "stdlib", paths of files and folders, "hf:NAME".
 
     About `held_out` of its documents are kept for the test, those with the lowest digests; 0: none. All copies of a
