@@ -156,18 +156,18 @@ def _check(space: Any, fixed: Mapping[str, Any], task: Any, experiments: Callabl
     check_choosable(space, fixed, task)
     ends = {}
     for name, among in space.items():
-        number = isinstance(among, tuple) and len(among) in (2, 3) and all(type(n) in (int, float) for n in among[:2])
-        log = number and len(among) == 3
-        if number:
-            sound = among[0] < among[1] and (not log or (among[2] == "log" and among[0] > 0))
-        else:
-            sound = isinstance(among, list) and len(among) > 0
-        if not sound:
-            raise Error(
-                f'{name} must be searched in (low, high), (low, high, "log") with low above 0, or a list of choices, '
-                f"got {in_words(among)}."
-            )
-        ends[name] = list(among[:2]) if number else among
+        match among:
+            case list() if among:
+                ends[name] = among
+            case (int() | float() as low, int() | float() as high, *log) if (
+                {type(low), type(high)} <= {int, float} and low < high and (not log or (log == ["log"] and low > 0))
+            ):
+                ends[name] = [low, high]
+            case _:
+                raise Error(
+                    f'{name} must be searched in (low, high), (low, high, "log") with low above 0, or a list of '
+                    f"choices, got {in_words(among)}."
+                )
     first = {name: values[0] for name, values in ends.items()}
     for name, values in ends.items():
         for value in values:
