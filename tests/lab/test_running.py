@@ -14,6 +14,8 @@ from lengthwise.lab.job import Job
 from lengthwise.lab.running import device_of, engine_of
 from lengthwise.train import Interrupted
 
+from .watching import Watch
+
 
 @pytest.fixture
 def wide(quick):
@@ -39,44 +41,32 @@ def two_threads():
     torch.set_num_threads(before)
 
 
-class Interrupting(lab.Listener):
-    """Presses Ctrl-C when the first step is heard of."""
-
-    def __init__(self):
-        self.pressed = False
-
-    def advance(self, progress):
-        if not self.pressed:
-            self.pressed = True
-            os.kill(os.getpid(), signal.SIGINT)
-
-
 def weights(outcomes):
     assert all(outcome.run for outcome in outcomes), outcomes
     return [outcome.run.tensors() for outcome in outcomes]
 
 
-def same(a, b):
+def equal(a, b):
     return all(torch.equal(x[name], y[name]) for x, y in zip(a, b, strict=True) for name in x)
 
 
 def test_the_number_of_workers_and_of_the_callers_threads_changes_nothing(tmp_path, wide, two_threads):
     one = lab.run(wide, tmp_path / "one", workers=1)
     two = lab.run(wide, tmp_path / "two", workers=2)
-    assert same(weights(one), weights(two))
+    assert equal(weights(one), weights(two))
     assert [outcome.run.result["machine"]["threads"] for outcome in [*one, *two]] == [1] * 4
     # This says something only if the threads have a say where they are asked for.
     asked = [e for e in wide if e.seed == 0]
     other = [lab.Experiment(e.data, e.model, e.training.but(threads=2), e.tests, e.seed) for e in asked]
-    assert not same(weights(lab.run(other, tmp_path / "threads", workers=1)), weights(one)[:1])
+    assert not equal(weights(lab.run(other, tmp_path / "threads", workers=1)), weights(one)[:1])
 
 
 @pytest.mark.parametrize(("first", "then"), [(1, 2), (2, 1)])
 def test_stopped_under_so_many_workers_and_ended_under_others(tmp_path, wide, two_threads, first, then):
     whole = lab.run(wide, tmp_path / "whole", workers=1)
     with pytest.raises(Interrupted):
-        lab.run(wide, tmp_path / "pieces", workers=first, progress=Interrupting())
-    assert same(weights(lab.run(wide, tmp_path / "pieces", workers=then)), weights(whole))
+        lab.run(wide, tmp_path / "pieces", workers=first, progress=Watch(lambda: os.kill(os.getpid(), signal.SIGINT)))
+    assert equal(weights(lab.run(wide, tmp_path / "pieces", workers=then)), weights(whole))
 
 
 def test_ways_by_name():
