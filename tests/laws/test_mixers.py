@@ -8,8 +8,10 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
 from lengthwise import positions
+from lengthwise.errors import Error
 from lengthwise.mixers import Layout, Level
 from lengthwise.positions import Places
 
@@ -210,6 +212,25 @@ def test_law(name):
                 torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-10, msg=report)
             for a, b in zip(gradients(found), wanted, strict=True):
                 torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9, msg=report)
+
+
+KINDS = ("block-lrnn", "s4", "s4d", "liquid-s4", "lru", "diagonal-lrnn", "pd-ssm", "rnn", "lstm", "gru")
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name.partition(" ")[0] in KINDS])
+def test_a_recurrent_state_waits_while_there_is_padding_and_its_rows_go_on_alone(name):
+    torch.manual_seed(5)
+    layer, x, rows = CASES[name]().double(), torch.randn(3, 6, D, dtype=torch.float64), torch.tensor([2, 0])
+    _, state = layer(x[:, :4], Layout.of(x[:, :4]))
+    y, _ = layer(x[rows, 4:], Layout.of(x[rows, 4:], past=4), state.select(rows))
+    torch.testing.assert_close(y, layer(x, Layout.of(x))[0][rows, 4:])
+    _, after = layer(noise(6).view(3, 2, D), Layout.from_mask(torch.zeros(3, 2)), state)
+    # Beside its hidden numbers the state of an RNN names the sequence that it is of.
+    for a, b in zip(*(tree_leaves(getattr(s, "hidden", s)) for s in (after, state)), strict=True):
+        assert a is b or torch.equal(a, b)
+    if name not in ("rnn", "lstm", "gru"):
+        with pytest.raises(Error, match="at least one token"):
+            layer(x[:, :0], Layout.of(x[:, :0]))
 
 
 @pytest.mark.parametrize("name", CASES)

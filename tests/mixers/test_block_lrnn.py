@@ -193,24 +193,6 @@ def test_a_table_and_an_index_are_the_rows_themselves(normalisation):
             torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
 
 
-def test_padding_leaves_the_state_as_it_was():
-    m = make(block=3)
-    u = torch.randn(2, 4, 6, dtype=torch.float64)
-    _, state = m(u, layout=Layout.of(u))
-    noise = 100 * torch.randn(2, 3, 6, dtype=torch.float64)
-    _, after = m(noise, layout=Layout.from_mask(torch.zeros(2, 3)), state=state)
-    assert torch.equal(after.x, state.x)
-    right = Layout.from_mask(torch.tensor([[1, 1, 1, 1, 0, 0, 0]]).expand(2, -1))
-    _, after = m(torch.cat([u, noise], 1), layout=right)
-    # The inputs of 4 and of 7 tokens are products of different heights, which may be rounded differently.
-    torch.testing.assert_close(after.x, state.x, rtol=1e-12, atol=1e-12)
-
-
-def test_rows_of_a_state_are_chosen():
-    state = BlockState(torch.randn(3, 2, 4))
-    assert torch.equal(state.select(torch.tensor([2, 0, 2])).x, state.x[[2, 0, 2]])
-
-
 def test_shapes_of_the_state():
     shape = lambda **options: made.mixer("block-lrnn", width=24, **options).shape  # noqa: E731
     assert shape() == (3, 8)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 
-from lengthwise import positions
 from lengthwise.errors import Error, ShapeError
 from lengthwise.mixers import Layout
 
@@ -41,22 +40,6 @@ def test_it_is_its_equation(causal, exclude):
     torch.testing.assert_close(m(x, layout=Layout.of(x))[0], wanted, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("position", ["none", "transformer-xl"])
-def test_gamma_0_is_softmax_attention(position):
-    x, answers = torch.randn(2, 9, 6).double(), []
-    layout = Layout.from_mask(torch.arange(9).expand(2, -1) >= torch.tensor([[0], [4]]))
-    for name, options in (("softmax", {}), ("chain", {"gamma": 0.0})):
-        torch.manual_seed(1)
-        inside = positions.get(position, width=6, heads=2)
-        m = made.mixer(name, width=6, heads=2, position=inside if inside.at_attention else None, **options).double()
-        y = m(x, layout=layout)[0][layout.real]
-        answers.append((y, torch.autograd.grad(y.square().sum(), list(m.parameters()))))
-    (a, da), (b, db) = answers
-    torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
-    for g, h in zip(da, db, strict=True):
-        torch.testing.assert_close(g, h, rtol=1e-10, atol=1e-10)
-
-
 def test_a_learned_gamma_starts_where_it_is_told_and_stays_below_1():
     m, x = layer(gamma=0.9, learn_gamma=True), torch.randn(1, 7, 6).double()
     torch.testing.assert_close(m.gamma(x), torch.full((2,), 0.9).double())
@@ -68,16 +51,6 @@ def test_a_learned_gamma_starts_where_it_is_told_and_stays_below_1():
         assert m.gamma(x).tolist() == pytest.approx([wanted] * 2)
         assert m(x, layout=Layout.of(x))[0].isfinite().all()
     assert "learned from 0.9" in repr(m)
-
-
-def test_the_state_has_the_shape_of_keys_and_values():
-    m, x = layer(gamma=0.7), torch.randn(2, 5, 6).double()
-    y, state = m(x, layout=Layout.of(x))
-    A, V = weights(m, x)
-    Y = torch.linalg.solve(torch.eye(5).double() - 0.7 * A.tril(-1), 0.3 * A @ V)
-    assert state.k.shape == state.v.shape == (2, 2, 5, 3)
-    torch.testing.assert_close(state.v, 0.3 * V + 0.7 * Y)
-    torch.testing.assert_close(y, m.out(Y.transpose(1, 2).flatten(-2)))
 
 
 def test_an_encoder_reads_all_of_its_text_and_no_padding():

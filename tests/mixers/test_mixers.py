@@ -31,17 +31,6 @@ def test_recurrences_are_torch_s_own(name):
     torch.testing.assert_close(state.hidden[0][0], y[:, -1])
 
 
-def test_a_piece_of_padding_alone_leaves_a_recurrent_state_as_it_was():
-    m = made.mixer("lstm", width=4)
-    x = torch.randn(2, 3, 4)
-    _, state = m(x, layout=Layout.of(x))
-    padding = Layout.from_mask(torch.zeros(2, 2))
-    y, after = m(torch.randn(2, 2, 4), layout=padding, state=state)
-    assert not y.any()
-    for a, b in zip(state.hidden, after.hidden, strict=True):
-        assert torch.equal(a, b)
-
-
 def test_the_pad_is_the_layer_s_own_or_the_model_s():
     own = made.mixer("sliding-dilated", width=4, heads=2)
     shared = made.mixer("sliding-dilated", width=4, heads=2, shared_pad=True)

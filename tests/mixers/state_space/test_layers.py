@@ -151,28 +151,6 @@ def test_decoding_is_training_in_single_precision_and_its_state_stays_small(name
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_rows_of_a_state_go_on_alone(name):
-    layer, x = make(name).double(), torch.randn(3, 6, 3, dtype=torch.float64)
-    _, state = layer(x[:, :4], layout=Layout.of(x[:, :4]))
-    rows = torch.tensor([2, 0])
-    y, _ = layer(x[rows, 4:], layout=Layout.of(x[rows, 4:], past=4), state=state.select(rows))
-    torch.testing.assert_close(y, layer(x, layout=Layout.of(x))[0][rows, 4:])
-
-
-@pytest.mark.parametrize("name", LAYERS)
-def test_a_piece_of_padding_alone_leaves_the_state_as_it_was(name):
-    layer, x = make(name), torch.randn(2, 3, 3)
-    _, state = layer(x, layout=Layout.of(x))
-    y, after = layer(torch.randn(2, 2, 3), layout=Layout.from_mask(torch.zeros(2, 2)), state=state)
-    assert y.isfinite().all()
-    for a, b in zip(state, after, strict=True):
-        assert (a is None and b is None) or torch.equal(a, b)
-    y, fresh = layer(torch.randn(2, 2, 3), layout=Layout.from_mask(torch.zeros(2, 2)))
-    assert y.isfinite().all()
-    assert not fresh.x.any()
-
-
-@pytest.mark.parametrize("name", LAYERS)
 def test_in_half_precision_the_recurrence_is_single(name):
     layer = make(name, width=8).bfloat16()
     x = torch.randn(2, 20, 8, dtype=torch.bfloat16)
@@ -206,12 +184,6 @@ REFUSED = [
 def test_refuses(name, options, kind, words):
     with pytest.raises(kind, match=words):
         made.mixer(name, width=4, **options)
-
-
-def test_refuses_no_tokens():
-    layer, x = make("s4"), torch.randn(2, 3, 3)
-    with pytest.raises(Error, match="s4: there must be at least one token, got T = 0"):
-        layer(x[:, :0], layout=Layout.of(x[:, :0]))
 
 
 @pytest.mark.parametrize("name", LAYERS)
