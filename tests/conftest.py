@@ -54,12 +54,20 @@ def quick():
     return make
 
 
+IMPORTED = {
+    "lab": ["lengthwise.models.modelling", "lengthwise.train.trainer", "lengthwise.lab.job"],
+    "torch": ["torch"],
+}
+"""What new processes have behind them, whose imports would take most of their time."""
+
+
 @pytest.fixture(scope="session")
-def fork_server():
-    """A process that has the slow imports behind it, whose forks are new processes that need none."""
-    server = multiprocessing.forkserver.ForkServer()
-    server.set_forkserver_preload(["lengthwise.models.modelling", "lengthwise.train.trainer", "lengthwise.lab.job"])
-    return server
+def fork_servers():
+    """For each of these a process, whose forks are new processes."""
+    servers = {name: multiprocessing.forkserver.ForkServer() for name in IMPORTED}
+    for name, server in servers.items():
+        server.set_forkserver_preload(IMPORTED[name])
+    return servers
 
 
 BEGIN = """
@@ -73,15 +81,14 @@ exec(compile(code, "<string>", "exec"), {"__name__": "__main__"})
 
 
 @pytest.fixture
-def begin_python(fork_server, monkeypatch, tmp_path_factory):
+def begin_python(fork_servers, monkeypatch, tmp_path_factory):
     """`begin_python(code, *arguments, cwd=…)` as Popen([sys.executable, "-c", …]), but soon begun: a process and a
-    function that waits for it and returns what it wrote.
-
-    Not for what asks about imports, or starts workers and reads what they write.
+    function that waits for it and returns what it wrote. `imported` is one of `IMPORTED`.
     """
-    monkeypatch.setattr(multiprocessing.forkserver, "connect_to_new_process", fork_server.connect_to_new_process)
 
-    def begin(code, *arguments, cwd="."):
+    def begin(code, *arguments, cwd=".", imported="lab"):
+        server = fork_servers[imported]
+        monkeypatch.setattr(multiprocessing.forkserver, "connect_to_new_process", server.connect_to_new_process)
         folder = tmp_path_factory.mktemp("process")
         given = {"code": code, "arguments": list(map(str, arguments)), "cwd": str(cwd)}
         given |= {name: str(folder / name) for name in ("out", "err")}
@@ -101,7 +108,7 @@ def begin_python(fork_server, monkeypatch, tmp_path_factory):
 @pytest.fixture
 def run_python(begin_python):
     """`run_python(code, *arguments, cwd=…)` as subprocess.run([sys.executable, "-c", …]) that captures the output."""
-    return lambda code, *arguments, cwd=".": begin_python(code, *arguments, cwd=cwd)[1]()
+    return lambda code, *arguments, **how: begin_python(code, *arguments, **how)[1]()
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-import subprocess
 import sys
 import textwrap
 
@@ -38,8 +37,8 @@ def folders(tmp_path_factory):
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_a_folder_loads_by_the_auto_classes(order, folders):
-    run = subprocess.run([sys.executable, "-c", ORDERS[order] + LOAD, *folders], capture_output=True, text=True)
+def test_a_folder_loads_by_the_auto_classes(order, folders, run_python):
+    run = run_python(ORDERS[order] + LOAD, *folders, imported="torch")
     assert run.stdout.splitlines() == [
         "True",  # nothing was loaded before it was needed
         "LengthwiseConfig LengthwiseForCausalLM",
@@ -154,16 +153,16 @@ BEFORE = {
 
 
 @pytest.mark.parametrize("before", BEFORE)
-def test_the_types_are_known_whatever_was_before(before):
+def test_the_types_are_known_whatever_was_before(before, run_python):
     start = (
         f"import importlib, importlib.util, pickle, sys\nTYPES = { ({t: n for t, (_, n) in MODEL_TYPES.items()})!r}\n"
     )
     code = f"{start}REGISTRY = {auto_classes.REGISTRY!r}\n{textwrap.dedent(BEFORE[before])}\n{KNOWN}"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    run = run_python(code, imported="torch")
     assert run.returncode == 0, run.stderr[-2000:]
 
 
-def test_the_registry_is_a_module_like_any_other():
+def test_the_registry_is_a_module_like_any_other(run_python):
     code = """
         import importlib.resources, inspect, pickle
         import lengthwise, transformers.models.auto.configuration_auto as registry
@@ -172,14 +171,14 @@ def test_the_registry_is_a_module_like_any_other():
         assert pickle.loads(pickle.dumps(registry.__spec__)).origin == registry.__file__
         assert importlib.resources.files(registry.__package__).joinpath("configuration_auto.py").is_file()
     """
-    run = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True)
+    run = run_python(textwrap.dedent(code), imported="torch")
     assert run.returncode == 0, run.stderr[-2000:]
 
 
-def test_a_preset_is_enough_for_the_auto_classes():
+def test_a_preset_is_enough_for_the_auto_classes(run_python):
     code = (
         "from lengthwise.models.presets import lstm\nfrom transformers import AutoModelForCausalLM\n"
         "print(type(AutoModelForCausalLM.from_config(lstm(5, width=8))).__name__)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = run_python(code, imported="torch")
     assert done.stdout == "LengthwiseForCausalLM\n", done.stderr[-2000:]
