@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,11 @@ FOUNDATION = {
 }
 MODULES = sorted(SOURCE.rglob("*.py"))
 DOCUMENTS = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")})
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
 
 
 def allowed(room: str) -> set[str]:
@@ -131,7 +137,7 @@ def test_the_rooms_are_those_of_the_document():
 def test_nothing_is_unpickled():
     wrong = []
     for path in MODULES:
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(tree(path)):
             names = set()
             if isinstance(node, (ast.Import, ast.ImportFrom)):
                 names = {alias.name for alias in node.names} | {getattr(node, "module", None)}
@@ -147,10 +153,14 @@ def test_importing_costs_little_beyond_torch():
         "from lengthwise import ops, Error; print(time.perf_counter() - t); "
         "print(*[m for m in ('transformers', 'triton') if m in sys.modules and m not in before])"
     ).replace("import lengthwise;", "before = set(sys.modules); import lengthwise;", 1)
-    runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(3)]
-    seconds = [float(run.stdout.splitlines()[0]) for run in runs]
-    assert min(seconds) < 1
-    assert runs[0].stdout.splitlines()[1:] in ([], [""])
+    # The best of three: a busy machine slows an import down, nothing speeds one up.
+    for _ in range(3):
+        run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        seconds, *loaded = run.stdout.splitlines()
+        assert loaded in ([], [""])
+        if float(seconds) < 1:
+            return
+    pytest.fail(f"lengthwise took {seconds} s to import")
 
 
 LINES = {
@@ -194,7 +204,7 @@ def test_no_module_of_a_room_imports_itself_through_others(room):
     for path in (SOURCE / room).rglob("*.py"):
         if path.name != "__init__.py":
             imports[path] = set()
-            for node in ast.walk(ast.parse(path.read_text())):
+            for node in ast.walk(tree(path)):
                 if isinstance(node, ast.ImportFrom) and node.level:
                     folder = path.parents[node.level - 1].joinpath(*(node.module or "").split("."))
                     names = [folder, *(folder / alias.name for alias in node.names)]
@@ -232,7 +242,7 @@ OPENS = {
 def test_files_are_opened_in_one_place():
     opened = set()
     for path in MODULES:
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(tree(path)):
             if isinstance(node, ast.Call):
                 name = ast.unparse(node.func)
                 binary = any(isinstance(each, ast.Constant) and each.value in ("rb", "ab", "wb") for each in node.args)
@@ -248,7 +258,7 @@ STUDIES = sorted((ROOT / "studies").glob("*.py"))
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
 def test_a_study_uses_public_names_alone(path):
     """What a package lists in `__all__`, a room among them, and the names of another study."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("lengthwise."):
             module = importlib.import_module(node.module or "")
             if node.module not in ("lengthwise.errors", "lengthwise.seeds"):
