@@ -158,17 +158,6 @@ def test_packed_is_each_alone(sizes, own, backend):
     compare(block_scan(A, v, initial, cu_seqlens=edges, backend=backend), expected, [A, v, initial], 1e-12)
 
 
-@pytest.mark.parametrize("pieces", [[1] * 9, [3, 1, 5], [130, 1, 70]])
-@pytest.mark.parametrize("backend", ["reference", *KERNELS])
-def test_pieces_are_the_whole(pieces, backend):
-    A, v, initial = leaves = inputs(T=sum(pieces))
-    state, states, at = initial, [], 0
-    for n in pieces:
-        y, state = block_scan(A[:, at : at + n], v[:, at : at + n], state, backend=backend)
-        states, at = [*states, y], at + n
-    compare((torch.cat(states, 1), state), block_scan(*leaves), leaves, 1e-12)
-
-
 def test_without_an_initial_state_it_is_zero():
     A, v, initial = inputs()
     compare(block_scan(A, v), block_scan(A, v, torch.zeros_like(initial)), [A, v], 0.0)

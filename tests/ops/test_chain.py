@@ -6,7 +6,6 @@ That every kernel equals the reference is `tests/laws/test_kernels.py`.
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 
 import pytest
 import torch
@@ -14,7 +13,7 @@ import torch.nn.functional as F
 
 from lengthwise import Error, ops
 from lengthwise.errors import ShapeError
-from lengthwise.ops import chain_attention, solved_values
+from lengthwise.ops import chain_attention
 from lengthwise.ops.chain import ChainCall
 from lengthwise.ops.chain.eager import by_torch
 from lengthwise.ops.chain.reference import system, weights
@@ -108,41 +107,6 @@ def test_padding_is_hidden_by_a_key_bias(T):
     assert torch.isfinite(whole).all()
     alone = chain_attention(*(x[:, :, 4:] for x in (q, k, v)))
     compare(whole[:, :, 4:], alone, [q, k, v], 1e-12)
-
-
-@pytest.mark.parametrize("sizes", [[1], [1, 1, 5], [100, 3, 130, 64], [128, 128], [200, 1]])
-def test_packed_is_each_alone(sizes):
-    q, k, v = inputs(1, T=sum(sizes))
-    edges = torch.tensor([0, *sizes]).cumsum(0)
-    for backend in ("torch", "reference"):
-        alone = [chain_attention(*(x[:, :, a:b] for x in (q, k, v))) for a, b in pairwise(edges)]
-        packed = chain_attention(q, k, v, cu_seqlens=edges, backend=backend)
-        compare(packed, torch.cat(alone, 2), [q, k, v], 1e-12)
-
-
-@pytest.mark.parametrize("pieces", [[1] * 9, [3, 1, 5], [130, 1, 70], [1, 200]])
-@pytest.mark.parametrize("exclude", [True, False])
-@pytest.mark.parametrize("backend", ["torch", "reference"])
-def test_pieces_are_the_whole(pieces, exclude, backend):
-    q, k, v = inputs(T=sum(pieces))
-    gamma = rate("per head")
-    found, solved, at = [], v[:, :, :0], 0
-    for n in pieces:
-        new = slice(at, at + n)
-        options = {"solved": solved, "exclude_diagonal": exclude, "backend": backend}
-        y = chain_attention(q[:, :, new], k[:, :, : at + n], v[:, :, new], gamma, **options)
-        found, solved, at = [*found, y], torch.cat([solved, solved_values(v[:, :, new], y, gamma)], 2), at + n
-    whole = chain_attention(q, k, v, gamma, exclude_diagonal=exclude)
-    compare(torch.cat(found, 2), whole, [q, k, v, gamma], 1e-12)
-
-
-def test_one_token_after_packed_ones():
-    q, k, v = inputs(T=9)
-    sequences = torch.tensor([[0] * 5 + [1] * 4, [0] * 8 + [1]])
-    whole = chain_attention(q, k, v, sequences=sequences)
-    z = solved_values(v, whole, 0.9)
-    last = chain_attention(q[:, :, 8:], k, v[:, :, 8:], sequences=sequences, solved=z[:, :, :8])
-    compare(last, whole[:, :, 8:], [], 1e-12)
 
 
 @pytest.mark.parametrize("exclude", [True, False])
