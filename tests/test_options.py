@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import pytest
 from rich.console import Console
 
-from lengthwise import Error, lab, mixers, models, recipes
+from lengthwise import Error, lab, mixers, models, recipes, tasks
 from lengthwise.cli import console, main
 from lengthwise.errors import UnknownName
 from lengthwise.options import Option, Word, above, at_least, schema, take
@@ -78,8 +78,8 @@ def test_a_type_error_inside_a_constructor_stays_one(monkeypatch):
         mixers.get("broken", width=4)
 
 
-def test_every_option_of_every_preset_and_recipe_has_a_line():
-    schemas = {name: models.options(name) for name in models.available()}
+def test_every_option_of_every_preset_task_and_recipe_has_a_line():
+    schemas = {name: room.options(name) for room in (models, tasks) for name in room.available()}
     schemas |= {name: recipes.options(*name.split(" ", 1)) for name in recipes.available()}
     missing = [f"{name}: {o.name}" for name, known in schemas.items() for o in known.values() if len(o.line) < 10]
     assert missing == []
@@ -170,10 +170,3 @@ def test_list_indents_what_goes_on_in_a_narrow_terminal(capsys, monkeypatch):
     footer = capsys.readouterr().out.split("A task may also be")[1].splitlines()
     assert len(footer) > 2
     assert all(line.startswith("  ") for line in footer[1:])
-
-
-@pytest.mark.parametrize(("scale", "longest"), [("smoke", "500"), ("laptop", "4,000"), ("paper", "4,000")])
-def test_the_demo_names_the_longest_length_it_tests(scale, longest):
-    recipe = recipes.get("demo", "parity", scale)
-    assert recipe.title.endswith(f"test to {longest}")
-    assert f"{max(recipe.experiments[0].tests.lengths):,}" == longest

@@ -377,10 +377,3 @@ def test_parameters_at_their_defaults_need_not_be_given(case):
     known = tasks.options(task.name)
     given = {key: value for key, value in task.params.items() if known[key].default != value}
     assert tasks.get(task.name, **given).params == task.params
-
-
-@pytest.mark.parametrize("name", tasks.available())
-def test_every_option_of_a_task_has_a_line(name):
-    for option in tasks.options(name).values():
-        assert option.line.endswith((".", "?", "…")), option.name
-        assert len(option.line) > 15

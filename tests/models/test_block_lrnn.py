@@ -245,6 +245,7 @@ def presets_build(**options):
     return build("block-lrnn", vocab_size=5, num_outputs=5, **options)
 
 
+@pytest.mark.slow
 def test_it_learns():
     """PARITY's running answer, in a few steps."""
     torch.manual_seed(0)

@@ -25,13 +25,6 @@ def seeded(seed):
     return torch.Generator().manual_seed(seed)
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_the_published_sizes_are_the_defaults(form):
-    task = tasks.get("boxes", form=form)
-    assert task.params == {"form": form, "boxes": 8 if form == "advanced" else 7, "objects": 100}
-    assert (task.kind, task.scoring, task.outputs) == ("class", "every", len(task.vocabulary))
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -247,10 +247,6 @@ def test_the_lab_scores_a_built_classifier_as_perfect(name):
         assert (right, loss < 0.05) == (20, True), length
 
 
-def test_a_classifier_by_name():
-    assert theory.exact_classifier("parity").name == "built for parity"
-
-
 @pytest.mark.slow
 def test_modular_arithmetic_which_training_finds_hard():
     task = tasks.get("modular-arithmetic", modulus=3)
