@@ -18,9 +18,7 @@ from lengthwise.ops import block_scan
 from lengthwise.theory import block_lrnn_weights
 from lengthwise.train.counting import count_right
 
-
-def random_machine(n, symbols, seed=0, start=0):
-    return Semiautomaton(torch.randint(n, (n, symbols), generator=torch.Generator().manual_seed(seed)), start)
+from .machines import PATTERNS, random_machine, words
 
 
 def arithmetic(T, count=2):
@@ -39,10 +37,6 @@ MACHINES = {
     "random": lambda: random_machine(7, 4, start=3),
     "one state": lambda: Semiautomaton([[0, 0]]),
 }
-
-
-def words(machine, batch, length, seed=0):
-    return torch.randint(machine.num_symbols, (batch, length), generator=torch.Generator().manual_seed(seed))
 
 
 @torch.no_grad()
@@ -98,16 +92,6 @@ def test_any_machine_from_any_start_with_any_labels(n, symbols, seed, T, data):
     found = logits(theory.block_lrnn(machine, labels), tokens)
     assert found.shape[-1] == max(labels) + 1
     assert torch.equal(found.argmax(-1), torch.tensor(labels)[machine.run(tokens)])
-
-
-LETTERS = st.sampled_from("ab")
-PATTERNS = st.recursive(
-    LETTERS,
-    lambda r: st.one_of(
-        st.tuples(r, r).map("".join), st.tuples(r, r).map(lambda p: f"({p[0]}|{p[1]})"), r.map(lambda p: f"({p})*")
-    ),
-    max_leaves=8,
-)
 
 
 @settings(max_examples=30, deadline=None)

@@ -17,11 +17,9 @@ from lengthwise.theory import regular_gpt_weights
 from lengthwise.theory.rounding import EPS, MOST_STATES
 from lengthwise.train.counting import count_right
 
+from .machines import PATTERNS, random_machine, words
+
 LENGTHS = [1, 2, 3, 5, 7, 13, 15, 16, 17, 31, 32, 33, 63, 64, 65, 97, 100, 127, 128, 129, 1000, 1009, 1023, 1024, 1025]
-
-
-def random_machine(n, symbols, seed=0, start=0):
-    return Semiautomaton(torch.randint(n, (n, symbols), generator=torch.Generator().manual_seed(seed)), start)
 
 
 MACHINES = {
@@ -33,10 +31,6 @@ MACHINES = {
     "random": lambda: random_machine(5, 4, start=3),
     "one state": lambda: Semiautomaton([[0, 0]]),
 }
-
-
-def words(machine, batch, length, seed=0):
-    return torch.randint(machine.num_symbols, (batch, length), generator=torch.Generator().manual_seed(seed))
 
 
 @torch.no_grad()
@@ -89,16 +83,6 @@ def test_accepting_nothing_is_an_answer_too():
     model = theory.regular_gpt(machine, machine.accepts_state)
     assert model.config.outputs == 2
     assert not answers(model, words(machine, 2, 9)).any()
-
-
-LETTERS = st.sampled_from("ab")
-PATTERNS = st.recursive(
-    LETTERS,
-    lambda r: st.one_of(
-        st.tuples(r, r).map("".join), st.tuples(r, r).map(lambda p: f"({p[0]}|{p[1]})"), r.map(lambda p: f"({p})*")
-    ),
-    max_leaves=8,
-)
 
 
 @settings(max_examples=30, deadline=None)
