@@ -281,6 +281,21 @@ def test_what_bends_lies_within_the_bound(name, radius):
     assert np.isfinite(off).any()
 
 
+@pytest.mark.parametrize(("radius", "finite"), [(0.1, 0.5), (0.2, 0.5), (0.4, 0.05)])
+@pytest.mark.parametrize("name", ["norm", "second norm", "own", "taps"])
+def test_wide_boxes_are_bounded_too(name, radius, finite):
+    """Where a norm's ρ or the weights of attention are moved by much: bounds are still known, and hold."""
+    g = np.random.default_rng(7)
+    centre, ops = 2 * g.normal(size=(50, 1, 6)), PointOperations(EXACT)
+    signs = np.array(list(itertools.product([-1.0, 1.0], repeat=6)))
+    inside = radius * np.concatenate([signs, g.uniform(-1, 1, (200, 6))])
+    out = ALONE[name](ops, Point(centre[:, 0], np.full((50, 6), radius)))
+    off = bound(out)
+    moved = ALONE[name](ops, exactly((centre + inside).reshape(-1, 6))).c.reshape(50, len(inside), 6)
+    assert (np.abs(moved - out.c[:, None]).max(1) <= off).all()
+    assert np.isfinite(off).mean() >= finite
+
+
 def discrete(width=32, groups=4, choices=4):
     """With random weights, and codes."""
     model, _ = built(width, 0.3, activation="relu", variant="paper")

@@ -211,7 +211,8 @@ class PointOperations:
         """f = w ρ d + b for d = x - μ, ρ = (|d|²/n + eps)^(-1/2), and x̂ = ρ d.
 
         A step δ moves d by ε = δ - its mean and ρ^-2 by the factor 1 + t, t = 2a + e, a = ρ x̂·δ/n, e = ρ² |ε|²/n. With
-        (1 + t)^(-1/2) = 1 - t/2 + q and |q| <= t² where |t| <= 0.3,
+        (1 + t)^(-1/2) = 1 - t/2 + q, q is largest where t is least: s^-1 - 1 - t/2 = t² (s + 2) / (2 s (1 + s)²) for
+        |t| <= 0.9 and s = (1 - |t|)^(1/2). So
 
             f(x + δ) = w ρ (d + ε)(1 - a - e/2 + q) + b,    J δ = w ρ (ε - d a)
 
@@ -227,12 +228,13 @@ class PointOperations:
         with np.errstate(over="ignore", invalid="ignore"):
             a, e, moved = rho * _mean(near * r), rho**2 * _mean(r**2), r + _mean(r)
             t = (2 * a + e) * (1 + 2.0**-20)
-            fine = (t <= 0.3) & (off.max(-1, keepdims=True) < 2.0**-24)
-            q = t**2
+            fine = (t <= 0.9) & (off.max(-1, keepdims=True) < 2.0**-24)
+            s = np.sqrt(1 - np.minimum(t, 0.9))
+            q = t**2 * (s + 2) / (2 * s * (1 + s) ** 2) * (1 + 2.0**-20)
             bends = size * (near * (e / 2 + q) + rho * moved * (a + e / 2 + q)) * (1 + 2.0**-20)
             # of J, x̂ is off where it stands beside δ and where it stands before the mean
             unsure = size * rho * (off * _mean(near * r) + near * _mean(off * r))
-            top = rho * (1 + 2 * np.minimum(t, 0.3))  # (1 - t)^(-1/2) <= 1 + 2 t there
+            top = rho / s * (1 + 2.0**-20)
             noise = sum(each.norm(x.size, np.abs(d) + moved + off / rho, top, w, b) for each in self.both)
             noise = np.where(fine, noise + bends + unsure, np.inf)
             spread = size * rho * (r + _mean(r) + near * _mean(near * r))
@@ -269,14 +271,14 @@ class PointOperations:
     def _mixed(self, s: Point, values: Sequence[Point]) -> Point:
         """(B,n) Σ_j w_j v_j, w the softmax of s over the taps.
 
-        Let all s_i - s_j move by at most R <= 1/8, and s by h t for t from 0 to 1. With m = Σ_i w_i h_i
+        Let all s_i - s_j move by at most R <= 4, and s by h t for t from 0 to 1. With m = Σ_i w_i h_i
 
             dw_j/dt = w_j (h_j - m),    d²w_j/dt² = w_j ((h_j - m)² - Σ_i w_i (h_i - m)²)
 
         where |h_j - m| <= (1 - w_j) R, and the sum is at most Σ_i w_i (h_i - h_k)² <= (1 - w_k) R² for any k. On the
-        way w_j and 1 - w_j are at most e^R times what they are at first. So w_j moves by at most 1.3 w_j (1 - w_j) R,
-        and off its tangent by at most 0.73 w_j R² max((1 - w_j)², min_k 1 - w_k). All w add up to 1, so v_j may be
-        counted from y.
+        way w_j and 1 - w_j are at most e^R times what they are at first, and at most 1. With these bounds for both w_j
+        moves by at most w_j (1 - w_j) R, and off its tangent by at most w_j R² max((1 - w_j)², min_k 1 - w_k) / 2. All
+        w add up to 1, so v_j may be counted from y.
         """
         _, C, H = s.shape
         v, rv = np.stack([x.c for x in values], 1), np.stack([x.radius for x in values], 1)
@@ -289,13 +291,16 @@ class PointOperations:
         size = np.abs(v) + rv
         far = np.abs(v - y[:, None]) + 2.0**-24 * np.abs(v).sum(1, keepdims=True)
         with np.errstate(over="ignore", invalid="ignore"):
-            moved = 1.3 * w * rest * R + 2.0**-40 * R
-            bends = 0.73 * w * R**2 * np.maximum(rest**2, rest.min(1, keepdims=True)) + 2.0**-40 * R**2
+            rise = np.exp(np.minimum(R, 4.0)) * (1 + 2.0**-20)
+            large, others = np.minimum(w * rise, 1.0), np.minimum(rest * rise, 1.0)
+            moved = large * others * R + 2.0**-40 * R
+            bends = 0.5 * large * R**2 * np.maximum(others**2, others.min(1, keepdims=True)) * (1 + 2.0**-20)
+            bends = bends + 2.0**-40 * R**2
             most = np.minimum(w + moved, 1.0), np.minimum(rest + moved + 2.0**-40, 1.0)
             noise_w = sum(each.softmax(*most) for each in self.both)
             noise = sum(each.mix(size) for each in self.both) + (wide(noise_w) * size).sum(1)
             noise = noise + (wide(moved) * rv).sum(1) + (wide(bends) * far).sum(1)
-            noise = np.where(wide(R <= 0.125)[:, 0], noise, np.inf)
+            noise = np.where(wide(R <= 4.0)[:, 0], noise, np.inf)
             spread = (wide(w) * rv).sum(1) + (wide(w * s.radius) * far).sum(1)
         way = wide(w) * (v - y[:, None])
 
