@@ -12,6 +12,7 @@ from lengthwise.mixers.recurrent import projected, transition
 from lengthwise.train import Interrupted, Stop, StringObjective
 from lengthwise.train.settings import Steadiness, Training
 from lengthwise.train.steady import penalty, steadied_parts, with_noise
+from lengthwise.verify.prove.node import Node
 
 PREFIX = {"task": tasks.get("parity", supervision="prefix"), "steps": 7}
 STEADY = {**PREFIX, "steady": "on", "varied": 0.5}
@@ -154,8 +155,48 @@ def test_the_penalty_waits_until_answers_are_right():
     assert 0 < sum(each > 0 for each in paid) < 40
 
 
-def test_stopped_and_started_again_is_the_same(tmp_path, quick):
-    experiments = quick("rnn", **STEADY)
+TREES = [{"chunk": 2}, {"chunk": 3, "missing": "drop"}, {"nodes": "discrete"}]
+
+
+@pytest.mark.parametrize("options", TREES, ids=str)
+@pytest.mark.parametrize("last", [True, False])
+def test_with_next_to_no_noise_a_tree_is_itself(options, last):
+    torch.manual_seed(0)
+    model = models.build("regular-gpt", vocab_size=3, num_outputs=2, width=16, heads=4, **options).double()
+    tokens = torch.randint(3, (4, 9))
+    whole = model(tokens, last=last)
+    model.reuse_equal_tokens()
+    with with_noise(steadied_parts(model), 1e-12):
+        assert torch.allclose(model(tokens, last=last), whole, atol=1e-8)
+    with with_noise(steadied_parts(model), 0.5):
+        assert not torch.allclose(model(tokens, last=last), whole, atol=1e-3)
+    assert torch.allclose(model(tokens, last=last), whole, atol=1e-8)
+
+
+@pytest.mark.parametrize("options", TREES[:2], ids=str)
+def test_unsteadiness_of_a_tree_is_what_rows_of_its_jacobian_have_above_the_slope(options):
+    torch.manual_seed(0)
+    model = models.build("regular-gpt", vocab_size=3, num_outputs=2, width=8, heads=2, **options).double()
+    (part,) = steadied_parts(model)
+    with with_noise([part], 0.3):
+        model(torch.randint(3, (3, 9)), last=True)
+    met = torch.cat(part._met).detach()
+    torch.manual_seed(3)
+    got = part.unsteadiness(0.5, 6)
+    torch.manual_seed(3)
+    node, costs = Node(model), []
+    for taps in range(1, part.chunk + 1):
+        for x in met[torch.randint(len(met), (6, taps))]:
+            rows = jacobian(lambda x: node.of(x[None])[0], x).abs().sum((1, 2))
+            costs.append((rows - 0.5).clamp(min=0).square().sum())
+    assert torch.allclose(got, torch.stack(costs).mean())
+    got.backward()
+    assert part.layers[0].down.weight.grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize("preset", ["rnn", "regular-gpt"])
+def test_stopped_and_started_again_is_the_same(preset, tmp_path, quick):
+    experiments = quick(preset, **STEADY)
     whole = run_group(experiments, Job(tmp_path / "whole"))[0].run.tensors("model")
     stop = Stop()
 
@@ -166,7 +207,7 @@ def test_stopped_and_started_again_is_the_same(tmp_path, quick):
         run_group(experiments, Job(tmp_path / "pieces", hear=hear, stop=stop))
     pieces = run_group(experiments, Job(tmp_path / "pieces"))[0].run.tensors("model")
     assert all(torch.equal(whole[name], pieces[name]) for name in whole)
-    plain = run_group(quick("rnn", **PREFIX), Job(tmp_path / "plain"))
+    plain = run_group(quick(preset, **PREFIX), Job(tmp_path / "plain"))
     assert not torch.equal(plain[0].run.tensors("model")["head.weight"], whole["head.weight"])
 
 

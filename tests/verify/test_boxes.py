@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 
+import numpy as np
 import pytest
 import torch
 
@@ -17,6 +18,7 @@ from lengthwise.verify.claim import Claim, claim_of
 from lengthwise.verify.prove.boxes import (
     TreeBoxes,
     grow,
+    off_centre,
     prove_tree_boxes,
     prove_tree_boxes_in_float64,
     settled_centres,
@@ -125,6 +127,33 @@ def test_a_model_that_is_wrong_by_epsilon_is_not_proved(built, epsilon):
         worst = int(right[lead.argmin()])
         inner.head.bias[worst] -= lead.min() + epsilon
     assert not isinstance(accepted(prove_tree_boxes, shifted, PARITY), dict)
+
+
+def test_several_sets_an_element_are_a_proof_and_none_with_a_set_less(built):
+    """Weights are moved until no box an element closes."""
+    model = copy.deepcopy(built[0])
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for p in model.parameters():
+            p.add_(0.01 * torch.randn_like(p))
+    proof, inner = prove_tree_boxes(model, PARITY), getattr(model, "inner", model)
+    assert isinstance(proof, dict), proof
+    boxes = proof["proof"]["boxes"]
+    assert len(boxes) > len(proof["proof"]["elements"])
+    assert check(certificate.make(inner, PARITY, proof, "built"), certificate.weights(inner)).margin > 0.1
+    for b in range(len(boxes)):
+        for changed in (boxes[:b] + boxes[b + 1 :], [*boxes[:b], other(boxes[b]), *boxes[b + 1 :]]):
+            tampered = {**proof, "proof": {**proof["proof"], "boxes": changed}}
+            with pytest.raises(Rejected):
+                check(certificate.make(inner, PARITY, tampered, "built"), certificate.weights(inner))
+
+
+def other(box):
+    return {**box, "element": 1 - box["element"]}
+
+
+def test_what_is_not_bounded_closes_no_box():
+    assert torch.isinf(off_centre(np.full((1, 2), -np.inf), np.full((1, 2), np.inf), torch.zeros(1, 2))).all()
 
 
 def test_untrained_models_are_not_proved():

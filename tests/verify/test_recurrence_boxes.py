@@ -11,7 +11,7 @@ from lengthwise import models
 from lengthwise.automata import Semiautomaton
 from lengthwise.verify.claim import claim_of
 from lengthwise.verify.prove.boxes import LEAST_RADIUS
-from lengthwise.verify.prove.recurrence import Cell, explored, linear_radii, prove_recurrence, settled
+from lengthwise.verify.prove.recurrence import Cell, explored, prove_recurrence, radii_of_slopes, settled
 
 from .proposals import accepted
 
@@ -93,7 +93,7 @@ def test_radii_are_what_slopes_ask_for(cell):
             p.mul_(0.5)
     boxes, centres = explored(Cell(model), claim_of(FLIP_FLOP), 0.02, math.inf)
     centres = settled(boxes, centres, rounds=3)
-    radii = linear_radii(boxes, centres)
+    radii = radii_of_slopes(boxes, centres)
     wanted = torch.full_like(centres, LEAST_RADIUS)
     start = torch.zeros(1, boxes.cell.size, dtype=torch.float64)
     slopes, images = boxes.slopes(centres), boxes.images(centres)
@@ -110,4 +110,4 @@ def test_where_errors_grow_there_are_no_radii():
     with torch.no_grad():
         model.inner.embedding.weight.zero_()
     boxes, centres = explored(Cell(model), claim_of(FLIP_FLOP), 0.02, math.inf)
-    assert linear_radii(boxes, centres) is None
+    assert radii_of_slopes(boxes, centres) is None

@@ -26,10 +26,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.func import jacrev, vmap
 
 from ..errors import Error
 from ..mixers import Layout, Level
@@ -111,6 +113,11 @@ class Fixed(DepthPolicy):
 class Adaptive(DepthPolicy):
     """The same K layers again and again, as often as the length asks for."""
 
+    noise = forget = 0.0
+    """The standard deviation of what is added to every entry of every node; trees have no gates that could forget."""
+    _met: list[Tensor]
+    """(M,D) the nodes of each group that were last read with noise."""
+
     def __init__(self, layers: Sequence[Layer], chunk: int, by: By, pad_tokens: bool = False):
         super().__init__()
         if chunk < 2:
@@ -139,13 +146,15 @@ class Adaptive(DepthPolicy):
         placed: Placed | None = None,
     ) -> Tensor:
         """`equal`: as in `Fixed`; here the short way to the last position uses it."""
+        if self.noise:
+            self._met, self._level = [], level
         if cache is not None:
             return self._go_on(x, layout, level, last, cache, placed)
         if layout.piece is not None and last and self.shortens:
             depth = groups(layout.piece.total, self.chunk)
             return last_of_tree(list(self.layers), self.chunk, depth, x, layout.piece, level)
         if self.shortens and (last or (self.pad_tokens and x.shape[1] == 1)):
-            return self._last(x, layout, level, None if equal is None else equal.ids)
+            return self._last(x, layout, level, None if equal is None or self.noise else equal.ids)
         if self.pad_tokens:
             raise Error(
                 f"adaptive depth: with pad_tokens (the official reading of padding) only the last position has an "
@@ -156,8 +165,9 @@ class Adaptive(DepthPolicy):
         n = self._lengths(layout)
         for number in range(depth):
             told = level.at(number)
-            for layer in self.layers:
+            for layer in self.layers[:-1]:
                 x = layer(x, layout, told, placed=placed)
+            x = self._nodes(x, layout, told, placed=placed)
             answer = self._deeper(answer, x, n, number)
         if not last:
             return answer
@@ -228,9 +238,40 @@ class Adaptive(DepthPolicy):
         kept = from_end(x.shape[1], C)
         for layer in self.layers[:-1]:
             x = layer(x, layout, level)
-        x = self.layers[-1](x, layout, level, stride=C)
+        x = self._nodes(x, layout, level, stride=C)
         layout = layout.pick(kept)
         return x, replace(layout, positions=layout.positions.div(C, rounding_mode="floor"))
+
+    def _nodes(self, x: Tensor, layout: Layout, level: Level, **options: Any) -> Tensor:
+        """What a group's last layer makes, with noise where training adds some: to what discrete nodes choose by."""
+        layer, tree = self.layers[-1], self.noise > 0
+        x = layer(x, layout, level, continuous=tree, **options)
+        if not tree:
+            return x
+        x = x + self.noise * torch.randn_like(x)
+        self._met.append(x.flatten(0, 1))
+        return x if layer.nodes is None else layer.nodes(x)
+
+    def unsteadiness(self, slope: float, states: int) -> Tensor:
+        """Σ_i max(0, Σ_cj |∂y_i/∂x_cj| - slope)², y a node of the nodes x_c: the mean over so many that are drawn.
+
+        The x_c are drawn apart from those last read with noise, all C of them or fewer, behind pads.
+        """
+        if not self.shares_subtrees:
+            raise Error(
+                "training.steady: only trees of one layer a group (thickness 1) can be made steady. Leave it off."
+            )
+        met, layer = torch.cat(self._met), self.layers[0]
+
+        def node(x: Tensor) -> Tensor:
+            return layer(x[None], Layout.of(x[None]), self._level.at(0), stride=len(x))[0, -1]
+
+        costs = []
+        for taps in range(1, self.chunk + 1):
+            x = met[torch.randint(len(met), (states, taps), device=met.device)].detach()
+            slopes = vmap(jacrev(node))(x)
+            costs.append(F.relu(slopes.abs().sum((-2, -1)) - slope).square().sum(-1).mean())
+        return torch.stack(costs).mean()
 
     def _go_on(
         self, x: Tensor, layout: Layout, level: Level, last: bool, cache: LengthwiseCache, placed: Placed | None

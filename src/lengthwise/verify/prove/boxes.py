@@ -1,28 +1,32 @@
-"""Proof by boxes: a set of vectors for each element, which every node of that element lies in.
+"""Proof by boxes: sets of vectors for each element, in one of which every node of that element lies.
 
-An element is the map of the machine's states that a word makes. Let B_m be a box for each element m, and let
+An element is the map of the machine's states that a word makes. Let B_m be the boxes of each element m, and let
 
     node(leaves of s_1 … s_p)    lie in B_m  for m = s_1 … s_p             (p = 1 … C symbols, older taps missing)
     node(x_1, …, x_p)            lie in B_m  for m = m_1 … m_p and all x_i in B_{m_i}
     head(x)                      be right    for x in B_m, after the state that m leads to from the start.
 
-Then by induction on the tree every node of every word lies in the box of its element, and the answer is right at every
+Then by induction on the tree every node of every word lies in a box of its element, and the answer is right at every
 length. The checker says what the model makes of a box, rounding included. Boxes are proposed until it needs no more.
 
-The centres are where the model's own nodes settle: each is the middle of what the node makes of the centres. The radii
-grow from nothing, r <- 1.1 (what r needs), until they need no more.
+Nodes over few symbols need not lie near those over many. So sets are found among the model's own nodes, from the leaves
+on: a node near one of the same element is in its set. First all of an element are, then what is near becomes less.
+The centres are where they settle: each is the middle of what the node makes of the centres. The radii begin at what the
+slopes there ask for, r = |J| r + off, and grow, r <- 1.1 (what r needs), until they need no more.
 
-Shapes: N elements, M conditions, C chunk, D model width.
+Shapes: N sets, M conditions, C chunk, D model width.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.func import jacrev, vmap
 
 from ...limits import Limit
 from .. import certificate as certificates
@@ -36,6 +40,16 @@ from .node import Node, refusal
 CONDITIONS_AT_ONCE = 32
 GROWN = 1.1
 LEAST_RADIUS = 1e-10
+NEAR = (float("inf"), 0.5, 0.2, 0.1, 0.05, 0.02)
+"""How far apart, in their largest entry, nodes of one element are one set, in turn: first, all are."""
+SETTLING = 40
+"""Rounds in which centres settle."""
+FAR = 16.0
+"""Radii of more are of no use: states and nodes are not larger."""
+MARGIN = 1.02
+"""How much more radii are than slopes at centres ask for, in every round: boxes bend."""
+SLOPES = 10**8
+"""Entries of all slopes that are held at once; where there were more, radii begin at nothing."""
 ROOM = 0.8
 """Boxes that need no more than this share of themselves are not made larger: what bends, bends less in small ones."""
 ROUNDS = 60
@@ -56,25 +70,33 @@ def prove_tree_boxes_in_float64(model: nn.Module, claim: Claim, seconds: float =
 def _prove(model: nn.Module, claim: Claim, seconds: float, arithmetic: str) -> Proof | Unknown | str:
     if reason := refusal(model):
         return reason
-    node = Node(model)
-    ends = time.monotonic() + seconds
+    node, ends = Node(model), time.monotonic() + seconds
     algebra = MachineAlgebra(claim, node.chunk)
-    conditions = algebra.conditions()
-    if len(conditions.taps) > CONDITIONS.most:
-        return f"the machine's algebra has {len(conditions.taps):,} products of elements, {CONDITIONS.surpassed}"
-    boxes = TreeBoxes(node, claim, algebra)
-    centres = settled_centres(boxes)
-    if centres is None:
-        return Unknown("the model's nodes do not settle at one centre for each element of the machine's algebra")
+    conditions = len(algebra.conditions().taps)
+    if conditions > CONDITIONS.most:
+        return f"the machine's algebra has {conditions:,} products of elements, {CONDITIONS.surpassed}"
     network = certificates.network_of(node.model, Tree, arithmetic)
     if isinstance(network, str):
         return network
-    radii = grow(
-        lambda r: boxes.needed(network, centres, r),
-        torch.full_like(centres, LEAST_RADIUS),
-        ends,
-        lambda r: boxes.margin(network, centres, r),
-    )
+    shortcoming = Unknown("there was no time to find boxes")
+    for near in NEAR:
+        sets = explored(node, claim, algebra, near, ends)
+        if isinstance(sets, Unknown):
+            return sets if near == NEAR[0] else shortcoming
+        shortcoming = closed(*sets, network, ends, arithmetic)
+        if isinstance(shortcoming, dict) or time.monotonic() > ends:
+            break
+    return shortcoming
+
+
+def closed(boxes: TreeBoxes, centres: Tensor, network: Tree, ends: float, arithmetic: str) -> Proof | Unknown:
+    centres = settled(boxes, centres, SETTLING)
+    if not bool(torch.isfinite(centres).all()):
+        return Unknown("the model's nodes do not settle")
+    radii = boxes.linear_radii(centres)
+    if radii is None:
+        return Unknown("the slopes at its nodes let errors grow, so no boxes around them close")
+    radii = grow(lambda r: boxes.needed(network, centres, r), radii, ends, lambda r: boxes.margin(network, centres, r))
     if isinstance(radii, Unknown):
         return radii
     return shown("tree-boxes", arithmetic, boxes.margin(network, centres, radii), boxes.to_json(centres, radii))
@@ -88,19 +110,31 @@ def shown(kind: str, arithmetic: str, margin: float, proof: dict) -> Proof | Unk
     return {"kind": kind, "inference": "raw", "arithmetic": arithmetic, "margin": margin, "proof": proof}
 
 
+class Sets(NamedTuple):
+    elements: np.ndarray
+    """(N,) the element of each set."""
+    taps: np.ndarray
+    """(M,C) what the nodes are made of, as in `Conditions`, of sets."""
+    results: np.ndarray
+    """(M,) the set of the node."""
+
+
 class TreeBoxes:
     """The conditions of the induction, for the node of one model."""
 
-    def __init__(self, node: Node, claim: Claim, algebra: MachineAlgebra):
+    def __init__(self, node: Node, claim: Claim, algebra: MachineAlgebra, sets: Sets | None = None):
+        """`sets`: None is one for each element."""
         self.node, self.claim, self.algebra = node, claim, algebra
         self.symbols = range(claim.machine.num_symbols)
-        taps, results = algebra.conditions()
+        self.elements, taps, results = sets or Sets(np.arange(len(algebra)), *algebra.conditions())
+        """(N,) the element of each set."""
         order = np.lexsort((taps == PAD).T)  # conditions with as many pads side by side
         self.taps, self.results = torch.from_numpy(taps[order]), torch.from_numpy(results[order])
-        asked = np.flatnonzero(claim.asked[algebra.states])
+        states = algebra.states[self.elements]
+        asked = np.flatnonzero(claim.asked[states])
         self.asked = torch.from_numpy(asked)
-        """The elements after which there is a question, and its answer."""
-        self.right = torch.from_numpy(np.ascontiguousarray(claim.answers[algebra.states[asked]]))
+        """The sets after which there is a question, and its answer."""
+        self.right = torch.from_numpy(np.ascontiguousarray(claim.answers[states[asked]]))
 
     def images(self, centres: Tensor) -> Tensor:
         """(M,D) what the node makes of the centres, in their precision."""
@@ -121,6 +155,29 @@ class TreeBoxes:
     def logits(self, centres: Tensor) -> Tensor:
         return self.node.head(centres[self.asked])
 
+    @torch.no_grad()
+    def linear_radii(self, centres: Tensor) -> Tensor | None:
+        """(N,D) what the slopes at the centres ask for, as in `linear_radii`."""
+        D, S, least = self.node.width, len(self.symbols), torch.full_like(centres, LEAST_RADIUS)
+        if len(self.taps) * self.node.chunk * D**2 > SLOPES:
+            return least
+        table = torch.cat([self.node.leaves(S, torch.float32), centres.float()])
+        parts = []
+        for rows, taps in self.by_size():
+            at = torch.stack(taps, 1) - 1
+            slopes = vmap(jacrev(lambda x: self.node.of(x[None])[0]), chunk_size=1024)(table[at])  # (m,D,p,D)
+            parts.append((rows, at, slopes.abs().flatten(-2)))
+        off = (self.images(centres) - centres[self.results]).abs()
+        leaves = centres.new_zeros(S, D)
+
+        def asked(radii: Tensor) -> Tensor:
+            far, known = off.clone(), torch.cat([leaves, radii]).float()
+            for rows, at, slopes in parts:
+                far[rows] += (slopes @ known[at].flatten(1)[..., None])[..., 0]
+            return far
+
+        return linear_radii(asked, self.results, least)
+
     def needed(self, network: Tree, centres: Tensor, radii: Tensor) -> Tensor:
         """(N,D) how far what belongs to each element may lie from its centre, if the boxes hold all taps."""
         leaves, far = network.leaves, torch.zeros_like(centres)
@@ -134,7 +191,7 @@ class TreeBoxes:
                     image, target = enclosed(network.node(read)), self.results[rows[here]]
                 off = off_centre(image.lo, image.hi, centres[target])
                 far = far.scatter_reduce(0, target[:, None].expand_as(off), off, "amax")
-        return torch.nan_to_num(far, nan=torch.inf)
+        return torch.nan_to_num(far, nan=torch.inf, posinf=torch.inf)
 
     def margin(self, network: Tree, centres: Tensor, radii: Tensor) -> float:
         """By how much the right answer leads on every box after which one is asked for."""
@@ -146,17 +203,15 @@ class TreeBoxes:
         return float(leads(logits.lo, logits.hi, self.right.numpy()).min())
 
     def to_json(self, centres: Tensor, radii: Tensor) -> dict:
-        boxes = [
-            {"element": i, "centre": c, "radius": r}
-            for i, (c, r) in enumerate(zip(centres.tolist(), radii.tolist(), strict=True))
-        ]
+        sets = zip(self.elements.tolist(), centres.tolist(), radii.tolist(), strict=True)
+        boxes = [{"element": m, "centre": c, "radius": r} for m, c, r in sets]
         return {"elements": self.algebra.elements.tolist(), "boxes": boxes}
 
 
 def off_centre(low: np.ndarray, high: np.ndarray, centres: Tensor) -> Tensor:
     """(M,D) how far what lies between `low` and `high` may be from these centres."""
     off = torch.maximum(torch.from_numpy(high) - centres, centres - torch.from_numpy(low))
-    return torch.nan_to_num(off * (1 + 2.0**-40), nan=torch.inf)
+    return torch.nan_to_num(off * (1 + 2.0**-40), nan=torch.inf, posinf=torch.inf)
 
 
 def leads(low: np.ndarray, high: np.ndarray, answers: np.ndarray) -> np.ndarray:
@@ -191,9 +246,91 @@ def settled_centres(boxes: TreeBoxes, rounds: int = 40) -> Tensor | None:
             known[m] = True
     if not known.all():
         return None
-    for _ in range(rounds):
-        centres = middle(boxes.images(centres), boxes.results, N)
+    centres = settled(boxes, centres, rounds)
     return centres if bool(torch.isfinite(centres).all()) else None
+
+
+@torch.no_grad()
+def explored(
+    node: Node, claim: Claim, algebra: MachineAlgebra, near: float, ends: float
+) -> tuple[TreeBoxes, Tensor] | Unknown:
+    """Sets of all nodes that nodes are made of, from the leaves on, and where each was met first, (N,D), in float64.
+
+    A node within `near` of one of the same element, in its largest entry, is in its set.
+    """
+    C, S, N = node.chunk, claim.machine.num_symbols, len(algebra)
+    known = algebra.conditions()
+    product = np.full((N + 1,) * C, -1)
+    above = ~((known.taps > PAD) & (known.taps <= S)).any(1)
+    product[tuple(np.maximum(known.taps[above] - S, 0).T)] = known.results[above]
+    elements, points = list[int](), torch.zeros(0, node.width, dtype=torch.float64)
+    taps, results = [known.taps[~above]], list[np.ndarray]()
+
+    def placed(images: Tensor, owner: np.ndarray) -> np.ndarray:
+        """The sets of nodes (m,D) of these elements, with those that are new."""
+        nonlocal points
+        index = np.full(len(owner), -1)
+        for m in np.unique(owner):
+            rows = np.flatnonzero(owner == m)
+            while len(rows):
+                same = np.flatnonzero(np.array(elements, dtype=int) == m)
+                apart = torch.cdist(images[rows], points[same], p=torch.inf)
+                least, at = apart.min(1) if len(same) else (torch.full((len(rows),), torch.inf), None)
+                close = (least <= near).numpy() if len(same) else np.zeros(len(rows), dtype=bool)
+                if at is not None:
+                    index[rows[close]] = same[at.numpy()[close]]
+                rows = rows[~close]
+                if len(rows):
+                    points = torch.cat([points, images[rows[:1]]])
+                    elements.append(int(m))
+        return index
+
+    def nodes(vectors: Tensor, taps: np.ndarray) -> Tensor:
+        made = vectors.new_zeros(len(taps), node.width)
+        for size in range(1, C + 1):
+            rows = np.flatnonzero((taps != PAD).sum(1) == size)
+            if len(rows):
+                made[rows] = node.of(vectors[taps[rows, C - size :] - 1])
+        return made
+
+    results.append(placed(nodes(node.leaves(S, torch.float64), taps[0]), known.results[~above]))
+    begin = 0
+    while begin < len(elements):
+        end = len(elements)
+        if sum(end**size for size in range(1, C + 1)) > CONDITIONS.most or time.monotonic() > ends:
+            return Unknown(f"the model comes to more than {end:,} nodes that are {near} apart")
+        new = np.indices((end + 1,) * C).reshape(C, -1).T
+        # pads stand first alone, and one of the taps is new
+        new = new[((new > 0) | (np.cumsum(new, 1) == 0)).all(1) & (new > begin).any(1)]
+        owner = product[tuple(np.r_[PAD, np.array(elements) + 1][new].T)]
+        new, owner = new[owner >= 0], owner[owner >= 0]
+        results.append(placed(nodes(points, new), owner))
+        taps.append(np.where(new > 0, new + S, PAD))
+        begin = end
+    sets = Sets(np.array(elements), np.concatenate(taps), np.concatenate(results))
+    return TreeBoxes(node, claim, algebra, sets), points
+
+
+@torch.no_grad()
+def linear_radii(asked: Callable[[Tensor], Tensor], owner: Tensor, least: Tensor, rounds: int = 1000) -> Tensor | None:
+    """(N,n) a little more than the largest `asked(radii)` (M,n) of each owner; None where it grows without end."""
+    owner, radii = owner[:, None].expand(-1, least.shape[1]), least
+    for _ in range(rounds):
+        more = least.scatter_reduce(0, owner, asked(radii) * MARGIN, "amax")
+        if bool((more <= radii * (1 + 1e-3)).all()):
+            return more
+        if not float(more.max()) < FAR:
+            return None
+        radii = more
+    return None
+
+
+@torch.no_grad()
+def settled(boxes: Any, centres: Tensor, rounds: int = 200) -> Tensor:
+    """(N,n) the middle of where the conditions lead from the centres, again and again."""
+    for _ in range(rounds):
+        centres = middle(boxes.images(centres), boxes.results, len(centres))
+    return centres
 
 
 def middle(points: Tensor, owner: Tensor, count: int) -> Tensor:

@@ -44,18 +44,12 @@ from ..checker.mean_value import box, mean_value
 from ..checker.network import Recurrence
 from ..claim import Claim
 from ..verdict import Proof, Unknown
-from .boxes import CONDITIONS, LEAST_RADIUS, grow, leads, middle, off_centre, shown
+from .boxes import CONDITIONS, LEAST_RADIUS, SLOPES, grow, leads, linear_radii, off_centre, settled, shown
 from .node import inner_of
 
 AT_ONCE = 32
 NEAR = (0.5, 0.1, 0.02)
 """How far apart, in their largest entry, states are one set, in turn."""
-FAR = 16.0
-"""Radii of more are of no use: what a cell gives out is in -1..1."""
-MARGIN = 1.02
-"""How much more radii are than slopes at centres ask for, in every round: boxes bend."""
-SLOPES = 10**8
-"""Entries of all slopes that are held at once; where there were more, radii begin at nothing."""
 
 
 def refusal(model: nn.Module) -> str | None:
@@ -142,7 +136,7 @@ def _closed(boxes: StateBoxes, centres: Tensor, ends: float, arithmetic: str) ->
     if isinstance(network, str):
         return Unknown(network)
     centres = settled(boxes, centres)
-    start = linear_radii(boxes, centres)
+    start = radii_of_slopes(boxes, centres)
     if start is None:
         return Unknown("the slopes at its states let errors grow, so no boxes around them close")
     radii = grow(
@@ -245,28 +239,15 @@ def explored(cell: Cell, claim: Claim, near: float, ends: float) -> tuple[StateB
 
 
 @torch.no_grad()
-def linear_radii(boxes: StateBoxes, centres: Tensor, rounds: int = 1000) -> Tensor | None:
+def radii_of_slopes(boxes: StateBoxes, centres: Tensor) -> Tensor | None:
     """(N,n) a little more than r = |J| r + off, at least `LEAST_RADIUS`; None where it grows without end."""
     least = torch.full_like(centres, LEAST_RADIUS)
     if len(boxes.froms) * boxes.cell.size**2 > SLOPES:
         return least
     slopes, zero = boxes.slopes(centres), centres.new_zeros(1, boxes.cell.size)
     off = (boxes.images(centres) - centres[boxes.results]).abs()
-    owner, radii = boxes.results[:, None].expand_as(off), least
-    for _ in range(rounds):
-        asked = (slopes @ torch.cat([radii, zero])[boxes.froms][..., None])[..., 0] + off
-        more = least.scatter_reduce(0, owner, asked * MARGIN, "amax")
-        if bool((more <= radii * (1 + 1e-3)).all()):
-            return more
-        if not float(more.max()) < FAR:
-            return None
-        radii = more
-    return None
 
+    def needed(radii: Tensor) -> Tensor:
+        return (slopes @ torch.cat([radii, zero])[boxes.froms][..., None])[..., 0] + off
 
-@torch.no_grad()
-def settled(boxes: StateBoxes, centres: Tensor, rounds: int = 200) -> Tensor:
-    """(N,n) the middle of where the transitions lead from the centres, again and again."""
-    for _ in range(rounds):
-        centres = middle(boxes.images(centres), boxes.results, len(centres))
-    return centres
+    return linear_radii(needed, boxes.results, least)
