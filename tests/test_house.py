@@ -173,7 +173,7 @@ LINES = {
     "convert": 870,
     "tasks": 4_790,
     "text": 1_660,
-    "train": 2_750,
+    "train": 2_760,
     "evaluate": 1_660,
     "lab": 5_670,
     "insight": 1_380,

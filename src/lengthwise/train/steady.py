@@ -14,7 +14,8 @@ computes anew must be able to stand in for what it holds. And its row is divided
 A stack of automata has exact states, and functions that a token chooses by argmaxes. Its penalty is what these lack of
 being ahead by more than rounding, Σ_j max(0, 1 - g_j / GAP) (mixers/block_lrnn.py), and there is no noise.
 
-A tree is steadied alike: s are its nodes, and a step makes a node of C of them (models/depth.py).
+A tree is made steady alike: s are its nodes, and a step makes a node of C of them (models/depth.py).
+
 The penalty is paid for batches that are right, so that first the answers are learned: states that contract before
 they are the machine's hold nothing. What is drawn is seeded by (seed, step), so a resumed run draws the same.
 """
