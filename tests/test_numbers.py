@@ -349,6 +349,11 @@ CLAIMS = [
             and all(at["last"]["mean"] == 1 for name in ("regular-gpt", "lstm") for at in demo(name)["ranges"])
         ),
     ),
+    Claim(
+        README,
+        "**RegularGPT is proved right at every length**, as training left it, and so is an LSTM trained *steady*",
+        holds=lambda: {("regular-gpt", "proved"), ("lstm", "proved"), ("rnn", "proved")} == steady_verdicts(),
+    ),
     Claim(README, "tested on {} strings of each length", lambda: [result("demo-parity")["tasks"][0]["samples"]]),
     Claim(
         README,
@@ -815,6 +820,12 @@ def span(task: str, where: str) -> list[str]:
 def demo(model: str) -> dict[str, Any]:
     (found,) = (m for m in result("demo-parity")["tasks"][0]["models"] if m["label"] == model)
     return found
+
+
+def steady_verdicts() -> set[tuple[str, str]]:
+    """The demo's models that were trained steady, each with the verdict on it."""
+    (panel,) = json.loads((ROOT / "results" / "demo-parity-laptop" / "verdicts.json").read_text("utf-8"))["panels"]
+    return {(line["run"].split()[0], line["verdict"]) for line in panel["data"] if line["run"].endswith("steady")}
 
 
 def lstm_wrong_word() -> list[int]:
