@@ -219,12 +219,8 @@ class Experiment:
     @property
     def directory(self) -> str:
         """The run directory's name: readable, and unique by its hash."""
-        return self.directory_of(self.hash)
-
-    def directory_of(self, hash: str) -> str:
-        """Its name by this hash, which may be `hash_as_given`."""
         readable = re.sub(r"[^A-Za-z0-9]+", "-", f"{self.data.name.split('/')[-1]}-{self.model.name.split('/')[-1]}")
-        return f"{readable.strip('-')[:60]}-s{self.seed}-{hash}"
+        return f"{readable.strip('-')[:60]}-s{self.seed}-{self.hash}"
 
 
 def _changed(part: Any, local: bool) -> dict[str, Any]:

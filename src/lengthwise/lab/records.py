@@ -52,10 +52,8 @@ class RunDirectory(Directory):
     """The directory of one experiment under `root`; if only one named by `hash_as_given` is there, that one."""
 
     def __init__(self, root: Path, experiment: Experiment):
-        path, earlier = (
-            Path(root) / experiment.directory,
-            Path(root) / experiment.directory_of(experiment.hash_as_given),
-        )
+        path = Path(root) / experiment.directory
+        earlier = path.with_name(path.name.replace(experiment.hash, experiment.hash_as_given))
         super().__init__(earlier if earlier.exists() and not path.exists() else path, experiment.to_json())
         self.experiment = experiment
 

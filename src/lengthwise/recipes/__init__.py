@@ -114,7 +114,7 @@ def get(paper: str, table: str = "", scale: Scale = "laptop", settings: Sequence
 
     >>> recipe = get("demo", "parity", "smoke")
     >>> [experiment.model.name for experiment in recipe.experiments]
-    ['transformer', 'regular-gpt', 'lstm']
+    ['transformer', 'lstm', 'regular-gpt', 'rnn', 'lstm']
     """
     make, name = _table(paper, table), f"{paper} {table}".strip()
     if scale not in get_args(Scale):
