@@ -22,7 +22,7 @@ from lengthwise.verify.checker import Rejected, seal
 from lengthwise.verify.claim import claim_of
 from lengthwise.verify.falsification.reading import Reader
 from lengthwise.verify.kept import EXTRACTED, FILE, extracted_of, keep, keep_extracted, keep_picture, kept
-from lengthwise.verify.prove.boxes import prove_tree_boxes_in_float64
+from lengthwise.verify.prove.boxes import prove_tree_boxes
 
 pytestmark = pytest.mark.usefixtures("without_charts")
 
@@ -34,7 +34,7 @@ REFUTED = verify.Refuted((0, 1) * 20, 1, 0)
 def proof():
     """A network that was written down for parity, and what proves it."""
     model = theory.regular_gpt(tasks.get("parity").machine).eval()
-    found = prove_tree_boxes_in_float64(model, claim_of(tasks.get("parity")), 60)
+    found = prove_tree_boxes(model, claim_of(tasks.get("parity")), 60, ["float64"])
     return model, found
 
 

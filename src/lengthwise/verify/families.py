@@ -73,7 +73,7 @@ def no_cascade(model: nn.Module) -> str | None:
 
 FAMILIES = (
     Family(codes.refusal, (codes.prove_codes,), taught_codes),
-    Family(node.refusal, (boxes.prove_tree_boxes, boxes.prove_tree_boxes_in_float64), taught_sets),
+    Family(node.refusal, (boxes.prove_tree_boxes,), taught_sets),
     Family(snapped_trees.refusal, (snapped_trees.prove_snapped,), None),
     Family(recurrence.refusal, (recurrence.prove_recurrence, recurrence.prove_recurrence_in_float64), taught_signs),
     Family(no_cascade, (cascade.prove_cascade,), taught_entries),

@@ -282,7 +282,7 @@ def test_what_bends_lies_within_the_bound(name, radius):
 
 
 @pytest.mark.parametrize(("radius", "finite"), [(0.1, 0.5), (0.2, 0.5), (0.4, 0.05)])
-@pytest.mark.parametrize("name", ["norm", "second norm", "own", "taps"])
+@pytest.mark.parametrize("name", ["gelu", "norm", "second norm", "own", "taps"])
 def test_wide_boxes_are_bounded_too(name, radius, finite):
     """Where a norm's ρ or the weights of attention are moved by much: bounds are still known, and hold."""
     g = np.random.default_rng(7)
@@ -294,6 +294,13 @@ def test_wide_boxes_are_bounded_too(name, radius, finite):
     moved = ALONE[name](ops, exactly((centre + inside).reshape(-1, 6))).c.reshape(50, len(inside), 6)
     assert (np.abs(moved - out.c[:, None]).max(1) <= off).all()
     assert np.isfinite(off).mean() >= finite
+
+
+def test_a_norm_forgets_how_long_its_input_is():
+    """A box along the input itself, half as long as that: only what lies across it is left."""
+    ops = PointOperations(EXACT)
+    along = ops.linear(Point(np.ones((1, 1)), np.full((1, 1), 0.5)), W[:, :1])
+    assert bound(ops.norm(along, W[0], W[1], 1e-5)).max() < 1e-3
 
 
 def discrete(width=32, groups=4, choices=4):

@@ -40,8 +40,6 @@ Slopes = Array | None
 """(B,R,n), B = 1 where all points have the same; None is the identity."""
 WIDEST = 16384
 SLACK = 2.0**-20
-STEEP = 0.8
-"""Above |gelu'''(x)| = φ(x) |x³ - 4x|, which is at most 0.7788, where x² = (7 - √33) / 2."""
 FLOAT64 = ARITHMETICS["float64"]
 _number = itertools.count()
 _erf_of_each = np.frompyfunc(math.erf, 1, 1)
@@ -162,6 +160,14 @@ def _sum(a: Slopes, b: Slopes) -> Slopes:
     return a + b
 
 
+def _steepest(c: Array, r: Array) -> Array:
+    """The largest |gelu''(x)| = φ(x) |2 - x²| for |x - c| <= r: its turning points are where x is 0 or ±2."""
+    low, high = c - r, c + r
+    ends = (0.3989422804014327 * np.exp(-(x**2) / 2) * np.abs(2 - x**2) for x in (low, high))
+    turns = (np.where((low <= x) & (x <= high), top, 0.0) for x, top in ((0.0, 0.8), (2.0, 0.108), (-2.0, 0.108)))
+    return np.maximum.reduce([*ends, *turns])
+
+
 class PointOperations:
     """The operations of a tree that computes in this arithmetic."""
 
@@ -198,53 +204,53 @@ class PointOperations:
         return self._made(np.maximum(x.c, 0.0), bends, x.radius, [x], self._scaling(x.c > 0))
 
     def gelu(self, x: Point) -> Point:
-        """|gelu'| <= 1.129. It bends by half of |gelu''(c)| + STEEP r, or of its largest, times r²."""
+        """|gelu'| <= 1.129. It bends by half of the largest |gelu''| within the box times r²."""
         x = tightened(x) if self.wide else x
         share = (1 + np.asarray(_erf_of_each(x.c / np.sqrt(2)), dtype=np.float64)) / 2
         density = np.exp(-(x.c**2) / 2) * 0.3989422804014327
-        curve = np.abs(density * (2 - x.c**2)) + STEEP * x.radius
-        bends = np.minimum(0.5 * curve * (1 + 2.0**-20) + 2.0**-40, 0.4) * x.radius**2
+        bends = (0.5 * _steepest(x.c, x.radius) * (1 + 2.0**-20) + 2.0**-40) * x.radius**2
         noise = sum(a.gelu(x.size) for a in self.both) + bends + 2.0**-30 * x.radius
         return self._made(x.c * share, noise, 1.13 * x.radius, [x], self._scaling(share + x.c * density))
 
     def norm(self, x: Point, w: Array, b: Array, eps: float) -> Point:
         """f = w ρ d + b for d = x - μ, ρ = (|d|²/n + eps)^(-1/2), and x̂ = ρ d.
 
-        A step δ moves d by ε = δ - its mean and ρ^-2 by the factor 1 + t, t = 2a + e, a = ρ x̂·δ/n, e = ρ² |ε|²/n. With
-        (1 + t)^(-1/2) = 1 - t/2 + q, q is largest where t is least: s^-1 - 1 - t/2 = t² (s + 2) / (2 s (1 + s)²) for
-        |t| <= 0.9 and s = (1 - |t|)^(1/2). So
+        A step δ moves d by ε = δ - its mean. With a = x̂·ρε/n, τ = ρε - a x̂ and v = |τ|²/n + eps ρ² a², it makes
+        ρ^-2 greater by the factor (1 + a)² + v. So for |a| < 1
 
-            f(x + δ) = w ρ (d + ε)(1 - a - e/2 + q) + b,    J δ = w ρ (ε - d a)
+            f(x + δ) = w ((1 + a) x̂ + τ) ((1 + a)² + v)^(-1/2) + b,    J δ = w τ
 
-        and what is left is w [x̂ (q - e/2) - ρ ε (a + e/2 - q)]. x̂ is computed within `off`.
+        and what is left is w (τ (1 - p) / (1 + a) - τ - p x̂) with 0 <= p <= v / (2 (1 + a)²).
         """
-        x = tightened(x)
         n, r = x.shape[-1], x.radius
         d = x.c - _mean(x.c)
         rho = 1 / np.sqrt(_mean(d**2) + eps)
         hat = d * rho
         off = 8 * FLOAT64.gamma(n + 16) * (1 + np.abs(hat) + rho * _mean(np.abs(x.c)))
         near, size = np.abs(hat) + off, np.abs(w) + LEAST
+        along = np.eye(n) - 1 / n - hat[:, :, None] * hat[:, None] / n
         with np.errstate(over="ignore", invalid="ignore"):
-            a, e, moved = rho * _mean(near * r), rho**2 * _mean(r**2), r + _mean(r)
-            t = (2 * a + e) * (1 + 2.0**-20)
-            fine = (t <= 0.9) & (off.max(-1, keepdims=True) < 2.0**-24)
-            s = np.sqrt(1 - np.minimum(t, 0.9))
-            q = t**2 * (s + 2) / (2 * s * (1 + s) ** 2) * (1 + 2.0**-20)
-            bends = size * (near * (e / 2 + q) + rho * moved * (a + e / 2 + q)) * (1 + 2.0**-20)
-            # of J, x̂ is off where it stands beside δ and where it stands before the mean
-            unsure = size * rho * (off * _mean(near * r) + near * _mean(off * r))
-            top = rho / s * (1 + 2.0**-20)
+            # x̂ is off where it stands beside δ and where it stands before the mean
+            unsure = off * _mean(near * r) + near * _mean(off * r)
+            a = rho * (bound(x, hat[:, None] / n) + _mean(off * r)) * (1 + 2.0**-20)
+            tau = rho * (bound(x, along) + unsure) * (1 + 2.0**-20)
+            fine = (a <= 0.9) & (off.max(-1, keepdims=True) < 2.0**-24)
+            rest = 1 - np.minimum(a, 0.9)
+            p = (_mean(tau**2) + eps * rho**2 * a**2) / (2 * rest**2) * (1 + 2.0**-20)
+            bends = size * (p * near + tau * (a + p) / rest) * (1 + 2.0**-20)
+            moved, top = r + _mean(r), rho / rest * (1 + 2.0**-20)
             noise = sum(each.norm(x.size, np.abs(d) + moved + off / rho, top, w, b) for each in self.both)
-            noise = np.where(fine, noise + bends + unsure, np.inf)
-            spread = size * rho * (r + _mean(r) + near * _mean(near * r))
+            noise = np.where(fine, noise + bends + size * rho * unsure, np.inf)
+            spread = size * rho * (moved + near * _mean(near * r))
 
         def pull(M: Slopes) -> list[Slopes]:
             g = np.diag(w)[None] if M is None else M * w
             across = (g * hat[:, None]).mean(-1, keepdims=True)
             return [(g - g.mean(-1, keepdims=True) - hat[:, None] * across) * rho[:, None]]
 
-        return self._made(hat * w + b, noise, spread, [x], pull)
+        made = self._made(hat * w + b, noise, spread, [x], pull)
+        made.radius = np.minimum(made.radius, FLOAT64.up(size * tau + made.noise))
+        return made
 
     def attention(self, q: Point, keys: Sequence[Point], values: Sequence[Point], r: Array) -> Point:
         return self._mixed(self._scores(q, keys, r), values)

@@ -20,7 +20,7 @@ Shapes: N sets, M conditions, C chunk, D model width.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,7 +40,7 @@ from .node import Node, refusal
 CONDITIONS_AT_ONCE = 32
 GROWN = 1.1
 LEAST_RADIUS = 1e-10
-NEAR = (float("inf"), 0.5, 0.2, 0.1, 0.05, 0.02)
+NEAR = (float("inf"), 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005)
 """How far apart, in their largest entry, nodes of one element are one set, in turn: first, all are."""
 SETTLING = 40
 """Rounds in which centres settle."""
@@ -57,17 +57,10 @@ ROUNDS = 60
 CONDITIONS = Limit("PROOF_BOXES", 20_000, "conditions on boxes", "Take a smaller machine")
 
 
-def prove_tree_boxes(model: nn.Module, claim: Claim, seconds: float = 60.0) -> Proof | Unknown | str:
-    """The proof of a RegularGPT with continuous nodes, evaluated in float32 as it is stored."""
-    return _prove(model, claim, seconds, "float32")
-
-
-def prove_tree_boxes_in_float64(model: nn.Module, claim: Claim, seconds: float = 60.0) -> Proof | Unknown | str:
-    """The proof for evaluation in float64 alone, where boxes may be so small that float32 rounds beyond them."""
-    return _prove(model, claim, seconds, "float64")
-
-
-def _prove(model: nn.Module, claim: Claim, seconds: float, arithmetic: str) -> Proof | Unknown | str:
+def prove_tree_boxes(
+    model: nn.Module, claim: Claim, seconds: float = 60.0, arithmetics: Sequence[str] = ("float32", "float64")
+) -> Proof | Unknown | str:
+    """The proof of a RegularGPT with continuous nodes, evaluated as it is stored in the first of these that closes."""
     if reason := refusal(model):
         return reason
     node, ends = Node(model), time.monotonic() + seconds
@@ -75,17 +68,18 @@ def _prove(model: nn.Module, claim: Claim, seconds: float, arithmetic: str) -> P
     conditions = len(algebra.conditions().taps)
     if conditions > CONDITIONS.most:
         return f"the machine's algebra has {conditions:,} products of elements, {CONDITIONS.surpassed}"
-    network = certificates.network_of(node.model, Tree, arithmetic)
-    if isinstance(network, str):
-        return network
     shortcoming = Unknown("there was no time to find boxes")
     for near in NEAR:
         sets = explored(node, claim, algebra, near, ends)
         if isinstance(sets, Unknown):
             return sets if near == NEAR[0] else shortcoming
-        shortcoming = closed(*sets, network, ends, arithmetic)
-        if isinstance(shortcoming, dict) or time.monotonic() > ends:
-            break
+        for arithmetic in arithmetics:
+            network = certificates.network_of(node.model, Tree, arithmetic)
+            if isinstance(network, str):
+                return network
+            shortcoming = closed(*sets, network, ends, arithmetic)
+            if isinstance(shortcoming, dict) or time.monotonic() > ends:
+                return shortcoming
     return shortcoming
 
 
