@@ -1,7 +1,7 @@
-"""Learned, then proved: RNN, GRU and LSTM trained as usual and steady, RNN with noise alone besides; seven tasks.
+"""Learned, then proved: five kinds of networks trained steady, RNN, GRU and LSTM as usual besides; seven tasks.
 
-All see strings of at most 40 symbols and their answers, nothing else, and all take the same steps. What differs is the
-training alone, so the table says what each part of it is for.
+All see strings of at most 40 symbols and their answers, nothing else. Recurrences take the same steps however they are
+trained, so the table says what each part of the training is for.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import asdict
 from functools import partial
 from itertools import product
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...lab import Experiment, Run, accuracy, plan
 from ...report import Panel, Table
@@ -29,7 +29,35 @@ WAYS: dict[str, dict[str, Any]] = {
     "steady": {"training.varied": 0.5, "training.steady": "on"},
 }
 """varied: half of the strings have symbol probabilities of their own; steady: with the penalty on steep steps too."""
-MODELS = {"RNN": "rnn", "GRU": "gru", "LSTM": "lstm"}
+
+
+class Kind(NamedTuple):
+    preset: str
+    settings: dict[str, Any]
+    steady: dict[str, Any]
+    """Settings of steady training that are not the usual ones."""
+    seconds: float
+    """To decide about one network."""
+
+
+def _recurrence(preset: str) -> Kind:
+    return Kind(preset, {"model.width": 64}, {}, 20.0)
+
+
+KINDS = {
+    "RNN": _recurrence("rnn"),
+    "GRU": _recurrence("gru"),
+    "LSTM": _recurrence("lstm"),
+    "automaton": Kind(
+        "block-lrnn", {"model.variant": "automaton", "model.width": 32, "training.steps": 1000}, {}, 60.0
+    ),
+    "RegularGPT": Kind(
+        "regular-gpt",
+        {"model.width": 32, "model.heads": 4, "model.expansion": 8},
+        {"training.contraction": 0.03, "training.slope": 0.2},
+        60.0,
+    ),
+}
 SEEDS: dict[Scale, dict[tuple[str, str], int]] = {
     "smoke": {("RNN", "steady"): 1, ("GRU", "steady"): 1},
     "laptop": {
@@ -40,34 +68,35 @@ SEEDS: dict[Scale, dict[tuple[str, str], int]] = {
         ("GRU", "steady"): 5,
         ("LSTM", "as usual"): 2,
         ("LSTM", "steady"): 5,
+        ("automaton", "steady"): 5,
+        ("RegularGPT", "steady"): 5,
     },
-    "paper": {(model, way): 10 for model in MODELS for way in WAYS},
+    "paper": {(model, way): 10 for model in KINDS for way in WAYS},
 }
 """Of each model and way how many seeds."""
 TASKS: dict[Scale, tuple[str, ...]] = {"smoke": ("parity",), "laptop": LAPTOP_TASKS, "paper": LAPTOP_TASKS}
 STEPS: dict[Scale, int] = {"smoke": 3, "laptop": 3000, "paper": 3000}
-QUESTION: dict[Scale, NetworkQuestion] = {
-    "smoke": NetworkQuestion(Budget(1.0), None),
-    "laptop": NetworkQuestion(Budget(20.0), None),
-    "paper": NetworkQuestion(Budget(60.0), None),
-}
+LONGER: dict[Scale, float] = {"smoke": 0.05, "laptop": 1.0, "paper": 3.0}
+"""How many times the seconds of its kind a decision has."""
 Key = tuple[str, str, str]
 """A cell's task, model and way of training."""
 
 
 def recipe(scale: Scale) -> Recipe:
-    """RNN, GRU and LSTM trained as usual and steady: which are proved as they were learned, and which are refuted."""
+    """Networks of five kinds trained steady, or as usual: which are proved as they were learned, which are refuted."""
 
     def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
-        decided = {key: [networks(run, QUESTION[scale], device)[0] for run in runs] for key, runs in finished.items()}
+        decided = {
+            key: [networks(run, _question(scale, key[1]), device)[0] for run in runs] for key, runs in finished.items()
+        }
         return [_table(scale, finished, decided)]
 
     return Recipe(
         title="Learned, then proved",
         description=(
-            "RNN, GRU and LSTM of width 64 learn seven tasks from strings of at most 40 symbols, an answer after every "
-            "prefix. Each network is then held against the machine of its task, as training left it: proved at every "
-            "length, refuted by a word, or unknown."
+            "RNN, GRU and LSTM of width 64, stacks of automata and RegularGPT of width 32 learn seven tasks from "
+            "strings of at most 40 symbols, an answer after every prefix. Each network is then held against the "
+            "machine of its task, as training left it: proved at every length, refuted by a word, or unknown."
         ),
         grid=Grid(
             [
@@ -80,10 +109,9 @@ def recipe(scale: Scale) -> Recipe:
 
 
 def planned(scale: Scale, row: str, model: str, way: str) -> list[Experiment]:
-    task = task_of(row, "prefix")
+    task, kind = task_of(row, "prefix"), KINDS[model]
+    steps = min(STEPS[scale], kind.settings.get("training.steps", STEPS[scale]))
     settings = {
-        "model.width": 64,
-        "training.steps": STEPS[scale],
         "training.batch": 64,
         "training.optimizer": "adamw",
         "training.lr": 3e-3,
@@ -92,9 +120,16 @@ def planned(scale: Scale, row: str, model: str, way: str) -> list[Experiment]:
         "training.checkpoint_every": 1000,
         "tests.samples": 256,
         **WAYS[way],
+        **(kind.steady if way == "steady" else {}),
+        **kind.settings,
+        "training.steps": steps,
     }
     lengths = [task.lengths(30, 40)[-1], task.lengths(490, 500)[-1]]
-    return plan(task, [MODELS[model]], seeds=SEEDS[scale][model, way], test_lengths=lengths, settings=settings)
+    return plan(task, [kind.preset], seeds=SEEDS[scale][model, way], test_lengths=lengths, settings=settings)
+
+
+def _question(scale: Scale, model: str) -> NetworkQuestion:
+    return NetworkQuestion(Budget(KINDS[model].seconds * LONGER[scale]), None)
 
 
 def _table(scale: Scale, finished: Mapping[Key, list[Run]], decided: Mapping[Key, list[Any]]) -> Panel:
@@ -135,7 +170,8 @@ def _table(scale: Scale, finished: Mapping[Key, list[Run]], decided: Mapping[Key
         "Steady: with a penalty on steep steps besides, and gates that are shut at random. wrong at: the median length "
         "of the shortest words found that networks get wrong. Then the share of right answers at 40 and at 500 symbols "
         "in %, seed by seed, and the "
-        f"median seconds of training and of the decision, for which {QUESTION[scale].budget.certify:g} s are given."
+        f"median seconds of training and of the decision, for which {_question(scale, 'RNN').budget.certify:g} s are "
+        f"given, and {_question(scale, 'RegularGPT').budget.certify:g} s to automata and RegularGPT."
     )
     head = [
         "",
