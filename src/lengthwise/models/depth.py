@@ -255,20 +255,23 @@ class Adaptive(DepthPolicy):
     def unsteadiness(self, slope: float, states: int) -> Tensor:
         """Σ_i max(0, Σ_cj |∂y_i/∂x_cj| - slope)², y a node of the nodes x_c: the mean over so many that are drawn.
 
-        The x_c are drawn apart from those last read with noise, all C of them or fewer, behind pads.
+        The x_c are drawn apart from those of one group that were last read with noise, all C or fewer, behind pads.
         """
         if not self.shares_subtrees:
             raise Error(
                 "training.steady: only trees of one layer a group (thickness 1) can be made steady. Leave it off."
             )
         met, layer = torch.cat(self._met), self.layers[0]
+        sizes = torch.tensor([len(nodes) for nodes in self._met], device=met.device)
 
         def node(x: Tensor) -> Tensor:
             return layer(x[None], Layout.of(x[None]), self._level.at(0), stride=len(x))[0, -1]
 
         costs = []
         for taps in range(1, self.chunk + 1):
-            x = met[torch.randint(len(met), (states, taps), device=met.device)].detach()
+            group = torch.randint(len(sizes), (states, 1), device=met.device)
+            within = (torch.rand(states, taps, device=met.device) * sizes[group]).long()
+            x = met[(sizes.cumsum(0) - sizes)[group] + within].detach()
             slopes = vmap(jacrev(node))(x)
             costs.append(F.relu(slopes.abs().sum((-2, -1)) - slope).square().sum(-1).mean())
         return torch.stack(costs).mean()

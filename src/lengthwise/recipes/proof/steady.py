@@ -49,7 +49,7 @@ KINDS = {
     "GRU": _recurrence("gru"),
     "LSTM": _recurrence("lstm"),
     "automaton": Kind(
-        "block-lrnn", {"model.variant": "automaton", "model.width": 32, "training.steps": 1000}, {}, 60.0
+        "block-lrnn", {"model.variant": "automaton", "model.width": 16, "training.steps": 1000}, {}, 60.0
     ),
     "RegularGPT": Kind(
         "regular-gpt",

@@ -98,11 +98,13 @@ def reals(given: Any, what: str, length: int, least: float = -(2.0**50)) -> Arra
     return np.array(given, dtype=np.float64)
 
 
-def entries(given: Any, what: str, needed: dict[str, Kind]) -> list[dict[str, Any]]:
-    """A list, not empty, of objects with these fields."""
+def entries(
+    given: Any, what: str, needed: dict[str, Kind], others: dict[str, Kind] | None = None
+) -> list[dict[str, Any]]:
+    """A list, not empty, of objects with these fields; `others` may be left out."""
     if not LIST.holds(given):
         raise Rejected(f"{what} must be a list that is not empty.")
-    return [fields(f"each of {what}", entry, needed) for entry in given]
+    return [fields(f"each of {what}", entry, needed, others) for entry in given]
 
 
 def read_json(text: str, what: str) -> Any:

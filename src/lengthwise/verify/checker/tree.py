@@ -14,6 +14,10 @@ The claim is one of: the node's code is one that is listed (discrete nodes); the
 replaced by a listed centre (snapped). Each belongs to a map of the machine's states, and that of a node must be the
 product of those that it is made of. Every word passes a node, for there is at least one group of layers.
 
+A node is made of nodes of one level, of which only the first may lack symbols, as then it does itself. So a box may
+belong to a level, and to nodes that lack symbols or to those that do not: nodes of symbols have level 0, what is made
+of level l has the next, and what is made of the last has the level `returns`, by itself the last.
+
 Shapes: B nodes at once, N listed sets, C taps, D model width.
 """
 
@@ -25,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from .claimed import Claim, Maps, composed
-from .fields import LIST, Kind, Rejected, entries, fields, real, reals, table, whole
+from .fields import FLAG, LIST, Kind, Rejected, entries, fields, real, reals, table, whole
 from .intervals import EPS, Array, Interval, down, up
 from .network import Tap, Tree
 from .points import Point, bound, chosen, enclosed
@@ -33,6 +37,7 @@ from .rounding import LEAST, WIDER
 
 Node = Callable[["list[Array]"], "tuple[Array, Array]"]
 """From the sets at each tap, oldest first, to the set (B,) of each node, -1 for none, and how surely (B,)."""
+BOX, PLACES = {"centre": LIST, "radius": LIST}, {"level": whole(), "lacking": FLAG}
 AT_ONCE = 32
 TUPLES = 5_000_000
 """More nodes than these are not checked."""
@@ -77,25 +82,32 @@ def _codes(tree: Tree, claim: Claim, proof: Any) -> tuple[int, float]:
 
 def _boxes(tree: Tree, claim: Claim, proof: Any) -> tuple[int, float]:
     _continuous(tree)
-    maps, listed = _listed(proof, "boxes", claim, {"centre": LIST, "radius": LIST})
+    maps, listed = _listed(proof, "boxes", claim, BOX, PLACES, others={"returns": whole()})
     centre, radius = boxes_of(listed, tree.width)
     owner = np.array([entry["element"] for entry in listed])
+    places = np.array([[entry.get("level", 0), int(entry.get("lacking", False))] for entry in listed])
+    split, top = any("lacking" in entry for entry in listed), places[:, 0].max()
     # A box to lie in is rounded inward, one to start from outward.
     inner = Interval(up(centre - radius), down(centre + radius))
     boxes = Point.at(centre, radius)
 
-    def induct(vectors: Point, rows: Array) -> Node:
+    def induct(vectors: Point, rows: Array, above: Array) -> Node:
+        """`above`: the place of what is made of each, if nothing lacks beside it."""
+
         def node(index: list[Array]) -> tuple[Array, Array]:
             with np.errstate(over="ignore", invalid="ignore"):
                 image = enclosed(tree.node([tree.read(vectors.take(i)) for i in index]))
-            return placed(image, maps.find(_product([rows[i] for i in index])))
+            place = above[index[0]]
+            if split and len(index) < tree.chunk:
+                place = np.stack([place[:, 0], np.ones(len(place), dtype=int)], 1)
+            return placed(image, maps.find(_product([rows[i] for i in index])), place)
 
         return node
 
-    def placed(image: Interval, target: Array) -> tuple[Array, Array]:
+    def placed(image: Interval, target: Array, place: Array) -> tuple[Array, Array]:
         sets, room = np.full(len(target), -1), np.full(len(target), -np.inf)
         for i in np.flatnonzero(target >= 0):
-            for j in np.flatnonzero(owner == target[i]):
+            for j in np.flatnonzero((owner == target[i]) & (places == place[i]).all(1)):
                 if image[i].inside(inner[j]).all():
                     sets[i] = j
                     room[i] = max(np.minimum(image.lo[i] - inner.lo[j], inner.hi[j] - image.hi[i]).min(), 0.0)
@@ -103,14 +115,16 @@ def _boxes(tree: Tree, claim: Claim, proof: Any) -> tuple[int, float]:
         return sets, room
 
     logits = lambda index: enclosed(tree.head(boxes.take(index)))  # noqa: E731
-    leaves, nodes = induct(tree.leaves, _leaf_maps(claim)), induct(boxes, maps.rows[owner])
-    return _induction(tree, claim, maps, listed, leaves, nodes, logits, room=True)
+    leaves = induct(tree.leaves, rows := _leaf_maps(claim), np.zeros((len(rows), 2), dtype=int))
+    above = np.where(places[:, 0] == top, proof.get("returns", top), places[:, 0] + 1)
+    nodes = induct(boxes, maps.rows[owner], np.stack([above, places[:, 1]], 1))
+    return _induction(tree, claim, maps, listed, leaves, nodes, logits, places)
 
 
 def _snapped(tree: Tree, claim: Claim, proof: Any) -> tuple[int, float]:
     """A node within `radius` of the nearest centre, in Euclid's distance, is that centre."""
     _continuous(tree)
-    maps, listed = _listed(proof, "centres", claim, {"centre": LIST}, {"radius": real()})
+    maps, listed = _listed(proof, "centres", claim, {"centre": LIST}, needed={"radius": real()})
     centre = np.stack([reals(entry["centre"], "a centre", tree.width) for entry in listed])
     radius = float(proof["radius"])
     assert tree.centres is not None
@@ -150,14 +164,21 @@ def _induction(
     leaves: Node,
     inner: Node,
     logits: Callable[[Array], Interval],
-    room: bool = False,
+    places: Array | None = None,
 ) -> tuple[int, float]:
-    """`room`: a node may lie at the edge of its box; otherwise every choice must be decided."""
+    """`places`: those of boxes, at whose edge a node may lie; where there are none, every choice must be decided."""
     claim.fits(tree.symbols, tree.outputs)
     own = maps.rows[[entry["element"] for entry in listed]]
+    room, of_symbols = places is not None, _leaf_maps(claim)
+    of = np.zeros((len(own), 2), dtype=int) if places is None else places
+    alike = [(inner, own, False, np.flatnonzero(of[:, 0] == level)) for level in np.unique(of[:, 0])]
     count, least = 0, np.inf
-    for node, rows, symbols in ((leaves, _leaf_maps(claim), True), (inner, own, False)):
-        for index in _tuples(len(rows), tree.chunk):
+    for node, rows, symbols, members in ((leaves, of_symbols, True, np.arange(len(of_symbols))), *alike):
+        for numbers in _tuples(len(members), tree.chunk):
+            index = [members[i] for i in numbers]
+            if not symbols:
+                whole_after_first = ~np.any([np.zeros(len(index[0])), *(of[i, 1] for i in index[1:])], axis=0)
+                index = [i[whole_after_first] for i in index]
             product = _product([rows[i] for i in index])
             needed = (claim.opens if len(index) < tree.chunk else claim.live)(product, tree.chunk)
             index = [i[needed] for i in index]
@@ -185,11 +206,18 @@ def _induction(
 
 
 def _listed(
-    proof: Any, name: str, claim: Claim, of_each: dict[str, Kind], more: dict[str, Kind] | None = None
+    proof: Any,
+    name: str,
+    claim: Claim,
+    of_each: dict[str, Kind],
+    of_some: dict[str, Kind] | None = None,
+    *,
+    needed: dict[str, Kind] | None = None,
+    others: dict[str, Kind] | None = None,
 ) -> tuple[Maps, list[dict[str, Any]]]:
-    fields("the proof", proof, {"elements": LIST, name: LIST, **(more or {})})
+    fields("the proof", proof, {"elements": LIST, name: LIST, **(needed or {})}, others)
     maps = Maps(proof["elements"], claim.states)
-    listed = entries(proof[name], f"the {name}", {"element": whole(), **of_each})
+    listed = entries(proof[name], f"the {name}", {"element": whole(), **of_each}, of_some)
     table([entry["element"] for entry in listed], "the element of a set", 1, len(maps))
     return maps, listed
 

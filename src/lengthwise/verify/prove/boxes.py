@@ -10,7 +10,8 @@ Then by induction on the tree every node of every word lies in a box of its elem
 length. The checker says what the model makes of a box, rounding included. Boxes are proposed until it needs no more.
 
 Nodes over few symbols need not lie near those over many. So sets are found among the model's own nodes, from the leaves
-on: a node near one of the same element is in its set. First all of an element are, then what is near becomes less.
+on: a node near one of the same element is in its set. First all of an element are, then what is near becomes less. Sets
+belong to a level, and to nodes that lack symbols or to those that do not: so that no tree is followed that no word has.
 The centres are where they settle: each is the middle of what the node makes of the centres. The radii begin at what the
 slopes there ask for, r = |J| r + off, and grow, r <- 1.1 (what r needs), until they need no more.
 
@@ -40,8 +41,15 @@ from .node import Node, refusal
 CONDITIONS_AT_ONCE = 32
 GROWN = 1.1
 LEAST_RADIUS = 1e-10
-NEAR = (float("inf"), 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005)
-"""How far apart, in their largest entry, nodes of one element are one set, in turn: first, all are."""
+LEVELS, PERIOD = 4, 2
+"""So many levels of a tree have sets of their own, and of the last so many come again in turn above them.
+
+What was learned may write an element in one way on even levels and in another on odd ones.
+"""
+NEAR = (float("inf"), 0.2, 0.1, 0.05, 0.02, 0.01, 0.005)
+"""How far apart, in their largest entry, nodes of one element and place are one set, in turn: first, all are."""
+WAYS = ((float("inf"), 1, 0), *((near, LEVELS, PERIOD) for near in NEAR))
+"""What is near, and how many levels there are, in turn: first, one set an element wherever it stands."""
 SETTLING = 40
 """Rounds in which centres settle."""
 FAR = 16.0
@@ -69,10 +77,10 @@ def prove_tree_boxes(
     if conditions > CONDITIONS.most:
         return f"the machine's algebra has {conditions:,} products of elements, {CONDITIONS.surpassed}"
     shortcoming = Unknown("there was no time to find boxes")
-    for near in NEAR:
-        sets = explored(node, claim, algebra, near, ends)
+    for near, levels, period in WAYS:
+        sets = explored(node, claim, algebra, near, ends, levels, period)
         if isinstance(sets, Unknown):
-            return sets if near == NEAR[0] else shortcoming
+            return sets if levels == 1 else shortcoming
         for arithmetic in arithmetics:
             network = certificates.network_of(node.model, Tree, arithmetic)
             if isinstance(network, str):
@@ -111,6 +119,10 @@ class Sets(NamedTuple):
     """(M,C) what the nodes are made of, as in `Conditions`, of sets."""
     results: np.ndarray
     """(M,) the set of the node."""
+    places: np.ndarray
+    """(N,2) the level of each set's nodes, as the checker counts them, and whether they lack symbols; or none."""
+    returns: int = 0
+    """The level of what is made of the last."""
 
 
 class TreeBoxes:
@@ -120,8 +132,8 @@ class TreeBoxes:
         """`sets`: None is one for each element."""
         self.node, self.claim, self.algebra = node, claim, algebra
         self.symbols = range(claim.machine.num_symbols)
-        self.elements, taps, results = sets or Sets(np.arange(len(algebra)), *algebra.conditions())
-        """(N,) the element of each set."""
+        one_each = np.arange(len(algebra)), *algebra.conditions(), np.zeros((0, 2), dtype=int)
+        self.elements, taps, results, self.places, self.returns = sets or Sets(*one_each)
         order = np.lexsort((taps == PAD).T)  # conditions with as many pads side by side
         self.taps, self.results = torch.from_numpy(taps[order]), torch.from_numpy(results[order])
         states = algebra.states[self.elements]
@@ -198,8 +210,11 @@ class TreeBoxes:
 
     def to_json(self, centres: Tensor, radii: Tensor) -> dict:
         sets = zip(self.elements.tolist(), centres.tolist(), radii.tolist(), strict=True)
-        boxes = [{"element": m, "centre": c, "radius": r} for m, c, r in sets]
-        return {"elements": self.algebra.elements.tolist(), "boxes": boxes}
+        boxes: list[dict] = [{"element": m, "centre": c, "radius": r} for m, c, r in sets]
+        for box, (level, lacking) in zip(boxes, self.places.tolist(), strict=False):
+            box.update(level=level, lacking=bool(lacking))
+        returns = {"returns": self.returns} if len(self.places) else {}
+        return {"elements": self.algebra.elements.tolist(), "boxes": boxes, **returns}
 
 
 def off_centre(low: np.ndarray, high: np.ndarray, centres: Tensor) -> Tensor:
@@ -246,63 +261,96 @@ def settled_centres(boxes: TreeBoxes, rounds: int = 40) -> Tensor | None:
 
 @torch.no_grad()
 def explored(
-    node: Node, claim: Claim, algebra: MachineAlgebra, near: float, ends: float
+    node: Node,
+    claim: Claim,
+    algebra: MachineAlgebra,
+    near: float,
+    ends: float,
+    levels: int = LEVELS,
+    period: int = PERIOD,
 ) -> tuple[TreeBoxes, Tensor] | Unknown:
     """Sets of all nodes that nodes are made of, from the leaves on, and where each was met first, (N,D), in float64.
 
-    A node within `near` of one of the same element, in its largest entry, is in its set.
+    A node within `near` of one of the same element and place, in its largest entry, is in its set. `period`: how many
+    of the levels come again, above the last; 0: all nodes have one place.
     """
     C, S, N = node.chunk, claim.machine.num_symbols, len(algebra)
     known = algebra.conditions()
     product = np.full((N + 1,) * C, -1)
     above = ~((known.taps > PAD) & (known.taps <= S)).any(1)
     product[tuple(np.maximum(known.taps[above] - S, 0).T)] = known.results[above]
-    elements, points = list[int](), torch.zeros(0, node.width, dtype=torch.float64)
-    taps, results = [known.taps[~above]], list[np.ndarray]()
+    met, returns = _Met(node, near, placed=period > 0), levels - max(period, 1)
+    leaves = known.taps[~above]
+    met.add(node.leaves(S, torch.float64), leaves, leaves, known.results[~above], 0, leaves[:, 0] == PAD)
+    read, level = np.zeros(levels, dtype=int), 0
+    while (begin := read[level]) < (end := len(own := met.of_level(level))):
+        if sum(end**size for size in range(1, C + 1)) > CONDITIONS.most or time.monotonic() > ends:
+            return Unknown(f"the model comes to more than {end:,} nodes of a level that are {near} apart")
+        new = np.indices((end + 1,) * C).reshape(C, -1).T
+        # pads stand first alone, one of the taps is new, and only the first may lack symbols
+        older = np.cumsum(new, 1) > new
+        lacks = np.r_[True, met.places[own, 1] > 0][new]
+        new = new[((new > 0) | (np.cumsum(new, 1) == 0)).all(1) & (new > begin).any(1) & ~(lacks & older).any(1)]
+        lacks = np.r_[True, met.places[own, 1] > 0][new].any(1)
+        new = np.r_[PAD, own + 1][new]
+        owner = product[tuple(np.r_[PAD, met.elements + 1][new].T)]
+        new, lacks, owner = new[owner >= 0], lacks[owner >= 0], owner[owner >= 0]
+        read[level], level = end, level + 1 if level + 1 < levels else returns
+        met.add(met.points, new, np.where(new > 0, new + S, PAD), owner, level, lacks)
+    return TreeBoxes(node, claim, algebra, met.sets(returns)), met.points
 
-    def placed(images: Tensor, owner: np.ndarray) -> np.ndarray:
-        """The sets of nodes (m,D) of these elements, with those that are new."""
-        nonlocal points
-        index = np.full(len(owner), -1)
-        for m in np.unique(owner):
-            rows = np.flatnonzero(owner == m)
+
+class _Met:
+    """Nodes that were met, as sets of those that are near."""
+
+    def __init__(self, node: Node, near: float, placed: bool):
+        self.node, self.near, self.placed = node, near, placed
+        self.elements, self.places = np.zeros(0, dtype=int), np.zeros((0, 2), dtype=int)
+        self.points = torch.zeros(0, node.width, dtype=torch.float64)
+        self._taps, self._results = list[np.ndarray](), list[np.ndarray]()
+
+    def of_level(self, level: int) -> np.ndarray:
+        return np.flatnonzero(self.places[:, 0] == level)
+
+    def add(
+        self,
+        vectors: Tensor,
+        numbers: np.ndarray,
+        taps: np.ndarray,
+        owner: np.ndarray,
+        level: int,
+        lacks: np.ndarray,
+    ) -> None:
+        """Finds the sets of the nodes of these elements, made of `vectors` by their numbers from 1 on.
+
+        `taps`: what the conditions call these; `lacks`: which nodes lack symbols.
+        """
+        images, C = vectors.new_zeros(len(numbers), self.node.width), numbers.shape[1]
+        for size in range(1, C + 1):
+            rows = np.flatnonzero((numbers != PAD).sum(1) == size)
+            if len(rows):
+                images[rows] = self.node.of(vectors[numbers[rows, C - size :] - 1])
+        index, lacks = np.full(len(owner), -1), lacks & self.placed
+        for kind in sorted(set(zip(owner.tolist(), lacks.tolist(), strict=True))):
+            rows = np.flatnonzero((owner == kind[0]) & (lacks == kind[1]))
             while len(rows):
-                same = np.flatnonzero(np.array(elements, dtype=int) == m)
-                apart = torch.cdist(images[rows], points[same], p=torch.inf)
-                least, at = apart.min(1) if len(same) else (torch.full((len(rows),), torch.inf), None)
-                close = (least <= near).numpy() if len(same) else np.zeros(len(rows), dtype=bool)
-                if at is not None:
-                    index[rows[close]] = same[at.numpy()[close]]
+                place = (level, int(kind[1]))
+                same = np.flatnonzero((self.elements == kind[0]) & (self.places == place).all(1))
+                apart = torch.cdist(images[rows], self.points[same], p=torch.inf).numpy()
+                close = (apart <= self.near).any(1)
+                if close.any():
+                    index[rows[close]] = same[apart[close].argmin(1)]
                 rows = rows[~close]
                 if len(rows):
-                    points = torch.cat([points, images[rows[:1]]])
-                    elements.append(int(m))
-        return index
+                    self.points = torch.cat([self.points, images[rows[:1]]])
+                    self.elements = np.append(self.elements, kind[0])
+                    self.places = np.concatenate([self.places, [place]])
+        self._taps.append(taps)
+        self._results.append(index)
 
-    def nodes(vectors: Tensor, taps: np.ndarray) -> Tensor:
-        made = vectors.new_zeros(len(taps), node.width)
-        for size in range(1, C + 1):
-            rows = np.flatnonzero((taps != PAD).sum(1) == size)
-            if len(rows):
-                made[rows] = node.of(vectors[taps[rows, C - size :] - 1])
-        return made
-
-    results.append(placed(nodes(node.leaves(S, torch.float64), taps[0]), known.results[~above]))
-    begin = 0
-    while begin < len(elements):
-        end = len(elements)
-        if sum(end**size for size in range(1, C + 1)) > CONDITIONS.most or time.monotonic() > ends:
-            return Unknown(f"the model comes to more than {end:,} nodes that are {near} apart")
-        new = np.indices((end + 1,) * C).reshape(C, -1).T
-        # pads stand first alone, and one of the taps is new
-        new = new[((new > 0) | (np.cumsum(new, 1) == 0)).all(1) & (new > begin).any(1)]
-        owner = product[tuple(np.r_[PAD, np.array(elements) + 1][new].T)]
-        new, owner = new[owner >= 0], owner[owner >= 0]
-        results.append(placed(nodes(points, new), owner))
-        taps.append(np.where(new > 0, new + S, PAD))
-        begin = end
-    sets = Sets(np.array(elements), np.concatenate(taps), np.concatenate(results))
-    return TreeBoxes(node, claim, algebra, sets), points
+    def sets(self, returns: int) -> Sets:
+        taps, results = np.concatenate(self._taps), np.concatenate(self._results)
+        return Sets(self.elements, taps, results, self.places if self.placed else self.places[:0], returns)
 
 
 @torch.no_grad()
