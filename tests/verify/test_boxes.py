@@ -131,7 +131,7 @@ def test_a_model_that_is_wrong_by_epsilon_is_not_proved(built, epsilon):
 
 def test_several_sets_an_element_are_a_proof_and_none_with_a_set_less(built, monkeypatch):
     """Weights are moved until equal words' nodes lie apart, and those apart are in sets of their own."""
-    monkeypatch.setattr(boxes_module, "NEAR", (0.02,))
+    monkeypatch.setattr(boxes_module, "WAYS", ((0.02, 4, 2),))
     model = copy.deepcopy(built[0])
     torch.manual_seed(0)
     with torch.no_grad():
@@ -140,17 +140,23 @@ def test_several_sets_an_element_are_a_proof_and_none_with_a_set_less(built, mon
     proof, inner = prove_tree_boxes(model, PARITY), getattr(model, "inner", model)
     assert isinstance(proof, dict), proof
     boxes = proof["proof"]["boxes"]
-    assert len(boxes) > len(proof["proof"]["elements"])
+    assert {box["level"] for box in boxes} == {0, 1, 2, 3}
+    assert {box["lacking"] for box in boxes} == {False, True}
+    assert proof["proof"]["returns"] == 2
     assert check(certificate.make(inner, PARITY, proof, "built"), certificate.weights(inner)).margin > 0.1
-    for b in range(len(boxes)):
-        for changed in (boxes[:b] + boxes[b + 1 :], [*boxes[:b], other(boxes[b]), *boxes[b + 1 :]]):
-            tampered = {**proof, "proof": {**proof["proof"], "boxes": changed}}
-            with pytest.raises(Rejected):
-                check(certificate.make(inner, PARITY, tampered, "built"), certificate.weights(inner))
+    tampered = [
+        [*boxes[:b], *changed, *boxes[b + 1 :]] for b in range(0, len(boxes), 4) for changed in others(boxes[b])
+    ]
+    for parts in [{"boxes": each} for each in tampered] + [{"returns": level} for level in (0, 1, 4)]:
+        changed = {**proof, "proof": {**proof["proof"], **parts}}
+        with pytest.raises(Rejected):
+            check(certificate.make(inner, PARITY, changed, "built"), certificate.weights(inner))
 
 
-def other(box):
-    return {**box, "element": 1 - box["element"]}
+def others(box):
+    """Nothing instead of it, or a box of another element, level or kind."""
+    of = ({"element": 1 - box["element"]}, {"level": box["level"] + 1}, {"lacking": not box["lacking"]})
+    return [[], *([{**box, **changed}] for changed in of)]
 
 
 def test_what_is_not_bounded_closes_no_box():
