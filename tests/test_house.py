@@ -178,9 +178,9 @@ LINES = {
     "lab": 5_670,
     "insight": 1_380,
     "theory": 1_350,
-    "verify": 9_580,
+    "verify": 9_660,
     "report": 3_730,
-    "recipes": 5_190,
+    "recipes": 5_230,
     "cli": 3_360,
 }
 """How many lines a room may have: lowered as ideas leave, and raised only by a commit that says why."""
