@@ -178,7 +178,7 @@ LINES = {
     "lab": 5_670,
     "insight": 1_380,
     "theory": 1_350,
-    "verify": 9_660,
+    "verify": 9_620,
     "report": 3_730,
     "recipes": 5_230,
     "cli": 3_360,

@@ -12,7 +12,7 @@ from lengthwise.verify import Refuted, Unknown
 from lengthwise.verify.certificate import make, weights
 from lengthwise.verify.checker import Rejected, check
 from lengthwise.verify.claim import claim_of
-from lengthwise.verify.prove.cascade import explore, network_of, prove_cascade
+from lengthwise.verify.prove.cascade import ReachablePairs, network_of, prove_cascade
 
 from .proposals import accepted
 
@@ -176,7 +176,7 @@ def test_exploring_agrees_with_running():
     ).eval()
     network = network_of(model)
     assert not isinstance(network, str)
-    reached = explore(network, claim_of(Semiautomaton([[0, 0]], accepting=set())), 20)  # its one output is right
+    reached = ReachablePairs(network, claim_of(Semiautomaton([[0, 0]], accepting=set())), 20)  # its one output is right
     assert reached.closest.gap > 0
     words = torch.cartesian_prod(*[torch.arange(2)] * 6)
     values = []
@@ -188,8 +188,10 @@ def test_exploring_agrees_with_running():
     for hook in hooks:
         hook.remove()
     seen = {tuple(torch.cat(each).numpy().round(4)) for each in zip(*(v.flatten(0, 1) for v in values), strict=True)}
-    states = [network.read(k, rows).float() for k, rows in enumerate(reached.states)]
-    listed = {tuple(torch.cat([states[k][pair[1 + k]] for k in range(2)]).numpy().round(4)) for pair in reached.pairs}
+    states = [network.read(k, state.rows).float() for k, state in enumerate(reached.states)]
+    listed = {
+        tuple(torch.cat([states[k][pair[1 + k]] for k in range(2)]).numpy().round(4)) for pair in reached.pairs.rows
+    }
     assert seen <= listed
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import copy
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -84,21 +84,6 @@ class Closest:
 
     def __str__(self) -> str:
         return f"layer {self.layer}, block {self.block}, column {self.column}, token {self.symbol}"
-
-
-@dataclass
-class Reached:
-    """What an exploration has found so far."""
-
-    pairs: np.ndarray
-    """(N,1+L) the machine's state, and each layer's by number."""
-    states: list[np.ndarray]
-    """Of each layer (·,n) places."""
-    closest: Closest
-    margin: float
-    """The least, over all that is asked."""
-    wrong: tuple[int, ...] | None = None
-    """A shortest word after which the answer is not right."""
 
 
 class TooMany(Exception):
@@ -171,74 +156,65 @@ def network_of(model: nn.Module) -> CascadeNetwork | str:
     return reason if isinstance(reason, str) else CascadeNetwork(inner)
 
 
-@dataclass
-class Explorer:
-    network: CascadeNetwork
-    claim: Claim
-    most: int
-    until: float
-    closest: Closest = Closest(np.inf, 0, 0, 0, 0)
-    margin: float = np.inf
-    wrong: tuple[int, int] | None = None
-    pairs: NumberedRows = field(init=False)
-    parents: list[np.ndarray] = field(init=False)
+class ReachablePairs:
+    """All reachable pairs, or those up to the first wrong answer or the first argmax that is not decided."""
 
-    def __post_init__(self) -> None:
-        shapes = self.network.shapes
+    def __init__(self, network: CascadeNetwork, claim: Claim, seconds: float):
+        self.network, self.claim = network, claim
+        self.until = time.monotonic() + seconds
+        self.closest = Closest(np.inf, 0, 0, 0, 0)
+        self.margin = np.inf
+        """The least, over all that is asked."""
+        self.wrong: tuple[int, ...] | None = None
+        """A shortest word after which the answer is not right."""
+        shapes = network.shapes
         L = len(shapes)
-        self.entries = self.network.entries
-        self.states = [NumberedRows(len(block), np.uint8) for block, _ in self.entries]
+        self.states = [NumberedRows(len(block), np.uint8) for block, _ in network.entries]
+        """Of each layer (·,n) places."""
+        self.pairs = NumberedRows(1 + L, np.int32)
+        """(N,1+L) the machine's state, and each layer's by number."""
         self.drivers = [NumberedRows(1 + k, np.int32) for k in range(L)]
         self.functions = [np.zeros((0, *shape), np.uint8) for shape in shapes]
         self.gaps = [np.zeros((0, *shape)) for shape in shapes]
-        self.steps = [NumberedRows(2, np.int32) for _ in range(L)]
-        self.after = [np.zeros(0, np.int64) for _ in range(L)]
-        self.pairs = NumberedRows(1 + L, np.int32)
-        self.readings = NumberedRows(1 if self.network.reads_state_alone else 1 + L, np.int32)
-        self.answered = NumberedRows(2, np.int32)
-        self.logits = np.zeros((0, self.network.outputs))
-        self.parents, self.symbols = [], []
-        self.alive = self.claim.alive
-
-    def run(self) -> Reached:
-        start = [state.add(place[None])[0] for state, (_, place) in zip(self.states, self.entries, strict=True)]
-        first = np.array([[self.claim.machine.start, *(int(i[0]) for i in start)]])
-        self.pairs.add(first)
+        self.readings = NumberedRows(1 if network.reads_state_alone else 1 + L, np.int32)
+        self.logits = np.zeros((0, network.outputs))
+        start = [state.add(place[None])[0] for state, (_, place) in zip(self.states, network.entries, strict=True)]
+        self.pairs.add(np.array([[claim.machine.start, *(int(i[0]) for i in start)]]))
         self.parents, self.symbols = [np.array([-1])], [np.array([-1])]
+        self.alive = claim.alive
         done = 0
-        while done < len(self.pairs):
-            end = len(self.pairs)
+        while done < (end := len(self.pairs)):
             for begin in range(done, end, 4096):
-                self._level(np.arange(begin, min(end, begin + 4096)))
+                self._step(np.arange(begin, min(end, begin + 4096)))
                 if self.wrong is not None or self.closest.gap <= 0:
-                    return self._reached()
+                    return
             done = end
-        return self._reached()
 
-    def _level(self, nodes: np.ndarray) -> None:
+    def _step(self, nodes: np.ndarray) -> None:
+        """Lead these pairs on by every symbol."""
         delta = self.claim.machine.delta
         S = delta.shape[1]
         node, symbol = np.repeat(nodes, S), np.tile(np.arange(S), len(nodes))
         pair = self.pairs.rows[node]
         q = delta[pair[:, 0], symbol]
-        kept = self.alive[q]
-        node, symbol, pair, q = node[kept], symbol[kept], pair[kept], q[kept]
+        alive = self.alive[q]
+        node, symbol, pair, q = node[alive], symbol[alive], pair[alive], q[alive]
         driver = symbol[:, None].astype(np.int32)
         for k in range(len(self.network.layers)):
-            key = self._driven(k, driver)
-            driver = np.concatenate([driver, self._stepped(k, pair[:, 1 + k], key)[:, None].astype(np.int32)], 1)
+            after = self._moved(k, pair[:, 1 + k], self._driven(k, driver))
+            driver = np.concatenate([driver, after[:, None].astype(np.int32)], 1)
         if self.closest.gap <= 0:
             return
-        self._answer(node, symbol, driver, q)
+        self._answer(node, driver, q)
         _, first = self.pairs.add(np.concatenate([q[:, None], driver[:, 1:]], 1))
         self.parents.append(node[first])
         self.symbols.append(symbol[first])
         self._watch()
 
     def _watch(self) -> None:
-        if len(self.pairs) > self.most:
+        if len(self.pairs) > REACHED.most:
             raise TooMany(
-                f"more than {self.most:,} states are reachable beside the machine's. Silence the blocks that carry "
+                f"more than {REACHED.most:,} states are reachable beside the machine's. Silence the blocks that carry "
                 f"nothing (--consolidate), or raise the limit: {REACHED.variable}=…"
             )
         if time.monotonic() > self.until:
@@ -250,72 +226,54 @@ class Explorer:
     def _driven(self, k: int, driver: np.ndarray) -> np.ndarray:
         """The number of each row's functions in layer k."""
         key, first = self.drivers[k].add(driver)
-        for some in np.array_split(driver[first], max(1, -(-len(first) // AT_ONCE))):
-            if not len(some):
-                continue
-            before = [self.states[j].rows[some[:, 1 + j]] for j in range(k)]
-            F, G = self.network.functions(k, self.network.before(k, some[:, 0].astype(np.int64), before))
+        for begin in range(0, len(first), AT_ONCE):
+            F, G = self.network.functions(k, self._before(k, driver[first[begin : begin + AT_ONCE]]))
             self.functions[k] = np.concatenate([self.functions[k], F])
             self.gaps[k] = np.concatenate([self.gaps[k], G])
             self._watch()
         return key
 
-    def _stepped(self, k: int, state: np.ndarray, key: np.ndarray) -> np.ndarray:
+    def _before(self, k: int, driver: np.ndarray) -> Tensor:
+        states = [self.states[j].rows[driver[:, 1 + j]] for j in range(k)]
+        return self.network.before(k, driver[:, 0].astype(np.int64), states)
+
+    def _moved(self, k: int, state: np.ndarray, key: np.ndarray) -> np.ndarray:
         """The number of layer k's state after these steps."""
-        step, first = self.steps[k].add(np.stack([state, key], 1))
-        state, key = state[first], key[first]
-        block = self.entries[k][0]
+        block = self.network.entries[k][0]
         places = self.states[k].rows[state]
-        moved = self.functions[k][key[:, None], block, places]
-        if moved.size:
-            gaps = self.gaps[k][key[:, None], block, places]
+        at = key[:, None], block, places
+        if places.size:
+            gaps = self.gaps[k][at]
             i, j = np.unravel_index(gaps.argmin(), gaps.shape)
             if gaps[i, j] < self.closest.gap:
                 symbol = int(self.drivers[k].rows[key[i], 0])
                 self.closest = Closest(float(gaps[i, j]), k, int(block[j]), int(places[i, j]), symbol)
-        new, _ = self.states[k].add(moved)
-        self.after[k] = np.concatenate([self.after[k], new])
-        return self.after[k][step]
+        return self.states[k].add(self.functions[k][at])[0]
 
-    def _answer(self, node: np.ndarray, symbol: np.ndarray, driver: np.ndarray, q: np.ndarray) -> None:
+    def _answer(self, node: np.ndarray, driver: np.ndarray, q: np.ndarray) -> None:
         asked = self.claim.asked[q]
-        node, symbol, driver, q = node[asked], symbol[asked], driver[asked], q[asked]
+        node, driver, q = node[asked], driver[asked], q[asked]
         if not len(q):
             return
-        read, first = self.readings.add(driver[:, -1:] if self.network.reads_state_alone else driver)
+        reading, first = self.readings.add(driver[:, -1:] if self.network.reads_state_alone else driver)
         if len(first):
-            L = len(self.network.layers)
-            states = [self.states[j].rows[driver[first, 1 + j]] for j in range(L)]
-            logits = self.network.logits(self.network.before(L, symbol[first], states))
+            logits = self.network.logits(self._before(len(self.network.layers), driver[first]))
             self.logits = np.concatenate([self.logits, logits])
-        _, first = self.answered.add(np.stack([read, q], 1))
-        if not len(first):
-            return
-        logits = self.logits[read[first]]
-        least = leads(logits, logits, self.claim.answers[q[first]])
+        logits = self.logits[reading]
+        least = leads(logits, logits, self.claim.answers[q])
         self.margin = min(self.margin, float(least.min()))
         bad = ~(least > 0)
         if bad.any():
-            i = first[int(bad.argmax())]
-            self.wrong = int(node[i]), int(symbol[i])
+            i = int(bad.argmax())
+            self.wrong = self._word(int(node[i]), int(driver[i, 0]))
 
-    def _reached(self) -> Reached:
-        word = None
-        if self.wrong is not None:
-            node, symbol = self.wrong
-            parents, symbols = np.concatenate(self.parents), np.concatenate(self.symbols)
-            letters = [symbol]
-            while parents[node] >= 0:
-                letters.append(int(symbols[node]))
-                node = int(parents[node])
-            word = tuple(reversed(letters))
-        states = [state.rows for state in self.states]
-        return Reached(self.pairs.rows, states, self.closest, self.margin, word)
-
-
-def explore(network: CascadeNetwork, claim: Claim, seconds: float, most: int | None = None) -> Reached:
-    """All reachable pairs, or up to the first wrong answer."""
-    return Explorer(network, claim, REACHED.most if most is None else most, time.monotonic() + seconds).run()
+    def _word(self, node: int, symbol: int) -> tuple[int, ...]:
+        parents, symbols = np.concatenate(self.parents), np.concatenate(self.symbols)
+        word = [symbol]
+        while parents[node] >= 0:
+            word.append(int(symbols[node]))
+            node = int(parents[node])
+        return tuple(reversed(word))
 
 
 def prove_cascade(model: nn.Module, claim: Claim, seconds: float) -> Proof | Refuted | Unknown | str:
@@ -324,11 +282,11 @@ def prove_cascade(model: nn.Module, claim: Claim, seconds: float) -> Proof | Ref
     if isinstance(network, str):
         return f"it is no cascade of finite machines: {network}"
     try:
-        reached = explore(network, claim, seconds)
+        reached = ReachablePairs(network, claim, seconds)
     except TooMany as problem:
         return Unknown(str(problem))
     if reached.wrong is not None:
-        return _wrong(model, claim, reached)
+        return _wrong(model, claim, reached.wrong, reached.margin)
     if reached.closest.gap <= 0:
         where = reached.closest
         return Unknown(f"a transition's argmax is not decided ({where})", -where.gap)
@@ -340,21 +298,19 @@ def prove_cascade(model: nn.Module, claim: Claim, seconds: float) -> Proof | Ref
         "proof": {
             "bound": "joint",
             "entries": [[[int(i), int(j)] for i, j in zip(*each, strict=True)] for each in network.entries],
-            "states": [rows.tolist() for rows in reached.states],
-            "pairs": reached.pairs.tolist(),
+            "states": [state.rows.tolist() for state in reached.states],
+            "pairs": reached.pairs.rows.tolist(),
         },
     }
 
 
-def _wrong(model: nn.Module, claim: Claim, reached: Reached) -> Refuted | Unknown:
+def _wrong(model: nn.Module, claim: Claim, word: tuple[int, ...], margin: float) -> Refuted | Unknown:
     """The word, if the model itself says so."""
-    assert reached.wrong is not None
-    device = next(model.parameters()).device
     with torch.no_grad():
-        said = model(torch.tensor([reached.wrong], device=device))
-    last = getattr(said, "logits", said)[0, -1]
+        output = model(torch.tensor([word], device=next(model.parameters()).device))
+    last = getattr(output, "logits", output)[0, -1]
     answer = tuple((last > 0).nonzero().flatten().tolist()) if claim.several else int(last.argmax())
-    right = claim.right(reached.wrong)
+    right = claim.right(word)
     if right is not None and answer != right:
-        return Refuted(reached.wrong, answer, right)
-    return Unknown("at a reachable state the right answer is not ahead", -reached.margin)
+        return Refuted(word, answer, right)
+    return Unknown("at a reachable state the right answer is not ahead", -margin)
