@@ -13,7 +13,7 @@ from pathlib import Path
 from ..laws.misuses import MISUSES
 
 VERBS = {"bench": 8, "report": 4, "inspect": 4, "export": 4, "list": 2, "reproduce": 2, "certify": 2, "compile": 1}
-VERBS["doctor"] = 0.1
+VERBS |= {"doctor": 0.1, "zoo": 0.5}
 """The verbs, and how often each is drawn."""
 
 HUGE = ["9" * 30, "1" * 400, "1" * 5000, "1e400", "100000000"]

@@ -16,6 +16,7 @@ from lengthwise.errors import Error, UnknownName
 HEAVY = ("torch", "transformers", "numpy", "pandas", "matplotlib")
 
 VERBS = ("list", "bench", "train", "eval", "reproduce", "report", "inspect", "certify", "export", "compile", "doctor")
+VERBS += ("zoo", "push")
 
 MEASURES = ("perplexity", "needle", "variables", "scrolls")
 
@@ -35,6 +36,8 @@ LIGHT = {
     "list": 0,
     **{f"list {table}": 0 for table in (*registries.REGISTRIES, "settings")},
     "list nosuch": 2,
+    "zoo": 0,
+    "zoo nosuch": 2,
     "report nosuch": 2,
     **{f"list {name}": 0 for name in ("parity", "d-5", "regex:(ab)*", "regular-gpt", "training", "tests")},
     **{f"list {name}": 0 for name in ("rope", "softmax", "bipe", "demo parity")},

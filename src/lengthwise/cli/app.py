@@ -39,6 +39,7 @@ from .reproduce import reproduce
 from .train import train
 from .verb import Verb, Verbs
 from .work import INTERRUPTED
+from .zoo import push, zoo
 
 HERE = Path(__file__).parents[1]
 """The folder of this package."""
@@ -62,6 +63,8 @@ for name, verb in {
     "certify": certify,
     "export": export,
     "compile": compile_,
+    "zoo": zoo,
+    "push": push,
     "doctor": doctor,
 }.items():
     app.command(name, cls=Verb)(verb)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ..train.team import follows
     from .answers import plan_answers
     from .choices import Choice, choose, chosen_runs
+    from .collection import zoo
     from .engines import InProcess, Processes
     from .experiment import AnswersSpec, Experiment, LengthTests, ModelSpec, TaskSpec, TextSpec
     from .grid import plan
@@ -46,7 +47,7 @@ __all__ = [
     "elsewhere", "find", "follow", "follows", "lengths", "load", "load_model", "load_task", "load_tokenizer",
     "measure_answers", "measure_far_tokens", "measure_perplexity", "new_model", "overflowed", "plan",
     "plan_answers", "plan_continued", "plan_language_models", "plan_text", "run", "score", "settings_of_part",
-    "summary", "trained_places", "trial_objective", "tune",
+    "summary", "trained_places", "trial_objective", "tune", "zoo",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(__name__)

@@ -1,0 +1,118 @@
+"""The zoo: every proof is accepted, every refuting string is wrong, and every network can be taken away."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from lengthwise import lab
+from lengthwise.cli import main
+from lengthwise.errors import Error, UnknownName
+from lengthwise.lab.collection import CARD, CERTIFICATE, FILE, card, network_folder, networks, zoo_folder
+from lengthwise.verify.checker import check
+from lengthwise.verify.claim import claim_of
+
+NAMES = networks()
+PROVED = [name for name, about in NAMES.items() if about["verdict"] == "proved"]
+REFUTED = [name for name, about in NAMES.items() if about["verdict"] == "refuted"]
+
+
+def test_there_are_enough_to_choose_from():
+    assert len(NAMES) >= 24
+    assert PROVED
+    assert REFUTED
+    assert {about["model"]["name"] for about in NAMES.values()} >= {"regular-gpt", "block-lrnn", "chacal", "bipe"}
+    assert sum(file.stat().st_size for file in zoo_folder().rglob("*")) < 10e6
+
+
+@pytest.mark.parametrize("name", PROVED)
+def test_a_proof_is_accepted_for_the_claim_of_its_task(name):
+    folder = network_folder(name)
+    certificate = json.loads((folder / CERTIFICATE).read_text(encoding="utf-8"))
+    report = check(certificate, folder)
+    assert (report.arithmetic, report.assumed) == ("float32", False)
+    assert (certificate["made"], certificate["inference"]) == (NAMES[name]["made"], "raw")
+    assert certificate["claim"] == claim_of(lab.zoo(name)[1]).to_json()
+
+
+@pytest.mark.parametrize("name", REFUTED)
+def test_a_refuting_string_is_answered_wrongly(name):
+    (model, task), about = lab.zoo(name), NAMES[name]
+    word = torch.tensor([about["word"]])
+    claim = claim_of(task)
+    with torch.no_grad():
+        assert int(model(word)[0, -1].argmax()) == about["said"] != about["right"]
+    assert int(claim.answers[claim.machine.run(word.numpy())[0, -1]]) == about["right"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_its_card_says_what_its_network_says(name):
+    assert (network_folder(name) / CARD).read_text(encoding="utf-8") == card(name, NAMES[name])
+
+
+def test_transformers_loads_one():
+    model, _ = lab.zoo("parity-rnn")
+    alone = AutoModelForCausalLM.from_pretrained(network_folder("parity-rnn"))
+    tokens = torch.randint(2, (3, 50))
+    torch.testing.assert_close(alone(tokens).logits[..., :2], model(tokens))
+
+
+def test_one_is_copied_out(tmp_path, capsys):
+    out = tmp_path / "mine"
+    assert main(["zoo", "parity-rnn", "--out", str(out)]) == 0
+    assert "Proved right on every string of every length" in capsys.readouterr().out
+    assert {file.name for file in out.iterdir()} >= {FILE, CARD, CERTIFICATE, "config.json", "model.safetensors"}
+    assert main(["certify", "--check", str(out / CERTIFICATE), "--model", str(out)]) == 0
+    assert main(["zoo", "parity-rnn", "--out", str(out)]) == 2
+    assert main(["zoo", "parity-rnm"]) == 2
+    assert "Did you mean 'parity-rnn'" in capsys.readouterr().err
+
+
+def test_the_list_names_all(capsys):
+    assert main(["zoo", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out).keys() == NAMES.keys()
+    assert main(["zoo"]) == 0
+    assert all(name in capsys.readouterr().out for name in ["parity-rnn"])
+
+
+def test_another_folder_can_be_the_zoo(tmp_path, monkeypatch):
+    monkeypatch.setenv("LENGTHWISE_ZOO", str(tmp_path))
+    assert lab.zoo() == []
+    with pytest.raises(UnknownName):
+        lab.zoo("parity-rnn")
+    monkeypatch.setenv("LENGTHWISE_ZOO", str(tmp_path / "nowhere"))
+    with pytest.raises(Error, match="LENGTHWISE_ZOO"):
+        lab.zoo()
+
+
+class Hub:
+    """Stands for the Hugging Face hub."""
+
+    sent: dict
+
+    def create_repo(self, repo_id, private, exist_ok):
+        if "/" not in repo_id:
+            raise ValueError("no such organisation")
+        Hub.sent = {"to": repo_id, "private": private}
+
+    def upload_folder(self, repo_id, folder_path, commit_message):
+        from pathlib import Path
+
+        Hub.sent["files"] = {file.name: file.read_bytes() for file in Path(folder_path).iterdir()}
+
+
+def test_a_run_is_sent_with_its_card(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("huggingface_hub.HfApi", Hub)
+    settings = {"training.steps": 2, "model.width": 8}
+    [run] = lab.bench("parity", ["rnn"], train_length=4, test_lengths="8", settings=settings, root=tmp_path)
+    assert main(["push", str(run.path), "--to", "me/mine"]) == 0
+    assert (Hub.sent["to"], Hub.sent["private"]) == ("me/mine", False)
+    assert Hub.sent["files"].keys() >= {CARD, FILE, "config.json", "model.safetensors"}
+    about = json.loads(Hub.sent["files"][FILE])
+    assert about["verdict"] == "unknown"
+    assert Hub.sent["files"][CARD].decode() == card("me/mine", about)
+    assert main(["push", str(run.path), "--to", "mine"]) == 2
+    assert "no such organisation" in capsys.readouterr().err
