@@ -57,7 +57,8 @@ def made(tmp_path_factory) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize("child", range(CHILDREN))
 def test_no_line_ends_in_a_traceback_a_hang_or_much_memory(child, made, tmp_path):
-    place = shutil.copytree(made, tmp_path / "place")
+    # Two folders above it nothing lies that other tests left.
+    place = shutil.copytree(made, tmp_path / "above" / "beside" / "place")
     lines = drawn(SEED * CHILDREN + child, LINES // CHILDREN)
     done = subprocess.run(
         [sys.executable, str(CHILD)],
