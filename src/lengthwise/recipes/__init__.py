@@ -78,7 +78,6 @@ TABLES: dict[tuple[str, str], RecipeFunction] = {
     ("chacal", "table-2"): chacal.table_2.recipe,
     ("chacal", "table-3"): chacal.table_3.recipe,
     ("chacal", "figure-5"): chacal.figure_5.recipe,
-    ("chacal", "pretraining"): chacal.pretraining.recipe,
     ("lrnn", "table-2"): lrnn.table_2.recipe,
     ("bipe", "figure-1"): bipe.figure_1.recipe,
     ("bipe", "figure-3"): bipe.figure_3.recipe,

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import bipe_with_other_mixers
+import chacal_from_scratch
 import pytest
 
 from lengthwise import lab, recipes
@@ -19,7 +20,6 @@ from lengthwise.lab.statistics import perplexities
 from lengthwise.recipes.common import text_grid
 from lengthwise.recipes.common.rules import settings_of
 from lengthwise.recipes.papers.bipe import figure_4
-from lengthwise.recipes.papers.chacal import pretraining
 from lengthwise.recipes.papers.regulargpt import table_3
 
 ALL = (
@@ -29,7 +29,7 @@ ALL = (
     ("bipe", "figure-9"),
     ("regulargpt", "table-3"),
     ("regulargpt", "figure-4b"),
-    ("chacal", "pretraining"),
+    (chacal_from_scratch.__file__, ""),
     (bipe_with_other_mixers.__file__, ""),
 )
 
@@ -110,13 +110,13 @@ def test_figure_4b_measures_the_runs_of_table_3(store, tmp_path):
 
 @pytest.mark.slow
 def test_chacal_from_scratch(store, tmp_path):
-    recipe = made("chacal", "pretraining", store).only(["standard", "ChaCAL all"])
+    recipe = made(chacal_from_scratch.__file__, "", store).only(["standard", "ChaCAL all"])
     runs = [outcome.run for outcome in lab.run(recipe.experiments, tmp_path, workers=1) if outcome.run]
     learning, ended = recipe.panels(runs)
     assert learning.data
     assert [row["model"] for row in ended.data] == ["standard", "ChaCAL all"]
     assert len({row["parameters"] for row in ended.data}) == 1
-    assert ended.data[0]["perplexities"]["16"] == [perplexities(runs[0])[16]]
+    assert ended.data[0]["perplexities"]["16"] == perplexities(runs[0])[16]
 
 
 @pytest.mark.slow
@@ -174,8 +174,8 @@ def test_what_is_not_finite_is_none_in_every_panel():
     finished = {"standard": [a_run({8: 1.0, 16: None})], "2/1": [a_run({8: 1.0, 16: 1e4})]}
     (groups,) = table_3._groups(finished, "smoke").data
     assert groups == {"model": "2/1", "expected": 8, "inside": math.e, "beyond": None}
-    ended = {row["model"]: row["perplexities"] for row in pretraining._ended(finished).data}
-    assert ended == {"standard": {"8": [math.e], "16": [None]}, "2/1": {"8": [math.e], "16": [None]}}
+    ended = {row["model"]: row["perplexities"] for row in chacal_from_scratch.ended(finished).data}
+    assert ended == dict.fromkeys(("standard", "2/1"), {"8": math.e, "16": None})
     assert [row["times"] for row in text_grid.growth(finished).data] == [{"16": None}, {"16": None}]
 
 

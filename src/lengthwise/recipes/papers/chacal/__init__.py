@@ -1,6 +1,6 @@
-"""ChaCAL (Fagnou et al. 2024), attention that follows chains of references: Tables 1 to 3, Figure 5, pretraining."""
+"""ChaCAL (Fagnou et al. 2024), attention that follows chains of references: Tables 1 to 3 and Figure 5."""
 
-from . import figure_5, pretraining, table_1, table_2, table_3
+from . import figure_5, table_1, table_2, table_3
 from .boxes import plan_boxes, plan_stories
 from .chains import plan_chains
 from .published import AttentionColumn
@@ -11,7 +11,6 @@ __all__ = [
     "plan_boxes",
     "plan_chains",
     "plan_stories",
-    "pretraining",
     "table_1",
     "table_2",
     "table_3",
