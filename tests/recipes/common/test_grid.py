@@ -51,7 +51,7 @@ def planned(monkeypatch):
         tasks.append(task.name)
         return [experiment(task.name, seed=len(tasks))]
 
-    monkeypatch.setattr(table_1, "plan", plan)
+    monkeypatch.setattr(table_1, "plan_cell", plan)
     return tasks
 
 

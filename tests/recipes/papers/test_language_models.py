@@ -175,7 +175,7 @@ def test_what_is_not_finite_is_none_in_every_panel():
     (groups,) = table_3._groups(finished, "smoke").data
     assert groups == {"model": "2/1", "expected": 8, "inside": math.e, "beyond": None}
     ended = {row["model"]: row["perplexities"] for row in chacal_from_scratch.ended(finished).data}
-    assert ended == dict.fromkeys(("standard", "2/1"), {"8": math.e, "16": None})
+    assert ended == {key: {"8": math.e, "16": None} for key in ("standard", "2/1")}
     assert [row["times"] for row in text_grid.growth(finished).data] == [{"16": None}, {"16": None}]
 
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from ...errors import Error, UnknownName
-from ...lab import Experiment, Run
+from ...lab import Experiment, Run, plan
+from ...tasks import Task
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -51,6 +52,12 @@ class Grid(Generic[Key]):
         if len({cell.key for cell in self.cells}) < len(self.cells):
             raise Error(f"Two cells of a grid have one key. The keys are: {[cell.key for cell in self.cells]}.")
 
+    @staticmethod
+    def table(rows: Iterable[str], columns: Iterable[str], plan: Callable[[str, str], list[Experiment]]) -> Grid[Any]:
+        """A cell for every row and column, known by both."""
+        keys = [(row, column) for row in rows for column in columns]
+        return Grid([Cell(key, partial(plan, *key), label=key[0]) for key in keys])
+
     @property
     def experiments(self) -> list[Experiment]:
         """The experiments of all cells; those that several cells share stand there once."""
@@ -74,6 +81,15 @@ class Grid(Generic[Key]):
             return {}
         joined = {cell.key: [by_hash[e.hash] for e in cell.experiments if e.hash in by_hash] for cell in self.cells}
         return {key: mine for key, mine in joined.items() if mine}
+
+
+def plan_cell(
+    task: Task, model: Model, settings: Mapping[str, Any], test_lengths: Sequence[int], **more: Any
+) -> list[Experiment]:
+    """The runs of one cell on strings, by what its rules say, `seeds` among it; `more` as `lab.plan` takes it."""
+    settings = {**settings, **model.settings}
+    seeds = settings.pop("seeds")
+    return plan(task, [model.preset], seeds=seeds, test_lengths=test_lengths, settings=settings, **more)
 
 
 def variants(runs: Iterable[Run]) -> str:

@@ -8,13 +8,13 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from ...lab import Experiment, Run, plan
+from ...lab import Experiment, Run
 from ...report import Panel, Table
 from ...report.formatting import percent
 from ...verify.consolidate.gate import share_right
 from ...verify.subject import subject_of
 from ..base import Recipe, Scale
-from ..common.grid import Cell, Grid
+from ..common.grid import Cell, Grid, plan_cell
 from ..common.rules import settings_of
 from .networks import NetworkQuestion, networks
 from .scales import ASKED, MODELS, RULES, Budget
@@ -58,12 +58,10 @@ def recipe(scale: Scale) -> Recipe:
 
 def planned(scale: Scale, row: str, model: str, steps: int) -> list[Experiment]:
     settings = {**settings_of(RULES[scale], row, model), "seeds": SEEDS[scale], "training.steps": max(steps, 1)}
-    task, seeds = task_of(row, settings.pop("supervision")), settings.pop("seeds")
+    task = task_of(row, settings.pop("supervision"))
     lengths = task.lengths(1, ASKED[scale].near)[-1:]  # so a run of `proof table` is a run of this
     settings |= {"training.lr": 1e-60} if steps == 0 else {}  # a step by nothing, in float32
-    return plan(
-        task, [MODELS[model].preset], seeds=seeds, test_lengths=lengths, settings=settings | MODELS[model].settings
-    )
+    return plan_cell(task, MODELS[model], settings, lengths)
 
 
 def _panel(task: str, rows: list[dict[str, Any]]) -> Panel:

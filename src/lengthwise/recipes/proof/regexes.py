@@ -13,12 +13,12 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ... import tasks
-from ...lab import Experiment, Run, plan
+from ...lab import Experiment, Run
 from ...lab.statistics import accuracy
 from ...report import Panel, Table
 from ..base import Recipe, Scale
 from ..common.comparison import LEARNED
-from ..common.grid import Cell, Grid
+from ..common.grid import Cell, Grid, plan_cell
 from ..common.rules import settings_of
 from .languages import absorbing_patterns, pattern_machine, random_machine
 from .networks import NetworkQuestion, networks
@@ -93,13 +93,7 @@ def planned(scale: Scale, family: str, number: int, model: str) -> list[Experime
     settings = settings_of(RULES[scale], f"{family}-{number}", model)
     machine = random_machine(number) if family == "random" else pattern_machine(absorbing_patterns()[number])
     task = tasks.from_machine(machine, supervision=settings.pop("supervision"))
-    return plan(
-        task,
-        [MODELS[model].preset],
-        seeds=settings.pop("seeds"),
-        test_lengths=task.lengths(TRAINED - 9, TRAINED)[-1:],
-        settings={**settings, **MODELS[model].settings},
-    )
+    return plan_cell(task, MODELS[model], settings, task.lengths(TRAINED - 9, TRAINED)[-1:])
 
 
 def _learned(run: Run) -> bool:

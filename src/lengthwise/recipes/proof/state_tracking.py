@@ -10,13 +10,13 @@ from functools import partial
 from typing import Any
 
 from ... import tasks
-from ...lab import Experiment, Run, plan
+from ...lab import Experiment, Run
 from ...lab.statistics import score
 from ...report import Panel, Table, TableCell
 from ...report.formatting import percent
 from ..base import Recipe, Scale
 from ..common.comparison import inside
-from ..common.grid import Cell, Grid, Model
+from ..common.grid import Grid, Model, plan_cell
 from ..common.rules import differences_from_paper, rules_of, settings_of
 from ..papers.regulargpt.table_1 import thinned
 from .networks import NetworkQuestion, ProofNetwork, networks
@@ -64,11 +64,10 @@ def recipe(scale: Scale) -> Recipe:
         there = dict.fromkeys(task for task, _ in finished)
         return [_panel(scale, finished, decided), *differences_from_paper(RULES, scale, there, MODELS, SAME)]
 
-    keys = [(task, model) for task in TASKS for model in MODELS]
     return Recipe(
         title="State tracking: from 40 tokens to 256, and to every length",
         description=DESCRIPTION,
-        grid=Grid([Cell(key, partial(planned, scale, *key), label=key[0]) for key in keys]),
+        grid=Grid.table(TASKS, MODELS, partial(planned, scale)),
         report=report,
     )
 
@@ -79,13 +78,7 @@ def planned(scale: Scale, row: str, model: str) -> list[Experiment]:
     lengths = thinned(task.lengths(TRAINED, TESTED), settings.pop("lengths"))
     if MODELS[model].preset.startswith("hf:"):
         settings["model.hidden_size"] = settings.pop("model.width")  # as transformers calls it
-    return plan(
-        task,
-        [MODELS[model].preset],
-        seeds=settings.pop("seeds"),
-        test_lengths=lengths,
-        settings={**settings, **MODELS[model].settings},
-    )
+    return plan_cell(task, MODELS[model], settings, lengths)
 
 
 def _panel(scale: Scale, finished: Mapping[Key, list[Run]], decided: Mapping[Key, list[ProofNetwork]]) -> Panel:

@@ -13,12 +13,12 @@ from functools import partial
 
 from ... import tasks, verify
 from ...errors import Error
-from ...lab import Experiment, Run, plan
+from ...lab import Experiment, Run
 from ...report import Panel, Table
 from ...report.formatting import table_number
 from ...verify.algebra import MachineAlgebra
 from ..base import Recipe, Scale
-from ..common.grid import Cell, Grid
+from ..common.grid import Grid, plan_cell
 from ..common.rules import settings_of
 from .networks import NetworkQuestion, ProofNetwork, networks
 from .scales import ASKED, BUDGETS, GIVEN, MODELS, RULES, TASKS
@@ -67,7 +67,7 @@ def recipe(scale: Scale) -> Recipe:
     return Recipe(
         title="Proved at every length, or refuted",
         description=DESCRIPTION,
-        grid=Grid([Cell((t, m), partial(planned, scale, t, m), label=t) for t in TASKS[scale] for m in MODELS]),
+        grid=Grid.table(TASKS[scale], MODELS, partial(planned, scale)),
         report=report,
     )
 
@@ -79,14 +79,8 @@ def task_of(row: str, supervision: str) -> tasks.Task:
 
 def planned(scale: Scale, row: str, model: str) -> list[Experiment]:
     settings = settings_of(RULES[scale], row, model)
-    task, seeds = task_of(row, settings.pop("supervision")), settings.pop("seeds")
-    return plan(
-        task,
-        [MODELS[model].preset],
-        seeds=seeds,
-        test_lengths=task.lengths(ASKED[scale].near - 1, ASKED[scale].near)[-1:],
-        settings={**settings, **MODELS[model].settings},
-    )
+    task = task_of(row, settings.pop("supervision"))
+    return plan_cell(task, MODELS[model], settings, task.lengths(ASKED[scale].near - 1, ASKED[scale].near)[-1:])
 
 
 def _panel(scale: Scale, row: str, models: Mapping[str, list[ProofNetwork]]) -> Panel:

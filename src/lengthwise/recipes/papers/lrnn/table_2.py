@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from .... import tasks
-from ....lab import Experiment, Run, plan
+from ....lab import Experiment, Run
 from ....lab.statistics import CHECKPOINTS, Checkpoint, overflowed, summary
 from ....report import Panel, Table
 from ....report.formatting import percent
@@ -16,7 +16,7 @@ from ....report.overflow import overflow_note_of_runs
 from ...base import Recipe, Scale
 from ...common.comparison import LEARNED, ComparedCell, ComparedRow, Published, comparison
 from ...common.curves import curves
-from ...common.grid import Cell, Grid, Model, variants
+from ...common.grid import Grid, Model, plan_cell, variants
 from ...common.rules import differences_from_paper, rules_of, settings_of
 
 
@@ -81,11 +81,10 @@ def recipe(scale: Scale) -> Recipe:
             *differences_from_paper(RULES, scale, rows, MODELS, SAME),
         ]
 
-    keys = [(task, model) for task in TASKS for model in MODELS]
     return Recipe(
         title="Block-diagonal linear RNN, Table 2: from 40 tokens to 500",
         description=DESCRIPTION,
-        grid=Grid([Cell(key, partial(planned, scale, *key), label=key[0]) for key in keys]),
+        grid=Grid.table(TASKS, MODELS, partial(planned, scale)),
         report=report,
     )
 
@@ -93,16 +92,9 @@ def recipe(scale: Scale) -> Recipe:
 def planned(scale: Scale, task: str, model: str) -> list[Experiment]:
     """The seeds behind one cell, tested at the training length and at the long one."""
     question, settings = TASKS[task], settings_of(RULES[scale], task, model)
-    seeds, supervision = settings.pop("seeds"), settings.pop("supervision")
-    experiments = plan(
-        tasks.get(task, **question.params, supervision=supervision),
-        [MODELS[model].preset],
-        seeds=seeds,
-        test_lengths=[question.trained, question.tested],
-        settings={**settings, **MODELS[model].settings},
-    )
+    made, lengths = tasks.get(task, **question.params, supervision=settings.pop("supervision")), question[-2:]
+    experiments = plan_cell(made, MODELS[model], settings, lengths)
     # A curriculum of shorter strings would have them tested too.
-    lengths = (question.trained, question.tested)
     return [replace(e, tests=replace(e.tests, lengths=lengths)) for e in experiments]
 
 

@@ -7,11 +7,11 @@ from functools import partial
 from typing import Any, Literal
 
 from .... import tasks
-from ....lab import Experiment, Run, plan
+from ....lab import Experiment, Run
 from ....report import Panel
 from ...base import Recipe, Scale
 from ...common.comparison import ComparedCell, ComparedRow, Published, comparison
-from ...common.grid import Cell, Grid, Model, variants
+from ...common.grid import Grid, Model, plan_cell, variants
 from ...common.rules import differences_from_paper, rules_of, settings_of, table_of
 
 MODELS = {
@@ -76,20 +76,18 @@ def recipe(scale: Scale) -> Recipe:
 
 def cells(scale: Scale, rows: Iterable[str], models: Iterable[str]) -> Grid[Key]:
     """These rows and columns of the table: what the other recipes of RegularGPT train, they train once."""
-    keys = [(task, model) for task in rows for model in models]
-    return Grid([Cell(key, partial(planned, scale, *key), label=key[0]) for key in keys])
+    return Grid.table(rows, list(models), partial(planned, scale))
 
 
 def planned(scale: Scale, task: str, model: str) -> list[Experiment]:
     """The experiments behind one cell: learning rates × seeds."""
     train, beyond = next((train, beyond) for train, beyond, names in SECTIONS if task in names)
     settings = settings_of(RULES[scale], task, model)
-    seeds, rates, count = (settings.pop(key) for key in ("seeds", "learning_rates", "lengths"))
+    rates, count = settings.pop("learning_rates"), settings.pop("lengths")
     sweep = {"training.lr": rates} if len(rates) > 1 else {}
-    settings |= {"training.lengths": train, **MODELS[model].settings, **({} if sweep else {"training.lr": rates[0]})}
+    settings |= {"training.lengths": train, **({} if sweep else {"training.lr": rates[0]})}
     made = tasks.get(task, **PARAMS.get(task, {}), supervision=settings.pop("supervision"))
-    tested = thinned(made.lengths(*beyond), count)
-    return plan(made, [MODELS[model].preset], seeds=seeds, test_lengths=tested, settings=settings, sweep=sweep)
+    return plan_cell(made, MODELS[model], settings, thinned(made.lengths(*beyond), count), sweep=sweep)
 
 
 def thinned(lengths: Sequence[int], count: int | Literal["every"]) -> list[int]:
