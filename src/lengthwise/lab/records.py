@@ -1,7 +1,6 @@
 """Records: one directory a run, named by its experiment's hash, whose config.json must hash to that name.
 
-A record is checked once, with types, when it is read; nobody checks later. A shape is an `Is`, an object of shapes (a
-key with ? may be missing, others may stand beside), or `Each` of one shape.
+A record is checked once, when it is read: by its digests, and by reading what every table reads. Nobody checks later.
 
 `train/directory.py` says which files it holds. The weights of a run on strings are `model.safetensors` (the last) and
 `best.safetensors` (of the best validation); a run on text has a folder `model/` that transformers loads. A model or
@@ -10,8 +9,7 @@ task from outside the library has its source in `model.py` or `task.py`.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -36,6 +34,7 @@ from ..files import (
 from ..models import pretrained
 from ..train.directory import Directory, SavedState
 from .experiment import AnswersSpec, Experiment, ModelSpec, TaskSpec
+from .statistics import CHECKPOINTS, perplexities, score
 
 if TYPE_CHECKING:
     import pandas
@@ -148,15 +147,13 @@ def read_run(path: Path) -> Run:
     metrics = path / "metrics.jsonl"
     lines, again = enumerate(read_bytes(metrics).splitlines(), 1), f"Delete {path} to run it again."
     rows = [parse_json(line, f"{metrics}, line {number}", again) for number, line in lines]
+    run = Run(path, experiment, content, rows)
     try:
-        _check_result(content, experiment)
-    except Error as error:
-        raise _damaged(file, f"no record of this version of Lengthwise: {error}.") from error
-    try:
-        _check_metrics(rows)
-    except Error as error:
-        raise _damaged(metrics, f"no metrics of this version of Lengthwise: {error}.") from error
-    return Run(path, experiment, content, rows)
+        _check_readable(run)
+    except (ArithmeticError, AttributeError, LookupError, TypeError) as error:
+        why = f"no record of this version of Lengthwise ({type(error).__name__}: {error})."
+        raise _damaged(file, why) from error
+    return run
 
 
 def model_folder(run: Run, which: str = "last") -> Path | None:
@@ -174,109 +171,20 @@ def model_folder(run: Run, which: str = "last") -> Path | None:
     return folder
 
 
-MOST = 10**18
-
-
-class Is(NamedTuple):
-    words: str
-    holds: Callable[[Any], bool]
-
-
-class Each(NamedTuple):
-    """An object with these keys and no others, or with any, whose values all have one shape."""
-
-    shape: Any
-    keys: frozenset[str] | None = None
-
-
-def _number(value: Any) -> bool:
-    return type(value) is float or (type(value) is int and abs(value) < MOST)
-
-
-TEXT = Is("a text", lambda value: isinstance(value, str))
-FLAG = Is("true, false or null", lambda value: value is None or isinstance(value, bool))
-MAYBE_TEXT = Is("a text or null", lambda value: value is None or isinstance(value, str))
-WHOLE = Is("a whole number from 0", lambda value: type(value) is int and 0 <= value < MOST)
-COUNT = Is("a whole number from 1", lambda value: type(value) is int and 1 <= value < MOST)
-NUMBER = Is("a number", _number)
-FINITE = Is("a finite number", lambda value: _number(value) and math.isfinite(value))
-MAYBE_NUMBER = Is("a number or null", lambda value: value is None or _number(value))
-SHARE = Is("a number from 0 to 1", lambda value: _number(value) and 0 <= value <= 1)
-SECONDS = Is("a number from 0", lambda value: _number(value) and 0 <= value < MOST)
-PLAIN = Is("a text, a number or null", lambda value: value is None or isinstance(value, str) or _number(value))
-
-CODE = {"version": TEXT, "commit": MAYBE_TEXT, "clean": FLAG}
-RESULT = {
-    "date": TEXT,
-    "command": MAYBE_TEXT,
-    "steps": WHOLE,
-    "parameters": WHOLE,
-    "seconds": {"train": SECONDS, "evaluate": SECONDS},
-    "machine": Each(PLAIN),
-    "code?": CODE,
-    "folders?": Each(TEXT),
-}
-METRICS: dict[str, Any] = {
-    "train": {"step": WHOLE, "loss": FINITE, "length?": WHOLE, "accuracy?": SHARE},
-    "validation": {"step": WHOLE, "loss": NUMBER, "accuracy?": SHARE},
-    "speed": {"step": WHOLE, "tokens_per_second": NUMBER},
-    "sample": {"step": WHOLE, "text": TEXT},
-}
-"""A line of metrics.jsonl, by its `kind`."""
-
-
-def _check_result(result: Mapping[str, Any], experiment: Experiment) -> None:
-    """Raises unless the result is one of this experiment."""
-    lengths = frozenset(map(str, experiment.tests.lengths))
-    if experiment.on_text:
-
-        def measured(value: Any) -> Any:
-            by_length = isinstance(value, Mapping) and "losses" in value
-            return {"step": WHOLE, **({"losses": Each(MAYBE_NUMBER, lengths)} if by_length else {"perplexity": NUMBER})}
-
-        before = "before" if experiment.from_checkpoint else "before?"
-        best = {"step": WHOLE, "validation": {"loss": NUMBER}}
-        shape = {**RESULT, "checkpoints": {"last": measured, before: measured, "best?": best}}
-        if isinstance(experiment.data, AnswersSpec):
-            shape["answers"] = {"metric": TEXT, "score": NUMBER, "questions": WHOLE, "step": WHOLE}
+def _check_readable(run: Run) -> None:
+    """Reads once what every table reads, so that a record of another make is named here, and hides no other run."""
+    result, e = run.result, run.experiment
+    sum([result["steps"], result["parameters"], result["seconds"]["train"], result["seconds"]["evaluate"]])
+    result["date"], result["machine"].keys()
+    if e.on_text:
+        for which in ("last", *(["before"] if e.from_checkpoint else [])):
+            perplexities(run, which)
+        sum([result["answers"]["score"]] if isinstance(e.data, AnswersSpec) else [])
     else:
-        # The number of samples is checked before it is asked for.
-        scores = Is("a number from 0 to samples", lambda value: _number(value) and 0 <= value <= result["samples"])
-        tested = {"step": WHOLE, "correct": Each(scores, lengths), "overflowed?": Each(WHOLE)}
-        best = {**tested, "validation?": {"accuracy": NUMBER, "loss": NUMBER}}
-        shape = {**RESULT, "samples": COUNT, "baseline": Each(SHARE, lengths)}
-        shape["checkpoints"] = {"last": tested, "best": best}
-    _fit(result, shape, "")
-
-
-def _check_metrics(lines: Iterable[Any]) -> None:
-    """Raises unless these are lines of a run's metrics. Kinds that are not known are left as they are."""
-    for number, line in enumerate(lines, 1):
-        _fit(line, {"kind": TEXT, "step": WHOLE}, f"line {number}")
-        _fit(line, METRICS.get(line["kind"], {}), f"line {number}")
-
-
-def _fit(value: Any, shape: Any, where: str) -> None:
-    shape = shape(value) if callable(shape) else shape
-    if isinstance(shape, Is):
-        if not shape.holds(value):
-            raise Error(f"{where} must be {shape.words}, got {in_words(value):.40}")
-        return
-    if not isinstance(value, Mapping):
-        raise Error(f"{where} must be an object, got {in_words(value):.40}")
-    before = f"{where}." if where else ""
-    if isinstance(shape, Each):
-        if shape.keys is not None and (odd := value.keys() ^ shape.keys):
-            raise Error(f"{where} {'has' if min(odd) in value else 'lacks'} {min(odd):.40}")
-        for key, part in value.items():
-            _fit(part, shape.shape, before + key)
-        return
-    for key, part in shape.items():
-        name = key.removesuffix("?")
-        if name in value:
-            _fit(value[name], part, before + name)
-        elif name == key:
-            raise Error(f"{before}{name} is missing")
+        for which in CHECKPOINTS:
+            score(run, e.tests.lengths, which)
+        sum(result["baseline"][str(n)] for n in e.tests.lengths)
+    sum(row["step"] for row in run.metrics if row["kind"])
 
 
 class Found(NamedTuple):
