@@ -340,14 +340,6 @@ def test_a_run_directory_of_before_is_met_with_one_line(tmp_path, capsys):
         assert "result.json: written in format 0, and this Lengthwise reads 1. Delete" in _one_line(capsys)
 
 
-def test_a_result_of_another_experiment_is_refused(directory):
-    directory.finish({}, {"format": 1, "hash": "0123456789abcdef"})
-    with pytest.raises(
-        RecordError, match=f"of another experiment .0123456789abcdef. than its config .{EXPERIMENT.hash}"
-    ):
-        read_run(directory.path)
-
-
 def test_a_result_in_a_newer_format_is_refused(directory):
     directory.finish({}, {"format": 2, "hash": EXPERIMENT.hash})
     with pytest.raises(RecordError, match="written in format 2, and this Lengthwise reads 1"):

@@ -12,7 +12,6 @@ from lengthwise import __version__, lab
 from lengthwise.errors import Error
 from lengthwise.lab import SlurmJobs, mailbox, slurm_jobs
 from lengthwise.lab.job import Job
-from lengthwise.lab.slurm_jobs import sbatch_line
 from lengthwise.train import Progress
 
 from .watching import Watch, same
@@ -217,21 +216,7 @@ def test_no_slurm_here_is_one_line(submitit, quick, tmp_path, monkeypatch):
     assert not (tmp_path / "runs").exists()
 
 
-def test_slurm_is_an_extra_and_there_is_a_way_by_hand(quick, tmp_path, monkeypatch):
+def test_slurm_is_an_extra(quick, tmp_path, monkeypatch):
     monkeypatch.setattr("lengthwise.errors.find_spec", lambda name: None)
-    with pytest.raises(Error) as raised:
-        lab.run(
-            quick(), tmp_path, launch="slurm partition=gpu", command="lengthwise bench parity -m lstm --launch slurm"
-        )
-    assert "pip install 'lengthwise[slurm]'" in str(raised.value)
-    assert "--partition=gpu --wrap 'lengthwise bench parity -m lstm --launch here'" in str(raised.value)
-
-
-def test_the_line_by_hand():
-    command = "lengthwise bench parity --launch 'slurm partition=a b=c' --seeds 3"
-    said = sbatch_line(20, Job(Path("runs"), cpus=2, gpus=1, command=command), SlurmJobs("gpu", memory=2, at_once=4))
-    assert said == (
-        "sbatch --array=1-4 --time=60 --cpus-per-task=2 --gpus=1 --mem=2048M --partition=gpu "
-        "--wrap 'lengthwise bench parity --seeds 3 --launch here'"
-    )
-    assert "--array=1-8 " in sbatch_line(20, Job(Path("runs"), command="lengthwise x --launch=slurm"), SlurmJobs())
+    with pytest.raises(Error, match=r"pip install 'lengthwise\[slurm\]'"):
+        lab.run(quick(), tmp_path, launch="slurm partition=gpu")

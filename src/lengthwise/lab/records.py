@@ -133,16 +133,9 @@ def read_run(path: Path) -> Run:
     if content.get("format") != FORMAT:
         raise _damaged(file, f"written in format {content.get('format')}, and this Lengthwise reads {FORMAT}.")
     experiment = _experiment(path)
-    names = (experiment.hash, experiment.hash_as_given)
-    if content.get("hash") in names and not path.resolve().name.endswith(names):
+    if not path.resolve().name.endswith((experiment.hash, experiment.hash_as_given)):
         raise RecordError(
             f"{path}: renamed, and otherwise whole. Name it {experiment.directory} again, for by that name it is found."
-        )
-    read_config(path)
-    if content.get("hash", experiment.hash) not in names:
-        raise RecordError(
-            f"{file}: of another experiment ({content['hash']}) than its config ({experiment.hash}). Restore both, or "
-            f"delete {path} to run it again."
         )
     metrics = path / "metrics.jsonl"
     lines, again = enumerate(read_bytes(metrics).splitlines(), 1), f"Delete {path} to run it again."

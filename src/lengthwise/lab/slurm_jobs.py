@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
-import shlex
 import shutil
 import signal
 import time
@@ -41,8 +39,6 @@ TIMES = 100
 KILLED_AFTER = 60.0
 """Seconds after the signal to end in which Slurm kills, or says by another signal to queue the job again."""
 
-LAUNCH = re.compile(r" (--launch[ =]('[^']*'|\S+)|'--launch=[^']*')")
-
 
 @dataclass(frozen=True)
 class SlurmJobs(Pooled):
@@ -60,19 +56,15 @@ class SlurmJobs(Pooled):
 
     @contextlib.contextmanager
     def pool(self, groups: Groups, job: Job) -> Iterator[Pool]:
-        self._check(groups, job)
+        self._check()
         mailbox = Mailbox.new(job.root / ".slurm")
         pool = _JobPool(self.executor(mailbox.place / "log", job), self._room(job), mailbox, job)
         yield pool
         if not (pool.failed or pool.stopping):
             mailbox.remove()
 
-    def _check(self, groups: Groups, job: Job) -> None:
-        try:
-            check_extra("submitit", "slurm", "--launch slurm")
-        except Error as error:
-            by_hand = sbatch_line(len(groups), job, self)
-            raise Error(f"{error}. Or by hand, equal calls that share the work: {by_hand}") from None
+    def _check(self) -> None:
+        check_extra("submitit", "slurm", "--launch slurm")
         if self.cluster == "slurm" and not shutil.which("sbatch"):
             raise Error(
                 "There is no Slurm on this machine: the command sbatch was not found. Give the call on a login node of "
@@ -108,22 +100,6 @@ class SlurmJobs(Pooled):
 def groups_a_job(job: Job) -> int:
     """Slurm gives GPUs whole: as many groups as share one run side by side in a job."""
     return max(1, int(1 / job.gpus)) if job.gpus else 1
-
-
-def sbatch_line(runs: int, job: Job, how: SlurmJobs) -> str:
-    """What does the same work without submitit: the same call several times, which share what is to do."""
-    call = LAUNCH.sub("", job.command or "lengthwise bench …") + " --launch here"
-    options = {
-        "array": f"1-{how.at_once or min(runs, 8)}",
-        "time": how.minutes,
-        "cpus-per-task": ceil(job.cpus),
-        "gpus": ceil(job.gpus) if job.gpus else None,
-        "mem": how.memory and f"{1024 * how.memory:.0f}M",
-        "partition": how.partition,
-        "account": how.account,
-    }
-    given = " ".join(f"--{name}={value}" for name, value in options.items() if value is not None)
-    return f"sbatch {given} --wrap {shlex.quote(call)}"
 
 
 class _JobPool:
