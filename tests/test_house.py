@@ -181,7 +181,7 @@ LINES = {
     "verify": 9_620,
     "report": 3_730,
     "recipes": 5_140,
-    "cli": 3_470,
+    "cli": 3_310,
 }
 """How many lines a room may have: lowered as ideas leave, and raised only by a commit that says why."""
 
@@ -221,8 +221,6 @@ OPENS = {
     "cli/doctor.py": "what the system says of its memory",
     "cli/app.py": "/dev/null",
     "cli/console.py": "/dev/null",
-    "cli/registries.py": "this package's own source",
-    "cli/typed.py": "this package's own source",
     "report/drawing.py": "this package's own style",
     "recipes/common/rules.py": "this package's own tables",
     "evaluate/local_benchmarks.py": "this package's own source",

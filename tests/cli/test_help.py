@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from lengthwise import lab, models, recipes
-from lengthwise.cli import console, main, typed
+from lengthwise.cli import console, main, registries
 
 
 @pytest.mark.parametrize("name", ["list", "doctor"])
@@ -120,7 +120,7 @@ def test_everything_that_can_be_listed_says_what_its_options_are_for():
 
     tables = all_tables()
     entries = [entry for lines in tables.values() for name in lines for entry in described(name, tables)]
-    silent = [f"{e.room} {e.name}: {o.name}" for e in entries for o in e.options.values() if not o.line]
+    silent = [f"{e.room} {e.name}: {o['name']}" for e in entries for o in e.options if not o["line"]]
     assert silent == []
 
 
@@ -129,7 +129,7 @@ def test_a_setting_typed_as_an_option_is_answered_with_set(capsys):
     known = {part: lab.settings_of_part(part) for part in ("training", "tests")} | {"model": models.options("lstm")}
     for part, settings in known.items():
         for name in settings.keys() - {"curriculum", "optimizer"}:
-            assert typed.setting(name) == f"{part}.{name}"
+            assert registries.setting(name) == f"{part}.{name}"
     for option, meant in (
         ("--steps", "--set training.steps=…"),
         ("--lr", "--set training.lr=…"),

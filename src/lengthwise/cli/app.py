@@ -25,7 +25,7 @@ import typer
 
 from .. import __version__
 from ..errors import Error
-from . import console, typed
+from . import console, registries
 from .bench import bench
 from .certify import certify
 from .compile import compile_
@@ -169,7 +169,7 @@ def _in_our_words(error: Any) -> str:
         near = get_close_matches(option, known, n=1, cutoff=0.6)
         slip = get_close_matches(option, known, n=1, cutoff=0.9)
         takes_settings = path.rpartition(" ")[2] in ("bench", "train")
-        whole = typed.setting(option.lstrip("-").replace("-", "_")) if takes_settings and not slip else None
+        whole = registries.setting(option.lstrip("-").replace("-", "_")) if takes_settings and not slip else None
         meant = f"--set {whole}=…" if whole else near[0] if near else None
         meant = "--sweep training.lr=1e-3,3e-4" if option == "--learning-rates" else meant
         said = f"{path} has no option {option}" + (f". Did you mean {meant}?" if meant else "")

@@ -92,7 +92,7 @@ def bench(
     asked = [said["task"]] if isinstance(said["task"], str) else said["task"]
     for word in asked:
         # A task may be any word, so that a model without its -m would only be an unknown task.
-        if word in registries.names("models"):
+        if word in registries.lines("models"):
             raise Error(f"lengthwise bench has no use for {word}. It is a model: add it as -m {word}.")
         registries.check("tasks", word)
     for word in said["models"]:

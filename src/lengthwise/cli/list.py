@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from importlib import import_module
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from rich import box
 from rich.console import Console
@@ -17,14 +17,6 @@ from rich.text import Text
 from ..errors import UnknownName
 from . import console, registries, typed
 from .verb import Typed, verb
-
-if TYPE_CHECKING:
-    from ..options import Option, Schema
-
-SETTINGS = {
-    "training": "How every model is trained: the steps, the lengths, the optimizer.",
-    "tests": "How every model is tested: how many strings of a length, and which.",
-}
 
 EXAMPLES: dict[str, Any] = {
     "pattern": "(ab|ba)*",
@@ -62,19 +54,23 @@ class Entry(NamedTuple):
     room: str
     name: str
     line: str
-    options: Schema
+    options: list[dict[str, Any]]
+    """As `Option.to_json` has them."""
     call: str
     """What uses it, without its options."""
 
     @property
     def example(self) -> str:
         """The call with every option that must be given; on the command line with one at least, to show how."""
-        required = [option for option in self.options.values() if option.required]
+        required = [option for option in self.options if option["required"]]
         if self.room in PYTHON:
-            return self.call + "".join(f", {o.name}={_in_python(_example_value(o))}" for o in required) + ")"
+            return self.call + "".join(f", {o['name']}={_in_python(_example_value(o))}" for o in required) + ")"
         prefix = {"recipe": "", "settings": f"{self.name}."}.get(self.room, f"{self.room}.")
-        shown = required or list(self.options.values())[:1]
-        return self.call + "".join(f" --set {prefix}{o.name}={console.quote(_word(_example_value(o)))}" for o in shown)
+        words = [f"{prefix}{o['name']}={console.quote(_word(_example_value(o)))}" for o in required or self.options[:1]]
+        return self.call + "".join(f" --set {word}" for word in words)
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("room", "name", "line", "options", "example")}
 
 
 PYTHON = ("position", "mixer")
@@ -115,7 +111,7 @@ def list_names(
     entries = described(asked, tables)
     if as_json:
         recipes = [entry for each in group for entry in described(each, tables)]
-        console.emit([to_json(entry) for entry in [*entries, *recipes]])
+        console.emit([entry.to_json() for entry in [*entries, *recipes]])
         return
     for entry in entries:
         show(entry)
@@ -136,7 +132,7 @@ FOOTER = (
 
 def all_tables() -> dict[str, dict[str, str]]:
     """Every name with its line, by table."""
-    return {**{table: registries.lines(table) for table in registries.REGISTRIES}, "settings": SETTINGS}
+    return {table: registries.lines(table) for table in registries.tables()}
 
 
 def described(name: str, tables: Mapping[str, Mapping[str, str]]) -> list[Entry]:
@@ -174,30 +170,32 @@ def described(name: str, tables: Mapping[str, Mapping[str, str]]) -> list[Entry]
     return entries
 
 
-def _options(table: str, name: str) -> Schema:
-    """Read off the source; a name from outside is imported."""
+def _options(table: str, name: str) -> list[dict[str, Any]]:
+    """Those that are listed; a name from outside is imported."""
     known = registries.options(table, name)
-    return import_module(f"..{table}", __package__).options(name) if known is None else known
+    if known is None:
+        return [option.to_json() for option in import_module(f"..{table}", __package__).options(name).values()]
+    return known
 
 
 def _line_of_unlisted_task(name: str) -> str:
     """The line of a task that is named by a number or a pattern; empty for other names."""
     if depth := re.fullmatch(r"d-([1-9]\d*)", name):
-        return registries.depth_line(depth[1])
+        return registries.lines("tasks")["d-2"].replace("at most 2", f"at most {depth[1]}")
     if name.startswith("regex:"):
         return f"the language of the regular expression {name.removeprefix('regex:')}"
     return ""
 
 
-def _example_value(option: Option) -> Any:
+def _example_value(option: dict[str, Any]) -> Any:
     """A value that works; a name in capitals where only the reader knows one."""
-    if not option.required:
-        return option.default
-    if option.name in EXAMPLES:
-        return EXAMPLES[option.name]
-    if option.choices:
-        return option.choices[0]
-    return True if bool in option.kinds else option.name.upper()
+    if not option["required"]:
+        return option["default"]
+    if option["name"] in EXAMPLES:
+        return EXAMPLES[option["name"]]
+    if option["choices"]:
+        return option["choices"][0]
+    return True if "True" in option["type"] else option["name"].upper()
 
 
 def _in_python(value: Any) -> str:
@@ -209,16 +207,6 @@ def _word(value: Any) -> str:
     if not isinstance(value, (list, tuple)):
         return str(value)
     return json.dumps(value) if any(isinstance(each, (list, tuple)) for each in value) else ",".join(map(str, value))
-
-
-def to_json(entry: Entry) -> dict[str, Any]:
-    return {
-        "room": entry.room,
-        "name": entry.name,
-        "line": entry.line,
-        "options": [option.to_json() for option in entry.options.values()],
-        "example": entry.example,
-    }
 
 
 def show_table(title: str, lines: Mapping[str, str]) -> None:
@@ -237,11 +225,11 @@ def show(entry: Entry) -> None:
     _say(Text(entry.line), hang=2)
     if out.is_terminal:
         out.print()
-    for option in entry.options.values():
-        default = "must be given" if option.required else f"default {_word(option.default) or 'empty'}"
-        _say(Text.assemble((option.name, "cyan"), f"  {option.expected}; {default}"), hang=8)
-        if option.line:
-            _say(Text(option.line), indent=4, hang=4)
+    for option in entry.options:
+        default = "must be given" if option["required"] else f"default {_word(option['default']) or 'empty'}"
+        _say(Text.assemble((option["name"], "cyan"), f"  {option['type']}; {default}"), hang=8)
+        if option["line"]:
+            _say(Text(option["line"]), indent=4, hang=4)
     if not entry.options:
         out.print("It takes no options.")
     fits = not out.is_terminal or len(f"Example: {entry.example}") <= out.width

@@ -5,20 +5,12 @@ A shell asks for completions at every press of a key, so nothing here imports to
 
 from __future__ import annotations
 
-import ast
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from ..options import Option, Word, at_least, value_of
-from .registries import REGISTRIES, names
+from .registries import lines, tables
 from .verb import Typed
-
-SETTINGS = {
-    "training": "train/settings.py",
-    "tests": "lab/experiment.py",
-    "model": "models/presets/*.py",
-}
-"""The files whose annotated fields and parameters are the settings of a part."""
 
 
 def seeds(text: Any) -> int | list[int]:
@@ -32,47 +24,27 @@ def seeds(text: Any) -> int | list[int]:
     return Option("--seeds", int, bounds=at_least(1)).read(Word(text) if isinstance(text, str) else text, "--seeds")
 
 
-def setting(name: str) -> str | None:
-    """The setting of this name in full, without importing it.
-
-    >>> setting("steps"), setting("width"), setting("colour")
-    ('training.steps', 'model.width', None)
-    """
-    for part, files in SETTINGS.items():
-        for file in (Path(__file__).parent.parent).glob(files):
-            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-                known = node.arg if isinstance(node, ast.arg) else getattr(getattr(node, "target", None), "id", None)
-                kind = getattr(node, "annotation", None)
-                # Options are annotated, in place or by a name such as Width; plain arguments of functions are not.
-                if known == name and (
-                    isinstance(kind, ast.Subscript) or (isinstance(kind, ast.Name) and kind.id.istitle())
-                ):
-                    return f"{part}.{name}"
-    return None
-
-
 def tasks(incomplete: str) -> list[str]:
-    return _that_start(names("tasks"), incomplete)
+    return _that_start([*lines("tasks")], incomplete)
 
 
 def models(incomplete: str) -> list[str]:
-    return _that_start(names("models"), incomplete)
+    return _that_start([*lines("models")], incomplete)
 
 
 def papers(incomplete: str) -> list[str]:
-    return _that_start([name.split()[0] for name in names("recipes")], incomplete)
+    return _that_start([name.split()[0] for name in lines("recipes")], incomplete)
 
 
 def recipe_tables(ctx: Any, incomplete: str) -> list[str]:
     """The tables of the paper that was typed before."""
     paper = ctx.params.get("paper") or ctx.params.get("name")
-    recipes = (name.split() for name in names("recipes"))
+    recipes = (name.split() for name in lines("recipes"))
     return _that_start([table for of, table in recipes if of == paper], incomplete)
 
 
 def whatever_is_listed(incomplete: str) -> list[str]:
-    listed = [*REGISTRIES, "settings", "training", "tests"]
-    listed += [name.split()[0] for table in REGISTRIES for name in names(table)]
+    listed = [*tables(), *(name.split()[0] for table in tables() for name in lines(table))]
     return _that_start(listed, incomplete)
 
 

@@ -17,7 +17,6 @@ from ..lab.launch import Launch
 from ..options import above, at_least, check_names, schema, word_of
 from ..own_code import of_parts, settings_of
 from . import console, registries
-from .typed import setting
 from .verb import Typed
 
 if TYPE_CHECKING:
@@ -105,15 +104,15 @@ def check_settings(tasks: Sequence[str], models: Sequence[str], settings: Sequen
     )
     given = dict(pairs)
     for key in given:
-        if "." not in key and (whole := setting(key)):
+        if "." not in key and (whole := registries.setting(key)):
             raise Error(f"A setting is PART.NAME=VALUE, got {key}={given[key]}. Did you mean {whole}?")
     if not all("." in key for key in given):
         return  # the nearest name is looked for among all
     given = of_parts(given, {"task", "model", "training", "tests", *models, *tasks})
     for part in ("training", "tests"):
-        check_names(registries.options("settings", part) or (), settings_of(given, part), part, f"{part}.")
+        check_names(_names("settings", part) or (), settings_of(given, part), part, f"{part}.")
     for table, prefix, names in (("tasks", "task.", tasks), ("models", "model.", models)):
-        known = {name: registries.options(table, name) for name in names}
+        known = {name: _names(table, name) for name in names}
         # A setting of all models may be one of some of them.
         some = {option for each in known.values() for option in (each or ())} if table == "models" else set()
         of_all = settings_of(given, prefix[:-1])
@@ -121,6 +120,12 @@ def check_settings(tasks: Sequence[str], models: Sequence[str], settings: Sequen
             if own is not None:
                 foreign = {key for key in of_all if key not in some} if None not in known.values() else set()
                 check_names(own, [*settings_of(given, name), *foreign], name, prefix)
+
+
+def _names(table: str, name: str) -> list[str] | None:
+    """The options of a name; None of one that is not listed."""
+    known = registries.options(table, name)
+    return None if known is None else [option["name"] for option in known]
 
 
 def carry_out(
