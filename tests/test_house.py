@@ -181,7 +181,7 @@ LINES = {
     "verify": 9_620,
     "report": 3_730,
     "recipes": 5_140,
-    "cli": 3_310,
+    "cli": 3_300,
 }
 """How many lines a room may have: lowered as ideas leave, and raised only by a commit that says why."""
 

@@ -188,7 +188,7 @@ def test_a_file_that_is_no_certificate_is_named(run, tmp_path, capsys):
     assert f"error: {file} is rejected: a certificate must be an object of" in capsys.readouterr().err
     file.write_text("hello")
     assert main(["certify", "--check", str(file), "--model", str(run)]) == 2
-    assert "must be a JSON file that certify --out wrote" in capsys.readouterr().err
+    assert "Name a JSON file that certify --out wrote" in capsys.readouterr().err
 
 
 def test_a_copy_that_was_not_taught_to_the_end_says_so(run, capsys):

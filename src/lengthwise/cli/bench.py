@@ -13,6 +13,7 @@ import typer
 from ..errors import Error
 from ..options import at_least
 from . import console, registries, typed
+from .study import need, tell_unused, with_file
 from .typed import Config, SaveConfig, Seeds, Settings
 from .verb import Typed, verb
 from .work import Running, carry_out, check_settings
@@ -33,10 +34,10 @@ def bench(
     more_tasks: Annotated[
         list[str] | None, "The same as TASK; repeat it.", Typed("TASK", flag="--task", short="-t", names=typed.tasks)
     ] = None,
-    model: Annotated[
+    models: Annotated[
         list[str] | None,
         "Models by name, hf:PATH, module:Class or FILE.py:Class; repeat it for more.",
-        Typed("NAME[,NAME…]", short="-m", names=typed.models),
+        Typed("NAME[,NAME…]", flag="--model", short="-m", names=typed.models),
     ] = None,
     seeds: Seeds = 1,
     train_length: Annotated[int, at_least(1), "The length of the longest training string."] = 40,
@@ -70,67 +71,60 @@ def bench(
 
     Example: [bold]lengthwise bench parity -m regular-gpt --sweep training.lr=1e-4,3e-4 --sweep model.chunk=2,3[/bold]
     """
+    from ..lab.study import KEYS, write_study
+
     asked = [*(task or ()), *(more_tasks or ())]
-    named = [name for word in model or () for name in _apart(word)]
-    said: dict[str, Any] = {
+    words: dict[str, Any] = {
         "task": asked[0] if len(asked) == 1 else asked,
-        "models": named,
+        "models": [name for word in models or () for name in _apart(word)],
         "seeds": seeds,
         "train_length": train_length,
         "test_lengths": test_lengths,
-        **running.to_toml(),
         "compare": compare,
     }
-    from ..lab.study import read_study, write_study
-
-    filed = read_study(config) if config else {}
-    given = {name for name in said if is_typed(context, "model" if name == "models" else name)}
-    given |= {"task"} if said["task"] else set()
-    filed_here = {name: value for name, value in filed.items() if name not in given}
-    said |= filed_here
-    running = running.of_file(filed_here)
-    asked = [said["task"]] if isinstance(said["task"], str) else said["task"]
+    study, running = with_file(context, words, running, config, KEYS)
+    asked = [study["task"]] if isinstance(study["task"], str) else study["task"]
     for word in asked:
         # A task may be any word, so that a model without its -m would only be an unknown task.
         if word in registries.lines("models"):
             raise Error(f"lengthwise bench has no use for {word}. It is a model: add it as -m {word}.")
         registries.check("tasks", word)
-    for word in said["models"]:
+    for word in study["models"]:
         registries.check("models", word)
-    check_settings(asked, said["models"], settings or [])
-    check_settings(asked, said["models"], filed.get("settings", {}))
+    for each in (settings or [], study["settings"]):
+        check_settings(asked, study["models"], each)
     from .. import lab, tasks
     from ..lab.grid import parse
     from ..lab.sweeps import parse_sweep
     from ..lab.tested_lengths import lengths_note
 
     with console.stdout_kept(running.as_json):
-        said["settings"] = {**filed.get("settings", {}), **parse(settings or [])}
-        said["sweep"] = {**filed.get("sweep", {}), **parse_sweep(sweep or [])}
-        for name, remedy in (
-            ("task", "a TASK, such as parity; lengthwise list tasks names them"),
-            ("models", "a model, as in -m lstm; lengthwise list models names them"),
-        ):
-            if not said[name]:
-                raise Error(f"bench needs {remedy}.")
-        plan = {name: said[name] for name in ("seeds", "train_length", "test_lengths", "settings")}
+        study["settings"] |= parse(settings or [])
+        study["sweep"] |= parse_sweep(sweep or [])
+        need(
+            "bench",
+            study,
+            task="a TASK, such as parity; lengthwise list tasks names them",
+            models="a model, as in -m lstm; lengthwise list models names them",
+        )
+        plan = {name: study[name] for name in ("seeds", "train_length", "test_lengths", "settings", "sweep")}
         running.join()
-        experiments = lab.plan(said["task"], said["models"], **plan, sweep=said["sweep"], unused=tell_unused)
-        if said["sweep"]:
+        experiments = lab.plan(study["task"], study["models"], **plan, unused=tell_unused)
+        if study["sweep"]:
             _tell_sweep(experiments)
         for e in {json.dumps(asdict(e.task)): e for e in experiments}.values():
             made = tasks.rebuild(e.task.name, e.task.params, e.task.source)
             if note := lengths_note(made, e.training.curriculum.lengths[0], e.tests.lengths[-1]):
                 console.remark(f"note: {note}")
-        if said["compare"]:
+        if study["compare"]:
             from ..report.paired_runs import FEWEST, check_comparison
 
-            check_comparison(experiments, said["compare"])
+            check_comparison(experiments, study["compare"])
             if len({e.seed for e in experiments}) < FEWEST:
                 console.remark(f"note: an interval of the difference needs --seeds {FEWEST} at least.")
         if save_config:
-            write_study(save_config, said)
-    carry_out(experiments, running, sweep=list(said["sweep"]), compare=said["compare"])
+            write_study(save_config, study)
+    carry_out(experiments, running, sweep=list(study["sweep"]), compare=study["compare"])
 
 
 def _tell_sweep(experiments: list[Experiment]) -> None:
@@ -149,10 +143,6 @@ def _tell_sweep(experiments: list[Experiment]) -> None:
     )
 
 
-def tell_unused(setting: str, models: list[str]) -> None:
-    console.remark(f"note: {setting} is no option of {', '.join(models)}, and is used for the others alone.")
-
-
 def _apart(word: str) -> list[str]:
     """Returns the names in `lstm,mine.py:MyGRU`; a comma in the path of something that exists parts nothing."""
     pieces, names = word.split(","), []
@@ -167,8 +157,3 @@ def _is_in_place(name: str) -> bool:
     """Returns whether a folder or file has the comma of hf:PATH or FILE.py:Class in its own name."""
     place = name.removeprefix("hf:") if name.startswith("hf:") else name.rpartition(":")[0]
     return "," in place and os.path.exists(os.path.expanduser(place))
-
-
-def is_typed(context: typer.Context, name: str) -> bool:
-    source = context.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"

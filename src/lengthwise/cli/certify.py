@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from ..errors import Error
+from ..files import must_exist
 from ..options import above
 from . import console, typed, verdicts
-from .bench import is_typed
 from .typed import Checkpoint
-from .verb import Typed, verb
-from .work import Trust, named_task, watched
+from .verb import Typed, is_typed, verb
+from .work import Trust, beside_run, named_task, one_run, watched
 
 if TYPE_CHECKING:
     from ..lab import Run
     from ..tasks import Task
-    from ..verify import Verdict
-    from ..verify.certification import Outcome
     from ..verify.subject import Subject
 
 
@@ -63,9 +63,6 @@ def certify(
 
     Example: [bold]lengthwise certify --check proof.json --model runs/parity-regular-gpt-s0-1a2b[/bold]
     """
-    from ..errors import Error
-    from ..files import must_exist
-
     if check or of:
         if not (check and of) or model:
             raise Error("--check FILE and --model DIR go together, without RUN: certify --check FILE --model DIR.")
@@ -86,40 +83,42 @@ def certify(
         raise Error(f"{option} teaches a copy of the model, and --save DIR says where it goes: give both.")
     if word is not None:
         with console.stdout_kept(as_json):
-            told, data = _one_word(_subject(model, wanted, checkpoint, trust)[0], word)
-        console.emit(data) if as_json else console.out().print(told, markup=False)
+            text, data = _one_word(_subject(model, wanted, checkpoint, trust)[0], word)
+        console.emit(data) if as_json else console.out().print(text, markup=False)
         raise typer.Exit(0 if data["verdict"] == "right" else 1)
     with console.stdout_kept(as_json):
         from ..verify.certification import decide
+        from ..verify.kept import keep
         from ..verify.subject import checked_seconds
 
         subject, run = _subject(model, wanted, checkpoint, trust)
-        given = [word for setting in settings or [] for word in ("--set", setting)]
-        again = ["lengthwise", "certify", str(model), *(["--task", task] if task else []), *given]
-        again += ["--checkpoint", checkpoint] if checkpoint != "last" else []
-        again += ["--trust"] if trust else []
-        if save:  # the word is one of the copy
-            named = task or (run.experiment.task.name if run else "")
-            given = verdicts.own_settings(run) if run and not task else given
-            again = ["lengthwise", "certify", str(save), "--task", named, *given]
         there = save is not None and (save / "made.json").is_file()
         with watched("certify") as watch:
             outcome = decide(subject, checked_seconds("certify", budget, "--budget"), watch, save=save, settle=settle)
     if there:
         console.remark(f"{save}: it is there already, and is not taught again.")
     if run and not save and task is None:
-        _keep(run, outcome.verdict, subject, checkpoint)
+        with beside_run("The verdict"):
+            keep(run, outcome.verdict, subject.claim.to_json(), checkpoint)
         if not no_picture:
             verdicts.keep_picture(run, subject, outcome.verdict, budget, checkpoint)
     if out:
         verdicts.write(out, outcome.verdict)
-    shown_again = verdicts.command(again, outcome.verdict, out)
-    if as_json:
-        about = {"model": str(model), "made": outcome.made, **_kept(outcome), "search": outcome.search.to_json()}
-        written = {"command": shown_again, "out": str(out) if out else None, "saved": str(save) if save else None}
-        console.emit({**about, **outcome.verdict.to_json(), **written})
+    typed_settings = [part for setting in settings or [] for part in ("--set", setting)]
+    again = [*(["--task", task] if task else []), *typed_settings]
+    if save:  # the word is one of the copy
+        of_run = verdicts.own_settings(run) if run and not task else typed_settings
+        again = ["--task", task or (run.experiment.task.name if run else ""), *of_run]
     else:
-        verdicts.say(outcome, subject, shown_again)
+        again += [*(["--checkpoint", checkpoint] if checkpoint != "last" else []), *["--trust"] * trust]
+    command = verdicts.command(["lengthwise", "certify", str(save or model), *again], outcome.verdict, out)
+    if as_json:
+        about = {"model": str(model), "made": outcome.made, "search": outcome.search.to_json()}
+        about |= {"kept": outcome.kept.to_json()} if outcome.kept else {}
+        files = {"command": command, "out": str(out) if out else None, "saved": str(save) if save else None}
+        console.emit({**about, **outcome.verdict.to_json(), **files})
+    else:
+        verdicts.say(outcome, subject, command)
         if out:
             console.out().print(f"Wrote {out}", markup=False)
     raise typer.Exit(outcome.verdict.exit_code)
@@ -127,22 +126,13 @@ def certify(
 
 def _wanted(task: str | None, settings: list[str]) -> Task | None:
     """The task of --task and --set."""
-    from ..errors import Error
-
     if task is None and settings:
         raise Error("--set is about the task that --task names: give both. A run's own task has its own settings.")
     return None if task is None else named_task("certify", task, settings)
 
 
-def _kept(outcome: Outcome) -> dict[str, Any]:
-    return {"kept": outcome.kept.to_json()} if outcome.kept else {}
-
-
 def _check(certificate: Path, model: Path, as_json: bool, task: Task | None = None) -> None:
     """Nothing here, or below it, needs torch, but to see that a run's model is built as the certificate says."""
-    from dataclasses import asdict, replace
-
-    from ..errors import Error
     from ..verify import checker
 
     content = verdicts.read_file(certificate)
@@ -163,12 +153,12 @@ def _check(certificate: Path, model: Path, as_json: bool, task: Task | None = No
         if not as_json:
             said = str(rejected).removeprefix(f"{certificate}: ")
             raise checker.Rejected(f"{certificate} is rejected: {said}") from None
-        verdicts.emit({"accepted": False, "why": str(rejected)})
+        console.emit({"accepted": False, "why": str(rejected)})
         raise typer.Exit(1) from None
     except OSError as error:
         raise Error(f"{error.filename or model}: {error.strerror or error}.") from error
     if as_json:
-        verdicts.emit({"accepted": True, **asdict(report)})
+        console.emit({"accepted": True, **asdict(report)})
 
 
 def _same_claim(claimed: dict[str, Any], task: Task) -> None:
@@ -198,7 +188,6 @@ def _subject(
 ) -> tuple[Subject, Run | None]:
     """What is looked at, and the run that it is of; None of a model in a folder."""
     from .. import lab, tasks
-    from ..errors import Error
     from ..models import pretrained
     from ..verify import kept_of, made_of
     from ..verify.subject import subject_of, trained_lengths
@@ -206,30 +195,16 @@ def _subject(
     if _is_model(path):
         if wanted is None:
             raise Error(f"{path}: is a model and no run, so say what it is held against: --task NAME.")
-        found = pretrained.find(str(path))
-        subject = subject_of("certify", pretrained.as_classifier(found.model(), str(path)).eval(), wanted)
+        model = pretrained.find(str(path)).model()
+        subject = subject_of("certify", pretrained.as_classifier(model, str(path)).eval(), wanted)
         return subject._replace(made=made_of(path) or subject.made, kept=kept_of(path)), None
-    runs = lab.load(path)
-    if len(runs) > 1:
-        raise Error(
-            f"certify looks at one run, and {path} holds {len(runs)}. Give one of them, such as {runs[0].path}."
-        )
-    own: tasks.Task | None = None if runs[0].experiment.on_text else lab.load_task(runs[0], trust=trust)
+    run = one_run("certify", path)
+    own: tasks.Task | None = None if run.experiment.on_text else lab.load_task(run, trust=trust)
     if wanted is None and (own is None or own.machine is None):
-        return subject_of("certify", runs[0], None, trust=trust), None  # which says why not
-    loaded = lab.load_model(runs[0], checkpoint, trust=trust)
+        return subject_of("certify", run, None, trust=trust), None  # which says why not
+    loaded = lab.load_model(run, checkpoint, trust=trust)
     subject = subject_of("certify", loaded, wanted or own)._replace(made="learned")
-    return subject._replace(lengths=trained_lengths(runs[0], own)) if own else subject, runs[0]
-
-
-def _keep(run: Run, verdict: Verdict, subject: Subject, checkpoint: str) -> None:
-    """Beside the run, where its page finds it."""
-    from ..verify.kept import keep
-
-    try:
-        keep(run, verdict, subject.claim.to_json(), checkpoint)
-    except OSError as error:
-        console.remark(f"The verdict is not kept beside the run: {error.strerror or error}.")
+    return subject._replace(lengths=trained_lengths(run, own)) if own else subject, run
 
 
 def _is_model(path: Path) -> bool:
@@ -244,7 +219,6 @@ def _one_word(subject: Subject, typed_word: str) -> tuple[str, dict[str, Any]]:
     """What the model says after one word, read alone: in words, and as JSON."""
     import numpy as np
 
-    from ..errors import Error
     from ..verify.falsification.reading import Reader
 
     word = verdicts.read_word(typed_word)

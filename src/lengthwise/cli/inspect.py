@@ -9,17 +9,17 @@ from ..errors import Error
 from ..files import must_exist
 from ..options import at_least
 from . import console
-from .typed import Checkpoint, Html
+from .typed import Checkpoint
 from .verb import Typed, verb
-from .work import Trust, page_path, print_panels, watched
+from .work import Output, Trust, beside_run, one_run, watched
 
 if TYPE_CHECKING:
-    from .. import lab, verify
     from ..tasks import Task
 
 
 @verb
 def inspect(
+    *,
     run: Annotated[Path, "A run directory.", Typed("RUN", argument=True)],
     view: Annotated[
         Literal["clusters", "receptive-field", "attention", "algebra"],
@@ -46,8 +46,7 @@ def inspect(
     ] = None,
     snapped: Annotated[Path | None, "algebra: write the model with its nodes snapped to it here.", Typed("DIR")] = None,
     trust: Trust = False,
-    html: Html = None,
-    as_json: console.Json = False,
+    output: Output,
 ) -> None:
     """Look inside a trained model, whatever its kind.
 
@@ -64,10 +63,9 @@ def inspect(
     must_exist(run)
     from .. import insight, lab, models, report, verify
     from ..verify.falsification.hunt import Stage
+    from ..verify.kept import keep_extracted
 
-    runs = lab.load(run)
-    if len(runs) > 1:
-        raise Error(f"inspect looks at one run, and {run} holds {len(runs)}. Give one of them, such as {runs[0].path}.")
+    of = one_run("inspect", run)
     if head is not None and view != "attention":
         raise Error(f"--head chooses what attention draws, got view {view}. Leave it out.")
     if view != "algebra" and snapped is not None:
@@ -75,52 +73,39 @@ def inspect(
     if view == "algebra" and (length, strings) != (None, None):
         raise Error("--length and --strings are for the other views: algebra looks at all lengths. Leave them out.")
     layer_and_head = None if head is None else numbered(head)
-    with console.stdout_kept(as_json):
-        task = lab.load_task(runs[0], trust=trust)
-        classifier = cast(models.TokenClassifier, lab.load_model(runs[0], checkpoint, trust=trust))
+    with console.stdout_kept(output.as_json):
+        task = lab.load_task(of, trust=trust)
+        classifier = cast(models.TokenClassifier, lab.load_model(of, checkpoint, trust=trust))
         if view == "attention" and length is None:
             length = insight.readable_length(task)
         tokens = None if view == "algebra" else insight.probe_strings(task, length, strings or _usual(view, task))
         if tokens is None:
-            seen = verify.extract(classifier, task)
-            panel = report.extracted(seen, f"{runs[0].experiment.model.name} on {task.name}")
-            _keep(runs[0], seen, checkpoint)
+            insights = verify.extract(classifier, task)
+            panel = report.extracted(insights, f"{of.experiment.model.name} on {task.name}")
+            with beside_run("What was extracted"):
+                keep_extracted(of, insights, checkpoint)
             if snapped is not None:
-                seen.snap().save_pretrained(snapped)
+                insights.snap().save_pretrained(snapped)
         elif view == "clusters":
-            seen = insight.find_clusters(classifier, tokens, task=task)
-            panel = report.clusters(seen)
+            insights = insight.find_clusters(classifier, tokens, task=task)
+            panel = report.clusters(insights)
         elif view == "attention":
             with watched("inspect") as watch:
-                seen = insight.find_links(
+                insights = insight.find_links(
                     classifier, task, tokens, lambda done, of: watch(Stage(f"layer {done} of {of}", done / of))
                 )
-            panel = report.attention(seen, layer_and_head)
+            panel = report.attention(insights, layer_and_head)
         else:
-            seen = insight.measure_receptive_field(classifier, tokens, task=task.name)
-            panel = report.receptive_field(seen)
-    title = f"Inside {runs[0].experiment.model.name} on {task.name}"
-    lead = f"The {checkpoint} checkpoint of {runs[0].path.name}. Below: how it was trained and tested."
-    page = report.html(runs, page_path(html), title=title, description=lead, panels=[panel]) if html else None
-    if as_json:
-        about = {"run": str(runs[0].path), "view": view, "checkpoint": checkpoint}
-        console.emit({**about, **seen.to_json(), "page": str(page) if page else None})
-        return
-    print_panels([panel])
-    if page:
-        console.out().print(f"\nPage: {page}", markup=False)
-    if snapped:
-        console.out().print(f"\nSnapped model: {snapped}", markup=False)
-
-
-def _keep(run: lab.Run, seen: verify.Extracted, checkpoint: str) -> None:
-    """Beside the run, where its page finds it."""
-    from ..verify.kept import keep_extracted
-
-    try:
-        keep_extracted(run, seen, checkpoint)
-    except OSError as error:
-        console.remark(f"What was extracted is not kept beside the run: {error.strerror or error}.")
+            insights = insight.measure_receptive_field(classifier, tokens, task=task.name)
+            panel = report.receptive_field(insights)
+    output.show(
+        [panel],
+        {"run": str(of.path), "view": view, "checkpoint": checkpoint, **insights.to_json()},
+        f"Snapped model: {snapped}" if snapped else "",
+        runs=[of],
+        title=f"Inside {of.experiment.model.name} on {task.name}",
+        description=f"The {checkpoint} checkpoint of {of.path.name}. Below: how it was trained and tested.",
+    )
 
 
 def _usual(view: str, task: Task) -> int:

@@ -26,8 +26,12 @@ SETTINGS = {
 }
 NOT_LISTED = {"tasks": r".*:.*|(d|tomita)-[0-9]{1,9}", "models": r".*:.*", "recipes": r".*\.py( .*)?|study( .*)?"}
 """The names that are looked up elsewhere: numbered tasks, patterns, classes, checkpoints, files."""
-ADDED = {"tasks": ("tasks.registry", "FAMILIES"), "models": ("models.presets", "PRESETS")}
-"""Where a program adds names of its own."""
+ADDED = {
+    "tasks": ("tasks.registry", "FAMILIES"),
+    "models": ("models.presets", "PRESETS"),
+    "recipes": ("recipes", "TABLES"),
+}
+"""Where a program may have added names of its own."""
 
 
 @cache
@@ -80,9 +84,9 @@ def setting(name: str) -> str | None:
 
 def check(table: str, name: str) -> None:
     """Raises what the registry would of an unknown name, before anything is imported."""
-    module, dictionary = ADDED.get(table, ("", ""))
+    module, dictionary = ADDED[table]
     live = getattr(sys.modules.get(f"lengthwise.{module}"), dictionary, ())
-    known = list(dict.fromkeys([*lines(table), *live]))
+    known = dict.fromkeys([*lines(table), *(key if isinstance(key, str) else " ".join(key) for key in live)])
     if name not in known and not re.fullmatch(NOT_LISTED[table], name, re.DOTALL):
         raise UnknownName(table[:-1], name, known, also=OTHER_MODELS if table == "models" else "")
 

@@ -10,7 +10,7 @@ import typer
 
 from ..options import at_least
 from . import console, registries, typed
-from .bench import is_typed, tell_unused
+from .study import need, tell_unused, with_file
 from .typed import Config, SaveConfig, Seeds, Settings
 from .verb import Typed, verb
 from .work import Running, carry_out
@@ -35,10 +35,10 @@ def train(
         "stdlib (the Python standard library), files and folders of text or code, or hf:NAME for a dataset.",
         Typed("CORPUS...", argument=True),
     ] = None,
-    model: Annotated[
+    models: Annotated[
         list[str] | None,
         "A model, its own options behind its name, as in -m 'transformer position=alibi'; repeat it for more.",
-        Typed("NAME", short="-m", names=typed.models),
+        Typed("NAME", flag="--model", short="-m", names=typed.models),
     ] = None,
     seeds: Seeds = 1,
     train_length: Annotated[int, at_least(2), "How many tokens a training window has."] = 128,
@@ -64,54 +64,44 @@ def train(
 
     Example: [bold]lengthwise train stdlib -m bipe -m 'transformer position=rope' --set training.steps=500[/bold]
     """
-    from ..lab.study import TEXT_KEYS, read_study, write_study
+    from ..lab.study import TEXT_KEYS, write_study
 
-    said: dict[str, Any] = {
+    words: dict[str, Any] = {
         "corpus": corpus or [],
-        "models": model or [],
+        "models": models or [],
         "seeds": seeds,
         "train_length": train_length,
         "test_lengths": test_lengths,
         "way": way,
         "tokenizer": tokenizer and str(tokenizer),
         "vocabulary": vocabulary,
-        **running.to_toml(),
     }
-    filed = read_study(config, TEXT_KEYS) if config else {}
-    given = {name for name in said if is_typed(context, "model" if name == "models" else name)}
-    filed_here = {name: value for name, value in filed.items() if name not in given}
-    said |= filed_here
-    running = running.of_file(filed_here)
-    for word in said["models"]:  # its options may stand behind its name
+    study, running = with_file(context, words, running, config, TEXT_KEYS)
+    for word in study["models"]:  # its options may stand behind its name
         registries.check("models", re.split(r"\s+(?=\S*=)", word.strip(), maxsplit=1)[0])
     from .. import lab
-    from ..errors import Error
     from ..lab.grid import parse
 
     with console.stdout_kept(running.as_json):
-        said["settings"] = {**filed.get("settings", {}), **parse(settings or [])}
-        for name, remedy in (
-            ("corpus", "a CORPUS: a file, a folder, hf:NAME, or stdlib for the Python standard library"),
-            ("models", "a model, as in -m bipe; lengthwise list models names them"),
-        ):
-            if not said[name]:
-                raise Error(f"train needs {remedy}.")
-        refuse_within(said["corpus"], {"--html": running.html, "--save-config": save_config})
+        study["settings"] |= parse(settings or [])
+        need(
+            "train",
+            study,
+            corpus="a CORPUS: a file, a folder, hf:NAME, or stdlib for the Python standard library",
+            models="a model, as in -m bipe; lengthwise list models names them",
+        )
+        refuse_within(study["corpus"], {"--html": running.html, "--save-config": save_config})
         running.join()
-        plan = {name: said[name] for name in ("seeds", "train_length", "test_lengths", "way", "tokenizer")}
         experiments = lab.plan_language_models(
-            said["corpus"],
-            said["models"],
-            **plan,
-            vocabulary=said["vocabulary"],
-            settings=said["settings"],
+            *(study[name] for name in ("corpus", "models")),
+            **{name: study[name] for name in (*words, "settings") if name not in ("corpus", "models")},
             store=running.out / "text",
             unused=tell_unused,
             warn=lambda text: console.remark(f"note: {text}"),
             tokenizing=Tokenizing(),
         )
         if save_config:
-            write_study(save_config, said)
+            write_study(save_config, study)
     carry_out(
         experiments,
         running,

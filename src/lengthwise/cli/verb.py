@@ -58,6 +58,11 @@ class Typed:
     """Whether it is typed without a flag."""
 
 
+def is_typed(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
 def verb(function: Callable[..., None]) -> Callable[..., None]:
     """Returns the function as typer takes it, with an option for every annotated parameter."""
     signature = inspect.signature(function, eval_str=True)

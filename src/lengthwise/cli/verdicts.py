@@ -8,6 +8,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..errors import Error
+from ..files import parse_json, read_bytes, write_text
 from . import console
 
 if TYPE_CHECKING:
@@ -33,27 +35,13 @@ def keep_picture(run: Run, subject: Subject, verdict: Verdict, budget: float, ch
 
 
 def read_file(path: Path) -> Any:
-    from ..errors import Error
-    from ..files import read_bytes
-
-    content = read_bytes(path, "Name a JSON file that certify --out wrote")
-    try:
-        return json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise Error(f"{path}: must be a JSON file that certify --out wrote; reading it: {error}.") from error
-
-
-def emit(data: dict[str, Any]) -> None:
-    """`--json` of a check: as `console.emit`, which needs torch, of numbers that are finite."""
-    print(console.clean(json.dumps(data, indent=2)))
+    remedy = "Name a JSON file that certify --out wrote"
+    return parse_json(read_bytes(path, remedy), str(path), f"{remedy}.")
 
 
 def write(path: Path, verdict: Verdict) -> None:
-    from ..files import write_atomically
-
     data = verdict.to_json()
-    data = data["certificate"] if data["verdict"] == "proved" else data
-    write_atomically(path, (json.dumps(data, indent=1, allow_nan=False, ensure_ascii=False) + "\n").encode())
+    write_text(path, json.dumps(data.get("certificate", data), indent=1, allow_nan=False, ensure_ascii=False) + "\n")
 
 
 def read_word(text: str) -> tuple[int, ...]:
@@ -61,15 +49,14 @@ def read_word(text: str) -> tuple[int, ...]:
     >>> read_word("0:3 1 0")
     (0, 0, 0, 1, 0)
     """
-    from ..errors import Error
-    from ..limits import LENGTH
-
     if Path(text).is_file():
         content = read_file(Path(text))
-        found = content.get("word") if isinstance(content, dict) else None
-        if not isinstance(found, list) or not all(isinstance(s, int) and s >= 0 for s in found):
+        tokens = content.get("word") if isinstance(content, dict) else None
+        if not isinstance(tokens, list) or not all(isinstance(s, int) and s >= 0 for s in tokens):
             raise Error(f"{text}: holds no word. Give a file that certify --out wrote about a refuted model.")
-        return tuple(found)
+        return tuple(tokens)
+    from ..limits import LENGTH
+
     word: list[int] = []
     for part in text.split():
         token, _, times = part.partition(":")
@@ -94,12 +81,12 @@ def command(again: list[str], verdict: Verdict, out: Path | None) -> str | None:
     word = getattr(verdict, "word", None)
     if word is None:
         return None
-    written = in_runs(word)
-    if len(written) > TYPED:
+    text = in_runs(word)
+    if len(text) > TYPED:
         if not out:
             return None
-        written = str(out)
-    return " ".join(map(console.quote, [*again, "--word", written]))
+        text = str(out)
+    return " ".join(map(console.quote, [*again, "--word", text]))
 
 
 def say(outcome: Outcome, subject: Subject, command: str | None) -> None:
@@ -143,8 +130,6 @@ def _shown(verdict: Refuted, subject: Subject) -> str:
 
 def own_settings(run: Run) -> list[str]:
     """--set for each setting of the run's task that is not the default."""
-    import json
-
     from .. import tasks
 
     task = run.experiment.task

@@ -17,6 +17,7 @@ from ..lab.launch import Launch
 from ..options import above, at_least, check_names, schema, word_of
 from ..own_code import of_parts, settings_of
 from . import console, registries
+from .typed import Html
 from .verb import Typed
 
 if TYPE_CHECKING:
@@ -81,8 +82,52 @@ class Running:
         raise typer.Exit
 
 
+@dataclass(frozen=True)
+class Output:
+    """Where the findings go."""
+
+    html: Html = None
+    as_json: console.Json = False
+
+    def show(
+        self, panels: Sequence[Panel], data: dict[str, Any], *remarks: str, runs: Sequence[Run] = (), **about: Any
+    ):
+        """Writes the page, and prints the panels and remarks about them; or, with --json, the data alone."""
+        from .. import report
+
+        page = None
+        if self.html:
+            place, title = page_path(self.html), about.pop("title", panels[0].title)
+            page = report.html(runs, place, title=title, panels=panels, command=console.command, **about)
+        if self.as_json:
+            console.emit({**data, "page": str(page) if page else None})
+            return
+        print_panels(panels)
+        for line in filter(None, (*remarks, page and f"Page: {page}")):
+            console.out().print(f"\n{line}", markup=False)
+
+
 INTERRUPTED = 130
 """The exit code after Ctrl-C, a shell's own: nothing was found out yet, and the call must be given again."""
+
+
+def one_run(verb: str, path: Path) -> Run:
+    """Returns the run in this directory, where there is one alone."""
+    from .. import lab
+
+    runs = lab.load(path)
+    if len(runs) > 1:
+        raise Error(f"{verb} takes one run, and {path} holds {len(runs)}. Give one of them, such as {runs[0].path}.")
+    return runs[0]
+
+
+@contextlib.contextmanager
+def beside_run(what: str) -> Iterator[None]:
+    """A run's directory that cannot be written to ends nothing: a line says what is not kept in it."""
+    try:
+        yield
+    except OSError as error:
+        console.remark(f"{what} is not kept beside the run: {error.strerror or error}.")
 
 
 def named_task(verb: str, name: str, settings: list[str]) -> Task:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from ..errors import Error
 from . import console
 from .verb import Typed, verb
+from .work import one_run
 
 MARKS = {"proved": "[green]✓[/green]", "refuted": "[red]✗[/red]", "unknown": "[yellow]?[/yellow]"}
 
@@ -77,17 +78,14 @@ def push(
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError
 
-    from .. import lab
     from ..lab import collection
     from ..verify.kept import kept
 
-    runs = lab.load(run)
-    if len(runs) != 1:
-        raise Error(f"push takes one run, and {run} holds {len(runs)}. Give one, such as {runs[0].path}.")
-    decided = kept(runs[0])
+    of = one_run("push", run)
+    decided = kept(of)
     with tempfile.TemporaryDirectory() as scratch:
         verdict = decided.verdict.to_json() if decided else None
-        folder = collection.write_network(runs[0], Path(scratch) / to.rpartition("/")[2], verdict, name=to)
+        folder = collection.write_network(of, Path(scratch) / to.rpartition("/")[2], verdict, name=to)
         hub = HfApi()
         try:
             hub.create_repo(to, private=private, exist_ok=True)
@@ -95,6 +93,6 @@ def push(
         except (HfHubHTTPError, LocalTokenNotFoundError, OSError, ValueError) as problem:
             raise Error(f"push: {to} could not be written: {' '.join(str(problem).split())}") from problem
     if as_json:
-        console.emit({"run": str(runs[0].path), "repository": to, "private": private})
+        console.emit({"run": str(of.path), "repository": to, "private": private})
     else:
-        console.out().print(f"Sent {runs[0].path} to {to}.", markup=False)
+        console.out().print(f"Sent {of.path} to {to}.", markup=False)

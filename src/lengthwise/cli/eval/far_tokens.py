@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ...options import at_least
 from .. import console
-from ..typed import Checkpoint
 from ..verb import Typed, verb
-from .perplexity import Text, fail_unless_finite, tell
-from .subject import Corpora, Lengths, Loading, Model, Output, Seed
+from ..work import Output
+from .perplexity import fail_unless_finite, tell
+from .subject import Model, OnText, Windows
 
 if TYPE_CHECKING:
     from ...evaluate import Needle, Variables
 
 HOW = ("scoring", "choices", "budget")
 """What `--set` says of how a question is put and scored; the rest is about the question itself."""
-Prompts = Annotated[int, at_least(1), "How many prompts of each kind are made."]
-Beside = Annotated[bool, "Perplexity at the same lengths, too.", Typed(flag="--with-perplexity")]
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """How many prompts there are, and whether perplexity is measured beside them."""
+
+    samples: Annotated[int, at_least(1), "How many prompts of each kind are made."] = 10
+    beside: Annotated[bool, "Perplexity at the same lengths, too.", Typed(flag="--with-perplexity")] = False
 
 
 @verb
 def needle(
     model: Model,
     *,
-    corpus: Corpora = None,
-    lengths: Lengths = None,
-    samples: Prompts = 10,
+    on: OnText,
+    prompts: Prompts,
     depths: Annotated[
         str | None,
         "Where the needle lies, from 0 to 1, the end of the prompt.",
@@ -37,11 +43,7 @@ def needle(
         "keys, values, queries, haystack, scoring, choices or budget; repeat it.",
         Typed("NAME=VALUE", flag="--set", short="-s"),
     ] = None,
-    beside: Beside = False,
-    text: Text,
-    seed: Seed = 0,
-    checkpoint: Checkpoint = "last",
-    loading: Loading,
+    windows: Windows,
     output: Output,
 ) -> None:
     """How often a model knows a number that a line of its prompt has told, by length and depth.
@@ -51,27 +53,21 @@ def needle(
     Example: [bold]lengthwise eval needle ./my-llama --corpus book.txt --lengths 512,2048 -s keys=4[/bold]
     """
     question, how = read_question("needle", settings or [], depths)
-    how |= {"samples": samples, "seed": seed, "which": checkpoint, **loading.arguments()}
-    _measure(model, corpus or [], lengths, question, how, text if beside else None, output)
+    _measure(model, on, prompts, question, how, windows, output)
 
 
 @verb
 def variables(
     model: Model,
     *,
-    corpus: Corpora = None,
-    lengths: Lengths = None,
-    samples: Prompts = 10,
+    on: OnText,
+    prompts: Prompts,
     settings: Annotated[
         list[str] | None,
         "chains, hops, scoring, choices or budget; repeat it.",
         Typed("NAME=VALUE", flag="--set", short="-s"),
     ] = None,
-    beside: Beside = False,
-    text: Text,
-    seed: Seed = 0,
-    checkpoint: Checkpoint = "last",
-    loading: Loading,
+    windows: Windows,
     output: Output,
 ) -> None:
     """How often a model knows which names have a value, by assignments all over its prompt.
@@ -81,31 +77,30 @@ def variables(
     Example: [bold]lengthwise eval variables ./my-llama --corpus book.txt --lengths 512,2048 -s hops=2[/bold]
     """
     question, how = read_question("variables", settings or [])
-    how |= {"samples": samples, "seed": seed, "which": checkpoint, **loading.arguments()}
-    _measure(model, corpus or [], lengths, question, how, text if beside else None, output)
+    _measure(model, on, prompts, question, how, windows, output)
 
 
 def _measure(
     model: str,
-    corpus: list[str],
-    lengths: str | None,
+    on: OnText,
+    prompts: Prompts,
     question: Needle | Variables,
     how: dict[str, Any],
-    text: Text | None,
+    windows: Windows,
     output: Output,
 ) -> None:
-    """Measures the answers and, where `text` says how, the perplexity at the same lengths; then shows both."""
+    """Measures the answers and, where it is wanted, the perplexity at the same lengths; then shows both."""
     from ... import lab, report
 
-    losses = None
+    losses, shared = None, on.arguments()
     with console.stdout_kept(output.as_json):
-        found = lab.measure_far_tokens(model, corpus, lengths, question, **how, after=_tell_done)
-        if text:
-            shared = {name: value for name, value in how.items() if name not in (*HOW, "samples", "depths")}
-            shared |= {"way": text.way, "tokens": text.tokens, "store": text.store}
-            losses = lab.measure_perplexity(model, corpus, lengths, **shared, after=tell)
-    panels = [report.far_tokens(found.scores, found.model)] + ([report.perplexity(losses)] if losses else [])
-    output.show(panels, {**found.to_json(), "perplexity": losses and losses.to_json()})
+        answers = lab.measure_far_tokens(
+            model, question=question, **shared, **how, samples=prompts.samples, after=_tell_done
+        )
+        if prompts.beside:
+            losses = lab.measure_perplexity(model, **shared, **asdict(windows), after=tell)
+    panels = [report.far_tokens(answers.scores, answers.model)] + ([report.perplexity(losses)] if losses else [])
+    output.show(panels, {**answers.to_json(), "perplexity": losses and losses.to_json()})
     if losses:
         fail_unless_finite(losses)
 

@@ -2,45 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ...options import at_least
 from .. import console
-from ..train import HowMeasured
-from ..typed import Checkpoint
-from ..verb import Typed, verb
-from .subject import Corpora, Lengths, Loading, Model, Output, Seed
+from ..verb import verb
+from ..work import Output
+from .subject import Model, OnText, Windows
 
 if TYPE_CHECKING:
     from ...evaluate import Loss
-
-
-@dataclass(frozen=True)
-class Text:
-    """How the text is read."""
-
-    way: HowMeasured = "windows"
-    tokens: Annotated[
-        int, at_least(2), "Windows: at most so many tokens of the text are tested, at every length the same."
-    ] = 65_536
-    store: Annotated[Path, "Where the corpus's tokens are kept for the next call.", Typed("DIR")] = Path("runs/text")
 
 
 @verb
 def perplexity(
     model: Model,
     *,
-    corpus: Corpora = None,
-    lengths: Lengths = None,
-    text: Text,
+    on: OnText,
+    windows: Windows,
     samples: Annotated[int, at_least(1), "Last token: how many chunks are drawn."] = 1000,
-    seed: Seed = 0,
-    checkpoint: Checkpoint = "last",
-    loading: Loading,
     output: Output,
 ) -> None:
     """How well a model predicts text, at several lengths.
@@ -53,10 +36,8 @@ def perplexity(
     """
     from ... import lab, report
 
-    how: dict[str, Any] = {"way": text.way, "tokens": text.tokens, "store": text.store, "seed": seed}
-    how |= {"samples": samples, "which": checkpoint, **loading.arguments()}
     with console.stdout_kept(output.as_json):
-        measured = lab.measure_perplexity(model, corpus or (), lengths, **how, after=tell)
+        measured = lab.measure_perplexity(model, **on.arguments(), **asdict(windows), samples=samples, after=tell)
     output.show([report.perplexity(measured)], measured.to_json())
     fail_unless_finite(measured)
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 from .. import console
 from ..typed import Checkpoint
 from ..verb import Typed, verb
-from .subject import Loading, Model, Output
+from ..work import Output
+from .subject import Loading, Model
 
 if TYPE_CHECKING:
     from ...lab import Answered

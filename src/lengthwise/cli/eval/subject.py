@@ -1,20 +1,17 @@
-"""What every measurement takes: the model and how it is loaded, and where the findings go."""
+"""What every measurement takes: the model, how it is loaded, and the text that it is measured on."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from ...files import must_exist
-from .. import console
-from ..typed import Html
+from ...options import at_least
+from ..train import HowMeasured
+from ..typed import Checkpoint
 from ..verb import Typed
-from ..work import Device, Trust, page_path, print_panels
-
-if TYPE_CHECKING:
-    from ...report import Panel
+from ..work import Device, Trust
 
 
 def _place(model: str) -> str:
@@ -30,17 +27,6 @@ Model = Annotated[
     "A run directory, or a Hugging Face checkpoint: its folder or hub name.",
     Typed("MODEL", argument=True, read=_place),
 ]
-Corpora = Annotated[
-    list[str] | None,
-    "stdlib, a file or folder of text, or hf:NAME; all of it is tested on. Repeat it for more.",
-    Typed("CORPUS", default="a run's own held-out text", flag="--corpus"),
-]
-Lengths = Annotated[
-    str | None,
-    "Lengths in tokens, such as 512,1024,2048.",
-    Typed("LENGTHS", default="those a run was tested at"),
-]
-Seed = Annotated[int, "Draws others."]
 
 
 @dataclass(frozen=True)
@@ -71,23 +57,33 @@ class Loading:
 
 
 @dataclass(frozen=True)
-class Output:
-    """Where the findings go."""
+class OnText(Loading):
+    """A model, and the text on which it is measured."""
 
-    html: Html = None
-    as_json: console.Json = False
+    corpus: Annotated[
+        list[str] | None,
+        "stdlib, a file or folder of text, or hf:NAME; all of it is tested on. Repeat it for more.",
+        Typed("CORPUS", default="a run's own held-out text"),
+    ] = None
+    lengths: Annotated[
+        str | None,
+        "Lengths in tokens, such as 512,1024,2048.",
+        Typed("LENGTHS", default="those a run was tested at"),
+    ] = None
+    seed: Annotated[int, "Draws others."] = 0
+    checkpoint: Checkpoint = "last"
 
-    def show(self, panels: Sequence[Panel], data: dict[str, Any], remark: str = "") -> None:
-        """Writes the page, and prints the panels and a remark about them; or, with --json, the data alone."""
-        from ... import report
+    def arguments(self) -> dict[str, Any]:
+        own = {"corpus": self.corpus or (), "lengths": self.lengths, "seed": self.seed, "which": self.checkpoint}
+        return {**super().arguments(), **own}
 
-        page = None
-        if self.html:
-            title = panels[0].title
-            page = report.html([], page_path(self.html), title=title, panels=panels, command=console.command)
-        if self.as_json:
-            console.emit({**data, "page": str(page) if page else None})
-            return
-        print_panels(panels)
-        for line in filter(None, (remark, page and f"Page: {page}")):
-            console.out().print(f"\n{line}", markup=False)
+
+@dataclass(frozen=True)
+class Windows:
+    """How perplexity reads a text."""
+
+    way: HowMeasured = "windows"
+    tokens: Annotated[
+        int, at_least(2), "Windows: at most so many tokens of the text are tested, at every length the same."
+    ] = 65_536
+    store: Annotated[Path, "Where the corpus's tokens are kept for the next call.", Typed("DIR")] = Path("runs/text")
