@@ -8,7 +8,7 @@ SETUP := .venv/.setup-done
 DEV := .venv/.dev-done
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all bench lint docs clean browser
+.PHONY: help setup demo test test-all bench lint docs theorem clean browser coq
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,7 +29,7 @@ demo: setup ## PARITY with three models, trained to length 40, tested to 4,000: 
 test: setup browser ## The tests, but the slow ones, two processes side by side
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
-test-all: setup browser ## All tests, in an order drawn from a seed: SEED=7 repeats that of 7
+test-all: setup browser coq ## All tests, in an order drawn from a seed: SEED=7 repeats that of 7
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "slow or not slow" --random-order-seed=$(or $(SEED),$(shell date +%s))
 
 bench: setup ## Timings side by side, each checked for correctness first: RECORD=1 writes benchmarks/results.md
@@ -47,6 +47,12 @@ lint: $(DEV) ## ruff, the formatter's opinion, pyright
 docs: setup ## Whether every link inside the documents resolves
 	$(BIN)/python -m pytest tests/test_house.py -k documents
 
+theorem: setup coq ## Coq checks a theorem of every RNN of the zoo: minutes
+	rm -rf build/theorem
+	@for network in zoo/*-rnn; do out=build/theorem/$${network#zoo/}; \
+		$(BIN)/lengthwise certify --check $$network/certificate.json --model $$network --theorem $$out \
+		&& $(MAKE) --no-print-directory -C $$out || exit 1; done
+
 clean: ## Remove caches and builds; .venv and runs stay
 	rm -rf build dist .pytest_cache .ruff_cache .hypothesis
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -57,3 +63,10 @@ browser:
 		echo "Installing Chromium for the tests of the page"; \
 		{ apt-get install -y -qq chromium || { apt-get update -qq && apt-get install -y -qq chromium; }; } \
 			>/dev/null 2>&1 || echo "No Chromium could be installed; those tests will be skipped."; fi
+
+coq:
+	@if ! command -v coqc >/dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "Installing Coq, Flocq and Interval for the theorems"; \
+		{ apt-get install -y -qq coq libcoq-flocq libcoq-interval \
+			|| { apt-get update -qq && apt-get install -y -qq coq libcoq-flocq libcoq-interval; }; } \
+			>/dev/null 2>&1 || echo "Coq could not be installed; those tests will be skipped."; fi

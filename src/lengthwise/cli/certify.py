@@ -51,6 +51,9 @@ def certify(
     ] = None,
     check: Annotated[Path | None, "Check this certificate, with numpy alone.", Typed("FILE")] = None,
     of: Annotated[Path | None, "With --check: the model that it is of.", Typed("DIR", flag="--model")] = None,
+    theorem: Annotated[
+        Path | None, "With --check: also write the proof as a theorem for Coq, in a new folder.", Typed("DIR")
+    ] = None,
     no_picture: Annotated[bool, "Do not extract what a run computes, which its page draws."] = False,
     trust: Trust = False,
     as_json: console.Json = False,
@@ -62,6 +65,8 @@ def certify(
     Example: [bold]lengthwise certify runs/parity-regular-gpt-s0-1a2b --out proof.json[/bold]
 
     Example: [bold]lengthwise certify --check proof.json --model runs/parity-regular-gpt-s0-1a2b[/bold]
+
+    Example: [bold]lengthwise certify --check proof.json --model parity-rnn --theorem coq[/bold]
     """
     if check or of:
         if not (check and of) or model:
@@ -70,8 +75,10 @@ def certify(
             if is_typed(context, name):
                 option = f"--{name.replace('_', '-')}"
                 raise Error(f"--check takes no {option}. Leave it out: certify --check FILE --model DIR.")
-        _check(check, of, as_json, _wanted(task, settings or []))
+        _check(check, of, as_json, _wanted(task, settings or []), theorem)
         return
+    if theorem:
+        raise Error("--theorem goes with --check: certify --check FILE --model DIR --theorem DIR.")
     if model is None:
         raise Error("certify needs a run or a folder with a model. See: lengthwise certify --help")
     must_exist(model)
@@ -131,7 +138,9 @@ def _wanted(task: str | None, settings: list[str]) -> Task | None:
     return None if task is None else named_task("certify", task, settings)
 
 
-def _check(certificate: Path, model: Path, as_json: bool, task: Task | None = None) -> None:
+def _check(
+    certificate: Path, model: Path, as_json: bool, task: Task | None = None, theorem: Path | None = None
+) -> None:
     """Nothing here, or below it, needs torch, but to see that a run's model is built as the certificate says."""
     from ..verify import checker
 
@@ -147,8 +156,14 @@ def _check(certificate: Path, model: Path, as_json: bool, task: Task | None = No
             _same_claim(content["claim"], task)
         if report.assumed:
             report = replace(report, assumed=not _config_is(model, content["model"]["config"]))
+        if theorem is not None:
+            from ..verify.theorem import write_theorem
+
+            write_theorem(content, model, theorem)
         if not as_json:
             console.out().print(str(report), markup=False)
+            if theorem is not None:
+                console.out().print(f"Wrote {theorem}: `make -C {theorem}` lets Coq check it.", markup=False)
     except checker.Rejected as rejected:
         if not as_json:
             said = str(rejected).removeprefix(f"{certificate}: ")
@@ -158,7 +173,8 @@ def _check(certificate: Path, model: Path, as_json: bool, task: Task | None = No
     except OSError as error:
         raise Error(f"{error.filename or model}: {error.strerror or error}.") from error
     if as_json:
-        console.emit({"accepted": True, **asdict(report)})
+        written = {} if theorem is None else {"theorem": str(theorem)}
+        console.emit({"accepted": True, **asdict(report), **written})
 
 
 def _same_claim(claimed: dict[str, Any], task: Task) -> None:

@@ -1,0 +1,369 @@
+(** A recurrence of one tanh layer is right after every word: what that means, and a check that decides it.
+
+        h' = tanh (W x_s + b + U h + c),      h = 0 before the first symbol,      logits = V h + d
+
+    An evaluation is allowed if every sum is one of Rounding.v and every tanh is off by at most 32 u. The check is given
+    boxes of h for every state of the machine, and decides on whole numbers that they are closed and the head is right on
+    them. [check_is_sound] says that then every allowed evaluation answers every word as the machine does. *)
+
+From Coq Require Import Reals ZArith List Bool Lra Lia.
+From Lengthwise Require Import Words Rounding Dyadic Tanh.
+Import ListNotations.
+Local Open Scope R_scope.
+Local Arguments Z.mul : simpl never.
+Local Arguments Z.add : simpl never.
+Local Arguments Z.sub : simpl never.
+
+(** The weights of one number of the state: a row of W and of U, and its entries of b and c. All are k 2^-scale. *)
+Record unit := Unit { reads : list Z; keeps : list Z; bias : Z; other_bias : Z }.
+Record network := Network {
+  scale : Z;
+  embeddings : list (list Z);
+  units : list unit;
+  head : list (list Z * Z) }.
+
+Record machine := Machine { start : nat; symbols : nat; delta : list (list nat); answers : list nat }.
+
+Definition next (m : machine) (q s : nat) : nat := nth s (nth q (delta m) []) 0%nat.
+Definition answer (m : machine) (q : nat) : nat := nth q (answers m) 0%nat.
+
+(** * What the network may compute *)
+
+Definition embedding (n : network) (s : nat) : list Z := nth s (embeddings n) [].
+Definition one (p k : Z) : R * R := (real p k, 1).
+
+(** The terms of the sum under a tanh, and of a logit. *)
+Definition terms (n : network) (s : nat) (h : list R) (v : unit) : list (R * R) :=
+  products (scale n) (reads v) (map (real (scale n)) (embedding n s)) ++
+  products (scale n) (keeps v) h ++ [one (scale n) (bias v); one (scale n) (other_bias v)].
+Definition head_terms (n : network) (h : list R) (row : list Z * Z) : list (R * R) :=
+  products (scale n) (fst row) h ++ [one (scale n) (snd row)].
+
+Definition zeros (n : network) : list R := map (fun _ => 0) (units n).
+
+(** [allows] is the arithmetic of products and sums. *)
+Definition step_in (allows : R -> R -> Prop) (n : network) (s : nat) (h h' : list R) : Prop :=
+  Forall2 (fun v y => exists z, sum_in allows (terms n s h v) z /\ near_tanh z y) (units n) h'.
+Definition logits_in (allows : R -> R -> Prop) (n : network) (h l : list R) : Prop :=
+  Forall2 (fun row y => sum_in allows (head_terms n h row) y) (head n) l.
+
+(** The states that are possible after a word. *)
+Definition state_after_in (allows : R -> R -> Prop) (n : network) : list nat -> list R -> Prop :=
+  after nat (list R) (zeros n) (step_in allows n).
+
+Definition step := step_in rounded.
+Definition logits := logits_in rounded.
+Definition state_after := state_after_in rounded.
+
+(** The logit of the right answer is above every other. *)
+Definition right (a : nat) (l : list R) : Prop :=
+  (a < length l)%nat /\ forall j, (j < length l)%nat -> j <> a -> nth j l 0 < nth a l 0.
+
+Definition word (m : machine) (w : list nat) : Prop := w <> [] /\ Forall (fun s => (s < symbols m)%nat) w.
+
+Definition right_in (allows : R -> R -> Prop) (n : network) (m : machine) : Prop :=
+  forall w h l, word m w -> state_after_in allows n w h -> logits_in allows n h l ->
+  right (answer m (run nat nat (start m) (next m) w)) l.
+
+(** The claim: in every arithmetic that is as good as [rounded]. *)
+Definition right_at_every_length : network -> machine -> Prop := right_in rounded.
+
+(** * The check *)
+
+(** A box of h in which the network may be while the machine is in [state]. It holds every tanh of what is in [drive],
+    which is empty where no symbol leads to the box. *)
+Record region := Region { state : nat; drive : list (Z * Z); box : list (Z * Z) }.
+
+Fixpoint all2 {A B} (f : A -> B -> bool) (a : list A) (b : list B) : bool :=
+  match a, b with
+  | [], [] => true
+  | x :: a, y :: b => if f x y then all2 f a b else false
+  | _, _ => false
+  end.
+
+Definition both (x y : (Z * Z) * Z) : (Z * Z) * Z :=
+  ((fst (fst x) + fst (fst y), snd (fst x) + snd (fst y)), snd x + snd y)%Z.
+
+(** A row times a box: a bound of the sum, and one of its size. *)
+Definition times (w : list Z) (b : list (Z * Z)) : (Z * Z) * Z := (dot w b, reach w b).
+Definition constant (p k : Z) : (Z * Z) * Z := ((lifted p k, lifted p k), Z.abs (lifted p k)).
+Definition computed (p : Z) (n : nat) (x : (Z * Z) * Z) : Z * Z := widened (noise p n (snd x)) (fst x).
+Definition inside (inner outer : Z * Z) : bool := (fst outer <=? fst inner)%Z && (snd inner <=? snd outer)%Z.
+
+Definition of_symbol (n : network) (s : nat) : list ((Z * Z) * Z) :=
+  map (fun v => both (times (reads v) (map point (embedding n s)))
+                     (both (constant (scale n) (bias v)) (constant (scale n) (other_bias v)))) (units n).
+Definition of_box (n : network) (b : list (Z * Z)) : list ((Z * Z) * Z) := map (fun v => times (keeps v) b) (units n).
+
+(** How many terms the sums of a step have. *)
+Definition count (n : network) (s : nat) : nat := (length (embedding n s) + (length (units n) + 2))%nat.
+
+Definition right_on (n : network) (a : nat) (b : list (Z * Z)) : bool :=
+  let bounds := map (fun row => computed (scale n) (length (units n) + 1)
+                                         (both (times (fst row) b) (constant (scale n) (snd row)))) (head n) in
+  let least := fst (nth a bounds (0, 0)%Z) in
+  (a <? length bounds)%nat &&
+  forallb (fun j => (j =? a)%nat || (snd (nth j bounds (0, 0)%Z) <? least)%Z) (seq 0 (length bounds)).
+
+Definition well_formed (n : network) (m : machine) : bool :=
+  (0 <=? scale n)%Z && (length (units n) + 1 <=? 4000)%nat &&
+  forallb (fun v => length (keeps v) =? length (units n))%nat (units n) &&
+  forallb (fun row => length (fst row) =? length (units n))%nat (head n) &&
+  forallb (fun s => (count n s <=? 4000)%nat &&
+                    forallb (fun v => length (reads v) =? length (embedding n s))%nat (units n)) (seq 0 (symbols m)).
+
+(** Whether a symbol of which [x] are the terms leads from the image of a box to a region of the next state. *)
+Definition enters (n : network) (m : machine) (q : nat) (image : list ((Z * Z) * Z)) (s : nat)
+    (x : list ((Z * Z) * Z)) (to : region) : bool :=
+  (state to =? next m q s)%nat &&
+  all2 (fun z d => inside (computed (scale n) (count n s) z) (lifted (scale n) (fst d), lifted (scale n) (snd d)))
+       (map (fun pair => both (fst pair) (snd pair)) (combine x image)) (drive to) &&
+  right_on n (answer m (state to)) (box to).
+
+Definition holds_zero (b : Z * Z) : bool := (fst b <=? 0)%Z && (0 <=? snd b)%Z.
+
+(** [targets] names for each region and each symbol the region that it leads to. *)
+Definition check (n : network) (m : machine) (regions : list region) (targets : list (list nat)) : bool :=
+  let of_symbols := map (of_symbol n) (seq 0 (symbols m)) in
+  well_formed n m &&
+  forallb (fun r => all2 (leads (scale n)) (drive r) (box r) && (length (box r) =? length (units n))%nat) regions &&
+  existsb (fun r => (state r =? start m)%nat && forallb holds_zero (box r)) regions &&
+  all2 (fun r row =>
+          let image := of_box n (box r) in
+          (length row =? symbols m)%nat &&
+          forallb (fun s => enters n m (state r) image s (nth s of_symbols [])
+                                   (nth (nth s row 0%nat) regions (Region 0 [] []))
+                            && (nth s row 0%nat <? length regions)%nat) (seq 0 (symbols m)))
+       regions targets.
+
+(** * Soundness *)
+
+Lemma all2_holds {A B} (f : A -> B -> bool) a b : all2 f a b = true -> Forall2 (fun x y => f x y = true) a b.
+Proof.
+  revert b. induction a as [|x a IH]; intros [|y b]; simpl; try discriminate; constructor;
+  destruct (f x y) eqn:E; auto; discriminate.
+Qed.
+
+Lemma same_length {A B} (P : A -> B -> Prop) a b : Forall2 P a b -> length a = length b.
+Proof. induction 1; simpl; auto. Qed.
+
+Lemma weaker {A B} (P Q : A -> B -> Prop) a b : (forall x y, P x y -> Q x y) -> Forall2 P a b -> Forall2 Q a b.
+Proof. induction 2; constructor; auto. Qed.
+
+Lemma first_of_pair {A B} (P : A -> B -> Prop) a b x : Forall2 P a b -> In x a -> exists y, P x y.
+Proof. induction 1 as [|? y ? ? H _ IH]; [easy|]. intros [->|K]; eauto. Qed.
+
+Lemma both_within p x y a b :
+  within p (fst x) a -> within p (fst y) b -> within p (fst (both x y)) (a + b).
+Proof. unfold within, both. simpl. rewrite !real_plus. lra. Qed.
+
+Lemma constant_within p k : (0 <= p)%Z -> within (2 * p) (fst (constant p k)) (exact [one p k]).
+Proof. intros. unfold within, constant, one. simpl. rewrite real_lifted by assumption. lra. Qed.
+
+Lemma constant_size p k : (0 <= p)%Z -> size [one p k] <= real (2 * p) (snd (constant p k)).
+Proof.
+  intros. unfold constant, one. cbn [snd fst size fold_right]. rewrite real_abs, real_lifted by assumption.
+  rewrite Rmult_1_r. lra.
+Qed.
+
+Lemma products_length p w x : length w = length x -> length (products p w x) = length x.
+Proof. intros. unfold products. rewrite combine_length, map_length. lia. Qed.
+
+Section Sound.
+
+Variables (n : network) (m : machine).
+Hypothesis formed : well_formed n m = true.
+
+Let p := scale n.
+
+Lemma formed_facts :
+  (0 <= p)%Z /\ (length (units n) + 1 <= 4000)%nat /\
+  (forall v, In v (units n) -> length (keeps v) = length (units n)) /\
+  (forall row, In row (head n) -> length (fst row) = length (units n)) /\
+  (forall s, (s < symbols m)%nat -> (count n s <= 4000)%nat /\
+     forall v, In v (units n) -> length (reads v) = length (embedding n s)).
+Proof.
+  unfold well_formed in formed. repeat (apply andb_prop in formed as [formed ?]).
+  rewrite forallb_forall in *. repeat split.
+  - now apply Z.leb_le.
+  - now apply Nat.leb_le.
+  - intros v Hv. now apply Nat.eqb_eq, H1.
+  - intros r Hr. now apply Nat.eqb_eq, H0.
+  - assert (In s (seq 0 (symbols m))) by (apply in_seq; lia). specialize (H s H4).
+    apply andb_prop in H as [H _]. now apply Nat.leb_le.
+  - intros v Hv. assert (In s (seq 0 (symbols m))) by (apply in_seq; lia). specialize (H s H4).
+    apply andb_prop in H as [_ H]. rewrite forallb_forall in H. now apply Nat.eqb_eq, H.
+Qed.
+
+Lemma terms_within s h b v :
+  (s < symbols m)%nat -> In v (units n) -> Forall2 (within p) b h -> length b = length (units n) ->
+  let x := both (both (times (reads v) (map point (embedding n s)))
+                      (both (constant p (bias v)) (constant p (other_bias v)))) (times (keeps v) b) in
+  forall z, sum (terms n s h v) z -> within (2 * p) (computed p (count n s) x) z.
+Proof.
+  intros Hs Hv Hb Lb x z Hz. destruct formed_facts as (Hp & _ & Hkeeps & _ & Hsym).
+  destruct (Hsym s Hs) as [short Hreads]. specialize (Hkeeps v Hv). specialize (Hreads v Hv).
+  pose proof (same_length _ _ _ Hb) as Lh.
+  assert (L : length (terms n s h v) = count n s).
+  { unfold terms, count. rewrite !app_length, products_length, products_length, map_length by (rewrite ?map_length; lia).
+    simpl. lia. }
+  apply (widened_within _ _ _ (exact (terms n s h v))).
+  - replace (exact (terms n s h v))
+      with (exact (products p (reads v) (map (real p) (embedding n s))) +
+            (exact [one p (bias v)] + exact [one p (other_bias v)]) + exact (products p (keeps v) h))
+      by (unfold terms; rewrite !exact_app; simpl; fold p; ring).
+    repeat apply both_within; simpl; auto using dot_within, points_within;
+    now apply (constant_within p _ Hp).
+  - rewrite <- L. apply noise_is_enough; auto; [rewrite L; exact short|].
+    replace (size (terms n s h v))
+      with (size (products p (reads v) (map (real p) (embedding n s))) +
+            (size [one p (bias v)] + size [one p (other_bias v)]) + size (products p (keeps v) h))
+      by (unfold terms; rewrite !size_app; simpl; fold p; ring).
+    unfold x, both, times. cbn [snd fst]. rewrite !real_plus.
+    repeat apply Rplus_le_compat; auto using reach_within, points_within; now apply constant_size.
+Qed.
+
+Lemma logit_within h b row :
+  In row (head n) -> Forall2 (within p) b h -> length b = length (units n) ->
+  forall y, sum (head_terms n h row) y ->
+  within (2 * p) (computed p (length (units n) + 1) (both (times (fst row) b) (constant p (snd row)))) y.
+Proof.
+  intros Hrow Hb Lb y Hy. destruct formed_facts as (Hp & short & _ & Hhead & _). specialize (Hhead row Hrow).
+  pose proof (same_length _ _ _ Hb) as Lh.
+  assert (L : length (head_terms n h row) = (length (units n) + 1)%nat).
+  { unfold head_terms. rewrite app_length, products_length by lia. simpl. lia. }
+  apply (widened_within _ _ _ (exact (head_terms n h row))).
+  - unfold head_terms. rewrite exact_app. apply both_within; [now apply dot_within|now apply constant_within].
+  - rewrite <- L. apply noise_is_enough; auto; [rewrite L; exact short|].
+    unfold head_terms. rewrite size_app. unfold both, times. cbn [snd fst]. rewrite real_plus.
+    apply Rplus_le_compat; [now apply reach_within|now apply constant_size].
+Qed.
+
+Lemma right_on_correct a b h l :
+  right_on n a b = true -> Forall2 (within p) b h -> length b = length (units n) -> logits n h l -> right a l.
+Proof.
+  unfold right_on. fold p.
+  set (bound := fun row => computed p (length (units n) + 1) (both (times (fst row) b) (constant p (snd row)))).
+  intros [known ahead]%andb_prop Hb Lb Hl. apply Nat.ltb_lt in known. rewrite map_length in known.
+  rewrite forallb_forall in ahead. pose proof (same_length _ _ _ Hl) as L.
+  assert (each : forall j, (j < length (head n))%nat ->
+            within (2 * p) (nth j (map bound (head n)) (0, 0)%Z) (nth j l 0)).
+  { intros j Hj. assert (K : In (nth j (head n) ([], 0%Z)) (head n)) by now apply nth_In.
+    rewrite (nth_indep _ _ (bound ([], 0%Z))) by now rewrite map_length. rewrite map_nth.
+    apply (logit_within h); auto. clear -Hl Hj. revert j Hj.
+    induction Hl as [|r y rs ys Hr _ IH]; intros [|j] Hj; simpl in *; try lia; auto. apply IH. lia. }
+  split; [lia|]. intros j Hj other. rewrite <- L in Hj.
+  assert (In j (seq 0 (length (map bound (head n))))) as K by (apply in_seq; rewrite map_length; lia).
+  specialize (ahead j K). apply orb_prop in ahead as [same|below]; [apply Nat.eqb_eq in same; lia|].
+  apply Z.ltb_lt in below. apply (real_lt (2 * p)) in below.
+  pose proof (each j Hj) as [_ Hhigh]. pose proof (each a known) as [Hlow _]. lra.
+Qed.
+
+Variables (regions : list region) (targets : list (list nat)).
+Hypothesis checked : check n m regions targets = true.
+
+(** A state lies in a region of the machine's state; and the head is right there. *)
+Definition together (q : nat) (h : list R) : Prop :=
+  exists r, In r regions /\ state r = q /\ Forall2 (within p) (box r) h.
+Definition answered (q : nat) (h : list R) : Prop :=
+  exists r, In r regions /\ state r = q /\ Forall2 (within p) (box r) h /\ right_on n (answer m q) (box r) = true.
+
+Lemma checked_facts :
+  (forall r, In r regions -> all2 (leads p) (drive r) (box r) = true /\ length (box r) = length (units n)) /\
+  (exists r, In r regions /\ state r = start m /\ forallb holds_zero (box r) = true) /\
+  (forall r s, In r regions -> (s < symbols m)%nat ->
+     exists to, In to regions /\ enters n m (state r) (of_box n (box r)) s (of_symbol n s) to = true).
+Proof.
+  pose proof checked as parts. unfold check in parts. cbv zeta in parts. rewrite !andb_true_iff in parts.
+  destruct parts as [[[_ boxes] first] moves]. rewrite forallb_forall in boxes. repeat split.
+  - specialize (boxes r H). now apply andb_prop in boxes.
+  - specialize (boxes r H). apply andb_prop in boxes as [_ L]. now apply Nat.eqb_eq.
+  - apply existsb_exists in first as (r & Hr & Hz). apply andb_prop in Hz as [Hq Hz]. apply Nat.eqb_eq in Hq. eauto.
+  - intros r s Hr Hs. apply all2_holds in moves.
+    destruct (first_of_pair _ _ _ r moves Hr) as (row & K). apply andb_prop in K as [_ K].
+    rewrite forallb_forall in K. specialize (K s ltac:(apply in_seq; lia)).
+    apply andb_prop in K as [K L]. apply Nat.ltb_lt in L.
+    exists (nth (nth s row 0%nat) regions (Region 0 [] [])). split; [now apply nth_In|].
+    rewrite (nth_indep _ _ (of_symbol n 0%nat)) in K by now rewrite map_length, seq_length.
+    rewrite map_nth, seq_nth in K by assumption. exact K.
+Qed.
+
+Lemma begins : together (start m) (zeros n).
+Proof.
+  destruct checked_facts as (Hr & (r & In_r & Hq & Hz) & _). exists r. repeat split; auto.
+  destruct (Hr r In_r) as [_ L]. clear -L Hz. unfold zeros. revert L Hz.
+  generalize (units n) as vs. induction (box r) as [|[low high] b IH]; intros [|v vs]; simpl; try discriminate; [constructor|].
+  intros [= L] Hz. apply andb_prop in Hz as [H0 Hz]. constructor; [|now apply IH].
+  unfold holds_zero in H0. apply andb_prop in H0 as [Hl Hh]. simpl in *. apply Z.leb_le in Hl, Hh.
+  apply (real_le p) in Hl, Hh. rewrite real_0 in *. split; assumption.
+Qed.
+
+Lemma closed q s h h' : (s < symbols m)%nat -> together q h -> step n s h h' -> answered (next m q s) h'.
+Proof.
+  intros Hs (r & In_r & Hq & Hb) Hstep. destruct checked_facts as (Hregions & _ & Henters).
+  destruct (Henters r s In_r Hs) as (to & In_to & E). destruct (Hregions r In_r) as [_ L].
+  destruct (Hregions to In_to) as [Hleads _]. rewrite Hq in E. clear Henters Hregions.
+  unfold enters in E. apply andb_prop in E as [E Hright]. apply andb_prop in E as [Hto Hdrive].
+  apply Nat.eqb_eq in Hto. rewrite Hto in Hright. exists to. repeat split; auto.
+  apply all2_holds in Hdrive. apply all2_holds in Hleads.
+  assert (K : Forall (fun v => In v (units n)) (units n)) by now apply Forall_forall.
+  unfold of_symbol, of_box, step, step_in in *. fold p in Hdrive.
+  revert Hleads Hdrive Hstep K. generalize (units n) at 1 2 3 5 as vs. generalize (drive to) as ds.
+  generalize (box to) as bs. revert h'.
+  intros h' bs ds vs Hleads Hdrive Hstep. revert bs ds Hleads Hdrive.
+  induction Hstep as [|v y vs ys (z & Hz & Hy) _ IH]; intros bs ds Hleads Hdrive K.
+  - simpl in Hdrive. inversion Hdrive; subst. inversion Hleads; subst. constructor.
+  - simpl in Hdrive. inversion Hdrive as [|? d ? ds' Hd Hds]; subst. inversion Hleads as [|? b ? bs' Hlead Hleads']; subst.
+    inversion K as [|? ? Hv K']; subst. constructor; [|now apply (IH bs' ds')].
+    apply (leads_correct p d b z); auto.
+    pose proof (terms_within s h (box r) v Hs Hv Hb L z Hz) as W. simpl in Hd, W.
+    apply andb_prop in Hd as [Hl Hh]. apply Z.leb_le in Hl, Hh. simpl in Hl, Hh.
+    apply (real_le (2 * p)) in Hl, Hh. destruct formed_facts as (Hp & _).
+    rewrite real_lifted in Hl, Hh by assumption. destruct W as [Wl Wh]. split; eapply Rle_trans; eassumption.
+Qed.
+
+Lemma after_a_symbol w h : word m w -> state_after n w h -> answered (run nat nat (start m) (next m) w) h.
+Proof.
+  intros [some letters] reached. destruct reached as [|w s x y known one]; [easy|].
+  apply Forall_app in letters as [letters last]. rewrite run_one_more.
+  apply (closed _ s x); [now inversion last| |assumption].
+  apply (every_word nat (list R) (zeros n) (step n) nat (start m) (next m) (fun s => (s < symbols m)%nat) together); auto.
+  - exact begins.
+  - intros q t a b Ht Ha Hab. destruct (closed q t a b Ht Ha Hab) as (r & ? & ? & ? & _). exists r. auto.
+Qed.
+
+Theorem right_everywhere : right_at_every_length n m.
+Proof.
+  intros w h l Hw Hh Hl. destruct (after_a_symbol w h Hw Hh) as (r & In_r & _ & Hb & Hright).
+  destruct checked_facts as (Hregions & _). destruct (Hregions r In_r) as [_ L].
+  now apply (right_on_correct _ (box r) h).
+Qed.
+
+End Sound.
+
+Theorem check_is_sound n m regions targets : check n m regions targets = true -> right_at_every_length n m.
+Proof.
+  intros checked. apply (right_everywhere n m) with regions targets; [|assumption].
+  unfold check in checked. cbv zeta in checked. rewrite !andb_true_iff in checked. tauto.
+Qed.
+
+(** So it is in binary32, rounded to nearest. *)
+Theorem right_in_binary32 n m : right_at_every_length n m -> right_in is_binary32 n m.
+Proof.
+  intros claim w h l Hw Hh Hl. apply (claim w h l Hw).
+  - clear Hw Hl. induction Hh as [|w s x y _ IH one]; [constructor|]. apply after_one_more with x; [exact IH|].
+    apply weaker with (2 := one). intros v y' (t & Ht & near). exists t. split; [now apply binary32_sum|exact near].
+  - apply weaker with (2 := Hl). intros row y. apply binary32_sum.
+Qed.
+
+(** The claim is not empty: after every word there is an evaluation that is allowed. *)
+Theorem every_word_has_a_state n w : exists h, state_after n w h.
+Proof.
+  induction w as [|s w [h Hh]] using rev_ind; [exists (zeros n); constructor|].
+  exists (map (fun v => tanh (exact (terms n s h v))) (units n)). apply after_one_more with h; [exact Hh|].
+  unfold step_in. induction (units n) as [|v vs IH]; simpl; constructor; [|exact IH].
+  exists (exact (terms n s h v)). split.
+  - apply every_list_has_a_sum. unfold terms. intros none. apply app_eq_nil in none as [_ none].
+    now apply app_eq_nil in none as [_ none].
+  - unfold near_tanh. rewrite Rminus_diag_eq, Rabs_R0 by reflexivity. pose proof u_positive. lra.
+Qed.
