@@ -178,10 +178,10 @@ LINES = {
     "lab": 5_710,
     "insight": 1_380,
     "theory": 1_350,
-    "verify": 9_620,
+    "verify": 9_840,
     "report": 3_730,
     "recipes": 5_140,
-    "cli": 3_300,
+    "cli": 3_320,
 }
 """How many lines a room may have: lowered as ideas leave, and raised only by a commit that says why."""
 
