@@ -54,24 +54,8 @@ SAID: dict[Verdict, tuple[str, str]] = {
 """A verb and the rest of the sentence about so many cells."""
 
 
-@dataclass(frozen=True)
-class Published:
-    """What the paper prints for one cell: the mean over its runs, their maximum, or both."""
-
-    mean: float | None = None
-    max: float | None = None
-
-    def __post_init__(self):
-        if self.mean is None and self.max is None:
-            raise Error("A published cell has a mean or a max, got neither.")
-
-    @property
-    def numbers(self) -> dict[str, float]:
-        return {name: p for name, p in (("max", self.max), ("mean", self.mean)) if p is not None}
-
-    @property
-    def words(self) -> str:
-        return " / ".join(f"{100 * number:.1f}" for number in self.numbers.values())
+Published = Mapping[Literal["max", "mean"], float]
+"""What the paper prints for one cell: the maximum over its runs, their mean, or both."""
 
 
 @dataclass(frozen=True)
@@ -120,14 +104,14 @@ class ComparedCell:
         """Whether the measured maximum and mean are near the published ones, of those that were published."""
         ours = {"max": max(self.scores), "mean": statistics.fmean(self.scores)}
         within = WITHIN + 1e-9  # 0.95 is within 0.05 of 1.
-        return {name: abs(ours[name] - p) <= within for name, p in self.published.numbers.items()}
+        return {name: abs(ours[name] - p) <= within for name, p in self.published.items()}
 
     def verdict(self, published_majority: float) -> Verdict:
         near = all(self.near.values())
         if len(self.scores) == 1:
             return "one seed"
         if near:
-            guessed = max(self.published.numbers.values()) <= published_majority + WITHIN
+            guessed = max(self.published.values()) <= published_majority + WITHIN
             return "agrees" if self.learned and not guessed else "vacuous"
         return "differs" if self.learned else "not learned"
 
@@ -210,7 +194,7 @@ def finding(rows: Sequence[ComparedRow], labels: Mapping[str, str] | None = None
 def _caption(rows: Sequence[ComparedRow], labels: Mapping[str, str]) -> str:
     cells = [cell for row in rows for cell in row.cells.values()]
     seeds = sorted({len(cell.scores) for cell in cells})
-    published = {name for cell in cells for name in cell.published.numbers}
+    published = {name for cell in cells for name in cell.published}
     names = [word for name, word in (("max", "maximum"), ("mean", "mean")) if name in published]
     judged = "both the maximum and the mean are" if len(names) == 2 else f"the {names[0]} is"
     caption = (
@@ -240,7 +224,11 @@ def summed(scores: Sequence[float]) -> str:
 def _cell(row: ComparedRow, column: str) -> TableCell:
     cell = row.cells[column]
     rates = [("all rates", summed(cell.rates))] if cell.rates else []
-    notes = [*rates, ("published", cell.published.words), ("in training", percent(cell.inside))]
+    notes = [
+        *rates,
+        ("published", " / ".join(f"{100 * number:.1f}" for number in cell.published.values())),
+        ("in training", percent(cell.inside)),
+    ]
     mark = MARKS[row.verdict(column)]
     return TableCell(summed(cell.scores), tuple(notes), mark, bar=(statistics.fmean(cell.scores), cell.majority))
 
@@ -258,7 +246,7 @@ def _data(rows: Sequence[ComparedRow]) -> list[dict[str, Any]]:
                     "all_rates": _numbers(cell.rates),
                     "training_lengths": cell.inside,
                     "overflow": cell.overflow,
-                    "published": {"max": cell.published.max, "mean": cell.published.mean},
+                    "published": {name: cell.published.get(name) for name in ("max", "mean")},
                     "near": cell.near,
                     "verdict": row.verdict(column),
                 }

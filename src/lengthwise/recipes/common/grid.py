@@ -92,6 +92,8 @@ def plan_cell(
     return plan(task, [model.preset], seeds=seeds, test_lengths=test_lengths, settings=settings, **more)
 
 
-def variants(runs: Iterable[Run]) -> str:
-    """The variants of a preset that these runs have, where it has variants: `lengthwise` unless another is named."""
-    return " and ".join(dict.fromkeys(str(run.experiment.model.options.get("variant", "lengthwise")) for run in runs))
+def variant_note(finished: Mapping[Any, Sequence[Run]], preset: str, called: str) -> str:
+    """Which variant of a preset stands for the paper's model: `lengthwise` unless another is named."""
+    models = [runs[0].experiment.model for runs in finished.values()]
+    variants = dict.fromkeys(str(m.options.get("variant", "lengthwise")) for m in models if m.name == preset)
+    return f"{called} is the preset {preset} in the variant {' and '.join(variants)}." if variants else ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -12,11 +11,11 @@ from ....insight import ChainScores, add_chains, score_chains
 from ....lab import Experiment, Run, load_task, plan
 from ....lab.statistics import summary
 from ....models import TokenClassifier
-from ....report import Panel, Table, line_chart
-from ....report.formatting import count, duration, percent, spread
+from ....report import Panel, line_chart, record_table
+from ....report.formatting import count, duration, percent
 from ....tasks.arithmetic_steps import ArithmeticSteps
 from ...base import Recipe, Scale
-from ...common.curves import curves
+from ...common.curves import curves, ended
 from ...common.grid import Cell, Grid, Model
 from ...common.rules import differences_from_paper, rules_of, settings_of
 from ...common.trained import loaded
@@ -103,27 +102,25 @@ def chain_scores(runs: list[Run], settings: Mapping[str, Any], device: str) -> d
 def _table(
     finished: Mapping[WidthKey, list[Run]], chains: Mapping[WidthKey, ByLength], settings: Mapping[str, Any]
 ) -> Panel:
-    rows, data = [], []
-    for key, runs in finished.items():
-        scores, read = summary(runs, [settings["operators"]]), chains[key][settings["operators"]]
-        published = PUBLISHED.get(key, f"below {BELOW}" if key.width == 48 else "–")
-        seconds = sum(run.result["seconds"]["train"] for run in runs) / len(runs)
-        data.append({"encoding": key.encoding, "width": key.width, "mean": scores.mean, "max": scores.max,
-                     "std": scores.std, "seeds": len(runs), "published": published, **read.to_json()})  # fmt: skip
-        rows.append(
-            [
-                f"{key.encoding}, {key.width}",
-                count(runs[0].result["parameters"]),
-                str(len(runs)),
-                f"{percent(scores.max)} / {spread(scores)}",
-                percent(read.valid / read.chains),
-                percent(1 - read.holding(1)),
-                published,
-                duration(seconds),
-            ]
-        )
-    head = ["encoding, width", "size", "runs", "right, max / mean ± std", "valid", "wrong at step 1", "published",
-            "training"]  # fmt: skip
+    records = [
+        {
+            **key._asdict(),
+            **ended(runs),
+            **chains[key][settings["operators"]].to_json(),
+            "published": PUBLISHED.get(key, f"below {BELOW}" if key.width == 48 else "–"),
+        }
+        for key, runs in finished.items()
+    ]
+    columns = {
+        "encoding, width": lambda row: f"{row['encoding']}, {row['width']}",
+        "size": lambda row: count(row["parameters"]),
+        "runs": lambda row: str(row["seeds"]),
+        "right, max / mean ± std": lambda row: row["words"],
+        "valid": lambda row: percent(row["valid"] / row["chains"]),
+        "wrong at step 1": lambda row: percent(row["first_wrong"].get("1", 0) / row["chains"]),
+        "published": lambda row: row["published"],
+        "training": lambda row: duration(row["train_seconds"]),
+    }
     published_of = settings_of(RULES["paper"], TASK, "*")
     caption = (
         "Right: test problems whose last number is right, in %, written by greedy decoding from the problem alone. "
@@ -131,9 +128,7 @@ def _table(
         f"{percent(1 / settings['task.modulus'])}%. Published: with {published_of['operators']} operators modulo "
         f"{published_of['task.modulus']}, as far as the paper's text names the numbers of its figure."
     )
-    return replace(
-        Table("Measured beside published", caption, head, rows, data=data), finding=order(finished, settings)
-    )
+    return record_table("Measured beside published", caption, records, columns, finding=order(finished, settings))
 
 
 def order(finished: Mapping[WidthKey, list[Run]], settings: Mapping[str, Any]) -> str:

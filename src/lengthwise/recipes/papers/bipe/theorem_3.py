@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from ....automata import NFA, BiNFA
-from ....report import Panel, Table, line_chart
+from ....report import Panel, line_chart, record_table
 from ....theory import bipe, bipe_width
 from ...base import Finished, Recipe, Scale
 
@@ -116,38 +116,37 @@ def check(machine: BiNFA, tokens: int, mean: float, device: str = "cpu") -> Chec
 
 
 def _checked(setting: WidthSetting, device: str) -> Panel:
-    rows, data = [], []
+    records = []
     for k in (k for k in setting.parts if k <= setting.built):
         machine = BiNFA.random([k] * k, 3, np.random.default_rng(k), density=0.5 / k)
         counts = check(machine, setting.tokens, SEGMENT, device)
-        data.append({"parts": k, "tokens": setting.tokens, **counts._asdict()})
-        rows.append([f"{k} parts of {k} states", f"{setting.tokens:,}", *(f"{count:,}" for count in counts)])
-    return Table(
+        records.append({"parts": k, "tokens": setting.tokens, **counts._asdict()})
+    return record_table(
         "Built and run",
         f"One random machine each, on one random word with segments of about {SEGMENT} tokens. An answer says of a "
         "token whether a state may have been reached, or whether the word so far is accepted.",
-        ["machine", "tokens", "answers", "wrong", "yes"],
-        rows,
-        data=data,
+        records,
+        {
+            "machine": lambda row: f"{row['parts']} parts of {row['parts']} states",
+            **{name: lambda row, name=name: f"{row[name]:,}" for name in ("tokens", *Checked._fields)},
+        },
     )
 
 
 def _told_apart(setting: WidthSetting) -> Panel:
     """Theorem 3.1's NFA: the words f_1 f f_2 of its proof give each symbol answers of its own."""
-    rows, data = [], []
+    records = []
     for n in range(1, setting.all_maps + 1):
         machine = NFA.of_all_maps(n)
         different = len(np.unique(answers(machine), axis=0))
-        data.append({"states": n, "symbols": machine.num_symbols, "told_apart": different, "bits": n**2})
-        rows.append([f"{n}", f"{machine.num_symbols:,}", f"{different:,}", f"{n**2}"])
-    return Table(
+        records.append({"states": n, "symbols": machine.num_symbols, "told_apart": different, "bits": n**2})
+    return record_table(
         "Theorem 3.1's NFA",
         "Its symbols are all maps from states to sets of states. Told apart: symbols f with answers of their own to "
         "the words f_1 f f_2, where f_1 leads to one state alone and f_2 from one state alone. So the vector of a "
         "token must hold as many bits as the last column says.",
-        ["states", "symbols", "told apart", "bits"],
-        rows,
-        data=data,
+        records,
+        {name.replace("_", " "): lambda row, name=name: f"{row[name]:,}" for name in records[0]},
     )
 
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from functools import partial
 
 from ....lab import Experiment, Run
-from ....report import Panel, Table, line_chart
+from ....report import Panel, line_chart, record_table
+from ....report.formatting import table_number
 from ...base import Recipe, Scale
 from ...common.curves import curves, ended, first_at
 from ...common.grid import Cell, Grid
@@ -32,12 +33,7 @@ def recipe(scale: Scale) -> Recipe:
 
     def report(finished: Mapping[float, list[Run]], device: str) -> list[Panel]:
         ends = {g: ended(runs) for g, runs in finished.items()}
-        firsts = {g: first_at(runs, LEVEL) for g, runs in finished.items()}
-        rows = [
-            [f"{g:g}", end["words"], f"{end['loss']:.3f}", "–" if firsts[g] is None else f"{firsts[g]:,}"]
-            for g, end in ends.items()
-        ]
-        data = [{"gamma": g, **end, "first_at_99": firsts[g]} for g, end in ends.items()]
+        records = [{"gamma": g, **end, "first_at_99": first_at(finished[g], LEVEL)} for g, end in ends.items()]
         return [
             line_chart(
                 "Accuracy against γ",
@@ -47,12 +43,16 @@ def recipe(scale: Scale) -> Recipe:
                 {"ChaCAL, one layer": (list(ends), [end["mean"] for end in ends.values()])},
                 percent=True,
             ),
-            Table(
+            record_table(
                 "γ, accuracy, and steps to 99%",
                 "Accuracy in %, max / mean ± std over seeds. Steps to 99%: the first validation with at least 99%.",
-                ["γ", "accuracy", "loss", f"steps to {LEVEL:.0%}"],
-                rows,
-                data=data,
+                records,
+                {
+                    "γ": lambda row: f"{row['gamma']:g}",
+                    "accuracy": lambda row: row["words"],
+                    "loss": lambda row: f"{row['loss']:.3f}",
+                    "steps to 99%": lambda row: table_number(row["first_at_99"]),
+                },
             ),
             curves(
                 "Learning",

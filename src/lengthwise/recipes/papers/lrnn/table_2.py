@@ -14,9 +14,9 @@ from ....report import Panel, Table
 from ....report.formatting import percent
 from ....report.overflow import overflow_note_of_runs
 from ...base import Recipe, Scale
-from ...common.comparison import LEARNED, ComparedCell, ComparedRow, Published, comparison
+from ...common.comparison import LEARNED, ComparedCell, ComparedRow, comparison
 from ...common.curves import curves
-from ...common.grid import Grid, Model, plan_cell, variants
+from ...common.grid import Grid, Model, plan_cell, variant_note
 from ...common.rules import differences_from_paper, rules_of, settings_of
 
 
@@ -103,24 +103,15 @@ def compared(finished: Mapping[Key, Sequence[Run]]) -> Panel:
     rows = []
     for task, published in TABLE_2.items():
         row = {
-            model: ComparedCell.of(finished[task, model], Published(mean=number))
+            model: ComparedCell.of(finished[task, model], {"mean": number})
             for model, number in zip(PUBLISHED, published, strict=True)
             if (task, model) in finished
         }
         if row:
             rows.append(ComparedRow(TASKS[task].label, next(iter(row.values())).majority, row))
-    return comparison("Measured beside published", rows, PUBLISHED, f"{_whose(finished)} {NOTE}".strip(), LABELS)
-
-
-def _whose(finished: Mapping[Key, Sequence[Run]]) -> str:
-    """What stands for the model that the paper calls Ours."""
-    runs = [runs[0] for (_, model), runs in finished.items() if model == "block-lrnn"]
-    if not runs:
-        return ""
-    return (
-        "The paper's “Ours” is its block-diagonal linear RNN, trained here as the preset block-lrnn in the variant "
-        f"{variants(runs)}."
-    )
+    ours = {key: runs for key, runs in finished.items() if key[1] == "block-lrnn"}
+    whose = variant_note(ours, "block-lrnn", "The paper's “Ours”, its block-diagonal linear RNN,")
+    return comparison("Measured beside published", rows, PUBLISHED, f"{whose} {NOTE}".strip(), LABELS)
 
 
 def checkpoints(finished: Mapping[Key, Sequence[Run]]) -> Panel:

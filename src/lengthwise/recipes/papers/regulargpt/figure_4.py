@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import cast
 
@@ -61,11 +61,6 @@ def _drawn(models: dict[str, list[ReceptiveField]]) -> Panel:
 
 def _table(all_fields: dict[str, dict[str, list[ReceptiveField]]]) -> Panel:
     """Every run: how far from straight, and how far back."""
-    rows = [
-        [f"{task}, {model}", _each(f"{100 * field.bend:.0f}" for field in fields), _each(_newest(f) for f in fields)]
-        for task, models in all_fields.items()
-        for model, fields in models.items()
-    ]
     data = {
         task: {
             model: [{"bend": field.bend, "newest_90": field.newest(), "length": field.length} for field in fields]
@@ -73,6 +68,15 @@ def _table(all_fields: dict[str, dict[str, list[ReceptiveField]]]) -> Panel:
         }
         for task, models in all_fields.items()
     }
+    rows = [
+        [
+            f"{task}, {model}",
+            ", ".join(f"{100 * field['bend']:.0f}" for field in fields),
+            ", ".join(f"{field['newest_90']:,}" for field in fields),
+        ]
+        for task, models in data.items()
+        for model, fields in models.items()
+    ]
     return Table(
         "Every seed",
         "Off the straight line: the greatest distance, in percentage points, between the curve and the line on which "
@@ -81,11 +85,3 @@ def _table(all_fields: dict[str, dict[str, list[ReceptiveField]]]) -> Panel:
         rows,
         data=data,
     )
-
-
-def _newest(field: ReceptiveField) -> str:
-    return f"{field.newest():,}"
-
-
-def _each(words: Iterable[str]) -> str:
-    return ", ".join(words)

@@ -10,8 +10,8 @@ from .... import tasks
 from ....lab import Experiment, Run
 from ....report import Panel
 from ...base import Recipe, Scale
-from ...common.comparison import ComparedCell, ComparedRow, Published, comparison
-from ...common.grid import Grid, Model, plan_cell, variants
+from ...common.comparison import ComparedCell, ComparedRow, comparison
+from ...common.grid import Grid, Model, plan_cell, variant_note
 from ...common.rules import differences_from_paper, rules_of, settings_of, table_of
 
 MODELS = {
@@ -54,6 +54,8 @@ SAME = (
     "Tasks, training lengths and the range of test lengths are the published ones. `lengths`: how many of the range "
     "are tested."
 )
+
+OURS = ("regular-gpt", "RegularGPT")
 
 Key = tuple[str, str]
 """A cell's task and model."""
@@ -107,7 +109,7 @@ def compared(finished: Mapping[Key, Sequence[Run]]) -> Panel:
     rows = []
     for task, published in TABLE_1.items():
         row = {
-            model: ComparedCell.of(finished[task, model], Published(max=most / 100, mean=mean / 100))
+            model: ComparedCell.of(finished[task, model], {"max": most / 100, "mean": mean / 100})
             for model, (most, mean) in zip(MODELS, published, strict=True)
             if (task, model) in finished
         }
@@ -115,10 +117,6 @@ def compared(finished: Mapping[Key, Sequence[Run]]) -> Panel:
             majority = next(iter(row.values())).majority
             rows.append(ComparedRow(task, majority, row, PUBLISHED_MAJORITY.get(task)))
     notes = [NOTE] if any(row.label == "tomita-5" or row.label in DYCK for row in rows) else []
-    return comparison("Measured beside published", rows, list(MODELS), " ".join([*notes, *variant_note(finished)]))
-
-
-def variant_note(finished: Mapping[Key, Sequence[Run]]) -> list[str]:
-    """Which variant of the preset stands for the paper's RegularGPT; nothing where none was run."""
-    runs = [runs[0] for (_, model), runs in finished.items() if model.startswith("regular-gpt")]
-    return [f"RegularGPT is the preset regular-gpt in the variant {variants(runs)}."] if runs else []
+    return comparison(
+        "Measured beside published", rows, list(MODELS), " ".join([*notes, variant_note(finished, *OURS)]).strip()
+    )

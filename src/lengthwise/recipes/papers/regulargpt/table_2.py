@@ -14,10 +14,11 @@ from ....lab.choices import chosen_runs
 from ....report import Panel
 from ....report.overflow import overflow_text
 from ...base import Recipe, Scale
-from ...common.comparison import ComparedCell, ComparedRow, Published, comparison, inside
+from ...common.comparison import ComparedCell, ComparedRow, comparison, inside
+from ...common.grid import variant_note
 from ...common.rules import differences_from_paper, table_of
 from ...common.trained import loaded
-from .table_1 import RULES, SAME, Key, cells, variant_note
+from .table_1 import OURS, RULES, SAME, Key, cells
 
 PROBABILITIES = (0.1, 0.3, 0.5, 0.7, 0.9)
 """P(1) in the test strings of PARITY."""
@@ -34,7 +35,7 @@ def recipe(scale: Scale) -> Recipe:
     def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
         runs = {model: chosen_runs(mine, ["training.lr"]) for (_, model), mine in finished.items()}
         note = "All models were trained on strings with P(1) = 0.5; P(1) here is that of the test strings."
-        note = " ".join([note, *variant_note(finished)])
+        note = f"{note} {variant_note(finished, *OURS)}".strip()
         return [
             comparison("Other shares of 1s", varied(runs, STRINGS[scale], device), MODELS, note),
             *differences_from_paper(RULES, scale, ["parity"], MODELS, SAME),
@@ -71,7 +72,7 @@ def varied(runs: Mapping[str, Sequence[Run]], strings: int, device: str) -> list
                 wrong = {n: sum(answer.overflowed.get(str(n), 0) for answer in answers) for n in lengths}
                 row[name] = ComparedCell(
                     tuple(statistics.fmean(right / each for right in answer.correct.values()) for answer in answers),
-                    Published(mean=published[name][i] / 100),
+                    {"mean": published[name][i] / 100},
                     majority=statistics.fmean(map(task.baseline, lengths)),
                     inside=learned[name],
                     overflow=overflow_text({n: (bad, each * len(models)) for n, bad in wrong.items()}),
