@@ -79,7 +79,7 @@ def recipe(
             "these alone reads a window, and adds the segments' numbers to the embeddings too."
         ),
         grid=text_grid.language_models(
-            [*figure_4.rules_of_runs(scale), *DEEPER[scale]],
+            [*figure_4.RULES[scale], *DEEPER[scale]],
             scale,
             text,
             columns(ends or text_grid.usual_ends(text), trained),

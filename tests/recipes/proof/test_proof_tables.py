@@ -14,9 +14,9 @@ from lengthwise import lab, recipes, tasks, theory, verify
 from lengthwise.lab import statistics
 from lengthwise.recipes.proof import networks as networks_file
 from lengthwise.recipes.proof import regexes
-from lengthwise.recipes.proof.languages import absorbing, absorbing_patterns, pattern_machine, random_machine
 from lengthwise.recipes.proof.long_words import long_words, wrong_words
 from lengthwise.recipes.proof.networks import NetworkQuestion, ProofNetwork, networks
+from lengthwise.recipes.proof.regexes import absorbing, absorbing_patterns, pattern_machine, random_machine
 from lengthwise.recipes.proof.scales import BUDGETS, MODELS, TASKS, Budget, StringCounts
 from lengthwise.recipes.proof.table import _panel, planned, task_of
 from lengthwise.report.drawing import in_text

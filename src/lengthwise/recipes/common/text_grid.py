@@ -7,6 +7,8 @@ takes them there are
     test_lengths     at which lengths the models are tested
     vocabulary       how many tokens the tokenizer has that is trained on the text
     seeds            how many runs of each model
+
+and what a recipe looks up itself, by names without a dot.
 """
 
 from __future__ import annotations
@@ -71,6 +73,7 @@ def language_models(
         settings = settings_of(rules, "*", column)
         named = {name: settings.pop(name) for name in NAMED}
         common = {key.removeprefix("model."): settings.pop(key) for key in list(settings) if key.startswith("model.")}
+        settings = {key: value for key, value in settings.items() if "." in key}  # others are not of the runs
         preset, own = columns[column]
         start = {"initializer_range": None} if preset in START else {}  # as the recorded runs began
         return plan_language_models(

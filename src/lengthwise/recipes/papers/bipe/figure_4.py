@@ -106,17 +106,9 @@ def recipe(
             "holds BiPE against them; bipe-fox is ours. A model that reads only the last tokens has a level curve too, "
             "so a needle in a haystack is asked for beside it."
         ),
-        grid=language_models(rules_of_runs(scale), scale, text, every, tokenizer=tokenizer, store=store),
+        grid=language_models(RULES[scale], scale, text, every, tokenizer=tokenizer, store=store),
         report=report,
     )
-
-
-def rules_of_runs(scale: Scale) -> list[Rule]:
-    """The rules without what is no setting of a run."""
-    return [
-        rule._replace(settings={name: value for name, value in rule.settings.items() if name not in NEEDLE})
-        for rule in RULES[scale]
-    ]
 
 
 def _published(finished: Mapping[str, Sequence[Run]]) -> Panel:

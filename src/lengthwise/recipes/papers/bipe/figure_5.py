@@ -25,7 +25,7 @@ from ...common.text_grid import (
     perplexity_chart,
     usual_ends,
 )
-from .figure_4 import NEEDLE, RULES, columns, rules_of_runs
+from .figure_4 import NEEDLE, RULES, columns
 
 FACTOR = 16
 """For texts so many times as long YaRN is made."""
@@ -53,7 +53,7 @@ def recipe(
     trained = settings["train_length"]
     every = columns(ends or usual_ends(text), trained)
     both: dict[str, Model] = {name: every[name] for name in ("rope", "bipe-rope")}
-    first = language_models(rules_of_runs(scale), scale, text, both, tokenizer=tokenizer, store=store)
+    first = language_models(RULES[scale], scale, text, both, tokenizer=tokenizer, store=store)
 
     def further(cell: Cell[str]) -> Cell[str]:
         name = f"{cell.key}{SUFFIX}"

@@ -20,7 +20,7 @@ from ...common.text_grid import (
     language_models,
     usual_ends,
 )
-from .figure_4 import RULES, columns, rules_of_runs
+from .figure_4 import RULES, columns
 
 FIXED = (8, 16, 32)
 """Tokens of a segment, where segments have a fixed length."""
@@ -55,6 +55,6 @@ def recipe(
             "BiPE-RoPE as it is, without the places inside segments, without the places of the segments, and with "
             "segments that end after a fixed number of tokens. The paper finds all of these worse than BiPE itself."
         ),
-        grid=language_models(rules_of_runs(scale), scale, text, whole | parts, tokenizer=tokenizer, store=store),
+        grid=language_models(RULES[scale], scale, text, whole | parts, tokenizer=tokenizer, store=store),
         report=report,
     )

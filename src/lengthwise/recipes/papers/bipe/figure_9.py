@@ -10,7 +10,7 @@ from ...base import Recipe, Scale
 from ...common.grid import Model
 from ...common.rules import settings_of
 from ...common.text_grid import STANDARD_LIBRARY, STORE, Store, Text, Tokenizer, growth, language_models
-from .figure_4 import RULES, columns, rules_of_runs
+from .figure_4 import RULES, columns
 
 WIDER = 16
 """From how many times the trained length places are drawn in the second column."""
@@ -39,6 +39,6 @@ def recipe(
             "so that none of them is new in a longer text. The wider they lie, the less of them each training text "
             "sees: the paper finds that 16 times the trained length is worse than 4 times."
         ),
-        grid=language_models(rules_of_runs(scale), scale, text, both, tokenizer=tokenizer, store=store),
+        grid=language_models(RULES[scale], scale, text, both, tokenizer=tokenizer, store=store),
         report=report,
     )

@@ -1,9 +1,9 @@
 """ChaCAL (Fagnou et al. 2024), attention that follows chains of references: Tables 1 to 3 and Figure 5."""
 
 from . import figure_5, table_1, table_2, table_3
-from .boxes import plan_boxes, plan_stories
 from .chains import plan_chains
 from .published import AttentionColumn
+from .table_2 import plan_boxes, plan_stories
 
 __all__ = [
     "AttentionColumn",

@@ -55,5 +55,5 @@ def _figures(rows: Mapping[str, Sequence[float]]) -> dict[AttentionColumn, Figur
 
 TOY = _figures(table_of(f"{__package__}.chains")["published"])
 """Table 1."""
-BOXES = {form: _figures(rows) for form, rows in table_of(f"{__package__}.boxes")["published"].items()}
+BOXES = {form: _figures(rows) for form, rows in table_of(f"{__package__}.table_2")["published"].items()}
 """Table 2, by the form of the stories."""
