@@ -24,35 +24,17 @@ from .published import BOXES, AttentionColumn
 
 Form = Literal["default", "advanced"]
 
-SIZES: dict[Scale, dict[Form, dict[str, Any]]] = {
-    # The task's parameters, and the operations of a story: of all stories, or the most of log-uniformly many.
-    "paper": {"default": {"operations": 32}, "advanced": {"operations": 31}},
-    "laptop": {
-        "default": {"boxes": 3, "objects": 10, "operations": 8},
-        "advanced": {"boxes": 4, "objects": 4, "operations": 16},
-    },
-    "smoke": {
-        "default": {"boxes": 3, "objects": 10, "operations": 3},
-        "advanced": {"boxes": 4, "objects": 10, "operations": 3},
-    },
-}
-
 RULES = rules_of(__name__)
-ROWS: dict[Scale, int] = {"paper": 1024, "laptop": 512, "smoke": 256}
-"""Rows in the table of positions: more than any story of these sizes has tokens."""
-PATHS: dict[Scale, str] = {"paper": "mean", "laptop": "sum", "smoke": "mean"}
-"""How ChaCAL adds up its paths; published: their mean. The sum learns sooner in so few steps."""
+SIZES = ("boxes", "objects", "operations")
 
 
 def plan_boxes(scale: Scale, attention: AttentionColumn, form: Form) -> list[Experiment]:
     """The runs of one model on a form of Boxes; of ChaCAL only the last layer has chain attention."""
-    size = dict(SIZES[scale][form])
-    operations = size.pop("operations")
-    settings = {"model.heads": 8, "model.max_length": ROWS[scale], **settings_of(RULES[scale], form, attention.label)}
-    if attention.kind == "chain" and PATHS[scale] != "mean":
-        settings["model.paths"] = PATHS[scale]
-    lengths = (operations, operations) if form == "default" else (1, operations)
-    return plan_stories(attention, tasks.get("boxes", form=form, **size), lengths, [operations], settings)
+    settings = {"model.heads": 8, **settings_of(RULES[scale], form, attention.label)}
+    size = {name: settings.pop(name) for name in SIZES if name in settings}
+    most = size.pop("operations")
+    lengths = (most, most) if form == "default" else (1, most)
+    return plan_stories(attention, tasks.get("boxes", form=form, **size), lengths, [most], settings)
 
 
 def plan_stories(
@@ -171,8 +153,11 @@ def _caption(finished: Mapping[Key, list[Run]]) -> str:
 
 
 def _shrunk(scale: Scale) -> str:
-    sizes = ", ".join(f"{form}: {_words(size)}" for form, size in SIZES[scale].items())
-    shrunk = f"Shrunk at {scale} scale: the stories ({sizes}), the width, the steps, the batch and the number of runs."
+    by_form = {form: settings_of(RULES[scale], form, TWO.label) for form in FORMS[::-1]}
+    stories = ", ".join(f"{f}: {' '.join(f'{own[name]} {name}' for name in SIZES)}" for f, own in by_form.items())
+    shrunk = (
+        f"Shrunk at {scale} scale: the stories ({stories}), the width, the steps, the batch and the number of runs."
+    )
     if scale == "laptop":
         shrunk += " Positions are those of Transformer-XL, and ChaCAL takes the sum of its paths, not their mean."
     return shrunk
@@ -189,7 +174,3 @@ def depth(run: Run) -> str:
         f"chains of {depths[0]} to {most} dependencies; the median story has {middle} and by Theorem 1 needs "
         f"{layers_needed(middle)} layers, the deepest needs {layers_needed(most)}"
     )
-
-
-def _words(size: dict[str, Any]) -> str:
-    return " ".join(f"{value} {name}" for name, value in size.items())
