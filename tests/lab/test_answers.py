@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import replace
 
 import pytest
@@ -254,17 +253,11 @@ def wrong(folder, store, gpt2, run, tmp_path):
     }
 
 
-NAMES = ["task", "folder", "window", "budget", "vocabulary", "measured vocabulary", "measured window", "own model"]
-
-
-@pytest.mark.parametrize(
-    "name", [*NAMES, "conversions of a preset", "conversions of an experiment", "fp64", "perplexity", "missing"]
-)
-def test_what_is_refused(name, folder, store, gpt2, run, tmp_path):
-    call, said = wrong(folder, store, gpt2, run, tmp_path)[name]
-    with pytest.raises(Error, match=said) as refused:
-        call()
-    assert not re.search(r"\n", str(refused.value))
+def test_what_is_refused(folder, store, gpt2, run, tmp_path):
+    for call, said in wrong(folder, store, gpt2, run, tmp_path).values():
+        with pytest.raises(Error, match=said) as refused:
+            call()
+        assert "\n" not in str(refused.value)
 
 
 def test_rows_that_changed_since_are_noticed(folder, store, tmp_path):

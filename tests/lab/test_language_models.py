@@ -10,7 +10,6 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config
 
 from lengthwise import Error, lab, report
-from lengthwise.errors import UnknownName
 from lengthwise.evaluate import Loss, Variables
 from lengthwise.lab.job import make_trainer
 from lengthwise.report.sections import labelled
@@ -322,11 +321,6 @@ def test_a_sample_reads_no_more_than_the_model_can(plan, tmp_path, model):
 def test_wrong_calls_are_refused_before_anything_runs(plan, options, said):
     with pytest.raises(Error, match=said):
         plan("bipe heads=2", **options)
-
-
-def test_unknown_models_are_refused(plan):
-    with pytest.raises(UnknownName, match="Did you mean 'transformer'"):
-        plan("transfromer position=rope")
 
 
 def test_models_that_differ_in_options_are_told_apart_in_a_report(plan, tmp_path):

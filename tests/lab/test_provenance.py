@@ -1,7 +1,6 @@
 """Records name the code that made them, and finished runs made by other code are pointed out."""
 
 import subprocess
-import sys
 
 import pytest
 
@@ -78,17 +77,6 @@ def test_bench_points_at_finished_runs_of_other_code(tmp_path, monkeypatch, caps
     assert line.startswith("note: 1 of 1 runs found finished were made by other code")
     assert "lstm seed 0" in line
     assert "--out" in line
-
-
-def test_git_is_asked_once_a_process_and_not_on_import():
-    script = (
-        "import subprocess; calls = []; run = subprocess.run\n"
-        "subprocess.run = lambda *a, **k: calls.append(a) or run(*a, **k)\n"
-        "from lengthwise import lab\nfrom lengthwise.lab.provenance import code_version\n"
-        "before = len(calls); code_version(); once = len(calls); code_version(); print(before, once == len(calls))"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["0", "True"]
 
 
 def test_a_record_names_the_code_that_began_and_the_code_that_ended(tmp_path, quick, monkeypatch):

@@ -136,26 +136,6 @@ def test_killed_at_any_moment(tmp_path, quick):
     assert killed.metrics == whole.run.metrics
 
 
-def test_a_finished_run_is_not_run_again(tmp_path, quick):
-    experiments = quick()
-    first = lab.run(experiments, tmp_path)[0].run
-    written = (first.path / "result.json").stat().st_mtime_ns
-    steps = []
-
-    class Progress:
-        def begin(self, experiment): ...
-        def advance(self, progress):
-            steps.append(progress.step)
-
-        def waiting(self, experiment): ...
-        def end(self, experiment, outcome): ...
-
-    again = lab.run(experiments, tmp_path, progress=Progress())[0].run
-    assert again == first
-    assert not steps
-    assert (first.path / "result.json").stat().st_mtime_ns == written
-
-
 def test_a_damaged_finished_run_is_an_outcome(tmp_path, quick):
     experiments = quick()
     run = lab.run(experiments, tmp_path)[0].run
@@ -215,14 +195,6 @@ def test_a_diverging_run_is_caught_by_its_gradient_or_loss(tmp_path, quick):
     outcome = lab.run(quick("transformer", lr=1e30, clip=None, schedule="constant"), tmp_path)[0]
     assert outcome.exit_code == 1
     assert "not finite" in outcome.error
-
-
-def test_patience(tmp_path, quick, toy):
-    """A model that cannot learn stops after the first validation that is no better, `patience` times."""
-    run = lab.run(quick(toy("Blind"), steps=100, patience=2), tmp_path)[0].run
-    assert run.result["stopped"] == "patience"
-    assert run.result["steps"] == 30
-    assert run.result["checkpoints"]["best"]["step"] == 10
 
 
 def test_the_best_checkpoint_is_the_best_on_validation(tmp_path, quick):
@@ -317,15 +289,15 @@ from lengthwise.train.trainer import keep_freed_memory
 from lengthwise.models import build
 torch.set_num_threads(1)
 torch.manual_seed(0)
-net, tokens = build("block-lrnn", vocab_size=5, num_outputs=5), torch.randint(5, (128, 40))
+net, tokens = build("block-lrnn", vocab_size=5, num_outputs=5), torch.randint(5, (64, 40))
 net.reuse_equal_tokens()  # as the trainer does
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    for _ in range(5):
+    for _ in range(3):
         net(tokens).sum().backward()
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 def usual():  # now and then one more block is fetched either way
-    return sorted(faults() for _ in range(9))[4]
+    return sorted(faults() for _ in range(5))[2]
 faults()
 first = usual()
 keep_freed_memory()

@@ -218,10 +218,3 @@ def test_what_overflowed_is_below_the_table():
     cells = panel.data[0]["cells"]
     assert (cells["m"]["overflow"], cells["n"]["overflow"]) == ("at 60, 50 of 200 strings", "")
     assert "overflow count" not in comparison("t", [ComparedRow("r", 0.5, {"n": fine})], ["n"]).caption
-
-
-def test_labels_are_no_markup():
-    row = ComparedRow("<i>", 0.5, {'a"<b>': ComparedCell((1.0,), {"mean": 1.0}, 0.5, 1.0)})
-    body = comparison("t", [row], ['a"<b>']).html
-    assert "<i>" not in body.replace('<i style="width', "")
-    assert '"<b>' not in body

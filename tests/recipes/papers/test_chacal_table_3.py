@@ -2,13 +2,9 @@
 
 import json
 import math
-import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
-import time
 
 import pytest
 import torch
@@ -207,64 +203,6 @@ def test_a_model_that_cannot_be_converted_is_refused_before_anything_is_trained(
         assert recipes.get(
             "chacal", "table-3", "smoke", [f"checkpoint={tmp_path / 'other'}", f"text={text}"]
         ).experiments
-
-
-@pytest.mark.slow
-def test_a_run_that_is_killed_goes_on_as_if_nothing_had_been(folder, text, tmp_path):
-    asked = call(folder, text, "-s", "steps=40", "-s", "lr=1e-2", "--out")
-    start = [sys.executable, "-c", "import sys; from lengthwise.cli import main; sys.exit(main())", *asked]
-    process = subprocess.Popen([*start, str(tmp_path / "killed")], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    ends = time.monotonic() + 60
-    while not list((tmp_path / "killed").glob("*/state/*.safetensors")) and time.monotonic() < ends:
-        assert process.poll() is None
-        time.sleep(0.01)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    assert not list((tmp_path / "killed").rglob("result.json"))
-    for where in ("killed", "whole"):
-        assert main([*asked, str(tmp_path / where)]) == 0
-    results = {
-        where: {
-            path.parent.name: {key: json.loads(path.read_text())[key] for key in ("checkpoints", "steps")}
-            for path in (tmp_path / where).rglob("result.json")
-        }
-        for where in ("killed", "whole")
-    }
-    assert len(results["whole"]) == 2
-    assert results["killed"] == results["whole"]
-    for name in results["whole"]:
-        rows = [(tmp_path / where / name / "metrics.jsonl").read_text() for where in ("killed", "whole")]
-        assert rows[0] == rows[1]
-
-
-def test_parts_of_a_batch_add_up_to_the_batch(folder, text, tmp_path):
-    asked = [f"checkpoint={folder}", f"text={text}", "lr=1e-2", "steps=10"]
-    numbers = []
-    for tokens in (16, 64):
-        recipe = recipes.get("chacal", "table-3", "smoke", [*asked, f"tokens_at_once={tokens}"])
-        runs = finished(recipe, tmp_path / str(tokens))
-        # Adam and clipping hide a gradient's scale; the loss does not.
-        losses = [row["loss"] for run in runs.values() for row in run.metrics]
-        assert len(losses) == 4, "of the first step and the last of both"
-        numbers.append([row["measured"] for row in rows(recipe, runs).values()] + losses)
-    assert numbers[0] == pytest.approx(numbers[1], rel=1e-5)
-
-
-def test_a_loss_that_is_not_finite_is_named(folder, text, tmp_path, capsys):
-    asked = call(folder, text, "--out", str(tmp_path), "-s", "lr=1e30", "-s", "steps=9")
-    assert main(asked) == 1
-    err = capsys.readouterr().err
-    assert "is not finite" in err
-    assert "Lower training.lr (now 1e+30)" in err
-
-
-def test_an_edited_result_is_noticed(folder, text, tmp_path, capsys):
-    asked = call(folder, text, "--out", str(tmp_path / "runs"))
-    assert main(asked) == 0
-    (path,) = (tmp_path / "runs").glob("text-pretrained-chain-*/result.json")
-    path.write_text(path.read_text().replace('"perplexity": ', '"perplexity": 1'))
-    assert main(asked) == 1
-    assert "edited since it was written" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -90,13 +90,3 @@ def test_smoke_of_figure_4(root, capsys):
     (rnn,) = table["data"]["parity"]["rnn"]
     assert rnn["length"] == 60
     assert rnn["newest_90"] < 30, "an untrained recurrent network forgets"
-
-
-def test_smoke_of_figure_3(root, capsys):
-    call = ["reproduce", "regulargpt", "figure-3", "--scale", "smoke", "--out", str(root), "--workers", "1"]
-    assert main(call) == 0
-    out, _ = capsys.readouterr()
-    assert "2 expected" in out
-    assert "5 expected" in out
-    page = (root / "index.html").read_text()
-    assert page.index("5 expected") < page.index("Every seed") < page.index('id="task0"')
