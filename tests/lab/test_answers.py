@@ -13,7 +13,7 @@ from lengthwise import Error, lab, report
 from lengthwise.evaluate.answer_scores import score
 from lengthwise.lab import Job
 from lengthwise.lab.experiment import AnswersSpec, Experiment
-from lengthwise.lab.job import material_of, run_group
+from lengthwise.lab.job import MATERIALS, run_group
 from lengthwise.lab.material import Scoring
 from lengthwise.text import scrolls, tokenizers
 from lengthwise.train import Stop, Training
@@ -94,7 +94,7 @@ def test_the_hash_knows_the_rows_and_not_where_they_lie(folder, store, tmp_path)
 
 
 def test_the_weights_of_the_best_validation_write(run):
-    kind = material_of(run.experiment, torch.device("cpu"))
+    kind = MATERIALS[AnswersSpec](run.experiment, torch.device("cpu"), 1)
     state = kind.state(run.experiment)
     best = {name: tensor.clone() for name, tensor in lab.load_model(run, "best").inner.state_dict().items()}
     state.best, state.best_weights = {"accuracy": 0, "loss": 1.0, "step": 2}, best

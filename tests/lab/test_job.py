@@ -204,8 +204,8 @@ def test_a_job_shares_the_memory_when_it_validates_and_tests(monkeypatch, tmp_pa
 
 def test_a_run_builds_its_task_and_its_model_once(tmp_path, quick, monkeypatch):
     (experiment,) = quick()
-    built, get, build = [], tasks.get, models.build
-    monkeypatch.setattr(tasks, "get", lambda *a, **k: built.append("task") or get(*a, **k))
+    built, rebuild, build = [], tasks.rebuild, models.build
+    monkeypatch.setattr(tasks, "rebuild", lambda *a, **k: built.append("task") or rebuild(*a, **k))
     monkeypatch.setattr(models, "build", lambda *a, **k: built.append("model") or build(*a, **k))
     (outcome,) = run_group([experiment], Job(tmp_path))
     assert outcome.run, outcome.error

@@ -6,7 +6,7 @@ import datetime
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -33,6 +33,7 @@ MATERIALS: dict[type, Callable[[Experiment, torch.device, int], Material]] = {
     TextSpec: TextMaterial,
     AnswersSpec: AnswerMaterial,
 }
+"""What is read and built for an experiment, and for those that differ from it in seed and rate alone, by its data."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,9 @@ def run_group(experiments: Sequence[Experiment], job: Job, *, wait: bool = True)
                     sender.begin()
             if todo:
                 with using_threads(todo[0].experiment.training.threads):
-                    _run(todo, job, senders)
+                    saved = [_start(directory, job, senders.get(directory.path)) for directory in todo]
+                    for material, directory, state, strategy in _trained(todo, saved, job):
+                        _finish(material, directory.experiment, state, strategy, job)
             runs = [read_run(d.path) for d in directories]
             for run in runs:
                 if run.path in senders:
@@ -185,15 +188,10 @@ def failure(directory: RunDirectory, error: Exception) -> Outcome:
     return Outcome(directory.experiment, None, line, text, error.exit_code if known else 1, log)
 
 
-def material_of(experiment: Experiment, device: torch.device, share: int = 1) -> Material:
-    """What is read and built for this experiment and those that differ from it in seed and rate alone."""
-    return MATERIALS[type(experiment.data)](experiment, device, share)
-
-
 def make_trainer(experiments: Sequence[Experiment], device: torch.device | str = "cpu") -> Trainer:
     """The trainer of one experiment, or of several that can be stacked, at their first step; it keeps no records."""
     device = torch.device(device)
-    material = material_of(experiments[0], device)
+    material = MATERIALS[type(experiments[0].data)](experiments[0], device, 1)
     states = [material.state(experiment) for experiment in experiments]
     strategy = Single(device) if len(states) == 1 else Stacked(device)
     for state in states:
@@ -201,17 +199,15 @@ def make_trainer(experiments: Sequence[Experiment], device: torch.device | str =
     return Trainer(states, material.data, material.objective, strategy)
 
 
-def _run(directories: list[RunDirectory], job: Job, senders: Mapping[Path, Sender]) -> None:
-    saved = []
-    for directory in directories:
-        saved.append(directory.start())
-        if sender := senders.get(directory.path):
-            sender.begin()
-            directory.hear = sender.hear
-        if job.order:
-            job.order(directory)
-    for material, directory, state, strategy in _trained(directories, saved, job):
-        _finish(material, directory.experiment, state, strategy, job)
+def _start(directory: RunDirectory, job: Job, sender: Sender | None) -> SavedState | None:
+    """The state that a run goes on from, once all who follow it are told."""
+    saved = directory.start()
+    if sender:
+        sender.begin()
+        directory.hear = sender.hear
+    if job.order:
+        job.order(directory)
+    return saved
 
 
 def take_part(experiment: Experiment, checkpoint: Path | None, job: Job) -> None:
@@ -231,7 +227,8 @@ def _trained(
     single, stacked = job.strategy or Single(device), Stacked(device)
 
     def begin() -> tuple[Material, list[TrainState]]:
-        material, states = material_of(directories[0].experiment, device, job.share), []
+        first, states = directories[0].experiment, []
+        material = MATERIALS[type(first.data)](first, device, job.share)
         for directory in directories:
             directory.check_there()
             state = material.state(directory.experiment, directory)

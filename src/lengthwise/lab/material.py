@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from .. import tasks
 from ..errors import Error
 from ..evaluate import StringScores, score_strings
 from ..files import Tensors
@@ -15,7 +16,7 @@ from ..models import TokenClassifier
 from ..train import Data, Directory, Objective, Progress, Stop, StringObjective, TaskStrings, TrainState
 from ..train.state import load_weights
 from .experiment import Experiment
-from .new_models import build_classifier, build_task
+from .new_models import build_classifier
 from .tested_lengths import which_lengths
 
 SAVE_SCORES_EVERY = 20.0
@@ -82,7 +83,8 @@ class StringMaterial(Material):
     def __init__(self, experiment: Experiment, device: torch.device, share: int = 1):
         if experiment.objective.kind != "strings":
             raise Error(f"A task is trained with the objective strings, got {experiment.objective.kind}.")
-        self.task, self.device, self.share = build_task(experiment), device, share
+        spec, self.device, self.share = experiment.task, device, share
+        self.task = tasks.rebuild(spec.name, spec.params, spec.source)
         self.data = TaskStrings(self.task, experiment.training)
         self.objective = StringObjective(self.task, share, experiment.training.steady)
 

@@ -26,14 +26,8 @@ from .experiment import Experiment, ModelSpec
 
 def new_model(experiment: Experiment) -> TokenClassifier:
     """The model of an experiment before its first step, on the CPU."""
-    return build_classifier(experiment, build_task(experiment), torch.device("cpu"))
-
-
-def build_task(experiment: Experiment) -> tasks.Task:
     spec = experiment.task
-    if spec.source:
-        return tasks.rebuild(spec.name, spec.params, spec.source)
-    return tasks.get(spec.name, **spec.params)
+    return build_classifier(experiment, tasks.rebuild(spec.name, spec.params, spec.source), torch.device("cpu"))
 
 
 def build_classifier(experiment: Experiment, task: tasks.Task, device: torch.device) -> TokenClassifier:

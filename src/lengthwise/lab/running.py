@@ -59,23 +59,16 @@ def engine_of(how: Launch, runs: int, device: str) -> Engine:
         raise Error(f"workers={how.workers} is how many processes a pool has, got launch {name!r}. Leave it out.")
     kind, given = LAUNCHES[name], dict[str, Any](word_of(word, "address=auto") for word in words)
     if name in ("here", "pool"):
-        count = min(runs, _fitting(how, device)) or 1
+        cpus, gpus, cores = how.cpus_per_run or 1.0, how.gpus_per_run or 0.0, os.cpu_count() or 1
+        here = torch.cuda.device_count() if device == "cuda" else int(device.startswith("cuda"))
+        check_room(cpus, gpus, cores, here, "this machine has")
+        fitting = min(cores / cpus, here / gpus) if gpus else 1 if device.startswith("cuda") else cores / cpus
+        count = min(runs, int(fitting)) or 1
         if how.launch is None and (how.workers or count) == 1:
             return InProcess()
         if name == "pool":
             given.setdefault("workers", how.workers or count)
     return kind(**take(schema(kind), given, f"launch {name}", prefix=""))
-
-
-def _fitting(how: Launch, device: str) -> int:
-    """How many runs at a time this machine has room for; raise where it is too small for one."""
-    cpus, gpus = how.cpus_per_run or 1.0, how.gpus_per_run or 0.0
-    cores, on_gpu = os.cpu_count() or 1, device.startswith("cuda")
-    has = torch.cuda.device_count() if device == "cuda" else int(on_gpu)
-    check_room(cpus, gpus, cores, has, "this machine has")
-    if not on_gpu:
-        return int(cores / cpus)
-    return int(min(cores / cpus, has / gpus)) if gpus else 1
 
 
 def elsewhere(launch: Engine | str | None) -> bool:

@@ -79,24 +79,22 @@ class Directory:
     @contextmanager
     def locked(self, waiting: Callable[[], None] | None = None) -> Iterator[None]:
         """Hold the directory; while another process does, call `waiting` (which may raise to give up) and wait."""
-        with naming(self.path):
-            self.path.mkdir(parents=True, exist_ok=True)
-        looks = 0
-        while not (lease := self._taken()):
-            looks += 1
-            if waiting and looks > 1:
-                waiting()
-            time.sleep(LOOK_EVERY)
+        looks, lease = 0, None
+        while not lease:
+            with naming(self.path):
+                self.path.mkdir(parents=True, exist_ok=True)
+                lease = Lease.take(self.path)
+            if not lease:
+                looks += 1
+                if waiting and looks > 1:
+                    waiting()
+                time.sleep(LOOK_EVERY)
         self._lease = lease
         try:
             yield
         finally:
             self._lease = None
             lease.release(for_good=os.path.exists(self.path / self.result))
-
-    def _taken(self) -> Lease | None:
-        with naming(self.path):
-            return Lease.take(self.path)
 
     def check_held(self) -> None:
         """Raise if another process has taken over what this one held."""

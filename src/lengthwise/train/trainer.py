@@ -98,7 +98,7 @@ class Trainer:
                     self._validate_and_save(state)
         for state, step in zip(self.states, begun, strict=True):
             if state.step != step or not state.done:
-                self.save(state)
+                self.strategy.keep(state)
         if not all(state.done for state in self.states):
             self.stop.check()
 
@@ -139,10 +139,6 @@ class Trainer:
         """The batches of their next step, on the CPU."""
         return [self.data.batch(state.seed, state.step, state.curriculum.length(state.step)) for state in states]
 
-    def save(self, state: TrainState) -> bool:
-        """Replace the checkpoint, but never a good one by one with NaN in it; whether that was done."""
-        return self.strategy.keep(state)
-
     def _validate_and_save(self, state: TrainState) -> None:
         """Validate and checkpoint when it is time to."""
         every = state.training.checkpointing
@@ -164,13 +160,13 @@ class Trainer:
             if state.directory and text is not None:
                 state.directory.log({"kind": "sample", "step": state.step, "text": text})
         if state.step % every.checkpoint_every == 0 and not state.done:
-            self.save(state)
+            self.strategy.keep(state)
 
     def _raise_not_finite(self, state: TrainState, loss: float, length: int) -> None:
         kept = ""
         # Since the last look weights may have gone bad, or running statistics in this very step: then the last
         # checkpoint, which is only ever written after a look, is the last good state.
-        if self.save(state) and state.directory:
+        if self.strategy.keep(state) and state.directory:
             kept = f" The last good state (step {state.step}) is kept in {state.directory.path}."
         optimizer = state.training.optimizer
         raise NonFiniteError(
