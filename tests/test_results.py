@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lengthwise.recipes.common.comparison import ComparedCell, Published
+from lengthwise.recipes.common.comparison import ComparedCell
 from lengthwise.report.provenance import FIELDS
 
 ROOT = Path(__file__).parent.parent
