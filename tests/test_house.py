@@ -181,7 +181,7 @@ LINES = {
     "verify": 9_840,
     "report": 3_730,
     "recipes": 5_060,
-    "cli": 3_300,
+    "cli": 3_320,
 }
 """How many lines a room may have: lowered as ideas leave, and raised only by a commit that says why."""
 
