@@ -44,8 +44,9 @@ lint: $(DEV) ## ruff, the formatter's opinion, pyright
 	$(BIN)/ruff format --check
 	$(BIN)/pyright
 
-docs: setup ## Whether every link inside the documents resolves
+docs: setup ## The site, in build/site, with every link inside the documents checked
 	$(BIN)/python -m pytest tests/test_house.py -k documents
+	$(BIN)/python site/build.py build/site
 
 theorem: setup coq ## Coq checks a theorem of every RNN of the zoo: minutes
 	rm -rf build/theorem

@@ -1,0 +1,260 @@
+"""Builds the site into one folder that opens from disk: `make docs`, or `python site/build.py OUT`.
+
+The pages are those of `docs/`, a few of this folder, and what is generated here from the zoo, the command line and the
+public names. Links out of `docs/` become links within the site, or names of files.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import shutil
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import typer
+
+from lengthwise.cli.app import app
+from lengthwise.files import read_json
+from lengthwise.lab.collection import network_folder, networks
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+ROOMS = ("lab", "tasks", "verify", "report", "models", "mixers", "positions", "ops")
+ROOMS = (*ROOMS, "automata", "text", "insight", "theory", "convert")
+PARTS = {
+    "Start": ["ten-minutes", "own-tasks", "hugging-face", "text", "language-models", "clusters", "results"],
+    "Proofs": ["certify", "hall-of-proofs", "hall-of-refutations", "zoo", "theorem"],
+    "Ideas": ["regulargpt", "lrnn", "chacal", "bipe", "positions", "far-tokens", "constructions"],
+    "Reference": ["cli", *(f"api-{room}" for room in ROOMS), "architecture"],
+    "About": ["changelog", "log"],
+}
+"""The pages in the order of the menu."""
+LINK = re.compile(r"\[([^\]]*)\]\((\.\./[^)#]*|results/[^)#]*)(#[^)]*)?\)")
+
+
+def lay_out(source: Path) -> None:
+    """Every page of the site, as Markdown."""
+    for page in (ROOT / "docs").glob("*.md"):
+        write(source / page.name, page.read_text(encoding="utf-8"))
+    for picture in (ROOT / "docs").glob("*.png"):
+        shutil.copy(picture, source)
+    shutil.copytree(HERE / "static", source / "static")
+    shutil.copy(HERE / "conf.py", source)
+    write(source / "changelog.md", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
+    write(source / "ten-minutes.md", (HERE / "ten-minutes.md").read_text(encoding="utf-8"))
+    write(source / "hall-of-proofs.md", hall_of_proofs())
+    write(source / "hall-of-refutations.md", hall_of_refutations())
+    write(source / "cli.md", "\n".join(command_line()))
+    for room in ROOMS:
+        write(source / f"api-{room}.md", "\n".join(public_names(room)))
+    menu = [f"\n```{{toctree}}\n:hidden:\n\n{part.lower()}\n```\n" for part in PARTS]
+    write(source / "index.md", (HERE / "index.md").read_text(encoding="utf-8") + "".join(menu))
+    for part, pages in PARTS.items():
+        write(
+            source / f"{part.lower()}.md", "\n".join([f"# {part}\n", "```{toctree}\n:maxdepth: 1\n", *pages, "```\n"])
+        )
+
+
+def write(file: Path, text: str) -> None:
+    file.write_text(LINK.sub(moved, text), encoding="utf-8")
+
+
+def moved(link: re.Match[str]) -> str:
+    """A link of a document, from where the page then lies."""
+    text, target = link[1], link[2].removeprefix("../")
+    if target.startswith("results/") and target.endswith(".html"):
+        return f'<a href="{target}">{text}</a>'
+    if target == "README.md":
+        return f"[{text}](index.md)"
+    return f"{text} (`{target}`)"
+
+
+def table(header: list[str], rows: Iterator[list[str]]) -> str:
+    lines = ["| " + " | ".join(row) + " |" for row in [header, ["---"] * len(header), *rows]]
+    return "\n".join(lines) + "\n"
+
+
+def hall_of_proofs() -> str:
+    def rows() -> Iterator[list[str]]:
+        for name, network in networks().items():
+            if network["verdict"] != "proved":
+                continue
+            proof = read_json(network_folder(name) / "certificate.json")
+            verdict = '<span class="proved">✓ proved</span>'
+            machine = f"{len(proof['claim']['delta'])} states"
+            yield [f"`{name}`", verdict, proof["made"], network["task"]["name"], machine, f"{proof['margin']:.3g}"]
+
+    return f"""# Hall of proofs
+
+Networks that are right after every string of every length, in float32 and in any order of summation. Each was trained
+on strings of at most 40 symbols and on their answers; *learned* says that nothing else was taught. The margin is the
+least by which a right answer is ahead, or a choice decided.
+
+{table(["network", "verdict", "rung", "task", "machine", "margin"], rows())}
+Copy one out and check it, with numpy alone:
+
+```sh
+lengthwise zoo parity-rnn
+lengthwise certify --check parity-rnn/certificate.json --model parity-rnn
+```
+
+What a certificate claims, and what it assumes, is in [certify](certify.md) and, of RNNs, in [theorem](theorem.md).
+"""
+
+
+def hall_of_refutations() -> str:
+    def rows() -> Iterator[list[str]]:
+        for name, network in networks().items():
+            if network["verdict"] == "refuted":
+                word = network["word"]
+                verdict = '<span class="refuted">✗ refuted</span>'
+                yield [f"`{name}`", verdict, network["task"]["name"], f"{len(word)} symbols", f"`{shortened(word)}`"]
+
+    return f"""# Hall of refutations
+
+Networks with the shortest wrong string that was found. An LSTM that is right on every test string of up to 4,000
+symbols is wrong on one of 46. The others had not learned their task in the few steps that they had.
+
+{table(["network", "verdict", "task", "wrong after", "the string"], rows())}
+See one again:
+
+```sh
+lengthwise zoo parity-lstm-refuted
+lengthwise certify parity-lstm-refuted --task parity
+```
+"""
+
+
+def shortened(word: list[int]) -> str:
+    """A word with its runs counted, as `--word` reads it."""
+    runs: list[list[int]] = []
+    for symbol in word:
+        if runs and runs[-1][0] == symbol:
+            runs[-1][1] += 1
+        else:
+            runs.append([symbol, 1])
+    return " ".join(f"{symbol}:{count}" if count > 1 else str(symbol) for symbol, count in runs)
+
+
+def command_line() -> Iterator[str]:
+    """Every verb with its arguments and options."""
+    yield "# The command line\n"
+    yield "Every verb takes `--help` and `--json`. Exit codes: 0 fine, 1 the finding is bad, 2 the call is wrong.\n"
+    group: Any = typer.main.get_command(app)
+    yield from verbs(group, ["lengthwise"])
+
+
+def verbs(command: Any, path: list[str]) -> Iterator[str]:
+    context = command.make_context(path[-1], [], resilient_parsing=True)
+    for name in command.list_commands(context):
+        verb = command.get_command(context, name)
+        yield f"## `{' '.join([*path, name])}`\n"
+        yield prose(inspect.cleandoc(verb.help or "")) + "\n"
+        if hasattr(verb, "list_commands"):
+            yield from (line.replace("## `", "### `", 1) for line in verbs(verb, [*path, name]))
+            continue
+        rows = [[spelled(each), plain(getattr(each, "help", "") or "")] for each in verb.params if each.name != "help"]
+        if rows:
+            yield table(["argument or option", "what it is"], iter(rows))
+
+
+def spelled(parameter: Any) -> str:
+    word = (parameter.metavar or (parameter.name or "").upper()).replace("|", "\\|")
+    if parameter.param_type_name == "argument":
+        return f"`{word}`"
+    flags = ", ".join(f"`{flag}`" for flag in parameter.opts)
+    return flags if parameter.is_flag else f"{flags} `{word}`"
+
+
+def plain(text: str) -> str:
+    """Help without its colours, in one cell of a table."""
+    return re.sub(r"\[/?[a-z]+\]", "", text).replace("|", "\\|").replace("\n", " ")
+
+
+def prose(text: str) -> str:
+    """A docstring or a help as Markdown: examples are code, and what looks like HTML is text."""
+    lines, fenced = [], False
+    for line in re.sub(r"\[/?bold\]", "`", text).splitlines():
+        begins = line.startswith(">>>")
+        if begins and not fenced:
+            lines += ["", "```pycon"]
+            fenced = True
+        elif fenced and not line.strip():
+            lines.append("```")
+            fenced = False
+        code = fenced or line.startswith("    ")
+        lines.append(line if code else re.sub(r"(`[^`]*`)|<", lambda m: m[1] or "&lt;", line))
+    return "\n".join([*lines, *["```"] * fenced])
+
+
+def public_names(room: str) -> Iterator[str]:
+    """The public names of a room, argument by argument."""
+    module = importlib.import_module(f"lengthwise.{room}")
+    yield f"# `lengthwise.{room}`\n\n{prose(inspect.cleandoc(module.__doc__ or ''))}\n"
+    for name in sorted(module.__all__, key=str.lower):
+        thing = getattr(module, name)
+        if inspect.ismodule(thing) or not (inspect.isclass(thing) or inspect.isroutine(thing)):
+            continue
+        yield f"## `{room}.{name}`\n"
+        yield "```python\n" + called(name, thing) + "\n```\n"
+        yield prose(inspect.cleandoc(thing.__doc__ or "")) + "\n"
+        if rows := arguments(thing):
+            yield table(["argument", "what it is"], iter(rows))
+
+
+def called(name: str, thing: Any) -> str:
+    try:
+        signature = inspect.signature(thing)
+    except (TypeError, ValueError):
+        return name
+    parts = []
+    for each in signature.parameters.values():
+        star = {each.VAR_POSITIONAL: "*", each.VAR_KEYWORD: "**"}.get(each.kind, "")
+        default = "" if each.default is each.empty else f"={shown(each.default)}"
+        parts.append(f"{star}{each.name}{default}")
+    return "\n".join(textwrap.wrap(f"{name}({', '.join(parts)})", 84, subsequent_indent="    "))
+
+
+def shown(default: Any) -> str:
+    text = repr(default)
+    return text if len(text) < 30 and " at 0x" not in text else "…"
+
+
+def arguments(thing: Any) -> list[list[str]]:
+    """What the annotations of a call say of its arguments."""
+    try:
+        hints = get_type_hints(thing.__init__ if inspect.isclass(thing) else thing, include_extras=True)
+    except (NameError, TypeError, AttributeError):
+        return []
+    rows = []
+    for name, hint in hints.items():
+        told = [text for text in getattr(hint, "__metadata__", ()) if isinstance(text, str)]
+        rows += [[f"`{name}`", plain(told[0])]] if told else []
+    return rows
+
+
+def main(out: Path) -> int:
+    if out.exists():
+        shutil.rmtree(out)
+    source = out.parent / f"{out.name}-pages"
+    shutil.rmtree(source, ignore_errors=True)
+    source.mkdir(parents=True)
+    lay_out(source)
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", str(source), str(out)]
+    failed = subprocess.run(command, check=False).returncode
+    if not failed:
+        for page in (ROOT / "results").glob("*/*.html"):
+            (out / "results" / page.parent.name).mkdir(parents=True, exist_ok=True)
+            shutil.copy(page, out / "results" / page.parent.name)
+        print(f"Open {out / 'index.html'}")
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build" / "site")))

@@ -1,0 +1,104 @@
+"""The site: it builds without a warning, its links lead somewhere, and a browser opens it from disk."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from lengthwise.cli.doctor import browser
+from lengthwise.lab.collection import networks
+
+ROOT = Path(__file__).parents[2]
+LINKS = re.compile(r'(?:href|src)="([^"]+)"')
+
+
+@pytest.fixture(scope="module")
+def build():
+    spec = importlib.util.spec_from_file_location("site_build", ROOT / "site" / "build.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_halls_hold_the_whole_zoo(build):
+    verdicts = {name: network["verdict"] for name, network in networks().items()}
+    for hall, verdict in ((build.hall_of_proofs(), "proved"), (build.hall_of_refutations(), "refuted")):
+        assert set(re.findall(r"^\| `([^`]+)`", hall, re.MULTILINE)) == {n for n, v in verdicts.items() if v == verdict}
+
+
+def test_a_string_is_written_as_the_command_reads_it(build):
+    assert build.shortened([1, *[0] * 45, 1, 1]) == "1 0:45 1:2"
+
+
+@pytest.mark.parametrize(
+    ("link", "becomes"),
+    [
+        ("[p](../results/a-laptop/index.html)", '<a href="results/a-laptop/index.html">p</a>'),
+        ("[p](../src/lengthwise/files.py)", "p (`src/lengthwise/files.py`)"),
+        ("[p](../README.md)", "[p](index.md)"),
+        ("[p](certify.md#a-part)", "[p](certify.md#a-part)"),
+    ],
+)
+def test_links_out_of_the_documents(build, link, becomes, tmp_path):
+    build.write(tmp_path / "page.md", f"See {link}.")
+    assert (tmp_path / "page.md").read_text() == f"See {becomes}."
+
+
+def test_every_verb_and_public_name_has_its_place(build):
+    pages = "\n".join(build.command_line())
+    for verb in ("bench", "certify", "zoo", "eval perplexity"):
+        assert f"`lengthwise {verb}`" in pages
+    assert "`--train-length` `N`" in pages
+    assert "## `lab.bench`" in "\n".join(build.public_names("lab"))
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    pytest.importorskip("pydata_sphinx_theme")
+    out = tmp_path_factory.mktemp("site") / "html"
+    done = subprocess.run(
+        [sys.executable, ROOT / "site" / "build.py", out], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return out
+
+
+@pytest.mark.slow
+def test_every_link_leads_to_a_file(site):
+    broken = []
+    for page in site.glob("*.html"):
+        for link in LINKS.findall(page.read_text(encoding="utf-8")):
+            parts = urlsplit(link)
+            if not parts.scheme and parts.path and not (site / unquote(parts.path)).exists():
+                broken.append(f"{page.name}: {link}")
+    assert broken == []
+
+
+@pytest.mark.slow
+def test_a_browser_opens_it_from_disk(site):
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if not browser():
+        pytest.skip("no Chromium found; LENGTHWISE_CHROMIUM names one")
+    with playwright.sync_playwright() as p:
+        chromium = p.chromium.launch(executable_path=browser(), args=["--no-sandbox"])
+        for width, scheme in ((390, "light"), (1600, "dark")):
+            tab = chromium.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+            problems, asked = [], []
+            tab.on("console", lambda m, into=problems: into.append(m.text) if m.type == "error" else None)
+            tab.on("pageerror", lambda e, into=problems: into.append(str(e)))
+            tab.on("request", lambda r, into=asked: into.append(r.url))
+            for name in ("index", "ten-minutes", "hall-of-proofs", "hall-of-refutations", "certify", "cli", "api-lab"):
+                tab.goto((site / f"{name}.html").as_uri())
+                assert tab.evaluate("document.documentElement.scrollWidth") <= width, name
+            assert tab.evaluate("document.documentElement.dataset.theme") == scheme
+            tab.goto((site / "search.html").as_uri() + "?q=refuted")
+            tab.wait_for_selector("#search-results li a")
+            assert problems == []
+            assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
+        chromium.close()
