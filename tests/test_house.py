@@ -217,7 +217,6 @@ OPENS = {
     "files.py": "the one place",
     "limits.py": "what the system says of its memory",
     "lab/provenance.py": "what the system says of its CPU",
-    "lab/loggers.py": "what was sent, where a failure ends no run",
     "cli/doctor.py": "what the system says of its memory",
     "cli/app.py": "/dev/null",
     "cli/console.py": "/dev/null",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections import defaultdict
-from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -175,15 +174,8 @@ def test_trackio_keeps_a_run_in_its_folder(tmp_path, quick, monkeypatch):
 @pytest.fixture
 def writes(monkeypatch):
     """How often `logged.json` was written."""
-    counted = []
-    replace = Path.replace
-
-    def counting(self, target):
-        if Path(target).name == loggers.SENT:
-            counted.append(target)
-        return replace(self, target)
-
-    monkeypatch.setattr(Path, "replace", counting)
+    counted, write = [], loggers.write_atomically
+    monkeypatch.setattr(loggers, "write_atomically", lambda *given: counted.append(given) or write(*given))
     return counted
 
 
@@ -198,14 +190,10 @@ def test_what_was_sent_is_written_only_where_it_changes(tmp_path, few, kept, wri
 
 
 def test_what_was_sent_cannot_be_written_and_the_run_goes_on(tmp_path, few, kept, monkeypatch):
-    replace = Path.replace
+    def refuse(path, content):
+        raise OSError(28, "no space left")
 
-    def refuse(self, target):
-        if Path(target).name == loggers.SENT:
-            raise OSError(28, "no space left")
-        return replace(self, target)
-
-    monkeypatch.setattr(Path, "replace", refuse)
+    monkeypatch.setattr(loggers, "write_atomically", refuse)
     with pytest.warns(UserWarning, match="json failed and is left out of .* no space left"):
         (outcome,) = lab.run(few, tmp_path, log="json")
     assert outcome.run
@@ -216,7 +204,7 @@ def test_a_damaged_note_of_what_was_sent_stops_no_run(tmp_path, few, kept):
     (outcome,) = lab.run(few, tmp_path)
     assert outcome.run
     (outcome.run.path / loggers.SENT).write_text('{"json": ')
-    with pytest.warns(UserWarning, match=r"logged\.json: damaged\. Delete it"):
+    with pytest.warns(UserWarning, match=r"logged\.json: not whole JSON.* Delete it to send"):
         (again,) = lab.run(few, tmp_path, log="json")
     assert again.run
     assert not kept.logged

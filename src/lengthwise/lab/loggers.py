@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..errors import RecordError, UnknownName, check_extra
-from ..files import read_text
+from ..errors import UnknownName, check_extra
+from ..files import read_json, read_text, write_atomically
 from ..train.state import learning_rate
 from .experiment import Experiment
 from .records import Run
@@ -188,24 +188,13 @@ class Sender:
 
     def _recall(self) -> None:
         """Read what the loggers have had."""
-        path = self.path / SENT
-        try:
-            self.sent = (
-                {name: int(lines) for name, lines in json.loads(read_text(path)).items()} if path.exists() else {}
-            )
-        except (ValueError, TypeError, AttributeError) as error:
-            raise RecordError(f"{path}: damaged. Delete it to send every line again") from error
+        path, again = self.path / SENT, "Delete it to send every line again."
+        self.sent = {name: int(lines) for name, lines in read_json(path, again).items()} if path.exists() else {}
 
     def _keep(self) -> None:
         """Write what the loggers have had; where that fails no more is sent, or it would be sent twice."""
-
-        def write() -> None:
-            beside = self.path / f".{SENT}.tmp"
-            beside.write_text(json.dumps(self.sent))
-            beside.replace(self.path / SENT)
-
         if self.names:
-            self._try(self.names, write)
+            self._try(self.names, lambda: write_atomically(self.path / SENT, json.dumps(self.sent).encode()))
 
     def _try(self, names: Sequence[str], act: Callable[[], None]) -> None:
         """Loggers for which something fails are left out from here on: training does not depend on them."""

@@ -167,17 +167,17 @@ def model_folder(run: Run, which: str = "last") -> Path | None:
 def _check_readable(run: Run) -> None:
     """Reads once what every table reads, so that a record of another make is named here, and hides no other run."""
     result, e = run.result, run.experiment
-    sum([result["steps"], result["parameters"], result["seconds"]["train"], result["seconds"]["evaluate"]])
-    result["date"], result["machine"].keys()
+    numbers = [result["steps"], result["parameters"], result["seconds"]["train"], result["seconds"]["evaluate"]]
+    numbers += [row["step"] for row in run.metrics if row["kind"]]
     if e.on_text:
-        for which in ("last", *(["before"] if e.from_checkpoint else [])):
-            perplexities(run, which)
-        sum([result["answers"]["score"]] if isinstance(e.data, AnswersSpec) else [])
+        for which in ("last", "before") if e.from_checkpoint else ("last",):
+            numbers += perplexities(run, which).values()
+        numbers += [result["answers"]["score"]] if isinstance(e.data, AnswersSpec) else []
     else:
-        for which in CHECKPOINTS:
-            score(run, e.tests.lengths, which)
-        sum(result["baseline"][str(n)] for n in e.tests.lengths)
-    sum(row["step"] for row in run.metrics if row["kind"])
+        numbers += [score(run, e.tests.lengths, which) for which in CHECKPOINTS]
+        numbers += [result["baseline"][str(n)] for n in e.tests.lengths]
+    sum(numbers)
+    "".join([result["date"], *result["machine"]])
 
 
 class Found(NamedTuple):

@@ -87,7 +87,10 @@ def certified(finished: Finished, device: str, seconds: float) -> list[Panel]:
                 "or the shortest failing string it found. Each is the network as training left it."
             ),
             lead="\n".join(f"{name}: {''.join(in_words(record))}" for name, record in rows),
-            data=[{"run": name, **_without_certificate(record)} for name, record in rows],
+            data=[
+                {"run": name, **{key: value for key, value in record.verdict.to_json().items() if key != "certificate"}}
+                for name, record in rows
+            ],
         )
     ]
 
@@ -101,7 +104,3 @@ def _certified(run: Run, seconds: float) -> Kept:
     verdict = decide(subject, seconds).verdict
     keep(run, verdict, claim)
     return Kept(verdict, claim, "last")
-
-
-def _without_certificate(record: Kept) -> dict[str, object]:
-    return {key: value for key, value in record.verdict.to_json().items() if key != "certificate"}

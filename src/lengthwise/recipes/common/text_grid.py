@@ -139,12 +139,12 @@ def far_tokens(
 
     A model whose encoding has no places for any of the lengths is left out; without others there is no panel.
     """
-    reaches = {column: (runs[0], _up_to(runs[0], lengths)) for column, runs in finished.items()}
-    scores = {
-        column: measure_far_tokens(run.path, (), reached, depths=depths, samples=samples, device=device).scores
-        for column, (run, reached) in reaches.items()
-        if reached
-    }
+    scores = {}
+    for column, (run, *_) in finished.items():
+        # Those of these lengths that the model was tested up to, which its encoding has places for.
+        if reached := [n for n in lengths if n <= max(run.experiment.tests.lengths)]:
+            measured = measure_far_tokens(run.path, (), reached, depths=depths, samples=samples, device=device)
+            scores[column] = measured.scores
     known = {column: means(finished[column]) for column in scores}
     return [far_tokens_compared(scores, known, _trained(finished))] if scores else []
 
@@ -194,11 +194,6 @@ def _on_text(run: Run, name: str, store: str, device: str) -> dict[int, float]:
         device=device,
     )
     return {n: loss.perplexity for n, loss in perplexity.losses.items()}
-
-
-def _up_to(run: Run, lengths: Sequence[int]) -> list[int]:
-    """Those of these lengths that the model was tested up to, which its encoding has places for."""
-    return [n for n in lengths if n <= max(run.experiment.tests.lengths)]
 
 
 def _trained(finished: Mapping[str, Sequence[Run]]) -> int:

@@ -19,6 +19,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
@@ -97,7 +98,11 @@ class NetworkQuestion(NamedTuple):
 
 def networks(run: Run, question: NetworkQuestion, device: str) -> list[ProofNetwork]:
     """What is known of the run's networks; what the same question found earlier is not asked again."""
-    about = {"format": FORMAT, "weights": run.result.get("files", {}).get(WEIGHTS["last"]), "question": _json(question)}
+    about = {
+        "format": FORMAT,
+        "weights": run.result.get("files", {}).get(WEIGHTS["last"]),
+        "question": json.loads(json.dumps(question)),
+    }
     file = run.path / FILE
     if (known := _earlier(file, about)) is not None:
         return known
@@ -116,10 +121,12 @@ def _decided(run: Run, question: NetworkQuestion, device: str) -> list[ProofNetw
     results = [_learned(run, task, claim, question, device)]
     for made, asked in (("settled", question.settle), ("consolidated", question.consolidate)):
         if asked and results[-1].raw != "proved":
-            make = _taught(run, question.budget, settle=made == "settled")
+            make = partial(_taught, run, question.budget.consolidate, made == "settled")
             results += _made(run, made, make, task, claim, question, device)
     if question.compile:
-        results += _made(run, "compiled", _compilation(task, question.budget), task, claim, question, device)
+        results += _made(
+            run, "compiled", partial(_compiled, task, question.budget.compile), task, claim, question, device
+        )
     return results
 
 
@@ -134,10 +141,6 @@ def _earlier(file: Path, about: dict[str, Any]) -> list[ProofNetwork] | None:
         return None
 
 
-def _json(question: NetworkQuestion) -> Any:
-    return json.loads(json.dumps(question))
-
-
 def _learned(run: Run, task: Task, claim: Claim, question: NetworkQuestion, device: str) -> ProofNetwork:
     network, model = ProofNetwork("learned"), load_model(run).to(device)
     verdict = _decide(network, model, claim, question.budget, run.path)
@@ -150,17 +153,14 @@ Make = Callable[[Path], Subject]
 """Makes a network and saves it in a folder that does not exist yet."""
 
 
-def _taught(run: Run, budget: Budget, settle: bool) -> Make:
-    return lambda folder: consolidated(subject_of("proof", run, None), budget.consolidate, folder, settle)
+def _taught(run: Run, seconds: float, settle: bool, folder: Path) -> Subject:
+    return consolidated(subject_of("proof", run, None), seconds, folder, settle)
 
 
-def _compilation(task: Task, budget: Budget) -> Make:
-    def make(folder: Path) -> Subject:
-        made = verify.compile_machine(task, seconds=budget.compile)
-        made.save(folder)
-        return Subject(made.model, made.claim, made.made)
-
-    return make
+def _compiled(task: Task, seconds: float, folder: Path) -> Subject:
+    made = verify.compile_machine(task, seconds=seconds)
+    made.save(folder)
+    return Subject(made.model, made.claim, made.made)
 
 
 def _made(
@@ -168,7 +168,9 @@ def _made(
 ) -> list[ProofNetwork]:
     """The network that was made of the run or of its task; where it is refused, a line that says why."""
     network, began = ProofNetwork(made), time.monotonic()
-    folder = _emptied(run.path / made)
+    folder = run.path / made
+    for file in folder.iterdir() if folder.is_dir() else ():  # what an earlier question left
+        file.unlink()
     try:
         subject = make(folder)
     except Error as refused:
@@ -186,28 +188,18 @@ def _made(
     return [network]
 
 
-def _emptied(folder: Path) -> Path:
-    """What an earlier question left of a network is removed."""
-    if folder.is_dir():
-        for file in folder.iterdir():
-            file.unlink()
-    return folder
-
-
 def _decide(network: ProofNetwork, model: nn.Module, claim: Claim, budget: Budget, beside: Path) -> Verdict:
     """Fills in the verdicts. `beside`: the folder of the network, where the certificate of its snapped copy goes."""
     began = time.monotonic()
-    verdict = verify.certify(model, claim, budget.certify, made=network.made, kept=_kept_share(network))
+    verdict = verify.certify(
+        model, claim, budget.certify, made=network.made, kept=network.kept and KeptShare(**network.kept)
+    )
     network.raw = _word(verdict)
     _note(network, verdict, model)
     if _snaps(model):
         network.snapped = _snapped(network, model, claim, budget, beside)
     network.seconds = round(network.seconds + time.monotonic() - began, 1)
     return verdict
-
-
-def _kept_share(network: ProofNetwork) -> KeptShare | None:
-    return None if network.kept is None else KeptShare(**network.kept)
 
 
 def _note(network: ProofNetwork, verdict: Verdict, model: nn.Module) -> None:
@@ -236,7 +228,9 @@ def _snapped(network: ProofNetwork, model: nn.Module, claim: Claim, budget: Budg
         if extraction.difference is not None:
             return "refuted" if extraction.difference.said is not None else "unknown"
         snapped = extraction.snap()
-        verdict = verify.certify(snapped, claim, budget.certify, made=network.made, kept=_kept_share(network))
+        verdict = verify.certify(
+            snapped, claim, budget.certify, made=network.made, kept=network.kept and KeptShare(**network.kept)
+        )
     except Error:
         return "unknown"
     if network.raw != "proved" and isinstance(verdict, verify.Proved):

@@ -61,9 +61,7 @@ def recipe(
 
     Without a checkpoint the models of Figure 5 are trained first, and those of Figure 4 that the table has.
     """
-    checkpoints = dict(map(named, checkpoint))
-    if len(checkpoints) < len(checkpoint):
-        raise Error(f"Two checkpoints have one name: {', '.join(checkpoint)}. Give each its own, as NAME=PATH.")
+    checkpoints = by_name(checkpoint)
     overrides = {"training.steps": steps, "training.batch": batch, "training.lr": lr, "window": window}
     own = {name: value for name, value in overrides.items() if value is not None}
     rules: Rules = {**RULES, scale: [*RULES[scale], *([Rule("*", "*", own)] if own else [])]}
@@ -114,13 +112,19 @@ def recipe(
     )
 
 
-def named(checkpoint: str) -> tuple[str, str]:
+def by_name(checkpoints: Sequence[str]) -> dict[str, str]:
+    """The paths of checkpoints, each by the name before it or by its own last one.
+
+    >>> by_name(["rope=runs/a", "runs/a/model", "runs/a=b"])
+    {'rope': 'runs/a', 'model': 'runs/a/model', 'a=b': 'runs/a=b'}
     """
-    >>> named("rope=runs/a"), named("runs/a/model"), named("runs/a=b")
-    (('rope', 'runs/a'), ('model', 'runs/a/model'), ('a=b', 'runs/a=b'))
-    """
-    name, equals, path = checkpoint.partition("=")
-    return (name, path) if equals and "/" not in name else (Path(checkpoint).name, checkpoint)
+    paths = {}
+    for checkpoint in checkpoints:
+        name, equals, path = checkpoint.partition("=")
+        name, path = (name, path) if equals and "/" not in name else (Path(checkpoint).name, checkpoint)
+        if paths.setdefault(name, path) is not path:
+            raise Error(f"Two checkpoints have one name: {', '.join(checkpoints)}. Give each its own, as NAME=PATH.")
+    return paths
 
 
 def language_models_first(

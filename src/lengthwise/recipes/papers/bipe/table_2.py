@@ -7,7 +7,6 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated
 
-from ....errors import Error
 from ....evaluate.benchmarks import BENCHMARKS, BenchmarkScore, check_found, score_benchmarks
 from ....lab import Experiment, Run
 from ....lab.loading import model_folder
@@ -22,7 +21,7 @@ from ...common.text_grid import STANDARD_LIBRARY, STORE, Ends, Store, Text, Toke
 from .figure_4 import RULES
 from .figure_4 import recipe as recipe_4
 from .figure_5 import recipe as recipe_5
-from .table_1 import named
+from .table_1 import by_name
 
 PUBLISHED: dict[str, list[float]] = table_of(__name__)["published"]
 """By column, the score of each benchmark in the order of `BENCHMARKS`, in percent."""
@@ -49,15 +48,12 @@ def recipe(
 
     Without a checkpoint the models of Figures 4 and 5 are trained first.
     """
-    checkpoints = dict(map(named, checkpoint))
-    if len(checkpoints) < len(checkpoint):
-        raise Error(f"Two checkpoints have one name: {', '.join(checkpoint)}. Give each its own, as NAME=PATH.")
+    checkpoints = by_name(checkpoint)
     names = list(benchmark) or list(BENCHMARKS)
     most = LIMITS[scale] if limit is None else limit
     options = {"text": text, "ends": ends, "tokenizer": tokenizer, "store": store}
-    first = (
-        {} if checkpoints else {cell.key: cell for r in (recipe_4, recipe_5) for cell in r(scale, **options).grid.cells}
-    )
+    figures = () if checkpoints else (recipe_4, recipe_5)
+    first = {cell.key: cell for figure in figures for cell in figure(scale, **options).grid.cells}
 
     @cache
     def check() -> None:
