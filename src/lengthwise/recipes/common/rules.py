@@ -2,7 +2,8 @@
 
 A rule is (tasks, models, settings): patterns over the names of rows and columns, and settings as `bench --set` takes
 them. So a knob for one cell is one line: `Rule("modular-*", "regular-gpt C=2", {"training.steps": 20_000})`.
-The rules of a table are in a TOML file beside it. Beside those settings there may be
+The rules of a table are in a TOML file beside it, and so may be the numbers that were published and the prose around
+the table. Beside those settings there may be
 
     seeds            how many runs of each cell, with seeds 0, 1, …
     learning_rates   the rates to try, where there are several

@@ -17,7 +17,7 @@ from ...report.formatting import percent
 from ..base import Recipe, Scale
 from ..common.comparison import inside
 from ..common.grid import Grid, Model, plan_cell
-from ..common.rules import differences_from_paper, rules_of, settings_of
+from ..common.rules import differences_from_paper, rules_of, settings_of, table_of
 from ..papers.regulargpt.table_1 import thinned
 from .networks import NetworkQuestion, ProofNetwork, networks
 from .scales import BUDGETS
@@ -37,22 +37,8 @@ TRAINED, TESTED = 40, 256
 PUBLISHED: dict[str, float] = {"PD-SSM": 0.988, "DeltaProduct": 0.795, "LSTM": 1.0}
 """Averages over the four tasks, of the best evaluation on test strings."""
 OF_PD_SSM: dict[str, float] = dict(zip(TASKS, (0.995, 0.997, 0.962, 0.999), strict=True))
-RULES = rules_of(__name__)
+RULES, PROSE = rules_of(__name__), table_of(__name__)["prose"]
 SAME = "Tasks and lengths are the published ones; of models other than PD-SSM the paper's settings are not known here."
-DESCRIPTION = (
-    "Cycle navigation, even pairs, modular arithmetic without brackets and parity, as in the paper of PD-SSM (2025): "
-    f"strings of at most {TRAINED} tokens in training, {TRAINED} to {TESTED} in the test. Each network is also held "
-    "against the machine of its task: proved right at every length, refuted by a word, or unknown. No method of proof "
-    "here takes PD-SSM, DeltaProduct and Mamba-2, so that they are refuted or unknown."
-)
-CAPTION = (
-    "Accuracy at the last position in %: mean ± sample deviation over the seeds, at the last checkpoint, over about "
-    "{lengths} lengths. least: of the worst seed. in training: at the training lengths. verdicts: of the networks as "
-    "training left them, after {seconds:g} s of search and reasoning each; wrong at: the lengths of the shortest words "
-    "found that networks get wrong. published: averages over the tasks and 5 seeds, each the best of all evaluations "
-    "on the test strings, which choose nothing here; others are 83.6 (D-DE16) and 81.3 (BD4-LNCDE). Expressions have "
-    "no = at their end here, and odd lengths."
-)
 
 
 def recipe(scale: Scale) -> Recipe:
@@ -66,7 +52,7 @@ def recipe(scale: Scale) -> Recipe:
 
     return Recipe(
         title="State tracking: from 40 tokens to 256, and to every length",
-        description=DESCRIPTION,
+        description=PROSE["description"],
         grid=Grid.table(TASKS, MODELS, partial(planned, scale)),
         report=report,
     )
@@ -104,7 +90,7 @@ def _panel(scale: Scale, finished: Mapping[Key, list[Run]], decided: Mapping[Key
             published = percent(PUBLISHED[model]) if model in PUBLISHED else "–"
             rows.append([model, *cells, average, published])
     lengths = settings_of(RULES[scale], TASKS[0], "PD-SSM")["lengths"]
-    caption = CAPTION.format(lengths=lengths, seconds=BUDGETS[scale].certify)
+    caption = PROSE["caption"].format(lengths=lengths, seconds=BUDGETS[scale].certify)
     head = ["model", *there, "average", "published"]
     return Table("State tracking", caption, head, rows, data=data, finding=_finding(decided))
 

@@ -19,34 +19,13 @@ from ...report.formatting import table_number
 from ...verify.algebra import MachineAlgebra
 from ..base import Recipe, Scale
 from ..common.grid import Grid, plan_cell
-from ..common.rules import settings_of
+from ..common.rules import settings_of, table_of
 from .networks import NetworkQuestion, ProofNetwork, networks
 from .scales import ASKED, BUDGETS, GIVEN, MODELS, RULES, TASKS
 
 Key = tuple[str, str]
 """A cell's task and model."""
-DESCRIPTION = (
-    "A model that is right on all strings of 500 tokens may still fail on longer ones. Here each is held against the "
-    "machine of its task: proved right at every length, with a certificate that an independent checker accepts, or "
-    "refuted by a word, or unknown. A network is learned (from strings alone), settled (a recurrence that was learned, "
-    "then taught the machine that was extracted from it, without a label), consolidated (learned, then taught its "
-    "machine's algebra, where it was not proved before) or compiled (nothing of it was learned from strings). Who is "
-    "wrong on more than 5% of held-out strings of the training lengths is refused, and not consolidated."
-)
-CAPTION = (
-    "kept: how many of the trained network's own codes (discrete), sets of nodes (RegularGPT), neurons (RNN, GRU, "
-    "LSTM) or entries of the first state (automaton) a network that was taught has kept. raw: the network as it is; "
-    "snapped: with every node replaced by the nearest of finitely many centres (– where a network has no such "
-    "nodes). s: seconds to make the network, after training, and to decide about it. in: the arithmetic that the "
-    "proof is about; parts: how many elements, sets or states it goes through; conditions: how many nodes, steps "
-    "and answers the checker evaluated. wrong at: the length of the shortest word found that it gets wrong. Then "
-    "accuracy in %: over every length from 1 to 40, odd ones too, each right answer as often as any other; over "
-    "{lengths} lengths up to {near:,} at which the task has strings of more than one answer, {samples} strings "
-    "each; and at {far} tokens, on {strings} words whose answer is open until the end. – : not tested, since the "
-    "network is wrong before, or takes a step of its own for each of so many tokens. Each has {seconds:g} s of "
-    "search and reasoning: what is unknown may be proved "
-    "in more."
-)
+PROSE = table_of(__name__)["prose"]
 
 
 def recipe(scale: Scale) -> Recipe:
@@ -66,7 +45,7 @@ def recipe(scale: Scale) -> Recipe:
 
     return Recipe(
         title="Proved at every length, or refuted",
-        description=DESCRIPTION,
+        description=PROSE["description"],
         grid=Grid.table(TASKS[scale], MODELS, partial(planned, scale)),
         report=report,
     )
@@ -106,7 +85,7 @@ def _panel(scale: Scale, row: str, models: Mapping[str, list[ProofNetwork]]) -> 
         ]
         for name, n in each
     ]
-    caption = CAPTION.format(
+    caption = PROSE["caption"].format(
         near=strings.near,
         far=" and ".join(far),
         strings=" and ".join(f"{count:,}" for count in strings.far.values()),

@@ -17,7 +17,7 @@ from ...base import Recipe, Scale
 from ...common.comparison import LEARNED, ComparedCell, ComparedRow, comparison
 from ...common.curves import curves
 from ...common.grid import Grid, Model, plan_cell, variant_note
-from ...common.rules import differences_from_paper, rules_of, settings_of
+from ...common.rules import differences_from_paper, rules_of, settings_of, table_of
 
 
 class LengthQuestion(NamedTuple):
@@ -43,26 +43,10 @@ MODELS = {
 LABELS = {"block-lrnn": "paper's “Ours”", "block-lrnn automaton": "automaton (this library)"}
 """How a model is called on the page, where its name does not say whose it is."""
 
-TABLE_2 = {
-    "modular-sum": (1.00, 0.27, 0.27, 0.27),
-    "even-pairs": (0.99, 0.81, 0.82, 0.72),
-    "modular-arithmetic": (1.00, 0.27, 0.27, 0.27),
-}
+TABLE_2: dict[str, list[float]] = table_of(__name__)["published"]
 """Accuracy at length 500 (499) after training at 40 (39), one number for each of `PUBLISHED`."""
 
-RULES = rules_of(__name__)
-DESCRIPTION = (
-    "Sum(5): digits, their sum modulo 5. EvenPair(5): is the last of five symbols the first? Mostly not, so always "
-    "saying no is right in 80%. ModArith(5): digits joined by + − ·, the value modulo 5. Training asks every prefix "
-    "that has an answer (in ModArith(5) those that end in a digit), in strings of 40 tokens (ModArith(5): 39), or of "
-    "up to that length where strings grow. The test asks only for the answer at the last position, in strings of 500 "
-    "tokens (499). The automaton is not in the paper: its blocks are functions on states. It and the paper's own model "
-    "are trained with one budget: the same steps, learning rate and batch on each task."
-)
-NOTE = (
-    "A published number is the best of all evaluations on the test strings during training, so it is selected on the "
-    "test set, and of an unstated number of runs; here test strings choose nothing."
-)
+RULES, PROSE = rules_of(__name__), table_of(__name__)["prose"]
 SAME = "Tasks, the length tested and what is asked in training are the published ones."
 
 Key = tuple[str, str]
@@ -83,7 +67,7 @@ def recipe(scale: Scale) -> Recipe:
 
     return Recipe(
         title="Block-diagonal linear RNN, Table 2: from 40 tokens to 500",
-        description=DESCRIPTION,
+        description=PROSE["description"],
         grid=Grid.table(TASKS, MODELS, partial(planned, scale)),
         report=report,
     )
@@ -111,7 +95,7 @@ def compared(finished: Mapping[Key, Sequence[Run]]) -> Panel:
             rows.append(ComparedRow(TASKS[task].label, next(iter(row.values())).majority, row))
     ours = {key: runs for key, runs in finished.items() if key[1] == "block-lrnn"}
     whose = variant_note(ours, "block-lrnn", "The paper's “Ours”, its block-diagonal linear RNN,")
-    return comparison("Measured beside published", rows, PUBLISHED, f"{whose} {NOTE}".strip(), LABELS)
+    return comparison("Measured beside published", rows, PUBLISHED, f"{whose} {PROSE['note']}".strip(), LABELS)
 
 
 def checkpoints(finished: Mapping[Key, Sequence[Run]]) -> Panel:

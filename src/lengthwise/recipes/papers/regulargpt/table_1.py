@@ -21,7 +21,7 @@ MODELS = {
     "regular-gpt C=3": Model("regular-gpt", {"model.chunk": 3}),
 }
 """The columns. The paper's Transformer is a vanilla one with the relative positions of Transformer-XL."""
-RULES = rules_of(__name__)
+RULES, PROSE = rules_of(__name__), table_of(__name__)["prose"]
 TABLE_1: dict[str, list[list[float]]] = table_of(__name__)["published"]
 """Max and mean of the accuracies in %, by task: a pair for each of `MODELS`."""
 DYCK = ("d-2", "d-3", "d-4", "d-12")
@@ -39,21 +39,6 @@ PARAMS: dict[str, dict[str, Any]] = {"modular-arithmetic": {"leading_plus": True
 PUBLISHED_MAJORITY = {"tomita-5": 0.75}
 """Tomita 5 has no word of odd length, and our test has no such lengths; the published test has."""
 
-DESCRIPTION = (
-    "Each model is trained on strings of up to 40 tokens and tested at 41 to 500 (first four tasks), or of up to 50 "
-    "and tested at 51 to 100. A score is the mean of the accuracies over the lengths tested. The paper's Transformer "
-    "is a vanilla one with the relative positions of Transformer-XL."
-)
-NOTE = (
-    "D_n and Tomita 5 have no words of odd length. As published, D_n is tested at odd lengths too, which makes its "
-    "majority answer 75. Tomita 5 is tested here at even lengths alone, so its published numbers are of an easier test."
-)
-
-
-SAME = (
-    "Tasks, training lengths and the range of test lengths are the published ones. `lengths`: how many of the range "
-    "are tested."
-)
 
 OURS = ("regular-gpt", "RegularGPT")
 
@@ -66,11 +51,11 @@ def recipe(scale: Scale) -> Recipe:
 
     def report(finished: Mapping[Key, list[Run]], device: str) -> list[Panel]:
         rows = dict.fromkeys(task for task, _ in finished)
-        return [compared(finished), *differences_from_paper(RULES, scale, rows, MODELS, SAME)]
+        return [compared(finished), *differences_from_paper(RULES, scale, rows, MODELS, PROSE["same"])]
 
     return Recipe(
         title="RegularGPT, Table 1: regular languages beyond the training length",
-        description=DESCRIPTION,
+        description=PROSE["description"],
         grid=cells(scale, TABLE_1, MODELS),
         report=report,
     )
@@ -116,7 +101,7 @@ def compared(finished: Mapping[Key, Sequence[Run]]) -> Panel:
         if row:
             majority = next(iter(row.values())).majority
             rows.append(ComparedRow(task, majority, row, PUBLISHED_MAJORITY.get(task)))
-    notes = [NOTE] if any(row.label == "tomita-5" or row.label in DYCK for row in rows) else []
+    notes = [PROSE["note"]] if any(row.label == "tomita-5" or row.label in DYCK for row in rows) else []
     return comparison(
         "Measured beside published", rows, list(MODELS), " ".join([*notes, variant_note(finished, *OURS)]).strip()
     )
