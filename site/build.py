@@ -6,8 +6,10 @@ public names. Links out of `docs/` become links within the site, or names of fil
 
 from __future__ import annotations
 
+import base64
 import importlib
 import inspect
+import json
 import re
 import shutil
 import subprocess
@@ -22,6 +24,8 @@ import typer
 from lengthwise.cli.app import app
 from lengthwise.files import read_json
 from lengthwise.lab.collection import network_folder, networks
+from lengthwise.verify.checker.weights import read_model
+from lengthwise.verify.theorem import refusal
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
@@ -50,15 +54,17 @@ def lay_out(source: Path) -> None:
     write(source / "ten-minutes.md", (HERE / "ten-minutes.md").read_text(encoding="utf-8"))
     write(source / "hall-of-proofs.md", hall_of_proofs())
     write(source / "hall-of-refutations.md", hall_of_refutations())
+    for name in shown_in_the_browser():
+        write(source / f"proof-{name}.md", page_of_a_proof(name))
     write(source / "cli.md", "\n".join(command_line()))
     for room in ROOMS:
         write(source / f"api-{room}.md", "\n".join(public_names(room)))
     menu = [f"\n```{{toctree}}\n:hidden:\n\n{part.lower()}\n```\n" for part in PARTS]
     write(source / "index.md", (HERE / "index.md").read_text(encoding="utf-8") + "".join(menu))
     for part, pages in PARTS.items():
-        write(
-            source / f"{part.lower()}.md", "\n".join([f"# {part}\n", "```{toctree}\n:maxdepth: 1\n", *pages, "```\n"])
-        )
+        here = [*pages, *(f"proof-{name}" for name in shown_in_the_browser() if part == "Proofs")]
+        text = "\n".join([f"# {part}", "", "```{toctree}", ":maxdepth: 1", "", *here, "```", ""])
+        write(source / f"{part.lower()}.md", text)
 
 
 def write(file: Path, text: str) -> None:
@@ -88,13 +94,15 @@ def hall_of_proofs() -> str:
             proof = read_json(network_folder(name) / "certificate.json")
             verdict = '<span class="proved">✓ proved</span>'
             machine = f"{len(proof['claim']['delta'])} states"
-            yield [f"`{name}`", verdict, proof["made"], network["task"]["name"], machine, f"{proof['margin']:.3g}"]
+            shown = f"[`{name}`](proof-{name}.md)" if name in shown_in_the_browser() else f"`{name}`"
+            yield [shown, verdict, proof["made"], network["task"]["name"], machine, f"{proof['margin']:.3g}"]
 
     return f"""# Hall of proofs
 
 Networks that are right after every string of every length, in float32 and in any order of summation. Each was trained
 on strings of at most 40 symbols and on their answers; *learned* says that nothing else was taught. The margin is the
-least by which a right answer is ahead, or a choice decided.
+least by which a right answer is ahead, or a choice decided. A name that is a link opens the network in
+your browser, which checks its proof there.
 
 {table(["network", "verdict", "rung", "task", "machine", "margin"], rows())}
 Copy one out and check it, with numpy alone:
@@ -105,6 +113,50 @@ lengthwise certify --check parity-rnn/certificate.json --model parity-rnn
 ```
 
 What a certificate claims, and what it assumes, is in [certify](certify.md) and, of RNNs, in [theorem](theorem.md).
+"""
+
+
+def shown_in_the_browser() -> list[str]:
+    """The networks whose proofs the browser checks: RNNs of one layer."""
+    proved = [name for name, network in networks().items() if network["verdict"] == "proved"]
+    return [name for name in proved if refusal(read_json(network_folder(name) / "certificate.json")) is None]
+
+
+def proof_of(certificate: dict[str, Any], weights: dict[str, Any]) -> dict[str, Any]:
+    """A certificate's claim and boxes, with the weights they are about."""
+    tensors = {
+        name: {"shape": list(x.shape), "data": base64.b64encode(x.astype("<f4").tobytes()).decode()}
+        for name, x in weights.items()
+    }
+    kept = {"claim": certificate["claim"], "sets": certificate["proof"]["sets"]}
+    return {**kept, "digests": certificate["model"]["weights"], "tensors": tensors}
+
+
+def in_one(modules: Iterator[str]) -> str:
+    """ES modules as one script: a browser imports nothing from disk."""
+    text = "\n".join((HERE / "proof" / f"{name}.mjs").read_text(encoding="utf-8") for name in modules)
+    return re.sub(r"^import [^;]*;\n|^export ", "", text, flags=re.MULTILINE)
+
+
+def page_of_a_proof(name: str) -> str:
+    task = networks()[name]["task"]["name"]
+    script = in_one(iter(["network", "sha256", "check", "page"]))
+    certificate, weights = read_json(network_folder(name) / "certificate.json"), read_model(network_folder(name))[1]
+    data = json.dumps(proof_of(certificate, weights), separators=(",", ":")).replace("<", "\\u003c")
+    return f"""# `{name}`, proved in your browser
+
+This page holds a network that was trained on strings of `{task}` of at most 40 symbols, and its proof. The network runs
+here, in float32. Below, a checker in JavaScript, which shares no code with those in Python and Coq, goes through every
+condition of the proof. [What it says and assumes](theorem.md).
+
+```{{raw}} html
+<div id="proof">This page needs JavaScript.</div>
+<script type="application/json" id="proof-data">{data}</script>
+<script type="module">
+{script}
+show(document.getElementById("proof"), JSON.parse(document.getElementById("proof-data").textContent));
+</script>
+```
 """
 
 

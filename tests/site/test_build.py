@@ -29,7 +29,9 @@ def build():
 def test_the_halls_hold_the_whole_zoo(build):
     verdicts = {name: network["verdict"] for name, network in networks().items()}
     for hall, verdict in ((build.hall_of_proofs(), "proved"), (build.hall_of_refutations(), "refuted")):
-        assert set(re.findall(r"^\| `([^`]+)`", hall, re.MULTILINE)) == {n for n, v in verdicts.items() if v == verdict}
+        assert set(re.findall(r"^\| \[?`([^`]+)`", hall, re.MULTILINE)) == {
+            n for n, v in verdicts.items() if v == verdict
+        }
 
 
 def test_a_string_is_written_as_the_command_reads_it(build):

@@ -15,6 +15,7 @@ from lengthwise.cli import main
 from lengthwise.errors import Error
 from lengthwise.files import read_json
 from lengthwise.lab.collection import network_folder, networks
+from lengthwise.verify import certificate as certificates
 from lengthwise.verify import theorem
 from lengthwise.verify.checker import Rejected
 from lengthwise.verify.checker.claimed import Claim
@@ -98,13 +99,10 @@ def test_the_command_writes_a_folder(tmp_path, capsys):
     assert main(["certify", "--theorem", str(tmp_path / "coq")]) == 2
 
 
-@pytest.fixture(scope="module")
-def flip_flop_proof(tmp_path_factory):
-    """A small network, and its certificate."""
-    model, folder = flip_flop(), tmp_path_factory.mktemp("flip-flop")
-    content = accepted(prove_recurrence, model, claim_of(FLIP_FLOP))
-    model.inner.save_pretrained(folder)
-    return content, read_model(folder)[1]
+def flip_flop_certificate():
+    """The certificate of a small network, and its weights."""
+    model = flip_flop()
+    return accepted(prove_recurrence, model, claim_of(FLIP_FLOP)), certificates.weights(model.inner)
 
 
 def definitions(content, tensors):
@@ -164,8 +162,8 @@ def checker_accepts(content, tensors):
 
 @coq
 @pytest.mark.slow
-def test_coq_and_the_checker_reject_whatever_was_changed(flip_flop_proof, tmp_path, development):
-    content, tensors = flip_flop_proof
+def test_coq_and_the_checker_reject_whatever_was_changed(tmp_path, development):
+    content, tensors = flip_flop_certificate()
     own = definitions(content, tensors)
     changes = [*tampered_weights(tensors), *tampered_claims(content), *tampered_sets(content)]
     assert len(changes) >= 50

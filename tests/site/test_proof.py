@@ -1,0 +1,125 @@
+"""The checker in JavaScript accepts what the one in Python accepts, and rejects what that rejects."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from lengthwise import lab
+from lengthwise.cli.doctor import browser
+from lengthwise.files import read_json
+from lengthwise.lab.collection import network_folder
+from lengthwise.verify import checker
+from lengthwise.verify.checker.weights import digest, read_model
+
+from ..verify.test_theorem import (
+    RNNS,
+    checker_accepts,
+    flip_flop_certificate,
+    tampered_claims,
+    tampered_sets,
+    tampered_weights,
+)
+from .test_build import build, site  # noqa: F401
+
+pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+MODULES = Path(__file__).parents[2] / "site" / "proof"
+PROGRAM = """
+import { readFileSync } from "fs";
+import { Rejected, check } from "%(at)s/check.mjs";
+import { answer, decoded } from "%(at)s/network.mjs";
+const asked = JSON.parse(readFileSync(0, "utf-8"));
+const verdicts = asked.proofs.map((proof) => {
+  try {
+    const conditions = check(proof);
+    let each = conditions.next();
+    while (!each.done) each = conditions.next();
+    return each.value;
+  } catch (error) {
+    if (!(error instanceof Rejected)) throw error;
+    return { why: error.message };
+  }
+});
+const weights = decoded(asked.proofs[0].tensors);
+console.log(JSON.stringify({ verdicts, answers: asked.words.map((word) => answer(weights, word)) }));
+"""
+
+
+def in_javascript(proofs, words=()):
+    told = json.dumps({"proofs": proofs, "words": words})
+    command = ["node", "--input-type=module", "-e", PROGRAM % {"at": MODULES}]
+    done = subprocess.run(command, input=told, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("name", RNNS)
+def test_it_accepts_what_python_accepts(name, build):  # noqa: F811
+    folder = network_folder(name)
+    certificate = read_json(folder / "certificate.json")
+    report = checker.check(certificate, folder)
+    (verdict,) = in_javascript([build.proof_of(certificate, read_model(folder)[1])])["verdicts"]
+    assert verdict["conditions"] == report.conditions
+    assert verdict["margin"] == pytest.approx(report.margin, rel=0.01)
+
+
+def test_it_rejects_what_python_rejects(build):  # noqa: F811
+    content, tensors = flip_flop_certificate()
+    changes = [*tampered_weights(tensors), *tampered_claims(content), *tampered_sets(content)]
+    proofs = [build.proof_of(content, tensors)]
+    for name, other, weights in changes:
+        about = other or content
+        digests = {key: digest(x) for key, x in (weights or tensors).items()}
+        proofs.append(build.proof_of({**about, "model": {"weights": digests}}, weights or tensors))
+        assert not checker_accepts(about, weights or tensors), name
+    own, *others = in_javascript(proofs)["verdicts"]
+    assert "why" not in own
+    assert [name for (name, *_), verdict in zip(changes, others, strict=True) if "why" not in verdict] == []
+
+
+def test_a_weight_that_is_another_is_seen_by_its_digest(build):  # noqa: F811
+    content, tensors = flip_flop_certificate()
+    last = next(reversed(tensors))
+    proof = build.proof_of(content, {**tensors, last: np.nextafter(tensors[last], np.float32(9))})
+    (verdict,) = in_javascript([proof])["verdicts"]
+    assert verdict["why"] == f"the weight {last} is not the one the proof is about"
+
+
+@pytest.mark.parametrize("count", [200, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["parity-rnn", "cycle-navigation-rnn"])
+def test_its_answers_are_torchs(name, count, build):  # noqa: F811
+    folder = network_folder(name)
+    model, task = lab.zoo(name)
+    draw, symbols = np.random.default_rng(0), task.machine.num_symbols
+    words = [draw.integers(symbols, size=draw.integers(1, 41)).tolist() for _ in range(count)]
+    certificate = read_json(folder / "certificate.json")
+    said = in_javascript([build.proof_of(certificate, read_model(folder)[1])], words)["answers"]
+    with torch.no_grad():
+        assert said == [int(model(torch.tensor([word]))[0, -1].argmax()) for word in words]
+
+
+@pytest.mark.slow
+def test_the_page_proves_and_a_broken_weight_does_not(site):  # noqa: F811
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if not browser():
+        pytest.skip("no Chromium found; LENGTHWISE_CHROMIUM names one")
+    with playwright.sync_playwright() as p:
+        chromium = p.chromium.launch(executable_path=browser(), args=["--no-sandbox"])
+        tab = chromium.new_page()
+        problems = []
+        tab.on("pageerror", lambda e: problems.append(str(e)))
+        tab.goto((site / "proof-parity-rnn.html").as_uri())
+        tab.fill("#proof input[type=text]", "1" + "0" * 45)
+        assert "✓ 1" in tab.inner_text("#proof table")
+        tab.click("text=Check the proof >> nth=-1")
+        tab.wait_for_selector("text=PROVED: 32 conditions")
+        tab.click("text=Perturb one weight")
+        tab.wait_for_selector("text=not proved")
+        assert problems == []
+        chromium.close()
