@@ -18,7 +18,7 @@ from ...common.comparison import ComparedCell, ComparedRow, comparison, inside
 from ...common.grid import variant_note
 from ...common.rules import differences_from_paper, table_of
 from ...common.trained import loaded
-from .table_1 import OURS, RULES, PROSE, Key, cells
+from .table_1 import OURS, PROSE, RULES, Key, cells
 
 PROBABILITIES = (0.1, 0.3, 0.5, 0.7, 0.9)
 """P(1) in the test strings of PARITY."""
