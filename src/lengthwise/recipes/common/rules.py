@@ -64,6 +64,11 @@ def table_of(module: str) -> dict[str, Any]:
     return tomllib.loads(files(package).joinpath(f"{name}.toml").read_text(encoding="utf-8"))
 
 
+def described(module: str, **values: Any) -> str:
+    """The description in TABLE.toml, with these values in their places."""
+    return table_of(module)["prose"]["description"].format(**values)
+
+
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in settings.items():
         if isinstance(value, dict):

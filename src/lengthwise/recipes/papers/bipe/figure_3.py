@@ -17,7 +17,7 @@ from ....tasks.arithmetic_steps import ArithmeticSteps
 from ...base import Recipe, Scale
 from ...common.curves import curves, ended
 from ...common.grid import Cell, Grid, Model
-from ...common.rules import differences_from_paper, rules_of, settings_of
+from ...common.rules import described, differences_from_paper, rules_of, settings_of
 from ...common.trained import loaded
 
 TASK = "arithmetic-steps"
@@ -63,12 +63,7 @@ def recipe(scale: Scale) -> Recipe:
     keys = [WidthKey(encoding, width) for width in settings["widths"] for encoding in ENCODINGS]
     return Recipe(
         title="BiPE, Figure 3: arithmetic with every step written down",
-        description=(
-            f"A problem of {settings['operators']} operators is reduced step by step, each line joined to the last by "
-            '"=", until one number is left. The model writes all lines by itself, and a problem is right if the last '
-            "number is. A line is mostly a copy of the one before it. The segments of BiPE are the lines, so a place "
-            "has the same vector in each of them. The paper finds that small models learn the task with it alone."
-        ),
+        description=described(__name__, operators=settings["operators"]),
         grid=Grid([Cell(key, partial(planned, scale, key), label=key.encoding) for key in keys]),
         report=report,
     )

@@ -9,7 +9,7 @@ from ....lab import Run
 from ....report import Panel, Table
 from ...base import Recipe, Scale
 from ...common.grid import Model
-from ...common.rules import Rule, Rules, differences_from_paper, rules_of, settings_of
+from ...common.rules import Rule, Rules, described, differences_from_paper, rules_of, settings_of
 from ...common.text_grid import (
     STANDARD_LIBRARY,
     STORE,
@@ -99,13 +99,7 @@ def recipe(
 
     return Recipe(
         title="BiPE, Figure 4: perplexity beyond the trained length",
-        description=(
-            f"Language models that differ in their encoding of positions alone are trained on windows of {trained:,} "
-            "tokens and tested on longer ones. The paper finds that perplexity explodes with sinusoidal positions and "
-            "RoPE, and stays or falls with BiPE. The columns from fox on came after the paper, and no published table "
-            "holds BiPE against them; bipe-fox is ours. A model that reads only the last tokens has a level curve too, "
-            "so a needle in a haystack is asked for beside it."
-        ),
+        description=described(__name__, trained=trained),
         grid=language_models(RULES[scale], scale, text, every, tokenizer=tokenizer, store=store),
         report=report,
     )

@@ -16,7 +16,7 @@ from ....report import Panel, Table
 from ....text.scrolls import HUB, TASKS
 from ...base import Recipe, Scale
 from ...common.grid import Cell, Grid
-from ...common.rules import Rule, Rules, differences_from_paper, rules_of, settings_of, table_of
+from ...common.rules import Rule, Rules, described, differences_from_paper, rules_of, settings_of, table_of
 from ...common.text_grid import STANDARD_LIBRARY, STORE, Ends, Store, Tokenizer
 from .figure_4 import RANDOMIZED
 from .figure_4 import RULES as RULES_4
@@ -100,13 +100,7 @@ def recipe(
     ]
     return Recipe(
         title="BiPE, Table 1: questions about long inputs (SCROLLS)",
-        description=(
-            "Language models that differ in their encoding of positions are trained on each of seven tasks, whose "
-            "inputs are longer than what the models were pre-trained on, and answer questions about inputs that they "
-            "were not trained on. The paper finds BiPE-RoPE above RoPE by four points on average. The published "
-            "numbers are of the test split, whose references the benchmark's site keeps; measured is the validation "
-            "split, which has chosen the weights, by its loss."
-        ),
+        description=described(__name__),
         grid=Grid(cells),
         report=report,
     )

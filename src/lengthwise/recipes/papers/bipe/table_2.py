@@ -16,7 +16,7 @@ from ....options import at_least
 from ....report import Panel, Table
 from ...base import Recipe, Scale
 from ...common.grid import Cell, Grid
-from ...common.rules import differences_from_paper, table_of
+from ...common.rules import described, differences_from_paper, table_of
 from ...common.text_grid import STANDARD_LIBRARY, STORE, Ends, Store, Text, Tokenizer
 from .figure_4 import RULES
 from .figure_4 import recipe as recipe_4
@@ -78,11 +78,7 @@ def recipe(
 
     return Recipe(
         title="BiPE, Table 2: benchmarks of usual length",
-        description=(
-            "Does an encoding that reaches further cost anything on short texts? Language models answer questions of "
-            "six benchmarks, by which of the given answers they hold likeliest, with no solved example before a "
-            "question, ten (HellaSwag) or five (MMLU). The paper finds all encodings on par, most of them near chance."
-        ),
+        description=described(__name__),
         grid=Grid(
             [Cell(name, lambda name=name: planned(first[name]), label=name) for name in PUBLISHED if name in first]
         ),

@@ -12,7 +12,7 @@ from ....lab.statistics import perplexities
 from ....report import Panel, Table, record_table
 from ...base import Recipe, Scale
 from ...common.grid import Model
-from ...common.rules import differences_from_paper, rules_of, settings_of, table_of
+from ...common.rules import described, differences_from_paper, rules_of, settings_of, table_of
 from ...common.text_grid import STANDARD_LIBRARY, STORE, Store, Text, Tokenizer, growth, language_models
 
 LENGTHS = (512, 1024, 2048, 4096, 8192)
@@ -59,12 +59,7 @@ def recipe(
 
     return Recipe(
         title="RegularGPT, Table 3: natural text beyond the trained length",
-        description=(
-            f"Language models are trained on windows of {settings['train_length']:,} tokens. At each length the last "
-            f"token of {settings['tests.samples']:,} random chunks is predicted. RegularGPT C/K runs its K layers once "
-            "for every power of C in the length: a model that was trained with g groups of them can be expected to "
-            "hold up to C^g tokens, and to break where a further group runs that no training has seen."
-        ),
+        description=described(__name__, trained=settings["train_length"], samples=settings["tests.samples"]),
         grid=language_models(RULES[scale], scale, text, every, way="last-token", tokenizer=tokenizer, store=store),
         report=report,
     )
