@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -53,15 +53,6 @@ def _build(
         return models.build(spec.name, vocab_size=size, num_outputs=outputs, settings=spec.options, source=spec.source)
 
 
-class _Findings(NamedTuple):
-    """What is known of a model that was built."""
-
-    reach: int | None
-    """How many tokens its positions let it read; None: any number, or nobody knows."""
-    mixes: bool
-    """Whether it mixes distributions."""
-
-
 def check(model: ModelSpec, task: tasks.Task, length: int, longest: int) -> None:
     """Raises for a model that cannot be built, or not for this task or for its `longest` strings.
 
@@ -75,10 +66,10 @@ def check(model: ModelSpec, task: tasks.Task, length: int, longest: int) -> None
         run = (batch.tokens.shape[1], one_place(task, batch) and task.supervision == "last")
     elif not model.options.get("tie_word_embeddings"):
         shapes = (2, 2)
-    known = _findings(model.name, model.source, options, *shapes, *run)
-    if known.reach is not None:
-        _check_reach(model.name, known.reach, task.test_set(longest, 1).tokens.shape[1])
-    if known.mixes and (task.kind == "set" or task.questions > 1):
+    reach, mixes = _tried(model.name, model.source, options, *shapes, *run)
+    if reach is not None:
+        _check_reach(model.name, reach, task.test_set(longest, 1).tokens.shape[1])
+    if mixes and (task.kind == "set" or task.questions > 1):
         raise Error(
             f"{model.name}: a choice of chunks mixes distributions over one answer, and {task.name} reads "
             "several answers at once. Leave largest_chunk out."
@@ -140,10 +131,13 @@ def _shape(name: str, make: Callable[[], TokenClassifier]) -> TokenClassifier:
 
 
 @lru_cache(maxsize=1024)
-def _findings(
+def _tried(
     name: str, source: str | None, options: str, size: int, outputs: int, tokens: int = 0, last: bool = False
-) -> _Findings:
-    """Builds a model, and runs one from outside, whose code has the digest `source`, on rows of so many `tokens`."""
+) -> tuple[int | None, bool]:
+    """How many tokens a model that is built reads, None: any number, and whether it mixes distributions.
+
+    One from outside, whose code has the digest `source`, is run on rows of so many `tokens`.
+    """
     spec = ModelSpec(name, json.loads(options))
     classifier = _shape(name, lambda: _build(spec, size, 0, outputs)).eval()
     weights(classifier.inner)
@@ -155,7 +149,7 @@ def _findings(
             raise Error(
                 f"{name}: a model must have weights that can be trained, and this one has none, or all are frozen."
             )
-    return _Findings(_reach(classifier), getattr(classifier, "mixes", False))
+    return (_reach(classifier), getattr(classifier, "mixes", False))
 
 
 def _try(model: nn.Module, rows: Tensor, **how: bool) -> None:
