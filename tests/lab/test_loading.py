@@ -133,17 +133,6 @@ def test_a_task_by_name_class_and_instance_is_one_experiment(files):
         lab.plan(task, [model], settings=settings)
 
 
-def test_what_a_record_keeps(files, tmp_path):
-    task, model = files()
-    (run,) = bench(task, model, tmp_path / "runs")
-    for name in ("model", "task"):
-        kept = (run.path / f"{name}.py").read_bytes()
-        assert kept == (tmp_path / f"my_{name}.py").read_bytes()
-        assert run.result["files"][f"{name}.py"] == digest(kept)
-    assert lab.load_task(run).params == {"digits": 4, "shift": 0}
-    assert isinstance(lab.load_model(run), torch.nn.Module)
-
-
 def test_nothing_of_a_record_is_run_without_trust(files, tmp_path, another_process, capsys):
     task, model = files()
     (run,) = bench(task, model, tmp_path / "runs")
@@ -367,6 +356,9 @@ def test_a_record_keeps_the_source_that_ran(files, tmp_path):
     (outcome,) = lab.run(experiments, tmp_path / "runs")
     assert outcome.run, outcome.error
     assert {name: (outcome.run.path / f"{name}.py").read_bytes() for name in before} == before
+    assert {name: outcome.run.result["files"][f"{name}.py"] for name in before} == {
+        name: digest(content) for name, content in before.items()
+    }
 
 
 @pytest.mark.parametrize(
