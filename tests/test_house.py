@@ -180,7 +180,7 @@ LINES = {
     "theory": 1_350,
     "verify": 9_840,
     "report": 3_730,
-    "recipes": 4_990,
+    "recipes": 4_970,
     "cli": 3_320,
 }
 """How many lines a room may have: lowered as ideas leave, and raised only by a commit that says why."""
