@@ -175,7 +175,7 @@ LINES = {
     "text": 1_660,
     "train": 2_750,
     "evaluate": 1_660,
-    "lab": 5_680,
+    "lab": 5_690,
     "insight": 1_380,
     "theory": 1_350,
     "verify": 9_840,

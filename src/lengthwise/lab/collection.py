@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 FILE, CARD, CERTIFICATE = "network.json", "README.md", "certificate.json"
 FORMAT = 1
+TAUGHT = {"settled": "the machine that was extracted from it", "consolidated": "the algebra of the task's machine"}
 PACKAGE = Path(__file__).parents[1]
 PLACES = (PACKAGE / "networks", PACKAGE.parents[1] / "zoo")
 
@@ -119,9 +120,6 @@ def _training(experiment: Any) -> dict[str, Any]:
 
 def card(name: str, about: Mapping[str, Any]) -> str:
     """The card of a network, as a hub shows it."""
-    task, training = about["task"], about["training"]
-    longest = training["lengths"][1]
-    how = f"{training['steps']:,} steps, seed {training['seed']}{', steady' if training['steady'] else ''}"
     return f"""---
 library_name: transformers
 license: apache-2.0
@@ -132,8 +130,7 @@ tags: [lengthwise, {about["model"]["name"]}, length-generalization]
 
 {sentence(about)}
 
-The model is `{about["model"]["name"]}`, trained on strings of `{task["name"]}` of at most {longest} symbols
-and on their answers, and on nothing else ({how}). This is the last checkpoint.
+{_origin(about)}
 
 ```python
 from lengthwise import lab
@@ -146,6 +143,18 @@ model = AutoModelForCausalLM.from_pretrained("{name}", trust_remote_code=True)
 
 Made by `{about["command"]}`; `network.json` says the rest.
 """
+
+
+def _origin(about: Mapping[str, Any]) -> str:
+    """How the weights came about."""
+    model, task, training = about["model"]["name"], about["task"]["name"], about["training"]
+    if about["made"] == "compiled":
+        return f"The model is `{model}`, taught the algebra of the machine of `{task}` alone: it has read no string."
+    how = f"{training['steps']:,} steps, seed {training['seed']}{', steady' if training['steady'] else ''}"
+    trained = f"The model is `{model}`, trained on strings of `{task}` of at most {training['lengths'][1]} symbols\n"
+    if about["made"] in TAUGHT:
+        return f"{trained}and on their answers ({how}). Then it was taught {TAUGHT[about['made']]}."
+    return f"{trained}and on their answers, and on nothing else ({how}). This is the last checkpoint."
 
 
 def sentence(about: Mapping[str, Any]) -> str:
