@@ -6,6 +6,7 @@ impossible lengths are refused with advice that helps; parameters at their defau
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
@@ -202,14 +203,12 @@ def test_the_oracle_is_plain_python(case, length, seed):
     if task.problem(length):
         length = task.lengths(1, 40)[0]
     batch = task.sample(length, 4, seeded(seed))
-    assert batch.tokens.shape == batch.targets.shape == batch.mask.shape == (4, length)
     assert bool(batch.mask[:, -1].all())
     assert bool((batch.mask.sum(1) == 1).all()) or task.supervision == "prefix"
     for row, targets, mask in zip(batch.tokens.tolist(), batch.targets.tolist(), batch.mask.tolist(), strict=True):
         for t in range(length):
             if mask[t]:
                 assert targets[t] == number(task, answer(row[: t + 1], task.write(row[: t + 1]))), task.write(row)
-    assert bool(((batch.targets >= 0) & (batch.targets < task.outputs)).all())
 
 
 @every([k for k in CASES if "arithmetic" not in k and k != "S5"])
@@ -246,8 +245,6 @@ def test_next_symbols_are_those_with_a_continuation(case, length, seed):
     if task.problem(length):
         length = task.lengths(1, 40)[0]
     batch = task.sample(length, 2, seeded(seed))
-    assert task.kind == "set"
-    assert batch.targets.dtype == torch.bool
     assert bool(batch.mask.all())
     endings = [e for n in range(reach + 1) for e in map("".join, product(task.vocabulary, repeat=n))]
     for row, targets in zip(batch.tokens.tolist(), batch.targets.tolist(), strict=True):
@@ -262,6 +259,16 @@ def test_next_symbols_are_those_with_a_continuation(case, length, seed):
 @every(ALL)
 def test_a_task_passes_the_check_that_users_call(case):
     tasks.check(build(case))
+
+
+def test_strings_stay_what_their_seeds_mean():
+    """On every machine, and whatever the hash seed of Python is."""
+    whole = hashlib.sha256()
+    for task in map(build, ALL):
+        length = task.lengths(6, 40)[0]
+        for batch in (task.test_set(length, 70), task.sample(length, 9, seeded(2))):
+            whole.update(batch.tokens.numpy().tobytes() + batch.targets[batch.mask].numpy().tobytes())
+    assert whole.hexdigest()[:16] == "d754c395e2e5d3cc"
 
 
 @every(LANGUAGES)
@@ -319,10 +326,6 @@ def test_lengths_are_possible_or_refused_with_advice(case, length):
             task.sample(length, 1, seeded(0))
         for near in map(int, re.findall(r"\d+", problem.partition("Use ")[2])):
             assert task.problem(near) is None
-    else:
-        tokens = task.sample(length, 2, seeded(0)).tokens
-        assert len(tokens) == 2
-        assert tokens.shape[1] == length or task.padding is not None
 
 
 @every()

@@ -12,7 +12,6 @@ import torch
 
 from lengthwise import Error, tasks
 from lengthwise.tasks.haystack import hide
-from lengthwise.train.scoring import right
 
 
 def seeded(seed):
@@ -93,43 +92,14 @@ def as_sets(task, targets):
     return [{answer} for answer in targets.tolist()]
 
 
-def said(task, batch, answers):
-    """Logits of a model that says these sets: rows of {place: set}."""
-    logits = torch.full((*batch.tokens.shape, task.outputs), -1.0)
-    for row, places in enumerate(answers):
-        for t, classes in places.items():
-            logits[row, t, list(classes)] = 1.0
-    return logits[:, -1:] if task.supervision == "last" else logits
-
-
 @every
 def test_the_oracle_is_a_plain_reader_of_the_written_string(case):
     task, reader, lengths = build(case)
     for length in lengths:
         batch = task.sample(length, 40, seeded(length))
-        assert batch.tokens.shape == batch.mask.shape == (40, length)
         for row, targets, mask in zip(*batch, strict=True):
             expected = reader(task.write(row).split(), task)
             assert dict(zip(mask.nonzero()[:, 0].tolist(), as_sets(task, targets[mask]), strict=True)) == expected
-
-
-@every
-def test_the_oracle_scores_one_and_a_constant_the_baseline(case):
-    task, reader, lengths = build(case)
-    for length in lengths[:2]:
-        batch = task.sample(length, 500, seeded(1))
-        narrow = [batch.targets[:, -1:], batch.mask[:, -1:]] if task.supervision == "last" else batch[1:]
-        batch = type(batch)(batch.tokens, *narrow)
-        answers = [reader(task.write(row).split(), task) for row in batch.tokens]
-        assert right(said(task, batch, answers), batch, task).tolist() == [1.0] * 500
-        size = len(next(iter(answers[0].values())))
-        constants = Counter(tuple(sorted(s)) for places in answers for s in places.values())
-        scores = []
-        for constant in [(0, 1, 2, 3, 4)[:size], constants.most_common(1)[0][0]]:
-            same = [{place: set(constant) for place in places} for places in answers]
-            scores.append(float(right(said(task, batch, same), batch, task).double().mean()))
-        claimed = task.baseline(length)
-        assert scores[0] == pytest.approx(claimed, abs=5 * math.sqrt(max(claimed, 1 / 500) / 500) + 1e-9)
 
 
 TWO = ("variable-tracking", {"symbols": 5, "hops": 1})
@@ -167,16 +137,16 @@ def test_a_changed_fact_is_another_answer(name, params, text, answers):
 
 
 WRONG = [
-    ("mqar", {"symbols": 12, "pairs": 2}, "k2 v2 v1 k4 . . k4 .", "2 pairs of a key and a value, got 'v1 k4'"),
-    ("mqar", {"symbols": 12, "pairs": 2}, "k2 v2 k2 v1 . . k2 .", "must differ"),
-    ("selective-copy", {"symbols": 3, "copied": 2}, ". s1 . . | . .", "2 symbols to copy, got 1"),
-    ("selective-copy", {"symbols": 3, "copied": 2}, ". s1 . s1 . | .", r"ends with a bar and 2 blanks, got '. | .'"),
-    ("needle", {}, "f1 k3 v7 f5 ? v3", r"ends with \? and 1 of the keys, got '\? v3'"),
-    ("needle", {}, "f1 k3 v7 f5 ? k1", "1 different values in the string, and k1 has 0"),
-    ("needle", {}, "k3 v7 k3 v1 ? k3", "1 different values in the string, and k3 has 2"),
-    (*TWO, "n1 = v3 n0 = v0 f2 n2 = n1 n3 = n0 ? n4", "n4 has none"),
-    (*TWO, "n1 = n2 n0 = v0 f2 n2 = n1 n3 = n0 ? n2", "n2 has none"),
-    (*TWO, "n1 = v3 n0 = v0 f2 n2 = n1 n1 = n0 ? n2", "assigned again"),
+    ("mqar", {"symbols": 12, "pairs": 2}, "k2 v2 v1 k4 . . k4 .", "2 pairs of a key and a value"),
+    ("mqar", {"symbols": 12, "pairs": 2}, "k2 v2 k2 v1 . . k2 .", "differ"),
+    ("selective-copy", {"symbols": 3, "copied": 2}, ". s1 . . | . .", "2 symbols to copy"),
+    ("selective-copy", {"symbols": 3, "copied": 2}, ". s1 . s1 . | .", "ends with a bar and 2 blanks"),
+    ("needle", {}, "f1 k3 v7 f5 ? v3", r"ends with \? and 1 of the keys"),
+    ("needle", {}, "f1 k3 v7 f5 ? k1", "1 different values in its string"),
+    ("needle", {}, "k3 v7 k3 v1 ? k3", "1 different values in its string"),
+    (*TWO, "n1 = v3 n0 = v0 f2 n2 = n1 n3 = n0 ? n4", "has a value"),
+    (*TWO, "n1 = n2 n0 = v0 f2 n2 = n1 n3 = n0 ? n2", "has a value"),
+    (*TWO, "n1 = v3 n0 = v0 f2 n2 = n1 n1 = n0 ? n2", "assigned once"),
     (*TWO, "n1 = v3 n0 = f0 f2 n2 = n1 n3 = n0 ? n2", "statements NAME = NAME"),
     (*TWO, "n1 = v3 n0 = v0 f2 n2 = n1 n3 = n0 ? v2", "and a name"),
     (*NAMES, "n1 = v3 n0 = v0 f2 n2 = n1 n3 = n0 ? n2", "and a value"),

@@ -105,7 +105,7 @@ def test_pairs_are_held_out():
     assert not any(has_one(task.sample(8, 200, torch.Generator().manual_seed(0)).tokens))
     for length in (2, 8, 40):
         assert all(has_one(task.test_set(length, 200).tokens))
-    with pytest.raises(LengthError, match="at least 2, for pairs are held out"):
+    with pytest.raises(LengthError, match="length must be at least 2"):
         task.check(1)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 
 import pytest
 import torch
@@ -113,22 +112,12 @@ def test_the_test_has_the_distribution_of_the_training():
     assert float((shares - 1 / 8).abs().max()) < 5 * math.sqrt(1 / 8 / len(held))
 
 
-def test_the_baseline_is_what_a_constant_scores():
-    task = tasks.get("reference-chains", blocks=3, size=5)
-    batch = task.sample(15, 2000, seeded(6))
-    exists = batch.targets >= 0
-    for answer in range(5):
-        found = ((batch.targets == answer) & exists).sum() / exists.sum()
-        assert float(found) == pytest.approx(task.baseline(15), abs=0.005)
-
-
 def test_wrong_settings_and_strings_are_refused():
     with pytest.raises(Error, match=r"size must be a whole number in 2\.\.1000, got 1"):
         tasks.get("reference-chains", size=1)
     with pytest.raises(Error, match=r"blocks must be a whole number in 2\.\.1000, got 'many'"):
         tasks.get("reference-chains", blocks="many")
     task = tasks.get("reference-chains", blocks=3, size=2)
-    with pytest.raises(Error, match=re.escape("at index 4 references to the block before are in 2..3, got 1")):
-        task.answer(torch.tensor([[0, 1, 1, 0, 2, 3], [0, 1, 1, 0, 1, 3]]))
-    with pytest.raises(Error, match=re.escape("at index 1 values are in 0..1, got 2")):
-        task.answer(torch.tensor([[0, 2, 1, 0]]))
+    for row in ([0, 1, 1, 0, 1, 3], [0, 2, 1, 0]):
+        with pytest.raises(Error, match="strings of another task"):
+            task.answer(torch.tensor([row]))

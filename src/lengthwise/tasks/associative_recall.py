@@ -21,7 +21,6 @@ from ..errors import Error
 from ..options import above, at_least
 from .base import ScoringOption, Task
 
-NAME = "mqar"
 MOST_SYMBOLS = 100_000
 
 
@@ -37,6 +36,7 @@ class AssociativeRecall(Task):
      tensor([[0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2, 0]]))
     """
 
+    name = "mqar"
     supervision = "prefix"
 
     def __init__(
@@ -54,18 +54,16 @@ class AssociativeRecall(Task):
         scoring: ScoringOption = "mean",
     ):
         if symbols % 2:
-            raise Error(f"{NAME}: symbols must be even, half of them values, got {symbols}. Use {symbols + 1}.")
+            raise Error(f"{self.name}: symbols must be even, half of them values, got {symbols}. Use {symbols + 1}.")
         if pairs > symbols // 2 - 1:
             raise Error(
-                f"{NAME}: pairs need as many keys, and {symbols} symbols have {symbols // 2 - 1}, got {pairs}. "
+                f"{self.name}: pairs need as many keys, and {symbols} symbols have {symbols // 2 - 1}, got {pairs}. "
                 f"Use symbols={2 * pairs + 2} or more."
             )
-        self.name = NAME
         self.symbols, self.pairs, self.power, self.filler, self.scoring = symbols, pairs, power, filler, scoring
         self.first_value = self.outputs = symbols // 2
         keys, values = range(1, symbols // 2), range(symbols // 2)
         self.vocabulary = (".", *(f"k{i}" for i in keys), *(f"v{i}" for i in values))
-        self.params = {"symbols": symbols, "pairs": pairs, "power": power, "filler": filler, "scoring": scoring}
 
     def problem(self, length: int) -> str | None:
         shortest = 4 * self.pairs
@@ -107,12 +105,8 @@ class AssociativeRecall(Task):
         keys, values = tokens[:, : 2 * self.pairs].unflatten(1, (self.pairs, 2)).unbind(2)
         values = values - self.first_value
         wrong = (keys < 1) | (keys >= self.first_value) | (values < 0)
-        if bool(wrong.any()):
-            row, pair = wrong.nonzero()[0].tolist()
-            got = self.write(tokens[row, 2 * pair : 2 * pair + 2])
-            raise Error(f"{self.name}: a string begins with {self.pairs} pairs of a key and a value, got {got!r}.")
-        if bool((keys.sort(1).values.diff(dim=1) == 0).any()):
-            raise Error(f"{self.name}: the keys of a string's pairs must differ, and in one string they do not.")
+        self.check_strings(~wrong, f"a string begins with {self.pairs} pairs of a key and a value")
+        self.check_strings(keys.sort(1).values.diff(dim=1) > 0, "the keys of a string's pairs differ")
         return tokens.new_full((len(tokens), self.symbols), -1).scatter_(1, keys, values)
 
     def asked(self, tokens: Tensor) -> Tensor:

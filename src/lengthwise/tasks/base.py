@@ -71,6 +71,8 @@ class Task:
     "mean": the share of its questions that are. "generated": see `GeneratedAnswers`."""
     padding: int | None = None
     """The token that fills rows on the right, where `length` does not fix the number of tokens. None: T = length."""
+    shortest: int = 1
+    """The length of the shortest string."""
     unit: str = "tokens"
     """What the length of a string counts, in the plural."""
     machine: Semiautomaton | None = None
@@ -140,7 +142,8 @@ class Task:
 
     def problem(self, length: int) -> str | None:
         """Why this length is impossible and what to use instead, or None. Subclasses extend it."""
-        return None if length >= 1 else f"length must be at least 1, got {length}. Use 1 or more."
+        n = self.shortest
+        return None if length >= n else f"length must be at least {n}, got {length}. Use {n} or more."
 
     def check(self, length: int) -> None:
         """Raise `LengthError` unless strings of this length exist."""
@@ -198,6 +201,11 @@ class Task:
         """At least how many bytes a string of this length and its targets are, as `Batch` holds them."""
         return length * (8 + (self.outputs if self.kind == "set" else 8 * self.questions) + 1)
 
+    def check_strings(self, sound: Tensor, form: str) -> None:
+        """Raise an `Error` unless all that is `sound` is true; `form` says which strings the oracle has answers to."""
+        if not bool(sound.all()):
+            raise Error(f"{self.name}: {form}. Are these strings of another task?")
+
     def check_tokens(self, tokens: Tensor) -> None:
         """Raise an `Error` unless these are (B, T) tokens of the vocabulary: an oracle has no answer to others."""
         if tokens.dim() != 2 or tokens.is_floating_point() or tokens.is_complex() or tokens.dtype == torch.bool:
@@ -231,13 +239,8 @@ class Task:
         """
         self.check_size(length, 1)
         rows = max(TEST_BLOCK, TEST_PART // self.bytes_of(length))
-        if type(self).test_set is not Task.test_set:
+        if self.padding is not None or count <= rows or type(self).test_set is not Task.test_set:
             yield from map(Batch, *(each.split(rows) for each in self.test_set(length, count, seed)))
-            return
-        if self.padding is not None or count <= rows:
-            self.check_size(length, count)
-            whole = self.join(list(self.test_blocks(length, count, seed)))
-            yield from map(self.label, whole.split(rows))
             return
         waiting: list[Tensor] = []
         for tokens in self.test_blocks(length, count, seed):

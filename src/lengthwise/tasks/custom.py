@@ -58,7 +58,8 @@ class MachineStates(IndependentSymbols):
         self, machine: Semiautomaton, supervision: Supervision = "last", probabilities: Sequence[float] | None = None
     ):
         self.setup("machine", machine, torch.arange(machine.num_states), supervision, probabilities)
-        self.params = {**machine.to_json(), "protocol": "states", **self.params}
+        self.params = {**machine.to_json(), "protocol": "states", "supervision": supervision}
+        self.params["probabilities"] = self.probabilities
 
     def answer(self, tokens: Tensor) -> Tensor:
         return self.machine.run(tokens)

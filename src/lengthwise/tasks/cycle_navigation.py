@@ -35,7 +35,6 @@ class CycleNavigation(IndependentSymbols):
         place = torch.arange(self.size)
         machine = Semiautomaton(torch.stack([place, (place + 1) % size, (place - 1) % size], 1))
         self.setup("cycle-navigation", machine, place, supervision, probabilities)
-        self.params = {"size": self.size, **self.params}
 
     def answer(self, tokens: Tensor) -> Tensor:
         self.check_tokens(tokens)

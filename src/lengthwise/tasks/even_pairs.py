@@ -40,7 +40,6 @@ class EvenPairs(IndependentSymbols):
         after = 1 + 2 * first + (first == now).long()
         machine = Semiautomaton(torch.cat([2 + 2 * now[None], after.repeat_interleave(2, 0)]))
         self.setup("even-pairs", machine, torch.tensor([0] + [0, 1] * S), supervision, probabilities)
-        self.params = {"symbols": S, **self.params}
 
     def answer(self, tokens: Tensor) -> Tensor:
         self.check_tokens(tokens)

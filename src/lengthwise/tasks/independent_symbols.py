@@ -47,12 +47,12 @@ class IndependentSymbols(Task):
         self.readout = readout  # pyright: ignore[reportIncompatibleVariableOverride]
         self.outputs = int(readout.max()) + 1
         self.supervision = supervision
-        self.uniform = probabilities is None
         self.weights = symbol_weights(name, self.vocabulary, probabilities)
-        self.params = {"supervision": supervision, "probabilities": None if self.uniform else self.weights.tolist()}
+        self.probabilities = None if probabilities is None else self.weights.tolist()
 
     def draw(self, length: int, batch: int, generator: torch.Generator) -> Tensor:
-        return draw_symbols(length, batch, generator, len(self.vocabulary), None if self.uniform else self.weights)
+        weights = None if self.probabilities is None else self.weights
+        return draw_symbols(length, batch, generator, len(self.vocabulary), weights)
 
     def baseline(self, length: int) -> float:
         self.check(length)

@@ -51,9 +51,9 @@ def check(task: Task, lengths: Sequence[int] | None = None) -> None:
     _rebuilt(task, tried)
 
 
-def _require(task: Task, holds: bool, law: str, got: object, remedy: str) -> None:
+def _require(task: Task, holds: object, law: str, got: object) -> None:
     if not holds:
-        raise Error(f"{task.name}: {law}, got {got}. {remedy}")
+        raise Error(f"{task.name}: {law}, got {got}.")
 
 
 def _few(task: Task) -> list[int]:
@@ -69,20 +69,16 @@ def _described(task: Task) -> None:
             raise Error(f"{task.name}: a task has {name}, and this one does not. Set self.{name} in __init__.")
     symbols, outputs = task.vocabulary, task.outputs
     listed = not isinstance(symbols, str) and symbols and all(isinstance(symbol, str) for symbol in symbols)
-    _require(task, bool(listed), "vocabulary is a tuple of texts, one for each token", repr(symbols), "Use a tuple.")
-    different = len(set(symbols)) == len(symbols)
-    _require(task, different, "every token is written in its own way", repr(symbols), "Give each its own symbol.")
-    whole = isinstance(outputs, int) and outputs >= 1
-    _require(task, whole, "outputs is a whole number of at least 1", repr(outputs), "Count the classes.")
+    _require(task, listed, "vocabulary is a tuple of texts, one for each token", repr(symbols))
+    _require(task, len(set(symbols)) == len(symbols), "every token is written in its own way", repr(symbols))
+    _require(task, isinstance(outputs, int) and outputs >= 1, "outputs is a whole number of at least 1", repr(outputs))
     try:
         json.dumps(task.params)
     except TypeError as error:
-        got = f"{task.params!r} ({error})"
-        _require(task, False, "params are written as JSON", got, "Use numbers, texts and lists.")
+        raise Error(f"{task.name}: params are written as JSON, got {task.params!r} ({error}).") from error
     for n in (0, -1):
-        refused = task.problem(n) is not None
-        remedy = "Let problem(length) begin with super().problem."
-        _require(task, refused, "a length below 1 is refused", f"none for {n}", remedy)
+        law = "a length below 1 is refused (let problem begin with super().problem)"
+        _require(task, task.problem(n) is not None, law, f"none for {n}")
 
 
 def _rebuilt(task: Task, tried: list[int]) -> None:
@@ -96,90 +92,78 @@ def _rebuilt(task: Task, tried: list[int]) -> None:
     except Exception as error:
         remedy = "Keep each argument of __init__ under its name."
         raise Error(f"{task.name}: params rebuild the task, got {params} ({error}). {remedy}") from error
-    known = [(each.vocabulary, each.outputs, each.supervision, json.dumps(each.params)) for each in (task, again)]
-    same = known[0] == known[1] and all(
+    first, second = [
+        (each.vocabulary, each.outputs, each.supervision, json.dumps(each.params)) for each in (task, again)
+    ]
+    same = first == second and all(
         _equal(task.sample(n, 5, _seeded(3)), again.sample(n, 5, _seeded(3)))
         and _equal(task.test_set(n, 8), again.test_set(n, 8))
         for n in sorted(tried)
     )
-    got = f"another one from {params}"
-    _require(task, same, "params rebuild the very task", got, "Let params hold all that decides it.")
+    _require(task, same, "params rebuild the very task, and hold all that decides it", f"another one from {params}")
 
 
 def _strings(task: Task, n: int) -> None:
     """Shapes, types and ranges of a batch."""
     tokens, targets, mask = task.sample(n, 3, _seeded(0))
     right = tokens.dtype == torch.long and tokens.dim() == 2 and len(tokens) == 3
-    law = "draw gives (batch, tokens) integers (torch.long)"
-    _require(task, right, law, _kind(tokens), "See lengthwise.tasks.Task.draw.")
+    _require(task, right, "draw gives (batch, tokens) integers (torch.long)", _kind(tokens))
     right = task.padding is not None or tokens.shape[1] == n
-    law = f"a string of length {n} has {n} tokens"
-    _require(task, right, law, tokens.shape[1], "Rows of other widths need padding.")
+    _require(task, right, f"a string of length {n} has {n} tokens", f"{tokens.shape[1]}; other widths need padding")
     right = int(tokens.min()) >= 0 and int(tokens.max()) < len(task.vocabulary)
     law = f"a token is one of the {len(task.vocabulary)} of the vocabulary, counted from 0"
-    _require(task, right, law, _range(tokens), "Add to the vocabulary, or mend draw.")
+    _require(task, right, law, _range(tokens))
     right = mask.shape == tokens.shape and mask.dtype == torch.bool and bool(mask.any(1).all())
-    law = "asked gives (batch, tokens) booleans, true somewhere in each row"
-    _require(task, right, law, _kind(mask), "Every string has a question.")
+    _require(task, right, "asked gives (batch, tokens) booleans, true somewhere in each row", _kind(mask))
 
-    classes = task.kind == "class"
-    shape = tuple(tokens.shape) if classes else (*tokens.shape, task.outputs)
-    shape = (*shape, task.questions) if classes and task.questions > 1 else shape
+    classes, several = task.kind == "class", task.questions > 1
+    last = () if classes and not several else (task.questions if classes else task.outputs,)
+    shape = (*tokens.shape, *last)
     right = tuple(targets.shape) == shape and targets.dtype == (torch.long if classes else torch.bool)
-    law = f"answer gives {'integers (torch.long)' if classes else 'booleans'} of shape {shape}"
-    remedy = 'It has an answer for every position, asked or not; kind is "class" or "set".'
-    _require(task, right, law, _kind(targets), remedy)
-    asked = targets[mask]
-    lowest = -1 if task.questions > 1 else 0
-    right = not classes or (int(asked.min()) >= lowest and int(asked.max()) < task.outputs)
-    law = f"an answer is one of {task.outputs} classes, counted from 0"
-    _require(task, right, law, _range(asked.int()), "Raise outputs, or mend answer.")
+    law = f"answer gives {'integers (torch.long)' if classes else 'booleans'} of shape {shape}, asked or not"
+    _require(task, right, law, _kind(targets))
+    answers = targets[mask].int()
+    right = not classes or (int(answers.min()) >= -several and int(answers.max()) < task.outputs)
+    _require(task, right, f"an answer is one of {task.outputs} classes, counted from 0", _range(answers))
     task.write(tokens[0])
 
 
 def _seeds(task: Task, n: int) -> None:
     before = torch.random.get_rng_state()
     same = _equal(task.sample(n, 5, _seeded(3)), task.sample(n, 5, _seeded(3)))
-    remedy = "Take all randomness from the generator that draw is given."
-    _require(task, same, "the same seed draws the same strings", f"others at length {n}", remedy)
+    _require(task, same, "the same seed draws the same strings", f"others at length {n}")
     same = torch.equal(before, torch.random.get_rng_state())
-    remedy = "Pass generator=generator to every random function."
-    _require(task, same, "draw uses the generator it is given", "numbers from torch's global one", remedy)
+    _require(task, same, "draw passes its generator to every random function", "numbers from torch's global one")
     few, many = task.test_set(n, TEST_BLOCK + 3), task.test_set(n, 2 * TEST_BLOCK)
     same = torch.equal(few.tokens, many.tokens[: len(few.tokens), : few.tokens.shape[1]])
-    law, got = "a test string is a function of (task, length, seed) alone", f"another one at length {n} when more are"
-    _require(task, same, law, f"{got} asked for", "Let draw give row i the same string whatever follows.")
+    law = "a test string is a function of (task, length, seed) alone"
+    _require(task, same, law, f"another one at length {n} when more are asked for")
     others = len(many.tokens.unique(dim=0)) == 1 or not _equal(many, task.test_set(n, 2 * TEST_BLOCK, seed=1))
-    law = "test strings of another seed are others"
-    _require(task, others, law, f"the same at length {n}", "Let test_set look at its seed.")
+    _require(task, others, "test strings of another seed are others", f"the same at length {n}")
     parts = Batch(*(torch.cat(each) for each in zip(*task.test_parts(n, 2 * TEST_BLOCK), strict=True)))
-    got = f"other strings or answers at length {n}"
-    remedy = "Override test_set alone, or both alike."
-    _require(task, _equal(many, parts), "test_parts, joined, are test_set", got, remedy)
+    law = "test_parts, joined, are test_set (override test_set alone, or both alike)"
+    _require(task, _equal(many, parts), law, f"other strings or answers at length {n}")
     held = task.held_out(many.tokens)
-    apart = held is None or bool(held.all())
-    _require(task, apart, "test strings are held out", "some that are not", "Let held_out look at the string alone.")
+    _require(task, held is None or held.all(), "test strings are held out, by the string alone", "some that are not")
 
 
 def _oracle(task: Task, n: int) -> None:
     batch = task.sample(n, 5, _seeded(5))
     same = torch.equal(task.answer(batch.tokens)[batch.mask], batch.targets[batch.mask])
-    _require(task, same, "the targets are what answer says", "others", "Let label use answer.")
+    _require(task, same, "the targets are what answer says", "others")
     for tokens, targets, mask in zip(*batch, strict=True):
         same = torch.equal(task.answer(tokens[None])[0][mask], targets[mask])
-        law = "the answer to a string is a function of that string"
         got = f"another for {task.write(tokens)!r} alone than among others"
-        _require(task, same, law, got, "Let answer treat each row by itself.")
+        _require(task, same, "the answer to a string is a function of that string", got)
     if task.machine is not None and task.readout is not None:
         answered = torch.ones(len(task.readout), dtype=torch.bool) if task.answered is None else task.answered
-        same = bool(answered[task.machine.run(batch.tokens)][batch.mask].all())
-        law = "only states with an answer are asked about"
-        _require(task, same, law, "a question in another", "Mend answered or asked.")
+        same = answered[task.machine.run(batch.tokens)][batch.mask].all()
+        _require(task, same, "only states with an answer are asked about", "a question in another")
         for words in (batch.tokens, *_all_words(task, n)):
             states = task.machine.run(words)
             asked = answered[states] & task.asked(words)
             same = torch.equal(task.readout[states][asked], task.answer(words)[asked])
-            _require(task, same, "machine and readout say what answer says", "another answer", "Mend one of them.")
+            _require(task, same, "machine and readout say what answer says", "another answer")
 
 
 def _all_words(task: Task, n: int) -> list[Tensor]:
@@ -193,15 +177,14 @@ def _written(task: Task, n: int) -> None:
     if not isinstance(task, GeneratedAnswers):
         return
     tokens = task.sample(n, 5, _seeded(6)).tokens
-    own = _own_answers(task, tokens)
-    nothing = torch.full_like(own, task.padding)
-    law, remedy = f"what stands behind a prompt is right (length {n})", "Mend prompts or is_right."
-    _require(task, bool(task.is_right(tokens, own).all()), law, "the contrary", remedy)
-    law = f"who writes nothing is not right (length {n})"
-    _require(task, not task.is_right(tokens, nothing).any(), law, "the contrary", remedy)
-    longest = task.longest_answer(tokens)
-    law = f"longest_answer is the most tokens of an answer (length {n})"
-    _require(task, own.shape[1] <= longest, law, f"{longest} for one of {own.shape[1]}", "Count its padding too.")
+    own, longest = _own_answers(task, tokens), task.longest_answer(tokens)
+    wrong = task.is_right(tokens, torch.full_like(own, task.padding))
+    _require(
+        task, task.is_right(tokens, own).all(), f"what stands behind a prompt is right (length {n})", "the contrary"
+    )
+    _require(task, not wrong.any(), f"who writes nothing is not right (length {n})", "the contrary")
+    law = f"longest_answer is the most tokens of an answer with its padding (length {n})"
+    _require(task, own.shape[1] <= longest, law, f"{longest} for one of {own.shape[1]}")
 
 
 def _own_answers(task: GeneratedAnswers, tokens: Tensor) -> Tensor:
@@ -215,7 +198,7 @@ def _own_answers(task: GeneratedAnswers, tokens: Tensor) -> Tensor:
 def _baseline(task: Task, n: int) -> None:
     claimed = task.baseline(n)
     right = isinstance(claimed, (int, float)) and 0 <= claimed <= 1
-    _require(task, right, f"the baseline is a share in 0..1 (length {n})", repr(claimed), "See Task.baseline.")
+    _require(task, right, f"the baseline is a share in 0..1 (length {n})", repr(claimed))
     if task.questions > 1:
         return
     strings = max(STRINGS, 8 * STRINGS // n)
@@ -223,8 +206,7 @@ def _baseline(task: Task, n: int) -> None:
     # The most common of several classes lies a little above its expectation, hence five standard errors.
     right = abs(best - claimed) <= 5 * math.sqrt(max(claimed * (1 - claimed), 1 / strings) / strings) + 1e-6
     law = f"the baseline is the score of the best constant answer (length {n}: {claimed:.3f})"
-    got = f"{best:.3f} on {strings} strings"
-    _require(task, right, law, got, "Compute it exactly, for this length and this scoring.")
+    _require(task, right, law, f"{best:.3f} on {strings} strings")
 
 
 def _best_constant(task: Task, batch: Batch) -> float:

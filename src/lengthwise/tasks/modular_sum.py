@@ -36,7 +36,6 @@ class ModularSum(IndependentSymbols):
         M = self.modulus = modulus
         digit = torch.arange(M)
         self.setup("modular-sum", Semiautomaton((digit[:, None] + digit) % M), digit, supervision, probabilities)
-        self.params = {"modulus": M, **self.params}
 
     def answer(self, tokens: Tensor) -> Tensor:
         self.check_tokens(tokens)

@@ -23,7 +23,6 @@ from ..options import at_least
 from .base import ScoringOption, Task
 from .haystack import hay, hide, some
 
-NAME = "needle"
 QUESTION, FIRST_NOISE = 0, 1
 
 
@@ -36,6 +35,8 @@ class HiddenPairs(Task):
     >>> task.write(tokens[0]), int(task.answer(tokens)[0, -1])
     ('f0 k2 v1 f2 f1 k0 v3 ? k2', 1)
     """
+
+    name = "needle"
 
     def __init__(
         self,
@@ -51,7 +52,7 @@ class HiddenPairs(Task):
         ] = 16,
         scoring: ScoringOption = "mean",
     ):
-        self.name, S = NAME, symbols
+        S = symbols
         self.keys, self.values, self.queries = keys, values, queries
         self.haystack: Literal["noise", "repeated", "needles"] = haystack
         self.symbols = symbols
@@ -60,25 +61,17 @@ class HiddenPairs(Task):
         spare = keys + (haystack == "needles")
         if spare > S or values > S:
             raise Error(
-                f"{NAME}: a string needs {spare} different keys and {values} different values, and there are {S} of "
+                f"needle: a string needs {spare} different keys and {values} different values, and there are {S} of "
                 f"each. Use symbols={max(spare, values)} or more."
             )
         if queries > keys:
-            raise Error(f"{NAME}: queries are of different keys, got {queries} of {keys}. Use keys={queries} or more.")
+            raise Error(f"needle: queries are of different keys, got {queries} of {keys}. Use keys={queries} or more.")
         self.outputs, self.first_key, self.first_value = S, 1 + S, 1 + 2 * S
         self.kind = "class" if values == 1 else "set"
         self.vocabulary = ("?", *(f"{kind}{i}" for kind in "fkv" for i in range(S)))
         self.params = {"keys": keys, "values": values, "queries": queries, "haystack": haystack}
         self.params |= {"symbols": symbols, "scoring": scoring}
-
-    @property
-    def shortest(self) -> int:
-        return 2 * self.keys * self.values + 1 + self.queries
-
-    def problem(self, length: int) -> str | None:
-        if length >= self.shortest:
-            return None
-        return f"length must be at least {self.shortest} (needles and questions), got {length}. Use {self.shortest}."
+        self.shortest = 2 * keys * values + 1 + queries
 
     def draw(self, length: int, batch: int, generator: torch.Generator) -> Tensor:
         K, m, q, S = self.keys, self.values, self.queries, self.symbols
@@ -114,33 +107,22 @@ class HiddenPairs(Task):
 
     def answer(self, tokens: Tensor) -> Tensor:
         """(B, T) the value, or (B, T, S) which values, at the last places; 0 or none before them."""
-        self._check_end(tokens)
+        self.check_tokens(tokens)
+        self.check(tokens.shape[1])
         B, T, q, S = *tokens.shape, self.queries, self.symbols
         text, asked = tokens[:, : T - 1 - q], tokens[:, T - q :]
+        sound = (asked >= self.first_key) & (asked < self.first_value) & (tokens[:, T - q - 1, None] == QUESTION)
+        self.check_strings(sound, f"a string ends with ? and {q} of the keys")
         value = text[:, 1:] - self.first_value
         found = torch.zeros(B, q, S, dtype=torch.bool)
         for query in range(q):
             row, at = ((text[:, :-1] == asked[:, query, None]) & (value >= 0)).nonzero(as_tuple=True)
             found[row, query, value[row, at]] = True
-        if bool((wrong := found.sum(2) != self.values).any()):
-            row, query = wrong.nonzero()[0].tolist()
-            raise Error(
-                f"{self.name}: a key that is asked has {self.values} different values in the string, and "
-                f"{self.vocabulary[int(asked[row, query])]} has {int(found[row, query].sum())}. Are they strings of "
-                "another task?"
-            )
+        form = f"a key that is asked has {self.values} different values in its string"
+        self.check_strings(found.sum(2) == self.values, form)
         said = found if self.kind == "set" else found.long().argmax(2)
         before = said.new_zeros(B, T - q, *said.shape[2:])
         return torch.cat([before, said], 1)
-
-    def _check_end(self, tokens: Tensor) -> None:
-        self.check_tokens(tokens)
-        self.check(tokens.shape[1])
-        keys = tokens[:, -self.queries :]
-        right = (keys >= self.first_key) & (keys < self.first_value)
-        if not bool(right.all()) or bool((tokens[:, -self.queries - 1] != QUESTION).any()):
-            got = self.write(tokens[0, -self.queries - 1 :])
-            raise Error(f"{self.name}: a string ends with ? and {self.queries} of the keys, got {got!r}.")
 
     def baseline(self, length: int) -> float:
         self.check(length)

@@ -19,12 +19,10 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
-from ..errors import Error
 from ..limits import CLASSES
 from ..options import at_least
 from .base import Task
 
-NAME = "reference-chains"
 PRIME, ROOT = 11, 2
 """A string is kept for the test when its checksum modulo `PRIME` is 0; weights are powers of `ROOT`, never 0."""
 
@@ -42,7 +40,7 @@ class ReferenceChains(Task):
              [-1, -1, -1, -1,  0,  1]]]))
     """
 
-    kind = "class"
+    name = "reference-chains"
     supervision = "prefix"
     scoring = "mean"
 
@@ -51,12 +49,10 @@ class ReferenceChains(Task):
         blocks: Annotated[int, at_least(2, at_most=CLASSES), "How many blocks the longest string has."] = 16,
         size: Annotated[int, at_least(2, at_most=CLASSES), "How many tokens a block has."] = 8,
     ):
-        self.name = NAME
         self.blocks = self.questions = blocks
         self.size = self.outputs = size
         # The published vocabulary: a number is a value in block 0, and the index of a token in the blocks after it.
         self.vocabulary = tuple(str(i) for i in range(self.blocks * self.size))
-        self.params = {"blocks": self.blocks, "size": self.size}
 
     def problem(self, length: int) -> str | None:
         k, longest = self.size, self.blocks * self.size
@@ -84,8 +80,13 @@ class ReferenceChains(Task):
 
     def answer(self, tokens: Tensor) -> Tensor:
         """(B, T, E) found by following the references of all places at once; -1 beyond the end of a chain."""
-        self._check_tokens(tokens)
-        T = tokens.shape[1]
+        k, T = self.size, tokens.shape[1]
+        self.check(T)
+        lowest = (torch.arange(T) // k - 1).clamp(min=0) * k
+        sound = (tokens >= lowest) & (tokens < lowest + k)
+        self.check_strings(
+            sound, f"a token is a value below {k} in block 0, and names one of the block before after it"
+        )
         answers = torch.full((*tokens.shape, self.questions), -1)
         at = torch.arange(T).expand_as(tokens)
         going = torch.ones_like(tokens, dtype=torch.bool)
@@ -96,18 +97,6 @@ class ReferenceChains(Task):
             going = going & (at >= self.size)
             at = torch.where(going, reference, at)
         return answers
-
-    def _check_tokens(self, tokens: Tensor) -> None:
-        k, T = self.size, tokens.shape[1]
-        self.check(T)
-        lowest = (torch.arange(T) // k - 1).clamp(min=0) * k
-        if (bad := (tokens < lowest) | (tokens >= lowest + k)).any():
-            row, t = bad.nonzero()[0].tolist()
-            what = "values are" if t < k else "references to the block before are"
-            raise Error(
-                f"{self.name}: at index {t} {what} in {int(lowest[t])}..{int(lowest[t]) + k - 1}, "
-                f"got {int(tokens[row, t])}."
-            )
 
     def baseline(self, length: int) -> float:
         self.check(length)

@@ -16,12 +16,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..errors import Error
 from ..limits import CLASSES
 from ..options import at_least
 from .base import ScoringOption, Task
-
-NAME = "selective-copy"
 
 
 class SelectiveCopy(Task):
@@ -34,6 +31,7 @@ class SelectiveCopy(Task):
     ('. s1 . . s0 | . .', tensor([[0, 0, 0, 0, 0, 0, 1, 0]]))
     """
 
+    name = "selective-copy"
     supervision = "prefix"
 
     def __init__(
@@ -42,18 +40,11 @@ class SelectiveCopy(Task):
         copied: Annotated[int, at_least(1, at_most=CLASSES), "How many symbols a string has to copy."] = 16,
         scoring: ScoringOption = "mean",
     ):
-        self.name = NAME
         self.symbols = self.outputs = symbols
         self.copied, self.scoring = copied, scoring
         self.blank, self.bar = symbols, symbols + 1
         self.vocabulary = (*(f"s{i}" for i in range(symbols)), ".", "|")
-        self.params = {"symbols": symbols, "copied": copied, "scoring": scoring}
-
-    def problem(self, length: int) -> str | None:
-        shortest = 2 * self.copied + 1
-        if length >= shortest:
-            return None
-        return f"length must be at least {shortest} (symbols, a bar, their copies), got {length}. Use {shortest}."
+        self.shortest = 2 * copied + 1
 
     def draw(self, length: int, batch: int, generator: torch.Generator) -> Tensor:
         n, blanks = self.copied, length - 2 * self.copied - 1
@@ -73,12 +64,9 @@ class SelectiveCopy(Task):
         self.check_tokens(tokens)
         self.check(tokens.shape[1])
         n, kept = self.copied, tokens < self.symbols
-        if not bool((kept.sum(1) == n).all()):
-            count = next(c for c in kept.sum(1).tolist() if c != n)
-            raise Error(f"{self.name}: a string has {n} symbols to copy, got {count}. Are they those of another task?")
-        end = tokens[:, -n - 1 :]
-        if bool((end[:, 0] != self.bar).any()) or bool((end[:, 1:] != self.blank).any()):
-            raise Error(f"{self.name}: a string ends with a bar and {n} blanks, got {self.write(end[0])!r}.")
+        bar, blanks = tokens[:, -n - 1] == self.bar, tokens[:, -n:] == self.blank
+        sound = (kept.sum(1) == n) & bar & blanks.all(1)
+        self.check_strings(sound, f"a string has {n} symbols to copy, and ends with a bar and {n} blanks")
         answers = torch.zeros_like(tokens)
         answers[:, -n:] = tokens[kept].view(-1, n)
         return answers

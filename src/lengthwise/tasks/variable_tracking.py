@@ -14,6 +14,7 @@ import math
 from typing import Annotated, Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from ..errors import Error
@@ -22,7 +23,6 @@ from ..options import at_least
 from .base import Task
 from .haystack import Hay, HayOption, hay, hide, some
 
-NAME = "variable-tracking"
 QUESTION, EQUALS = 0, 1
 WORDS = 3
 """A statement has so many tokens: a name, =, and a value or a name."""
@@ -38,6 +38,8 @@ class VariableTracking(Task):
     ('f0 n1 = v3 n0 = v0 n2 = n1 n3 = n0 ? n2', 3)
     """
 
+    name = "variable-tracking"
+
     def __init__(
         self,
         chains: Annotated[int, at_least(1, at_most=CLASSES), "How many chains of assignments there are."] = 2,
@@ -50,26 +52,20 @@ class VariableTracking(Task):
             int, at_least(2, at_most=CLASSES), "How many different names, values and symbols of noise there are."
         ] = 16,
     ):
-        self.name, S = NAME, symbols
+        S = symbols
         self.chains, self.hops, self.question = chains, hops, question
         self.haystack: Hay = haystack
         self.symbols = symbols
         self.statements = chains * (hops + 1)
         if self.statements > S:
             raise Error(
-                f"{NAME}: {chains} chains of {hops} hops have {self.statements} names, and there are {S}. "
+                f"{self.name}: {chains} chains of {hops} hops have {self.statements} names, and there are {S}. "
                 f"Use symbols={self.statements} or more."
             )
         self.outputs, self.first_name, self.first_value = S, 2 + S, 2 + 2 * S
         self.kind = "class" if question == "value" else "set"
         self.vocabulary = ("?", "=", *(f"{kind}{i}" for kind in "fnv" for i in range(S)))
-        self.params = {"chains": chains, "hops": hops, "question": question, "haystack": haystack, "symbols": symbols}
-
-    def problem(self, length: int) -> str | None:
-        shortest = WORDS * self.statements + 2
-        if length >= shortest:
-            return None
-        return f"length must be at least {shortest} (statements and a question), got {length}. Use {shortest}."
+        self.shortest = WORDS * self.statements + 2
 
     def draw(self, length: int, batch: int, generator: torch.Generator) -> Tensor:
         C, N, S = self.chains, self.statements, self.symbols
@@ -90,9 +86,7 @@ class VariableTracking(Task):
         value = self._values(tokens)
         if self.question == "value":
             said = value.gather(1, tokens[:, -1:] - self.first_name)
-            if bool((said < 0).any()):
-                name = self.vocabulary[int(tokens[int((said[:, 0] < 0).nonzero()[0]), -1])]
-                raise Error(f"{self.name}: a name that is asked has a value, and {name} has none in its string.")
+            self.check_strings(said >= 0, "a name that is asked has a value in its string")
         else:
             said = (value == tokens[:, -1:] - self.first_value)[:, None]
         return torch.cat([said.new_zeros(B, T - 1, *said.shape[2:]), said], 1)
@@ -114,24 +108,19 @@ class VariableTracking(Task):
     def _check_form(self, tokens: Tensor) -> None:
         self.check_tokens(tokens)
         self.check(tokens.shape[1])
-        mark, asked = tokens[:, -2], tokens[:, -1]
-        low, high = (self.first_name, self.first_value) if self.question == "value" else (self.first_value, 10**9)
-        row, at = (tokens == EQUALS).nonzero(as_tuple=True)
-        inside = (at > 0) & (at < tokens.shape[1] - 3)
-        row, at = row[inside], at[inside]
-        name, source = tokens[row, at - 1], tokens[row, at + 1]
-        sound = inside.all() & (name >= self.first_name).all() & (name < self.first_value).all()
-        sound &= (source >= self.first_name).all() & (mark == QUESTION).all()
-        sound &= ((asked >= low) & (asked < high)).all()
-        if not bool(sound):
-            raise Error(
-                f"{self.name}: a string is statements NAME = NAME or NAME = VALUE among noise, then ? and a "
-                f"{'name' if self.question == 'value' else 'value'}. Are they strings of another task?"
-            )
-        assigned = torch.zeros(len(tokens), self.symbols, dtype=torch.long)
-        assigned.index_put_((row, name - self.first_name), torch.ones_like(row), accumulate=True)
-        if bool((assigned > 1).any()):
-            raise Error(f"{self.name}: a name is assigned once in a string, and one is assigned again.")
+        is_name = (tokens >= self.first_name) & (tokens < self.first_value)
+        is_value, equals = tokens >= self.first_value, tokens == EQUALS
+        # A name and "=" stand before what is assigned, which is a name or a value.
+        before, after = F.pad(is_name, (1, 0))[:, :-1], F.pad((is_name | is_value)[:, 1:-2], (0, 3))
+        asked = is_name if self.question == "value" else is_value
+        ends = (tokens[:, -2] == QUESTION) & asked[:, -1]
+        form = "a string is statements NAME = NAME or NAME = VALUE among noise, then ? and a "
+        form += "name" if self.question == "value" else "value"
+        self.check_strings((~equals | (before & after)).all(1) & ends, form)
+        row, at = equals.nonzero(as_tuple=True)
+        assigned = torch.zeros(len(tokens), len(self.vocabulary), dtype=torch.long)
+        assigned.index_put_((row, tokens[row, at - 1]), torch.ones_like(row), accumulate=True)
+        self.check_strings(assigned <= 1, "a name is assigned once in a string")
 
     def baseline(self, length: int) -> float:
         self.check(length)

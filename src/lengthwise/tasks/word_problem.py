@@ -289,11 +289,13 @@ class WordProblem(IndependentSymbols):
         moved = self.letters[:, elements[:, self.numbers.points]]
         machine = Semiautomaton(self.numbers(moved).T, symbols=[names[g] for g in letters])
         self.setup("word-problem", machine, torch.arange(len(elements)), supervision, probabilities)
-        self.params = {"group": group, "generators": generators, **self.params}
+        self.params = {"group": group, "generators": generators, "supervision": supervision}
+        self.params["probabilities"] = self.probabilities
         self.held_out_pairs = None
         if held_out_pairs is not None:
             self.held_out_pairs = self._pairs(held_out_pairs)
             self.params["held_out_pairs"] = [list(pair) for pair in held_out_pairs]
+            self.shortest = 2
 
     def _pairs(self, pairs: Sequence[Sequence[int]]) -> np.ndarray:
         """(S,S) booleans: which symbol may not follow which in training, where all elements can still be reached."""
@@ -311,11 +313,6 @@ class WordProblem(IndependentSymbols):
                 'elements. Hold fewer out, or use generators="inverses".'
             )
         return held
-
-    def problem(self, length: int) -> str | None:
-        if self.held_out_pairs is not None and length < 2:
-            return f"length must be at least 2, for pairs are held out, got {length}. Use 2 or more."
-        return super().problem(length)
 
     def held_out(self, tokens: Tensor) -> Tensor | None:
         if self.held_out_pairs is None:
