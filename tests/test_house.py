@@ -171,7 +171,7 @@ LINES = {
     "mixers": 3_260,
     "models": 4_230,
     "convert": 870,
-    "tasks": 4_710,
+    "tasks": 4_610,
     "text": 1_660,
     "train": 2_750,
     "evaluate": 1_660,

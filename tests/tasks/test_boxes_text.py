@@ -45,17 +45,9 @@ SAMPLES = {"default": DEFAULT, "advanced": ADVANCED, "original": ORIGINAL}
 
 CORRUPTED = [
     # sample, prompt or answer, what stands there, what shall, what the message says
-    ("default", 1, "Box G contains the magazine", "Box H contains the magazine", "known boxes .* got Box H"),
-    ("default", 1, "the plant, Box B contains", "the plant, Box B holds", "'Box B holds the stone'"),
-    ("default", 1, "the stone", "the bell", "the bell is in Box E at the end, got the bell in Box B"),
-    ("default", 1, "the stone", "the tea", "the tea is in no box at the end, got the tea in Box B"),
-    ("default", 1, "the map and the milk", "the milk and the map", "named once each and sorted"),
-    ("default", 1, "the map and ", "", "the map is in Box A at the end"),
-    ("default", 1, "Box B contains the stone", "Box B is empty", "the stone is in Box B at the end"),
-    ("default", 1, "Box D is empty, ", "", "names Box A, Box B, Box C, Box D"),
-    ("default", 1, "Box E contains the bell, ", "", "names Box A, Box B, Box C, Box D, Box E"),
-    ("default", 1, "magazine.", "magazine", "full stop"),
-    ("default", 1, "magazine.", "magazine .", "'Box G contains the magazine '"),
+    ("default", 1, "the map and the milk", "the milk and the map", "the answer must be"),
+    ("default", 1, "Box B contains the stone", "Box B is empty", "the answer must be"),
+    ("default", 1, "Box E contains the bell, ", "", "the answer must be"),
     ("default", 0, "Remove the cake from Box B", "Remove the map from Box B", r"map is not in Box B\. \(operation 8\)"),
     ("default", 0, "Put the bell into", "Put the stone and the bell into", "sorted"),
     ("default", 0, "Put the bell into", "Put the game and the milk into", "milk is in Box A"),
@@ -74,17 +66,14 @@ CORRUPTED = [
     ("default", 0, "Put the milk into", "Throw the milk into", "operation 2 must be"),
     ("default", 0, "Box B.", "Box B", "operation"),
     ("default", 0, "the television from Box B.", "the television from Box B", "end with a full stop"),
-    ("advanced", 1, "Box F contains", "Box I contains", "known boxes .* got Box I"),
-    ("advanced", 1, "Box C contains the television", "Box A is empty, Box C contains the television", "names Box C"),
-    ("advanced", 1, "Box F contains the cream", "Box F is empty", "the cream is in Box F"),
+    ("advanced", 1, "Box F contains the cream", "Box F is empty", "the answer must be"),
     ("advanced", 0, "Box B to Box F", "Box B to Box C", "into an empty box, got Box C with the machine"),
     ("advanced", 0, "the contents of Box B to", "the cigarette from Box B to", "always says"),
     ("advanced", 0, "Put the sheet into Box C", "Put the sheet into Box B", "into occupied boxes, got the empty Box B"),
     ("advanced", 0, "Remove the coat from", "Remove the coat and the television from", "never empties"),
     ("advanced", 0, "the cream is in Box H", "there is nothing in Box H", "go from A to D"),
     ("advanced", 0, "the cream is in Box H", "the cream is in Box K", "go from A to H"),
-    ("original", 1, "the map and the tea.", "the tea and the map.", "the answer must be 'the map and the tea.'"),
-    ("original", 1, "the map and the tea.", "nothing.", "the answer must be 'the map and the tea.'"),
+    ("original", 1, "the map and the tea.", "nothing.", "the answer must be"),
     ("original", 0, "the map and the tea from", "the contents of", "never says"),
     ("original", 0, " Box A contains", " Box C contains", "question must name a known box"),
 ]  # fmt: skip
@@ -143,7 +132,7 @@ def test_more_boxes_than_half_the_alphabet_cannot_be_half_of_all():
              "game", "gift"]  # fmt: skip
     clauses = [f"the {item} is in Box {box}" for item, box in zip(items, boxes, strict=True)]
     prompt = "T" + ", ".join(clauses)[1:] + ". Move the contents of Box A to Box Z."
-    with pytest.raises(Error, match="names Box B"):
+    with pytest.raises(Error, match="the answer must be 'Box B"):
         check(prompt, "Box Z contains the tea.", "advanced")
 
 

@@ -5,16 +5,17 @@ Shapes: B rows, N boxes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from ...errors import Error
 from .dependency_graph import dependencies
-from .rules import box_and_items
-from .story import Story
+from .story import ITEMS, Story, items_of
+
+PART = re.compile(rf"Box ([A-Z]) (?:contains ({ITEMS})|is empty)")
 
 
 class StoryScores(NamedTuple):
@@ -43,11 +44,8 @@ def contents_by_box(answer: str, query: str | None = None) -> dict[str, tuple[st
         nothing = answer == "nothing."
         answer = f"Box {query} is empty." if nothing else f"Box {query} contains {answer}"
     for part in answer.removesuffix(".").split(", "):
-        try:
-            box, items = box_and_items(part)
-        except Error:
-            continue
-        contents[box] = None if box in contents else items
+        if match := PART.fullmatch(part):
+            contents[match[1]] = None if match[1] in contents else items_of(match[2]) if match[2] else ()
     return contents
 
 

@@ -1,12 +1,10 @@
-"""The phrases of a batch of stories as arrays, and their tokens, written for the whole batch at once.
+"""The phrases of a batch of stories, and their tokens, written for the whole batch at once.
 
 Shapes: S phrases a row, B rows, T tokens. A phrase is a template, one or two boxes and a list of objects; where "*"
 stands the objects go, "the bell and the cake". All tokens of one word of one template are written together.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -33,52 +31,58 @@ AFTER = np.array([len(after) for _, after in PARTS])
 CAPITAL = {GLUE_ID["the"]: GLUE_ID["The"], GLUE_ID["there"]: GLUE_ID["There"]}
 
 
-@dataclass
 class Phrases:
-    """The s-th phrase of every row, for s in 0..S-1, in order."""
+    """The phrases of a batch of stories: the first of every row, then the second of every row, and so on."""
 
-    template: np.ndarray
-    """(S, B)"""
-    a: np.ndarray
-    """(S, B) the box named first."""
-    b: np.ndarray
-    """(S, B) the box named second; anything where there is none."""
-    count: np.ndarray
-    """(S, B) how many objects are named."""
-    objects: np.ndarray
-    """All objects named, phrase after phrase and in each row after row."""
-    ends: np.ndarray
-    """(S,) whether a sentence ends with the phrase."""
+    def __init__(self, boxes: int, objects: int):
+        self.boxes, self.objects = boxes, objects
+        self.phrases: list[tuple[np.ndarray, ...]] = []
+        self.ends: list[bool] = []
 
+    def say(
+        self, template: np.ndarray, a: np.ndarray, b: np.ndarray, named: np.ndarray, count: np.ndarray, ends: bool
+    ) -> None:
+        """Add one phrase to every row; `named` (B, M) is true of the `count` (B,) objects it lists."""
+        self.phrases.append((template, a, b, count, np.flatnonzero(named) % self.objects))
+        self.ends.append(ends)
 
-def write_tokens(phrases: Phrases, boxes: int) -> np.ndarray:
-    """(B, T) tokens, padded on the right to the longest row."""
-    template, count = phrases.template.ravel(), phrases.count.ravel()
-    a, b = phrases.a.ravel() + len(GLUE), phrases.b.ravel() + len(GLUE)
-    S, B = phrases.template.shape
-    mark = np.repeat(np.where(phrases.ends, STOP, COMMA), B)
-    listed = np.maximum(3 * count - 1, 0)
-    length = (BEFORE[template] + listed + AFTER[template]).reshape(S, B)
-    end = length.cumsum(0)
-    T = int(end[-1].max())
-    start = (end - length + T * np.arange(B)).ravel()
-    out = np.full(B * T, PAD)
+    def clauses(self, where: np.ndarray, boxes: np.ndarray, templates: tuple[int, int, int]) -> None:
+        """Add a sentence on the contents of `boxes` (B, any). The templates are for no, one and several objects."""
+        for s, box in enumerate(boxes.T):
+            inside = where == box[:, None]
+            count = np.count_nonzero(inside, 1)
+            template = np.array(templates)[np.minimum(count, 2)]
+            self.say(template, box, box, inside, count, ends=s == boxes.shape[1] - 1)
 
-    place = np.arange(len(phrases.objects)) - np.repeat(count.cumsum() - count, count)
-    at = np.repeat(start + BEFORE[template], count) + 3 * place
-    out[at] = GLUE_ID["the"]
-    out[at + 1] = phrases.objects + len(GLUE) + boxes
-    out[at + 2] = GLUE_ID["and"]  # After the last object the template's next word overwrites it.
-    for kind, parts in enumerate(PARTS):
-        here = np.flatnonzero(template == kind)
-        special = {"a": a[here], "b": b[here], ";": mark[here]}
-        at = start[here]
-        for words, gap in zip(parts, (listed[here], 0), strict=True):
-            for word in words:
-                out[at] = special[word] if word in special else GLUE_ID[word]
-                at += 1
-            at += gap
-    out = out.reshape(B, T)
-    for small, capital in CAPITAL.items():
-        out[out[:, 0] == small, 0] = capital
-    return out
+    def tokens(self) -> np.ndarray:
+        """(B, T) padded on the right to the longest row."""
+        *parts, objects = zip(*self.phrases, strict=True)
+        S, B = len(parts[0]), len(parts[0][0])
+        template, a, b, count = (np.concatenate(part) for part in parts)
+        a, b, objects = a + len(GLUE), b + len(GLUE), np.concatenate(objects)
+        mark = np.repeat(np.where(self.ends, STOP, COMMA), B)
+        listed = np.maximum(3 * count - 1, 0)
+        length = (BEFORE[template] + listed + AFTER[template]).reshape(S, B)
+        end = length.cumsum(0)
+        T = int(end[-1].max())
+        start = (end - length + T * np.arange(B)).ravel()
+        out = np.full(B * T, PAD)
+
+        place = np.arange(len(objects)) - np.repeat(count.cumsum() - count, count)
+        at = np.repeat(start + BEFORE[template], count) + 3 * place
+        out[at] = GLUE_ID["the"]
+        out[at + 1] = objects + len(GLUE) + self.boxes
+        out[at + 2] = GLUE_ID["and"]  # After the last object the template's next word overwrites it.
+        for kind, parts in enumerate(PARTS):
+            here = np.flatnonzero(template == kind)
+            special = {"a": a[here], "b": b[here], ";": mark[here]}
+            at = start[here]
+            for words, gap in zip(parts, (listed[here], 0), strict=True):
+                for word in words:
+                    out[at] = special[word] if word in special else GLUE_ID[word]
+                    at += 1
+                at += gap
+        out = out.reshape(B, T)
+        for small, capital in CAPITAL.items():
+            out[out[:, 0] == small, 0] = capital
+        return out

@@ -16,19 +16,7 @@ from math import comb, factorial
 import numpy as np
 
 from .forms import AT_FIRST, Form
-from .phrases import (
-    ARE,
-    CONTAINS,
-    CONTAINS_NOTHING,
-    EMPTY,
-    IS,
-    MOVE,
-    MOVE_ALL,
-    NOTHING,
-    PUT,
-    REMOVE,
-    Phrases,
-)
+from .phrases import ARE, CONTAINS, CONTAINS_NOTHING, EMPTY, IS, MOVE, MOVE_ALL, NOTHING, PUT, REMOVE, Phrases
 
 Side = Callable[[np.ndarray], np.ndarray] | None
 """Tells which starts, given as places (B, M), a story may have: (B,) booleans. None: any start."""
@@ -89,10 +77,10 @@ class StorySampler:
         self.least = np.array([0, int(form.half), 0 if form.half else -1])
         """The box that a move, remove or put names first must hold more objects than this."""
 
-    def __call__(self, length: int, batch: int, rng: np.random.Generator, side: Side = None) -> Phrases:
-        """The phrases of `batch` stories of `length` operations."""
+    def __call__(self, length: int, batch: int, rng: np.random.Generator, side: Side = None) -> np.ndarray:
+        """(batch, T) tokens of stories of `length` operations."""
         where = self.start(batch, rng, side)
-        told = PhraseList(self.objects)
+        told = Phrases(self.boxes, self.objects)
         order = self.described(where) if self.form.half else self.shuffled(batch, rng)
         told.clauses(where, order, (NOTHING, IS, ARE))
         self.operate(where, length, rng, told)
@@ -100,12 +88,12 @@ class StorySampler:
             told.clauses(where, rng.integers(self.boxes, size=(batch, 1)), (CONTAINS_NOTHING, CONTAINS, CONTAINS))
         else:
             told.clauses(where, self.described(where), (EMPTY, CONTAINS, CONTAINS))
-        return told.phrases()
+        return told.tokens()
 
     def end(self, length: int, batch: int, rng: np.random.Generator) -> np.ndarray:
         """(B, M) where each object is in the end."""
         where = self.start(batch, rng, None)
-        self.operate(where, length, rng, PhraseList(self.objects))
+        self.operate(where, length, rng, Phrases(self.boxes, self.objects))
         return where
 
     def start(self, batch: int, rng: np.random.Generator, side: Side) -> np.ndarray:
@@ -145,7 +133,7 @@ class StorySampler:
         empty = self.sizes(where)[:, : self.boxes] == 0
         return empty.argsort(1, kind="stable")[:, : self.boxes // 2]
 
-    def operate(self, where: np.ndarray, length: int, rng: np.random.Generator, told: PhraseList) -> None:
+    def operate(self, where: np.ndarray, length: int, rng: np.random.Generator, told: Phrases) -> None:
         """Carry out `length` random operations on `where`, and add a phrase for each to `told`."""
         size, rows, M = self.sizes(where), np.arange(len(where)), self.objects
         for which, box, other, count in rng.random((length, 4, len(where))):
@@ -184,32 +172,3 @@ class StorySampler:
         """(B,) the box into which a move from box `a` goes: an empty one where half are occupied, else any other."""
         N = self.boxes
         return pick(size[:, :N] == 0, u) if self.form.half else (a + 1 + (u * (N - 1)).astype(np.int64)) % N
-
-
-class PhraseList:
-    """Collects the phrases of a batch of stories: the first of every row, then the second of every row, and so on."""
-
-    def __init__(self, objects: int):
-        self.objects = objects
-        self.told: list[tuple[np.ndarray, ...]] = []
-        self.ends: list[bool] = []
-
-    def say(
-        self, template: np.ndarray, a: np.ndarray, b: np.ndarray, named: np.ndarray, count: np.ndarray, ends: bool
-    ) -> None:
-        """Add one phrase to every row; `named` (B, M) is true of the `count` (B,) objects it lists."""
-        self.told.append((template, a, b, count, np.flatnonzero(named) % self.objects))
-        self.ends.append(ends)
-
-    def clauses(self, where: np.ndarray, boxes: np.ndarray, templates: tuple[int, int, int]) -> None:
-        """Add a sentence on the contents of `boxes` (B, any). The templates are for no, one and several objects."""
-        for s, box in enumerate(boxes.T):
-            inside = where == box[:, None]
-            count = np.count_nonzero(inside, 1)
-            template = np.array(templates)[np.minimum(count, 2)]
-            self.say(template, box, box, inside, count, ends=s == boxes.shape[1] - 1)
-
-    def phrases(self) -> Phrases:
-        template, a, b, count, objects = zip(*self.told, strict=True)
-        template, a, b, count = (np.stack(each) for each in (template, a, b, count))
-        return Phrases(template, a, b, count, np.concatenate(objects), np.array(self.ends))

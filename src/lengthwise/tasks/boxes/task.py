@@ -5,6 +5,7 @@ Shapes: B batch, T tokens, N boxes, M objects.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache, partial
@@ -16,15 +17,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ...errors import Error
 from ...options import at_least
 from ...seeds import generator as seeded
 from ..base import TEST_BLOCK, Batch, Task
 from .answer_scores import StoryScores, score_answers
 from .forms import Form, FormName, checked_sizes
-from .phrases import write_tokens
 from .story import Story, solve
 from .story_sampler import StorySampler
-from .vocabulary import GLUE, GLUE_ID, LETTERS, PAD, STOP, full_vocabulary, join_words, token_ids
+from .vocabulary import GLUE, GLUE_ID, LETTERS, OBJECTS, PAD, STOP, join_words
 
 # The baseline of Boxes: how often the best constant answer is exactly right.
 #
@@ -134,7 +135,7 @@ class Boxes(Task):
         self.name = "boxes"
         self.form, self.boxes, self.objects = checked_sizes(self.name, form, boxes, objects)
         self.params = {"form": form, "boxes": self.boxes, "objects": self.objects}
-        self.vocabulary = full_vocabulary(self.boxes, self.objects)
+        self.vocabulary = (*GLUE, *LETTERS[: self.boxes], *OBJECTS[: self.objects])
         self.outputs = len(self.vocabulary)
         self.supervision, self.scoring, self.padding = "prefix", "every", PAD
         self.known = {word: i for i, word in enumerate(self.vocabulary)}
@@ -148,7 +149,7 @@ class Boxes(Task):
         """
         rng = np.random.default_rng(int(torch.randint(2**63 - 1, (), generator=generator)))
         side = None if held is None else partial(self._on_side, held)
-        return torch.from_numpy(write_tokens(self.sampler(length, batch, rng, side), self.boxes))
+        return torch.from_numpy(self.sampler(length, batch, rng, side))
 
     def _on_side(self, held: bool, where: np.ndarray) -> np.ndarray:
         return is_held_out(signatures_of_places(where, self.boxes, self.form.half)) == held
@@ -220,12 +221,12 @@ class Boxes(Task):
     def _said(self, answer: list[int]) -> str:
         """An answer as text, up to its full stop, or else its last word; a <pad> within is a word, and a wrong one."""
         last = answer.index(STOP) if STOP in answer else max((i for i, t in enumerate(answer) if t != PAD), default=-1)
-        return join_words([self.vocabulary[t] for t in answer[: last + 1]])
+        return join_words(self.vocabulary[t] for t in answer[: last + 1])
 
     def write(self, tokens: Tensor | Sequence[int]) -> str:
         """One story as text, as the paper prints it."""
         plain = tokens.tolist() if isinstance(tokens, Tensor) else tokens
-        return join_words([self.vocabulary[t] for t in plain if t != PAD])
+        return join_words(self.vocabulary[t] for t in plain if t != PAD)
 
     def parts(self, tokens: Tensor) -> tuple[str, str]:
         """One story's prompt and answer as text."""
@@ -234,10 +235,16 @@ class Boxes(Task):
 
     def tokenize(self, text: str) -> list[int]:
         """The tokens of a text; `write` gives it back."""
-        return token_ids(text, self.known)
+        try:
+            return [self.known[word] for word in re.findall(r"[^\s.,]+|[.,]", text)]
+        except KeyError as unknown:
+            raise Error(
+                f"boxes: every word must be in the vocabulary, got {unknown.args[0]!r}. "
+                "Use the words of `task.vocabulary`; more boxes or objects have more."
+            ) from None
 
     def baseline(self, length: int) -> float:
-        """The share of the best constant answer, exact but for how often boxes have which sizes: see `baseline.py`.
+        """The share of the best constant answer, exact but for how often boxes have which sizes: see `best_share`.
 
         Those frequencies are counted in 16,384 stories with a fixed seed, held out or not. The share is about zero
         where the answer covers all boxes, because a constant answer must then name objects. One box is often empty.

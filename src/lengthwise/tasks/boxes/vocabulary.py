@@ -6,9 +6,7 @@ by token sorts them by name.
 
 from __future__ import annotations
 
-import re
-
-from ...errors import Error
+from collections.abc import Iterable
 
 PAD, STOP, COMMA = 0, 1, 2
 GLUE = (
@@ -31,31 +29,6 @@ OBJECTS = tuple(NAMES.split())
 """The names of objects; a task with fewer uses the first of them."""
 
 
-def full_vocabulary(boxes: int, objects: int) -> tuple[str, ...]:
-    """The word of every token, with so many boxes and objects."""
-    return (*GLUE, *LETTERS[:boxes], *OBJECTS[:objects])
-
-
-def split_words(text: str) -> list[str]:
-    """The words and marks of a text.
-
-    >>> split_words("Put the tea into Box A.")
-    ['Put', 'the', 'tea', 'into', 'Box', 'A', '.']
-    """
-    return re.findall(r"[^\s.,]+|[.,]", text)
-
-
-def join_words(parts: list[str]) -> str:
+def join_words(words: Iterable[str]) -> str:
     """Words and marks as text: no space before a mark."""
-    return "".join(part if part in ".," else " " + part for part in parts).removeprefix(" ")
-
-
-def token_ids(text: str, known: dict[str, int]) -> list[int]:
-    """The tokens of a text; `known` maps words to tokens."""
-    try:
-        return [known[word] for word in split_words(text)]
-    except KeyError as unknown:
-        raise Error(
-            f"boxes: every word must be in the vocabulary, got {unknown.args[0]!r}. "
-            "Use the words of `task.vocabulary`; more boxes or objects have more."
-        ) from None
+    return "".join(word if word in ".," else " " + word for word in words).removeprefix(" ")
