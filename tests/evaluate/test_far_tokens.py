@@ -14,8 +14,9 @@ from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausa
 
 from lengthwise import Error, evaluate
 from lengthwise.errors import LengthError
-from lengthwise.evaluate import Needle, Variables, far_tokens
+from lengthwise.evaluate import Needle, Variables
 from lengthwise.evaluate.far_tokens import haystack
+from lengthwise.evaluate.far_tokens.answers import log_likelihoods, ranked
 from lengthwise.models import LengthwiseForCausalLM, presets
 
 TEXT = (
@@ -155,7 +156,7 @@ def test_a_reader_of_the_wrong_fact_is_not_right(letters):
 @pytest.mark.parametrize("tokenizer", ["letters", "words"])
 def test_a_prompt_has_its_tokens_and_says_its_fact_once(kind, tokenizer, request):
     tokenizer, question = request.getfixturevalue(tokenizer), KINDS[kind]
-    source = question.source(far_tokens.Encoder(tokenizer), DOCUMENTS, 2000, writes=False)
+    source = question.source(haystack.Encoder(tokenizer), DOCUMENTS, 2000, writes=False)
     for seed, tokens in enumerate([500, 501, 700, 997]):
         drawn = source.draw(tokens, 0.5, 4 * question.right, Random(seed))
         assert len(drawn) == getattr(question, "queries", 1)
@@ -196,14 +197,14 @@ def test_a_length_counts_the_prompt_and_its_answer(kind, letters):
 
 
 def test_wrong_answers_of_the_prompt_come_first(letters):
-    source = Needle(keys=3).source(far_tokens.Encoder(letters), DOCUMENTS, 2000, writes=False)
+    source = Needle(keys=3).source(haystack.Encoder(letters), DOCUMENTS, 2000, writes=False)
     (question,) = source.draw(700, 0.5, 6, Random(1))
     text = letters.decode(question.prompt)
     assert [letters.decode(word).strip() in text for word in question.wrong] == [True, True, False, False, False]
 
 
 def test_a_needle_lies_between_sentences_nearest_to_its_depth(letters):
-    source = Needle().source(far_tokens.Encoder(letters), DOCUMENTS, 4000, writes=False)
+    source = Needle().source(haystack.Encoder(letters), DOCUMENTS, 4000, writes=False)
     for depth in (0.0, 0.3, 0.5, 0.9, 1.0):
         (question,) = source.draw(1500, depth, 4, Random(3))
         text = letters.decode(question.prompt)
@@ -217,7 +218,7 @@ def test_a_needle_lies_between_sentences_nearest_to_its_depth(letters):
 
 def test_pieces_are_the_text_again():
     ours = byte_level(300)
-    encode = far_tokens.Encoder(ours)
+    encode = haystack.Encoder(ours)
     pieces = haystack.pieces_of(DOCUMENTS, encode, 10**6)
     assert ours.decode([token for piece in pieces for token in piece]) == "".join(
         document.rstrip() + "\n" for document in DOCUMENTS
@@ -256,8 +257,8 @@ def test_reading_a_prompt_once_is_reading_it_for_every_answer(name):
     model = model.eval().double()
     for P, L in ((1, 1), (7, 1), (7, 2), (30, 5)):
         prompts, answers = torch.randint(50, (3, P)), torch.randint(50, (3, 4, L))
-        found = far_tokens.log_likelihoods(model, prompts, answers)
-        whole = far_tokens.log_likelihoods(model, prompts, answers, cached=False)
+        found = log_likelihoods(model, prompts, answers)
+        whole = log_likelihoods(model, prompts, answers, cached=False)
         torch.testing.assert_close(found, whole, atol=1e-10, rtol=0)
         for b in range(3):
             for c in range(4):
@@ -268,10 +269,10 @@ def test_reading_a_prompt_once_is_reading_it_for_every_answer(name):
 
 
 def test_likelihoods_that_are_not_finite_are_wrong():
-    assert far_tokens.ranked([float("nan"), -1.0], 1) == 0
-    assert far_tokens.ranked([0.0, float("nan")], 1) == 0
-    assert far_tokens.ranked([-1.0, -1.0, -2.0, -3.0], 1) == 0.5
-    assert far_tokens.ranked([-1.0, -2.0, -2.0, -2.0], 2) == pytest.approx((1 + 1 / 3) / 2)
+    assert ranked([float("nan"), -1.0], 1) == 0
+    assert ranked([0.0, float("nan")], 1) == 0
+    assert ranked([-1.0, -1.0, -2.0, -3.0], 1) == 0.5
+    assert ranked([-1.0, -2.0, -2.0, -2.0], 2) == pytest.approx((1 + 1 / 3) / 2)
 
 
 def test_what_cannot_be_asked_is_refused(letters):
@@ -297,7 +298,7 @@ def test_what_cannot_be_asked_is_refused(letters):
 def test_text_that_says_what_is_hidden_is_refused(letters):
     """Every name of three letters stands in the text, so no chain can be hidden in it."""
     chains = Variables(chains=1, hops=0)
-    source = chains.source(far_tokens.Encoder(letters), ["Set 12345 to nothing. " * 50], 2000, writes=False)
+    source = chains.source(haystack.Encoder(letters), ["Set 12345 to nothing. " * 50], 2000, writes=False)
     source.numbers.draw = lambda random: "12345"
     assert source.draw(400, None, 4, Random(0)) == []
 

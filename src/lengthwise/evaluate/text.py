@@ -13,7 +13,8 @@ Shapes: N blocks, T tokens of a block, M tokens of the text.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -91,22 +92,26 @@ def losses_by_length(
         for length in lengths:
             if length in found:
                 continue
-            try:
+            with memory_for(f"a window of {length:,} tokens", "Test shorter lengths, or use a smaller model."):
                 if way == "windows":
                     found[length] = _window_loss(model, windows(text, length), before=before, **reading)
                 else:
                     places = last_places(len(text), length, samples, seed)
                     found[length] = _last_token_loss(model, text, places, length, before=before, **reading)
-            except (RuntimeError, OutOfMemory) as error:
-                if not ran_out(error):
-                    raise
-                raise OutOfMemory(
-                    f"A window of {length:,} tokens does not fit the memory. Test shorter lengths, or use a smaller "
-                    "model."
-                ) from error
             if after:
                 after(found)
     return found
+
+
+@contextmanager
+def memory_for(what: str, remedy: str) -> Iterator[None]:
+    """Raises an `OutOfMemory` that says what there was no memory for, and what to do."""
+    try:
+        yield
+    except (RuntimeError, OutOfMemory) as error:
+        if not ran_out(error):
+            raise
+        raise OutOfMemory(f"There is not enough memory for {what}. {remedy}") from error
 
 
 def check_lengths(tokens: int, lengths: Sequence[int]) -> None:

@@ -11,12 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..errors import Error, OutOfMemory
+from ..errors import Error
 from ..files import naming, open_text, write_text
 from ..models.token_classifier import evaluating
 from ..text.scrolls import TASKS
-from ..train.counting import ran_out
 from .far_tokens.answers import written
+from .text import memory_for
 
 HEAD = ("Task", "ID", "Prediction")
 
@@ -56,15 +56,9 @@ def write_texts(
                 if before:
                     before()
                 rows = torch.stack([prompts[id] for id in part]).to(device).long()
-                try:
+                what = f"prompts of {length:,} tokens with answers of {budget:,}"
+                with memory_for(what, "Lower window, budget or tokens_at_once."):
                     texts = written(model, tokenizer, rows, budget, autocast=autocast, ends=True)
-                except (RuntimeError, OutOfMemory) as error:
-                    if not ran_out(error):
-                        raise
-                    raise OutOfMemory(
-                        f"Prompts of {length:,} tokens with answers of {budget:,} do not fit the memory. Lower window, "
-                        "budget or tokens_at_once."
-                    ) from error
                 found |= dict(zip(part, map(str.strip, texts), strict=True))
                 if after:
                     after(found)

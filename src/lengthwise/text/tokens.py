@@ -19,11 +19,11 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -46,6 +46,7 @@ from .tokenizers import WORDS, pre_tokenizer
 # up after the first time. Python and the tokenizers library differ about characters beyond ASCII, so whatever stands
 # between two white spaces and holds such a character counts as one word here, and the library cuts it.
 
+Item = TypeVar("Item", bound=tuple[Any, ...])
 AT_ONCE = 1 << 18
 """About how many characters are tokenized in one call."""
 LONG = 1 << 14
@@ -82,7 +83,7 @@ class DocumentEncoder:
         """The tokens of each document and its end."""
         end = np.array([self.tokenizer.eos_token_id], np.uint32)
         tokens: list[np.ndarray] = []
-        for some in _calls([piece for text in texts for piece in self._pieces(text)]):
+        for some in _grouped((piece for text in texts for piece in self._pieces(text)), AT_ONCE, text=0):
             for ids, (_, last) in zip(self._encode([text for text, _ in some]), some, strict=True):
                 tokens.append(np.array(ids, np.uint32))
                 if last:
@@ -131,12 +132,13 @@ def _cuts_as_ours(backend: Any) -> bool:
     return made["pre_tokenizer"] == ours and made["normalizer"] is None and len(made["added_tokens"]) == 1
 
 
-def _calls(pieces: list[tuple[str, bool]]) -> Iterator[list[tuple[str, bool]]]:
+def _grouped(items: Iterable[Item], characters: int, text: int) -> Iterator[list[Item]]:
+    """The items, some at a time, whose texts (the entry `text` of each) have so many characters together."""
     some, size = [], 0
-    for piece in pieces:
-        some.append(piece)
-        size += len(piece[0])
-        if size >= AT_ONCE:
+    for item in items:
+        some.append(item)
+        size += len(item[text])
+        if size >= characters:
             yield some
             some, size = [], 0
     if some:
@@ -227,7 +229,7 @@ def _make(corpus: Corpus, tokenizer: Any, folder: Path, kind: Any, progress: Pro
     done = _continue(beside, kind)
     encoder = DocumentEncoder(tokenizer)
     characters = 0
-    for part in _parts(corpus):
+    for part in _grouped(corpus.sides(), PART, text=1):
         characters += sum(len(text) for _, text in part)
         if characters > done["characters"]:
             done["characters"] = characters
@@ -238,19 +240,6 @@ def _make(corpus: Corpus, tokenizer: Any, folder: Path, kind: Any, progress: Pro
     write_atomically(beside / "whole.json", canonical(whole))
     (beside / "done.json").unlink()
     beside.rename(folder)
-
-
-def _parts(corpus: Corpus) -> Iterator[list[tuple[str, str]]]:
-    """All documents and their sides, some at a time."""
-    part, size = [], 0
-    for side, text in corpus.sides():
-        part.append((side, text))
-        size += len(text)
-        if size >= PART:
-            yield part
-            part, size = [], 0
-    if part:
-        yield part
 
 
 def _continue(folder: Path, kind: Any) -> dict[str, Any]:

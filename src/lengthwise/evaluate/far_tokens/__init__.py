@@ -5,19 +5,8 @@
 Perplexity beside it says how well the model predicts text; most of that can be had from the last tokens alone.
 """
 
-from .answers import log_likelihoods, ranked, written
-from .haystack import Encoder
 from .needle import Needle
 from .scores import FarScores, score_far_tokens
 from .variables import Variables
 
-__all__ = [
-    "Encoder",
-    "FarScores",
-    "Needle",
-    "Variables",
-    "log_likelihoods",
-    "ranked",
-    "score_far_tokens",
-    "written",
-]
+__all__ = ["FarScores", "Needle", "Variables", "score_far_tokens"]

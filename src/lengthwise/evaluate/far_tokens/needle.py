@@ -17,8 +17,8 @@ from torch import Tensor
 
 from ...errors import Error
 from ...options import at_least, check_fields
-from .haystack import DULL, Encoder, Tokens, fill, from_anywhere, insert, pieces_of, room
-from .words import FactQuestion, RandomWords, keys, number
+from . import haystack
+from .haystack import Encoder, FactQuestion, RandomWords, Tokens
 
 MOST = 100
 """Keys, numbers of a key and questions."""
@@ -58,14 +58,16 @@ class Needle:
 
     def source(self, encode: Encoder, text: Iterable[str] | Tensor, pool: int, writes: bool) -> Needles:
         """Where questions are drawn from, with text of about `pool` tokens. `writes`: the model writes its answers."""
-        text = [DULL] if self.haystack == "repeated" else text
-        return Needles(self, encode, [] if self.haystack == "needles" else pieces_of(text, encode, pool), writes)
+        text = [haystack.DULL] if self.haystack == "repeated" else text
+        return Needles(
+            self, encode, [] if self.haystack == "needles" else haystack.pieces_of(text, encode, pool), writes
+        )
 
 
 class Needles:
     def __init__(self, wanted: Needle, encode: Encoder, pieces: list[Tokens], writes: bool):
         self.wanted, self.encode, self.pieces = wanted, encode, pieces
-        self.numbers = RandomWords(encode, _said("x"), number(7))
+        self.numbers = RandomWords(encode, _said("x"), haystack.number(7))
         self.width = self.numbers.width
         self.asking = "\nAll the secret numbers of {} are" if writes and wanted.values > 1 else _said("{}")
 
@@ -77,19 +79,18 @@ class Needles:
 
         The needle that is asked, or the first of several, lies at the depth; the others lie anywhere.
         """
-        names, known = keys(self.wanted.keys, random), set[str]()
+        names, known = haystack.keys(self.wanted.keys, random), set[str]()
         values = {key: [self.numbers.new(random, known) for _ in range(self.wanted.values)] for key in names}
         facts = {key: [(random.random(), self._fact(key, value)) for value in values[key]] for key in names}
         asked = {key: self.encode(self.asking.format(key)) for key in names[: self.wanted.queries]}
         taken = len(self.encode.begin) + sum(len(fact) for each in facts.values() for _, fact in each)
         hay, straw = self._hay(random, known, names)
-        pieces = fill(hay, room(tokens, taken + min(map(len, asked.values()))))
+        pieces = haystack.fill(hay, haystack.room(tokens, taken + min(map(len, asked.values()))))
         questions = []
         for key, question in asked.items():
             own = [(at if depth is None or i else depth, fact) for i, (at, fact) in enumerate(facts[key])]
             placed = [each for other in names if other != key for each in facts[other]] + own
-            hidden = insert(fill(iter(pieces), room(tokens, taken + len(question))), placed)
-            prompt = self.encode.begin + hidden + question
+            prompt = haystack.prompt_of(self.encode, iter(pieces), placed, question, tokens)
             text = self.encode.write(prompt)
             if text.count(key) != self.wanted.values + 1 or any(text.count(value) != 1 for value in values[key]):
                 return []
@@ -103,11 +104,11 @@ class Needles:
         """Pieces without an end, and the numbers that these hide: there are more with every piece that is taken."""
         straw: list[str] = []
         if self.wanted.haystack != "needles":
-            return from_anywhere(self.pieces, random), straw
+            return haystack.from_anywhere(self.pieces, random), straw
 
         def others() -> Iterator[Tokens]:
             while True:
-                if (key := keys(1, random)[0]) not in names:
+                if (key := haystack.keys(1, random)[0]) not in names:
                     straw.append(self.numbers.new(random, known))
                     yield self._fact(key, straw[-1])
 

@@ -17,19 +17,18 @@ from typing import Annotated, Any, Literal
 import torch
 from torch import Tensor, nn
 
-from ...errors import Error, LengthError, OutOfMemory
+from ...errors import Error, LengthError
 from ...limits import CLASSES, SAMPLES
 from ...models import pretrained
 from ...models.token_classifier import evaluating
 from ...options import at_least, checked
 from ...seeds import derive
-from ...train.counting import ran_out
 from ..benchmark_scores import contained
+from ..text import memory_for
 from .answers import log_likelihoods, ranked, written
-from .haystack import Encoder
+from .haystack import DRAWS, Encoder, FactQuestion
 from .needle import Needle, Needles
 from .variables import Chains, Variables
-from .words import DRAWS, FactQuestion
 
 DEPTHS = (0.0, 0.25, 0.5, 0.75, 1.0)
 POOL = 4
@@ -111,7 +110,10 @@ def score_far_tokens(
         for n, depth in product(lengths, places):
             before = n - (budget if writes else source.width)
             drawn = [_drawn(source, before, depth, question.right * choices, (n, i, asked)) for i in range(samples)]
-            shares = _shares(partial(ask, model, autocast=autocast), [*chain(*drawn)], n, tokens_at_once)
+            questions, some = [*chain(*drawn)], max(1, tokens_at_once // n)
+            parts = [questions[i : i + some] for i in range(0, len(questions), some)]
+            with memory_for(f"prompts of {n:,} tokens", "Ask for shorter ones, or for fewer tokens at once."):
+                shares = [share for part in parts for share in ask(model, part, autocast=autocast)]
             scores.append(sum(shares) / len(shares))
             if after:
                 after(len(scores), len(lengths) * len(places))
@@ -132,23 +134,6 @@ def _drawn(
         "Either the text is full of such words, or the tokenizer cannot write them. Give other documents, or another "
         "tokenizer."
     )
-
-
-def _shares(
-    ask: Callable[[Sequence[FactQuestion]], list[float]],
-    questions: list[FactQuestion],
-    length: int,
-    tokens_at_once: int,
-) -> list[float]:
-    some = max(1, tokens_at_once // length)
-    try:
-        return [share for i in range(0, len(questions), some) for share in ask(questions[i : i + some])]
-    except (RuntimeError, OutOfMemory) as error:
-        if not ran_out(error):
-            raise
-        raise OutOfMemory(
-            f"Prompts of {length:,} tokens do not fit the memory. Ask for shorter ones, or for fewer tokens at once."
-        ) from error
 
 
 def _by_ranking(model: nn.Module, questions: Sequence[FactQuestion], autocast: str) -> list[float]:

@@ -16,8 +16,8 @@ from typing import Annotated, ClassVar
 from torch import Tensor
 
 from ...options import at_least, check_fields
-from .haystack import Encoder, Tokens, fill, from_anywhere, insert, pieces_of, room
-from .words import FactQuestion, RandomWords, letters, number
+from . import haystack
+from .haystack import Encoder, FactQuestion, RandomWords, Tokens
 
 MOST = 100
 
@@ -40,14 +40,14 @@ class Variables:
         return self.hops + 1
 
     def source(self, encode: Encoder, text: Iterable[str] | Tensor, pool: int, writes: bool) -> Chains:
-        return Chains(self, encode, pieces_of(text, encode, pool))
+        return Chains(self, encode, haystack.pieces_of(text, encode, pool))
 
 
 class Chains:
     def __init__(self, wanted: Variables, encode: Encoder, pieces: list[Tokens]):
         self.wanted, self.encode, self.pieces = wanted, encode, pieces
-        self.names = RandomWords(encode, "\nThe names set to 48219 are", letters(5))
-        self.numbers = RandomWords(encode, "\nSet QWERT to", number(5))
+        self.names = RandomWords(encode, "\nThe names set to 48219 are", haystack.letters(5))
+        self.numbers = RandomWords(encode, "\nSet QWERT to", haystack.number(5))
         self.width = self.names.width
 
     def draw(self, tokens: int, depth: float | None, choices: int, random: Random) -> list[FactQuestion]:
@@ -63,9 +63,7 @@ class Chains:
             said = [f"\nSet {name} to {source}.\n" for name, source in zip(names, [value, *names], strict=False)]
             facts += zip(depths, map(self.encode, said), strict=True)
         question = self.encode(f"\nThe names set to {values[0]} are")
-        taken = len(self.encode.begin) + sum(len(fact) for _, fact in facts) + len(question)
-        pieces = fill(from_anywhere(self.pieces, random), room(tokens, taken))
-        prompt = self.encode.begin + insert(pieces, facts) + question
+        prompt = haystack.prompt_of(self.encode, haystack.from_anywhere(self.pieces, random), facts, question, tokens)
         text = self.encode.write(prompt)
         # Every name but the last of a chain is said twice: where it is set, and where another is set to it.
         expected = {name: 2 - (name == names[-1]) for names in chains for name in names}
