@@ -6,6 +6,8 @@ import pytest
 
 from lengthwise import lab, report
 
+from .pages import page
+
 pytestmark = pytest.mark.usefixtures("without_charts")
 
 
@@ -48,7 +50,6 @@ def test_table_and_page_say_how_it_was_chosen(swept):
     assert "lr=0.001:" in text, "below the model's name"
     assert "lstm, lr=0.001   91.0 ± 1.4, chosen" in text
     assert "lstm lr=" not in text, "one row a model"
-    from lengthwise.report.html_page import page
 
     html = page(swept, sweep=["training.lr"])
     for words in ("lstm: lr=0.001: chosen of 3 settings", "gru, lr=0.0001", "Made from 4 run records"):

@@ -9,8 +9,9 @@ import pytest
 from lengthwise.lab.experiment import TaskSpec
 from lengthwise.lab.statistics import Summary
 from lengthwise.report.finding import findings, standing
-from lengthwise.report.html_page import page
 from lengthwise.report.sections import group_runs
+
+from .pages import page
 
 
 def scored(make_run, model, right, task=TaskSpec("parity"), lengths=(20, 400)):  # noqa: B008

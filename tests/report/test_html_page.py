@@ -12,7 +12,8 @@ from lengthwise import Error, report
 from lengthwise.cli.doctor import browser
 from lengthwise.lab.experiment import TaskSpec
 from lengthwise.recipes.common.comparison import ComparedCell, ComparedRow, Published, comparison
-from lengthwise.report.html_page import page
+
+from .pages import page
 
 EVIL = '</script><script>alert("&")</script><b>'
 

@@ -9,7 +9,8 @@ import pytest
 
 from lengthwise import Error, report
 from lengthwise.lab.experiment import TaskSpec
-from lengthwise.report.html_page import page
+
+from .pages import page
 
 
 def test_a_row_for_each_run_and_length(runs, tmp_path):

@@ -4,13 +4,14 @@ import json
 import re
 
 from lengthwise import report
-from lengthwise.report.html_page import page
 from lengthwise.report.provenance import FIELDS, UNKNOWN, provenance
+
+from .pages import page
 
 
 def told(made: str) -> str:
     """The list of facts on the page."""
-    return re.search(r'<section id="run"><h2>How it was run</h2><dl>(.*?)</dl>', made, re.S).group(1)
+    return re.search(r'<section id="run" class="panel"><h2>How it was run</h2><dl>(.*?)</dl>', made, re.S).group(1)
 
 
 def test_every_field_is_in_the_json_and_on_the_page(make_run):

@@ -12,7 +12,6 @@ from safetensors.numpy import load_file, save_file
 
 from lengthwise import lab, models, report, tasks, theory, verify
 from lengthwise.report.drawing import in_html
-from lengthwise.report.html_page import page
 from lengthwise.report.machine_diagram import machine_diagram
 from lengthwise.report.sections import group_runs
 from lengthwise.report.verdicts import extracted_of_section
@@ -23,6 +22,8 @@ from lengthwise.verify.claim import claim_of
 from lengthwise.verify.falsification.reading import Reader
 from lengthwise.verify.kept import EXTRACTED, FILE, extracted_of, keep, keep_extracted, keep_picture, kept
 from lengthwise.verify.prove.boxes import prove_tree_boxes
+
+from .pages import page
 
 pytestmark = pytest.mark.usefixtures("without_charts")
 

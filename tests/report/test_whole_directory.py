@@ -11,8 +11,9 @@ import pytest
 from lengthwise import report
 from lengthwise.lab.experiment import TaskSpec
 from lengthwise.report import Panel
-from lengthwise.report.html_page import page
 from lengthwise.report.linked_pages import other_pages
+
+from .pages import page
 
 pytestmark = pytest.mark.usefixtures("without_charts")
 
@@ -23,15 +24,17 @@ def test_sections_of_one_task_stand_together(make_run):
     runs = [make_run(), make_run(task=SUMS), make_run(train=(1, 20)), make_run(task=SUMS, train=(1, 20))]
     made = page(runs)
     titles = re.findall(r'<section id="task\d" class="panel"><h2>(.*?)</h2>', made)
-    assert titles == ["parity"] * 2 + ["modular-sum (modulus=3)"] * 2
+    short, long = ("trained on lengths 1–20", "trained on lengths 1–40")
+    sums = "modular-sum (modulus=3)"
+    assert titles == [f"parity, {long}", f"parity, {short}", f"{sums}, {long}", f"{sums}, {short}"]
     overview = re.findall(r'<a href="#task\d">(.*?)</a>', made)
-    assert overview[:2] == ["parity, trained on lengths 1–40", "parity, trained on lengths 1–20"]
+    assert overview == [*titles, *titles], "in the contents and at a glance"
 
 
 def test_settings_of_like_sections_do_not_hide_each_other(make_run):
     runs = [make_run(steps=100), make_run(steps=200, train=(1, 20)), make_run(steps=300, lengths=(50,))]
     made = page(runs)
-    settings = re.findall(r"<dt><code>training.steps</code></dt><dd>(\d+)</dd>", made)
+    settings = re.findall(r"<dt>training.steps</dt><dd>(\d+)</dd>", made)
     assert settings == ["100", "200", "300"]
 
 
@@ -49,7 +52,7 @@ def test_a_recipe_on_text_says_how_it_was_run_with_its_own_panels_alone(make_tex
     own = Panel(title="Three ways to train it", caption="", lead="a table", data=[])
     headings = lambda made: re.findall("<h2>(.*?)</h2>", made)  # noqa: E731
     assert headings(page([make_text_run()])) == ["Perplexity", "How it was run"]
-    alone = page([make_text_run()], panels=[own], panels_of_text=False)
+    alone = page([make_text_run()], panels=[own], own_text_panels=False)
     assert headings(alone) == ["Three ways to train it", "How it was run"]
 
 
@@ -65,7 +68,7 @@ def test_other_pages_are_linked_and_not_the_page_itself(make_run, tmp_path):
     (tmp_path / "foreign.html").write_text("<title>Not ours</title>")
     for _ in range(2):
         made = report.html(runs, tmp_path / "index.html", beside=[tmp_path]).read_text()
-    assert re.findall(r'<li><a href="(.*?)">(.*?)</a></li>', made) == [
+    assert re.findall(r'<th scope="row"><a href="([^#]*?)">(.*?)</a>', made) == [
         ("demo%20%26%20co/index.html", "Table &lt;1&gt;")
     ]
     elsewhere = report.html(runs, tmp_path / "pages" / "all.html", beside=[tmp_path / "demo & co"]).read_text()

@@ -238,7 +238,6 @@ def carry_out(
             if shown or made:
                 data = report.data(runs, made, panels_of_text=not panels, sweep=choices, command=console.command)
             console.emit({**data, "failures": failures, "page": str(page) if page else None})
-        _warn([run for run in runs if not run.experiment.on_text], watching.name)
         tell_other_code([o.run for o in outcomes if o.run and o.found], watching.name)
         _tell(failed, called)
     if page and not as_json:
@@ -295,18 +294,6 @@ def print_panels(panels: Sequence[Panel]) -> None:
         out.print(f"\n[bold]{escape(panel.title)}[/bold]")
         out.print(in_text(panel, console.columns(out)), markup=False)
         out.print(panel.caption, markup=False, style="dim")
-
-
-def _warn(runs: Sequence[Run], name: Callable[[Experiment], str]) -> None:
-    from ..report.overflow import overflow_of_runs
-
-    for run in runs:
-        last, best = overflow_of_runs([run]), overflow_of_runs([run], "best")
-        where = [last] if last else []
-        where += [f"best valid. {best}"] if best and best != last else []
-        if where:
-            said = f"logits overflow and count as wrong, {'; '.join(where)}"
-            console.remark(f"warning: {name(run.experiment)}: {said}")
 
 
 def tell_other_code(runs: Sequence[Run], name: Callable[[Experiment], str], what: str = "runs found finished") -> None:

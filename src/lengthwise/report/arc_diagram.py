@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from html import escape
 
-from ..seeds import derive
 from .formatting import percent
 from .panel import Arcs, Link
+from .svg import DASHES, Style, head, line_key, name_of
 
 STEP, TOP = 17, 26
 """Height of a word; of the headings."""
@@ -24,14 +24,12 @@ LEGEND = {"s0": "true link", "s1": "other link of a box", "muted": "another word
 
 def arcs_in_html(arcs: Arcs) -> str:
     """The drawing with its legend: true arcs on the left, links on the right, the bold words those with a truth."""
-    words, name = arcs.words, f"a{derive(arcs.title, arcs.lead, list(arcs.words)) % 16**10:010x}"
+    words, name = arcs.words, name_of("a", arcs.title, arcs.lead, list(arcs.words))
     x = LEFT if arcs.truth else 8
     width, height = x + WORDS + RIGHT, TOP + STEP * len(words) + 8
     visible = sorted(((w, at) for at, w in arcs.links.items() if w >= SHOWN and at[0] != at[1]), key=lambda s: s[0])
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '
-        f'style="max-width:{1.25 * width:.0f}px;margin:auto" aria-labelledby="{name}-title {name}-desc">',
-        f'<title id="{name}-title">{escape(arcs.title)}</title><desc id="{name}-desc">{escape(arcs.lead)}</desc>',
+        head(name, arcs.title, arcs.lead, f"0 0 {width} {height}", 1.25 * width),
         *([_heading(x - 6, "depends on", "end")] if arcs.truth else []),
         _heading(x + WORDS + 6, "reads", "start"),
     ]
@@ -47,11 +45,8 @@ def arcs_in_html(arcs: Arcs) -> str:
             f'<text x="{x + WORDS / 2:g}" y="{_y(i) + 4:g}" text-anchor="middle" font-size="12" '
             f'fill="var(--ink)"{bold}>{escape(word)}</text>'
         )
-    keys = "".join(
-        f'<li><svg class="key" width="34" height="10" aria-hidden="true"><path d="M1 5h32" stroke="var(--{role})" '
-        f'stroke-width="3"/></svg>{escape(text)}</li>'
-        for role, text in (LEGEND if arcs.starts else {"muted": "link"}).items()
-    )
+    legend = LEGEND if arcs.starts else {"muted": "link"}
+    keys = "".join(f"<li>{line_key(Style(role, DASHES[0], ''))}{escape(text)}</li>" for role, text in legend.items())
     drawing = "\n".join([*parts, "</svg>"])
     return f'<figure><ul class="legend">{keys}</ul>\n<div class="plot">{drawing}</div></figure>'
 

@@ -12,11 +12,10 @@ from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-from ..seeds import derive
 from .drawing import centre
 from .formatting import table_number
 from .panel import Chart
-from .svg import BASE, COLOURS, Style, canvas, draw, draw_line, line_key, render, swatch
+from .svg import BASE, COLOURS, Style, canvas, draw, draw_line, line_key, name_of, render, swatch
 
 WIDE, NARROW = 860, 350
 MARKED = 40
@@ -27,8 +26,7 @@ NAMED = 12
 
 def chart_in_html(chart: Chart) -> str:
     """A legend above the chart, wide and narrow; the page shows what fits."""
-    # The name is a digest of what is shown: any number of panels share a page, and the same panel is the same text.
-    name = f"d{derive(chart.title, chart.series, chart.marks) % 16**10:010x}"
+    name = name_of("d", chart.title, chart.series, chart.marks)
     keys, description = _about_dots(chart) if chart.dots else _about_lines(chart)
 
     def svg(narrow: bool) -> str:

@@ -11,8 +11,7 @@ from ..files import finite
 from ..lab.choices import Choice, Setting, choose
 from .formatting import percent, short_names
 from .panel import Panel, Table
-from .sections import Section, group_runs, list_of_runs, task_name
-from .text_runs import strings_and_text
+from .sections import list_of_runs, task_name
 
 if TYPE_CHECKING:
     from ..lab import Run
@@ -31,29 +30,6 @@ class Shown(NamedTuple):
     notes: dict[str, str]
     """What is said of the models' rows, by the hash of their experiments with seed 0."""
     panels: list[Panel]
-
-
-class ReportParts(NamedTuple):
-    """The parts that the terminal, the page and the data of some runs have in common."""
-
-    sections: list[Section]
-    panels: list[Panel]
-    runs: list[Run]
-    """Those that are shown, on strings and on text."""
-
-
-def parts_of(
-    runs: Iterable[Run], panels: Iterable[Panel] = (), *, sweep: Swept = (), panels_of_text: bool = True
-) -> ReportParts:
-    """Returns the runs on strings as sections, and as panels the sweep, `panels` and what the runs on text are worth.
-
-    With panels, or runs on text, there may be no section.
-    """
-    chosen, notes, grid = best_of(runs, sweep)
-    on_strings, from_text = strings_and_text(chosen)
-    every = [*grid, *panels, *(from_text if panels_of_text else [])]
-    sections = group_runs(on_strings, notes) if on_strings or not (chosen or every) else []
-    return ReportParts(sections, every, chosen)
 
 
 def swept_names(runs: Iterable[Run], swept: Swept) -> list[str]:

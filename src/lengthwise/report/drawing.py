@@ -10,7 +10,7 @@ from importlib.resources import files
 from .arc_diagram import arcs_in_html, link_rows
 from .formatting import in_columns, table_number, wrap
 from .machine_diagram import machine_diagram
-from .panel import Arcs, Chart, Machine, Panel, Table, TableCell
+from .panel import Arcs, Chart, Facts, Machine, Panel, Table, TableCell
 from .svg import Style, line_key
 
 SHOWN = 16
@@ -35,6 +35,9 @@ def _html_parts(panel: Panel) -> Iterator[str]:
         from .charts import chart_in_html  # only what draws a chart loads matplotlib
 
         yield chart_in_html(panel)
+    elif isinstance(panel, Facts):
+        rows = (f"<dt>{escape(k)}</dt><dd>{'<br>'.join(map(escape, v))}</dd>" for k, v in panel.facts.items())
+        yield f"<dl>{''.join(rows)}</dl>"
     elif isinstance(panel, Arcs):
         yield arcs_in_html(panel)
     elif isinstance(panel, Machine):
@@ -42,7 +45,13 @@ def _html_parts(panel: Panel) -> Iterator[str]:
     for part in panel.below:
         if drawing := in_html(part):
             heading = f"<h3>{escape(part.title)}</h3>" if part.title not in ("", panel.title) else ""
-            yield heading + drawing + caption_in_html(part)
+            drawing += caption_in_html(part)
+            yield folded(part.title, drawing) if part.folded else heading + drawing
+
+
+def folded(title: str, content: str) -> str:
+    """What opens when its title is pressed."""
+    return f"<details><summary>{escape(title)}</summary>{content}</details>"
 
 
 def caption_in_html(panel: Panel) -> str:
@@ -75,6 +84,8 @@ def _text_parts(panel: Panel, width: int | None) -> Iterator[str]:
         lines = [in_columns([panel.columns, *_text_rows(panel, width)], panel.labels, width)]
         heads = [row[0] for row in panel.rows if panel.keys and isinstance(row[0], TableCell)]
         yield "\n".join([*lines, *(f"{head.text}: {', '.join(text for _, text in head.notes)}" for head in heads)])
+    elif isinstance(panel, Facts):
+        yield "\n".join(f"{name}: {'; '.join(values)}" for name, values in panel.facts.items())
     elif isinstance(panel, Arcs):
         yield in_columns(link_rows(panel), width=width)
     elif isinstance(panel, Chart) and not any(isinstance(part, Table) for part in panel.below):

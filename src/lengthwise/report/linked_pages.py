@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from ..errors import RecordError
 from ..files import open_file
+from .panel import Table, TableCell
 
 START = """<!doctype html>
 <html lang="en">
@@ -55,14 +56,8 @@ def _title(path: Path) -> str | None:
     return html.unescape(title[1]) if title else None
 
 
-def linked_pages(links: Mapping[str, str]) -> str:
-    """A section that lists them; empty where there are none."""
-    if not links:
-        return ""
-    rows = "".join(
-        f'<li><a href="{html.escape(address)}">{html.escape(title)}</a></li>' for address, title in links.items()
-    )
-    return (
-        '<section id="pages"><h2>Other pages among these records</h2><p class="note">Each shows the runs of the '
-        f"command that wrote it, and the tables and figures of its recipe.</p><ul>{rows}</ul></section>"
-    )
+def linked_pages(links: Mapping[str, str]) -> Table:
+    """Returns a link to each of them."""
+    caption = "Each shows the runs of the command that wrote it, and the tables and figures of its recipe."
+    rows = [[TableCell(title, link=address)] for address, title in links.items()]
+    return Table("Other pages among these records", caption, ["page"], rows)

@@ -22,7 +22,8 @@ from ..files import write_text
 from ..lab.experiment import Experiment, TaskSpec
 from ..lab.statistics import CHECKPOINTS, Range, overflowed, perplexities, summary, wilson
 from ..lab.tested_lengths import lengths_of
-from .chosen_settings import Swept, parts_of
+from .chosen_settings import Swept
+from .contents import Report
 from .panel import Panel
 from .provenance import provenance
 from .sections import Section, SeedGroup, flat_settings, list_of_runs
@@ -179,12 +180,12 @@ def as_data(
     measured them; without `panels_of_text` they say what runs
     on text are worth. Of the settings named in `sweep` only the chosen ones are among the runs; a panel has all.
     """
-    sections, panels, runs = parts_of(runs, panels, sweep=sweep, panels_of_text=panels_of_text)
+    report = Report.of(runs, panels, sweep=sweep, own_text_panels=panels_of_text, command=command)
     return {
-        "tasks": [_section(section) for section in sections],
-        "panels": [panel.to_json() for panel in panels],
-        "rows": rows(runs) if runs else [],
-        "provenance": provenance(runs, command),
+        "tasks": [_section(section) for section in report.sections],
+        "panels": [panel.to_json() for panel in report.panels],
+        "rows": rows(report.runs) if report.runs else [],
+        "provenance": provenance(report.runs, command),
     }
 
 

@@ -7,7 +7,7 @@ from html import escape
 from math import cos, hypot, pi, sin
 from typing import Any
 
-from ..seeds import derive
+from .svg import head, name_of
 
 MOST = 14
 """Machines of more states are not drawn."""
@@ -23,7 +23,7 @@ def machine_diagram(title: str, claim: dict[str, Any]) -> str:
     around = 46 + 17 * Q if Q > 1 else 0
     size = 2 * (around + 74)
     places = [(size / 2 + around * sin(2 * pi * q / Q), size / 2 - around * cos(2 * pi * q / Q)) for q in range(Q)]
-    name = f"m{derive(title, delta, symbols) % 16**10:010x}"
+    name = name_of("m", title, delta, symbols)
     steps: dict[tuple[int, int], list[str]] = {}
     for q, row in enumerate(delta):
         for s, target in enumerate(row):
@@ -32,9 +32,7 @@ def machine_diagram(title: str, claim: dict[str, Any]) -> str:
     colours = {answer: i % 8 for i, answer in enumerate(dict.fromkeys(a for a in answers if a))}
     about = f"{Q} states; " + "; ".join(f"{q} by {', '.join(by)} to {t}" for (q, t), by in steps.items())
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size:g} {size:g}" role="img" '
-        f'style="max-width:{size:.0f}px;width:100%;margin:auto" aria-labelledby="{name}-title {name}-desc">',
-        f'<title id="{name}-title">{escape(title)}</title><desc id="{name}-desc">{escape(about)}</desc>',
+        head(name, title, about, f"0 0 {size:g} {size:g}", size),
         f'<marker id="{name}-tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
         'orient="auto-start-reverse"><path d="M0 0.5L8 4L0 7.5z" fill="var(--muted)"/></marker>',
     ]

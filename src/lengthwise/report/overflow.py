@@ -10,8 +10,6 @@ from ..lab.statistics import Checkpoint, overflowed
 if TYPE_CHECKING:
     from ..lab import Run
 
-REMEDY = "The state of a block-lrnn can grow with every token; with --set model.variant=automaton it cannot."
-
 
 def overflow_text(strings_by_length: Mapping[int, tuple[int, int]]) -> str:
     """At which lengths logits overflowed, from (strings that did, all strings); empty where none did.
@@ -51,15 +49,3 @@ def overflow_note_of_runs(runs_by_model: Mapping[str, Sequence[Run]]) -> str:
     last = {label: overflow_of_runs(runs) for label, runs in runs_by_model.items()}
     best = {label: overflow_of_runs(runs, "best") for label, runs in runs_by_model.items()}
     return overflow_note(last | {f"{label} (best valid.)": text for label, text in best.items() if text != last[label]})
-
-
-def overflow_note_of_bench(runs_by_model: Mapping[str, Sequence[Run]]) -> str:
-    """The same, and what helps, where it is a model that overflowed for which something does."""
-    note = overflow_note_of_runs(runs_by_model)
-    growing = {label: runs for label, runs in runs_by_model.items() if _may_grow(runs[0])}
-    return f"{note} {REMEDY}" if overflow_note_of_runs(growing) else note
-
-
-def _may_grow(run: Run) -> bool:
-    model = run.experiment.model
-    return model.name == "block-lrnn" and model.options.get("variant") != "automaton"

@@ -12,7 +12,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from ..errors import Error, UnknownName
@@ -60,8 +60,7 @@ def paired(first: Iterable[Run], second: Iterable[Run]) -> Panel:
     What is compared is what all of `first` have in common and all of `second` have otherwise. Two runs are a pair when
     their seed and all other settings are equal; runs without a partner are named.
     """
-    sides = [{run.experiment.hash: (run, _settings(run)) for run in list_of_runs(side)} for side in (first, second)]
-    a, b = ([*side.values()] for side in sides)
+    a, b = ([*_with_settings(list_of_runs(side)).values()] for side in (first, second))
     if not (a and b):
         raise Error(f"paired: needs runs on both sides, got {len(a)} and {len(b)}.")
     compared = _constant(a, b)
@@ -91,24 +90,13 @@ def compare(runs: Iterable[Run], setting: str, *, sweep: Swept = ()) -> list[Pan
 
 def check_comparison(experiments: Iterable[Experiment], setting: str) -> None:
     """Refuse, before anything runs, a setting in which these do not differ."""
-    _sides([_Planned(experiment) for experiment in experiments], setting)
-
-
-@dataclass(frozen=True)
-class _Planned:
-    """As much of a run as is known before it."""
-
-    experiment: Experiment
-
-    @property
-    def path(self) -> Path:
-        return Path(self.experiment.directory)
+    _sides([SimpleNamespace(experiment=experiment) for experiment in experiments], setting)
 
 
 def _sides(runs: Sequence[Any], setting: str) -> list[list[Chosen]]:
     """The runs by the values of a setting, in the order in which they are compared."""
     setting, _, words = setting.partition("=")
-    chosen = {run.experiment.hash: (run, _settings(run)) for run in runs if not run.experiment.on_text}
+    chosen = _with_settings([run for run in runs if not run.experiment.on_text])
     named = [(run, settings) for run, settings in chosen.values() if setting in settings]
     if not named:
         raise UnknownName("setting of these runs", setting, [name for _, known in chosen.values() for name in known])
@@ -156,10 +144,13 @@ def _number(value: Any) -> float:
     return value if isinstance(value, (int, float)) else 0.0
 
 
-def _settings(run: Run) -> Settings:
-    e = run.experiment
+def _with_settings(runs: Iterable[Run]) -> dict[str, Chosen]:
+    return {run.experiment.hash: (run, _settings(run.experiment)) for run in runs}
+
+
+def _settings(e: Experiment) -> Settings:
     if e.on_text:
-        raise Error(f"{run.path.name} is on text: pairs are compared by accuracy, and text has none. Leave it out.")
+        raise Error(f"{e.directory} is on text: pairs are compared by accuracy, and text has none. Leave it out.")
     full = {**settings_in_full(e), "tests.lengths": e.tests.lengths}
     return {"task": e.data.name, "model": e.model.name, "seed": e.seed} | {k: as_word(v) for k, v in full.items()}
 
@@ -244,29 +235,31 @@ def _difference(task: str, lengths: tuple[int, ...], pairs: Sequence[tuple[Run, 
 
 def _row(d: PairedDifference, several: bool) -> list[str]:
     at = length_range((d.lengths[0], d.lengths[-1])).split()[-1]
-    interval = "–" if d.low is None or d.high is None else f"{_points(d.low)} to {_points(d.high)}"
     return [
         f"{d.task} {at}" if several else at,
         percent(d.first),
         percent(d.second),
         _points(d.difference),
-        interval,
+        _interval(d) or "–",
         *map(str, (d.seeds, d.better, d.worse)),
     ]
 
 
 def _sentence(d: PairedDifference, first: str, second: str, several: bool) -> str:
     where = f"On {d.task} over" if several else "Over"
-    known = d.low is not None and d.high is not None
-    interval = f", 95% interval {_points(d.low)} to {_points(d.high)}" if known else ""
+    interval = f", 95% interval {_interval(d)}" if _interval(d) else ""
     return (
         f"{where} all {counted(len(d.lengths), 'length')} {second} less {first} is {_points(d.difference)} "
         f"points{interval}; better in {d.better} of {counted(d.seeds, 'seed')}, worse in {d.worse}."
     )
 
 
-def _points(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:+.1f}"
+def _interval(d: PairedDifference) -> str:
+    return "" if d.low is None or d.high is None else f"{_points(d.low)} to {_points(d.high)}"
+
+
+def _points(share: float) -> str:
+    return f"{100 * share:+.1f}"
 
 
 def _word(value: Any) -> str:

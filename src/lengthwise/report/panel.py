@@ -39,6 +39,9 @@ class Panel:
     below: tuple[Panel, ...] = field(default=(), kw_only=True)
     """What else is drawn in the same panel; a terminal shows a table below a chart in the place of its points."""
 
+    folded: bool = field(default=False, kw_only=True)
+    """Below another on a page, it opens when its title is pressed."""
+
     @property
     def text(self) -> str:
         """The panel for a terminal as wide as its tables."""
@@ -93,6 +96,13 @@ class Table(Panel):
     """The last row is what the others are compared with."""
     shaded: Mapping[str, str] = field(default_factory=dict, kw_only=True)
     """The columns with a ground of their own, each with a word on why."""
+
+
+@dataclass(frozen=True)
+class Facts(Panel):
+    """Values by name."""
+
+    facts: Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True)

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..lab.statistics import score
-from .drawing import in_html
 from .formatting import duration, length_range, percent
-from .panel import Table
-from .sections import Section, differing_settings, flat_settings, group_runs
+from .panel import Facts, Panel, Table
+from .sections import Section, differing_settings, flat_settings
 
 if TYPE_CHECKING:
     from ..lab import Run
+    from .contents import Report
 
 VERSIONS = ("lengthwise", "torch", "transformers", "python")
 FIELDS = ("command", "commit", "date", "versions", "cpu", "threads", "seeds", "load")
 """What is said of every result, in its JSON and on its page; `load` is the number of processes that wanted a core."""
 UNKNOWN = "not recorded"
-NAMED = 2
-"""Up to so many runs of one code are named in the note, of more only the number is given."""
+NAMES = {"cpu": "CPU", "threads": "Threads a run"}
 
 
 class Code(NamedTuple):
@@ -49,26 +47,6 @@ class Code(NamedTuple):
         """
         commit = f" at commit {self.commit[:7]}" if self.commit else ""
         return f"lengthwise {self.version or '(version unknown)'}{commit}{' with changes' * (self.clean is False)}"
-
-
-def code_note(sections: Sequence[Section]) -> str:
-    """The line of a report whose runs different code made, the code of most runs first; empty where none differs."""
-    names: dict[Code, list[str]] = {}
-    for section in sections:
-        for group in section.groups:
-            for run in group.runs:
-                task = f"{section.title}, " if len(sections) > 1 else ""
-                names.setdefault(Code.of(run), []).append(f"{task}{group.label}, seed {run.experiment.seed}")
-    if not any(one.differs(other) for one in names for other in names):
-        return ""
-    parts = [f"{_counted(runs)} by {code}" for code, runs in sorted(names.items(), key=lambda item: -len(item[1]))]
-    return f"Not all of these runs were made by the same code: {'; '.join(parts)}."
-
-
-def _counted(runs: Sequence[str]) -> str:
-    """Few runs by name, many by their number."""
-    few = f" ({'; '.join(runs)})" if len(runs) <= NAMED else ""
-    return f"{len(runs)} run{'s' * (len(runs) > 1)}{few}"
 
 
 def provenance(runs: Sequence[Run], command: str = "") -> dict[str, list[str]]:
@@ -108,51 +86,29 @@ def _commits(code: dict[str, Any]) -> list[str]:
     return [*earlier, f"{code.get('commit') or ''}{' with changes' * (code.get('clean') is False)}"]
 
 
-def how_it_was_run(runs: Sequence[Run], command: str = "") -> str:
-    """Where the numbers come from, how long it took, the settings, and a table of every run."""
-    facts = provenance(runs, command)
-    if runs:
-        for name, part in (("training time", "train"), ("testing time", "evaluate")):
-            facts[name] = [f"{duration(sum(run.result['seconds'][part] for run in runs))} in all"]
-    more = f"{_settings(runs)}{_runs(runs)}" if runs else ""
-    return f'<section id="run"><h2>How it was run</h2>{facts_list(facts)}{more}</section>'
+def how_it_was_run(report: Report) -> Panel:
+    """Returns where the numbers come from, how long it took, the settings, and a table of every run."""
+    facts = provenance(report.runs, report.command)
+    for name, part in (("training time", "train"), ("testing time", "evaluate")) if report.runs else ():
+        facts[name] = [f"{duration(sum(run.result['seconds'][part] for run in report.runs))} in all"]
+    below = (_settings(report), _runs(report)) if report.runs else ()
+    return Facts("How it was run", "", {NAMES.get(k, k.capitalize()): v for k, v in facts.items()}, below=below)
 
 
-def facts_list(facts: Mapping[str, Sequence[str]]) -> str:
-    """The values by name, each on a line of its own."""
-    names = {"cpu": "CPU", "threads": "Threads a run"}
-    rows = (
-        f"<dt>{names.get(name, name.capitalize())}</dt><dd>{'<br>'.join(map(escape, values))}</dd>"
-        for name, values in facts.items()
-    )
-    return f"<dl>{''.join(rows)}</dl>"
-
-
-def _settings(runs: Sequence[Run]) -> str:
+def _settings(report: Report) -> Panel:
     """What all runs share, then what each model adds."""
-    on_strings, on_text = _kinds(runs)
     # Of one task there may be several sections, trained or tested at other lengths.
     groups = [
         (f"{section.title}, {length_range(section.train)}: {group.label}", group.experiment)
-        for section in (group_runs(on_strings) if on_strings else [])
+        for section in report.sections
         for group in section.groups
     ]
-    groups += [(f"{run.experiment.data.name}: {run.path.name}", run.experiment) for run in on_text]
-    labels, experiments = [label for label, _ in groups], [experiment for _, experiment in groups]
-    own = differing_settings(experiments)
-    shared = {k: v for k, v in flat_settings(experiments[0]).items() if k not in {key for keys in own for key in keys}}
-    blocks = [("All runs", shared), *((label, keys) for label, keys in zip(labels, own, strict=True) if keys)]
-    tables = "".join(f"<h3>{escape(label)}</h3><dl>{_pairs(keys)}</dl>" for label, keys in blocks)
-    return f"<details><summary>Settings</summary>{tables}</details>"
-
-
-def _kinds(runs: Sequence[Run]) -> tuple[list[Run], list[Run]]:
-    """Those on strings, and those on text."""
-    return [r for r in runs if not r.experiment.on_text], [r for r in runs if r.experiment.on_text]
-
-
-def _pairs(pairs: dict[str, Any]) -> str:
-    return "".join(f"<dt><code>{escape(k)}</code></dt><dd>{escape(_value(v))}</dd>" for k, v in pairs.items())
+    groups += [(f"{run.experiment.data.name}: {run.path.name}", run.experiment) for run in report.on_text]
+    own = differing_settings([experiment for _, experiment in groups])
+    shared = {k: v for k, v in flat_settings(groups[0][1]).items() if not any(k in keys for keys in own)}
+    blocks = [("All runs", shared), *((label, keys) for (label, _), keys in zip(groups, own, strict=True) if keys)]
+    below = [Facts(label, "", {name: [_value(v)] for name, v in keys.items()}) for label, keys in blocks]
+    return Panel("Settings", "", below=tuple(below), folded=True)
 
 
 def _value(value: Any) -> str:
@@ -163,36 +119,20 @@ def _value(value: Any) -> str:
     return str(value)
 
 
-def _runs(runs: Sequence[Run]) -> str:
-    on_strings, on_text = _kinds(runs)
+def _runs(report: Report) -> Table:
+    """A row for each run; the perplexities of those on text stand in a panel."""
     rows = [
-        _run(section, group.label, run)
-        for section in (group_runs(on_strings) if on_strings else [])
-        for group in section.groups
-        for run in group.runs
+        _row(f"{section.title}, {label}", run, section) for section in report.sections for label, run in section.runs
     ]
-    rows += [_text_run(run) for run in on_text]
+    rows += [_row(f"{run.experiment.data.name}, {run.experiment.model.name}", run) for run in report.on_text]
     head = ["run", "seed", "trained lengths", "longer", "last step", "best step", "training", "hash"]
-    return (
-        '<details><summary>Every run</summary><p class="note">Accuracy in % at the last checkpoint.</p>'
-        f"{in_html(Table('Table of runs', '', head, rows))}</details>"
-    )
+    return Table("Every run", "Accuracy in % at the last checkpoint.", head, rows, folded=True)
 
 
-def _run(section: Section, label: str, run: Run) -> list[str]:
-    inside = [n for r in section.ranges if r.trained for n in r.lengths]
-    beyond = [n for r in section.ranges if r.beyond for n in r.lengths]
+def _row(name: str, run: Run, section: Section | None = None) -> list[str]:
+    ranges, checkpoints = section.ranges if section else (), run.result["checkpoints"]
+    inside, beyond = ([n for r in ranges if getattr(r, which) for n in r.lengths] for which in ("trained", "beyond"))
     scores = [percent(score(run, lengths)) if lengths else "–" for lengths in (inside, beyond)]
-    last, best = (f"{run.result['checkpoints'][name]['step']:,}" for name in ("last", "best"))
-    return _cells(f"{section.title}, {label}", run, [*scores, last, best])
-
-
-def _text_run(run: Run) -> list[str]:
-    """Its perplexities stand in a panel."""
-    name = f"{run.experiment.data.name}, {run.experiment.model.name}"
-    return _cells(name, run, ["–", "–", f"{run.result['checkpoints']['last']['step']:,}", "–"])
-
-
-def _cells(name: str, run: Run, scores: Sequence[str]) -> list[str]:
-    e = run.experiment
-    return [name, str(e.seed), *scores, duration(run.result["seconds"]["train"]), e.hash]
+    best = f"{checkpoints['best']['step']:,}" if section else "–"
+    last, seconds = f"{checkpoints['last']['step']:,}", duration(run.result["seconds"]["train"])
+    return [name, str(run.experiment.seed), *scores, last, best, seconds, run.experiment.hash]

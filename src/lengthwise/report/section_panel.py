@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..lab.statistics import Range, score, summary
 from .formatting import count, duration, interval, percent, spread
-from .overflow import overflow_note_of_bench
+from .overflow import overflow_note_of_runs
 from .panel import Chart, Panel, Table, TableCell
 from .sections import Section, SeedGroup
 from .verdicts import extracted_of_section, verdict_panel
@@ -42,7 +42,7 @@ def section_panel(section: Section, *, training: bool = False) -> Chart:
     verdicts = verdict_panel(section)
     more = [*extracted_of_section(section), *learning_curves(section)] if training else []
     return Chart(
-        section.title,
+        section.name,
         f"Line: mean. Band: {'least to greatest of the seeds' if section.seeds > 1 else '95% Wilson interval'}. "
         f"Shaded: what was trained on. The legend names the lines as they end, from the top.{together}",
         f"length in {section.unit}",
@@ -63,7 +63,7 @@ def _sentences(section: Section) -> list[str]:
     beyond = [r for r in section.ranges if r.beyond]
     # The first lengths beyond training and the farthest: to hold at the one proves nothing about the other.
     far = [_at(section, r) for r in dict.fromkeys([*beyond[:1], *beyond[-1:]])]
-    overflow = overflow_note_of_bench({group.label: group.runs for group in section.groups})
+    overflow = overflow_note_of_runs({group.label: group.runs for group in section.groups})
     return [
         f"{section.subtitle[:1].upper()}{section.subtitle[1:]}.",
         *(far or ["No length beyond the training range was tested."]),
@@ -82,7 +82,7 @@ def _at(section: Section, r: Range) -> str:
 def _table(section: Section) -> Table:
     means = [percent(statistics.fmean(section.baseline[n] for n in r.lengths)) for r in section.ranges]
     return Table(
-        section.title,
+        section.name,
         "",
         ["accuracy, %", *(r.label for r in section.ranges)],
         [*(_row(group, section) for group in section.groups), [BASELINE, *means]],

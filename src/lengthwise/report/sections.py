@@ -57,6 +57,13 @@ class Section:
 
     title: str
     groups: tuple[SeedGroup, ...]
+    name: str = ""
+    """The title, and what was trained on where other sections have the same."""
+
+    @property
+    def runs(self) -> list[tuple[str, Run]]:
+        """Each with the label of its group."""
+        return [(group.label, run) for group in self.groups for run in group.runs]
 
     @property
     def experiment(self) -> Experiment:
@@ -133,8 +140,12 @@ def group_runs(runs: Iterable[Run], notes: Mapping[str, str] | None = None) -> l
     sections = [
         Section(task_name(each[0].experiment.task), groups_of(each, names, notes or {})) for each in questions.values()
     ]
-    titles = list(dict.fromkeys(section.title for section in sections))
-    return sorted(sections, key=lambda section: titles.index(section.title))
+    titles = [section.title for section in sections]
+    named = [
+        replace(each, name=each.title + f", trained on {each.trained}" * (titles.count(each.title) > 1))
+        for each in sections
+    ]
+    return sorted(named, key=lambda section: titles.index(section.title))
 
 
 def task_name(task: TaskSpec) -> str:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from ..seeds import derive
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -97,11 +99,23 @@ def render(figure: Figure, name: str, title: str, description: str) -> str:
     svg = re.sub(r"font-family:[^;\"]*;?\s*", "", svg)
     # Hundredths of a pixel are enough, and halve the page.
     svg = re.sub(r'\bd="[^"]*"', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path[0]), svg)
-    box = re.search(r'viewBox="[^"]+"', svg)
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" {box[0] if box else ""} role="img" '
-    head += f'aria-labelledby="{name}-title {name}-desc">\n'
-    head += f'<title id="{name}-title">{escape(title)}</title>\n<desc id="{name}-desc">{escape(description)}</desc>'
-    return head + svg[svg.index(">") + 1 :].rstrip()
+    box = re.search(r'viewBox="([^"]+)"', svg)
+    return head(name, title, description, box[1] if box else "") + svg[svg.index(">") + 1 :].rstrip()
+
+
+def head(name: str, title: str, description: str, box: str, widest: float | None = None) -> str:
+    """Returns how every drawing begins, with what is read out loud of it."""
+    style = "" if widest is None else f' style="max-width:{widest:.0f}px"'
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{box}" role="img"{style} '
+        f'aria-labelledby="{name}-title {name}-desc">\n'
+        f'<title id="{name}-title">{escape(title)}</title>\n<desc id="{name}-desc">{escape(description)}</desc>'
+    )
+
+
+def name_of(letter: str, *content: Any) -> str:
+    """Returns a name made of what is drawn: any number of drawings share a page, and the same one is the same text."""
+    return f"{letter}{derive(*content) % 16**10:010x}"
 
 
 def draw(make, *arguments, **keywords) -> str:

@@ -10,10 +10,10 @@ from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.jupyter import JupyterMixin
 from rich.text import Text
 
-from .chosen_settings import Swept, parts_of
+from .chosen_settings import Swept
+from .contents import Report
 from .drawing import in_text
 from .panel import Panel
-from .provenance import code_note
 from .section_panel import section_panel
 
 if TYPE_CHECKING:
@@ -47,12 +47,12 @@ def table(runs: Iterable[Run], *, sweep: Swept = ()) -> Tables:
 
     Of the settings named in `sweep` validation strings choose, and only the tests of the chosen ones are shown.
     """
-    sections, panels, _ = parts_of(runs, sweep=sweep)
+    report = Report.of(runs, sweep=sweep)
     # The caption of a section is about its chart, which stands on the page alone.
-    of_sections = [PanelText(replace(section_panel(section), caption="")) for section in sections]
-    legend = [Text(_legend(max(section.seeds for section in sections)), style="dim")] if sections else []
-    code = [Text(note) for note in [code_note(sections)] if note]
-    return Tables(*of_sections, *code, *legend, *map(PanelText, panels))
+    of_sections = [PanelText(replace(section_panel(section), caption="")) for section in report.sections]
+    legend = [Text(_legend(max(each.seeds for each in report.sections)), style="dim")] if report.sections else []
+    code = [Text(note) for note in [report.code_note] if note]
+    return Tables(*of_sections, *code, *legend, *map(PanelText, report.panels))
 
 
 def _legend(seeds: int) -> str:

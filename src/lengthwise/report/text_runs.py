@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from ..lab.experiment import AnswersSpec, TextSpec
 from ..lab.statistics import perplexities
 from .formatting import count, short_names
 from .panel import Panel, Table, line_chart, record_table
-from .sections import groups_of, key_of, list_of_runs
+from .sections import groups_of, key_of
 
 if TYPE_CHECKING:
     from ..lab import Measured, MeasuredAnswers, Run
@@ -165,17 +165,14 @@ def measured_perplexity(result: Measured) -> Panel:
     return Table(title, caption, ["tokens", "perplexity", "loss", "predicted"], rows, data=result.to_json())
 
 
-def strings_and_text(runs: Iterable[Run]) -> tuple[list[Run], list[Panel]]:
-    """The runs on strings, which have accuracies by length, and panels of the others, if there are any."""
-    runs = list_of_runs(runs)
-    on_text = list({run.experiment.hash: run for run in runs if run.experiment.on_text}.values())
-    answered = [run for run in on_text if isinstance(run.experiment.data, AnswersSpec)]
-    on_text = [run for run in on_text if not isinstance(run.experiment.data, AnswersSpec)]
-    tuned = [run for run in on_text if run.experiment.from_checkpoint]
+def panels_of_text(runs: Sequence[Run]) -> list[Panel]:
+    """Returns what runs on text are worth, by the kind of what they were trained for."""
+    answered = [run for run in runs if isinstance(run.experiment.data, AnswersSpec)]
+    others = [run for run in runs if not isinstance(run.experiment.data, AnswersSpec)]
+    tuned = [run for run in others if run.experiment.from_checkpoint]
     panels = [before_and_after(tuned)] if tuned else []
     panels += [answers_of_runs(answered)] if answered else []
-    panels += by_length([run for run in on_text if not run.experiment.from_checkpoint])
-    return [run for run in runs if not run.experiment.on_text], panels
+    return panels + by_length([run for run in others if not run.experiment.from_checkpoint])
 
 
 def answers_of_runs(runs: Sequence[Run]) -> Panel:

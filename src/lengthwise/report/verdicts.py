@@ -19,17 +19,10 @@ SHOWN = 24
 """Tokens of a wrong word that are written out."""
 
 
-def verdicts_of(section: Section) -> list[tuple[str, Run, Kept]]:
-    """What each of the runs is called, where something was found of it."""
-    return [(label, run, here) for label, run in _called(section) if (here := kept(run)) is not None]
-
-
-def _called(section: Section) -> list[tuple[str, Run]]:
-    return [
-        (f"{group.label}, seed {run.experiment.seed}" if len(group.runs) > 1 else group.label, run)
-        for group in section.groups
-        for run in group.runs
-    ]
+def _named(section: Section) -> list[tuple[str, Run]]:
+    """The runs, each by its label and, of several, its seed."""
+    labels = [label for label, _ in section.runs]
+    return [(label + f", seed {run.experiment.seed}" * (labels.count(label) > 1), run) for label, run in section.runs]
 
 
 def in_words(record: Kept) -> tuple[str, str]:
@@ -67,19 +60,19 @@ def verdict_data(run: Run) -> dict[str, Any] | None:
 
 def verdict_panel(section: Section) -> Panel | None:
     """Returns the verdicts of a section, a line each, and the machine they are about; None where nothing was found."""
-    verdicts = verdicts_of(section)
+    verdicts = [(label, record) for label, run in _named(section) if (record := kept(run)) is not None]
     if not verdicts:
         return None
-    lead = "\n".join(f"{label}: {''.join(in_words(record))}." for label, _, record in verdicts)
+    lead = "\n".join(f"{label}: {''.join(in_words(record))}." for label, record in verdicts)
     caption = "The machine that says what is right: in each state its answer, on each arrow the symbols that take it."
-    machine = Machine(f"The machine of {section.title}", caption, verdicts[0][2].claim)
+    machine = Machine(f"The machine of {section.title}", caption, verdicts[0][1].claim)
     return Panel("At every length", "", lead=lead, below=(machine,))
 
 
 def extracted_of_section(section: Section) -> list[Panel]:
     """Returns a panel of what `inspect RUN algebra` found of the runs, as it was kept: nothing is extracted here."""
     panels = []
-    for label, run in _called(section):
+    for label, run in _named(section):
         if (extraction := extracted_of(run)) is None:
             continue
         best = " at its best checkpoint" if extraction["checkpoint"] == "best" else ""

@@ -1,0 +1,11 @@
+"""The page of some runs, as text."""
+
+from __future__ import annotations
+
+from lengthwise.report import html_page
+from lengthwise.report.contents import Report
+
+
+def page(runs, panels=(), *, own_text_panels=True, sweep=(), command="", **about):
+    made = Report.of(runs, panels, own_text_panels=own_text_panels, sweep=sweep, command=command)
+    return html_page.page(made, **about)
