@@ -13,7 +13,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from lengthwise import lab
+from lengthwise import Error, lab
 from lengthwise.cli import main
 from lengthwise.files import canonical, digest, digest_of
 from lengthwise.models import pretrained
@@ -119,6 +119,12 @@ def a_device(name: str):
 
 
 RECORDS = {
+    "broken JSON": lambda run: (run / "result.json").write_text("{"),
+    "deep JSON": lambda run: (run / "result.json").write_text("[" * 100_000),
+    "no object": lambda run: (run / "result.json").write_text("[]"),
+    "no config": lambda run: (run / "config.json").unlink(),
+    "edited metrics": lambda run: (run / "metrics.jsonl").write_text("x"),
+    "another format": set_to("format", value=99),
     "no checkpoints": set_to("checkpoints", value=None),
     "checkpoints a list": set_to("checkpoints", value=[]),
     "no last": set_to("checkpoints", "last", value=None),
@@ -151,6 +157,9 @@ RECORDS = {
     ),
 }
 STRINGS = {
+    "truncated weights": lambda run: halve(run / "model.safetensors"),
+    "no best weights": lambda run: (run / "best.safetensors").unlink(),
+    "samples a text": set_to("samples", value="many"),
     "no baseline": set_to("baseline", value=None),
     "baseline of another length": set_to("baseline", value={"7": 0.5}),
     "samples 0": set_to("samples", value=0),
@@ -258,3 +267,41 @@ def test_more_strings_than_memory_are_refused(tmp_path, capsys):
     assert main(call) == 2
     assert "100,000,000,000 strings (train) need" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["best.safetensors", "config.json"])
+def test_a_missing_file_names_the_remedy(name, root):
+    run = run_of(root, "strings")
+    (run / name).unlink()
+    with pytest.raises(Error, match=f"Restore it, or delete {run} to run it again"):
+        lab.load(root / "strings")
+
+
+def test_what_is_left_out_is_in_the_data_too(root, capsys):
+    run, other = (run_of(root, "strings", seed) for seed in (1, 0))
+    halve(run / "model.safetensors")
+    assert main(["report", str(root / "strings"), "--json"]) == 1
+    data = json.loads(capsys.readouterr().out)
+    assert data["tasks"][0]["models"][0]["seeds"] == [0]
+    assert f"{run}/model.safetensors: truncated or edited" in data["left_out"][0]
+    halve(other / "model.safetensors")
+    assert main(["report", str(root / "strings")]) == 2
+    *left_out, last = capsys.readouterr().err.splitlines()
+    assert len(left_out) == 2
+    assert last == "error: There is nothing to report: none of 2 finished runs here can be read."
+
+
+def test_a_renamed_run_is_called_renamed(root, capsys):
+    run = run_of(root, "strings")
+    new = run.rename(run.parent / "my favourite")
+    assert main(["report", str(root / "strings")]) == 1
+    assert f"left out: {new}: renamed, and otherwise whole. Name it {run.name} again" in capsys.readouterr().err
+
+
+def test_runs_that_are_not_finished_are_told(root, capsys):
+    run = run_of(root, "strings")
+    (run / "result.json").unlink()
+    assert main(["report", str(root / "strings")]) == 0
+    assert f"note: left out 1 run that is not finished: {run.name}." in capsys.readouterr().err
+    assert main(["report", str(root / "strings"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["unfinished"] == [str(run)]

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 from dataclasses import replace
 
 import pytest
 
 from lengthwise import Error, report
-from lengthwise.cli.doctor import browser
 from lengthwise.lab.experiment import TaskSpec
-from lengthwise.recipes.common.comparison import ComparedCell, ComparedRow, Published, comparison
+from lengthwise.recipes.common.comparison import ComparedCell, ComparedRow, comparison
 
 from .pages import page
 
 EVIL = '</script><script>alert("&")</script><b>'
+
+
+def browser() -> str | None:
+    named = os.environ.get("LENGTHWISE_CHROMIUM")
+    return named or next(filter(None, map(shutil.which, ["chromium", "google-chrome", "chromium-browser"])), None)
 
 
 @pytest.fixture(scope="module")
@@ -225,7 +231,7 @@ def test_title_and_description_are_the_recipes(runs):
 @pytest.fixture(scope="module")
 def panelled(runs, tmp_path_factory):
     """A page of runs with three findings before them: a comparison, a drawing, and one that is an attack."""
-    published = Published(mean=1.0, max=1.0)
+    published = {"mean": 1.0, "max": 1.0}
     names = ["regular-gpt", "lstm", "transformer", "regular-gpt"]
     members = [[run for run in runs if run.experiment.model.name == name] for name in names]
     cells = {f"model {i}": ComparedCell.of(mine, published) for i, mine in enumerate(members)}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import platform
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -109,25 +110,11 @@ def _gpu() -> tuple[bool, str, bool]:
 
 
 def _optional() -> Iterator[Check]:
-    yield _package("numba", "compiled loops on a CPU: pip install 'lengthwise[cpu]'")
-    yield _package("datasets", "reads what `lengthwise export` writes")
-    yield _package("pytest", "make test")
-    yield _package("hypothesis", "make test")
-    driver, chromium = _package("playwright", ""), browser()
-    purpose = "tests of the HTML page in a real browser"
-    if driver.status == "ok" and chromium:
-        yield Check("browser", "ok", f"{chromium}, playwright {driver.found}", purpose)
-    else:
-        missing = "playwright" if driver.status != "ok" else "chromium (LENGTHWISE_CHROMIUM names one)"
-        yield Check("browser", "absent", f"no {missing}", purpose)
-    yield _package("ruff", "make lint")
-    yield _package("pyright", "make lint")
-
-
-def browser() -> str | None:
-    """The Chromium that the tests of the page use."""
-    named = os.environ.get("LENGTHWISE_CHROMIUM")
-    return named or next(filter(None, map(shutil.which, ["chromium", "google-chrome", "chromium-browser"])), None)
+    """What the extras of this package install."""
+    for need in metadata.requires("lengthwise") or ():
+        extra = re.fullmatch(r"([\w-]+).*; extra == .([\w-]+).", need)
+        if extra and extra[2] not in ("test", "dev"):
+            yield _package(extra[1], f"pip install 'lengthwise[{extra[2]}]'")
 
 
 def _package(name: str, purpose: str, required: bool = False) -> Check:

@@ -152,8 +152,8 @@ class TimeLeft:
 class Watch:
     """What both watchers do; a `with` block around the runs."""
 
-    def __init__(self, experiments: Sequence[Experiment], root: Path = Path("runs")):
-        self.total, self.ended, self.root = len(experiments), 0, root
+    def __init__(self, experiments: Sequence[Experiment], out: Console, root: Path = Path("runs")):
+        self.total, self.ended, self.root, self.out = len(experiments), 0, root, out
         self.names = names(experiments)
         self.left = TimeLeft(experiments)
 
@@ -167,24 +167,25 @@ class Watch:
 
     def begin(self, experiment: Experiment) -> None: ...
 
-    def held(self, experiment: Experiment) -> str:
-        return f"{RunDirectory(self.root, experiment).holder()} is at work on it; what is left comes first"
+    def waiting(self, experiment: Experiment) -> None:
+        holder = RunDirectory(self.root, experiment).holder()
+        self.say(experiment.hash, f"{holder} is at work on it; what is left comes first")
 
-    def ending(self, experiment: Experiment, outcome: Outcome) -> str:
+    def end(self, experiment: Experiment, outcome: Outcome) -> None:
         self.ended += 1
         self.left.end(experiment.hash, outcome.run.result["steps"] if outcome.run else 0)
-        return (
-            f"[{self.ended}/{self.total}] {self.name(experiment)}: "
-            f"{'found finished, ' if outcome.found else ''}{verdict(outcome)}"
-        )
+        name = f"[{self.ended}/{self.total}] {self.name(experiment)}"
+        self.out.print(f"{name}: {'found finished, ' if outcome.found else ''}{verdict(outcome)}", markup=False)
+
+    def say(self, run: str, text: str) -> None:
+        self.out.print(f"{self.names[run]}: {text}", markup=False)
 
 
 class Lines(Watch):
     """A line when a run begins, one when it ends, and of a long run one after 1, 3, 7, … minutes."""
 
     def __init__(self, experiments: Sequence[Experiment], out: Console, root: Path = Path("runs")):
-        super().__init__(experiments, root)
-        self.out = out
+        super().__init__(experiments, out, root)
         self.due: dict[str, tuple[float, float]] = {}
         """When a run is due to be heard of again, and how long that was put off."""
 
@@ -198,27 +199,18 @@ class Lines(Watch):
         self.due[run] = now + 2 * wait, 2 * wait
         if training and not (first and step < steps / 10):
             facts = [f"step {step}/{steps}", f"loss {progress.loss:.4g}", str(pace), str(self.left)]
-            self._say(run, ", ".join(filter(None, facts)))
+            self.say(run, ", ".join(filter(None, facts)))
         elif training:
-            self._say(run, ", ".join(filter(None, [f"training, {counted(steps, 'step')}", str(self.left)])))
+            self.say(run, ", ".join(filter(None, [f"training, {counted(steps, 'step')}", str(self.left)])))
         else:
-            self._say(run, f"{progress.phase} checkpoint, {counted(steps, 'length')}")
-
-    def waiting(self, experiment: Experiment) -> None:
-        self._say(experiment.hash, self.held(experiment))
-
-    def end(self, experiment: Experiment, outcome: Outcome) -> None:
-        self.out.print(self.ending(experiment, outcome), markup=False)
-
-    def _say(self, run: str, text: str) -> None:
-        self.out.print(f"{self.names[run]}: {text}", markup=False)
+            self.say(run, f"{progress.phase} checkpoint, {counted(steps, 'length')}")
 
 
 class Bars(Watch):
     """A bar for each active run: model, seed, step, loss, steps a second; below them the time left for all runs."""
 
     def __init__(self, experiments: Sequence[Experiment], out: Console, root: Path = Path("runs")):
-        super().__init__(experiments, root)
+        super().__init__(experiments, out, root)
         self.drawn = RichProgress(
             # A name wraps; cut, it would be that of another run.
             TextColumn("{task.fields[name]}", markup=False, table_column=Column(overflow="fold")),
@@ -249,13 +241,10 @@ class Bars(Watch):
         self.drawn.update(self._bar(run), completed=step, total=steps, at=at)
         self.drawn.update(self.all, at=str(self.left), visible=bool(str(self.left)))
 
-    def waiting(self, experiment: Experiment) -> None:
-        self.drawn.console.print(f"{self.name(experiment)}: {self.held(experiment)}", markup=False)
-
     def end(self, experiment: Experiment, outcome: Outcome) -> None:
         if experiment.hash in self.bars:
             self.drawn.remove_task(self.bars.pop(experiment.hash))
-        self.drawn.console.print(self.ending(experiment, outcome), markup=False)
+        super().end(experiment, outcome)
         self.drawn.update(self.all, completed=self.ended, name=f"{self.ended}/{self.total}")
 
     def _bar(self, run: str) -> TaskID:
