@@ -9,6 +9,7 @@ task from outside the library has its source in `model.py` or `task.py`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -143,7 +144,7 @@ def read_run(path: Path) -> Run:
     run = Run(path, experiment, content, rows)
     try:
         _check_readable(run)
-    except (ArithmeticError, AttributeError, LookupError, TypeError) as error:
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         why = f"no record of this version of Lengthwise ({type(error).__name__}: {error})."
         raise _damaged(file, why) from error
     return run
@@ -165,19 +166,22 @@ def model_folder(run: Run, which: str = "last") -> Path | None:
 
 
 def _check_readable(run: Run) -> None:
-    """Reads once what every table reads, so that a record of another make is named here, and hides no other run."""
-    result, e = run.result, run.experiment
-    numbers = [result["steps"], result["parameters"], result["seconds"]["train"], result["seconds"]["evaluate"]]
-    numbers += [row["step"] for row in run.metrics if row["kind"]]
+    """Reads once what tables and pages read, so that a record of another make is named here, and hides no other run."""
+    result, e, checkpoints = run.result, run.experiment, run.result["checkpoints"]
+    numbers = [result["steps"], result["parameters"], *result["seconds"].values()]
+    numbers += [each["step"] for each in checkpoints.values()]
+    numbers += [row[name] for row in run.metrics if row["kind"] for name in ("step", "loss", "accuracy") if name in row]
     if e.on_text:
         for which in ("last", "before") if e.from_checkpoint else ("last",):
-            numbers += perplexities(run, which).values()
+            sum(perplexities(run, which)[n] for n in e.tests.lengths)  # which may be no number
         numbers += [result["answers"]["score"]] if isinstance(e.data, AnswersSpec) else []
     else:
-        numbers += [score(run, e.tests.lengths, which) for which in CHECKPOINTS]
-        numbers += [result["baseline"][str(n)] for n in e.tests.lengths]
-    sum(numbers)
-    "".join([result["date"], *result["machine"]])
+        shares = [score(run, [n], which) for which in CHECKPOINTS for n in e.tests.lengths]
+        numbers += [*shares, *(1 - share for share in shares), *(result["baseline"][str(n)] for n in e.tests.lengths)]
+    if not all(math.isfinite(n) and n >= 0 for n in numbers):
+        raise ValueError("a number is below 0 or has no end, or more is right than was asked")
+    "".join([result["date"], result.get("command") or "", *result["machine"]])
+    set(result["machine"].values()).union(result.get("folders", {}).keys(), (result.get("code") or {}).keys())
 
 
 class Found(NamedTuple):
