@@ -320,7 +320,7 @@ def test_a_class_shares_one_option_with_others(models, folder, say):
 def test_a_comma_in_the_path_of_a_class_parts_nothing(folder, say):
     (folder / "a,b").mkdir()
     (folder / "a,b" / "other.py").write_text(CODE)
-    call = ["bench", "parity", "-m", "lstm,a,b/other.py:Net,mine.py:Net", *BENCH, "--out", "commas"]
+    call = ["bench", "parity", "-m", "lstm,mine.py:Net", "-m", "a,b/other.py:Net", *BENCH, "--out", "commas"]
     assert say(*call)[0] == 0
     names = {run.experiment.model.name for run in lab.load("commas")}
     assert names == {"lstm", "a,b/other.py:Net", "mine.py:Net"}

@@ -81,18 +81,7 @@ def test_it_learns_what_it_can_read_off_and_the_page_shows_it(tmp_path):
     assert "reference-chains" in row
 
 
-<<<<<<< HEAD
 def test_an_export_has_all_entries_of_a_place(tmp_path):
-=======
-def test_the_command_line_shows_the_mean_and_its_baseline(tmp_path, capsys):
-    given = [f"{key}={json.dumps(v)[1:-1] if isinstance(v, list) else v}" for key, v in SMALL.items()]
-    call = ["bench", "reference-chains", "-m", "lstm", "--test-lengths", "6,9", "--out", str(tmp_path)]
-    call += ["-s", "training.steps=40", *[part for setting in given for part in ("-s", setting)]]
-    assert main([*call, "--workers", "1", "--device", "cpu"]) == 0
-    out = capsys.readouterr().out
-    majority = next(line for line in out.splitlines() if "majority answer" in line)
-    assert "33.3" in majority
->>>>>>> 70dad7b (Draw the page, the table and the data from one Report, whose parts are all panels)
     assert main(["export", "reference-chains", "--lengths", "6", "--samples", "3", "--out", str(tmp_path / "data"),
                  "-s", "task.blocks=3", "-s", "task.size=3"]) == 0  # fmt: skip
     row = json.loads((tmp_path / "data" / "data" / "length_6.jsonl").read_text().splitlines()[0])

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections import Counter
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -17,9 +16,6 @@ from .study import need, tell_unused, with_file
 from .typed import Config, SaveConfig, Seeds, Settings
 from .verb import Typed, verb
 from .work import Running, carry_out, check_settings
-
-if TYPE_CHECKING:
-    from ..lab import Experiment
 
 
 @verb
@@ -111,7 +107,8 @@ def bench(
         running.join()
         experiments = lab.plan(study["task"], study["models"], **plan, unused=tell_unused)
         if study["sweep"]:
-            _tell_sweep(experiments)
+            runs = f"{len(experiments):,} runs, {len({e.seed for e in experiments})} of each setting"
+            console.remark(f"sweep: {runs}. Validation strings choose.")
         for e in {json.dumps(asdict(e.task)): e for e in experiments}.values():
             made = tasks.rebuild(e.task.name, e.task.params, e.task.source)
             if note := lengths_note(made, e.training.curriculum.lengths[0], e.tests.lengths[-1]):
@@ -127,33 +124,7 @@ def bench(
     carry_out(experiments, running, sweep=list(study["sweep"]), compare=study["compare"])
 
 
-def _tell_sweep(experiments: list[Experiment]) -> None:
-    """How many runs there will be, and why so many."""
-    from ..report.formatting import counted
-
-    seeds = len({e.seed for e in experiments})
-    counts = Counter((e.data.name, e.model.name) for e in experiments)
-    several = len({task for task, _ in counts}) > 1
-    of = [
-        f"{counted(n // seeds, 'setting')} of {model}{f' on {task}' * several}" for (task, model), n in counts.items()
-    ]
-    console.remark(
-        f"sweep: {counted(len(experiments), 'run')}, {', '.join(of)}, {counted(seeds, 'seed')} each. "
-        "Validation strings choose."
-    )
-
-
 def _apart(word: str) -> list[str]:
-    """Returns the names in `lstm,mine.py:MyGRU`; a comma in the path of something that exists parts nothing."""
-    pieces, names = word.split(","), []
-    while pieces:
-        ends = (n for n in range(2, len(pieces) + 1) if _is_in_place(",".join(pieces[:n])))
-        names.append(",".join(pieces[: next(ends, 1)]))
-        pieces = pieces[len(names[-1].split(",")) :]
-    return names
-
-
-def _is_in_place(name: str) -> bool:
-    """Returns whether a folder or file has the comma of hf:PATH or FILE.py:Class in its own name."""
-    place = name.removeprefix("hf:") if name.startswith("hf:") else name.rpartition(":")[0]
-    return "," in place and os.path.exists(os.path.expanduser(place))
+    """Returns the names in `lstm,mine.py:MyGRU`; hf:PATH or FILE.py:Class of what exists is one, whatever its commas."""
+    place = word.removeprefix("hf:") if word.startswith("hf:") else word.rpartition(":")[0]
+    return [word] if place and os.path.exists(os.path.expanduser(place)) else word.split(",")

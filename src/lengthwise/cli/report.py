@@ -74,11 +74,13 @@ def report_runs(
 
 
 def _tell_left_out(found: Found) -> None:
+    from ..report.formatting import some_of
+
     for error in found.left_out:
         console.remark(f"error: left out: {error}")
     if found.unfinished:
-        which = ", ".join(path.name for path in found.unfinished[:3]) + (", …" if len(found.unfinished) > 3 else "")
         runs = "run that is not finished" if len(found.unfinished) == 1 else "runs that are not finished"
+        which = some_of([path.name for path in found.unfinished], 3)
         console.remark(
             f"note: left out {len(found.unfinished)} {runs}: {which}. The call that began one goes on with it."
         )

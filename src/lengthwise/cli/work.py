@@ -299,10 +299,11 @@ def print_panels(panels: Sequence[Panel]) -> None:
 def tell_other_code(runs: Sequence[Run], name: Callable[[Experiment], str], what: str = "runs found finished") -> None:
     """One line about those of the runs that other code had made."""
     from ..lab.provenance import made_by_other_code
+    from ..report.formatting import some_of
 
     other = [run for run in runs if made_by_other_code(run.result.get("code"))]
     if other:
-        which = ", ".join(name(run.experiment) for run in other[:3]) + (", …" if len(other) > 3 else "")
+        which = some_of([name(run.experiment) for run in other], 3)
         console.remark(
             f"note: {len(other)} of {len(runs)} {what} were made by other code (another version or commit, or a tree "
             f"with uncommitted changes): {which}. To run them again, delete them or choose another --out."

@@ -46,6 +46,14 @@ def counted(n: int, noun: str) -> str:
     return f"{n:,} {noun}{'s' * (n != 1)}"
 
 
+def some_of(names: Sequence[str], most: int) -> str:
+    """
+    >>> some_of(["a", "b"], 3), some_of(["a", "b", "c", "d"], 3)
+    ('a, b', 'a, b, c, …')
+    """
+    return ", ".join([*names[:most], *["…"] * (len(names) > most)])
+
+
 def duration(seconds: float) -> str:
     """
     >>> duration(4.21), duration(75), duration(7300)

@@ -19,7 +19,7 @@ from ..errors import Error, UnknownName
 from ..lab.statistics import mean_interval, ranges, score
 from ..options import value_of
 from .chosen_settings import Swept, best_of, swept_names
-from .formatting import counted, length_range, percent
+from .formatting import counted, length_range, percent, some_of
 from .long_form import as_word, settings_in_full
 from .panel import Panel, Table
 from .sections import list_of_runs, task_name
@@ -284,6 +284,5 @@ def _caption(together: Sequence[PairedDifference], alone: Sequence[Run]) -> str:
             "Where all seeds differ by the same, the interval has no width and says nothing of the next seed."
         )
     if alone:
-        names = ", ".join(run.path.name for run in alone[:NAMED]) + (", …" if len(alone) > NAMED else "")
-        sentences.append(f"Without a partner, and left out: {names}.")
+        sentences.append(f"Without a partner, and left out: {some_of([run.path.name for run in alone], NAMED)}.")
     return " ".join(sentences)
