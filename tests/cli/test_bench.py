@@ -252,24 +252,12 @@ class Chatty(torch.nn.Module):
 """
 
 
-def test_a_model_that_prints_leaves_json_alone(tmp_path, monkeypatch, capfd):
-    check_chatty(tmp_path, 1, lambda call: (monkeypatch.chdir(tmp_path), main(call), *capfd.readouterr())[1:])
-
-
-def test_a_model_that_prints_in_a_worker_leaves_json_alone(tmp_path, run_python):
-    start = "import sys; from lengthwise.cli import main; sys.exit(main())"
-
-    def run(call):
-        done = run_python(start, *call, cwd=tmp_path)
-        return done.returncode, done.stdout, done.stderr
-
-    check_chatty(tmp_path, 2, run)
-
-
-def check_chatty(folder, workers, run):
-    (folder / "chatty.py").write_text(CHATTY)
-    call = ["bench", "parity", "-m", "chatty.py:Chatty", "--seeds", "2", *TINY, "--workers", str(workers), "--json"]
-    code, out, err = run(call)
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_model_that_prints_leaves_json_alone(workers, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    Path("chatty.py").write_text(CHATTY)
+    call = ["bench", "parity", "-m", "chatty.py:Chatty", "--seeds", "2", *TINY, "--workers", workers, "--json"]
+    code, (out, err) = main(call), capfd.readouterr()
     assert code == 0, err
     assert json.loads(out)["failures"] == []
     for word in ("imported", "built", "called", "beneath", "raw"):

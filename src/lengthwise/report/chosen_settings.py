@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..files import finite
 from ..lab.choices import Choice, Setting, choose
-from .formatting import percent, short_names
+from .formatting import percent, short_names, table_number
 from .panel import Panel, Table
 from .sections import list_of_runs, task_name
 
@@ -72,8 +72,12 @@ def grid_panel(choices: Sequence[Choice]) -> Panel | None:
     rows, data, edges = [], [], []
     for choice, name in zip(choices, called, strict=True):
         prefix = f"{name}, " if name else ""
-        rows += [[prefix + setting.label, *_validation(setting, choice)] for setting in choice.settings]
-        data.append(_data(choice))
+        planned, e = max(each.seeds for each in choice.settings), choice.experiment
+        grid = [_point(setting, planned) for setting in choice.settings]
+        for setting, point in zip(choice.settings, grid, strict=True):
+            rows.append([prefix + setting.label, *_cells(point, setting is choice.chosen)])
+        about = {"task": e.task.name, "model": e.model.name, "settings": len(grid), "chosen": choice.chosen.values}
+        data.append({**about, "edges": list(choice.edges), "grid": grid})
         edges += [f"{prefix}{edge}" for edge in choice.edges]
     head = ["setting", "on validation, %", "loss", "seeds"]
     caption = (
@@ -100,30 +104,16 @@ def _names(choices: Sequence[Choice]) -> list[str]:
     ]
 
 
-def _validation(setting: Setting, choice: Choice) -> list[str]:
-    planned = max(each.seeds for each in choice.settings)
-    done = str(len(setting.runs)) if len(setting.runs) == planned else f"{len(setting.runs)} of {planned}"
-    if not setting.runs:
-        return ["–", "–", done]
-    right = setting.accuracies
-    spread = f" ± {100 * statistics.stdev(right):.1f}" if len(right) > 1 else ""
-    mark = ", chosen" * (setting is choice.chosen)
-    return [f"{percent(statistics.fmean(right))}{spread}{mark}", f"{setting.loss:.4g}", done]
+def _cells(point: dict[str, Any], chosen: bool) -> list[str]:
+    done, missing = len(point["runs"]), point["missing"]
+    seeds = f"{done} of {done + missing}" if missing else str(done)
+    if not done:
+        return ["–", "–", seeds]
+    spread = "" if point["std"] is None else f" ± {100 * point['std']:.1f}"
+    return [f"{percent(point['validation'])}{spread}{', chosen' * chosen}", table_number(point["loss"]), seeds]
 
 
-def _data(choice: Choice) -> dict[str, Any]:
-    e = choice.experiment
-    return {
-        "task": e.task.name,
-        "model": e.model.name,
-        "settings": len(choice.settings),
-        "chosen": choice.chosen.values,
-        "edges": list(choice.edges),
-        "grid": [_setting(setting, max(each.seeds for each in choice.settings)) for setting in choice.settings],
-    }
-
-
-def _setting(setting: Setting, planned: int) -> dict[str, Any]:
+def _point(setting: Setting, planned: int) -> dict[str, Any]:
     right = setting.accuracies
     return {
         "values": setting.values,
