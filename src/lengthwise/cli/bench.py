@@ -127,4 +127,4 @@ def bench(
 def _apart(word: str) -> list[str]:
     """Returns the names in `lstm,mine.py:MyGRU`; hf:PATH or FILE.py:Class of what exists is one name."""
     place = word.removeprefix("hf:") if word.startswith("hf:") else word.rpartition(":")[0]
-    return [word] if place and os.path.exists(os.path.expanduser(place)) else word.split(",")
+    return [word] if "," in place and os.path.exists(os.path.expanduser(place)) else word.split(",")
