@@ -192,7 +192,7 @@ def _decide(network: ProofNetwork, model: nn.Module, claim: Claim, budget: Budge
     """Fills in the verdicts. `beside`: the folder of the network, where the certificate of its snapped copy goes."""
     began = time.monotonic()
     verdict = verify.certify(
-        model, claim, budget.certify, made=network.made, kept=network.kept and KeptShare(**network.kept)
+        model, claim, budget.certify, made=network.made, kept=KeptShare(**network.kept) if network.kept else None
     )
     network.raw = _word(verdict)
     _note(network, verdict, model)
@@ -229,7 +229,7 @@ def _snapped(network: ProofNetwork, model: nn.Module, claim: Claim, budget: Budg
             return "refuted" if extraction.difference.said is not None else "unknown"
         snapped = extraction.snap()
         verdict = verify.certify(
-            snapped, claim, budget.certify, made=network.made, kept=network.kept and KeptShare(**network.kept)
+            snapped, claim, budget.certify, made=network.made, kept=KeptShare(**network.kept) if network.kept else None
         )
     except Error:
         return "unknown"
