@@ -23,8 +23,8 @@ from lengthwise.recipes.papers.lrnn.table_2 import (
     planned,
 )
 
-SHORT = [(task, model) for task in ("modular-sum", "even-pairs") for model in MODELS]
-"""The rows that are run: a third one would ask nothing else, of three layers."""
+SHORT = [("even-pairs", model) for model in MODELS]
+"""The row that is run: others would ask nothing else."""
 
 
 @pytest.mark.parametrize("scale", ["smoke", "laptop", "paper"])
@@ -57,8 +57,9 @@ def root(tmp_path_factory):
 def data(root):
     page = root / "page.html"
     call = ["reproduce", "lrnn", "table-2", "--scale", "smoke", "--workers", "1", "--out", str(root), "--json"]
-    call += ["--only", "modular-sum", "--only", "even-pairs"]
-    with contextlib.redirect_stdout(io.StringIO()) as out:
+    call += ["--only", "even-pairs"]
+    with contextlib.redirect_stdout(io.StringIO()) as out, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lengthwise.report.charts.chart_in_html", lambda chart: "")
         assert main([*call, "--html", str(page)]) == 0
     return {**json.loads(out.getvalue()), "page": page.read_text()}
 
@@ -70,8 +71,8 @@ def share(run, checkpoint, length):
 def test_smoke_compares_what_the_runs_measured(data, root):
     assert data["failures"] == []
     compared, both, *learning, changed = data["panels"]
-    assert [row["row"] for row in compared["data"]] == ["Sum(5)", "EvenPair(5)"]
-    assert compared["data"][1]["majority"] == pytest.approx(0.8)
+    assert [row["row"] for row in compared["data"]] == ["EvenPair(5)"]
+    assert compared["data"][0]["majority"] == pytest.approx(0.8)
     runs = {run.experiment.hash: run for run in lab.load(root)}
     for (task, model), row in zip(SHORT, both["data"], strict=True):
         run, asked = runs[planned("smoke", task, model)[0].hash], TASKS[task]
@@ -87,7 +88,7 @@ def test_smoke_compares_what_the_runs_measured(data, root):
         for checkpoint in ("last", "best"):
             for n in (asked.trained, asked.tested):
                 assert row[f"{checkpoint} at {n}"] == {"max": (s := share(run, checkpoint, n)), "mean": s, "std": None}
-    assert [panel["title"] for panel in learning] == ["Learning Sum(5)", "Learning EvenPair(5)"]
+    assert [panel["title"] for panel in learning] == ["Learning EvenPair(5)"]
     last = runs[planned("smoke", *SHORT[-1])[0].hash]
     validated = [r["accuracy"] for r in last.metrics if r["kind"] == "validation"]
     assert learning[-1]["data"]["series"][SHORT[-1][1]] == {"x": [2.0, 4.0], "y": validated}
