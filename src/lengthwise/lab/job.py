@@ -137,7 +137,14 @@ def run_group(experiments: Sequence[Experiment], job: Job, *, wait: bool = True)
                     sender.begin()
             if todo:
                 with using_threads(todo[0].experiment.training.threads):
-                    saved = [_start(directory, job, senders.get(directory.path)) for directory in todo]
+                    saved = []
+                    for directory in todo:
+                        saved.append(directory.start())
+                        if sender := senders.get(directory.path):
+                            sender.begin()
+                            directory.hear = sender.hear
+                        if job.order:
+                            job.order(directory)
                     for material, directory, state, strategy in _trained(todo, saved, job):
                         _finish(material, directory.experiment, state, strategy, job)
             runs = [read_run(d.path) for d in directories]
@@ -197,17 +204,6 @@ def make_trainer(experiments: Sequence[Experiment], device: torch.device | str =
     for state in states:
         strategy.spread(state)
     return Trainer(states, material.data, material.objective, strategy)
-
-
-def _start(directory: RunDirectory, job: Job, sender: Sender | None) -> SavedState | None:
-    """The state that a run goes on from, once all who follow it are told."""
-    saved = directory.start()
-    if sender:
-        sender.begin()
-        directory.hear = sender.hear
-    if job.order:
-        job.order(directory)
-    return saved
 
 
 def take_part(experiment: Experiment, checkpoint: Path | None, job: Job) -> None:

@@ -164,7 +164,8 @@ class Directory:
     def save_state(self, tensors: Mapping[str, Tensor], meta: dict[str, Any]) -> None:
         """Replace the checkpoint; the old one goes only when the new one is in place."""
         self.check_held()
-        content = pack(dict(tensors), metadata={"meta": json.dumps({**meta, "metrics": self._mark()})})
+        meta = {**meta, "metrics": {"bytes": self._metrics_bytes, "sha256": self._metrics.hexdigest()}}
+        content = pack(dict(tensors), metadata={"meta": json.dumps(meta)})
         old = self._checkpoints()
         new = self.path / "state" / f"{self._next(old, meta, content)}.safetensors"
         with naming(self.path / "metrics.jsonl"):
@@ -190,16 +191,13 @@ class Directory:
             for each in [*files, self.path / "metrics.jsonl"]:
                 settle(each)
             digests = {each.name: digest_of(each) for each in files}
-        content = json.dumps({"meta": {**meta, "metrics": self._mark()}, "files": digests}).encode()
+        meta = {**meta, "metrics": {"bytes": self._metrics_bytes, "sha256": self._metrics.hexdigest()}}
+        content = json.dumps({"meta": meta, "files": digests}).encode()
         write_atomically(path / REST, content)
         with naming(path):
             path.rename(path.with_name(self._next(old, meta, content)))
             settle(path.parent)
         self._remove(old)
-
-    def _mark(self) -> dict[str, Any]:
-        """Where the metrics stand."""
-        return {"bytes": self._metrics_bytes, "sha256": self._metrics.hexdigest()}
 
     def _checkpoints(self) -> list[Path]:
         """From the oldest to the newest: files, and folders that several processes wrote."""

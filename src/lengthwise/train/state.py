@@ -124,10 +124,6 @@ class TrainState:
         self.validations_since_best = 0 if better else self.validations_since_best + 1
         return better
 
-    def has_nan(self) -> bool:
-        """Whether a weight or statistic is NaN. Infinity is no fault, for masks are made of it."""
-        return any(bool(torch.isnan(tensor).any()) for tensor in self.weights().values())
-
     def weights(self) -> Tensors:
         return weights(self.core)
 

@@ -84,7 +84,8 @@ class Single:
 
     def keep(self, state: TrainState) -> bool:
         """Replace the checkpoint, but never a good one by one with NaN in it; whether that was done."""
-        if state.directory is None or state.has_nan():
+        # Infinity is no fault, for masks are made of it.
+        if state.directory is None or any(tensor.isnan().any() for tensor in state.weights().values()):
             return False
         state.directory.save_state(*self.save(state))
         return True
