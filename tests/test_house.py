@@ -173,7 +173,7 @@ LINES = {
     "convert": 870,
     "tasks": 4_610,
     "text": 1_650,
-    "train": 2_750,
+    "train": 2_740,
     "evaluate": 1_640,
     "lab": 5_690,
     "insight": 1_380,
