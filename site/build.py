@@ -167,14 +167,15 @@ def hall_of_refutations() -> str:
             if network["verdict"] == "refuted":
                 word = network["word"]
                 verdict = '<span class="refuted">✗ refuted</span>'
-                yield [f"`{name}`", verdict, network["task"]["name"], f"{len(word)} symbols", f"`{shortened(word)}`"]
+                tested = right_to(network["accuracy"])
+                yield [f"`{name}`", verdict, network["task"]["name"], tested, f"{len(word)}", f"`{shortened(word)}`"]
 
     return f"""# Hall of refutations
 
-Networks with the shortest wrong string that was found. An LSTM that is right on every test string of up to 4,000
-symbols is wrong on one of 46. The others had not learned their task in the few steps that they had.
+Networks that look right and are not, each with the shortest wrong string that was found. Every one is right on all test
+strings of the lengths that it was trained on, and of much longer ones.
 
-{table(["network", "verdict", "task", "wrong after", "the string"], rows())}
+{table(["network", "verdict", "task", "right on all test strings", "wrong after", "the string"], rows())}
 See one again:
 
 ```sh
@@ -182,6 +183,15 @@ lengthwise zoo parity-lstm-refuted
 lengthwise certify parity-lstm-refuted --task parity
 ```
 """
+
+
+def right_to(accuracy: dict[str, float]) -> str:
+    """Up to which length every test string was right."""
+    lengths = sorted(map(int, accuracy))
+    wrong = [length for length in lengths if accuracy[str(length)] < 1]
+    right = [length for length in lengths if not wrong or length < wrong[0]]
+    rest = f"; {accuracy[str(wrong[0])]:.0%} at {wrong[0]:,}" if wrong else ""
+    return f"to {right[-1]:,} symbols{rest}"
 
 
 def shortened(word: list[int]) -> str:

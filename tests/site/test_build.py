@@ -11,8 +11,9 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from lengthwise.cli.doctor import browser
 from lengthwise.lab.collection import networks
+
+from ..report.test_html_page import browser
 
 ROOT = Path(__file__).parents[2]
 LINKS = re.compile(r'(?:href|src)="([^"]+)"')
@@ -36,6 +37,11 @@ def test_the_halls_hold_the_whole_zoo(build):
 
 def test_a_string_is_written_as_the_command_reads_it(build):
     assert build.shortened([1, *[0] * 45, 1, 1]) == "1 0:45 1:2"
+
+
+def test_up_to_which_length_all_is_right(build):
+    assert build.right_to({"40": 1.0, "100": 1.0, "500": 0.7969}) == "to 100 symbols; 80% at 500"
+    assert build.right_to({"40": 1.0, "4000": 1.0}) == "to 4,000 symbols"
 
 
 @pytest.mark.parametrize(

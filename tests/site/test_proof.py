@@ -12,12 +12,12 @@ import pytest
 import torch
 
 from lengthwise import lab
-from lengthwise.cli.doctor import browser
 from lengthwise.files import read_json
 from lengthwise.lab.collection import network_folder
 from lengthwise.verify import checker
 from lengthwise.verify.checker.weights import digest, read_model
 
+from ..report.test_html_page import browser
 from ..verify.test_theorem import (
     RNNS,
     checker_accepts,

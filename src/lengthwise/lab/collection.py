@@ -88,6 +88,7 @@ def write_network(run: Run, out: Path, verdict: Mapping[str, Any] | None, name: 
     """Writes the network of a run of a task into a new folder, with its card. `verdict`: `Verdict.to_json()`."""
     from ..models.pretrained import quiet
     from .loading import load_model
+    from .statistics import accuracy
 
     e = run.experiment
     if e.on_text:
@@ -102,6 +103,7 @@ def write_network(run: Run, out: Path, verdict: Mapping[str, Any] | None, name: 
         "made": "learned" if certificate is None else certificate["made"],
         "training": {"seed": e.seed, "steps": run.result["checkpoints"]["last"]["step"], **_training(e)},
         "command": run.result.get("command", ""),
+        "accuracy": {str(length): round(accuracy(run, length), 4) for length in e.tests.lengths},
         **told,
     }
     with quiet(), whole_folder(out) as folder:
