@@ -181,7 +181,7 @@ LINES = {
     "verify": 9_840,
     "report": 3_640,
     "recipes": 4_970,
-    "cli": 3_250,
+    "cli": 3_220,
 }
 """How many lines a room may have: lowered as ideas leave, and raised only by a commit that says why."""
 

@@ -176,9 +176,6 @@ main("bench parity -m lstm".split())
         ("tasks", ["d-7", "tomita-8", "regex:(ab|ba)*", "regex:a\nb", "mine.py:Task", "package.module:Task"]),
         ("models", ["hf:gpt2", "mine.py:Model", "package.module:Model"]),
         ("recipes", ["mine.py", "mine.py table", "study tree-and-scan"]),
-        ("models", registries.lines("models")),
-        ("tasks", registries.lines("tasks")),
-        ("recipes", registries.lines("recipes")),
     ],
 )
 def test_names_that_can_be_something_pass(table, others):

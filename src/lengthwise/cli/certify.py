@@ -12,7 +12,7 @@ from ..errors import Error
 from ..files import must_exist
 from ..options import above
 from . import console, typed, verdicts
-from .typed import Checkpoint
+from .typed import SET, Checkpoint
 from .verb import Typed, is_typed, verb
 from .work import Trust, beside_run, named_task, one_run, watched
 
@@ -35,11 +35,7 @@ def certify(
         "The task that says what is right, or regex:PATTERN.",
         Typed("NAME", default="a run's own", names=typed.tasks),
     ] = None,
-    settings: Annotated[
-        list[str] | None,
-        "A setting of --task's task, as task.NAME=VALUE; repeat it.",
-        Typed("NAME=VALUE", flag="--set", short="-s"),
-    ] = None,
+    settings: Annotated[list[str] | None, "A setting of --task's task, as task.NAME=VALUE; repeat it.", SET] = None,
     budget: Annotated[float, above(0), "How long it searches and tries to prove.", Typed("SECONDS")] = 60.0,
     checkpoint: Checkpoint = "last",
     consolidate: Annotated[bool, "First teach a copy the algebra of its machine; --save keeps it."] = False,
@@ -91,7 +87,7 @@ def certify(
     if word is not None:
         with console.stdout_kept(as_json):
             text, data = _one_word(_subject(model, wanted, checkpoint, trust)[0], word)
-        console.emit(data) if as_json else console.out().print(text, markup=False)
+        console.answer(as_json, data, text)
         raise typer.Exit(0 if data["verdict"] == "right" else 1)
     with console.stdout_kept(as_json):
         from ..verify.certification import decide

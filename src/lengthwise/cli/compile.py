@@ -39,11 +39,8 @@ def compile_(
     from ..verify.consolidate.compiling import FILE, compiled_before, new_folder
 
     if compiled_before(out, made_task, width=width, seed=seed):
-        if as_json:
-            said = {"task": made_task.name, "params": made_task.params, **read_json(out / FILE)}
-            console.emit({**said, "directory": str(out)})
-        else:
-            console.out().print(f"{out}: it is there already, unchanged.", markup=False)
+        data = {"task": made_task.name, "params": made_task.params, **read_json(out / FILE), "directory": str(out)}
+        console.answer(as_json, data, f"{out}: it is there already, unchanged.")
         return
     new_folder(out)
     if width:
@@ -52,11 +49,9 @@ def compile_(
     made = compile_machine(made_task, width=width, seed=seed, seconds=seconds, hear=console.remark)
     if made.closed:
         made.save(out)
-    if as_json:
-        folder = str(out) if made.closed else None
-        console.emit({"task": made_task.name, "params": made_task.params, **made.to_json(), "directory": folder})
-    else:
-        said = f"Wrote {out}" if made.closed else "Nothing was written. Raise --seconds or --width"
-        console.out().print(f"{str(made).capitalize()}.\n{said}.", markup=False)
+    folder = str(out) if made.closed else None
+    data = {"task": made_task.name, "params": made_task.params, **made.to_json(), "directory": folder}
+    last = f"Wrote {out}" if made.closed else "Nothing was written. Raise --seconds or --width"
+    console.answer(as_json, data, f"{str(made).capitalize()}.\n{last}.")
     if not made.closed:
         raise typer.Exit(1)

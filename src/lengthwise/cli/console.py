@@ -151,3 +151,8 @@ def emit(data: Any) -> None:
     text = json.dumps(finite(data), indent=2, ensure_ascii=not _takes_all(sys.stdout))
     # JSON escapes C0 by itself, and may escape any character.
     sys.stdout.write(CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
+
+
+def answer(as_json: bool, data: Any, text: str) -> None:
+    """Prints what a call has to say: the data with `--json`, else the text."""
+    emit(data) if as_json else out().print(text, markup=False)

@@ -39,12 +39,9 @@ def export(
     drawn = {"train": train, "validation": validation}
     new = not (out / "README.md").exists()
     directory = tasks.export(made, wanted, samples, out, seed, **drawn, train_lengths=(1, train_length), format=format)
-    if as_json:
-        named = {"task": made.name, "params": made.params, "lengths": wanted, "samples": samples, "seed": seed, **drawn}
-        console.emit({**named, "directory": str(directory)})
-        return
     beside = "".join(f", {count} for {name}" for name, count in drawn.items() if count)
-    said = f"{directory}: it is there already, unchanged."  # else the export was refused
+    text = f"{directory}: it is there already, unchanged."  # else the export was refused
     if new:
-        said = f"Wrote {samples} strings of each of {len(wanted)} lengths{beside} to {directory}"
-    console.out().print(said, markup=False)
+        text = f"Wrote {samples} strings of each of {len(wanted)} lengths{beside} to {directory}"
+    named = {"task": made.name, "params": made.params, "lengths": wanted, "samples": samples, "seed": seed, **drawn}
+    console.answer(as_json, {**named, "directory": str(directory)}, text)

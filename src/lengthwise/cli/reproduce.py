@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from . import console, registries, typed
+from .typed import SET
 from .verb import Typed, verb
 from .work import Running, carry_out
 
@@ -27,11 +28,7 @@ def reproduce(
         "smoke: seconds; laptop: minutes to an hour on two cores; paper: the published setting.",
     ] = "laptop",
     only: Annotated[list[str] | None, "Run only this row of the table; repeat it for more.", Typed("ROW")] = None,
-    settings: Annotated[
-        list[str] | None,
-        "An input of the recipe, such as checkpoint=PATH; repeat it.",
-        Typed("NAME=VALUE", flag="--set", short="-s"),
-    ] = None,
+    settings: Annotated[list[str] | None, "An input of the recipe, such as checkpoint=PATH; repeat it.", SET] = None,
     running: Running,
 ) -> None:
     """Run a paper's table or figure again, or a recipe in a file.

@@ -5,6 +5,7 @@ A shell asks for completions at every press of a key, so nothing here imports to
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -24,16 +25,11 @@ def seeds(text: Any) -> int | list[int]:
     return Option("--seeds", int, bounds=at_least(1)).read(Word(text) if isinstance(text, str) else text, "--seeds")
 
 
-def tasks(incomplete: str) -> list[str]:
-    return _that_start([*lines("tasks")], incomplete)
+def _first_words(table: str) -> Callable[[str], list[str]]:
+    return lambda incomplete: _that_start([name.split()[0] for name in lines(table)], incomplete)
 
 
-def models(incomplete: str) -> list[str]:
-    return _that_start([*lines("models")], incomplete)
-
-
-def papers(incomplete: str) -> list[str]:
-    return _that_start([name.split()[0] for name in lines("recipes")], incomplete)
+tasks, models, papers = map(_first_words, ("tasks", "models", "recipes"))
 
 
 def recipe_tables(ctx: Any, incomplete: str) -> list[str]:
@@ -52,14 +48,11 @@ def _that_start(known: list[str], incomplete: str) -> list[str]:
     return [word for word in dict.fromkeys(known) if word.startswith(incomplete)]
 
 
+SET = Typed("NAME=VALUE", flag="--set", short="-s")
 TaskName = Annotated[
     str, "A task by name (see `lengthwise list`), or regex:PATTERN.", Typed("TASK", argument=True, names=tasks)
 ]
-TaskSettings = Annotated[
-    list[str] | None,
-    "A setting of the task, as task.NAME=VALUE; repeat it.",
-    Typed("NAME=VALUE", flag="--set", short="-s"),
-]
+TaskSettings = Annotated[list[str] | None, "A setting of the task, as task.NAME=VALUE; repeat it.", SET]
 Checkpoint = Annotated[
     Literal["last", "best"], "Of a run: the weights at the end, or those of the best validation.", Typed("WHICH")
 ]
@@ -67,7 +60,7 @@ Html = Annotated[Path | None, "Write a page here.", Typed("PATH")]
 Settings = Annotated[
     list[str] | None,
     "One setting of task., model., MODEL., training. or tests.; for text also of text. or objective.; repeat it.",
-    Typed("NAME=VALUE", flag="--set", short="-s"),
+    SET,
 ]
 Seeds = Annotated[
     Any, "Runs of each model: how many, with seeds 0, 1, …, or which seeds, as in 1,5.", Typed("N|SEEDS", read=seeds)

@@ -39,11 +39,8 @@ def zoo(
         return
     folder = collection.copy_out(name, out or Path(name))
     about = collection.networks()[name]
-    if as_json:
-        console.emit({**about, "directory": str(folder)})
-    else:
-        said = collection.sentence(about).replace("*", "")
-        console.out().print(f"{said}\nCopied to {folder}; its README.md says how to load and check it.", markup=False)
+    text = f"{collection.sentence(about).replace('*', '')}\nCopied to {folder}; its README.md says how"
+    console.answer(as_json, {**about, "directory": str(folder)}, f"{text} to load and check it.")
 
 
 def _table(known: dict[str, dict[str, Any]]) -> Any:
@@ -92,7 +89,4 @@ def push(
             hub.upload_folder(repo_id=to, folder_path=str(folder), commit_message=f"{to}, made with lengthwise")
         except (HfHubHTTPError, LocalTokenNotFoundError, OSError, ValueError) as problem:
             raise Error(f"push: {to} could not be written: {' '.join(str(problem).split())}") from problem
-    if as_json:
-        console.emit({"run": str(of.path), "repository": to, "private": private})
-    else:
-        console.out().print(f"Sent {of.path} to {to}.", markup=False)
+    console.answer(as_json, {"run": str(of.path), "repository": to, "private": private}, f"Sent {of.path} to {to}.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from ...options import at_least
 from .. import console
+from ..typed import SET
 from ..verb import Typed, verb
 from ..work import Output
 from .perplexity import fail_unless_finite, tell
@@ -39,9 +40,7 @@ def needle(
         Typed("SHARES", default="five, from 0 to 1"),
     ] = None,
     settings: Annotated[
-        list[str] | None,
-        "keys, values, queries, haystack, scoring, choices or budget; repeat it.",
-        Typed("NAME=VALUE", flag="--set", short="-s"),
+        list[str] | None, "keys, values, queries, haystack, scoring, choices or budget; repeat it.", SET
     ] = None,
     windows: Windows,
     output: Output,
@@ -62,11 +61,7 @@ def variables(
     *,
     on: OnText,
     prompts: Prompts,
-    settings: Annotated[
-        list[str] | None,
-        "chains, hops, scoring, choices or budget; repeat it.",
-        Typed("NAME=VALUE", flag="--set", short="-s"),
-    ] = None,
+    settings: Annotated[list[str] | None, "chains, hops, scoring, choices or budget; repeat it.", SET] = None,
     windows: Windows,
     output: Output,
 ) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from .. import console
-from ..typed import Checkpoint
+from ..typed import SET, Checkpoint
 from ..verb import Typed, verb
 from ..work import Output
 from .subject import Loading, Model
@@ -31,11 +31,7 @@ def scrolls(
         "A task, such as qasper; repeat it for more.",
         Typed("TASK", default="a run's own, or all seven"),
     ] = None,
-    settings: Annotated[
-        list[str] | None,
-        "window, budget, questions or tokens_at_once; repeat it.",
-        Typed("NAME=VALUE", flag="--set", short="-s"),
-    ] = None,
+    settings: Annotated[list[str] | None, "window, budget, questions or tokens_at_once; repeat it.", SET] = None,
     submission: Annotated[
         Path | None,
         "Answer the test split, and add the answers to this CSV, which the benchmark's site scores.",
