@@ -3,28 +3,14 @@
 import json
 
 import pytest
-import torch
-from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast
 
 from lengthwise import Error, recipes
 from lengthwise.evaluate.benchmarks import score_benchmarks
-from lengthwise.models import LengthwiseForCausalLM, presets
+
+from . import one_word
 
 pytest.importorskip("lm_eval")
 pytestmark = pytest.mark.slow
-WORDS = ["[END]", "is", "even", "odd", "?", "yes", "no", *"123456"]
-TASK = """
-task: parity
-dataset_path: json
-dataset_kwargs: {data_files: {test: FILE}}
-test_split: test
-output_type: multiple_choice
-doc_to_text: "{{question}}"
-doc_to_choice: [" yes", " no"]
-doc_to_target: right
-metric_list: [{metric: acc}]
-"""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -38,18 +24,7 @@ def offline(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
-    """A model that always says yes."""
-    folder = tmp_path_factory.mktemp("saved")
-    words = Tokenizer(models.WordLevel({word: i for i, word in enumerate(WORDS)}, unk_token="[END]"))
-    words.pre_tokenizer = pre_tokenizers.Whitespace()
-    PreTrainedTokenizerFast(tokenizer_object=words, eos_token="[END]").save_pretrained(folder)
-    model = LengthwiseForCausalLM(presets.transformer(len(WORDS), width=8, heads=2, layers=1))
-    with torch.no_grad():
-        model.head.weight.zero_()
-        model.head.bias.zero_()
-        model.head.bias[WORDS.index("yes")] = 1.0
-    model.save_pretrained(folder)
-    return folder
+    return one_word.save(tmp_path_factory.mktemp("saved"))
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +32,7 @@ def own(tmp_path_factory):
     folder = tmp_path_factory.mktemp("own")
     rows = [{"question": f"is {n} even ?", "right": n % 2} for n in (1, 2, 3, 4, 6)]
     (folder / "data.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    (folder / "parity.yaml").write_text(TASK.replace("FILE", str(folder / "data.jsonl")))
+    (folder / "parity.yaml").write_text(one_word.TASK.replace("FILE", str(folder / "data.jsonl")))
     return folder
 
 

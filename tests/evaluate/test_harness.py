@@ -12,25 +12,10 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
-import torch
-from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast
 
-from lengthwise.models import LengthwiseForCausalLM, presets
+from . import one_word
 
 ROOT = Path(__file__).parents[2]
-WORDS = ["[END]", "is", "even", "odd", "?", "yes", "no", *"123456"]
-TASK = """
-task: parity
-dataset_path: json
-dataset_kwargs: {data_files: {test: FILE}}
-test_split: test
-output_type: multiple_choice
-doc_to_text: "{{question}}"
-doc_to_choice: [" yes", " no"]
-doc_to_target: right
-metric_list: [{metric: acc}]
-"""
 PLAIN = [sys.executable, "-m", "lm_eval", "--model", "hf"]
 WAYS = {
     "the stock command": (PLAIN, ",trust_remote_code=True"),
@@ -45,18 +30,7 @@ WAYS = {
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("saved")
-    words = Tokenizer(models.WordLevel({word: i for i, word in enumerate(WORDS)}, unk_token="[END]"))
-    words.pre_tokenizer = pre_tokenizers.Whitespace()
-    PreTrainedTokenizerFast(tokenizer_object=words, eos_token="[END]").save_pretrained(folder)
-    torch.manual_seed(0)
-    model = LengthwiseForCausalLM(presets.transformer(len(WORDS), width=8, heads=2, layers=1))
-    with torch.no_grad():
-        model.head.weight.zero_()
-        model.head.bias.zero_()
-        model.head.bias[WORDS.index("yes")] = 1.0  # it always says yes
-    model.save_pretrained(folder)
-    return folder
+    return one_word.save(tmp_path_factory.mktemp("saved"))
 
 
 @pytest.mark.slow
@@ -65,7 +39,7 @@ def test_the_command_line_scores_a_folder(way, saved, tmp_path):
     pytest.importorskip("lm_eval")
     rows = [{"question": f"is {n} even ?", "right": n % 2} for n in (1, 2, 3, 4, 6)]
     (tmp_path / "data.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    (tmp_path / "parity.yaml").write_text(TASK.replace("FILE", str(tmp_path / "data.jsonl")))
+    (tmp_path / "parity.yaml").write_text(one_word.TASK.replace("FILE", str(tmp_path / "data.jsonl")))
     command, more = WAYS[way]
     known = entry_points(group="lm_eval.models", name="lengthwise")
     if way == "its own command" and not known:

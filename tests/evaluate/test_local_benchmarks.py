@@ -9,14 +9,12 @@ import subprocess
 import sys
 
 import pytest
-import torch
-from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast
 
 from lengthwise import Error
 from lengthwise.evaluate import benchmark_scores, local_benchmarks
 from lengthwise.evaluate.local_benchmarks import write_babilong, write_ruler
-from lengthwise.models import LengthwiseForCausalLM, presets
+
+from . import one_word
 
 yaml = pytest.importorskip("yaml")
 
@@ -136,16 +134,7 @@ WORDS = ["[END]", *"the number of a b c d is Where Mary ? Answer : facts kitchen
 def test_lm_eval_scores_a_saved_model_on_local_files(tmp_path):
     """A model that says "kitchen" to everything, by lm-eval's own command with our model's name."""
     pytest.importorskip("lm_eval")
-    words = Tokenizer(models.WordLevel({word: i for i, word in enumerate(WORDS)}, unk_token="[END]"))
-    words.pre_tokenizer = pre_tokenizers.Whitespace()
-    PreTrainedTokenizerFast(tokenizer_object=words, eos_token="[END]").save_pretrained(tmp_path / "saved")
-    model = LengthwiseForCausalLM(presets.transformer(len(WORDS), width=8, heads=2, layers=1))
-    with torch.no_grad():
-        model.head.weight.zero_()
-        model.head.bias.zero_()
-        model.head.bias[WORDS.index("kitchen")] = 1.0
-    model.save_pretrained(tmp_path / "saved")
-
+    one_word.save(tmp_path / "saved", WORDS, "kitchen")
     answers = (["kitchen"], ["kitchen", "garden"], ["garden"], ["Kitchen"])
     ruler = rows(tmp_path / "r.jsonl", *({"input": "the number of a is", "outputs": each} for each in answers))
     facts = [{"input": "facts", "question": "Where is Mary?", "target": t} for t in ("kitchen", "garden", "office")]

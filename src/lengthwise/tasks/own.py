@@ -34,15 +34,6 @@ def name_of(task: Task | type[Task]) -> str | None:
     return None if kind.__module__.startswith(f"{__package__}.") else own_code.name_of(kind)
 
 
-def load(name: str, source: str | None = None) -> type[Task]:
-    return own_code.load(name, Task, source)
-
-
-def source(name: str) -> str:
-    """The digest of the class's code, which the caller hereby wants to run."""
-    return own_code.ask_for(name, Task)
-
-
 def options(kind: Callable[..., Task]) -> Schema:
     try:
         known = schema(kind)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from .. import own_code
 from ..automata import Semiautomaton
 from ..errors import UnknownName
 from ..options import Schema, schema, take
@@ -65,7 +66,7 @@ def find(name: str, source: str | None = None) -> tuple[Builder, dict[str, Any]]
     if name.startswith(own.REGEX):
         return Regex, {"pattern": name.removeprefix(own.REGEX)}
     if own.is_own(name):
-        return own.load(name, source), {}
+        return own_code.load(name, Task, source), {}
     if numbered := re.fullmatch(r"(d|tomita)-([0-9]{1,9})", name):
         build = NUMBERED[numbered[1]]
         return build, {next(iter(schema(build))): int(numbered[2])}
@@ -80,10 +81,7 @@ def options(name: str) -> Schema:
     >>> {name: option.default for name, option in options("modular-sum").items()}
     {'modulus': 5, 'supervision': 'last', 'probabilities': None}
     """
-    return _options(name, *find(name))
-
-
-def _options(name: str, build: Builder, fixed: dict[str, Any]) -> Schema:
+    build, fixed = find(name)
     return own.options(build) if own.is_own(name) else schema(build, without=tuple(fixed))
 
 
@@ -92,7 +90,7 @@ def source(name: str) -> str | None:
 
     Who asks for it has named the code himself: this process may then load runs of it without `trust`.
     """
-    return own.source(name) if own.is_own(name) else None
+    return own_code.ask_for(name, Task) if own.is_own(name) else None
 
 
 def get(name: str, /, **params: Any) -> Task:
@@ -106,10 +104,11 @@ def get(name: str, /, **params: Any) -> Task:
 def rebuild(name: str, params: Mapping[str, Any], source: str | None = None) -> Task:
     """`get`, of code with this digest alone."""
     build, fixed = find(name, source)
-    given = take(_options(name, build, fixed), params, name)
     if own.is_own(name):
-        return own.build(name, build, given)
-    return build(**{key: schema(build)[key].read(value, f"{name}: {key}") for key, value in fixed.items()}, **given)
+        return own.build(name, build, take(own.options(build), params, name))
+    known = schema(build)
+    settings = take({key: option for key, option in known.items() if key not in fixed}, params, name)
+    return build(**{key: known[key].read(value, f"{name}: {key}") for key, value in fixed.items()}, **settings)
 
 
 def from_regex(pattern: str, alphabet: str | None = None, **params: Any) -> Task:

@@ -220,8 +220,14 @@ class ElementNumbers:
         return self.order[np.searchsorted(self.keys, self._keys(images))]
 
 
-def generator_numbers(group: str, elements: np.ndarray, generators: Sequence[Sequence[int]]) -> np.ndarray:
-    """The element numbers of the generators, which must be different elements of the group."""
+def letter_numbers(group: str, elements: np.ndarray, generators: str | Sequence[Sequence[int]]) -> np.ndarray:
+    """The element numbers of the symbols that words are made of, which must be different elements of the group."""
+    if generators == "all":
+        return np.arange(len(elements))
+    if isinstance(generators, str):
+        own = group_generators(group).tolist()
+        inverses = np.argsort(own, 1).tolist() if generators == "inverses" else []
+        generators = list(dict.fromkeys(map(tuple, own + inverses)))
     known = {tuple(element): g for g, element in enumerate(elements.tolist())}
     numbers = [known.get(tuple(permutation), -1) for permutation in generators]
     if not numbers or -1 in numbers or len(set(numbers)) < len(numbers):
@@ -230,17 +236,6 @@ def generator_numbers(group: str, elements: np.ndarray, generators: Sequence[Seq
             f"such as {elements[-1].tolist()}, got {list(generators)}."
         )
     return np.array(numbers)
-
-
-def letter_numbers(group: str, elements: np.ndarray, generators: str | Sequence[Sequence[int]]) -> np.ndarray:
-    """The element numbers of the symbols that words are made of."""
-    if generators == "all":
-        return np.arange(len(elements))
-    if not isinstance(generators, str):
-        return generator_numbers(group, elements, generators)
-    own = group_generators(group).tolist()
-    inverses = np.argsort(own, 1).tolist() if generators == "inverses" else []
-    return generator_numbers(group, elements, list(dict.fromkeys(map(tuple, own + inverses))))
 
 
 class WordProblem(IndependentSymbols):

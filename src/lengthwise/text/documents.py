@@ -14,6 +14,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -34,16 +35,22 @@ def read(paths: Sequence[Path | str]) -> list[str]:
     documents: list[str] = []
     for path in map(Path, paths):
         for file in _files(path.expanduser()):
-            try:
-                texts = list(READERS[file.suffix](file))
-            except OSError as error:
-                raise Error(f"{file}: the text could not be read: {error.strerror or error}.") from error
-            except UnicodeDecodeError as error:
-                raise Error(f"{file}: text must be UTF-8, got other bytes ({error}). Convert it.") from error
-            documents += [text for text in texts if text.strip()]
+            with reading(file):
+                documents += [text for text in READERS[file.suffix](file) if text.strip()]
     if not documents:
         raise Error(f"{', '.join(map(str, paths)) or 'no file'}: there is no text in it. Give files that hold some.")
     return documents
+
+
+@contextmanager
+def reading(file: Path) -> Iterator[None]:
+    """Raises an `Error` with the file's name where it cannot be read as text."""
+    try:
+        yield
+    except OSError as error:
+        raise Error(f"{file}: the text could not be read: {error.strerror or error}.") from error
+    except UnicodeDecodeError as error:
+        raise Error(f"{file}: text must be UTF-8, got other bytes ({error}). Convert it.") from error
 
 
 def split(documents: Sequence[str], share: float) -> tuple[list[str], list[str]]:

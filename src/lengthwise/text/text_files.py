@@ -74,7 +74,7 @@ def read_one(file: Path, left_out: list[str], named: bool = True) -> Iterator[st
         left_out.append(str(file))  # such as a pipe
         return
     check_regular(file)
-    try:
+    with documents.reading(file):
         if file.suffix == ".parquet":
             yield from documents.READERS[".parquet"](file)
         elif not _is_text(file, whole=not named):
@@ -87,10 +87,6 @@ def read_one(file: Path, left_out: list[str], named: bool = True) -> Iterator[st
             yield from _parted(file)
         else:
             yield read_text(file)
-    except OSError as error:
-        raise Error(f"{file}: the text could not be read: {error.strerror or error}.") from error
-    except UnicodeDecodeError as error:
-        raise Error(f"{file}: text must be UTF-8, got other bytes ({error}). Convert it.") from error
 
 
 def _is_text(file: Path, whole: bool) -> bool:
