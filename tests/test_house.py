@@ -171,7 +171,7 @@ LINES = {
     "mixers": 3_260,
     "models": 4_230,
     "convert": 870,
-    "tasks": 4_610,
+    "tasks": 4_600,
     "text": 1_650,
     "train": 2_740,
     "evaluate": 1_640,

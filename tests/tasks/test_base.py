@@ -101,18 +101,6 @@ def test_only_what_is_missing_is_drawn_again():
     )
 
 
-@pytest.mark.parametrize("kind", [Digits, Ragged])
-@pytest.mark.parametrize("modulus", [None, 7])
-def test_a_larger_test_set_begins_with_the_smaller(kind, modulus):
-    task = kind(modulus)
-    many = task.test_set(6, 3 * TEST_BLOCK)
-    for count in (1, 5, TEST_BLOCK + 3):
-        few = task.test_set(6, count)
-        width = few.tokens.shape[1]
-        assert torch.equal(few.tokens, many.tokens[:count, :width])
-        assert many.tokens[:count, width:].eq(Ragged.padding).all()
-
-
 def test_without_held_out_strings_nothing_is_drawn_twice():
     task = Digits(None)
     assert torch.equal(task.sample(6, 50, seeded(4)).tokens, torch.randint(10, (50, 6), generator=seeded(4)))

@@ -40,17 +40,6 @@ def test_the_card_rebuilds_the_data(tmp_path):
     assert "| length_6 | 4 | 0.3333 |" in card
 
 
-def test_datasets_reads_it_offline(tmp_path, monkeypatch):
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    datasets = pytest.importorskip("datasets")
-    task = tasks.get("cycle-navigation", supervision="prefix")
-    directory = tasks.export(task, [40, 5], 6, tmp_path / "cycle")
-    found = datasets.load_dataset(str(directory), cache_dir=str(tmp_path / "cache"))
-    assert set(found) == {"length_5", "length_40"}
-    assert found["length_40"]["tokens"] == task.test_set(40, 6).tokens.tolist()
-    assert found["length_5"]["answer"] == task.test_set(5, 6).targets[:, -1].tolist()
-
-
 def test_nothing_is_overwritten_and_nothing_half_written(tmp_path):
     (tmp_path / "mine").write_text("keep")
     with pytest.raises(Error, match="not an empty directory"):
