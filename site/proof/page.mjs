@@ -25,10 +25,14 @@ export function show(place, proof) {
   const box = (h, state) => proof.sets.findIndex((set) =>
     set.state === state && set.centre.every((c, i) => Math.abs(h[i] - c) <= set.radius[i]));
 
+  const between = claim.symbols.some((name) => name.length > 1) ? " " : "";  // names of more than one letter
+  const letters = (text) => (between ? text.split(/\s+/).filter(Boolean) : [...text.replaceAll(" ", "")]);
+  const example = [...claim.symbols.slice(0, 2).reverse(), ...claim.symbols].join(between);
+
   const told = element("div", { role: "status" });
-  const typed = element("input", { type: "text", value: claim.symbols.slice(0, 2).reverse().join("") + claim.symbols.join(""), "aria-label": "A string", oninput: read });
+  const typed = element("input", { type: "text", value: example, "aria-label": "A string", oninput: read });
   function read() {
-    const word = [...typed.value.replaceAll(" ", "")].map((letter) => claim.symbols.indexOf(letter));
+    const word = letters(typed.value).map((letter) => claim.symbols.indexOf(letter));
     if (word.includes(-1)) {
       told.replaceChildren(`The symbols are ${claim.symbols.join(", ")}.`);
       return;

@@ -121,5 +121,7 @@ def test_the_page_proves_and_a_broken_weight_does_not(site):  # noqa: F811
         tab.wait_for_selector("text=PROVED: 32 conditions")
         tab.click("text=Perturb one weight")
         tab.wait_for_selector("text=not proved")
+        tab.goto((site / "proof-s3-words-rnn.html").as_uri())  # whose symbols have names of three letters
+        assert tab.locator("#proof table .proved").count() == 4
         assert problems == []
         chromium.close()
