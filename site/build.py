@@ -180,7 +180,7 @@ See one again:
 
 ```sh
 lengthwise zoo parity-lstm-refuted
-lengthwise certify parity-lstm-refuted --task parity
+lengthwise certify parity-lstm-refuted --task parity --word "1 0:45"
 ```
 """
 
