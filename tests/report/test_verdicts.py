@@ -200,17 +200,12 @@ def test_a_proof_at_the_best_checkpoint_is_of_its_weights(run, PROVED):
     assert kept(run) is None
 
 
-@pytest.mark.parametrize("damage", ["", "[]", "{}", '{"format": 1, "weights": "aa"}'])
+@pytest.mark.parametrize("damage", ["", "[]", "{}", '{"format": 1, "weights": "aa"}', {"claim": {"delta": [[9]]}}])
 def test_a_damaged_one_is_left_aside(run, PROVED, damage):
-    keep(run, PROVED, CLAIM)
-    (run.path / FILE).write_text(damage)
-    assert kept(run) is None
-
-
-def test_a_claim_that_cannot_be_drawn_is_left_aside(run, PROVED):
+    """And one whose claim cannot be drawn."""
     keep(run, PROVED, CLAIM)
     content = json.loads((run.path / FILE).read_text())
-    (run.path / FILE).write_text(json.dumps({**content, "claim": {"delta": [[9]]}}))
+    (run.path / FILE).write_text(damage if isinstance(damage, str) else json.dumps({**content, **damage}))
     assert kept(run) is None
 
 
