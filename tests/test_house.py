@@ -171,7 +171,7 @@ LINES = {
     "mixers": 3_260,
     "models": 4_230,
     "convert": 870,
-    "tasks": 4_600,
+    "tasks": 4_590,
     "text": 1_650,
     "train": 2_740,
     "evaluate": 1_640,

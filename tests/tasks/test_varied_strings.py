@@ -33,14 +33,14 @@ def test_they_are_strings_of_the_task_with_its_own_answers(name):
 
 def test_the_seed_alone_decides():
     task = tasks.get("parity")
-    first, again, other = (task.draw_varied(30, 9, generator("varied", seed)) for seed in (1, 1, 2))
+    first, again, other = (task.sample_varied(30, 9, generator("varied", seed)).tokens for seed in (1, 1, 2))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
 
 
 def test_runs_and_patterns_occur_that_uniform_strings_lack():
     task = tasks.get("parity")
-    varied = task.draw_varied(40, 400, generator("varied")).tolist()
+    varied = task.sample_varied(40, 400, generator("varied")).tokens.tolist()
     uniform = task.draw(40, 400, generator("uniform")).tolist()
     runs = [sum(longest_run(row) >= 12 for row in rows) for rows in (varied, uniform)]
     assert runs[0] > 100
@@ -52,7 +52,7 @@ def test_what_is_decided_for_good_is_put_off():
     """Of brackets drawn freely, nearly all strings of 20 are wrong after a few."""
     task = tasks.get("d-2")
     lost = int(task.machine.run(torch.tensor([[1]]))[0, -1])  # a bracket is closed that none opened
-    dead = torch.as_tensor(task.machine.run(task.draw_varied(20, 1000, generator("varied")))) == lost
+    dead = torch.as_tensor(task.machine.run(task.sample_varied(20, 1000, generator("varied")).tokens)) == lost
     symbols = (~dead).sum(1)
     assert 0.2 < float((symbols == 20).float().mean()) < 0.8
     assert all(int(((symbols >= k) & (symbols < k + 5)).sum()) > 50 for k in (0, 5, 10, 15))

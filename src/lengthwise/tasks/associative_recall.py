@@ -36,7 +36,6 @@ class AssociativeRecall(Task):
      tensor([[0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2, 0]]))
     """
 
-    name = "mqar"
     supervision = "prefix"
 
     def __init__(
@@ -53,6 +52,7 @@ class AssociativeRecall(Task):
         ] = "blank",
         scoring: ScoringOption = "mean",
     ):
+        self.name = "mqar"
         if symbols % 2:
             raise Error(f"{self.name}: symbols must be even, half of them values, got {symbols}. Use {symbols + 1}.")
         if pairs > symbols // 2 - 1:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from numbers import Integral
 from typing import Annotated, Literal, NamedTuple
 
@@ -177,17 +177,14 @@ class Task:
     def sample_varied(self, length: int, batch: int, generator: torch.Generator) -> Batch:
         """The same of strings that have symbol probabilities of their own (varied_strings.py)."""
         self.check_size(length, batch)
-        drawn = self._side(False, length, batch, lambda i, missing: self.draw_varied(length, missing, generator))
-        return self.label(torch.cat(list(drawn)))
-
-    def draw_varied(self, length: int, batch: int, generator: torch.Generator) -> Tensor:
-        """(batch, length) tokens of strings that have symbol probabilities of their own."""
-        if self.machine is None or self.padding is not None:
+        if (machine := self.machine) is None or self.padding is not None:
             raise Error(
                 f"{self.name}: varied strings are drawn from a machine of one token a symbol, and it has none. Leave "
                 "training.varied out."
             )
-        return varied_strings(self.machine, self.answered, length, batch, generator)
+        draw = partial(varied_strings, machine, self.answered, length)
+        drawn = self._side(False, length, batch, lambda i, missing: draw(missing, generator))
+        return self.label(torch.cat(list(drawn)))
 
     def check_size(self, length: int, strings: int) -> None:
         """Raise an `Error` unless there are so many strings of this length, and room for them all at once."""

@@ -242,14 +242,11 @@ class ModularArithmetic(Task):
         self.name = "modular-arithmetic"
         m = self.outputs = self.modulus = modulus
         self.supervision = supervision
-        self.leading_plus = leading_plus
-        self.brackets = BracketedExpressions(m, 3) if brackets else None
+        self.brackets, self.leading_plus = brackets, leading_plus
         self.vocabulary = (*(str(d) for d in range(m)), *"+-*", *("()" if brackets else ""))
-        self.flat = None if brackets else flat_machine(m, self.leading_plus)
-        if self.flat:
-            self.machine, self.readout, self.answered = self.flat
-        settings = {"brackets": brackets, "leading_plus": self.leading_plus, "supervision": supervision}
-        self.params = {"modulus": m, **settings}
+        self.bracketed = BracketedExpressions(m, 3)
+        if not brackets:
+            self.machine, self.readout, self.answered = flat_machine(m, leading_plus)
 
     def problem(self, length: int) -> str | None:
         plus = int(self.leading_plus)
@@ -269,7 +266,7 @@ class ModularArithmetic(Task):
         m, plus = self.modulus, int(self.leading_plus)
         tokens = torch.full((batch, length), m)
         if self.brackets:
-            tokens[:, plus:] = self.brackets.draw(length - plus, batch, generator)
+            tokens[:, plus:] = self.bracketed.draw(length - plus, batch, generator)
         else:
             operands = (length - plus + 1) // 2
             tokens[:, plus::2] = torch.randint(m, (batch, operands), generator=generator)
@@ -300,11 +297,11 @@ class ModularArithmetic(Task):
     def baseline(self, length: int) -> float:
         self.check(length)
         if self.brackets:
-            return float(self.brackets.value_shares(length - self.leading_plus).max())
-        assert self.flat is not None  # without brackets it is always set
-        machine, values, _ = self.flat
-        *_, pi = machine.state_probabilities(islice(self._weights(), length))
-        return float(np.bincount(values.numpy(), weights=pi).max())
+            return float(self.bracketed.value_shares(length - self.leading_plus).max())
+        assert self.machine is not None
+        assert self.readout is not None
+        *_, pi = self.machine.state_probabilities(islice(self._weights(), length))
+        return float(np.bincount(self.readout.numpy(), weights=pi).max())
 
     def _weights(self) -> Iterator[np.ndarray]:
         """(S,) symbol probabilities, place after place."""

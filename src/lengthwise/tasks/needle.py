@@ -36,8 +36,6 @@ class HiddenPairs(Task):
     ('f0 k2 v1 f2 f1 k0 v3 ? k2', 1)
     """
 
-    name = "needle"
-
     def __init__(
         self,
         keys: Annotated[int, at_least(1, at_most=CLASSES), "How many keys are hidden."] = 1,
@@ -52,6 +50,7 @@ class HiddenPairs(Task):
         ] = 16,
         scoring: ScoringOption = "mean",
     ):
+        self.name = "needle"
         S = symbols
         self.keys, self.values, self.queries = keys, values, queries
         self.haystack: Literal["noise", "repeated", "needles"] = haystack

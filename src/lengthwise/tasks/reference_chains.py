@@ -40,7 +40,6 @@ class ReferenceChains(Task):
              [-1, -1, -1, -1,  0,  1]]]))
     """
 
-    name = "reference-chains"
     supervision = "prefix"
     scoring = "mean"
 
@@ -49,6 +48,7 @@ class ReferenceChains(Task):
         blocks: Annotated[int, at_least(2, at_most=CLASSES), "How many blocks the longest string has."] = 16,
         size: Annotated[int, at_least(2, at_most=CLASSES), "How many tokens a block has."] = 8,
     ):
+        self.name = "reference-chains"
         self.blocks = self.questions = blocks
         self.size = self.outputs = size
         # The published vocabulary: a number is a value in block 0, and the index of a token in the blocks after it.

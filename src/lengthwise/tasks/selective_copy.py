@@ -31,7 +31,6 @@ class SelectiveCopy(Task):
     ('. s1 . . s0 | . .', tensor([[0, 0, 0, 0, 0, 0, 1, 0]]))
     """
 
-    name = "selective-copy"
     supervision = "prefix"
 
     def __init__(
@@ -40,6 +39,7 @@ class SelectiveCopy(Task):
         copied: Annotated[int, at_least(1, at_most=CLASSES), "How many symbols a string has to copy."] = 16,
         scoring: ScoringOption = "mean",
     ):
+        self.name = "selective-copy"
         self.symbols = self.outputs = symbols
         self.copied, self.scoring = copied, scoring
         self.blank, self.bar = symbols, symbols + 1

@@ -38,8 +38,6 @@ class VariableTracking(Task):
     ('f0 n1 = v3 n0 = v0 n2 = n1 n3 = n0 ? n2', 3)
     """
 
-    name = "variable-tracking"
-
     def __init__(
         self,
         chains: Annotated[int, at_least(1, at_most=CLASSES), "How many chains of assignments there are."] = 2,
@@ -52,6 +50,7 @@ class VariableTracking(Task):
             int, at_least(2, at_most=CLASSES), "How many different names, values and symbols of noise there are."
         ] = 16,
     ):
+        self.name = "variable-tracking"
         S = symbols
         self.chains, self.hops, self.question = chains, hops, question
         self.haystack: Hay = haystack
