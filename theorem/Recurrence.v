@@ -7,6 +7,7 @@
     them. [check_is_sound] says that then every allowed evaluation answers every word as the machine does. *)
 
 From Coq Require Import Reals ZArith List Bool Lra Lia.
+From Flocq Require Import Core.
 From Lengthwise Require Import Words Rounding Dyadic Tanh.
 Import ListNotations.
 Local Open Scope R_scope.
@@ -88,6 +89,9 @@ Definition both (x y : (Z * Z) * Z) : (Z * Z) * Z :=
 Definition times (w : list Z) (b : list (Z * Z)) : (Z * Z) * Z := (dot w b, reach w b).
 Definition constant (p k : Z) : (Z * Z) * Z := ((lifted p k, lifted p k), Z.abs (lifted p k)).
 Definition computed (p : Z) (n : nat) (x : (Z * Z) * Z) : Z * Z := widened (noise p n (snd x)) (fst x).
+
+(** Terms of at most this size overflow nowhere: 2^100. *)
+Definition huge (p : Z) : Z := (2 ^ (2 * p + 100))%Z.
 Definition inside (inner outer : Z * Z) : bool := (fst outer <=? fst inner)%Z && (snd inner <=? snd outer)%Z.
 
 Definition of_symbol (n : network) (s : nat) : list ((Z * Z) * Z) :=
@@ -103,6 +107,7 @@ Definition right_on (n : network) (a : nat) (b : list (Z * Z)) : bool :=
                                          (both (times (fst row) b) (constant (scale n) (snd row)))) (head n) in
   let least := fst (nth a bounds (0, 0)%Z) in
   (a <? length bounds)%nat &&
+  forallb (fun row => snd (both (times (fst row) b) (constant (scale n) (snd row))) <=? huge (scale n))%Z (head n) &&
   forallb (fun j => (j =? a)%nat || (snd (nth j bounds (0, 0)%Z) <? least)%Z) (seq 0 (length bounds)).
 
 Definition well_formed (n : network) (m : machine) : bool :=
@@ -116,7 +121,8 @@ Definition well_formed (n : network) (m : machine) : bool :=
 Definition enters (n : network) (m : machine) (q : nat) (image : list ((Z * Z) * Z)) (s : nat)
     (x : list ((Z * Z) * Z)) (to : region) : bool :=
   (state to =? next m q s)%nat &&
-  all2 (fun z d => inside (computed (scale n) (count n s) z) (lifted (scale n) (fst d), lifted (scale n) (snd d)))
+  all2 (fun z d => inside (computed (scale n) (count n s) z) (lifted (scale n) (fst d), lifted (scale n) (snd d)) &&
+                   (snd z <=? huge (scale n))%Z)
        (map (fun pair => both (fst pair) (snd pair)) (combine x image)) (drive to) &&
   right_on n (answer m (state to)) (box to).
 
@@ -195,18 +201,56 @@ Proof.
     apply andb_prop in H as [_ H]. rewrite forallb_forall in H. now apply Nat.eqb_eq, H.
 Qed.
 
+Lemma huge_is : real (2 * p) (huge p) = bpow radix2 100.
+Proof.
+  destruct formed_facts as (Hp & _). unfold huge, real. rewrite power_of_two by lia. rewrite <- bpow_plus. f_equal. lia.
+Qed.
+
+Lemma terms_count s h v :
+  (s < symbols m)%nat -> In v (units n) -> length h = length (units n) -> length (terms n s h v) = count n s.
+Proof.
+  intros Hs Hv Lh. destruct formed_facts as (_ & _ & Hkeeps & _ & Hsym). destruct (Hsym s Hs) as [_ Hreads].
+  specialize (Hkeeps v Hv). specialize (Hreads v Hv). unfold terms, count.
+  rewrite !app_length, products_length, products_length, map_length by (rewrite ?map_length; lia). simpl. lia.
+Qed.
+
+Lemma terms_size s h b v :
+  In v (units n) -> Forall2 (within p) b h ->
+  size (terms n s h v) <= real (2 * p) (snd (both (both (times (reads v) (map point (embedding n s)))
+    (both (constant p (bias v)) (constant p (other_bias v)))) (times (keeps v) b))).
+Proof.
+  intros Hv Hb. destruct formed_facts as (Hp & _).
+  replace (size (terms n s h v))
+    with (size (products p (reads v) (map (real p) (embedding n s))) +
+          (size [one p (bias v)] + size [one p (other_bias v)]) + size (products p (keeps v) h))
+    by (unfold terms; rewrite !size_app; simpl; fold p; ring).
+  unfold both, times. cbn [snd fst]. rewrite !real_plus.
+  repeat apply Rplus_le_compat; auto using reach_within, points_within; now apply constant_size.
+Qed.
+
+Lemma head_count h row :
+  In row (head n) -> length h = length (units n) -> length (head_terms n h row) = (length (units n) + 1)%nat.
+Proof.
+  intros Hrow Lh. destruct formed_facts as (_ & _ & _ & Hhead & _). specialize (Hhead row Hrow).
+  unfold head_terms. rewrite app_length, products_length by lia. simpl. lia.
+Qed.
+
+Lemma head_size h b row :
+  Forall2 (within p) b h ->
+  size (head_terms n h row) <= real (2 * p) (snd (both (times (fst row) b) (constant p (snd row)))).
+Proof.
+  intros Hb. destruct formed_facts as (Hp & _). unfold head_terms. rewrite size_app. unfold both, times.
+  cbn [snd fst]. rewrite real_plus. apply Rplus_le_compat; [now apply reach_within|now apply constant_size].
+Qed.
+
 Lemma terms_within s h b v :
   (s < symbols m)%nat -> In v (units n) -> Forall2 (within p) b h -> length b = length (units n) ->
   let x := both (both (times (reads v) (map point (embedding n s)))
                       (both (constant p (bias v)) (constant p (other_bias v)))) (times (keeps v) b) in
   forall z, sum (terms n s h v) z -> within (2 * p) (computed p (count n s) x) z.
 Proof.
-  intros Hs Hv Hb Lb x z Hz. destruct formed_facts as (Hp & _ & Hkeeps & _ & Hsym).
-  destruct (Hsym s Hs) as [short Hreads]. specialize (Hkeeps v Hv). specialize (Hreads v Hv).
-  pose proof (same_length _ _ _ Hb) as Lh.
-  assert (L : length (terms n s h v) = count n s).
-  { unfold terms, count. rewrite !app_length, products_length, products_length, map_length by (rewrite ?map_length; lia).
-    simpl. lia. }
+  intros Hs Hv Hb Lb x z Hz. destruct formed_facts as (Hp & _ & _ & _ & Hsym). destruct (Hsym s Hs) as [short _].
+  pose proof (same_length _ _ _ Hb) as Lh. pose proof (terms_count s h v Hs Hv ltac:(lia)) as L.
   apply (widened_within _ _ _ (exact (terms n s h v))).
   - replace (exact (terms n s h v))
       with (exact (products p (reads v) (map (real p) (embedding n s))) +
@@ -214,13 +258,7 @@ Proof.
       by (unfold terms; rewrite !exact_app; simpl; fold p; ring).
     repeat apply both_within; simpl; auto using dot_within, points_within;
     now apply (constant_within p _ Hp).
-  - rewrite <- L. apply noise_is_enough; auto; [rewrite L; exact short|].
-    replace (size (terms n s h v))
-      with (size (products p (reads v) (map (real p) (embedding n s))) +
-            (size [one p (bias v)] + size [one p (other_bias v)]) + size (products p (keeps v) h))
-      by (unfold terms; rewrite !size_app; simpl; fold p; ring).
-    unfold x, both, times. cbn [snd fst]. rewrite !real_plus.
-    repeat apply Rplus_le_compat; auto using reach_within, points_within; now apply constant_size.
+  - rewrite <- L. apply noise_is_enough; auto; [rewrite L; exact short|]. now apply terms_size.
 Qed.
 
 Lemma logit_within h b row :
@@ -228,15 +266,11 @@ Lemma logit_within h b row :
   forall y, sum (head_terms n h row) y ->
   within (2 * p) (computed p (length (units n) + 1) (both (times (fst row) b) (constant p (snd row)))) y.
 Proof.
-  intros Hrow Hb Lb y Hy. destruct formed_facts as (Hp & short & _ & Hhead & _). specialize (Hhead row Hrow).
-  pose proof (same_length _ _ _ Hb) as Lh.
-  assert (L : length (head_terms n h row) = (length (units n) + 1)%nat).
-  { unfold head_terms. rewrite app_length, products_length by lia. simpl. lia. }
+  intros Hrow Hb Lb y Hy. destruct formed_facts as (Hp & short & _).
+  pose proof (same_length _ _ _ Hb) as Lh. pose proof (head_count h row Hrow ltac:(lia)) as L.
   apply (widened_within _ _ _ (exact (head_terms n h row))).
   - unfold head_terms. rewrite exact_app. apply both_within; [now apply dot_within|now apply constant_within].
-  - rewrite <- L. apply noise_is_enough; auto; [rewrite L; exact short|].
-    unfold head_terms. rewrite size_app. unfold both, times. cbn [snd fst]. rewrite real_plus.
-    apply Rplus_le_compat; [now apply reach_within|now apply constant_size].
+  - rewrite <- L. apply noise_is_enough; auto; [rewrite L; exact short|]. now apply head_size.
 Qed.
 
 Lemma right_on_correct a b h l :
@@ -244,7 +278,7 @@ Lemma right_on_correct a b h l :
 Proof.
   unfold right_on. fold p.
   set (bound := fun row => computed p (length (units n) + 1) (both (times (fst row) b) (constant p (snd row)))).
-  intros [known ahead]%andb_prop Hb Lb Hl. apply Nat.ltb_lt in known. rewrite map_length in known.
+  intros [[known _]%andb_prop ahead]%andb_prop Hb Lb Hl. apply Nat.ltb_lt in known. rewrite map_length in known.
   rewrite forallb_forall in ahead. pose proof (same_length _ _ _ Hl) as L.
   assert (each : forall j, (j < length (head n))%nat ->
             within (2 * p) (nth j (map bound (head n)) (0, 0)%Z) (nth j l 0)).
@@ -317,19 +351,49 @@ Proof.
     inversion K as [|? ? Hv K']; subst. constructor; [|now apply (IH bs' ds')].
     apply (leads_correct p d b z); auto.
     pose proof (terms_within s h (box r) v Hs Hv Hb L z Hz) as W. simpl in Hd, W.
-    apply andb_prop in Hd as [Hl Hh]. apply Z.leb_le in Hl, Hh. simpl in Hl, Hh.
+    apply andb_prop in Hd as [Hd _]. apply andb_prop in Hd as [Hl Hh]. apply Z.leb_le in Hl, Hh. simpl in Hl, Hh.
     apply (real_le (2 * p)) in Hl, Hh. destruct formed_facts as (Hp & _).
     rewrite real_lifted in Hl, Hh by assumption. destruct W as [Wl Wh]. split; eapply Rle_trans; eassumption.
+Qed.
+
+Lemma always_together w h :
+  Forall (fun s => (s < symbols m)%nat) w -> state_after n w h -> together (run nat nat (start m) (next m) w) h.
+Proof.
+  apply (every_word nat (list R) (zeros n) (step n) nat (start m) (next m)); [exact begins|].
+  intros q t a b Ht Ha Hab. destruct (closed q t a b Ht Ha Hab) as (r & ? & ? & ? & _). exists r. auto.
 Qed.
 
 Lemma after_a_symbol w h : word m w -> state_after n w h -> answered (run nat nat (start m) (next m) w) h.
 Proof.
   intros [some letters] reached. destruct reached as [|w s x y known one]; [easy|].
   apply Forall_app in letters as [letters last]. rewrite run_one_more.
-  apply (closed _ s x); [now inversion last| |assumption].
-  apply (every_word nat (list R) (zeros n) (step n) nat (start m) (next m) (fun s => (s < symbols m)%nat) together); auto.
-  - exact begins.
-  - intros q t a b Ht Ha Hab. destruct (closed q t a b Ht Ha Hab) as (r & ? & ? & ? & _). exists r. auto.
+  apply (closed _ s x); [now inversion last|now apply always_together|assumption].
+Qed.
+
+Lemma terms_are_small q h s v :
+  together q h -> (s < symbols m)%nat -> In v (units n) -> size (terms n s h v) <= bpow radix2 100.
+Proof.
+  intros (r & In_r & _ & Hb) Hs Hv. destruct checked_facts as (_ & _ & Henters).
+  destruct (Henters r s In_r Hs) as (to & _ & E). unfold enters in E.
+  apply andb_prop in E as [E _]. apply andb_prop in E as [_ Hdrive]. apply all2_holds in Hdrive.
+  unfold of_symbol, of_box in Hdrive.
+  set (x := both (both (times (reads v) (map point (embedding n s)))
+                       (both (constant (scale n) (bias v)) (constant (scale n) (other_bias v)))) (times (keeps v) (box r))).
+  assert (K : exists d, inside (computed (scale n) (count n s) x) (lifted (scale n) (fst d), lifted (scale n) (snd d)) &&
+                        (snd x <=? huge (scale n))%Z = true).
+  { apply (first_of_pair _ _ _ x Hdrive). apply in_map_iff. eexists (_, _). split; [reflexivity|].
+    clear -Hv. induction (units n) as [|w ws IH]; [easy|]. destruct Hv as [->|Hv]; simpl; auto. }
+  destruct K as (d & K). apply andb_prop in K as [_ K]. apply Z.leb_le in K. fold p in K.
+  eapply Rle_trans; [now apply (terms_size s h (box r))|]. fold x. rewrite <- huge_is. now apply real_le.
+Qed.
+
+Lemma head_terms_are_small q h row :
+  answered q h -> In row (head n) -> size (head_terms n h row) <= bpow radix2 100.
+Proof.
+  intros (r & _ & _ & Hb & Hright) Hrow. unfold right_on in Hright.
+  apply andb_prop in Hright as [Hright _]. apply andb_prop in Hright as [_ small]. rewrite forallb_forall in small.
+  specialize (small row Hrow). apply Z.leb_le in small. fold p in small.
+  eapply Rle_trans; [exact (head_size h (box r) row Hb)|]. rewrite <- huge_is. now apply real_le.
 Qed.
 
 Theorem right_everywhere : right_at_every_length n m.
@@ -347,13 +411,44 @@ Proof.
   unfold check in checked. cbv zeta in checked. rewrite !andb_true_iff in checked. tauto.
 Qed.
 
+Lemma binary32_state n w h : state_after_in is_binary32 n w h -> state_after n w h.
+Proof.
+  induction 1 as [|w s x y _ IH one]; [constructor|]. apply after_one_more with x; [exact IH|].
+  apply weaker with (2 := one). intros v y' (t & Ht & near). exists t. split; [now apply binary32_sum|exact near].
+Qed.
+
 (** So it is in binary32, rounded to nearest. *)
 Theorem right_in_binary32 n m : right_at_every_length n m -> right_in is_binary32 n m.
 Proof.
-  intros claim w h l Hw Hh Hl. apply (claim w h l Hw).
-  - clear Hw Hl. induction Hh as [|w s x y _ IH one]; [constructor|]. apply after_one_more with x; [exact IH|].
-    apply weaker with (2 := one). intros v y' (t & Ht & near). exists t. split; [now apply binary32_sum|exact near].
-  - apply weaker with (2 := Hl). intros row y. apply binary32_sum.
+  intros claim w h l Hw Hh Hl. apply (claim w h l Hw); [now apply binary32_state|].
+  apply weaker with (2 := Hl). intros row y. apply binary32_sum.
+Qed.
+
+(** And nothing overflows there: no product and no partial sum, in whatever order, after any word. *)
+Definition overflows_nowhere (n : network) (m : machine) : Prop :=
+  forall w h, Forall (fun s => (s < symbols m)%nat) w -> state_after_in is_binary32 n w h ->
+  (forall s v z, (s < symbols m)%nat -> In v (units n) ->
+     sum_in is_binary32 (terms n s h v) z -> sum_in is_finite_binary32 (terms n s h v) z) /\
+  (forall row y, w <> [] -> In row (head n) ->
+     sum_in is_binary32 (head_terms n h row) y -> sum_in is_finite_binary32 (head_terms n h row) y).
+
+Theorem check_excludes_overflow n m regions targets : check n m regions targets = true -> overflows_nowhere n m.
+Proof.
+  intros checked w h letters reached. apply binary32_state in reached.
+  assert (formed : well_formed n m = true).
+  { unfold check in checked. cbv zeta in checked. rewrite !andb_true_iff in checked. tauto. }
+  pose proof (always_together n m formed regions targets checked w h letters reached) as T.
+  assert (L : length h = length (units n)).
+  { destruct T as (r & In_r & _ & Hb). destruct (checked_facts n m regions targets checked) as (Hr & _).
+    destruct (Hr r In_r) as [_ Lb]. apply same_length in Hb. lia. }
+  destruct (formed_facts n m formed) as (_ & short & _ & _ & Hsym). split.
+  - intros s v z Hs Hv Hz. destruct (Hsym s Hs) as [few _]. apply no_overflow; [exact Hz| |].
+    + rewrite (terms_count n m formed s h v Hs Hv L). exact few.
+    + eapply terms_are_small; eassumption.
+  - intros row y some Hrow Hy. apply no_overflow; [exact Hy| |].
+    + rewrite (head_count n m formed h row Hrow L). exact short.
+    + eapply head_terms_are_small; [exact formed| |exact Hrow].
+      exact (after_a_symbol n m formed regions targets checked w h (conj some letters) reached).
 Qed.
 
 (** The claim is not empty: after every word there is an evaluation that is allowed. *)

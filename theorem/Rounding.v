@@ -203,3 +203,43 @@ Proof.
     apply Rle_trans with (2 * INR n * tiny * growth n); [apply Rmult_le_compat_r; lra|].
     apply Rle_trans with (2 * INR n * tiny * 2); [apply Rmult_le_compat_l; lra|lra].
 Qed.
+
+(** * Overflow *)
+
+(** Binary32 with its greatest exponent. *)
+Definition is_finite_binary32 (x y : R) : Prop := y = binary32 x /\ Rabs y < bpow radix2 128.
+
+Lemma sum_is_small l y : sum l y -> (length l <= 4000)%nat -> Rabs y <= 2 * size l + 1.
+Proof.
+  intros Hy short. pose proof (sum_error _ _ Hy) as E. pose proof (size_positive l) as S.
+  pose proof (off_at_most (length l) (size l) short S) as O. pose proof (exact_within_size l) as X.
+  assert (Hi : INR (length l) <= 4000) by (apply le_INR in short; rewrite (INR_IZR_INZ 4000) in short; exact short).
+  pose proof (pos_INR (length l)) as H0.
+  assert (U : u = / 16777216) by reflexivity.
+  assert (T : tiny <= / 16777216) by (rewrite <- U; apply bpow_le; lia). pose proof tiny_positive.
+  assert (A : (INR (length l) + 1) * u * size l <= 1 * size l)
+    by (apply Rmult_le_compat_r; [exact S|]; rewrite U; lra).
+  assert (B : 4 * INR (length l) * tiny <= 4 * 4000 * / 16777216)
+    by (apply Rmult_le_compat; lra).
+  replace y with (exact l + (y - exact l)) by ring. eapply Rle_trans; [apply Rabs_triang|]. lra.
+Qed.
+
+(** A sum whose terms are not huge overflows nowhere on the way, however it is taken. *)
+Theorem no_overflow l y :
+  sum_in is_binary32 l y -> (length l <= 4000)%nat -> size l <= bpow radix2 100 -> sum_in is_finite_binary32 l y.
+Proof.
+  assert (least : forall l y, sum_in is_binary32 l y -> (length l <= 4000)%nat -> size l <= bpow radix2 100 ->
+            Rabs y < bpow radix2 128).
+  { intros k z Hz short small. pose proof (sum_is_small k z (binary32_sum _ _ Hz) short).
+    pose proof (bpow_le radix2 0 100 ltac:(lia)) as one. change (bpow radix2 0) with 1 in one.
+    assert (bpow radix2 128 = bpow radix2 28 * bpow radix2 100) as E by (rewrite <- bpow_plus; reflexivity).
+    assert (bpow radix2 28 = 268435456) as F by reflexivity. rewrite F in E. lra. }
+  intros Hy. pose proof (least _ _ Hy) as whole. revert whole.
+  induction Hy as [a b y Hr|a b l x y Hl IH Hr|l l' x x' y Hl IH Hl' IH' Hr|l l' y same Hl IH]; intros whole short small.
+  - apply product. split; auto.
+  - simpl in *. pose proof (Rabs_pos (a * b)). pose proof (size_positive l).
+    apply (fused _ a b l x); [apply IH; [now apply least| |]; [lia|lra]|split; auto].
+  - rewrite app_length, size_app in *. pose proof (size_positive l). pose proof (size_positive l').
+    apply (joined _ l l' x x'); [apply IH|apply IH'|split; auto]; try (now apply least); try lia; lra.
+  - rewrite <- (Permutation_length same), <- (size_reordered _ _ same) in *. apply (reordered _ l); auto.
+Qed.

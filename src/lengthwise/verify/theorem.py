@@ -136,7 +136,12 @@ Proof. vm_cast_no_check (eq_refl true). Qed.
 Theorem certificate_{name} : right_at_every_length weights claim.
 Proof. exact (check_is_sound weights claim regions targets checked). Qed.
 
+(** And no product and no partial sum overflows binary32, after any word and in any order. *)
+Theorem no_overflow_{name} : overflows_nowhere weights claim.
+Proof. exact (check_excludes_overflow weights claim regions targets checked). Qed.
+
 Print Assumptions certificate_{name}.
+Print Assumptions no_overflow_{name}.
 """
     return {"Network.v": network, "Claim.v": machine, "Theorem.v": theorem, "Makefile": MAKEFILE}
 
