@@ -48,9 +48,9 @@ docs: setup ## The site, in build/site, with every link inside the documents che
 	$(BIN)/python -m pytest tests/test_house.py -k documents
 	$(BIN)/python site/build.py build/site
 
-theorem: setup coq ## Coq checks a theorem of every RNN of the zoo: minutes
+theorem: setup coq ## Coq checks theorems about networks of the zoo, seven RNNs and an LSTM: minutes
 	rm -rf build/theorem
-	@for network in zoo/*-rnn; do out=build/theorem/$${network#zoo/}; \
+	@for network in zoo/*-rnn zoo/parity-lstm; do out=build/theorem/$${network#zoo/}; \
 		$(BIN)/lengthwise certify --check $$network/certificate.json --model $$network --theorem $$out \
 		&& $(MAKE) --no-print-directory -C $$out || exit 1; done
 

@@ -39,6 +39,7 @@ PARTS = {
     "About": ["changelog", "log"],
 }
 """The pages in the order of the menu."""
+RNN = ("proved", "rnn")
 LINK = re.compile(r"\[([^\]]*)\]\((\.\./[^)#]*|results/[^)#]*)(#[^)]*)?\)")
 
 
@@ -119,7 +120,7 @@ What a certificate claims, and what it assumes, is in [certify](certify.md) and,
 
 def shown_in_the_browser() -> list[str]:
     """The networks whose proofs the browser checks: RNNs of one layer."""
-    proved = [name for name, network in networks().items() if network["verdict"] == "proved"]
+    proved = [name for name, about in networks().items() if (about["verdict"], about["model"]["name"]) == RNN]
     return [name for name in proved if refusal(read_json(network_folder(name) / "certificate.json")) is None]
 
 

@@ -57,7 +57,7 @@ def compiled(folder, name):
 
 @coq
 @pytest.mark.slow
-@pytest.mark.parametrize("name", RNNS)
+@pytest.mark.parametrize("name", [*RNNS, "parity-lstm"])
 def test_coq_accepts_the_theorem(name, tmp_path, development):
     folder = theorem.write_theorem(certificate_of(name), network_folder(name), tmp_path / name)
     shutil.copytree(development, folder, dirs_exist_ok=True)
@@ -82,7 +82,7 @@ def test_numbers_are_exactly_the_weights():
 
 @pytest.mark.parametrize(
     ("name", "why"),
-    [("parity-gru", "one tanh layer"), ("parity-automaton", "proof by cascade"), ("parity-regular-gpt", "tree-boxes")],
+    [("parity-gru", "RNNs and LSTMs"), ("parity-automaton", "proof by cascade"), ("parity-regular-gpt", "tree-boxes")],
 )
 def test_of_what_no_theorem_is_written(name, why, tmp_path):
     with pytest.raises(Error, match=why):
@@ -183,3 +183,19 @@ def test_coq_and_the_checker_reject_whatever_was_changed(tmp_path, development):
     shutil.copytree(development, tmp_path, dirs_exist_ok=True)
     (tmp_path / "Changed.v").write_text(theorem.HEAD + text)
     compiled(tmp_path, "Changed")
+
+
+@coq
+@pytest.mark.slow
+def test_coq_rejects_a_changed_lstm(tmp_path, development):
+    """Its forget gates shut, or asked for the other answer."""
+    content, tensors = certificate_of("parity-lstm"), read_model(network_folder("parity-lstm"))[1]
+    width = tensors["head.weight"].shape[1]
+    shut = {**tensors, theorem.NAMES["bias"]: tensors[theorem.NAMES["bias"]].copy()}
+    shut[theorem.NAMES["bias"]][width : 2 * width] = -9
+    other = {**content, "claim": {**content["claim"], "answers": content["claim"]["answers"][::-1]}}
+    shutil.copytree(development, tmp_path, dirs_exist_ok=True)
+    for name, text in (("Shut", definitions(content, shut)), ("Other", definitions(other, tensors))):
+        goal = "Goal lstm_check weights claim places targets = false.\nProof. vm_compute. reflexivity. Qed.\n"
+        (tmp_path / f"{name}.v").write_text(f"{theorem.HEAD}{text}\n{goal}")
+        compiled(tmp_path, name)

@@ -26,12 +26,15 @@ from .checker.weights import digest, read_model
 
 PACKAGE = Path(__file__).parents[1]
 PLACES = (PACKAGE / "theorem", PACKAGE.parents[1] / "theorem")
-FILES = ("Words", "Rounding", "Dyadic", "Tanh", "Recurrence")
+FILES = ("Words", "Rounding", "Dyadic", "Tanh", "Recurrence", "Lstm")
 """The development, in the order in which its files need one another."""
 LEAST_SCALE = 44
 GRID = 2.0**-32
 NEAR_TANH = 2.0**-19
 U = 2.0**-24
+SPARE = 1e-6
+"""More than products and sums of numbers up to 4 are rounded by, and what boxes grow by beyond need."""
+ROUNDS = 100
 FURTHEST = 64.0
 """tanh is 1 or -1 there, as far as any check can see."""
 CELL = "depth.layers.0.mixer.cell"
@@ -67,15 +70,16 @@ def write_theorem(certificate: dict[str, Any], model: str | Path, out: str | Pat
 def refusal(certificate: dict[str, Any]) -> str | None:
     """Why no theorem speaks of this certificate's network, or None."""
     claim, config = certificate["claim"], certificate["model"]["config"]
-    if certificate["kind"] != "recurrence-boxes" or config["mixer"] != {"name": "rnn"}:
-        return f"theorems are of RNNs of one tanh layer so far, and this is a proof by {certificate['kind']}"
+    if certificate["kind"] != "recurrence-boxes" or config["mixer"] not in ({"name": "rnn"}, {"name": "lstm"}):
+        about = f"{config['mixer']} with a proof by {certificate['kind']}"
+        return f"theorems are of RNNs and LSTMs of one layer so far, and this is {about}"
     if config["depth"].get("layers") != 1:
-        return "theorems are of RNNs of one layer so far"
+        return "theorems are of networks of one layer so far"
     if certificate["arithmetic"] != "float32":
         return "theorems are about float32, and this network is proved for float64 alone"
     plain = {"embedding_scale": 1.0, "final_norm": False, "head": "linear", "head_bias": True}
     if other := [name for name, value in plain.items() if config[name] != value]:
-        return f"theorems are of plain RNNs so far, and its config sets {', '.join(other)}"
+        return f"theorems are of plain recurrences so far, and its config sets {', '.join(other)}"
     if not all(claim["asked"]) or isinstance(claim["answers"][0], list):
         return "theorems are of machines with one answer after every word so far"
     return None
@@ -86,69 +90,176 @@ def statement(certificate: dict[str, Any], tensors: dict[str, Array]) -> dict[st
     weights = {name: tensors.get(key, tensors["embedding.weight"]) for name, key in NAMES.items()}
     numbers = {name: x.astype(np.float64) for name, x in weights.items()}
     scale = max(LEAST_SCALE, *(bits(x) for x in numbers.values()))
+    lstm = certificate["model"]["config"]["mixer"]["name"] == "lstm"
     sums = ",\n    ".join(f"{NAMES[name]} {digest(x)}" for name, x in weights.items())
-    name = certificate["digest"][:16]
-    claim, sets = certificate["claim"], certificate["proof"]["sets"]
-    delta, state = np.array(claim["delta"]), np.array([entry["state"] for entry in sets])
-    centre, radius = (np.array([entry[part] for entry in sets]) for part in ("centre", "radius"))
-    low, high = np.floor((centre - radius) / GRID) * GRID, np.ceil((centre + radius) / GRID) * GRID
-    targets = proposed(numbers, delta, state, low, high)
-    drive = np.stack([drives(low + NEAR_TANH), -drives(-(high - NEAR_TANH))], -1)
-    drive[~np.isin(np.arange(len(sets)), targets)] = [GRID, 0]  # empty
-    whole = lambda x: whole_numbers(x, scale)  # noqa: E731
-    units = [
-        f"Unit {zs(a)}\n    {zs(b)}\n    {z(c)} {z(d)}"
-        for a, b, c, d in zip(*(whole(numbers[n]) for n in ("reads", "keeps", "bias", "other_bias")), strict=True)
-    ]
-    rows = [f"({zs(w)}, {z(b)})" for w, b in zip(whole(numbers["head"]), whole(numbers["head_bias"]), strict=True)]
     network = f"""(** The weights, k 2^-{scale} each. They are exactly the float32 numbers with these digests:
     {sums}. *)
 
-{HEAD}Definition weights : network := Network {scale}
-  {listed(zs(x) for x in whole(numbers["embedding"]))}
-  {listed(units)}
-  {listed(rows)}.
-"""
-    symbols = ", ".join(claim["symbols"])
-    machine = f"""(** The machine. Its symbols are {symbols}. *)
+{HEAD}{(_lstm_text if lstm else _rnn_text)(numbers, scale)}"""
+    claim = certificate["claim"]
+    machine = f"""(** The machine. Its symbols are {", ".join(claim["symbols"])}. *)
 
-{HEAD}Definition claim : machine := Machine {claim["start"]} {delta.shape[1]}
-  {listed(ns(row) for row in delta)}
+{HEAD}Definition claim : machine := Machine {claim["start"]} {len(claim["symbols"])}
+  {listed(ns(row) for row in claim["delta"])}
   {ns(claim["answers"])}.
 """
-    boxes = [
-        f"Region {q} {pairs(d)}\n    {pairs(b)}"
-        for q, d, b in zip(state, whole(drive), whole(np.stack([low, high], -1)), strict=True)
-    ]
+    name = certificate["digest"][:16]
     theorem = f"""(** {certificate["words"]} *)
 
 {HEAD}From Lengthwise Require Import Network Claim.
 
-Definition regions : list region := {listed(boxes)}.
-
-Definition targets : list (list nat) := {listed(ns(row) for row in targets)}.
-
-Lemma checked : check weights claim regions targets = true.
-Proof. vm_cast_no_check (eq_refl true). Qed.
-
+{(_lstm_proof if lstm else _rnn_proof)(certificate, numbers, scale)}
 (** For every word that is not empty, every state and every logits that the arithmetic allows after it, the logit of the
     machine's answer is above every other. (The name is that of the certificate, by its digest.) *)
-Theorem certificate_{name} : right_at_every_length weights claim.
-Proof. exact (check_is_sound weights claim regions targets checked). Qed.
-
-(** And no product and no partial sum overflows binary32, after any word and in any order. *)
-Theorem no_overflow_{name} : overflows_nowhere weights claim.
-Proof. exact (check_excludes_overflow weights claim regions targets checked). Qed.
-
-Print Assumptions certificate_{name}.
-Print Assumptions no_overflow_{name}.
-"""
+{(LSTM_THEOREM if lstm else RNN_THEOREM).replace("NAME", name)}"""
     return {"Network.v": network, "Claim.v": machine, "Theorem.v": theorem, "Makefile": MAKEFILE}
 
 
+def _units(numbers: dict[str, Array], scale: int, rows: slice = slice(None)) -> str:
+    parts = (whole_numbers(numbers[name][rows], scale) for name in ("reads", "keeps", "bias", "other_bias"))
+    return listed(f"Unit {zs(a)}\n    {zs(b)}\n    {z(c)} {z(d)}" for a, b, c, d in zip(*parts, strict=True))
+
+
+def _shared(numbers: dict[str, Array], scale: int) -> tuple[str, str]:
+    """The embeddings, and the rows of the head."""
+    head = zip(whole_numbers(numbers["head"], scale), whole_numbers(numbers["head_bias"], scale), strict=True)
+    embeddings = listed(zs(x) for x in whole_numbers(numbers["embedding"], scale))
+    return embeddings, listed(f"({zs(w)}, {z(b)})" for w, b in head)
+
+
+def _rnn_text(numbers: dict[str, Array], scale: int) -> str:
+    embeddings, head = _shared(numbers, scale)
+    units = _units(numbers, scale)
+    return f"Definition weights : network := Network {scale}\n  {embeddings}\n  {units}\n  {head}.\n"
+
+
+def _lstm_text(numbers: dict[str, Array], scale: int) -> str:
+    embeddings, head = _shared(numbers, scale)
+    D = numbers["keeps"].shape[1]
+    gates = [f"(of_gate {_units(numbers, scale, slice(k * D, (k + 1) * D))})" for k in range(4)]
+    return (
+        f"Definition table : list (list Z) := {embeddings}.\n\n"
+        f"Definition rows : list (list Z * Z) := {head}.\n\n"
+        f"Definition of_gate (u : list unit) : network := Network {scale} table u rows.\n\n"
+        f"Definition weights : lstm := Lstm\n  {chr(10).join(gates)}.\n"
+    )
+
+
+def _boxes(certificate: dict[str, Any]) -> tuple[Array, Array, Array, Array]:
+    """The machine's table, the state of each box, and the ends of the boxes, rounded outwards."""
+    sets = certificate["proof"]["sets"]
+    centre, radius = (np.array([entry[part] for entry in sets]) for part in ("centre", "radius"))
+    low, high = np.floor((centre - radius) / GRID) * GRID, np.ceil((centre + radius) / GRID) * GRID
+    return np.array(certificate["claim"]["delta"]), np.array([entry["state"] for entry in sets]), low, high
+
+
+def _rnn_proof(certificate: dict[str, Any], numbers: dict[str, Array], scale: int) -> str:
+    delta, state, low, high = _boxes(certificate)
+    targets = proposed(numbers, delta, state, low, high)
+    drive = np.stack([drives(low + NEAR_TANH), -drives(-(high - NEAR_TANH))], -1)
+    drive[~np.isin(np.arange(len(state)), targets)] = [GRID, 0]  # empty
+    ends = zip(state, whole_numbers(drive, scale), whole_numbers(np.stack([low, high], -1), scale), strict=True)
+    regions = [f"Region {q} {pairs(d)}\n    {pairs(b)}" for q, d, b in ends]
+    return f"""Definition regions : list region := {listed(regions)}.
+
+Definition targets : list (list nat) := {listed(map(ns, targets))}.
+
+Lemma checked : check weights claim regions targets = true.
+Proof. vm_cast_no_check (eq_refl true). Qed.
+"""
+
+
+def _lstm_proof(certificate: dict[str, Any], numbers: dict[str, Array], scale: int) -> str:
+    delta, state, low, high = _boxes(certificate)
+    low, high, targets = grown(numbers, delta, state, low, high)
+    D = numbers["keeps"].shape[1]
+    ends = whole_numbers(np.stack([low, high], -1), scale)
+    h_and_c = [[*zip(each[:D], each[D:], strict=True)] for each in ends]
+    places = [f"Place {q} {zs(f'({pair(h)}, {pair(c)})' for h, c in b)}" for q, b in zip(state, h_and_c, strict=True)]
+    return f"""Definition places : list place := {listed(places)}.
+
+Definition targets : list (list nat) := {listed(map(ns, targets))}.
+
+Lemma checked : lstm_check weights claim places targets = true.
+Proof. vm_cast_no_check (eq_refl true). Qed.
+"""
+
+
+def lstm_image(numbers: dict[str, Array], low: Array, high: Array, symbol: int) -> tuple[Array, Array]:
+    """What a box of h and c is led into, by intervals and with all that the arithmetic may add."""
+    D = numbers["keeps"].shape[1]
+    centre, radius, x = (low + high)[:D] / 2, (high - low)[:D] / 2, numbers["embedding"][symbol]
+    middle = numbers["reads"] @ x + numbers["keeps"] @ centre + numbers["bias"] + numbers["other_bias"]
+    size = abs(numbers["reads"]) @ abs(x) + abs(numbers["bias"]) + abs(numbers["other_bias"])
+    size = size + abs(numbers["keeps"]) @ np.maximum(abs(low), abs(high))[:D]
+    off = abs(numbers["keeps"]) @ radius + (len(x) + D + 3) * U * size
+    gates = []
+    for k, squash in enumerate([_sigmoid, _sigmoid, np.tanh, _sigmoid]):
+        z, r = middle[k * D : (k + 1) * D], off[k * D : (k + 1) * D]
+        gates.append((squash(z - r) - NEAR_TANH, squash(z + r) + NEAR_TANH))
+    i, f, g, o = gates
+    kept, offered = _times(f, (low[D:], high[D:])), _times(i, g)
+    c = kept[0] + offered[0] - SPARE, kept[1] + offered[1] + SPARE
+    h = _times(o, (np.tanh(c[0]) - NEAR_TANH, np.tanh(c[1]) + NEAR_TANH))
+    return np.concatenate([h[0] - SPARE, c[0]]), np.concatenate([h[1] + SPARE, c[1]])
+
+
+def grown(
+    numbers: dict[str, Array], delta: Array, state: Array, low: Array, high: Array
+) -> tuple[Array, Array, list[list[int]]]:
+    """Boxes that hold their images by plain intervals, from those that do by slopes; and where each is led to."""
+    targets = []
+    for i, q in enumerate(state):
+        row = []
+        for s, to in enumerate(delta[q]):
+            middle = (low[i] + high[i]) / 2
+            image = sum(lstm_image(numbers, middle, middle, s)) / 2
+            beyond = np.maximum(low - image, image - high).max(1)
+            beyond[state != to] = np.inf
+            row.append(int(beyond.argmin()))
+        targets.append(row)
+    for _ in range(ROUNDS):
+        before = low, high
+        low, high = low.copy(), high.copy()
+        for i, row in enumerate(targets):
+            for s, j in enumerate(row):
+                below, above = lstm_image(numbers, before[0][i], before[1][i], s)
+                if (below < low[j] + GRID).any() or (above > high[j] - GRID).any():
+                    low[j] = np.minimum(low[j], np.floor((below - SPARE) / GRID) * GRID)
+                    high[j] = np.maximum(high[j], np.ceil((above + SPARE) / GRID) * GRID)
+        if (low == before[0]).all() and (high == before[1]).all():
+            break
+    return low, high, targets
+
+
+def _sigmoid(x: Array) -> Array:
+    return 1 / (1 + np.exp(-x))
+
+
+def _times(a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[Array, Array]:
+    ends = np.stack([x * y for x in a for y in b])
+    return ends.min(0), ends.max(0)
+
+
+RNN_THEOREM = """Theorem certificate_NAME : right_at_every_length weights claim.
+Proof. exact (check_is_sound weights claim regions targets checked). Qed.
+
+(** And no product and no partial sum overflows binary32, after any word and in any order. *)
+Theorem no_overflow_NAME : overflows_nowhere weights claim.
+Proof. exact (check_excludes_overflow weights claim regions targets checked). Qed.
+
+Print Assumptions certificate_NAME.
+Print Assumptions no_overflow_NAME.
+"""
+LSTM_THEOREM = """Theorem certificate_NAME : lstm_right_at_every_length weights claim.
+Proof. exact (lstm_check_is_sound weights claim places targets checked). Qed.
+
+Print Assumptions certificate_NAME.
+"""
 MAKEFILE = """# Lets Coq 8.16 check the theorem, with Flocq and Interval (Debian: coq libcoq-flocq libcoq-interval).
 Theorem.vo: Network.vo Claim.vo
-Network.vo Claim.vo: Recurrence.vo
+Network.vo Claim.vo: Lstm.vo
+Lstm.vo: Recurrence.vo
 Recurrence.vo: Words.vo Tanh.vo
 Tanh.vo: Dyadic.vo
 Dyadic.vo: Rounding.vo
@@ -157,7 +268,7 @@ Dyadic.vo: Rounding.vo
 \tcoqc -q -Q . Lengthwise $<
 """
 HEAD = """From Coq Require Import ZArith List.
-From Lengthwise Require Import Recurrence.
+From Lengthwise Require Import Recurrence Lstm.
 Import ListNotations.
 
 """
@@ -209,7 +320,7 @@ def z(k: int) -> str:
     return f"({k})%Z"
 
 
-def zs(row: Iterable[int]) -> str:
+def zs(row: Iterable[int | str]) -> str:
     return f"[{'; '.join(map(str, row))}]%Z"
 
 
@@ -218,7 +329,11 @@ def ns(row: Sequence[int]) -> str:
 
 
 def pairs(row: Iterable[Sequence[int]]) -> str:
-    return f"[{'; '.join(f'({a}, {b})' for a, b in row)}]%Z"
+    return zs(map(pair, row))
+
+
+def pair(ends: Sequence[int]) -> str:
+    return f"({ends[0]}, {ends[1]})"
 
 
 def listed(entries: Iterable[str]) -> str:
