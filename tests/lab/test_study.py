@@ -168,7 +168,7 @@ def test_a_sweep_chooses_on_validation_and_is_kept_in_a_file(tmp_path, capsys):
     ]
     assert main([*call, "--save-config", str(tmp_path / "a.toml")]) == 0
     out, err = capsys.readouterr()
-    assert "sweep: 6 runs, 4 settings of rnn, 2 settings of gru, 1 seed each" in err
+    assert "sweep: 6 runs, 1 of each setting" in err
     assert "for all 6 runs" in err
     assert "Settings chosen on validation alone" in out
     assert "chosen of 4 settings on validation alone" in (tmp_path / "runs" / "index.html").read_text()
