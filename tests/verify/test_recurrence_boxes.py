@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
+import numpy as np
 import pytest
 import torch
 
 from lengthwise import models
 from lengthwise.automata import Semiautomaton
+from lengthwise.verify import certificate
+from lengthwise.verify.checker.intervals import Interval
+from lengthwise.verify.checker.network import Recurrence
 from lengthwise.verify.claim import claim_of
-from lengthwise.verify.prove.boxes import LEAST_RADIUS
-from lengthwise.verify.prove.recurrence import Cell, explored, prove_recurrence, radii_of_slopes, settled
+from lengthwise.verify.prove.recurrence import explored, prove_recurrence
 
 from .proposals import accepted
 
@@ -43,15 +47,21 @@ def flip_flop():
 
 @pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize("cell", CELLS)
-def test_steps_are_the_model(cell, layers):
+def test_sets_are_of_what_the_model_comes_to(cell, layers):
+    """Of a network whose states come nearer to each other, after every word one set of the machine's state is near."""
     model = made(cell, layers).double()
-    step = Cell(model)
-    word = torch.randint(3, (1, 17), generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
-        state = step.split(torch.zeros(1, step.size, dtype=torch.float64))
-        for t in range(17):
-            state = step.step(step.tokens(torch.float64)[word[:, t]], state)
-            assert torch.allclose(step.logits(state), model(word[:, : t + 1], last=True)[:, 0], atol=1e-10, rtol=0)
+        for p in model.parameters():
+            p.mul_(0.5)
+    network = certificate.network_of(model.inner, Recurrence, "float64")
+    states, met = explored(network, claim_of(FLIP_FLOP), 0.02, math.inf)
+    assert not np.any([states[0], *met.lo[0], *met.hi[0]]), "0 is a set of its own"
+    for word in itertools.product(range(3), repeat=4):
+        state = Interval.of(np.zeros((1, network.size)))
+        for s in word:
+            state = network.step(state, np.array([s]))
+        here = met[states == FLIP_FLOP.state_after(list(word))]
+        assert np.maximum(here.lo - state.mid, state.mid - here.hi).max(1).min() <= 0.04, word
 
 
 def test_a_flip_flop_is_proved():
@@ -84,30 +94,10 @@ def test_other_models_say_why():
     assert "recurren" in str(prove_recurrence(model, claim_of(FLIP_FLOP)))
 
 
-@pytest.mark.parametrize("cell", CELLS)
-def test_radii_are_what_slopes_ask_for(cell):
-    """r = |J| r + off, by every transition into a set; and hardly more."""
-    model = made(cell).double()
-    with torch.no_grad():
-        for p in model.parameters():
-            p.mul_(0.5)
-    boxes, centres = explored(Cell(model), claim_of(FLIP_FLOP), 0.02, math.inf)
-    centres = settled(boxes, centres, rounds=3)
-    radii = radii_of_slopes(boxes, centres)
-    wanted = torch.full_like(centres, LEAST_RADIUS)
-    start = torch.zeros(1, boxes.cell.size, dtype=torch.float64)
-    slopes, images = boxes.slopes(centres), boxes.images(centres)
-    for k, (origin, to) in enumerate(zip(boxes.froms, boxes.results, strict=True)):
-        needed = slopes[k] @ torch.cat([radii, start])[origin] + (images[k] - centres[to]).abs()
-        wanted[to] = wanted[to].maximum(needed)
-    assert bool((radii >= wanted).all())
-    assert bool((radii <= 1.05 * wanted).all())
-
-
-def test_where_errors_grow_there_are_no_radii():
+def test_where_errors_grow_no_boxes_close():
     """tanh(3 h) stays at 0, and leads what is off further off."""
     model = flip_flop()
     with torch.no_grad():
         model.inner.embedding.weight.zero_()
-    boxes, centres = explored(Cell(model), claim_of(FLIP_FLOP), 0.02, math.inf)
-    assert radii_of_slopes(boxes, centres) is None
+    proof = prove_recurrence(model, claim_of(FLIP_FLOP))
+    assert "no boxes" in str(proof)

@@ -19,9 +19,9 @@ from lengthwise.verify.checker import Rejected, check
 from lengthwise.verify.checker.check import in_words, seal
 from lengthwise.verify.claim import claim_of
 from lengthwise.verify.consolidate import signs
-from lengthwise.verify.consolidate.signs import Signs, by_last_symbol, taught, visited
+from lengthwise.verify.consolidate.signs import Sets, Signs, taught, visited
 from lengthwise.verify.families import family_of, taught_signs
-from lengthwise.verify.prove.recurrence import Cell, prove_recurrence
+from lengthwise.verify.prove.recurrence import prove_recurrence
 from lengthwise.verify.subject import subject_of
 
 from .checker.conftest import recurrence
@@ -69,8 +69,7 @@ def test_neurons_whose_signs_no_threshold_gives_take_others(cell):
     """Codes by chance: any network that is wide enough comes to have some that can be kept."""
     torch.manual_seed(1)
     model = models.build(cell, vocab_size=2, num_outputs=2, width=8).inner.eval()
-    boxes = by_last_symbol(Cell(model), CLAIM)
-    given = Signs(boxes, torch.randn(1, 4, 8, generator=torch.Generator().manual_seed(3)))
+    given = Signs(model, Sets(CLAIM), torch.randn(1, 4, 8, generator=torch.Generator().manual_seed(3)))
     assert given.teach(4.0, float("inf")) is None
     assert given.own.sum() < 8
     arguments, gates, head = given.leads()
@@ -83,9 +82,9 @@ def test_neurons_whose_signs_no_threshold_gives_take_others(cell):
 
 
 def test_sets_are_states_and_the_symbol_just_read():
-    boxes = by_last_symbol(Cell(blunt("rnn")), CLAIM)
-    assert boxes.states == [0, 1, 1, 0], "of 0, 1, 10 and 11"
-    rows = {(i, s): to for i, s, to in torch.stack([boxes.froms, boxes.symbols, boxes.results], 1).tolist()}
+    sets = Sets(CLAIM)
+    assert sets.states == [0, 1, 1, 0], "of 0, 1, 10 and 11"
+    rows = {(i, s): to for i, s, to in torch.stack([sets.froms, sets.symbols, sets.results], 1).tolist()}
     assert rows == {(4, 0): 0, (4, 1): 1, (0, 0): 0, (0, 1): 1, (1, 0): 2, (1, 1): 3, (2, 0): 2, (2, 1): 3} | {
         (3, 0): 0,
         (3, 1): 1,
@@ -94,7 +93,7 @@ def test_sets_are_states_and_the_symbol_just_read():
 
 def test_means_are_those_of_the_model_itself():
     model = blunt("lstm")
-    means = visited(by_last_symbol(Cell(model), CLAIM), seed=0)
+    means = visited(model, Sets(CLAIM), seed=0)
     signs_of = torch.where(means[0] >= 0, 1, -1).tolist()
     assert signs_of == [[-1, -1], [1, -1], [1, -1], [1, 1]]
 
@@ -104,7 +103,7 @@ def test_what_cannot_be_taught_says_why(monkeypatch):
     attention = models.build("transformer", vocab_size=2, num_outputs=2, width=8, heads=2).inner
     assert "the model's layers are not recurrences alone" in str(taught(attention, CLAIM, 5))
     narrow = models.build("rnn", vocab_size=2, num_outputs=2, width=1).inner.eval()
-    given = Signs(by_last_symbol(Cell(narrow), CLAIM), torch.ones(1, 4, 1))
+    given = Signs(narrow, Sets(CLAIM), torch.ones(1, 4, 1))
     monkeypatch.setattr(signs, "STEPS", 100)
     assert "too narrow" in str(given.teach(4.0, float("inf")))
     assert "in the time given" in str(given.teach(4.0, 0.0))

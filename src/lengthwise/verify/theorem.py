@@ -207,7 +207,7 @@ def lstm_image(numbers: dict[str, Array], low: Array, high: Array, symbol: int) 
 def grown(
     numbers: dict[str, Array], delta: Array, state: Array, low: Array, high: Array
 ) -> tuple[Array, Array, list[list[int]]]:
-    """Boxes that hold their images by plain intervals, from those that do by slopes; and where each is led to."""
+    """Boxes that hold their images with all that Coq allows for, from the certificate's; and where each is led to."""
     targets = []
     for i, q in enumerate(state):
         row = []

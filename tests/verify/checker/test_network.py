@@ -11,7 +11,7 @@ import torch
 from lengthwise import models
 from lengthwise.verify import certificate
 from lengthwise.verify.checker.cascade import Cascade
-from lengthwise.verify.checker.mean_value import Value, box, mean_value
+from lengthwise.verify.checker.intervals import Interval
 from lengthwise.verify.checker.network import Recurrence, Tree
 from lengthwise.verify.checker.points import Point, enclosed
 from lengthwise.verify.checker.weights import Rejected
@@ -71,20 +71,16 @@ def test_trees(options):
         holds(said, enclosed(tree.head(node(word))), 0.1 if length <= tree.chunk else 1.0)
 
 
-def forgetting(value):
-    return Value(value.range, np.zeros(value.shape))
-
-
 @pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
 def test_recurrences(cell, layers):
     model, given = built(cell, width=8, layers=layers)
     network = Recurrence(*given)
     for word in itertools.product(range(3), repeat=2):
-        state = box(np.zeros((1, network.size)), np.zeros((1, network.size)))
+        state = Interval.of(np.zeros((1, network.size)))
         for s in word:
-            state = forgetting(network.step(state, np.array([s])))
-        holds(logits(model, [word]), network.answer(state).range)
+            state = network.step(state, np.array([s]))
+        holds(logits(model, [word]), network.answer(state))
 
 
 @pytest.mark.parametrize(
@@ -103,7 +99,7 @@ def test_cascades(options):
                 assert (gap > 0).all()
                 states[k] = to[0, layer.entries[0], states[k][0]][None]
         x = network.before(L, np.array([[word[-1]] + [0] * L]), states)
-        holds(logits(model, [word]), network.head(x).range)
+        holds(logits(model, [word]), network.head(x))
 
 
 @pytest.mark.parametrize("options", TREES[:6], ids=str)
@@ -133,7 +129,7 @@ def test_steps_of_boxes_hold_all_their_points():
         network = Recurrence(*given)
         g = np.random.default_rng(0)
         centre, radius = g.normal(size=(1, network.size)) * 0.5, np.full((1, network.size), 0.02)
-        image = mean_value(network.step(box(centre, radius), np.array([1])))
+        image = network.step(Interval.of(centre).widened(radius), np.array([1]))
         parts = (centre + radius * g.uniform(-1, 1, (500, network.size))).reshape(500, -1, 8).swapaxes(0, 1)
         x, after = model.embedding(torch.ones(500, 1, dtype=torch.long)), []
         hidden = iter(torch.tensor(parts).float()[:, None])

@@ -19,8 +19,7 @@ import numpy as np
 
 from lengthwise.verify.checker.cascade import Cascade
 from lengthwise.verify.checker.fields import Rejected
-from lengthwise.verify.checker.intervals import Interval, down, up
-from lengthwise.verify.checker.mean_value import box, mean_value
+from lengthwise.verify.checker.intervals import Interval, concatenate
 from lengthwise.verify.checker.network import Recurrence
 from lengthwise.verify.checker.tree import boxes_of
 from lengthwise.verify.checker.weights import Tensors
@@ -43,6 +42,7 @@ class SetConditions(Confirming):
         self.checkers = Recurrence(config, tensors, certificate["arithmetic"])
         self.states = np.array([entry["state"] for entry in listed])
         self.centre, self.radius = boxes_of(listed, self.checkers.size)
+        self.around = Interval.of(self.centre).widened(self.radius)
         claim, states = self.claim, self.states
         self.steps = [
             (i, s) for i, q in enumerate(states) for s in range(claim.symbols) if claim.heeded[claim.delta[q, s]]
@@ -56,8 +56,8 @@ class SetConditions(Confirming):
         parts = []
         for begin in range(0, len(self.steps), AT_ONCE):
             sets, symbols = np.array(self.steps[begin : begin + AT_ONCE]).T
-            parts.append(mean_value(self.checkers.step(box(self.centre[sets], self.radius[sets]), symbols)))
-        return Interval(*(np.concatenate([getattr(part, side) for part in parts]) for side in ("lo", "hi")))
+            parts.append(self.checkers.step(self.around[sets], symbols))
+        return concatenate(parts, 0)
 
     def _candidates(self, k: int) -> np.ndarray:
         """The sets of the machine's state after a step."""
@@ -65,18 +65,17 @@ class SetConditions(Confirming):
         return np.flatnonzero(self.states == self.claim.delta[self.states[i], s])
 
     def _set_of(self, k: int) -> int:
-        """The first set that the checker finds a step in."""
-        inner = Interval(up(self.centre - self.radius), down(self.centre + self.radius))
-        found = [int(j) for j in self._candidates(k) if self.images[k].inside(inner[j]).all()]
-        if not found:
-            i, s = self.steps[k]
+        """The set that holds best what the checker makes of a step."""
+        alike, image, (i, s) = self._candidates(k), self.images[k], self.steps[k]
+        beyond = np.maximum(self.around.lo[alike] - image.lo, image.hi - self.around.hi[alike]).max(1)
+        if not beyond.min() <= 0:
             raise Rejected(f"second opinion: the checker has the step from set {i} by symbol {s} in no set.")
-        return found[0]
+        return int(alike[beyond.argmin()])
 
     def confirm(self, number: int) -> float:
         if number >= len(self.steps):
             j = self.entered[number - len(self.steps)]
-            enclosed = mean_value(self.checkers.answer(box(self.centre[[j]], self.radius[[j]])))
+            enclosed = self.checkers.answer(self.around[[j]])
             logits = self.recurrence.last(self.exact.vector(self.centre[j]))
             return self.answer(f"the answer on set {j}", logits, enclosed, int(self.states[j]))
         i, s = self.steps[number]
@@ -119,7 +118,7 @@ class CascadeConditions(Confirming):
         x = self.exact.leaf(s)
         for k in self.cascade.layers:
             enclosed = self.checkers.before(k, np.array([after]), self.states)
-            inside(f"{what}: what layer {k} reads", x, enclosed.range)
+            inside(f"{what}: what layer {k} reads", x, enclosed)
             places = self._moved(
                 what, k, x, self.states[k][before[k]], self.checkers.layers[k].functions(enclosed), gaps
             )
@@ -130,7 +129,7 @@ class CascadeConditions(Confirming):
         state = int(self.claim.delta[q, s])
         if (state, *after[1:]) not in self.listed:
             raise Rejected(f"second opinion: {what} leads to a pair that is not listed.")
-        enclosed = self.checkers.head(self.checkers.before(len(before), np.array([after]), self.states)).range
+        enclosed = self.checkers.head(self.checkers.before(len(before), np.array([after]), self.states))
         answered = self.answer(f"{what}: the answer", self.exact.head(x), enclosed, state)
         return min([answered, *(self.above_0(what, gap) for gap in gaps)])
 

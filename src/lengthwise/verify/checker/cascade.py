@@ -23,7 +23,6 @@ import numpy as np
 from .claimed import Claim
 from .fields import FLAG, LIST, Rejected, exactly, fields, maybe, real, same, table, whole
 from .intervals import Array, Interval
-from .mean_value import Value
 from .network import Network
 from .weights import Tensors
 
@@ -87,7 +86,7 @@ def _answers(network: Cascade, claim: Claim, driver: Array, q: Array, states: li
     least = np.inf
     for begin in range(0, len(cases), AT_ONCE):
         some = cases[begin : begin + AT_ONCE]
-        logits = network.head(network.before(len(network.layers), some[:, :-1], states)).range
+        logits = network.head(network.before(len(network.layers), some[:, :-1], states))
         margins = claim.margins(logits, some[:, -1])
         if not (margins > 0).all():
             raise Rejected(f"after a listed state the answer is not right: by {margins.min():.3g}.")
@@ -164,7 +163,7 @@ class Automata:
             return [linear(at, outputs, D, bias)]
         return [linear(f"{at}.0", hidden, D, True), linear(f"{at}.2", outputs, hidden, True)]
 
-    def functions(self, x: Value) -> tuple[Array, Array]:
+    def functions(self, x: Interval) -> tuple[Array, Array]:
         """(U,h,b) where each place goes, and by how much more than any rounding that is decided."""
         shape = (x.shape[0], self.blocks, self.width, self.width)
         if not self.chosen:
@@ -173,7 +172,7 @@ class Automata:
             x = self.ops.norm(x, *self.norm)
         for i, part in enumerate(self.transition):
             x = self.ops.linear(self.ops.relu(x) if i else x, *part)
-        M = x.range.reshape(*shape)
+        M = x.reshape(*shape)
         to = M.mid.argmax(2)
         best = np.take_along_axis(M.lo, to[:, :, None], 2)[:, :, 0]
         others = M.hi.copy()
@@ -181,17 +180,17 @@ class Automata:
         gap = best - others.max(2)
         return to, np.where(np.isnan(gap), -np.inf, gap)
 
-    def _plain(self, x: Value, shape: tuple[int, ...]) -> tuple[Array, Array]:
+    def _plain(self, x: Interval, shape: tuple[int, ...]) -> tuple[Array, Array]:
         """Without a choice, columns must be one-hot as they come: W x is a column of W where x is one-hot itself."""
-        (W, c), e = self.transition[0], x.exact.lo
-        one = ((e == 0) | (e == 1)).all(1) & (e.sum(1) == 1) & (x.exact.hi == e).all(1) & (x.noise == 0).all(1)
+        (W, c), e = self.transition[0], x.lo
+        one = ((e == 0) | (e == 1)).all(1) & (e.sum(1) == 1) & (x.hi == e).all(1)
         if self.norm is not None or len(self.transition) > 1 or (c is not None and c.any()) or not one.all():
             raise Rejected("transitions that are not chosen must be one-hot to the last bit, and these are not surely.")
         M = W.T[e.argmax(1)].reshape(shape)
         plain = ((M == 0) | (M == 1)).all(2) & (M.sum(2) == 1)
         return M.argmax(2), np.where(plain, 1.0, -np.inf)
 
-    def read(self, places: Array) -> Value:
+    def read(self, places: Array) -> Interval:
         """What the layer gives in states (U,n)."""
         n = self.blocks * self.width
         total, size, met = np.zeros((3, len(places), n))
@@ -200,7 +199,7 @@ class Automata:
             np.add.at(into, at, np.broadcast_to(value, places.shape))
         own = 4 * self.width * 2.0**-52 * size
         noise = np.where(met > 1, self.ops.arithmetic.up(self.ops.arithmetic.gamma(self.width + 2) * size + own), 0.0)
-        x = Value(Interval.of(total), noise)
+        x = Interval.of(total).widened(noise)
         return x if self.readout is None else self.ops.linear(x, *self.readout)
 
 
@@ -212,9 +211,9 @@ class Cascade(Network):
         self.layers = [Automata(self, k, mixer, block) for k, (mixer, block) in each]
         self.weights.done()
 
-    def before(self, layer: int, cases: Array, states: list[Array]) -> Value:
+    def before(self, layer: int, cases: Array, states: list[Array]) -> Interval:
         """What a layer is given in these cases (U,1+…): the symbol, and of each layer before it the state."""
-        x = self.leaves.take(cases[:, 0])
+        x = self.leaves[cases[:, 0]]
         for k, automata in enumerate(self.layers[:layer]):
             y = automata.read(states[k][cases[:, 1 + k]])
             x = self.ops.add(x, y) if automata.residual else y

@@ -84,7 +84,9 @@ class Interval:
         return Interval(np.broadcast_to(self.lo, shape), np.broadcast_to(self.hi, shape))
 
     def widened(self, radius: Any) -> Interval:
-        return Interval(down(self.lo - radius), up(self.hi + radius))
+        """By 0 it stays what it is, to the last bit."""
+        same = np.equal(radius, 0)
+        return Interval(np.where(same, self.lo, down(self.lo - radius)), np.where(same, self.hi, up(self.hi + radius)))
 
     def meet(self, other: Interval) -> Interval:
         """What is in both, where both hold the same numbers."""
@@ -161,10 +163,6 @@ def up(x: Array) -> Array:
 
 def concatenate(parts: Sequence[Interval], axis: int) -> Interval:
     return Interval(np.concatenate([p.lo for p in parts], axis), np.concatenate([p.hi for p in parts], axis))
-
-
-def zeros(shape: tuple[int, ...]) -> Interval:
-    return Interval.of(np.zeros(shape))
 
 
 def _near(low: Array, high: Array, least: float) -> Interval:

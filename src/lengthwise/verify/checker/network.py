@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 
 from .fields import FLAG, OBJECT, Rejected, exactly, fields, maybe, real, whole
-from .intervals import Array, Interval
-from .mean_value import Value, constant
+from .intervals import Array, Interval, concatenate
 from .operations import Operations
 from .points import Point, PointOperations
 from .rounding import ARITHMETICS, Arithmetic
@@ -53,9 +52,10 @@ class Network:
         self._embedding = self.weights.take("embedding.weight", self.symbols, D)
         scale = config["embedding_scale"]
         x = Interval.of(self._embedding)
-        x = x if scale == 1 else x.times(float(scale))
-        off = np.zeros(x.shape) if scale == 1 else self.arithmetic.up(4 * self.arithmetic.u * x.size)
-        self.leaves: Any = constant(x, off)
+        if scale != 1:
+            x = x.times(float(scale))
+            x = x.widened(self.arithmetic.up(4 * self.arithmetic.u * x.size))
+        self.leaves: Any = x
         """(V,D)"""
         self._norm = self.norm("norm") if config["final_norm"] else None
         self._hidden = self.linear("hidden", D, D, True) if config["head"] == "two-layer" else None
@@ -81,7 +81,7 @@ class Network:
         return each_layer(self.config["mixer"], layers), each_layer(self.config["block"], layers)
 
     def head(self, x: Any) -> Any:
-        """(B,E) logits of vectors (B,D): values, or points."""
+        """(B,E) logits of vectors (B,D): intervals, or points."""
         if self._norm is not None:
             x = self.ops.norm(x, *self._norm)
         if self._hidden is not None:
@@ -149,7 +149,7 @@ class Tree(Network):
         assert self.codebook is not None
         picked = Interval.of(self.codebook[chosen + np.arange(self.groups) * self.choices])
         noise = self.arithmetic.up(self.arithmetic.gamma(self.groups + 2) * picked.size.sum(1))
-        return Point.of(constant(picked.sum(1), noise))
+        return Point.of(picked.sum(1).widened(noise))
 
     def read(self, x: Point) -> Tap:
         """What a tap is to the attention. (The pad is read as it is, before any norm.)"""
@@ -213,12 +213,11 @@ class Recurrence(Network):
         """How many numbers the joint state has."""
         self.weights.done()
 
-    def step(self, state: Value, symbols: Array) -> Value:
+    def step(self, state: Interval, symbols: Array) -> Interval:
         """(B,size) the state after these symbols (B,)."""
         D, ops = self.width, self.ops
-        before = ops.split(state, range(D, self.size, D))
-        x, after = self.leaves.take(symbols), []
-        x.point = x.exact
+        before = [state[:, at : at + D] for at in range(0, self.size, D)]
+        x, after = self.leaves[symbols], []
         for k, (reads, keeps) in enumerate(self._cells):
             h = before[k * self.parts]
             both = [ops.linear_of_both(x, *reads[i], h, *keeps[i]) for i in range(self._sums)]
@@ -235,13 +234,12 @@ class Recurrence(Network):
                 after += [x, c]
                 continue
             after.append(x)
-        return ops.join(after)
+        return concatenate(after, -1)
 
-    def answer(self, state: Value) -> Value:
+    def answer(self, state: Interval) -> Interval:
         """(B,E) the logits after a state: its last layer's h is what the head reads."""
-        D = self.width
-        at = (self.layers - 1) * self.parts
-        return self.head(self.ops.split(state, range(D, self.size, D))[at])
+        at = (self.layers - 1) * self.parts * self.width
+        return self.head(state[:, at : at + self.width])
 
 
 def _only(given: Any) -> dict[str, Any]:

@@ -32,7 +32,6 @@ from typing import Any
 import numpy as np
 
 from .intervals import EPS, Interval, down, up
-from .mean_value import Value
 from .rounding import ARITHMETICS, LEAST, Arithmetic
 
 Array = np.ndarray
@@ -61,9 +60,9 @@ class Point:
         self.number = next(_number)
 
     @classmethod
-    def of(cls, value: Value) -> Point:
-        """Whatever a value may be, around its middle."""
-        return cls(value.range.mid, FLOAT64.up(value.range.radius))
+    def of(cls, x: Interval) -> Point:
+        """Whatever is in an interval, around its middle."""
+        return cls(x.mid, FLOAT64.up(x.radius))
 
     @classmethod
     def at(cls, c: Array, radius: Array | None = None) -> Point:

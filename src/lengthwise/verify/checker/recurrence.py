@@ -1,13 +1,14 @@
 """Induction over time: the state of a recurrence lies in a set of the state that the machine is in.
 
-A network's state h and the machine's state q after a word belong together if h lies in a listed box of q. So
+A network's state h and the machine's state q after a word belong together if h lies in a box of q. So
 
     a  (0, start) belong together,
     b  if h lies in a box of q, step(h, s) lies in a box of δ(q, s), for every symbol s,
     c  the head is right on every box of q that b leads to,
 
 and by induction over the symbols the answer after every word is right. States of the machine from which no question can
-be reached any more need no box.
+be reached any more need no box. Listed boxes may have been found by another enclosure of a step. Where one does not hold by this
+one it is made a little wider, until all do.
 
 Shapes: N boxes, n numbers of the joint state.
 """
@@ -20,12 +21,17 @@ import numpy as np
 
 from .claimed import Claim
 from .fields import LIST, Rejected, entries, fields, table, whole
-from .intervals import Interval, down, up
-from .mean_value import box, mean_value
+from .intervals import Array, Interval, concatenate
 from .network import Recurrence
 from .tree import boxes_of
 
-AT_ONCE = 16
+AT_ONCE = 64
+GROWN = 0.05
+"""By so much of its own width more than it has to be is a box made wider."""
+WIDEST = 8.0
+"""How many times as wide as it is listed a box may be made."""
+ROUNDS = 200
+"""Boxes that do not hold after being made wider so often grow without end."""
 
 
 def check_recurrence(network: Recurrence, claim: Claim, proof: Any) -> tuple[int, float]:
@@ -35,27 +41,55 @@ def check_recurrence(network: Recurrence, claim: Claim, proof: Any) -> tuple[int
     listed = entries(proof["sets"], "the sets", {"state": whole(), "centre": LIST, "radius": LIST})
     state = table([entry["state"] for entry in listed], "the state of a set", 1, claim.states)
     centre, radius = boxes_of(listed, network.size)
-    inner = Interval(up(centre - radius), down(centre + radius))
-
-    # 0 lies in [c - r, c + r] where |c| <= r, which takes no rounding.
-    if not np.any((np.abs(centre) <= radius).all(axis=1) & (state == claim.start)):
+    boxes = Interval.of(centre).widened(radius)
+    if not np.any(((boxes.lo <= 0) & (boxes.hi >= 0)).all(axis=1) & (state == claim.start)):
         raise Rejected("the first state, 0, lies in no set of the machine's start.")
-    needed = [(i, s) for i, q in enumerate(state) for s in range(claim.symbols) if claim.heeded[claim.delta[q, s]]]
-    entered = np.zeros(len(listed), dtype=bool)
-    for begin in range(0, len(needed), AT_ONCE):
-        part = np.array(needed[begin : begin + AT_ONCE])
-        sets, symbols = part.T
-        image = mean_value(network.step(box(centre[sets], radius[sets]), symbols))
-        for k, (i, s) in enumerate(part):
-            fits = [j for j in np.flatnonzero(state == claim.delta[state[i], s]) if image[k].inside(inner[j]).all()]
-            if not fits:
-                raise Rejected(f"set {i} is not led by symbol {s} into a listed set of the machine's next state.")
-            entered[fits[0]] = True
-    least = np.inf
-    for j in np.flatnonzero(entered):
-        logits = mean_value(network.answer(box(centre[j : j + 1], radius[j : j + 1])))
-        margin = float(claim.margins(logits, state[j : j + 1])[0])
-        if not margin > 0:
-            raise Rejected(f"the head is not right on set {j}: by {margin:.3g}.")
-        least = min(least, margin)
-    return len(needed) + int(entered.sum()), least
+    return closed(network, claim, state, boxes, Interval.of(centre).widened(WIDEST * radius))[1:]
+
+
+def closed(
+    network: Recurrence, claim: Claim, state: Array, boxes: Interval, widest: Interval | None = None
+) -> tuple[Interval, int, float]:
+    """The boxes, wide enough for all that is led to them; how many conditions hold; and the head's least margin."""
+    steps = np.array([(i, s) for i, q in enumerate(state) for s in range(claim.symbols)])
+    after = claim.delta[state[steps[:, 0]], steps[:, 1]]
+    steps, after = steps[claim.heeded[after]], after[claim.heeded[after]]
+    if len(without := np.flatnonzero(~np.isin(after, state))):
+        raise Rejected(_leads_nowhere(*steps[without[0]]))
+    for _ in range(ROUNDS):
+        image = _images(network, boxes, steps)
+        into = np.zeros(len(steps), dtype=np.int64)
+        for q in np.unique(after):
+            rows, alike = np.flatnonzero(after == q), np.flatnonzero(state == q)
+            for i in rows:
+                beyond = np.maximum(boxes.lo[alike] - image.lo[i], image.hi[i] - boxes.hi[alike]).max(1)
+                into[i] = alike[np.where(np.isnan(beyond), np.inf, beyond).argmin()]
+        entered = np.unique(into)
+        margins = claim.margins(network.answer(boxes[entered]), state[entered])
+        if not (margins > 0).all():
+            worst = entered[~(margins > 0)][0]
+            raise Rejected(f"the head is not right on set {worst}: by {margins.min():.3g}.")
+        fits = image.inside(boxes[into])
+        if fits.all():
+            return boxes, len(steps) + len(entered), float(margins.min())
+        more = np.where(fits, 0.0, GROWN * (image.hi - image.lo))
+        low, high = boxes.lo.copy(), boxes.hi.copy()
+        np.minimum.at(low, into, image.lo - more)
+        np.maximum.at(high, into, image.hi + more)
+        boxes = Interval(low, high)
+        if widest is not None and len(beyond := np.flatnonzero(~boxes.inside(widest).all(1)[into])):
+            raise Rejected(_leads_nowhere(*steps[beyond[0]]))
+    raise Rejected(_leads_nowhere(*steps[~fits.all(1)][0]))
+
+
+def _images(network: Recurrence, boxes: Interval, steps: Array) -> Interval:
+    parts = []
+    with np.errstate(over="ignore", invalid="ignore"):
+        for begin in range(0, len(steps), AT_ONCE):
+            sets, symbols = steps[begin : begin + AT_ONCE].T
+            parts.append(network.step(boxes[sets], symbols))
+    return concatenate(parts, 0)
+
+
+def _leads_nowhere(i: int, s: int) -> str:
+    return f"set {i} is not led by symbol {s} into a listed set of the machine's next state."

@@ -25,14 +25,16 @@ from __future__ import annotations
 import math
 import time
 from copy import deepcopy
+from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from ...models import LengthwiseForCausalLM
 from ..claim import Claim
-from ..prove.recurrence import Cell, StateBoxes, prove_recurrence, refusal
+from ..prove.recurrence import prove_recurrence, refusal
 from .teaching import TaughtCopy, descend, prove_harder, release
 
 THRESHOLD = 4.0
@@ -57,8 +59,8 @@ def taught(model: LengthwiseForCausalLM, claim: Claim, seconds: float = 300.0, s
         return f"the machine has {pairs:,} pairs of state and symbol, more than {MOST_SETS:,}"
     ends = time.monotonic() + seconds
     copy = deepcopy(model).eval().requires_grad_(True)
-    boxes = by_last_symbol(Cell(copy), claim)
-    signs = Signs(boxes, visited(boxes, seed))
+    sets = Sets(claim)
+    signs = Signs(copy, sets, visited(copy, sets, seed))
     proof = prove_harder(
         lambda harder: signs.teach(THRESHOLD + harder, ends), lambda left: prove_recurrence(copy, claim, left), ends
     )
@@ -66,43 +68,61 @@ def taught(model: LengthwiseForCausalLM, claim: Claim, seconds: float = 300.0, s
     return TaughtCopy(copy, int(signs.own.sum()), signs.own.numel(), "neurons", proof)
 
 
-def by_last_symbol(cell: Cell, claim: Claim) -> StateBoxes:
+class Sets:
     """A set for each state of the machine and the symbol just read, of those that words come to."""
-    delta, start = claim.machine.delta, int(claim.machine.start)
-    number: dict[tuple[int, int], int] = {}
-    states, transitions = [start], []
-    for i, q in enumerate(states):  # grows while we walk it
-        for s, to in enumerate(delta[q].tolist()):
-            if (to, s) not in number:
-                number[to, s] = len(number)
-                states.append(to)
-            transitions.append((i - 1, s, number[to, s]))
-    return StateBoxes(cell, claim, states[1:], transitions)
+
+    def __init__(self, claim: Claim):
+        delta, number = claim.machine.delta, dict[tuple[int, int], int]()
+        states, transitions = [int(claim.machine.start)], []
+        for i, q in enumerate(states):  # grows while we walk it
+            for s, to in enumerate(delta[q].tolist()):
+                if (to, s) not in number:
+                    number[to, s] = len(number)
+                    states.append(to)
+                transitions.append((i - 1, s, number[to, s]))
+        self.states = states[1:]
+        froms, self.symbols, self.results = torch.tensor(transitions).T.contiguous()
+        self.froms = froms.where(froms >= 0, torch.tensor(len(self.states)))
+        """(M,) each transition: from a set (N: the beginning) by a symbol to a set."""
+        asked = [i for i, q in enumerate(self.states) if claim.asked[q]]
+        self.asked, self.several = torch.tensor(asked, dtype=torch.long), claim.several
+        self.right = torch.from_numpy(np.ascontiguousarray(claim.answers[[self.states[i] for i in asked]]))
+
+    @property
+    def table(self) -> Tensor:
+        """(N + 1, S) where each symbol leads, of the beginning in the last row."""
+        table = torch.zeros(len(self.states) + 1, int(self.symbols.max()) + 1, dtype=torch.long)
+        table[self.froms, self.symbols] = self.results
+        return table
+
+
+def cells_of(model: LengthwiseForCausalLM) -> list[Any]:
+    return [layer.mixer.cell for layer in model.depth.layers]  # pyright: ignore
+
+
+def tokens_of(model: LengthwiseForCausalLM) -> Tensor:
+    """(S,D) every token, embedded."""
+    return model.embedding.weight * model.config.embedding_scale
 
 
 @torch.no_grad()
-def visited(boxes: StateBoxes, seed: int) -> Tensor:
+def visited(model: LengthwiseForCausalLM, sets: Sets, seed: int) -> Tensor:
     """(L,N,D) the mean of h after words that end in each set."""
-    cell, N = boxes.cell, len(boxes.states)
-    S, draw = boxes.claim.machine.num_symbols, torch.Generator().manual_seed(seed)
-    table = torch.zeros(N + 1, S, dtype=torch.long)
-    table[boxes.froms, boxes.symbols] = boxes.results
+    N, table, draw = len(sets.states), sets.table, torch.Generator().manual_seed(seed)
     first = shortest(table)
     T = max(map(len, first)) + LONGER
-    words = torch.randint(S, (WORDS * N, T), generator=draw)
+    words = torch.randint(table.shape[1], (WORDS * N, T), generator=draw)
     for b, word in enumerate(first * WORDS):
         words[b, : len(word)] = torch.tensor(word)
-    embedded = cell.tokens(torch.float32)
-    at = torch.full((len(words),), N)
-    state = cell.split(torch.zeros(len(words), cell.size))
-    sums, counts = torch.zeros(len(cell.cells), N, cell.width), torch.zeros(N)
-    for t in range(T):
-        state = cell.step(embedded[words[:, t]], state)
-        at = table[at, words[:, t]]
-        counts += torch.bincount(at, minlength=N)
-        for k, h in enumerate(state[:: cell.parts]):
-            sums[k].index_add_(0, at, h)
-    return sums / counts[:, None]
+    at = [torch.full((len(words),), N)]
+    for symbols in words.unbind(1):
+        at.append(table[at[-1], symbols])
+    ends, h, means = torch.stack(at[1:], 1).flatten(), tokens_of(model)[words], []
+    for cell in cells_of(model):
+        h = cell(h)[0]
+        total = h.new_zeros(N, h.shape[-1]).index_add_(0, ends, h.flatten(0, 1))
+        means.append(total / torch.bincount(ends, minlength=N)[:, None])
+    return torch.stack(means)
 
 
 def shortest(table: Tensor) -> list[list[int]]:
@@ -120,36 +140,35 @@ def shortest(table: Tensor) -> list[list[int]]:
 class Signs:
     """The codes of the sets, and the conditions that they make of the weights."""
 
-    def __init__(self, boxes: StateBoxes, means: Tensor):
-        self.boxes, self.cell = boxes, boxes.cell
+    def __init__(self, model: LengthwiseForCausalLM, sets: Sets, means: Tensor):
+        self.model, self.sets, self.cells = model, sets, cells_of(model)
+        self.kind = self.cells[0].mode.removesuffix("_TANH").lower()
         self.codes = torch.where(means >= 0, 1.0, -1.0)
         """(L,N,D)"""
         self.own = torch.ones(means.shape[0], means.shape[2], dtype=torch.bool)
         """(L,D) which neurons have the code that training gave them."""
         self.next = [0] * len(means)
         """Of each layer the first set that no neuron was given to."""
-        self.level = math.tanh(1.0) if self.cell.kind == "lstm" else 1.0
+        self.level = math.tanh(1.0) if self.kind == "lstm" else 1.0
 
     def leads(self) -> tuple[Tensor, Tensor, Tensor]:
         """s_k · a (L,M,D), half of ± b (every gate,M,D), and the leads of the right answers."""
-        boxes, cell = self.boxes, self.cell
-        x = cell.tokens(torch.float32)[boxes.symbols]
+        sets, wants = self.sets, GATES[self.kind]
+        x = tokens_of(self.model)[sets.symbols]
         arguments, gates = [], []
-        for k, own in enumerate(cell.cells):
-            codes = self.codes[k]
-            h = self.level * torch.cat([codes, codes.new_zeros(1, cell.width)])[boxes.froms]
-            a = F.linear(x, own.weight_ih_l0, own.bias_ih_l0).chunk(len(GATES[cell.kind]), 1)  # pyright: ignore
-            b = F.linear(h, own.weight_hh_l0, own.bias_hh_l0).chunk(len(GATES[cell.kind]), 1)  # pyright: ignore
-            for i, wanted in enumerate(GATES[cell.kind]):
+        for codes, cell in zip(self.codes, self.cells, strict=True):
+            h = self.level * F.pad(codes, (0, 0, 0, 1))[sets.froms]
+            a = F.linear(x, cell.weight_ih_l0, cell.bias_ih_l0).chunk(len(wants), 1)
+            b = F.linear(h, cell.weight_hh_l0, cell.bias_hh_l0).chunk(len(wants), 1)
+            for i, wanted in enumerate(wants):
                 if wanted:
                     gates.append(wanted * (a[i] + b[i]) / 2)
                 else:
-                    kept = torch.sigmoid(a[0] + b[0]) * b[i] if cell.kind == "gru" else b[i]
-                    arguments.append(codes[boxes.results] * (a[i] + kept))
-            x = self.level * codes[boxes.results]
-        logits = cell.model.head(self.level * self.codes[-1][boxes.asked])[:, cell.outputs]
-        right = boxes.right
-        if boxes.claim.several:
+                    kept = torch.sigmoid(a[0] + b[0]) * b[i] if self.kind == "gru" else b[i]
+                    arguments.append(codes[sets.results] * (a[i] + kept))
+            x = self.level * codes[sets.results]
+        logits, right = self.model.head(self.level * self.codes[-1][sets.asked]), sets.right
+        if sets.several:
             head = torch.where(right.bool(), logits, -logits)
         else:
             head = logits.gather(1, right[:, None]) - logits
@@ -158,7 +177,7 @@ class Signs:
 
     def teach(self, threshold: float, ends: float) -> str | None:
         """Why not all leads are there, or None if they are."""
-        weights = [p for p in self.cell.model.parameters() if p.requires_grad]
+        weights = [p for p in self.model.parameters() if p.requires_grad]
         wanted = threshold + 0.5
         short = least = torch.empty(0)
 
@@ -171,7 +190,7 @@ class Signs:
                 if not short.any() and not (gates < threshold).any() and not (head < LEAD).any():
                     return None
             loss = sum(F.relu(wanted - lead).square().sum() for lead in (arguments, gates))
-            loss = (loss + F.relu(LEAD + 0.5 - head).square().sum()) / len(self.boxes.froms)
+            loss = (loss + F.relu(LEAD + 0.5 - head).square().sum()) / len(self.sets.froms)
             return loss + DECAY * sum(p.square().sum() for p in weights)
 
         while not descend(weights, loss, steps=STEPS, ends=ends, lr=RATE):
@@ -193,7 +212,7 @@ class Signs:
             yields = yields.view_as(self.own)
         for k, i in yields.nonzero().tolist():
             self.codes[k, :, i] = 1.0
-            if 0 < self.next[k] <= len(self.boxes.states):  # the constant comes first
+            if 0 < self.next[k] <= len(self.sets.states):  # the constant comes first
                 self.codes[k, :, i] = -1.0
                 self.codes[k, self.next[k] - 1, i] = 1.0
             self.next[k] += 1
