@@ -107,7 +107,7 @@ class Tree(Network):
 
     def __init__(self, config: dict[str, Any], tensors: Tensors, arithmetic: str = "float32"):
         super().__init__(config, tensors, arithmetic)
-        self.leaves: Point = Point.of(self.leaves)
+        self.leaves = Point.of(self.leaves)
         D = self.width
         depth = fields("depth", config["depth"], DEPTH, MAYBE_DEPTH)
         self.chunk = C = depth["chunk"]

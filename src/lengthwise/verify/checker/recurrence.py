@@ -7,8 +7,8 @@ A network's state h and the machine's state q after a word belong together if h 
     c  the head is right on every box of q that b leads to,
 
 and by induction over the symbols the answer after every word is right. States of the machine from which no question can
-be reached any more need no box. Listed boxes may have been found by another enclosure of a step. Where one does not hold by this
-one it is made a little wider, until all do.
+be reached any more need no box. A listed box may have been found by another enclosure of a step. One that does not hold
+by this one is made a little wider, until all do.
 
 Shapes: N boxes, n numbers of the joint state.
 """
@@ -56,6 +56,7 @@ def closed(
     steps, after = steps[claim.heeded[after]], after[claim.heeded[after]]
     if len(without := np.flatnonzero(~np.isin(after, state))):
         raise Rejected(_leads_nowhere(*steps[without[0]]))
+    fits = np.zeros((0, network.size), dtype=bool)
     for _ in range(ROUNDS):
         image = _images(network, boxes, steps)
         into = np.zeros(len(steps), dtype=np.int64)
@@ -69,7 +70,7 @@ def closed(
         if not (margins > 0).all():
             worst = entered[~(margins > 0)][0]
             raise Rejected(f"the head is not right on set {worst}: by {margins.min():.3g}.")
-        fits = image.inside(boxes[into])
+        fits = np.asarray(image.inside(boxes[into]))
         if fits.all():
             return boxes, len(steps) + len(entered), float(margins.min())
         more = np.where(fits, 0.0, GROWN * (image.hi - image.lo))
@@ -77,7 +78,7 @@ def closed(
         np.minimum.at(low, into, image.lo - more)
         np.maximum.at(high, into, image.hi + more)
         boxes = Interval(low, high)
-        if widest is not None and len(beyond := np.flatnonzero(~boxes.inside(widest).all(1)[into])):
+        if widest is not None and len(beyond := np.flatnonzero(~np.all(boxes.inside(widest), axis=1)[into])):
             raise Rejected(_leads_nowhere(*steps[beyond[0]]))
     raise Rejected(_leads_nowhere(*steps[~fits.all(1)][0]))
 

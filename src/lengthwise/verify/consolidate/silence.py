@@ -33,7 +33,7 @@ from ...errors import Error
 from ...limits import Limit
 from ...seeds import generator
 from ..claim import Claim
-from ..prove.cascade import network_of
+from ..prove.cascade import NumberedRows, ReachablePairs, TooMany, network_of
 from .carriers import Entry, NoCarriers, Observed, Table, choose, observe
 from .teaching import descend, release
 
@@ -72,9 +72,9 @@ def silenced(model: nn.Module, claim: Claim, seconds: float = 120.0, seed: int =
     if isinstance(network, str):
         raise Error(f"silence: takes a stack of automata, and of this model {network}.")
     until = time.monotonic() + seconds
-    seen = observe(model, claim, seed)
-    chosen = choose(seen, network.reads_state_alone)
-    cascade = begun(seen, chosen, claim, network.reads_state_alone, until)
+    seen, state_alone = observe(model, claim, seed), not network.layers[-1].residual
+    chosen = choose(seen, state_alone)
+    cascade = begun(seen, chosen, claim, state_alone, until)
     taught = copy.deepcopy(model)
     teach(taught, cascade, claim, until, seed)
     release(taught, model)
@@ -109,61 +109,47 @@ def begun(
     raise first
 
 
+class TablePairs(ReachablePairs):
+    """Those of the chosen entries, moved by the tables; they must say the answer."""
+
+    def __init__(self, tables: Sequence[Table], chosen: list[list[Entry]], claim: Claim, state_alone: bool):
+        entries = [(np.array([i for _, i, _ in own]), np.array([j for _, _, j in own])) for own in chosen]
+        super().__init__(claim, entries, [table.seen.shape[1:] for table in tables], CARRIED, float("inf"))
+        self.tables, self.state_alone = tables, state_alone
+        self.readings, self.right = NumberedRows(1 + len(chosen), np.int32), np.zeros(0, np.int64)
+
+    def moves(self, k: int, drivers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        below = [state.rows[drivers[:, 1 + l]] for l, state in enumerate(self.states[:k])]
+        rows = zip(drivers[:, 0].tolist(), *below, strict=True)
+        to = np.stack([self.tables[k].functions(symbol, places) for symbol, *places in rows])
+        return to, np.ones(to.shape)
+
+    def read(self, node: np.ndarray, drivers: np.ndarray, q: np.ndarray) -> None:
+        del node
+        rows = drivers.copy()
+        rows[:, : -1 if self.state_alone else 0] = 0
+        reading, first = self.readings.add(rows)
+        self.right = np.concatenate([self.right, q[first]])
+        if (self.claim.answers[self.right[reading]] != self.claim.answers[q]).any():
+            raise NoCarriers("the entries that carry the machine take states with different answers for one")
+
+
 def tabulate(tables: Sequence[Table], chosen: list[list[Entry]], claim: Claim, state_alone: bool) -> Cascade:
     """The chosen entries as a cascade, explored beside the machine."""
-    L, delta = len(chosen), claim.machine.delta
-    alive = claim.alive
-    blocks = [np.array([i for _, i, _ in entries], np.int64) for entries in chosen]
-    numbers: list[dict[bytes, int]] = [{} for _ in range(L)]
-    states: list[list[np.ndarray]] = [[] for _ in range(L)]
-
-    def number(l: int, places: np.ndarray) -> int:
-        key = places.tobytes()
-        if key not in numbers[l]:
-            numbers[l][key] = len(states[l])
-            states[l].append(places)
-        return numbers[l][key]
-
-    start = tuple(number(l, np.array([j for _, _, j in entries], np.uint8)) for l, entries in enumerate(chosen))
-    drivers: list[dict[tuple[int, ...], np.ndarray]] = [{} for _ in range(L)]
-    used: list[dict[tuple[int, ...], np.ndarray]] = [{} for _ in range(L)]
-    said: dict[tuple[int, ...], int] = {}
-    pairs = {(claim.machine.start, *start)}
-    queue = list(pairs)
-    for pair in queue:  # grows while we walk it: breadth first
-        for s in range(delta.shape[1]):
-            q = int(delta[pair[0], s])
-            if not alive[q]:
-                continue
-            driver: tuple[int, ...] = (s,)
-            for l in range(L):
-                if driver not in drivers[l]:
-                    below = [states[j][driver[1 + j]] for j in range(l)]
-                    drivers[l][driver] = tables[l].functions(s, below)
-                    used[l][driver] = np.zeros_like(drivers[l][driver], dtype=bool)
-                places = states[l][pair[1 + l]]
-                used[l][driver][blocks[l], places] = True
-                driver = (*driver, number(l, drivers[l][driver][blocks[l], places]))
-            if claim.asked[q]:
-                reading = (0, *(0,) * (L - 1), driver[-1]) if state_alone else driver
-                other = said.setdefault(reading, q)
-                if not np.array_equal(claim.answers[other], claim.answers[q]):
-                    raise NoCarriers("the entries that carry the machine take states with different answers for one")
-            after = (q, *driver[1:])
-            if after not in pairs:
-                pairs.add(after)
-                queue.append(after)
-                if len(pairs) > CARRIED.most:
-                    raise NoCarriers(f"the entries that carry the machine reach {CARRIED.surpassed}")
+    reached = TablePairs(tables, chosen, claim, state_alone)
+    try:
+        reached.look()
+    except TooMany:
+        raise NoCarriers(f"the entries that carry the machine reach {CARRIED.surpassed}") from None
     return Cascade(
         chosen,
-        [np.array(list(keys)) for keys in drivers],
-        [np.stack(list(keys.values())) for keys in drivers],
-        [np.stack(list(keys.values())) for keys in used],
-        [np.stack(rows) for rows in states],
-        np.array(list(said)),
-        claim.answers[list(said.values())],
-        len(pairs),
+        [driver.rows.astype(np.int64) for driver in reached.drivers],
+        reached.functions,
+        reached.used,
+        [state.rows for state in reached.states],
+        reached.readings.rows.astype(np.int64),
+        claim.answers[reached.right],
+        len(reached.pairs),
     )
 
 
