@@ -24,6 +24,7 @@ import typer
 from lengthwise.cli.app import app
 from lengthwise.files import read_json
 from lengthwise.lab.collection import network_folder, networks
+from lengthwise.verify.checker.check import MADE
 from lengthwise.verify.checker.weights import read_model
 from lengthwise.verify.theorem import refusal
 
@@ -39,7 +40,7 @@ PARTS = {
     "About": ["changelog", "log"],
 }
 """The pages in the order of the menu."""
-RNN = ("proved", "rnn")
+CELLS = ("rnn", "gru", "lstm")
 LINK = re.compile(r"\[([^\]]*)\]\((\.\./[^)#]*|results/[^)#]*)(#[^)]*)?\)")
 
 
@@ -119,9 +120,9 @@ What a certificate claims, and what it assumes, is in [certify](certify.md) and,
 
 
 def shown_in_the_browser() -> list[str]:
-    """The networks whose proofs the browser checks: RNNs of one layer."""
-    proved = [name for name, about in networks().items() if (about["verdict"], about["model"]["name"]) == RNN]
-    return [name for name in proved if refusal(read_json(network_folder(name) / "certificate.json")) is None]
+    """The networks whose proofs the browser checks: recurrences of one layer."""
+    proved = [name for name, about in networks().items() if about["verdict"] == "proved"]
+    return [name for name in proved if refusal(read_json(network_folder(name) / "certificate.json"), CELLS) is None]
 
 
 def proof_of(certificate: dict[str, Any], weights: dict[str, Any]) -> dict[str, Any]:
@@ -147,9 +148,9 @@ def page_of_a_proof(name: str) -> str:
     data = json.dumps(proof_of(certificate, weights), separators=(",", ":")).replace("<", "\\u003c")
     return f"""# `{name}`, proved in your browser
 
-This page holds a network that was trained on strings of `{task}` of at most 40 symbols, and its proof. The network runs
+This page holds a network for `{task}`, {MADE[certificate["made"]]}, and its proof. The network runs
 here, in float32. Below, a checker in JavaScript, which shares no code with those in Python and Coq, goes through every
-condition of the proof. [What it says and assumes](theorem.md).
+condition of the proof. [What it says and assumes](certify.md).
 
 ```{{raw}} html
 <div id="proof">This page needs JavaScript.</div>

@@ -1,7 +1,7 @@
 // The page of one proof: type a string, read a long one, check every condition, break a weight.
 
-import { ahead, decoded, drives, largest, logits, step } from "./network.mjs";
-import { Rejected, check } from "./check.mjs";
+import { ahead, decoded, drives, first, largest, logits, step } from "./network.mjs";
+import { Rejected, check, closed } from "./check.mjs";
 
 const SHOWN = 12, LONGEST = 6, BUCKETS = 200;
 
@@ -22,8 +22,9 @@ const pause = () => new Promise((resume) => setTimeout(resume));
 export function show(place, proof) {
   const claim = proof.claim;
   let weights = decoded(proof.tensors), drive = drives(weights);
-  const box = (h, state) => proof.sets.findIndex((set) =>
-    set.state === state && set.centre.every((c, i) => Math.abs(h[i] - c) <= set.radius[i]));
+  const sets = closed(proof, weights);
+  const box = (h, state) => sets.findIndex((set) =>
+    set.state === state && set.low.every((low, i) => low <= h[i] && h[i] <= set.high[i]));
 
   const between = claim.symbols.some((name) => name.length > 1) ? " " : "";  // names of more than one letter
   const letters = (text) => (between ? text.split(/\s+/).filter(Boolean) : [...text.replaceAll(" ", "")]);
@@ -37,7 +38,7 @@ export function show(place, proof) {
       told.replaceChildren(`The symbols are ${claim.symbols.join(", ")}.`);
       return;
     }
-    let h = new Float32Array(weights.size), state = claim.start;
+    let h = first(weights), state = claim.start;
     const rows = word.map((symbol, at) => {
       h = step(weights, drive[symbol], h);
       state = claim.delta[state][symbol];
@@ -58,7 +59,7 @@ export function show(place, proof) {
   async function readLong() {
     long.disabled = true;
     const length = wanted(), least = new Array(BUCKETS).fill(Infinity);
-    let h = new Float32Array(weights.size), state = claim.start, wrong = 0;
+    let h = first(weights), state = claim.start, wrong = 0;
     for (let at = 0; at < length; at++) {
       const symbol = Math.floor(Math.random() * claim.symbols.length);
       h = step(weights, drive[symbol], h);

@@ -67,10 +67,10 @@ def write_theorem(certificate: dict[str, Any], model: str | Path, out: str | Pat
     return Path(out)
 
 
-def refusal(certificate: dict[str, Any]) -> str | None:
-    """Why no theorem speaks of this certificate's network, or None."""
+def refusal(certificate: dict[str, Any], cells: Sequence[str] = ("rnn", "lstm")) -> str | None:
+    """Why no theorem speaks of this certificate's network, or None. `cells`: those that are spoken of."""
     claim, config = certificate["claim"], certificate["model"]["config"]
-    if certificate["kind"] != "recurrence-boxes" or config["mixer"] not in ({"name": "rnn"}, {"name": "lstm"}):
+    if certificate["kind"] != "recurrence-boxes" or config["mixer"] not in [{"name": cell} for cell in cells]:
         about = f"{config['mixer']} with a proof by {certificate['kind']}"
         return f"theorems are of RNNs and LSTMs of one layer so far, and this is {about}"
     if config["depth"].get("layers") != 1:
