@@ -170,7 +170,7 @@ LINES = {
     "positions": 1_230,
     "mixers": 3_260,
     "models": 4_230,
-    "convert": 870,
+    "convert": 750,
     "tasks": 4_590,
     "text": 1_650,
     "train": 2_740,

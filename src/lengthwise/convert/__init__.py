@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 from ..lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from .bipe import to_bipe
     from .chain import to_chain
     from .registry import CONVERSIONS, Conversion, apply, check, load
+    from .segmented import to_bipe
     from .yarn import to_yarn
 
 __all__ = ["CONVERSIONS", "Conversion", "apply", "check", "load", "to_bipe", "to_chain", "to_yarn"]

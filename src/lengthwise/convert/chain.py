@@ -12,8 +12,8 @@ from transformers import PreTrainedModel
 from ..errors import Error
 from ..mixers.chain import Gamma
 from ..models.presets.attention import layer_numbers
-from .chained import CHAINED, Chained
-from .taken_over import fields_of, take_over
+from .chained import CHAINED, attention_of
+from .families import fields_of, take_over, variant_of
 
 
 def to_chain(
@@ -32,18 +32,10 @@ def to_chain(
     Dropout on attention weights is set to 0, with a warning: chain attention never holds these weights.
     Use what is returned, and no longer what was given; give a `copy.deepcopy` to keep both.
     """
-    kind = CHAINED.get(type(model))  # pyright: ignore[reportArgumentType]
-    if isinstance(model, Chained):
-        raise Error(f"to_chain: {type(model).__name__} has chain attention already. Convert the original.")
-    if kind is None:
-        known = ", ".join(k.__name__ for k in CHAINED)
-        raise Error(
-            f"to_chain: the model must be a {known}, got {type(model).__name__}, whose attention may be another. "
-            "Unwrap it if it is one of them inside a wrapper (PEFT: convert first, then wrap)."
-        )
+    kind = variant_of(model, CHAINED, "to_chain", "chain attention")
     options = {"learn_gamma": learn_gamma, "paths": paths, "exclude_diagonal": exclude_diagonal}
     config = _config(model, kind, gamma, layers, options)
-    _check_layers(model, kind, config.chain_layers)
+    _check_layers(model, config)
     chained = take_over(model, kind, config)
     chained.install()
     return chained.train(model.training)
@@ -66,7 +58,7 @@ def _config(model: Any, kind: Any, gamma: float, layers: str | Sequence[int], op
             f"to_chain: {name} must have attention implementation 'sdpa' or 'eager', whose masks are understood, "
             f'got {old._attn_implementation!r}. Use model.set_attn_implementation("sdpa").'
         )
-    dropout = kind.family.chain.dropout_name
+    dropout = attention_of(kind.config_class).dropout_name
     if rate := getattr(old, dropout):
         warnings.warn(
             f"to_chain: {dropout} = {rate} becomes 0, for chain attention never holds the weights it would drop.",
@@ -79,19 +71,17 @@ def _config(model: Any, kind: Any, gamma: float, layers: str | Sequence[int], op
     fields = {**fields_of(old), dropout: 0.0}
     if window is not None:
         fields["sliding_window"] = None  # as no text is longer, and the cache would cut its keys off
-    config = kind.config_class(**fields, chain_layers=chosen, gamma=float(gamma), **options)
-    config._attn_implementation = old._attn_implementation
-    return config
+    return kind.config_class(**fields, chain_layers=chosen, gamma=float(gamma), **options)
 
 
-def _check_layers(model: Any, kind: Any, chosen: list[int]) -> None:
-    """Raise unless the attention of these layers is the family's own."""
-    family = kind.family
-    for i in chosen:
-        own = getattr(getattr(model.base_model, family.layers)[i], family.attention)
+def _check_layers(model: Any, config: Any) -> None:
+    """Raises unless the attention of the chosen layers is the model's own."""
+    kind = attention_of(config)
+    for i in config.chain_layers:
+        own = getattr(getattr(model.base_model, kind.layers_name)[i], kind.own_name)
         expected = type(model).__module__
         if type(own).__module__ != expected:
-            place = f"{model.base_model_prefix}.{family.layers}.{i}.{family.attention}"
+            place = f"{model.base_model_prefix}.{kind.layers_name}.{i}.{kind.own_name}"
             raise Error(
                 f"to_chain: {place} must be the model's own attention, got {type(own).__name__} of "
                 f"{type(own).__module__}. Leave layer {i} out of layers, or put the original back."

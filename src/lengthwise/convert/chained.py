@@ -1,6 +1,13 @@
-"""GPT-2, Llama and Mistral with chain attention in some layers, as classes of their own.
+"""Chain attention in the place of a Hugging Face model's own, over the same maps, and the models that have it.
 
-Their model types ("chain-gpt2", …) are not those of the originals, so that what is saved never loads as something else.
+    Y = (1-γ) (I + γÃ + (γÃ)² + …) A V                                     A: the very weights which the model had
+
+Ã is A without its diagonal (`exclude_diagonal`) or A itself; with `paths="sum"` it is Y / (1-γ).
+
+Later tokens read these only through z = (1-γ) v + γ y, so the model's usual cache serves, with z in the place of v.
+Where several query heads share a key head, each has a z of its own: keys are kept once, z for every query head.
+
+Shapes: B batch, T tokens, S keys, H query heads, G key heads, d head width, D model width.
 """
 
 from __future__ import annotations
@@ -9,29 +16,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
-from transformers import (
-    AutoConfig,
-    AutoModel,
-    AutoModelForCausalLM,
-    GPT2Config,
-    GPT2LMHeadModel,
-    GPT2Model,
-    LlamaConfig,
-    LlamaForCausalLM,
-    LlamaModel,
-    MistralConfig,
-    MistralForCausalLM,
-    MistralModel,
-    PreTrainedModel,
-)
+from torch import Tensor, nn
+from transformers import DynamicCache
+from transformers.cache_utils import DynamicLayer
+from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
 from ..errors import Error, ShapeError
-from ..mixers.chain import Gamma
-from ..models.portable import Portable
+from ..mixers.attention import merge_heads
+from ..mixers.chain import Gamma, check_paths, summed
 from ..models.presets.attention import layer_numbers
-from ..ops.chain import HIDDEN
-from .attention import ChainAttention, ChainGPT2Attention, ChainLlamaAttention
+from ..ops.chain import HIDDEN, chain_attention, solved_values
+from .families import variants
 
 
 @dataclass(init=False, repr=False, eq=False)
@@ -48,35 +43,129 @@ class ChainFields:
     exclude_diagonal: bool = True
 
 
-class ChainGPT2Config(Portable, ChainFields, GPT2Config):
-    model_type = "chain-gpt2"
+class ChainAttention(nn.Module):
+    """What the families share: from queries, keys and values to the mixture of heads."""
+
+    layers_name: str
+    own_name: str
+    """The names of a model's list of layers, and of the attention in a layer."""
+    dropout_name: str
+    """The name, in the config, of the dropout on attention weights."""
+    config: Any
+
+    def __init__(self, own: Any, gamma: Gamma, paths: str, exclude_diagonal: bool):
+        """`own`: the attention whose place this takes. Its maps become this one's, under their old names."""
+        super().__init__()
+        check_paths(paths)
+        for name, child in own.named_children():
+            if any(True for _ in child.parameters()):
+                self.add_module(name, child)
+        self.config, self.layer_idx, self.d, self.gamma = own.config, own.layer_idx, own.head_dim, gamma
+        self.paths, self.exclude_diagonal = paths, exclude_diagonal
+
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Any, cache: Any) -> Tensor:
+        """(B,T,H·d) of q (B,H,T,d) and k, v (B,G,T,d)."""
+        rate = getattr(self.config, self.dropout_name)
+        if self.training and rate:
+            raise Error(
+                f"{type(self).__name__}: attention dropout must be 0 while training, for a dropped weight would break "
+                f"every path through it, got {self.dropout_name} = {rate}. Set model.config.{self.dropout_name} = 0."
+            )
+        T, shared = q.shape[2], q.shape[1] // k.shape[1]
+        v = v.repeat_interleave(shared, 1) if shared > 1 else v
+        solved, layer = v[:, :, :0], None
+        if cache is not None:
+            k, kept, layer = self._keep(k, v, cache)
+            solved = kept[:, :, : kept.shape[2] - T]
+        k = k.repeat_interleave(shared, 1) if shared > 1 else k
+        gamma = self.gamma(q)
+        options = {"exclude_diagonal": self.exclude_diagonal, "bias": _bias(mask, k), "scale": scale}
+        y = chain_attention(q, k, v, gamma, solved=solved, **options)
+        if layer is not None:
+            layer.values = torch.cat([solved, solved_values(v, y, gamma)], 2)
+        return merge_heads(summed(y, gamma) if self.paths == "sum" else y)
+
+    def _keep(self, k: Tensor, v: Tensor, cache: Any) -> tuple[Tensor, Tensor, DynamicLayer]:
+        """All keys, and the values: z of the earlier tokens, and of the new ones v, until their z is known."""
+        known = isinstance(cache, DynamicCache) and not cache.offloading
+        k, v = cache.update(k, v, self.layer_idx) if known else (k, v)
+        if not known or type(cache.layers[self.layer_idx]) is not DynamicLayer:
+            raise Error(
+                f"{type(self).__name__}: past_key_values must be a plain DynamicCache, in which z can be kept, not "
+                f"static, sliding, quantised or offloaded, got {type(cache).__name__}. Leave it out, and "
+                "cache_implementation too."
+            )
+        return k, v, cache.layers[self.layer_idx]
 
 
-class ChainLlamaConfig(Portable, ChainFields, LlamaConfig):
-    model_type = "chain-llama"
+class ChainGPT2Attention(ChainAttention):
+    layers_name, own_name, dropout_name = "h", "attn", "attn_pdrop"
+    c_attn: nn.Module
+    c_proj: nn.Module
+
+    def forward(
+        self, hidden_states: Tensor, past_key_values: Any = None, attention_mask: Any = None, **unused: Any
+    ) -> tuple[Tensor, None]:
+        """`unused`: what other kinds of attention ask. None: the weights, which are never all there at once."""
+        config = self.config
+        q, k, v = (_heads(part, self.d) for part in self.c_attn(hidden_states).chunk(3, -1))
+        scale = self.d**-0.5 if config.scale_attn_weights else 1.0
+        if config.scale_attn_by_inverse_layer_idx:
+            scale = scale / (self.layer_idx + 1)
+        y = self.c_proj(self._attend(q, k, v, scale, attention_mask, past_key_values))
+        return nn.functional.dropout(y, config.resid_pdrop, self.training), None
 
 
-class ChainMistralConfig(Portable, ChainFields, MistralConfig):
-    model_type = "chain-mistral"
+class ChainLlamaAttention(ChainAttention):
+    """Of Llama and Mistral."""
+
+    layers_name, own_name, dropout_name = "layers", "self_attn", "attention_dropout"
+    q_proj: nn.Module
+    k_proj: nn.Module
+    v_proj: nn.Module
+    o_proj: nn.Module
+
+    def forward(
+        self,
+        hidden_states: Tensor,
+        position_embeddings: tuple[Tensor, Tensor],
+        attention_mask: Any = None,
+        past_key_values: Any = None,
+        **unused: Any,
+    ) -> tuple[Tensor, None]:
+        q, k, v = (_heads(part(hidden_states), self.d) for part in (self.q_proj, self.k_proj, self.v_proj))
+        q, k = apply_rotary_pos_emb(q, k, *position_embeddings)
+        return self.o_proj(self._attend(q, k, v, self.d**-0.5, attention_mask, past_key_values)), None
 
 
-@dataclass(frozen=True)
-class ChainFamily:
-    """Where a family keeps its attention, and what takes its place."""
-
-    layers: str
-    attention: str
-    chain: type[ChainAttention]
+def _heads(x: Tensor, d: int) -> Tensor:
+    """(B,T,H·d) -> (B,H,T,d)."""
+    return x.unflatten(-1, (-1, d)).transpose(1, 2)
 
 
-GPT2 = ChainFamily("h", "attn", ChainGPT2Attention)
-LLAMA = ChainFamily("layers", "self_attn", ChainLlamaAttention)
+def _bias(mask: Any, k: Tensor) -> Tensor | None:
+    """What transformers' mask (B,1,T,S), true or 0 where a key may be read, adds to the logits."""
+    if mask is None:
+        return None
+    if not isinstance(mask, Tensor) or mask.dim() != 4:
+        raise Error(
+            "chain attention reads the masks of the attention implementations 'sdpa' and 'eager', (B,1,T,S), got "
+            f"{list(mask.shape) if isinstance(mask, Tensor) else type(mask).__name__}. "
+            'Use model.set_attn_implementation("sdpa").'
+        )
+    mask = mask[..., : k.shape[2]]
+    if mask.dtype == torch.bool:
+        return torch.where(mask, 0.0, HIDDEN)
+    return mask.float().clamp(min=HIDDEN)
+
+
+def attention_of(config: Any) -> type[ChainAttention]:
+    """Returns what takes the place of attention in models of this config, or config class."""
+    return ChainGPT2Attention if config.model_type == "chain-gpt2" else ChainLlamaAttention
 
 
 class Chained:
     """Mixed in before a model's own class: chain attention in the layers which the config names."""
-
-    family: ChainFamily
 
     def __init__(self, config: Any):
         super().__init__(config)  # pyright: ignore[reportCallIssue]
@@ -85,16 +174,15 @@ class Chained:
     def install(self) -> None:
         """Put chain attention into the chosen layers."""
         base, config = self.base_model, self.config  # pyright: ignore[reportAttributeAccessIssue]
-        layers = getattr(base, self.family.layers)
+        kind = attention_of(config)
+        layers = getattr(base, kind.layers_name)
         choice = "all" if config.chain_layers is None else config.chain_layers
         for i in layer_numbers("chain_layers", choice, len(layers)):
-            own = getattr(layers[i], self.family.attention)
+            own = getattr(layers[i], kind.own_name)
             gamma = Gamma(config.num_attention_heads, config.gamma, config.learn_gamma)
             # A weight, not a bias or a norm: the device and precision which the layer works in.
             gamma = gamma.to(next(own.parameters()))
-            setattr(
-                layers[i], self.family.attention, self.family.chain(own, gamma, config.paths, config.exclude_diagonal)
-            )
+            setattr(layers[i], kind.own_name, kind(own, gamma, config.paths, config.exclude_diagonal))
         base.register_forward_pre_hook(_refuse, with_kwargs=True)
 
 
@@ -123,44 +211,4 @@ def _refuse(module: Any, args: Any, kwargs: dict[str, Any]) -> None:
         raise Error("is_causal: chain attention is causal, got False. Leave it out.")
 
 
-class ChainGPT2Model(Chained, GPT2Model):
-    config_class, family = ChainGPT2Config, GPT2
-
-
-class ChainGPT2LMHeadModel(Chained, GPT2LMHeadModel):
-    config_class, family = ChainGPT2Config, GPT2
-
-
-class ChainLlamaModel(Chained, LlamaModel):
-    config_class, family = ChainLlamaConfig, LLAMA
-
-
-class ChainLlamaForCausalLM(Chained, LlamaForCausalLM):
-    config_class, family = ChainLlamaConfig, LLAMA
-
-
-class ChainMistralModel(Chained, MistralModel):
-    config_class, family = ChainMistralConfig, LLAMA
-
-
-class ChainMistralForCausalLM(Chained, MistralForCausalLM):
-    config_class, family = ChainMistralConfig, LLAMA
-
-
-CHAINED: dict[type[PreTrainedModel], Any] = {
-    GPT2Model: ChainGPT2Model,
-    GPT2LMHeadModel: ChainGPT2LMHeadModel,
-    LlamaModel: ChainLlamaModel,
-    LlamaForCausalLM: ChainLlamaForCausalLM,
-    MistralModel: ChainMistralModel,
-    MistralForCausalLM: ChainMistralForCausalLM,
-}
-
-for config_class, bare, head in (
-    (ChainGPT2Config, ChainGPT2Model, ChainGPT2LMHeadModel),
-    (ChainLlamaConfig, ChainLlamaModel, ChainLlamaForCausalLM),
-    (ChainMistralConfig, ChainMistralModel, ChainMistralForCausalLM),
-):
-    AutoConfig.register(config_class.model_type, config_class)
-    AutoModel.register(config_class, bare)
-    AutoModelForCausalLM.register(config_class, head)
+CHAINED = variants("Chain", Chained, ChainFields)

@@ -13,8 +13,8 @@ from transformers import PreTrainedModel
 from ..errors import Error, UnknownName, in_words
 from ..models.pretrained import Checkpoint
 from ..options import schema, take
-from .bipe import to_bipe
 from .chain import to_chain
+from .segmented import to_bipe
 from .yarn import to_yarn
 
 Conversion = Mapping[str, Any]

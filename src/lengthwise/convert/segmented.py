@@ -18,26 +18,11 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from transformers import (
-    AutoConfig,
-    AutoModel,
-    AutoModelForCausalLM,
-    DynamicCache,
-    GPT2Config,
-    GPT2LMHeadModel,
-    GPT2Model,
-    LlamaConfig,
-    LlamaForCausalLM,
-    LlamaModel,
-    MistralConfig,
-    MistralForCausalLM,
-    MistralModel,
-    PreTrainedModel,
-)
+from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
 from ..errors import Error
-from ..models.portable import Portable
+from .families import fields_of, take_over, variant_of, variants
 
 
 @dataclass(init=False, repr=False, eq=False)
@@ -50,18 +35,6 @@ class SegmentFields:
     """How many places inside a segment have a vector of their own; all beyond share the last."""
     between_segments: bool = False
     """Whether rotary positions turn by the number of the segment."""
-
-
-class SegmentedGPT2Config(Portable, SegmentFields, GPT2Config):
-    model_type = "segmented-gpt2"
-
-
-class SegmentedLlamaConfig(Portable, SegmentFields, LlamaConfig):
-    model_type = "segmented-llama"
-
-
-class SegmentedMistralConfig(Portable, SegmentFields, MistralConfig):
-    model_type = "segmented-mistral"
 
 
 class Ids(NamedTuple):
@@ -164,44 +137,39 @@ def _recall(cache: Any, layer: int) -> Ids:
     return Ids(*cache.layers[layer].keys[:, 0, -1:].unbind(-1))
 
 
-class SegmentedGPT2Model(Segmented, GPT2Model):
-    config_class = SegmentedGPT2Config
+SEGMENTED = variants("Segmented", Segmented, SegmentFields)
 
 
-class SegmentedGPT2LMHeadModel(Segmented, GPT2LMHeadModel):
-    config_class = SegmentedGPT2Config
+def to_bipe(model: nn.Module, ends: list[int] | int, *, rows: int = 512, between: bool = False) -> PreTrainedModel:
+    """The model with a table of `rows` places inside segments, which end at these tokens (`text.segment_ends`).
+
+    The table is zero, so that the model begins exactly as it was and learns the rest. `between`: its rotary positions
+    turn by the number of the segment, as in BiPE-RoPE; it then begins as another model, which has to be trained.
+    Use what is returned, and no longer what was given; give a `copy.deepcopy` to keep both.
+    """
+    kind = variant_of(model, SEGMENTED, "to_bipe", "places inside segments")
+    old: Any = model.config
+    _check(old, ends, rows, between)
+    config = kind.config_class(**fields_of(old), segment_ends=ends, segment_rows=rows, between_segments=between)
+    words: Any = model.get_input_embeddings()  # pyright: ignore[reportCallIssue]
+    table = nn.Embedding(rows, config.hidden_size).to(words.weight)
+    nn.init.zeros_(table.weight)
+    made = take_over(model, kind, config)
+    made.install(table)
+    return made.train(model.training)
 
 
-class SegmentedLlamaModel(Segmented, LlamaModel):
-    config_class = SegmentedLlamaConfig
-
-
-class SegmentedLlamaForCausalLM(Segmented, LlamaForCausalLM):
-    config_class = SegmentedLlamaConfig
-
-
-class SegmentedMistralModel(Segmented, MistralModel):
-    config_class = SegmentedMistralConfig
-
-
-class SegmentedMistralForCausalLM(Segmented, MistralForCausalLM):
-    config_class = SegmentedMistralConfig
-
-
-SEGMENTED: dict[type[PreTrainedModel], Any] = {
-    GPT2Model: SegmentedGPT2Model,
-    GPT2LMHeadModel: SegmentedGPT2LMHeadModel,
-    LlamaModel: SegmentedLlamaModel,
-    LlamaForCausalLM: SegmentedLlamaForCausalLM,
-    MistralModel: SegmentedMistralModel,
-    MistralForCausalLM: SegmentedMistralForCausalLM,
-}
-
-for config_class, bare, head in (
-    (SegmentedGPT2Config, SegmentedGPT2Model, SegmentedGPT2LMHeadModel),
-    (SegmentedLlamaConfig, SegmentedLlamaModel, SegmentedLlamaForCausalLM),
-    (SegmentedMistralConfig, SegmentedMistralModel, SegmentedMistralForCausalLM),
-):
-    AutoConfig.register(config_class.model_type, config_class)
-    AutoModel.register(config_class, bare)
-    AutoModelForCausalLM.register(config_class, head)
+def _check(config: Any, ends: Any, rows: Any, between: bool) -> None:
+    listed = isinstance(ends, list) and ends and all(type(token) is int and token >= 0 for token in ends)
+    if not listed and not (type(ends) is int and ends > 0):
+        raise Error(
+            "to_bipe: ends must be a list of token ids with at least one, or the number of tokens in a segment, got "
+            f"{ends!r}. text.segment_ends(tokenizer) gives those of sentences."
+        )
+    if type(rows) is not int or rows < 1:
+        raise Error(f"to_bipe: rows must be at least 1, got {rows!r}.")
+    if between and getattr(config, "rope_parameters", None) is None:
+        raise Error(
+            "to_bipe: between turns rotary positions by the number of the segment, and this model has none. Leave it "
+            "out."
+        )
