@@ -53,8 +53,9 @@ def test_without_gradients_of_the_transitions_none_are_made():
     assert found.lam.shape == v.shape
 
 
-def chosen(A, v, index=None):
-    return OP.choose(ScanCall.of(A, v, index=index)).name
+def chosen(A, v, index=None, kernel="auto"):
+    start = v.new_zeros(len(v if index is None else index), *v.shape[-2:], dtype=torch.float32)
+    return OP.choose(ScanCall(A, v, start, None, index), kernel).name
 
 
 def test_chosen_where_there_is_enough_to_do():
@@ -74,7 +75,7 @@ def test_what_it_refuses(monkeypatch):
     with pytest.raises(Error, match="spread over many places"):
         block_scan(A[:, :1].expand_as(A), v, backend="numba")
     with pytest.raises(Error, match=r"'numba' cannot run: A is on meta, and .* a CPU. Use 'auto' or 'torch'"):
-        OP.choose(ScanCall.of(A.to("meta"), v.to("meta")), "numba")
+        chosen(A.to("meta"), v.to("meta"), kernel="numba")
     monkeypatch.setattr(numba, "_importable", lambda: False)
     with pytest.raises(Error, match=r"pip install 'lengthwise\[cpu\]'"):
         block_scan(A, v, backend="numba")

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from lengthwise import Error, ops
 from lengthwise.errors import ShapeError
 from lengthwise.ops import chain_attention
-from lengthwise.ops.chain import ChainCall
+from lengthwise.ops.chain.call import ChainCall, rates
 from lengthwise.ops.chain.eager import by_torch
 from lengthwise.ops.chain.reference import system, weights
 
@@ -63,7 +63,8 @@ def test_any_block_size_gives_the_same(block, exclude):
     q, k, v = inputs(T=37)
     gamma = rate("per head")
     expected = chain_attention(q, k, v, gamma, exclude_diagonal=exclude, backend="reference")
-    found = by_torch(ChainCall.of(q, k, v, gamma, exclude_diagonal=exclude), block)
+    call = ChainCall(q, k, v, rates(gamma, q), None, None, not exclude, q.shape[-1] ** -0.5, v[:, :, :0], True)
+    found = by_torch(call, block)
     compare(found, expected, [q, k, v, gamma], 1e-12)
 
 

@@ -89,7 +89,7 @@ def test_ops_are_listed_by_name():
 
 
 def test_a_kernel_and_a_call_are_not_changed():
-    call = block_diagonal.ScanCall.of(torch.ones(1, 2, 1, 1, 1), torch.ones(1, 2, 1, 1))
+    call = block_diagonal.ScanCall(torch.ones(1, 2, 1, 1, 1), torch.ones(1, 2, 1, 1), torch.zeros(1, 1, 1), None, None)
     for x in (call, block_diagonal.OP.kernels[0]):
         assert is_dataclass(x)
         with pytest.raises(FrozenInstanceError):
@@ -97,7 +97,7 @@ def test_a_kernel_and_a_call_are_not_changed():
 
 
 def test_choosing_costs_microseconds():
-    call = block_diagonal.ScanCall.of(torch.ones(1, 1, 2, 3, 3), torch.ones(1, 1, 2, 3))
+    call = block_diagonal.ScanCall(torch.ones(1, 1, 2, 3, 3), torch.ones(1, 1, 2, 3), torch.zeros(1, 2, 3), None, None)
 
     def seconds(n=2000):
         begin = time.perf_counter()

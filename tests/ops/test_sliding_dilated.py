@@ -15,7 +15,8 @@ from torch.utils._pytree import tree_leaves
 
 from lengthwise.errors import Error, ShapeError, UnknownName
 from lengthwise.ops import sliding_dilated_attention
-from lengthwise.ops.sliding_dilated import DilatedCall, eager
+from lengthwise.ops.sliding_dilated import eager
+from lengthwise.ops.sliding_dilated.call import DilatedCall
 from lengthwise.ops.sliding_dilated.eager import by_banded_blocks, by_shifted_copies
 from lengthwise.ops.sliding_dilated.reference import oracle
 

@@ -35,22 +35,6 @@ class DiagonalCall:
     initial: Tensor
     """(B,n)"""
 
-    @classmethod
-    def of(cls, a: Tensor, v: Tensor, initial: Tensor | None = None, *, split: bool = False) -> DiagonalCall:
-        """The call that `diagonal_scan` makes of its arguments; `split`: its rows go on on other ranks."""
-        if a.dim() != 3 or v.dim() != 3 or a.shape[1:] != v.shape[1:] or a.shape[0] not in (1, v.shape[0]):
-            raise ShapeError(
-                f"{NAME}: v must be (B,T,n) and a (B,T,n) or (1,T,n), got a {list(a.shape)}, v {list(v.shape)}."
-            )
-        B, T, n = v.shape
-        if T == 0 and not split:
-            raise ShapeError(f"{NAME}: there must be at least one token, got T = 0.")
-        if initial is None:
-            initial = v.new_zeros(B, n)
-        if initial.shape != (B, n):
-            raise ShapeError(f"{NAME}: initial must be (B,n) = {[B, n]}, got {list(initial.shape)}.")
-        return cls(a, v, initial)
-
 
 def oracle(call: DiagonalCall) -> Tensor:
     """Every state, (B,T,n): one token after another."""
@@ -126,12 +110,22 @@ def diagonal_scan(
     >>> diagonal_scan(a.view(1, 3, 1), v.view(1, 3, 1)).flatten().tolist()
     [1.0, 3.0, 1.0]
     """
-    call = DiagonalCall.of(a, v, initial, split=ranks is not None)
+    if a.dim() != 3 or v.dim() != 3 or a.shape[1:] != v.shape[1:] or a.shape[0] not in (1, v.shape[0]):
+        raise ShapeError(
+            f"{NAME}: v must be (B,T,n) and a (B,T,n) or (1,T,n), got a {list(a.shape)}, v {list(v.shape)}."
+        )
+    B, T, n = v.shape
+    if T == 0 and ranks is None:
+        raise ShapeError(f"{NAME}: there must be at least one token, got T = 0.")
+    if initial is None:
+        initial = v.new_zeros(B, n)
+    if initial.shape != (B, n):
+        raise ShapeError(f"{NAME}: initial must be (B,n) = {[B, n]}, got {list(initial.shape)}.")
     if ranks is None:
-        return OP.run(call, backend)
+        return OP.run(DiagonalCall(a, v, initial), backend)
     # A state is complex if anything is.
-    kind = torch.promote_types(torch.promote_types(a.dtype, v.dtype), call.initial.dtype)
-    return split_scan(Entries(), ranks, call.initial.to(kind), a, v)[0]
+    kind = torch.promote_types(torch.promote_types(a.dtype, v.dtype), initial.dtype)
+    return split_scan(Entries(), ranks, initial.to(kind), a, v)[0]
 
 
-__all__ = ["OP", "DiagonalCall", "diagonal_scan"]
+__all__ = ["OP", "diagonal_scan"]

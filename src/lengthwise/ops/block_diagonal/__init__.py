@@ -16,7 +16,7 @@ from ..kernels import Kernel, Op
 from ..ranks import Ranks
 from . import numba
 from .autograd import by_numba, by_torch
-from .call import NAME, ScanCall, check_finite, last_states
+from .call import NAME, ScanCall, check, check_finite, last_states, starts
 from .over_ranks import over_ranks
 from .reference import blelloch, hillis_steele, oracle
 
@@ -64,9 +64,9 @@ def block_scan(
     ([3.0, 2.5, 6.0], 6.0)
     """
     with without_autocast(v):
-        call = ScanCall.of(
-            A, v, initial, cu_seqlens=cu_seqlens, begins=begins, restart=restart, index=index, split=ranks is not None
-        )
+        check(A, v, initial, cu_seqlens, begins, restart, index, split=ranks is not None)
+        index = None if index is None else index.long()  # bytes would be read as a mask
+        call = ScanCall(A, v, *starts(v, initial, cu_seqlens, begins, restart, index), index)
         if ranks is not None:
             states, final = over_ranks(OP, call, ranks, backend)
             check_finite(states, call)

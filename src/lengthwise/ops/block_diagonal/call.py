@@ -31,25 +31,6 @@ class ScanCall:
     index: Tensor | None
     """(B,T) integers: the row of the tables that each token reads."""
 
-    @classmethod
-    def of(
-        cls,
-        A: Tensor,
-        v: Tensor,
-        initial: Tensor | None = None,
-        *,
-        cu_seqlens: Tensor | None = None,
-        begins: Tensor | None = None,
-        restart: Tensor | None = None,
-        index: Tensor | None = None,
-        split: bool = False,
-    ) -> ScanCall:
-        """The call that `block_scan` makes of its arguments; `split`: its rows go on on other ranks."""
-        _check(A, v, initial, cu_seqlens, begins, restart, index, split)
-        index = None if index is None else index.long()  # bytes would be read as a mask
-        start, start_row = _starts(v, initial, cu_seqlens, begins, restart, index)
-        return cls(A, v, start, start_row, index)
-
     @property
     def batch(self) -> tuple[int, int]:
         """(B, T)"""
@@ -57,7 +38,7 @@ class ScanCall:
         return B, T
 
 
-def _starts(v, initial, cu_seqlens, begins, restart, index) -> tuple[Tensor, Tensor | None]:
+def starts(v, initial, cu_seqlens, begins, restart, index) -> tuple[Tensor, Tensor | None]:
     """start and start_row."""
     B, T = (v if index is None else index).shape[:2]
     dtype, shape = torch.promote_types(v.dtype, torch.float32), v.shape[-2:]
@@ -114,7 +95,8 @@ def _sum_is_finite(states: Tensor) -> bool:
         return bool(np.isfinite(states.detach().numpy().sum()))
 
 
-def _check(A, v, initial, cu_seqlens, begins, restart, index, split) -> None:
+def check(A, v, initial, cu_seqlens, begins, restart, index, split) -> None:
+    """Raises where the arguments of `block_scan` do not fit together; `split`: its rows go on on other ranks."""
     lead, dims = ("(V,", 3) if index is not None else ("(B,T,", 4)
     if v.dim() != dims or A.shape != (*v.shape, v.shape[-1]):
         raise ShapeError(

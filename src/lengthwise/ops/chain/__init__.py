@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ..checks import without_autocast
 from ..kernels import Kernel, Op
-from .call import HIDDEN, NAME, ChainCall, rates
+from .call import HIDDEN, NAME, ChainCall, check, numbered, rates
 from .eager import by_torch
 from .reference import oracle
 
@@ -59,10 +59,16 @@ def chain_attention(
     [2.0, 1.5, 1.25]
     """
     with without_autocast(q):
-        call = ChainCall.of(
-            q, k, v, gamma, exclude_diagonal=exclude_diagonal, bias=bias, key_bias=key_bias, scale=scale,
-            cu_seqlens=cu_seqlens, sequences=sequences, solved=solved, causal=causal,
-        )  # fmt: skip
+        check(q, k, v, gamma, bias, key_bias, cu_seqlens, sequences, solved, causal)
+        if key_bias is not None:
+            for_keys = key_bias.unsqueeze(-2)
+            bias = for_keys if bias is None else bias + for_keys
+        sequences = sequences if cu_seqlens is None else numbered(cu_seqlens, q)
+        scale = q.shape[-1] ** -0.5 if scale is None else scale
+        rate, solved = rates(gamma, q), v[:, :, :0] if solved is None else solved
+        bias = None if bias is None else bias.reshape((1,) * (4 - bias.dim()) + bias.shape).to(rate.dtype)
+        wide = (x.to(rate.dtype) for x in (q, k, v))
+        call = ChainCall(*wide, rate, bias, sequences, not exclude_diagonal, scale, solved.to(rate.dtype), causal)
         return OP.run(call, backend).to(q.dtype)
 
 
@@ -74,4 +80,4 @@ def solved_values(v: Tensor, y: Tensor, gamma: float | Tensor) -> Tensor:
     return v.to(rate.dtype).lerp(y.to(rate.dtype), rate).to(v.dtype)
 
 
-__all__ = ["HIDDEN", "OP", "ChainCall", "chain_attention", "solved_values"]
+__all__ = ["HIDDEN", "OP", "chain_attention", "solved_values"]

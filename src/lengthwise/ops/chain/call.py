@@ -41,39 +41,6 @@ class ChainCall:
     """(B,H,S-T,d): z of the keys before the queries."""
     causal: bool
 
-    @classmethod
-    def of(
-        cls,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        gamma: float | Tensor = 0.9,
-        *,
-        exclude_diagonal: bool = True,
-        bias: Tensor | None = None,
-        key_bias: Tensor | None = None,
-        scale: float | None = None,
-        cu_seqlens: Tensor | None = None,
-        sequences: Tensor | None = None,
-        solved: Tensor | None = None,
-        causal: bool = True,
-    ) -> ChainCall:
-        """The call that `chain_attention` makes of its arguments."""
-        _check(q, k, v, gamma, bias, key_bias, cu_seqlens, sequences, solved, causal)
-        if key_bias is not None:
-            for_keys = key_bias.unsqueeze(-2)
-            bias = for_keys if bias is None else bias + for_keys
-        if bias is not None:
-            bias = bias.reshape((1,) * (4 - bias.dim()) + bias.shape)
-        if cu_seqlens is not None:
-            sequences = _numbered(cu_seqlens, q)
-        if solved is None:
-            solved = v[:, :, :0]
-        rate, factor = rates(gamma, q), q.shape[-1] ** -0.5 if scale is None else scale
-        q, k, v, solved = (x.to(rate.dtype) for x in (q, k, v, solved))
-        bias = None if bias is None else bias.to(rate.dtype)
-        return cls(q, k, v, rate, bias, sequences, not exclude_diagonal, factor, solved, causal)
-
 
 def rates(gamma: float | Tensor, like: Tensor) -> Tensor:
     """γ as (1,1,1,1) or (1,H,1,1), in single precision or better: rounded to bfloat16, 0.999 would be 1."""
@@ -81,13 +48,14 @@ def rates(gamma: float | Tensor, like: Tensor) -> Tensor:
     return torch.as_tensor(gamma, dtype=dtype, device=like.device).reshape(1, -1, 1, 1)
 
 
-def _numbered(cu_seqlens: Tensor, like: Tensor) -> Tensor:
+def numbered(cu_seqlens: Tensor, like: Tensor) -> Tensor:
     """(1,T): the number of the sequence each token belongs to."""
     numbers = torch.arange(len(cu_seqlens) - 1, device=like.device)
     return torch.repeat_interleave(numbers, cu_seqlens.diff().to(like.device))[None]
 
 
-def _check(q, k, v, gamma, bias, key_bias, cu_seqlens, sequences, solved, causal) -> None:
+def check(q, k, v, gamma, bias, key_bias, cu_seqlens, sequences, solved, causal) -> None:
+    """Raises where the arguments of `chain_attention` do not fit together."""
     if q.dim() != 4 or k.dim() != 4 or v.dim() != 4:
         raise ShapeError(
             f"{NAME}: q and v are (B,H,T,d) and k (B,H,S,d), got {list(q.shape)}, {list(v.shape)}, {list(k.shape)}."

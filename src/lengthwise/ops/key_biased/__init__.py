@@ -16,7 +16,7 @@ from torch import Tensor
 from ..checks import without_autocast
 from ..kernels import Kernel, Op
 from .autograd import by_squares, supports
-from .call import NAME, KeyBiasedCall
+from .call import NAME, KeyBiasedCall, check, exact
 from .columns import by_columns
 from .reference import oracle
 
@@ -54,7 +54,12 @@ def key_biased_attention(
     [1.0, 0.3333, 0.2]
     """
     with without_autocast(q):
-        return OP.run(KeyBiasedCall.of(q, k, v, key_bias, scale=scale, dropout=dropout), backend)
+        check(q, k, v, key_bias, dropout)
+        scale = q.shape[-1] ** -0.5 if scale is None else float(scale)
+        bias = exact(key_bias, k)
+        if scale <= 0:  # Fused attention may want a positive scale, and gradients of biases are divided by it.
+            q, scale = (-q, -scale) if scale else (q * 0, 1.0)
+        return OP.run(KeyBiasedCall(q, k, v, bias, scale, dropout), backend)
 
 
-__all__ = ["OP", "KeyBiasedCall", "key_biased_attention"]
+__all__ = ["OP", "key_biased_attention"]

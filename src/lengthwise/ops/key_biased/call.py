@@ -33,30 +33,16 @@ class KeyBiasedCall:
     dropout: float
     """The share of the weights that is dropped."""
 
-    @classmethod
-    def of(
-        cls,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        key_bias: Tensor,
-        *,
-        scale: float | None = None,
-        dropout: float = 0.0,
-    ) -> KeyBiasedCall:
-        """The call that `key_biased_attention` makes of its arguments."""
-        _check(q, k, v, key_bias, dropout)
-        B, H, S = k.shape[:3]
-        bias = key_bias.to(EXACT.get(q.device.type, torch.float64))
-        never = NEVER + LATER * torch.arange(S, dtype=bias.dtype, device=bias.device)
-        bias = torch.where(bias.isneginf(), never, bias).expand(B, H, S)
-        factor = q.shape[-1] ** -0.5 if scale is None else float(scale)
-        if factor <= 0:  # Fused attention may want a positive scale, and gradients of biases are divided by it.
-            q, factor = (-q, -factor) if factor else (q * 0, 1.0)
-        return cls(q, k, v, bias, factor, dropout)
+
+def exact(key_bias: Tensor, k: Tensor) -> Tensor:
+    """(B,H,S) in fp64, finite."""
+    bias = key_bias.to(EXACT.get(k.device.type, torch.float64))
+    never = NEVER + LATER * torch.arange(k.shape[2], dtype=bias.dtype, device=bias.device)
+    return torch.where(bias.isneginf(), never, bias).expand(k.shape[:3])
 
 
-def _check(q, k, v, key_bias, dropout) -> None:
+def check(q, k, v, key_bias, dropout) -> None:
+    """Raises where the arguments of `key_biased_attention` do not fit together."""
     if q.dim() != 4 or k.dim() != 4 or k.shape != v.shape:
         raise ShapeError(
             f"{NAME}: q is (B,H,T,d) and k, v are (B,H,S,d), got {list(q.shape)}, {list(k.shape)}, {list(v.shape)}."

@@ -14,7 +14,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from ..kernels import Kernel, Op
-from .call import NAME, DilatedCall
+from .call import NAME, DilatedCall, check
 from .eager import by_torch
 from .reference import oracle
 
@@ -50,20 +50,11 @@ def sliding_dilated_attention(
     >>> sliding_dilated_attention(zero, zero, x, torch.zeros(1, 2), chunk=2, level=1).flatten().tolist()
     [0.0, 1.0, 1.0, 2.0, 3.0]
     """
-    call = DilatedCall.of(
-        q,
-        k,
-        v,
-        bias,
-        chunk=chunk,
-        level=level,
-        pad=pad,
-        positions=positions,
-        scale=scale,
-        stride=stride,
-        dilation=dilation,
-    )
-    return OP.run(call, backend)
+    check(q, k, v, bias, chunk, level, pad, positions, stride, dilation)
+    # Beyond the first key every tap is missing alike; the cap keeps C^l a machine integer at any level.
+    distance = min(chunk**level if dilation is None else dilation, k.shape[2])
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    return OP.run(DilatedCall(q, k, v, bias, distance, pad, positions, scale, stride), backend)
 
 
-__all__ = ["OP", "DilatedCall", "sliding_dilated_attention"]
+__all__ = ["OP", "sliding_dilated_attention"]

@@ -35,30 +35,6 @@ class DilatedCall:
     stride: int
     """The queries are every stride-th of the keys, counted from the end."""
 
-    @classmethod
-    def of(
-        cls,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        bias: Tensor,
-        *,
-        chunk: int,
-        level: int,
-        pad: tuple[Tensor, Tensor] | None = None,
-        positions: Tensor | None = None,
-        scale: float | None = None,
-        stride: int = 1,
-        dilation: int | None = None,
-    ) -> DilatedCall:
-        """The call that `sliding_dilated_attention` makes of its arguments."""
-        _check(q, k, v, bias, chunk, level, pad, positions, stride)
-        if dilation is not None and dilation < 1:
-            raise Error(f"{NAME}: dilation must be at least 1, got {dilation}.")
-        # Beyond the first key every tap is missing alike; the cap keeps C^l a machine integer at any level.
-        distance = min(chunk**level if dilation is None else dilation, k.shape[2])
-        return cls(q, k, v, bias, distance, pad, positions, q.shape[-1] ** -0.5 if scale is None else scale, stride)
-
     def reach(self) -> Tensor:
         """(B or 1, T): how many tokens of its own sequence each query can look back on; padding on none."""
         T, S = self.q.shape[2], self.k.shape[2]
@@ -75,13 +51,16 @@ def on_left(x: Tensor, count: int, fill: Tensor | None, axis: int = 2) -> Tensor
     return torch.cat([fill.expand(shape), x], axis)
 
 
-def _check(q, k, v, bias, chunk, level, pad, positions, stride) -> None:
+def check(q, k, v, bias, chunk, level, pad, positions, stride, dilation) -> None:
+    """Raises where the arguments of `sliding_dilated_attention` do not fit together."""
     if chunk < 2:
         raise Error(f"{NAME}: chunk must be at least 2, got {chunk}.")
     if level < 0:
         raise Error(f"{NAME}: level must be at least 0, got {level}.")
     if stride < 1:
         raise Error(f"{NAME}: stride must be at least 1, got {stride}.")
+    if dilation is not None and dilation < 1:
+        raise Error(f"{NAME}: dilation must be at least 1, got {dilation}.")
     if q.dim() != 4 or k.shape != v.shape or k.dim() != 4:
         raise ShapeError(
             f"{NAME}: q is (B,H,T,d) and k, v are (B,H,S,d), got {list(q.shape)}, {list(k.shape)}, {list(v.shape)}."
