@@ -33,7 +33,7 @@ ROOT = HERE.parent
 ROOMS = ("lab", "tasks", "verify", "report", "models", "mixers", "positions", "ops")
 ROOMS = (*ROOMS, "automata", "text", "insight", "theory", "convert")
 PARTS = {
-    "Start": ["ten-minutes", "own-tasks", "hugging-face", "text", "language-models", "clusters", "results"],
+    "Start": ["ten-minutes", "tour", "own-tasks", "hugging-face", "text", "language-models", "clusters", "results"],
     "Proofs": ["certify", "hall-of-proofs", "hall-of-refutations", "zoo", "theorem"],
     "Ideas": ["regulargpt", "lrnn", "chacal", "bipe", "positions", "far-tokens", "constructions"],
     "Reference": ["cli", *(f"api-{room}" for room in ROOMS), "architecture"],
