@@ -212,7 +212,7 @@ def _baseline(task: Task, n: int) -> None:
 def _best_constant(task: Task, batch: Batch) -> float:
     """The score of the best constant answer to these strings, as the task scores."""
     if isinstance(task, GeneratedAnswers):
-        constants = _own_answers(task, batch.tokens[:CONSTANTS])
+        constants = _own_answers(task, batch.tokens[:CONSTANTS]).unique(dim=0)
         constants = constants[:, None].expand(-1, len(batch.tokens), -1)
         return max(float(task.is_right(batch.tokens, constant).float().mean()) for constant in constants)
     rows = [targets[mask].tolist() for targets, mask in zip(batch.targets, batch.mask, strict=True)]

@@ -53,13 +53,7 @@ def check_chain(chain: Sequence[str], numbers: Numbers, ended: bool = True) -> J
             break
         before, steps = line, steps + 1
     whole = ended and steps == len(lines) and len(before) == 1
-    return Judgement(ended and ends_right(chain, numbers), whole, steps)
-
-
-def ends_right(chain: Sequence[str], numbers: Numbers) -> bool:
-    """Whether the last line is the value of the first, however it was found."""
-    problem, *lines = split_lines(chain)
-    return bool(lines) and lines[-1] == [str(evaluate(problem, numbers))]
+    return Judgement(ended and lines[-1:] == [[str(evaluate(problem, numbers))]], whole, steps)
 
 
 def split_lines(chain: Sequence[str]) -> list[Line]:
@@ -89,7 +83,7 @@ def reductions(line: Line, numbers: Numbers) -> Iterator[Line]:
             yield [*line[: i - around], str(value), *line[i + 3 + around :]]
 
 
-def evaluate(problem: Line, numbers: Numbers) -> int:
+def evaluate(problem: Sequence[str], numbers: Numbers) -> int:
     """The value of an expression, by the rules of precedence, from left to right."""
     values: list[int | Fraction] = []
     waiting: list[str] = []
@@ -136,5 +130,5 @@ def _apply(op: str, x: int | Fraction, y: int | Fraction, numbers: Numbers) -> i
     return found
 
 
-def _malformed(problem: Line) -> Error:
+def _malformed(problem: Sequence[str]) -> Error:
     return Error(f"{' '.join(problem)!r} is no expression of numbers, + - * / and brackets.")

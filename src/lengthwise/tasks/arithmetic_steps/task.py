@@ -5,7 +5,7 @@ Shapes: B batch, T tokens, n tokens that a model wrote.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import lru_cache
 from typing import Annotated
 
 import numpy as np
@@ -16,9 +16,9 @@ from torch import Tensor
 from ...options import at_least
 from ..base import Batch
 from ..generated_answers import GeneratedAnswers
-from .chain_checker import Judgement, check_chain, ends_right, evaluate
+from .chain_checker import Judgement, check_chain, evaluate
 from .chain_sampler import ChainSampler
-from .symbols import OPERATORS, numbers_of
+from .symbols import OPERATORS, Numbers, numbers_of
 
 HELD_OUT = 11
 """One problem of so many is kept for the test; published: 100,000 to test and 1,000,000 to train."""
@@ -81,10 +81,14 @@ class ArithmeticSteps(GeneratedAnswers):
         """The next tokens of a chain that is given; of the last number, what the problem is by the rules."""
         self.check_tokens(tokens)
         targets = self.label(tokens).targets.clone()
-        for row, own, start in zip(targets, tokens, self.prompts(tokens).tolist(), strict=True):
-            last = int((own == self.equals).nonzero()[-1])
-            row[last] = evaluate([self.vocabulary[token] for token in own[: start - 1]], self.numbers)
-        return targets
+        last = (tokens == self.equals).cumsum(1).argmax(1, keepdim=True)
+        return targets.scatter_(1, last, self._values(tokens))
+
+    def _values(self, tokens: Tensor) -> Tensor:
+        """(B, 1) the values of the problems."""
+        problems = zip(tokens.tolist(), self.prompts(tokens).tolist(), strict=True)
+        values = [value_of(self.write(row[: start - 1]), self.numbers) for row, start in problems]
+        return torch.tensor(values, device=tokens.device)[:, None]
 
     def prompts(self, tokens: Tensor) -> Tensor:
         """(B,) the tokens of each problem with the "=" behind it."""
@@ -99,17 +103,19 @@ class ArithmeticSteps(GeneratedAnswers):
 
     def judge(self, tokens: Tensor, written: Tensor) -> list[Judgement]:
         """What is true of chains that were `written` (B, n) behind the problems of `tokens`, up to their <end>."""
-        return [check_chain(chain, self.numbers, ended) for chain, ended in self._chains(tokens, written)]
-
-    def is_right(self, tokens: Tensor, written: Tensor) -> Tensor:
-        right = [ended and ends_right(chain, self.numbers) for chain, ended in self._chains(tokens, written)]
-        return torch.tensor(right, device=tokens.device)
-
-    def _chains(self, tokens: Tensor, written: Tensor) -> Iterator[tuple[list[str], bool]]:
-        """Problems with what was written behind them, and whether that has an end."""
+        judged = []
         for own, start, row in zip(tokens.tolist(), self.prompts(tokens).tolist(), written.tolist(), strict=True):
             end = row.index(self.padding) if self.padding in row else len(row)
-            yield [self.vocabulary[token] for token in own[:start] + row[:end]], end < len(row)
+            chain = [self.vocabulary[token] for token in own[:start] + row[:end]]
+            judged.append(check_chain(chain, self.numbers, ended=end < len(row)))
+        return judged
+
+    def is_right(self, tokens: Tensor, written: Tensor) -> Tensor:
+        """By the symbol before <end> and the one before it, which is "=", be it that of the problem."""
+        ends = written == self.padding
+        last = ends.int().argmax(1, keepdim=True) + torch.arange(2, device=tokens.device)
+        before, answer = F.pad(written, (2, 0), value=self.equals).gather(1, last).split(1, 1)
+        return ((before == self.equals) & (answer == self._values(tokens))).squeeze(1) & ends.any(1)
 
     def bytes_of(self, length: int) -> int:
         """Lines of 2 k + 1 symbols at least, and the signs between them."""
@@ -119,3 +125,9 @@ class ArithmeticSteps(GeneratedAnswers):
         """The share of one number among the answers, which are uniform."""
         self.check(length)
         return 1 / self.numbers.count
+
+
+@lru_cache(1 << 13)
+def value_of(problem: str, numbers: Numbers) -> int:
+    """Kept, because several answers to one problem may be judged."""
+    return evaluate(problem.split(), numbers)
