@@ -25,6 +25,8 @@ from .errors import Error, UnknownName, in_words
 
 REQUIRED: Any = inspect.Parameter.empty
 """The default of an option that has none."""
+Inherited = Annotated[Any, "The options of the base class."]
+"""Annotates the `**shared` of a class whose options are its own and those of its base, to which it hands them on."""
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
@@ -181,9 +183,11 @@ def schema(target: Any, *, without: Collection[str] = (), keyword_only: bool = F
         kinds += [] if keyword_only else [inspect.Parameter.POSITIONAL_OR_KEYWORD]
         parameters = inspect.signature(target).parameters.values()
         named = {p.name: p.default for p in parameters if p.kind in kinds}
-    return {
-        name: option_of(name, hints.get(name, Any), default) for name, default in named.items() if name not in without
-    }
+    known = {name: option_of(name, hints.get(name, Any), named[name]) for name in named if name not in without}
+    if Inherited in hints.values():
+        shared = schema(target.__base__)  # pyright: ignore[reportAttributeAccessIssue]
+        known |= {name: option for name, option in shared.items() if option.line}
+    return known
 
 
 def take(known: Schema, given: Mapping[str, Any], owner: str, prefix: str | None = None) -> dict[str, Any]:

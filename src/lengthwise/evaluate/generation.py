@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from ..models import LengthwiseForCausalLM
 from ..models.token_classifier import equal_tokens, evaluating
-from ..tasks.generated_answers import GeneratedAnswers
+from ..tasks.base import GeneratedAnswers
 from ..train.counting import batch_size, memory_free, precision
 
 

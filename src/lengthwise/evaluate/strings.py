@@ -14,8 +14,7 @@ from torch import Tensor, nn
 
 from ..errors import NonFiniteError
 from ..models.token_classifier import evaluating
-from ..tasks.base import Task
-from ..tasks.generated_answers import GeneratedAnswers
+from ..tasks.base import GeneratedAnswers, Task
 from ..train.counting import count_right
 from .generation import write_answers
 

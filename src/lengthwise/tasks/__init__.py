@@ -13,10 +13,9 @@ from ..lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from . import own
-    from .base import Batch, Task
+    from .base import Batch, GeneratedAnswers, Task
     from .boxes import Boxes
     from .export_files import export
-    from .generated_answers import GeneratedAnswers
     from .laws import check
     from .registry import available, from_machine, from_regex, get, options, rebuild, source
 

@@ -319,3 +319,28 @@ class Task:
         """One string as text. Spaces stand between symbols only where some symbol is longer than one character."""
         symbols = [self.vocabulary[int(t)] for t in tokens if int(t) != self.padding]
         return ("" if max(map(len, self.vocabulary)) == 1 else " ").join(symbols)
+
+
+class GeneratedAnswers(Task):
+    """Base of the tasks whose answer a model writes by itself, where more than one text is right.
+
+    A string is a prompt and one right answer. Training asks for the next token of that answer, with the right ones
+    before the model's eyes; the test gives the prompt alone, and asks the task whether what was written is right. A
+    subclass sets `padding` as well, the token that ends an answer. Shape: n tokens that were written.
+    """
+
+    scoring = "generated"
+    supervision = "prefix"
+    padding: int  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    def prompts(self, tokens: Tensor) -> Tensor:
+        """(B,) how many tokens of each string are its prompt."""
+        raise NotImplementedError
+
+    def longest_answer(self, tokens: Tensor) -> int:
+        """How many tokens a right answer to these prompts has at most, with the one that ends it."""
+        raise NotImplementedError
+
+    def is_right(self, tokens: Tensor, written: Tensor) -> Tensor:
+        """(B,) booleans: whether what was written (B, n) answers the prompts of `tokens`."""
+        raise NotImplementedError

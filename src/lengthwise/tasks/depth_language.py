@@ -11,10 +11,8 @@ from torch import Tensor
 from ..automata import Semiautomaton
 from ..errors import Error, LengthError
 from ..limits import DEPTH
-from ..options import at_least
-from .base import SupervisionOption
-from .formal_language import EndOption, FormalLanguage, NegativesOption, ProtocolOption, WordSource
-from .independent_symbols import ProbabilitiesOption
+from ..options import Inherited, at_least
+from .formal_language import FormalLanguage, WordSource
 
 # Words of D_n as the papers grow them: block beside block, each about three quarters of the room that is left.
 #
@@ -98,21 +96,15 @@ class DepthLanguage(FormalLanguage):
         positives: Annotated[
             Literal["nesting", "uniform"], "The accepted words: grown by nesting blocks, or any of their length."
         ] = "nesting",
-        protocol: ProtocolOption = "membership",
-        negatives: NegativesOption = "mixed",
-        supervision: SupervisionOption = "last",
-        probabilities: ProbabilitiesOption = None,
-        end: EndOption = False,
+        **shared: Inherited,
     ):
         self.depth = depth
         self.growth = positives
-        params = {"positives": positives}
-        name = f"d-{depth}"
-        super().__init__(name, depth_machine(depth), params, protocol, negatives, supervision, probabilities, end)
-        if probabilities is not None and positives == "nesting":
+        super().__init__(f"d-{depth}", depth_machine(depth), {"positives": positives}, **shared)
+        if self.weights is not None and positives == "nesting":
             raise Error(
-                f'{name}: probabilities need positives="uniform", got "nesting", whose words are grown without them. '
-                'Set positives="uniform", or leave probabilities out.'
+                f'{self.name}: probabilities need positives="uniform", got "nesting", whose words are grown without '
+                'them. Set positives="uniform", or leave probabilities out.'
             )
 
     @property

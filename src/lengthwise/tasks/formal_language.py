@@ -10,6 +10,7 @@ Shapes: B batch, T tokens, Q states, S symbols.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Annotated, Any, Literal, Protocol
 
@@ -17,10 +18,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..automata import NearMisses, Semiautomaton, WordSampler, live_states
+from ..automata import NearMisses, Semiautomaton, WordSampler, from_regex, live_states
 from ..errors import Error
+from ..options import Inherited, at_least
 from .base import SupervisionOption, Task
-from .independent_symbols import ProbabilitiesOption, symbol_weights
+from .independent_symbols import MachineStates, ProbabilitiesOption, symbol_weights
 
 ProtocolOption = Annotated[
     Literal["membership", "next"],
@@ -197,3 +199,93 @@ def restricted(machine: Semiautomaton, keeps: np.ndarray) -> Semiautomaton:
     table = np.where(keeps[machine.delta], machine.delta, dead)
     table = np.vstack([table, np.full(machine.num_symbols, dead)])
     return Semiautomaton(table, machine.start, machine.need_accepting("restricted"), machine.symbols)
+
+
+class Regex(FormalLanguage):
+    """Membership in the language of `pattern` (or its next symbols).
+
+    >>> from lengthwise import tasks
+    >>> task = tasks.get("regex", pattern="(ab|ba)*", protocol="next")
+    >>> tokens = torch.tensor([[0, 1, 1, 0]])
+    >>> tokens, task.answer(tokens).int().mT  # may a come next, may b?
+    (tensor([[0, 1, 1, 0]]),
+     tensor([[[0, 1, 1, 1],
+              [1, 1, 0, 1]]], dtype=torch.int32))
+    """
+
+    def __init__(
+        self,
+        pattern: Annotated[str, "The regular expression, over single characters."],
+        alphabet: Annotated[str | None, "All symbols, in their order; None: those in the pattern."] = None,
+        **shared: Inherited,
+    ):
+        machine = from_regex(pattern, alphabet)
+        params = {"pattern": pattern, "alphabet": "".join(machine.symbols)}
+        super().__init__("regex", machine, params, **shared)
+
+
+TOMITA = {
+    1: ("1*", [[1, 0], [1, 1]], {0}),
+    2: ("(10)*", [[2, 1], [0, 2], [2, 2]], {0}),
+    # States: in no such run; after an odd run of 1s; in an odd, in an even run of 0s after one; spoilt.
+    3: (
+        "no odd run of 1s immediately followed by an odd run of 0s",
+        [[0, 1], [2, 0], [3, 4], [2, 1], [4, 4]],
+        {0, 1, 3},
+    ),
+    4: ("no 000", [[1, 0], [2, 0], [3, 0], [3, 3]], {0, 1, 2}),
+    5: ("an even number of 0s and an even number of 1s", [[1, 2], [0, 3], [3, 0], [2, 1]], {0}),
+    6: ("the number of 0s less that of 1s is divisible by 3", [[1, 2], [2, 0], [0, 1]], {0}),
+    7: ("0*1*0*1*", [[0, 1], [2, 1], [2, 3], [4, 3], [4, 4]], {0, 1, 2, 3}),
+}
+"""Tomita's seven languages over 0 and 1, small and each awkward in its own way: what is in each, its machine's table
+(columns 0 and 1), and the accepting states."""
+
+
+class Tomita(FormalLanguage):
+    """Membership in a Tomita language (or its next symbols). Lengths at which one class is empty raise.
+
+    >>> import torch
+    >>> from lengthwise import tasks
+    >>> task = tasks.get("tomita-5", supervision="prefix")
+    >>> tokens = torch.tensor([[0, 0, 1, 0, 1, 0]])
+    >>> tokens, task.answer(tokens)
+    (tensor([[0, 0, 1, 0, 1, 0]]),
+     tensor([[0, 1, 0, 0, 0, 1]]))
+    """
+
+    def __init__(
+        self,
+        number: Annotated[int, at_least(1, at_most=7), "Which of the seven languages."],
+        **shared: Inherited,
+    ):
+        _, table, accepting = TOMITA[number]
+        machine = Semiautomaton(table, accepting=accepting)
+        super().__init__(f"tomita-{number}", machine, {}, **shared)
+
+
+def machine_task(
+    delta: Annotated[Sequence[Sequence[int]], "The table: a row for each state, with the next state for each symbol."],
+    start: Annotated[int, at_least(0), "The state before the first symbol."] = 0,
+    accepting: Annotated[Sequence[int] | None, "The accepting states; None: the machine has no language."] = None,
+    symbols: Annotated[Sequence[str] | None, "How each symbol is written; None: 0, 1, …"] = None,
+    protocol: Annotated[
+        Literal["states", "membership", "next"] | None,
+        "The question; None: membership where there are accepting states, else the state.",
+    ] = None,
+    negatives: NegativesOption = "mixed",
+    supervision: SupervisionOption = "last",
+    probabilities: ProbabilitiesOption = None,
+    end: EndOption = False,
+) -> Task:
+    """The task of the machine with this table.
+
+    `protocol` is "states" (which state is the machine in?), "membership" or "next" (see `FormalLanguage`). The default
+    is "membership" for a machine with accepting states, and "states" for one without.
+    """
+    machine = Semiautomaton(delta, start, accepting, symbols)
+    protocol = protocol or ("states" if accepting is None else "membership")
+    if protocol == "states":
+        return MachineStates(machine, supervision=supervision, probabilities=probabilities)
+    machine.need_accepting(f"protocol {protocol!r}")
+    return FormalLanguage("machine", machine, machine.to_json(), protocol, negatives, supervision, probabilities, end)

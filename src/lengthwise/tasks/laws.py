@@ -21,8 +21,7 @@ import torch
 from torch import Tensor
 
 from ..errors import Error
-from .base import TEST_BLOCK, Batch, Task
-from .generated_answers import GeneratedAnswers
+from .base import TEST_BLOCK, Batch, GeneratedAnswers, Task
 
 STRINGS = 512
 """The baseline is held against so many strings at least, and against eight times as many at length 1."""

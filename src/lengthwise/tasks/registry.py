@@ -10,22 +10,18 @@ from .. import own_code
 from ..automata import Semiautomaton
 from ..errors import UnknownName
 from ..options import Schema, schema, take
-from . import own, tomita
+from . import own
 from .arithmetic_steps import ArithmeticSteps
 from .associative_recall import AssociativeRecall
 from .base import Task
 from .boxes import Boxes
-from .custom import Regex, machine_task
-from .cycle_navigation import CycleNavigation
 from .depth_language import DepthLanguage
-from .even_pairs import EvenPairs
+from .formal_language import TOMITA, Regex, Tomita, machine_task
+from .haystack import HiddenPairs, VariableTracking
+from .independent_symbols import CycleNavigation, EvenPairs, ModularSum, Parity
 from .modular_arithmetic import ModularArithmetic
-from .modular_sum import ModularSum
-from .needle import HiddenPairs
-from .parity import Parity
 from .reference_chains import ReferenceChains
 from .selective_copy import SelectiveCopy
-from .variable_tracking import VariableTracking
 from .word_problem import WordProblem
 
 Builder = Callable[..., Task]
@@ -47,7 +43,7 @@ FAMILIES: dict[str, tuple[Builder, str]] = {
     "regex": (Regex, 'the language of a regular expression, also as "regex:(ab|ba)*"'),
     "machine": (machine_task, "the language or the states of any finite machine, given as its table"),
 }
-NUMBERED: dict[str, Builder] = {"d": DepthLanguage, "tomita": tomita.Tomita}
+NUMBERED: dict[str, Builder] = {"d": DepthLanguage, "tomita": Tomita}
 """Families named by a number: d-2, d-12, tomita-5. The number is the builder's first parameter."""
 DEPTHS = (2, 3, 4, 12)
 """The depths of D_n that are listed; any other works as well."""
@@ -57,7 +53,7 @@ DEPTH_LINE = "brackets a b, balanced, at most {} deep (d-N: any N)"
 def available() -> dict[str, str]:
     """Every registered name with one line on its question. D_n exists for every depth: d-1, d-2, …"""
     depths = {f"d-{n}": DEPTH_LINE.format(n) for n in DEPTHS}
-    tomitas = {f"tomita-{n}": f"bits; {line}" for n, (line, _, _) in tomita.MACHINES.items()}
+    tomitas = {f"tomita-{n}": f"bits; {line}" for n, (line, _, _) in TOMITA.items()}
     return {name: line for name, (_, line) in FAMILIES.items()} | depths | tomitas
 
 

@@ -283,9 +283,8 @@ class WordProblem(IndependentSymbols):
         # Element q, then letter s: i -> s(q(i)).
         moved = self.letters[:, elements[:, self.numbers.points]]
         machine = Semiautomaton(self.numbers(moved).T, symbols=[names[g] for g in letters])
-        self.setup("word-problem", machine, torch.arange(len(elements)), supervision, probabilities)
-        self.params = {"group": group, "generators": generators, "supervision": supervision}
-        self.params["probabilities"] = self.probabilities
+        params = {"group": group, "generators": generators}
+        super().__init__("word-problem", machine, torch.arange(len(elements)), params, supervision, probabilities)
         self.held_out_pairs = None
         if held_out_pairs is not None:
             self.held_out_pairs = self._pairs(held_out_pairs)

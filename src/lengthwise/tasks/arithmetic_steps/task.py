@@ -14,8 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ...options import at_least
-from ..base import Batch
-from ..generated_answers import GeneratedAnswers
+from ..base import Batch, GeneratedAnswers
 from .chain_checker import Judgement, check_chain, evaluate
 from .chain_sampler import ChainSampler
 from .symbols import OPERATORS, Numbers, numbers_of
