@@ -1,7 +1,7 @@
 """Certify a model: search for a word that it gets wrong, then for a proof that there is none, and say what is known.
 
 falsify        a wrong word: Refuted
-prove          a method finds a proof, and the checker, which shares no code with it, accepts its certificate
+prove          a method finds a proof, and the checker, which imports none of them, accepts its certificate
 else           Unknown, with what was read and why each method fell short
 
 A copy that was consolidated is certified as it is, in float32; or else with its nodes snapped, which is then what is

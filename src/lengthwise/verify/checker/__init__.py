@@ -1,4 +1,4 @@
-"""An independent checker of certificates: numpy and Python's own library, and no code that a proof was found by.
+"""An independent checker of certificates: numpy and Python's own library, and nothing that proofs are found by.
 
 python -m lengthwise.verify.checker certificate.json model/
 """
