@@ -18,7 +18,7 @@ from lengthwise.errors import ShapeError
 from lengthwise.mixers import softmax
 from lengthwise.models import LengthwiseForCausalLM, presets
 from lengthwise.ops import key_biased_attention
-from lengthwise.ops.key_biased import autograd, squares
+from lengthwise.ops.key_biased import squares
 from lengthwise.ops.key_biased.squares import parts
 
 SLOPES = 96 * torch.tensor([2.0 ** (-8 * h / 12) for h in (1, 4, 8, 12)], dtype=torch.float64)[:, None]
@@ -216,9 +216,9 @@ ALIBI = {
 def test_a_training_step_takes_the_squares(name, compiled, monkeypatch):
     """In every layer, forward and backward, padded or not; no other attention is called, and no mask is made."""
     run = []
-    for part in ("values", "gradients"):
-        pass_ = getattr(squares, part)
-        monkeypatch.setattr(autograd, part, lambda *given, part=part, pass_=pass_: (run.append(part), pass_(*given))[1])
+    for name_ in ("attention", "attention_adjoint"):
+        pass_ = getattr(squares, name_)
+        monkeypatch.setattr(squares, name_, lambda *given, n=name_, pass_=pass_: (run.append(n), pass_(*given))[1])
     monkeypatch.setattr(F, "scaled_dot_product_attention", lambda *_, **__: pytest.fail("other attention"))
     monkeypatch.setattr(softmax, "visible", lambda *_: pytest.fail("a mask"))
     torch._dynamo.reset()
@@ -227,7 +227,8 @@ def test_a_training_step_takes_the_squares(name, compiled, monkeypatch):
     mask[1, :5] = 0
     step = lambda: model(tokens, labels=tokens).loss  # noqa: E731
     (torch.compile(step, backend="aot_eager") if compiled else step)().backward()
-    assert run == ["values"] * 2 + ["gradients"] * 2
+    count = 2 * len(list(parts(70, 70, torch.float32)))
+    assert run == ["attention"] * count + ["attention_adjoint"] * count
     if not compiled:
         model(tokens, attention_mask=mask, labels=tokens).loss.backward()
-        assert run[4:] == run[:4]
+        assert run[2 * count :] == run[: 2 * count]

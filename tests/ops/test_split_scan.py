@@ -9,7 +9,7 @@ import torch
 
 from lengthwise import Error, ops
 from lengthwise.ops import block_scan, diagonal_scan
-from lengthwise.ops.block_diagonal.over_ranks import Blocks
+from lengthwise.ops.block_diagonal.autograd import Blocks
 from lengthwise.ops.split_scan import entering, leaving
 
 from .in_threads import in_threads

@@ -15,9 +15,8 @@ from ..checks import without_autocast
 from ..kernels import Kernel, Op
 from ..ranks import Ranks
 from . import numba
-from .autograd import by_numba, by_torch
+from .autograd import by_numba, by_torch, over_ranks
 from .call import NAME, ScanCall, check, check_finite, last_states, starts
-from .over_ranks import over_ranks
 from .reference import blelloch, hillis_steele, oracle
 
 OP: Op[ScanCall] = Op(

@@ -7,15 +7,22 @@ Shapes: as in the package.
 
 from __future__ import annotations
 
+import inspect
+from dataclasses import dataclass
+from math import isqrt
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ...errors import Error
+from ..adjoint import with_adjoint
+from ..kernels import Op
+from ..ranks import Ranks
+from ..split_scan import split_scan, times
 from . import eager, numba
 from .call import NAME, ScanCall
-from .eager import number_of_chunks
+from .eager import WIDEST, Steps, number_of_chunks, parts, products
 
 # From λ to gradients: an outer product at every token, for a table summed over the tokens that read a row.
 #
@@ -69,17 +76,18 @@ def of_table(lam: Tensor, x: Tensor, index: Tensor, V: int) -> Tensor:
 # The forward and the backward pass of a whole call.
 #
 # They take flat tensors, for so autograd and torch.compile hand them over. `kernel` is "numba" or "torch"; `chunks` is
-# how many the latter cuts a row into.
+# how many the latter cuts a row into; None for the number that should be fastest.
 #
 # Shapes: as in the package; K chunks to a row.
 
 
-def states_of(A, v, start, start_row, index, kernel: str, chunks: int) -> tuple[Tensor, Tensor]:
+def states_of(A, v, start, start_row, index, kernel: str, chunks: int | None) -> tuple[Tensor, Tensor]:
     """The states (B,T,h,b), and the products of each chunk's transitions (B K h,b,b), none where nothing is cut."""
     call = ScanCall(A, v, start, start_row, index)
     if kernel == "numba":
         return numba.states_of(call), start.new_empty(0, *A.shape[-2:])
-    return eager.states_of(call, chunks)
+    # Chosen here where the caller has not: a stack makes the batch wider.
+    return eager.states_of(call, number_of_chunks(v, index) if chunks is None else chunks)
 
 
 def gradients_of(
@@ -102,134 +110,26 @@ def gradients_of(
     return dA, dv, dstart
 
 
-# The forward and the backward pass as two operators that torch.compile does not look into: a graph of T steps would be
-# of no use.
-#
-# A gradient that is not needed is an empty tensor here.
-
-_SCAN = (
-    "(Tensor A, Tensor v, Tensor start, Tensor? start_row, Tensor? index, str kernel, SymInt chunks) "
-    "-> (Tensor, Tensor)"
-)
-_ADJOINT = (
-    "(Tensor g, Tensor A, Tensor start, Tensor? start_row, Tensor? index, Tensor states, Tensor products, str kernel, "
-    "bool[] needs) -> (Tensor, Tensor, Tensor)"
-)
-
-scan = torch.library.custom_op("lengthwise::block_scan", states_of, mutates_args=(), schema=_SCAN)
+def _kept(A, v, start, start_row, index, kernel, chunks):
+    return (A, start, start_row, index), (kernel,)
 
 
-@torch.library.custom_op("lengthwise::block_scan_adjoint", mutates_args=(), schema=_ADJOINT)
-def adjoint(g, A, start, start_row, index, states, products, kernel, needs):
-    gradients = gradients_of(g, A, start, start_row, index, states, products, kernel, needs)
-    return tuple(g.new_empty(0) if x is None else x for x in gradients)
-
-
-@scan.register_fake
-def _(A, v, start, start_row, index, kernel, chunks):
+def _shapes(A, v, start, start_row, index, kernel, chunks):
     B, T = (v if index is None else index).shape[:2]
     h, b = v.shape[-2:]
     return start.new_empty(B, T, h, b), start.new_empty(B * chunks * h if chunks > 1 else 0, b, b)
 
 
-@adjoint.register_fake
-def _(g, A, start, start_row, index, states, products, kernel, needs):
+def _gradient_shapes(g, A, start, start_row, index, states, products, kernel, needs):
     shapes = (A.shape, A.shape[:-1], start.shape)
-    return tuple(g.new_empty(shape if needed else (0,)) for shape, needed in zip(shapes, needs, strict=True))
+    return tuple(g.new_empty(shape if need else (0,)) for shape, need in zip(shapes, needs, strict=False))
 
 
-def _keep(ctx: Any, inputs, output) -> None:
-    A, v, start, start_row, index, ctx.kernel, _ = inputs
-    ctx.save_for_backward(A, start, start_row, index, *output)
-    ctx.dtypes = A.dtype, v.dtype, start.dtype
-
-
-def _backward(ctx: Any, g: Tensor, _):
-    needs = list(ctx.needs_input_grad[:3])
-    gradients = adjoint(g, *ctx.saved_tensors, ctx.kernel, needs)
-    cast = (x.to(dtype) if need else None for x, dtype, need in zip(gradients, ctx.dtypes, needs, strict=True))
-    return *cast, None, None, None, None
-
-
-scan.register_autograd(_backward, setup_context=_keep)
-
-
-def by_torch(call: ScanCall, chunks: int | None = None) -> Tensor:
-    """States (B,T,h,b). chunks: how many to cut a row into; None for the number that should be fastest."""
-    if call.v.shape[1] == 1 and call.index is None and call.start_row is None and not torch.is_grad_enabled():
-        return eager.one_step(call)
-    return _scan(call, "torch", chunks)
-
-
-def by_numba(call: ScanCall) -> Tensor:
-    """States (B,T,h,b)."""
-    return _scan(call, "numba", 1)
-
-
-def _scan(call: ScanCall, kernel: str, chunks: int | None) -> Tensor:
-    # Unpacked here: autograd and torch.compile see tensors only where each is an argument.
-    flat = call.A, call.v, call.start, call.start_row, call.index
-    if torch.compiler.is_compiling():
-        chunks = number_of_chunks(call.v, call.index) if chunks is None else chunks
-        return scan(*flat, kernel, chunks)[0]
-    return Scan.apply(*flat, kernel, chunks)[0]
-
-
-class Scan(torch.autograd.Function):
-    @staticmethod
-    def forward(A, v, start, start_row, index, kernel, chunks):
-        # Chosen here and not by the caller: a stack makes the batch wider.
-        chunks = number_of_chunks(v, index) if chunks is None else chunks
-        return states_of(A, v, start, start_row, index, kernel, chunks)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs, output):
-        A, v, start, start_row, index, ctx.kernel, _ = inputs
-        states, products = output
-        ctx.mark_non_differentiable(products)
-        ctx.save_for_backward(A, start, start_row, index, states, products)
-        ctx.dtypes = A.dtype, v.dtype, start.dtype
-
-    @staticmethod
-    def backward(ctx: Any, *grad_outputs):  # pyright: ignore[reportIncompatibleMethodOverride]
-        gradients = ScanAdjoint.apply(grad_outputs[0], *ctx.saved_tensors, ctx.kernel, ctx.needs_input_grad[:3])
-        cast = (None if x is None else x.to(dtype) for x, dtype in zip(gradients, ctx.dtypes, strict=True))
-        return *cast, None, None, None, None
-
-    @staticmethod
-    def vmap(info, in_dims, *inputs):
-        names = ("A", "v", "start", "start_row", "index", "kernel", "chunks")
-        return _folded(Scan, info, in_dims, dict(zip(names, inputs, strict=True)))
-
-
-class ScanAdjoint(torch.autograd.Function):
-    """A function of its own, so that it can be mapped by itself, as in vmap of grad."""
-
-    @staticmethod
-    def forward(g, A, start, start_row, index, states, products, kernel, needs):
-        return gradients_of(g, A, start, start_row, index, states, products, kernel, needs)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs, output):
-        pass
-
-    @staticmethod
-    def backward(ctx: Any, *grad_outputs):
-        raise Error(
-            f"{NAME}: the torch and the numba kernel are differentiable once, and were asked for more. "
-            "Use backend='reference'."
-        )
-
-    @staticmethod
-    def vmap(info, in_dims, *inputs):
-        names = ("g", "A", "start", "start_row", "index", "states", "products", "kernel", "needs")
-        return _folded(ScanAdjoint, info, in_dims, dict(zip(names, inputs, strict=True)))
-
-
-def _folded(function, info, in_dims, inputs: dict):
-    """What `function` gives for each of the N stacked inputs, by name as it takes them; each has all to itself."""
+def _folded(function, info, in_dims, given):
+    """What `function` gives for each of the N stacked inputs; each has all to itself."""
     N = info.batch_size
-    dims = dict(zip(inputs, in_dims, strict=True))
+    names = inspect.signature(function.forward).parameters
+    inputs, dims = dict(zip(names, given, strict=True)), dict(zip(names, in_dims, strict=True))
     flat = {}
     for name, x in inputs.items():
         if isinstance(x, Tensor):
@@ -251,3 +151,94 @@ def _shifted(rows: Tensor, N: int, count: int) -> Tensor:
     """Row numbers (N B,T) of tables that now lie end to end, `count` rows for each of the N."""
     offset = torch.arange(N, device=rows.device).view(N, 1, 1) * count
     return (rows.unflatten(0, (N, -1)) + offset).flatten(0, 1)
+
+
+_scan = with_adjoint(
+    NAME,
+    states_of,
+    gradients_of,
+    _kept,
+    schemas=(
+        "(Tensor A, Tensor v, Tensor start, Tensor? start_row, Tensor? index, str kernel, SymInt chunks) "
+        "-> (Tensor, Tensor)",
+        "(Tensor g, Tensor A, Tensor start, Tensor? start_row, Tensor? index, Tensor states, Tensor products, "
+        "str kernel, bool[] needs) -> (Tensor, Tensor, Tensor)",
+    ),
+    shapes=(_shapes, _gradient_shapes),
+    fold=_folded,
+)
+
+
+def by_torch(call: ScanCall, chunks: int | None = None) -> Tensor:
+    """States (B,T,h,b). chunks: how many to cut a row into; None for the number that should be fastest."""
+    if call.v.shape[1] == 1 and call.index is None and call.start_row is None and not torch.is_grad_enabled():
+        return eager.one_step(call)
+    if torch.compiler.is_compiling() and chunks is None:
+        chunks = number_of_chunks(call.v, call.index)
+    # Unpacked here: autograd and torch.compile see tensors only where each is an argument.
+    return _scan(call.A, call.v, call.start, call.start_row, call.index, "torch", chunks)[0]
+
+
+def by_numba(call: ScanCall) -> Tensor:
+    """States (B,T,h,b)."""
+    return _scan(call.A, call.v, call.start, call.start_row, call.index, "numba", 1)[0]
+
+
+# The scan of one rank's piece of a sequence, for `split_scan.py`: its states, its transfer P and z, and its gradients.
+#
+# P and z are made in chunks side by side, which are then composed, for their steps are small products.
+#
+# Shapes: as in the package; K chunks to a row, C tokens each.
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Inputs: A, v and the index or None, as in `ScanCall`."""
+
+    kernel: str
+
+    def states(self, start: Tensor, *inputs: Any) -> tuple[Tensor, Tensor]:
+        A, v, index = inputs
+        if (v if index is None else index).shape[1] == 0:
+            return start.new_empty(len(start), 0, *start.shape[1:]), start.new_empty(0)
+        return states_of(A, v, start, None, index, self.kernel, self._chunks(v, index))
+
+    def transfer(self, start: Tensor, *inputs: Any) -> tuple[Tensor, Tensor]:
+        A, v, index = inputs
+        (B, h, b), T = start.shape, (v if index is None else index).shape[1]
+        P, z = self.identity(start), torch.zeros_like(start)
+        if T == 0:
+            return P, z
+        for part in parts(T, max(1, min(isqrt(T), WIDEST // max(1, B * h * b * b)))):
+            steps = Steps(A, index, start.dtype, part)
+            added = part.take(v) if index is None else v.index_select(0, part.take(index).flatten())
+            added = added.to(start.dtype).reshape(part.length, steps.N, b, 1)
+            P_of, z_of = products(steps, added, {})
+            chunks = zip(P_of.view(B, -1, h, b, b).unbind(1), z_of.view(B, -1, h, b).unbind(1), strict=True)
+            for P_k, z_k in chunks:
+                P, z = P_k @ P, times(P_k, z) + z_k
+        return P, z
+
+    def gradients(
+        self, g: Tensor, states: Tensor, kept: Any, needs: list[bool], start: Tensor, *inputs: Any
+    ) -> tuple[Tensor | None, ...]:
+        A, v, index = inputs
+        of_start, of_A, of_v, _ = needs
+        flags = [of_A, of_v, of_start]
+        dA, dv, dstart = gradients_of(g, A, start, None, index, states, kept, self.kernel, flags)
+        return dstart, None if dA is None else dA.to(A.dtype), None if dv is None else dv.to(v.dtype), None
+
+    def identity(self, start: Tensor) -> Tensor:
+        b = start.shape[-1]
+        return torch.eye(b, dtype=start.dtype, device=start.device).expand(*start.shape, b).contiguous()
+
+    def _chunks(self, v: Tensor, index: Tensor | None) -> int:
+        return 1 if self.kernel == "numba" else number_of_chunks(v, index)
+
+
+def over_ranks(op: Op[ScanCall], call: ScanCall, ranks: Ranks, backend: str) -> tuple[Tensor, Tensor]:
+    """The states of this rank's piece, and the last of them."""
+    kernel = op.choose(call, backend).name if call.batch[1] else "torch"
+    if kernel not in ("torch", "numba"):
+        raise Error(f"{NAME}: over ranks runs the torch or the numba kernel, got {kernel!r}. Use 'auto'.")
+    return split_scan(Blocks(kernel), ranks, call.start, call.A, call.v, call.index)

@@ -15,10 +15,10 @@ from torch import Tensor
 
 from ..checks import without_autocast
 from ..kernels import Kernel, Op
-from .autograd import by_squares, supports
 from .call import NAME, KeyBiasedCall, check, exact
 from .columns import by_columns
 from .reference import oracle
+from .squares import by_squares, supports
 
 OP: Op[KeyBiasedCall] = Op(
     NAME,

@@ -25,7 +25,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ..adjoint import with_adjoint
 from ..fused import attention, attention_adjoint, packed
+from .call import NAME, KeyBiasedCall
 
 BLOCK, LARGE = 64, 1024
 """Queries to a block of the diagonal. In half precision every part that a query reads is rounded, so blocks are LARGE
@@ -94,10 +96,9 @@ def values(q: Tensor, k: Tensor, v: Tensor, bias: Tensor, scale: float) -> tuple
     return y.to(q.dtype), lse
 
 
-def gradients(
-    dy: Tensor, q: Tensor, k: Tensor, v: Tensor, bias: Tensor, y: Tensor, lse: Tensor, scale: float, with_bias: bool
-) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """dq, dk, dv, and that of the bias, (B,H,S), if it is asked for."""
+def gradients(dy, q, k, v, bias, y, lse, scale: float, needs: list[bool]) -> tuple[Tensor | None, ...]:
+    """dq, dk, dv, and that of the bias, (B,H,S), if it is needed."""
+    with_bias = needs[3]
     given, d = q, q.shape[-1]
     if with_bias:
         dy, k, v, y = (F.pad(x, (0, 1)) for x in (dy, k, v, y))
@@ -119,3 +120,36 @@ def gradients(
     dbias = sums[1][..., d].to(bias.dtype) / scale if with_bias else None
     dq, dk, dv = (x[..., :d].to(given.dtype) for x in sums)
     return dq, dk, dv, dbias
+
+
+def _gradient_shapes(dy, q, k, v, bias, y, lse, scale, needs):
+    return *(x.new_empty(x.shape) for x in (q, k, v)), bias.new_empty(bias.shape) if needs[3] else dy.new_empty(0)
+
+
+_with_gradients = with_adjoint(
+    NAME,
+    values,
+    gradients,
+    lambda q, k, v, bias, scale: ((q, k, v, bias), (scale,)),
+    schemas=(
+        "(Tensor q, Tensor k, Tensor v, Tensor bias, float scale) -> (Tensor, Tensor)",
+        "(Tensor dy, Tensor q, Tensor k, Tensor v, Tensor bias, Tensor y, Tensor lse, float scale, bool[] needs) "
+        "-> (Tensor, Tensor, Tensor, Tensor)",
+    ),
+    shapes=(lambda q, k, v, bias, scale: (q.new_empty(q.shape), bias.new_empty(q.shape[:3])), _gradient_shapes),
+)
+
+
+def supports(call: KeyBiasedCall) -> str | None:
+    """Why this kernel cannot take the call, if it cannot."""
+    if call.q.device.type != "cpu":
+        return f"q is on {call.q.device.type}, and it is the CPU's fused attention that says its logsumexp"
+    if call.dropout:
+        return "fused attention on a CPU drops no weights"
+    return None
+
+
+def by_squares(call: KeyBiasedCall) -> Tensor:
+    """As `oracle`."""
+    # Unpacked here: autograd and torch.compile see tensors only where each is an argument.
+    return _with_gradients(call.q, call.k, call.v, call.bias, call.scale)[0]
