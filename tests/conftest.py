@@ -30,6 +30,12 @@ def toy():
     return lambda name: f"{TOYS}:{name}"
 
 
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    """The directory of a file's runs."""
+    return tmp_path_factory.mktemp("runs")
+
+
 @pytest.fixture
 def quick():
     """`quick(model, **settings)`: experiments of a few dozen steps, `training.` settings by keyword."""

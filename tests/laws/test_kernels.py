@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 
 import pytest
 import torch
@@ -235,6 +236,14 @@ def outputs_and_gradients(run: Callable, arguments: Arguments, leaves: list[Tens
     return [*(y.detach() for y in outputs), *slopes]
 
 
+@cache
+def wanted(op: str, name: str, dtype: torch.dtype, device: str) -> list[Tensor]:
+    """What the reference makes of a call, in float64, which all kernels of the op are held against."""
+    draw = Draw(dtype, torch.float64, device)
+    arguments = CALLS[op][name](draw)
+    return outputs_and_gradients(lambda **x: getattr(ops, op)(**x, backend="reference"), arguments, draw.leaves)
+
+
 class Made(Exception):
     """The call that an op makes of a user's arguments."""
 
@@ -262,7 +271,7 @@ def test_a_kernel_equals_the_reference_or_says_why_it_cannot_run(op, kernel, dty
     for name, make in CALLS[op].items():
         if dtype == torch.bfloat16 and "complex" in name:
             continue  # there is no such dtype
-        draw, wide = Draw(dtype, dtype, device), Draw(dtype, torch.float64, device)
+        draw = Draw(dtype, dtype, device)
         arguments = make(draw)
         (supports,) = (k.supports for k in ops.OPS[op].kernels if k.name == kernel)
         reason = supports(call_of(op, arguments))
@@ -272,8 +281,7 @@ def test_a_kernel_equals_the_reference_or_says_why_it_cannot_run(op, kernel, dty
             continue
         ran += 1
         found = outputs_and_gradients(lambda **x: function(**x, backend=kernel), arguments, draw.leaves)
-        wanted = outputs_and_gradients(lambda **x: function(**x, backend="reference"), make(wide), wide.leaves)
-        for part, (a, b) in enumerate(zip(found, wanted, strict=True)):
+        for part, (a, b) in enumerate(zip(found, wanted(op, name, dtype, device), strict=True)):
             assert a.shape == b.shape, name
             assert a.dtype == (dtype.to_complex() if a.is_complex() else dtype), name
             off = float((a.to(b.dtype) - b).abs().max()) if b.numel() else 0.0

@@ -22,6 +22,8 @@ from hypothesis import strategies as st
 from lengthwise import tasks
 from lengthwise.errors import Error, LengthError, UnknownName
 
+from ..seeded import seeded
+
 
 def value(text, m):
     """Python's own arithmetic."""
@@ -178,10 +180,6 @@ def build(case):
 
 def every(which=None):
     return pytest.mark.parametrize("case", list(CASES) if which is None else which)
-
-
-def seeded(seed):
-    return torch.Generator().manual_seed(seed)
 
 
 def number(task, answer):

@@ -142,11 +142,6 @@ def test_the_connection_is_said_as_found():
     assert flat.data["correlations"]["tuples needed"]["beyond"] is None
 
 
-@pytest.fixture(scope="module")
-def root(tmp_path_factory):
-    return tmp_path_factory.mktemp("runs")
-
-
 def test_smoke(root, capsys):
     call = ["reproduce", sizes.__file__, "--scale", "smoke", "--out", str(root), "--workers", "1"]
     assert main([*call, "--only", "modular-arithmetic", "--json"]) == 0

@@ -18,11 +18,6 @@ KEY = collapse.CollapseKey("parity", 2, 1, 2)
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory):
-    return tmp_path_factory.mktemp("runs")
-
-
-@pytest.fixture(scope="module")
 def run(root):
     (outcome,) = lab.run(collapse.planned(KEY, SMOKE), root, workers=1, device="cpu")
     assert outcome.run

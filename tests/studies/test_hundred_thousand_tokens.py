@@ -23,11 +23,6 @@ CPU = torch.device("cpu")
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory):
-    return tmp_path_factory.mktemp("runs")
-
-
-@pytest.fixture(scope="module")
 def run(root):
     (outcome,) = lab.run(planned("smoke", "parity", "rnn"), root, workers=1, device="cpu")
     assert outcome.run

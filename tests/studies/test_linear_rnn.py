@@ -49,11 +49,6 @@ def test_a_run_is_found_by_what_it_is(scale):
         assert hashes(scale, change) <= stable
 
 
-@pytest.fixture(scope="module")
-def root(tmp_path_factory):
-    return tmp_path_factory.mktemp("runs")
-
-
 def done(recipe, root):
     outcomes = lab.run(recipe.experiments, root, workers=1, device="cpu")
     assert all(outcome.run for outcome in outcomes)

@@ -9,6 +9,8 @@ from lengthwise import Error
 from lengthwise.tasks import Task, base
 from lengthwise.tasks.base import FRUITLESS, TEST_BLOCK
 
+from ..seeded import seeded
+
 
 class Digits(Task):
     """Random digits; a string is kept for the test when its digits sum to a multiple of `modulus`."""
@@ -40,10 +42,6 @@ class Ragged(Digits):
         ends = torch.randint(1, length + 1, (batch, 1), generator=generator)
         tokens[torch.arange(length) >= ends] = 10
         return tokens[:, : int(ends.max())]
-
-
-def seeded(seed):
-    return torch.Generator().manual_seed(seed)
 
 
 @pytest.mark.parametrize("kind", [Digits, Ragged])

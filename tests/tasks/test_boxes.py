@@ -15,14 +15,12 @@ from lengthwise.tasks.boxes.answer_scores import score_answers
 from lengthwise.tasks.boxes.story import solve
 from lengthwise.tasks.boxes.task import count_answers
 
+from ..seeded import seeded
+
 FORMS = ("default", "advanced", "original")
 PROMPT = (
     "The apple is in Box A, there is nothing in Box B. Move the contents of Box A to Box B. Put the bag into Box A."
 )
-
-
-def seeded(seed):
-    return torch.Generator().manual_seed(seed)
 
 
 @pytest.mark.parametrize(

@@ -13,16 +13,14 @@ import torch
 from lengthwise import tasks
 from lengthwise.tasks.boxes import Story, check, read
 
+from ..seeded import seeded
+
 FORMS = ("default", "advanced", "original")
 COUNT, LENGTH = 10_000, 5
 SMALL = {"default": (3, 10), "advanced": (4, 8), "original": (3, 10)}
 """Boxes and objects with which all objects are soon in use."""
 SIZES = [("default", 2, 7), ("default", 4, 20), ("advanced", 2, 2), ("advanced", 4, 20), ("advanced", 26, 100),
          ("original", 26, 100), ("original", 3, 30)]  # fmt: skip
-
-
-def seeded(seed):
-    return torch.Generator().manual_seed(seed)
 
 
 @cache

@@ -11,6 +11,8 @@ import torch
 from lengthwise import tasks
 from lengthwise.tasks.modular_arithmetic import BracketedExpressions
 
+from ..seeded import seeded
+
 
 def test_only_whole_expressions_are_asked():
     task = tasks.get("modular-arithmetic", brackets=True, supervision="prefix")
@@ -47,10 +49,6 @@ def test_long_expressions():
         text = task.write(row)
         assert eval(text) % 5 == target
         assert text.count("(") == text.count(")") > 10
-
-
-def seeded(seed):
-    return torch.Generator().manual_seed(seed)
 
 
 def well_formed(word):

@@ -10,11 +10,9 @@ import torch
 from lengthwise import Error, tasks
 from lengthwise.train.scoring import loss, right
 
+from ..seeded import seeded
+
 SIZES = [(16, 8), (3, 3), (2, 2), (5, 4)]
-
-
-def seeded(seed):
-    return torch.Generator().manual_seed(seed)
 
 
 def chain(row, t, k):

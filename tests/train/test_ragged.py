@@ -12,6 +12,8 @@ from lengthwise.train import Single
 from lengthwise.train.counting import count_right
 from lengthwise.train.scoring import loss, right
 
+from ..seeded import seeded
+
 CPU = torch.device("cpu")
 PAD = 4
 
@@ -66,10 +68,6 @@ def experiments(model="lstm", seeds=1, **training):
     settings |= {"model.layers": 1, **({} if model == "lstm" else {"model.heads": 2})}
     settings |= {f"training.{name}": value for name, value in training.items()}
     return plan("ragged", [model], seeds=seeds, train_length=6, test_lengths="6,20", settings=settings)
-
-
-def seeded(seed):
-    return torch.Generator().manual_seed(seed)
 
 
 class Knows(torch.nn.Module):

@@ -49,11 +49,6 @@ def test_what_was_shrunk_names_no_published_rule():
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory):
-    return tmp_path_factory.mktemp("runs")
-
-
-@pytest.fixture(scope="module")
 def data(root):
     page = root / "page.html"
     call = ["reproduce", "lrnn", "table-2", "--scale", "smoke", "--workers", "1", "--out", str(root), "--json"]

@@ -73,11 +73,6 @@ def test_table_2_trains_nothing_of_its_own():
     assert {e.hash for e in second} <= first
 
 
-@pytest.fixture(scope="module")
-def root(tmp_path_factory):
-    return tmp_path_factory.mktemp("runs")
-
-
 def call(root, table, *more):
     return main(["reproduce", "regulargpt", table, "--scale", "smoke", "--out", str(root), "--workers", "1", *more])
 

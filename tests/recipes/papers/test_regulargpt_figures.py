@@ -15,11 +15,6 @@ from lengthwise.recipes.papers.regulargpt.table_1 import planned
 pytestmark = pytest.mark.usefixtures("without_charts")
 
 
-@pytest.fixture(scope="module")
-def root(tmp_path_factory):
-    return tmp_path_factory.mktemp("runs")
-
-
 def trained(root, task):
     (outcome,) = lab.run(planned("smoke", task, "regular-gpt C=2"), root, workers=1, device="cpu")
     assert outcome.run
