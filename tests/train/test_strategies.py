@@ -10,7 +10,8 @@ from lengthwise.train import Stacked
 CPU = torch.device("cpu")
 
 
-LRNN = [("block-lrnn", {"model.variant": v}) for v in ("lengthwise", "paper", "official", "automaton")]
+LRNN = [("block-lrnn", {"model.variant": v}) for v in ("lengthwise", "automaton")]
+SLOW = [pytest.param("block-lrnn", {"model.variant": v}, marks=pytest.mark.slow) for v in ("paper", "official")]
 SPACES = [("s4d", {"model.state": 8}), ("lru", {"model.state": 8})]
 
 
@@ -39,7 +40,7 @@ def test_together_is_alone(model, weight_decay):
     same(grid(model, weight_decay=weight_decay, optimizer="adamw"))
 
 
-@pytest.mark.parametrize(("model", "options"), LRNN + SPACES, ids=str)
+@pytest.mark.parametrize(("model", "options"), LRNN + SLOW + SPACES, ids=str)
 def test_together_is_alone_in_recurrences_too(model, options):
     same(grid(model, options, steps=20, validate_every=10))
 
