@@ -64,11 +64,13 @@ def chain_attention(
             for_keys = key_bias.unsqueeze(-2)
             bias = for_keys if bias is None else bias + for_keys
         sequences = sequences if cu_seqlens is None else numbered(cu_seqlens, q)
-        scale = q.shape[-1] ** -0.5 if scale is None else scale
         rate, solved = rates(gamma, q), v[:, :, :0] if solved is None else solved
-        bias = None if bias is None else bias.reshape((1,) * (4 - bias.dim()) + bias.shape).to(rate.dtype)
-        wide = (x.to(rate.dtype) for x in (q, k, v))
-        call = ChainCall(*wide, rate, bias, sequences, not exclude_diagonal, scale, solved.to(rate.dtype), causal)
+        wide, factor = rate.dtype, q.shape[-1] ** -0.5 if scale is None else scale
+        bias = None if bias is None else bias.reshape((1,) * (4 - bias.dim()) + bias.shape).to(wide)
+        call = ChainCall(
+            q.to(wide), k.to(wide), v.to(wide), rate, bias, sequences, not exclude_diagonal, factor, solved.to(wide),
+            causal,
+        )  # fmt: skip
         return OP.run(call, backend).to(q.dtype)
 
 

@@ -55,11 +55,10 @@ def key_biased_attention(
     """
     with without_autocast(q):
         check(q, k, v, key_bias, dropout)
-        scale = q.shape[-1] ** -0.5 if scale is None else float(scale)
-        bias = exact(key_bias, k)
-        if scale <= 0:  # Fused attention may want a positive scale, and gradients of biases are divided by it.
-            q, scale = (-q, -scale) if scale else (q * 0, 1.0)
-        return OP.run(KeyBiasedCall(q, k, v, bias, scale, dropout), backend)
+        factor = q.shape[-1] ** -0.5 if scale is None else float(scale)
+        if factor <= 0:  # Fused attention may want a positive scale, and gradients of biases are divided by it.
+            q, factor = (-q, -factor) if factor else (q * 0, 1.0)
+        return OP.run(KeyBiasedCall(q, k, v, exact(key_bias, k), factor, dropout), backend)
 
 
 __all__ = ["OP", "key_biased_attention"]

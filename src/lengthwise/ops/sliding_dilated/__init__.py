@@ -53,8 +53,8 @@ def sliding_dilated_attention(
     check(q, k, v, bias, chunk, level, pad, positions, stride, dilation)
     # Beyond the first key every tap is missing alike; the cap keeps C^l a machine integer at any level.
     distance = min(chunk**level if dilation is None else dilation, k.shape[2])
-    scale = q.shape[-1] ** -0.5 if scale is None else scale
-    return OP.run(DilatedCall(q, k, v, bias, distance, pad, positions, scale, stride), backend)
+    factor = q.shape[-1] ** -0.5 if scale is None else scale
+    return OP.run(DilatedCall(q, k, v, bias, distance, pad, positions, factor, stride), backend)
 
 
 __all__ = ["OP", "sliding_dilated_attention"]
