@@ -178,7 +178,7 @@ LINES = {
     "automata": 1_460,
     "positions": 1_230,
     "mixers": 3_260,
-    "models": 4_230,
+    "models": 4_200,
     "convert": 750,
     "tasks": 4_460,
     "text": 1_650,

@@ -77,6 +77,10 @@ class DepthPolicy(nn.Module):
     undivided: str | None = None
     """Why a sequence cannot be divided among ranks; None where it can."""
 
+    def mix(self, logits: Tensor) -> Tensor:
+        """(N,B,T,S) logits of all candidates to those of their mixture, (B,T,S), where training `mixes`."""
+        raise NotImplementedError
+
 
 class Fixed(DepthPolicy):
     """Every layer once, in turn."""
@@ -105,9 +109,8 @@ class Fixed(DepthPolicy):
             equal = None
         if not last:
             return x
-        if layout.piece is not None:
-            return layout.piece.last_token(x)
-        return x[:, -1:] if layout.real is None else last_real(x, layout)
+        plain = layout.real is None and layout.piece is None
+        return x[:, -1:] if plain else last_real(x, layout)  # without a call, which counts where a token is decoded
 
 
 class Adaptive(DepthPolicy):
@@ -169,9 +172,7 @@ class Adaptive(DepthPolicy):
                 x = layer(x, layout, told, placed=placed)
             x = self._nodes(x, layout, told, placed=placed)
             answer = self._deeper(answer, x, n, number)
-        if not last:
-            return answer
-        return last_real(answer, layout) if layout.piece is None else layout.piece.last_token(answer)
+        return last_real(answer, layout) if last else answer
 
     def _lengths(self, layout: Layout) -> Tensor | None:
         """(B,T) the n of each token's depth; None where all have that of the whole."""

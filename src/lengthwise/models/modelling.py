@@ -24,7 +24,6 @@ from ..mixers import Layout
 from .cache import LengthwiseCache
 from .config import LengthwiseConfig
 from .depth import Adaptive
-from .learned_chunk import LearnedChunk
 from .shell import LengthwisePreTrainedModel
 from .split_sequence import loss_over_ranks
 
@@ -166,7 +165,7 @@ class LengthwiseForCausalLM(LengthwisePreTrainedModel, GenerationMixin):
             x = x[..., -keep:, :] if isinstance(keep, int) else x[..., keep, :]
         x = self.norm(x)
         logits = self.head(x if self.hidden is None else F.relu(self.hidden(x)))
-        if isinstance(self.depth, LearnedChunk) and self.training:
+        if self.training and self.depth.mixes:
             logits = self.depth.mix(logits)
         if last and self.ranks is not None:
             logits = self.ranks.same(logits)

@@ -34,7 +34,9 @@ def last_column(layout: Layout) -> Tensor:
 
 
 def last_real(x: Tensor, layout: Layout) -> Tensor:
-    """(B,1,D): each row at its last real token."""
+    """(B,1,D): each row at its last real token, which may be on another rank."""
+    if layout.piece is not None:
+        return layout.piece.last_token(x)
     if layout.real is None:
         return x[:, -1:]
     return x.gather(1, last_column(layout)[:, None, None].expand(-1, -1, x.shape[-1]))

@@ -282,9 +282,7 @@ class LengthwisePreTrainedModel(PreTrainedModel):
             for hook in hooks:
                 hook.remove()
         made[-1] = self.norm(x)
-        if last:
-            x = x[:, -1:] if layout.real is None else last_real(x, layout)
-        return x, tuple(made)
+        return last_real(x, layout) if last else x, tuple(made)
 
     def _check_hidden_states(self) -> None:
         if self.depth.pad_tokens:

@@ -69,15 +69,19 @@ class TokenClassifier(nn.Module):
 
     @property
     def reuses_equal_tokens(self) -> bool:
-        return False
+        return isinstance(self.inner, LengthwiseForCausalLM) and self.inner.reuses_equal_tokens
 
     def reuse_refusal(self, *, stacked: bool = False) -> str | None:
         """Why `reuse_equal_tokens` would be refused now; None where it would not. `stacked`: for torch.func.vmap."""
+        if isinstance(self.inner, LengthwiseForCausalLM):
+            return self.inner.reuse_refusal(stacked=stacked)
         return "a model from outside this library computes every token"
 
     def reuse_equal_tokens(self, on: bool = True, *, stacked: bool = False) -> None:
         """Compute what equal tokens share once: see `LengthwiseForCausalLM.reuse_equal_tokens`."""
-        if on:
+        if isinstance(self.inner, LengthwiseForCausalLM):
+            self.inner.reuse_equal_tokens(on, stacked=stacked)
+        elif on:
             raise Error(f"{self.name}: reuse_equal_tokens: {self.reuse_refusal(stacked=stacked)}.")
 
     @cached_property
@@ -101,16 +105,6 @@ class PresetClassifier(TokenClassifier):
         logits = self.inner(tokens, logits_to_keep=1 if last else 0).logits
         assert logits is not None
         return logits
-
-    @property
-    def reuses_equal_tokens(self) -> bool:
-        return self.inner.reuses_equal_tokens
-
-    def reuse_refusal(self, *, stacked: bool = False) -> str | None:
-        return self.inner.reuse_refusal(stacked=stacked)
-
-    def reuse_equal_tokens(self, on: bool = True, *, stacked: bool = False) -> None:
-        self.inner.reuse_equal_tokens(on, stacked=stacked)
 
     @cached_property
     def stackable(self) -> bool:

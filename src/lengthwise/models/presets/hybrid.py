@@ -10,41 +10,16 @@ Every layer is LLaMA's around another mixer. What a mixer is told is what its ow
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from typing import Annotated, Any
 
 from ... import mixers as known_mixers
 from ...errors import Error, UnknownName, in_words
 from ..config import LengthwiseConfig
-from .attention import PositionName, PositionOptions, chacal, encoding, regular_gpt, transformer
-from .fox import fox
-from .linear_rnns import block_lrnn, delta_product, pd_ssm
-from .ordered_by_content import cope, path, stick_breaking
-from .recurrent import gru, lstm, rnn
+from .attention import PositionName, PositionOptions, encoding, transformer
 from .shared_options import Dropout, Expansion, Heads, InitializerRange, Layers, MaxLength, Tied, Width
-from .state_spaces import diagonal_lrnn, liquid_s4, lru, s4, s4d
 
-OF: dict[str, Callable[..., LengthwiseConfig]] = {
-    "softmax": transformer,
-    "forgetting": fox,
-    "chain": chacal,
-    "stick-breaking": stick_breaking,
-    "path": path,
-    "cope": cope,
-    "sliding-dilated": regular_gpt,
-    "block-lrnn": block_lrnn,
-    "s4": s4,
-    "s4d": s4d,
-    "liquid-s4": liquid_s4,
-    "lru": lru,
-    "diagonal-lrnn": diagonal_lrnn,
-    "pd-ssm": pd_ssm,
-    "delta-product": delta_product,
-    "rnn": rnn,
-    "lstm": lstm,
-    "gru": gru,
-}
-"""The preset of each mixer, whose defaults it has here too."""
+OTHERWISE = {"softmax": "transformer", "forgetting": "fox", "chain": "chacal", "sliding-dilated": "regular-gpt"}
+"""The presets of mixers that go by another name. A mixer has its preset's defaults here too."""
 
 
 def hybrid(
@@ -83,8 +58,8 @@ def hybrid(
         raise Error('hybrid: mixers must name at least one, got none. ["block-lrnn", "softmax"] is a beginning.')
     chosen = [pattern[i % len(pattern)] for i in range(layers)]
     for name in [*chosen, *(mixer_options or {})]:
-        if name not in OF:
-            raise UnknownName("mixer", name, OF)
+        if name not in known_mixers.MIXERS:
+            raise UnknownName("mixer", name, known_mixers.MIXERS)
     if unused := [name for name in mixer_options or {} if name not in chosen]:
         raise Error(f"hybrid: mixer_options speak of {unused[0]!r}, and no layer is one. Leave it out, or add a layer.")
     config = transformer(
@@ -112,7 +87,9 @@ def _told(name: str, vocab_size: int, width: int, heads: int, options: Any) -> d
     """A mixer and its options: its preset's, without biases as in LLaMA's block, and those that were given."""
     if not isinstance(options, dict):
         raise Error(f'hybrid: the options of {name!r} are a dict, such as {{"heads": 4}}, got {in_words(options)}.')
-    preset = OF[name]
+    from . import PRESETS  # of which this file's is one
+
+    preset = PRESETS[OTHERWISE.get(name, name)]
     with_heads = {"heads": heads} if "heads" in inspect.signature(preset).parameters else {}
     mixer = preset(vocab_size, width=width, **with_heads).mixer
     spec = mixer[-1] if isinstance(mixer, list) else mixer
