@@ -180,7 +180,7 @@ LINES = {
     "mixers": 3_260,
     "models": 4_200,
     "convert": 750,
-    "tasks": 4_460,
+    "tasks": 4_430,
     "text": 1_650,
     "train": 2_740,
     "evaluate": 1_640,

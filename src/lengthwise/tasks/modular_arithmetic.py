@@ -121,33 +121,6 @@ class BracketedExpressions:
 # Shapes: B batch, T tokens, m modulus.
 
 
-def linear_steps(tokens: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """factor, sign and flush of every token. Brackets have those of an operand 0, which `evaluate_nested` replaces."""
-    factor = np.array([*range(m), 0, 0, 1, 0, 0])
-    sign = np.array([0] * m + [1, -1, 0, 0, 0])
-    flush = np.abs(sign)
-    return factor.take(tokens), sign.take(tokens), flush.take(tokens)
-
-
-def evaluate_flat(tokens: np.ndarray, m: int) -> np.ndarray:
-    """(B, T) the value of every prefix that ends in a digit (elsewhere some number), for expressions without brackets.
-
-    >>> evaluate_flat(np.array([[1, 5, 2, 6, 4]]), 5)[:, ::2]  # 1+2-4
-    array([[1, 3, 4]])
-    """
-    columns = np.ascontiguousarray(tokens.T)
-    factor, sign, flush = linear_steps(columns, m)
-    values = np.empty_like(columns)
-    s, p = np.zeros_like(columns[0]), first_product(columns[0], m)
-    for t in range(len(columns)):
-        s += flush[t] * p
-        p *= factor[t]
-        p += sign[t]
-        p %= m
-        np.add(s, p, out=values[t])
-    return np.ascontiguousarray(values.T) % m
-
-
 def evaluate_nested(tokens: np.ndarray, m: int) -> np.ndarray:
     """(B, T) the value, inside the innermost open bracket, of every prefix that ends in a digit or ")".
 
@@ -155,7 +128,10 @@ def evaluate_nested(tokens: np.ndarray, m: int) -> np.ndarray:
     array([[2, 1, 3, 1]])
     """
     columns = np.ascontiguousarray(tokens.T)
-    factor, sign, flush = linear_steps(columns, m)
+    # A bracket is read as an operand 0, and what it stands for takes that one's place.
+    factor = np.array([*range(m), 0, 0, 1, 0, 0]).take(columns)
+    sign = np.array([0] * m + [1, -1, 0, 0, 0]).take(columns)
+    flush = np.abs(sign)
     opens, closes = columns == m + 3, columns == m + 4
     sign[opens] = 1  # a bracket begins with s, p = 0, 1
     move = opens.astype(np.int64) - closes
@@ -163,7 +139,8 @@ def evaluate_nested(tokens: np.ndarray, m: int) -> np.ndarray:
     below, above = int(closes.sum(0).max()), int(opens.sum(0).max())
     place = np.arange(tokens.shape[0]) * (below + above + 1) + below
     S, P = np.zeros((2, tokens.shape[0] * (below + above + 1)), dtype=np.int64)
-    P[place] = first_product(columns[0], m)
+    # An empty product, except before a leading +, where there is no term to finish.
+    P[place] = columns[0] != m
     keep = (~opens).astype(np.int64)
     values = np.empty_like(columns)
     value = np.zeros_like(columns[0])
@@ -176,11 +153,6 @@ def evaluate_nested(tokens: np.ndarray, m: int) -> np.ndarray:
         S[place], P[place] = s, p
         values[t] = value = (s + p) % m
     return np.ascontiguousarray(values.T)
-
-
-def first_product(first: np.ndarray, m: int) -> np.ndarray:
-    """p before the first token: an empty product, except before a leading +, where there is no term to finish."""
-    return (first != m).astype(np.int64)
 
 
 def flat_machine(m: int, leading_plus: bool) -> tuple[Semiautomaton, Tensor, Tensor]:
@@ -275,8 +247,9 @@ class ModularArithmetic(Task):
 
     def answer(self, tokens: Tensor) -> Tensor:
         self.check_tokens(tokens)
-        evaluate = evaluate_nested if self.brackets else evaluate_flat
-        values = torch.from_numpy(evaluate(tokens.cpu().numpy(), self.modulus)).to(tokens.device)
+        if self.machine is not None and self.readout is not None:
+            return self.readout.to(tokens.device)[self.machine.run(tokens)]
+        values = torch.from_numpy(evaluate_nested(tokens.cpu().numpy(), self.modulus)).to(tokens.device)
         return values.masked_fill_(~self.complete(tokens), 0)
 
     def asked(self, tokens: Tensor) -> Tensor:
