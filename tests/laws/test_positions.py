@@ -205,7 +205,13 @@ def test_law(name, kind):
             torch.testing.assert_close(gradients(outputs), slopes, rtol=1e-8, atol=1e-8, msg=report)
 
 
-@pytest.mark.parametrize(("name", "kind"), PAIRS)
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        pair if pair[1] != "adaptive" or pair[0] in STACKED else pytest.param(*pair, marks=pytest.mark.slow)
+        for pair in PAIRS
+    ],
+)
 def test_generate(name, kind):
     """Greedily and with beams, from rows of which one is padded: with a cache what there is without."""
     model = make(name, kind)

@@ -12,6 +12,7 @@ import torch
 
 from lengthwise import tasks
 from lengthwise.tasks.boxes import Story, check, read
+from lengthwise.tasks.boxes.vocabulary import STOP
 
 from ..seeded import seeded
 
@@ -229,9 +230,10 @@ def test_descriptions_are_as_random_as_they_should_be(form):
         assert set(questions) == {None}
 
 
-def signature(prompt, form):
-    """What the split goes by, from the text."""
-    described = dict(read(prompt, form).described)
+def signature(task, row):
+    """What the split goes by, from the text of the first sentence."""
+    form = task.form.name
+    described = dict(read(task.write(row[: row.tolist().index(STOP) + 1]), form).described)
     if form == "advanced":
         return tuple(sorted(described.items()))
     return tuple(len(described[box]) for box in sorted(described))
@@ -243,7 +245,7 @@ def test_training_and_test_share_no_signature(form, boxes, objects):
     training, test = task.sample(3, 3000, seeded(5)), task.test_set(3, 600)
     assert not task.held_out(training.tokens).any()
     assert task.held_out(test.tokens).all()
-    seen, kept = ({signature(task.parts(row)[0], form) for row in batch.tokens} for batch in (training, test))
+    seen, kept = ({signature(task, row) for row in batch.tokens} for batch in (training, test))
     assert seen
     assert kept
     assert not seen & kept
@@ -257,7 +259,7 @@ def test_drawing_one_side_is_drawing_until_it_is_that_side(form):
     for held in (False, True):
         kept = both[task.held_out(both) == held]
         direct = task.draw(2, len(kept), seeded(8), held=held)
-        a, b = (Counter(signature(task.parts(row)[0], form) for row in side[:5000]) for side in (kept, direct))
+        a, b = (Counter(signature(task, row) for row in side[:5000]) for side in (kept, direct))
         common = [key for key in a if a[key] >= 20]
         statistic = sum((a[key] - b[key]) ** 2 / (a[key] + b[key]) for key in common)
         assert (statistic - len(common)) / math.sqrt(2 * len(common)) < 4
