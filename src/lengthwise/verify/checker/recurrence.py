@@ -7,8 +7,9 @@ A network's state h and the machine's state q after a word belong together if h 
     c  the head is right on every box of q that b leads to,
 
 and by induction over the symbols the answer after every word is right. States of the machine from which no question can
-be reached any more need no box. Boxes of a GRU or LSTM may have been found by slopes, which enclose gates more tightly:
-one that does not hold by intervals is made a little wider, until all do. An RNN's hold as they are listed, or not.
+be reached any more need no box. Boxes may have been found by slopes, which enclose gates and layers more tightly: one
+that does not hold by intervals is made a little wider, until all do. One layer of an RNN is one sum, which intervals
+enclose as tightly: its boxes hold as they are listed, or not.
 
 Shapes: N boxes, n numbers of the joint state.
 """
@@ -44,8 +45,8 @@ def check_recurrence(network: Recurrence, claim: Claim, proof: Any) -> tuple[int
     boxes = Interval.of(centre).widened(radius)
     if not np.any(((boxes.lo <= 0) & (boxes.hi >= 0)).all(axis=1) & (state == claim.start)):
         raise Rejected("the first state, 0, lies in no set of the machine's start.")
-    widest = Interval.of(centre).widened(radius * (1 if network.cell == "rnn" else WIDEST))
-    return closed(network, claim, state, boxes, widest)[1:]
+    one_sum = network.cell == "rnn" and network.layers == 1
+    return closed(network, claim, state, boxes, Interval.of(centre).widened(radius * (1 if one_sum else WIDEST)))[1:]
 
 
 def closed(

@@ -243,7 +243,8 @@ def prove_cascade(model: nn.Module, claim: Claim, seconds: float) -> Proof | Ref
     try:
         reached.look()
     except TooMany as problem:
-        more = "Give it a larger budget" if time.monotonic() > reached.until else REACHED.surpassed
+        late = time.monotonic() > reached.until
+        more = "Give it a larger budget" if late else f"Raise the limit ({REACHED.variable}=…)"
         return Unknown(f"{problem}. {more}, or silence the blocks that carry nothing (--consolidate)")
     except NotRight as found:
         return _wrong(model, claim, found.word, found.margin)
