@@ -36,11 +36,6 @@ Parts = tuple[Tensor, ...]
 """The parts of a state: h, and for the LSTM c."""
 
 
-def step(cell: nn.RNNBase, x: Tensor, state: Sequence[Tensor]) -> Parts:
-    """The parts of the state after a token (…,D), in the precision of x."""
-    return transition(cell, projected(cell, x), state)[0]
-
-
 def projected(cell: nn.RNNBase, x: Tensor) -> Tensor:
     """What tokens (…,D) add to the arguments of a cell's functions."""
     return F.linear(x, cell.weight_ih_l0.to(x.dtype), cell.bias_ih_l0.to(x.dtype))

@@ -101,15 +101,12 @@ def closed(boxes: TreeBoxes, centres: Tensor, network: Tree, ends: float, arithm
     radii = grow(lambda r: boxes.needed(network, centres, r), radii, ends, lambda r: boxes.margin(network, centres, r))
     if isinstance(radii, Unknown):
         return radii
-    return shown("tree-boxes", arithmetic, boxes.margin(network, centres, radii), boxes.to_json(centres, radii))
-
-
-def shown(kind: str, arithmetic: str, margin: float, proof: dict) -> Proof | Unknown:
-    """The proof by boxes that close, if the head is right on all of them."""
+    margin = boxes.margin(network, centres, radii)
     if not margin > 0:
         short = -margin if np.isfinite(margin) else None
         return Unknown("boxes close, and the head is not surely right on one of them", short)
-    return {"kind": kind, "inference": "raw", "arithmetic": arithmetic, "margin": margin, "proof": proof}
+    proof = boxes.to_json(centres, radii)
+    return {"kind": "tree-boxes", "inference": "raw", "arithmetic": arithmetic, "margin": margin, "proof": proof}
 
 
 class Sets(NamedTuple):
@@ -388,7 +385,7 @@ def grow(
     needed: Callable[[Tensor], Tensor],
     radii: Tensor,
     ends: float,
-    margin: Callable[[Tensor], float] = lambda r: float("inf"),
+    margin: Callable[[Tensor], float],
 ) -> Tensor | Unknown:
     """Radii r that need no more than themselves, with some room for what the checker rounds inward.
 
