@@ -176,11 +176,11 @@ def test_other_models_say_why():
 
 def test_radii_grow_until_they_hold_or_say_that_they_do_not():
     start = torch.zeros(1, 2)
-    half = grow(lambda r: 0.5 * r + 0.01, start, float("inf"))
+    half = grow(lambda r: 0.5 * r + 0.01, start, float("inf"), lambda r: float("inf"))
     assert isinstance(half, torch.Tensor)
     assert (0.5 * half + 0.01 <= half).all()
-    assert isinstance(grow(lambda r: 1.01 * r + 0.01, start, float("inf")), Unknown)
-    assert isinstance(grow(lambda r: r * torch.inf + 0.01, start, float("inf")), Unknown)
+    assert isinstance(grow(lambda r: 1.01 * r + 0.01, start, float("inf"), lambda r: float("inf")), Unknown)
+    assert isinstance(grow(lambda r: r * torch.inf + 0.01, start, float("inf"), lambda r: float("inf")), Unknown)
 
 
 def test_settled_centres_are_fixed_points(built):
