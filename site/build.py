@@ -34,7 +34,7 @@ ROOMS = ("lab", "tasks", "verify", "report", "models", "mixers", "positions", "o
 ROOMS = (*ROOMS, "automata", "text", "insight", "theory", "convert")
 PARTS = {
     "Start": ["ten-minutes", "tour", "own-tasks", "hugging-face", "text", "language-models", "clusters", "results"],
-    "Proofs": ["certify", "hall-of-proofs", "hall-of-refutations", "zoo", "theorem"],
+    "Proofs": ["certify", "proofs", "proved", "hall-of-proofs", "hall-of-refutations", "zoo", "theorem"],
     "Ideas": ["regulargpt", "lrnn", "chacal", "bipe", "positions", "far-tokens", "constructions"],
     "Reference": ["cli", *(f"api-{room}" for room in ROOMS), "architecture"],
     "About": ["changelog", "log"],
@@ -115,7 +115,7 @@ lengthwise zoo parity-rnn
 lengthwise certify --check parity-rnn/certificate.json --model parity-rnn
 ```
 
-What a certificate claims, and what it assumes, is in [certify](certify.md) and, of RNNs, in [theorem](theorem.md).
+What a certificate claims and assumes is in [proofs](proofs.md) and, as a theorem of Coq, in [theorem](theorem.md).
 """
 
 
@@ -150,7 +150,7 @@ def page_of_a_proof(name: str) -> str:
 
 This page holds a network for `{task}`, {MADE[certificate["made"]]}, and its proof. The network runs
 here, in float32. Below, a checker in JavaScript, which shares no code with those in Python and Coq, goes through every
-condition of the proof. [What it says and assumes](certify.md).
+condition of the proof. [What it says and assumes](proofs.md).
 
 ```{{raw}} html
 <div id="proof">This page needs JavaScript.</div>

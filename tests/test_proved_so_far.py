@@ -1,4 +1,4 @@
-"""What docs/certify.md says was proved is what the records of `reproduce proof table` say, and their certificates.
+"""What docs/proved.md says was proved is what the records of `reproduce proof table` say, and their certificates.
 
 `python tests/test_proved_so_far.py` prints the table of the document; `python tests/test_proved_so_far.py RECORDS`
 copies from the records of that table the certificates that are small, beside its results.
@@ -40,7 +40,7 @@ def proved() -> list[tuple[str, str, dict[str, Any]]]:
 
 
 def proved_so_far() -> str:
-    """The table of docs/certify.md."""
+    """The table of docs/proved.md."""
     rows: dict[tuple[str, str], list[str]] = {}
     for task, model, n in proved():
         made = n["made"]
@@ -62,7 +62,7 @@ def certificate_file(task: str, model: str, network: dict[str, Any]) -> Path:
 
 
 def test_the_document_s_table_is_that_of_the_records():
-    assert proved_so_far() in (ROOT / "docs" / "certify.md").read_text(encoding="utf-8")
+    assert proved_so_far() in (ROOT / "docs" / "proved.md").read_text(encoding="utf-8")
 
 
 def test_every_small_certificate_is_kept_and_says_what_its_line_says():
@@ -89,7 +89,7 @@ def test_who_kept_nothing_of_its_own_is_compiled(made, own):
 
 
 def learned_enough() -> str:
-    """The table of docs/certify.md of what is taken after how many steps."""
+    """The table of docs/proved.md of what is taken after how many steps."""
     path = ROOT / "results" / "proof-learning-laptop" / "results.json"
     cells: dict[tuple[str, str], dict[int, list[dict[str, Any]]]] = {}
     for panel in json.loads(path.read_text(encoding="utf-8"))["panels"]:
@@ -110,7 +110,7 @@ def learned_enough() -> str:
 
 
 def test_the_document_s_table_of_what_is_taken_is_that_of_the_records():
-    assert learned_enough() in (ROOT / "docs" / "certify.md").read_text(encoding="utf-8")
+    assert learned_enough() in (ROOT / "docs" / "proved.md").read_text(encoding="utf-8")
 
 
 def copy_certificates(records: Path) -> None:
