@@ -26,7 +26,7 @@ from lengthwise.files import read_json
 from lengthwise.lab.collection import network_folder, networks
 from lengthwise.verify.checker.check import MADE
 from lengthwise.verify.checker.weights import read_model
-from lengthwise.verify.theorem import refusal
+from lengthwise.verify.theorem.recurrences import refusal
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent

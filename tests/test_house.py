@@ -187,7 +187,7 @@ LINES = {
     "lab": 5_690,
     "insight": 1_380,
     "theory": 1_350,
-    "verify": 9_630,
+    "verify": 9_785,
     "report": 3_640,
     "recipes": 4_970,
     "cli": 3_220,

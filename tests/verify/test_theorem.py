@@ -16,7 +16,6 @@ from lengthwise.errors import Error
 from lengthwise.files import read_json
 from lengthwise.lab.collection import network_folder, networks
 from lengthwise.verify import certificate as certificates
-from lengthwise.verify import theorem
 from lengthwise.verify.checker import Rejected
 from lengthwise.verify.checker.claimed import Claim
 from lengthwise.verify.checker.network import Recurrence
@@ -24,6 +23,8 @@ from lengthwise.verify.checker.recurrence import check_recurrence
 from lengthwise.verify.checker.weights import read_model
 from lengthwise.verify.claim import claim_of
 from lengthwise.verify.prove.recurrence import prove_recurrence
+from lengthwise.verify.theorem import folder as theorem
+from lengthwise.verify.theorem.recurrences import NAMES
 
 from .proposals import accepted
 from .test_recurrence_boxes import FLIP_FLOP, flip_flop
@@ -42,7 +43,7 @@ def certificate_of(name):
 def development(tmp_path_factory):
     """The folder of `theorem/`, compiled."""
     folder = tmp_path_factory.mktemp("coq")
-    for name in theorem.FILES:
+    for name in theorem.NEEDS:
         shutil.copy(Path(__file__).parents[2] / "theorem" / f"{name}.v", folder)
         compiled(folder, name)
     return folder
@@ -73,7 +74,7 @@ def test_numbers_are_exactly_the_weights():
     text = theorem.statement(certificate_of(name), tensors)["Network.v"]
     scale = int(re.search(r"network := Network (\d+)", text)[1])
     written = [int(k) for k in re.findall(r"-?\d+", text[text.index("[[") :].replace("%Z", "").replace("Unit", ""))]
-    parts = [tensors[theorem.NAMES[part]].astype(np.float64) for part in theorem.NAMES]
+    parts = [tensors[NAMES[part]].astype(np.float64) for part in NAMES]
     embedding, reads, keeps, bias, other, head, head_bias = parts
     units = [x for i in range(len(bias)) for x in (*reads[i], *keeps[i], bias[i], other[i])]
     rows = [x for i in range(len(head)) for x in (*head[i], head_bias[i])]
@@ -95,7 +96,8 @@ def test_the_command_writes_a_folder(tmp_path, capsys):
     call = ["certify", "--check", str(network / "certificate.json"), "--model", str(network)]
     assert main([*call, "--theorem", str(tmp_path / "coq"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["theorem"] == str(tmp_path / "coq")
-    assert {path.stem for path in (tmp_path / "coq").glob("*.v")} == {*theorem.FILES, "Network", "Claim", "Theorem"}
+    written = {path.stem for path in (tmp_path / "coq").glob("*.v")}
+    assert written == {*theorem.development("Recurrence"), "Network", "Claim", "Theorem"}
     assert main(["certify", "--theorem", str(tmp_path / "coq")]) == 2
 
 
@@ -105,10 +107,15 @@ def flip_flop_certificate():
     return accepted(prove_recurrence, model, claim_of(FLIP_FLOP)), certificates.weights(model.inner)
 
 
+def head(content):
+    """How a file about such a network begins."""
+    return theorem.head(theorem.family_of(content))
+
+
 def definitions(content, tensors):
     """The network, the machine and the boxes, as they stand in the files."""
     files = theorem.statement(content, tensors)
-    texts = [files[name].split(theorem.HEAD)[1] for name in ("Network.v", "Claim.v", "Theorem.v")]
+    texts = [files[name].split(head(content))[1] for name in ("Network.v", "Claim.v", "Theorem.v")]
     return "\n".join(texts).split("Lemma checked")[0].replace("From Lengthwise Require Import Network Claim.\n", "")
 
 
@@ -121,7 +128,7 @@ def tampered_weights(tensors):
         *(("head_bias", answer, 12.0 * (-1) ** answer) for answer in range(2)),
     ]:
         copy = {key: value.copy() for key, value in tensors.items()}
-        copy[theorem.NAMES[name]][at] += by
+        copy[NAMES[name]][at] += by
         yield f"{name} {at}", None, copy
 
 
@@ -181,7 +188,7 @@ def test_coq_and_the_checker_reject_whatever_was_changed(tmp_path, development):
         for i, (name, text, answer) in enumerate(modules)
     )
     shutil.copytree(development, tmp_path, dirs_exist_ok=True)
-    (tmp_path / "Changed.v").write_text(theorem.HEAD + text)
+    (tmp_path / "Changed.v").write_text(head(content) + text)
     compiled(tmp_path, "Changed")
 
 
@@ -191,11 +198,11 @@ def test_coq_rejects_a_changed_lstm(tmp_path, development):
     """Its output gates shut, or asked for the other answer. (With forget gates shut it stays right: h remembers.)"""
     content, tensors = certificate_of("parity-lstm"), read_model(network_folder("parity-lstm"))[1]
     width = tensors["head.weight"].shape[1]
-    shut = {**tensors, theorem.NAMES["bias"]: tensors[theorem.NAMES["bias"]].copy()}
-    shut[theorem.NAMES["bias"]][3 * width :] = -9
+    shut = {**tensors, NAMES["bias"]: tensors[NAMES["bias"]].copy()}
+    shut[NAMES["bias"]][3 * width :] = -9
     other = {**content, "claim": {**content["claim"], "answers": content["claim"]["answers"][::-1]}}
     shutil.copytree(development, tmp_path, dirs_exist_ok=True)
     for name, text in (("Shut", definitions(content, shut)), ("Other", definitions(other, tensors))):
         goal = "Goal lstm_check weights claim places targets = false.\nProof. vm_compute. reflexivity. Qed.\n"
-        (tmp_path / f"{name}.v").write_text(f"{theorem.HEAD}{text}\n{goal}")
+        (tmp_path / f"{name}.v").write_text(f"{head(content)}{text}\n{goal}")
         compiled(tmp_path, name)

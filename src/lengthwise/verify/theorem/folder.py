@@ -1,0 +1,124 @@
+"""The folder that a theorem stands in: the part of the development that it needs, and three files about this network.
+
+Its weights stand there as exact numbers, its machine, and sets of its states with the theorem. Nothing that is written
+here is believed: Coq checks every set.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...errors import Error
+from ...files import whole_folder, write_text
+from ..checker.check import check
+from ..checker.intervals import Array
+from ..checker.weights import digest, read_model
+from . import lstm, rnn
+from .coq import listed, ns, scale_of
+from .family import CLAIMED, Family
+
+PACKAGE = Path(__file__).parents[2]
+PLACES = (PACKAGE / "theorem", PACKAGE.parents[1] / "theorem")
+FAMILIES: tuple[Family, ...] = (rnn.FAMILY, lstm.FAMILY)
+NEEDS = {
+    "Words": (),
+    "Rounding": (),
+    "Dyadic": ("Rounding",),
+    "Tanh": ("Dyadic",),
+    "Recurrence": ("Words", "Tanh"),
+    "Lstm": ("Recurrence",),
+}
+"""The files of the development, and which others each needs, in an order in which Coq can read them."""
+
+
+def write_theorem(certificate: dict[str, Any], model: str | Path, out: str | Path) -> Path:
+    """The folder, in which `make` lets Coq check the theorem; refused where no theorem speaks of such a network."""
+    check(certificate, model)
+    if (why := refusal(certificate)) is not None:
+        raise Error(f"No theorem is written: {why}.")
+    tensors = read_model(Path(model))[1]
+    files = statement(certificate, tensors)
+    places = [place for place in PLACES if place.is_dir()]
+    if not places:
+        raise Error(f"The Coq development lies in neither {PLACES[0]} nor {PLACES[1]}.")
+    with whole_folder(Path(out)) as folder:
+        for name in development(family_of(certificate).file):
+            shutil.copyfile(places[0] / f"{name}.v", folder / f"{name}.v")
+        for name, text in files.items():
+            write_text(folder / name, text)
+    return Path(out)
+
+
+def refusal(certificate: dict[str, Any]) -> str | None:
+    """Why no theorem speaks of this certificate's network, or None."""
+    why = [family.refusal(certificate) for family in FAMILIES if family.kind == certificate["kind"]]
+    if not why:
+        return f"no theorem is of a proof by {certificate['kind']} so far"
+    return None if None in why else why[0]
+
+
+def family_of(certificate: dict[str, Any]) -> Family:
+    """The family of a certificate that is not refused."""
+    same = (family for family in FAMILIES if family.kind == certificate["kind"])
+    return next(family for family in same if family.refusal(certificate) is None)
+
+
+def statement(certificate: dict[str, Any], tensors: dict[str, Array]) -> dict[str, str]:
+    """The files about one network, by name."""
+    family = family_of(certificate)
+    names = family.names(certificate)
+    weights = {part: tensors.get(name, tensors["embedding.weight"]) for part, name in names.items()}
+    numbers = {part: x.astype(np.float64) for part, x in weights.items()}
+    scale = scale_of(numbers.values())
+    sums = ",\n    ".join(f"{names[part]} {digest(x)}" for part, x in weights.items())
+    network = f"""(** The weights, k 2^-{scale} each. They are exactly the float32 numbers with these digests:
+    {sums}. *)
+
+{head(family)}{family.network(certificate, numbers, scale)}"""
+    claim = certificate["claim"]
+    machine = f"""(** The machine. Its symbols are {", ".join(claim["symbols"])}. *)
+
+{head(family)}Definition claim : machine := Machine {claim["start"]} {len(claim["symbols"])}
+  {listed(ns(row) for row in claim["delta"])}
+  {ns(claim["answers"])}.
+"""
+    theorem = f"""(** {certificate["words"]} *)
+
+{head(family)}From Lengthwise Require Import Network Claim.
+
+{family.proof(certificate, numbers, scale)}
+{CLAIMED}{family.theorem.replace("NAME", certificate["digest"][:16])}"""
+    return {"Network.v": network, "Claim.v": machine, "Theorem.v": theorem, "Makefile": makefile(family.file)}
+
+
+def development(file: str) -> list[str]:
+    """A file of `theorem/` and all that it needs, in order."""
+    needed = {file}
+    for name in reversed(NEEDS):
+        needed.update(NEEDS[name] if name in needed else ())
+    return [name for name in NEEDS if name in needed]
+
+
+def head(family: Family) -> str:
+    """How each file about a network of this family begins."""
+    files = " ".join(development(family.file))
+    return f"From Coq Require Import ZArith List.\nFrom Lengthwise Require Import {files}.\nImport ListNotations.\n\n"
+
+
+def makefile(file: str) -> str:
+    """How `make` lets Coq read the folder."""
+    rules = [
+        f"{name}.vo: {' '.join(f'{need}.vo' for need in NEEDS[name])}" for name in development(file) if NEEDS[name]
+    ]
+    return f"""# Lets Coq 8.16 check the theorem, with Flocq and Interval (Debian: coq libcoq-flocq libcoq-interval).
+Theorem.vo: Network.vo Claim.vo
+Network.vo Claim.vo: {file}.vo
+{chr(10).join(reversed(rules))}
+
+%.vo: %.v
+\tcoqc -q -Q . Lengthwise $<
+"""
