@@ -189,8 +189,8 @@ LINES = {
     "theory": 1_350,
     "verify": 9_785,
     "report": 3_640,
-    "recipes": 4_970,
-    "cli": 3_220,
+    "recipes": 4_985,
+    "cli": 3_235,
 }
 """How many lines a room may have: lowered as ideas leave, and raised only by a commit that says why."""
 

@@ -81,7 +81,10 @@ def test_bench_then_again_then_report(tmp_path, capsys):
         (["bench", "parity", "-m", "lstm", "--seeds", "1,"], "--seeds must be a list of whole numbers at least 0"),
         (["reproduce", "demo", "prity"], "Did you mean 'demo parity'?"),
         (["reproduce", "regulargpt", "table-1", "--scale", "smoke", "--only", "prity"], "Did you mean 'parity'?"),
-        (["reproduce", "demo", "parity", "--scale", "big"], "--scale must be 'smoke', 'laptop' or 'paper', got 'big'."),
+        (
+            ["reproduce", "demo", "parity", "--scale", "big"],
+            "--scale must be 'smoke', 'laptop', 'overnight' or 'paper', got 'big'.",
+        ),
         (["export", "parity", "--lengths", "4", "--out", "/tmp/x", "-s", "model.width=3"], "model.width"),
         (["export", "parity", "--lengths", "0", "--out", "/tmp/x"], "at least 1"),
         (["report", "/no/such/place"], "/no/such/place"),

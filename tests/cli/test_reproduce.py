@@ -69,6 +69,43 @@ def test_panels_hear_of_the_finished_runs_and_hold_no_result_back(root, tmp_path
     assert len(heard) == 2, "without a single run there is nothing to draw"
 
 
+def test_a_night_writes_the_page_after_every_row(root, tmp_path, capsys, monkeypatch):
+    bench(root, "--seeds", "3")
+    capsys.readouterr()
+    first, second, third = sorted(lab.load(root), key=lambda run: run.experiment.seed)[:3]
+    rows, calls, run = [], [], lab.run
+    grid = Grid(
+        [Cell(n, lambda r=r: [r.experiment], label=n) for n, r in zip("abc", (first, second, third), strict=True)]
+    )
+    made = recipes.Recipe("Mine", "Why", grid, lambda finished, device: rows.append(list(finished)) or [panel()])
+
+    def second_breaks(experiments, *args, **how):
+        calls.append([e.hash for e in experiments])
+        page = tmp_path / "index.html"
+        assert page.exists() == (len(calls) > 1)
+        found = run(experiments, *args, **how)
+        return [lab.Outcome(o.experiment, error="it broke", exit_code=1) if o.run == second else o for o in found]
+
+    monkeypatch.setitem(recipes.TABLES, ("demo", "mine"), lambda scale: made)
+    monkeypatch.setattr(recipes, "OVERNIGHT", (("demo", "mine"),))
+    monkeypatch.setattr(lab, "run", second_breaks)
+    call = ["reproduce", "demo", "mine", "--scale", "overnight", "--out", str(root), "--html", str(tmp_path)]
+    assert main([*call, "--workers", "1"]) == 1
+    hashes = [r.experiment.hash for r in (first, second, third)]
+    assert calls == [hashes[:1], hashes[:2], hashes]
+    assert rows == [["a"], ["a"], ["a", "c"]], "a row that broke keeps none back"
+    capsys.readouterr()
+    calls.append([])
+    assert main([*call, "--workers", "1", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["failures"][0]["error"] == "it broke"
+    assert calls[4:] == [hashes], "one JSON, of all rows"
+
+
+def test_other_recipes_say_that_they_have_no_night(capsys):
+    assert main(["reproduce", "demo", "parity", "--scale", "overnight"]) == 2
+    assert "demo parity has no scale overnight, as lrnn table-2 and regulargpt table-1 have" in capsys.readouterr().err
+
+
 MINE = """
 from lengthwise import lab
 from lengthwise.recipes import Cell, Grid, Recipe

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+import typer
+
 from . import console, registries, typed
 from .typed import SET
 from .verb import Typed, verb
-from .work import Running, carry_out
+from .work import INTERRUPTED, Running, carry_out
 
 
 @verb
@@ -24,8 +26,9 @@ def reproduce(
         Typed("[TABLE]", argument=True, names=typed.recipe_tables),
     ] = "",
     scale: Annotated[
-        Literal["smoke", "laptop", "paper"],
-        "smoke: seconds; laptop: minutes to an hour on two cores; paper: the published setting.",
+        Literal["smoke", "laptop", "overnight", "paper"],
+        "smoke: seconds; laptop: minutes to an hour on two cores; overnight: the published networks, in hours a row; "
+        "paper: the published setting.",
     ] = "laptop",
     only: Annotated[list[str] | None, "Run only this row of the table; repeat it for more.", Typed("ROW")] = None,
     settings: Annotated[list[str] | None, "An input of the recipe, such as checkpoint=PATH; repeat it.", SET] = None,
@@ -34,6 +37,8 @@ def reproduce(
     """Run a paper's table or figure again, or a recipe in a file.
 
     Example: [bold]lengthwise reproduce demo parity --scale smoke[/bold]
+
+    At the scale overnight the page is written anew after every row, so that a night's end loses none.
 
     Example: [bold]lengthwise reproduce studies/tree_and_scan.py --scale smoke[/bold]
     """
@@ -45,12 +50,23 @@ def reproduce(
     chosen = lab.chosen_device("auto" if lab.elsewhere(running.launch) else running.device)
     recipe = recipes.get(paper, table, scale, settings or [])
     recipe = recipe.only(only) if only else recipe
-    with console.stdout_kept(running.as_json):
-        experiments = recipe.experiments
-    carry_out(
-        experiments,
-        running,
-        title=recipe.title,
-        description=recipe.description,
-        panels=lambda runs: recipe.panels(runs, chosen),
-    )
+    # One JSON is written, at the end; a page is written anew after every row that took hours.
+    by_row = scale == "overnight" and not running.as_json
+    left = 0
+    for part in recipe.row_by_row() if by_row else [recipe]:
+        with console.stdout_kept(running.as_json):
+            experiments = part.experiments
+        try:
+            carry_out(
+                experiments,
+                running,
+                title=recipe.title,
+                description=recipe.description,
+                panels=lambda runs, part=part: part.panels(runs, chosen),
+            )
+        except typer.Exit as end:
+            if end.exit_code == INTERRUPTED:
+                raise
+            left = end.exit_code
+    if left:
+        raise typer.Exit(left)

@@ -96,6 +96,10 @@ TABLES: dict[tuple[str, str], RecipeFunction] = {
 }
 
 
+OVERNIGHT = (("lrnn", "table-2"), ("regulargpt", "table-1"))
+"""The tables of ours that have the scale `overnight`."""
+
+
 def available() -> dict[str, str]:
     """Every recipe as "PAPER TABLE", with a line each."""
     return {" ".join(name): (table.__doc__ or "").splitlines()[0] for name, table in TABLES.items()}
@@ -118,6 +122,9 @@ def get(paper: str, table: str = "", scale: Scale = "laptop", settings: Sequence
     make, name = _table(paper, table), f"{paper} {table}".strip()
     if scale not in get_args(Scale):
         raise UnknownName("scale", scale, get_args(Scale))
+    if table and scale == "overnight" and (paper, table) not in OVERNIGHT:
+        there = " and ".join(map(" ".join, OVERNIGHT))
+        raise Error(f"{name} has no scale overnight, as {there} have. Take laptop or paper.")
     taken = settings_by_name(name, make, settings)
     if table:
         return make(scale, **taken)

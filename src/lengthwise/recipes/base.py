@@ -13,8 +13,9 @@ from ..options import Word, schema, take, word_of
 from ..report import Panel
 from .common.grid import Grid
 
-Scale = Literal["smoke", "laptop", "paper"]
-"""smoke: seconds, in the tests; laptop: minutes to an hour on two cores; paper: the published setting."""
+Scale = Literal["smoke", "laptop", "overnight", "paper"]
+"""smoke: seconds, in the tests; laptop: minutes to an hour on two cores; overnight: the published networks and rates,
+hours a row on two cores and no run longer than two; paper: the published setting."""
 
 
 Finished = Mapping[Any, list[Run]]
@@ -38,6 +39,11 @@ class Recipe:
     def only(self, rows: Iterable[str]) -> Recipe:
         """The part of the table that these rows are; the experiments of other rows are never planned."""
         return replace(self, grid=self.grid.only(rows))
+
+    def row_by_row(self) -> list[Recipe]:
+        """Returns the table's first row, its first two, and so on to all of it."""
+        rows = self.grid.rows
+        return [self.only(rows[:n]) for n in range(1, len(rows))] + [self]
 
     def panels(self, runs: Iterable[Run], device: str = "cpu") -> list[Panel]:
         """What is shown beside the runs; nothing where there are cells and none has a finished run."""

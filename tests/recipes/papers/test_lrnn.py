@@ -27,13 +27,14 @@ SHORT = [("even-pairs", model) for model in MODELS]
 """The row that is run: others would ask nothing else."""
 
 
-@pytest.mark.parametrize("scale", ["smoke", "laptop", "paper"])
+@pytest.mark.parametrize("scale", ["smoke", "laptop", "overnight", "paper"])
 @pytest.mark.parametrize("task", TASKS)
 def test_the_papers_model_and_the_automaton_have_one_budget(scale, task):
     ours, automaton = (planned(scale, task, model) for model in ("block-lrnn", "block-lrnn automaton"))
+    first = {"initialisation": "official"} if scale == "overnight" else {}
     for one, other in zip(ours, automaton, strict=True):
         assert (one.training, one.tests, one.seed) == (other.training, other.tests, other.seed)
-        assert one.model.options == {**other.model.options, "variant": "official"}
+        assert one.model.options == {**other.model.options, "variant": "official", **first}
         assert other.model.options["variant"] == "automaton"
 
 
@@ -46,6 +47,20 @@ def test_what_was_shrunk_names_no_published_rule():
     assert back == [("modular-arithmetic, *s4", f"training.{name}") for name in ("lengths", "curriculum")]
     assert {"for": "*s4", "setting": "model.layers", "published": 1, "here": 3} in rows
     assert settings_of(RULES["laptop"], "modular-sum", "block-lrnn")["model.layers"] == 1
+
+
+def test_overnight_is_the_published_setting_but_for_the_longest_runs():
+    for task in TASKS:
+        for model in MODELS:
+            ours, published = (planned(scale, task, model) for scale in ("overnight", "paper"))
+            cut = (task, MODELS[model].preset) == ("modular-arithmetic", "block-lrnn")
+            assert [e.training.but(steps=10_000) if cut else e.training for e in published] == [
+                e.training for e in ours
+            ]
+            assert [(e.data, e.tests, e.seed) for e in published] == [(e.data, e.tests, e.seed) for e in ours]
+    assert [(row["setting"], row["here"]) for row in differences(RULES, "overnight", TASKS, MODELS)] == [
+        ("training.steps", 10_000)
+    ]
 
 
 @pytest.fixture(scope="module")

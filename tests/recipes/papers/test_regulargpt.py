@@ -36,6 +36,18 @@ def test_thinned_by_hand():
     assert thinned(range(2, 6), 16) == [2, 3, 4, 5]
 
 
+def test_overnight_trains_the_published_network_at_a_published_rate():
+    ours, (published, *_) = (
+        planned("overnight", "parity", "regular-gpt C=2"),
+        planned("paper", "parity", "regular-gpt C=2"),
+    )
+    assert [e.seed for e in ours] == [0, 1, 2]
+    assert ours[0].training == published.training.but(lr=5e-4)
+    own = {"width": 64, "initialisation": "official"}
+    assert ours[0].model.options == {**published.model.options, **own}
+    assert ours[0].tests.lengths == published.tests.lengths
+
+
 @pytest.mark.parametrize("scale", ["smoke", "laptop"])
 def test_every_knob_has_its_published_value(scale):
     for task, model in CELLS:

@@ -63,9 +63,14 @@ class Grid(Generic[Key]):
         """The experiments of all cells; those that several cells share stand there once."""
         return list({e.hash: e for cell in self.cells for e in cell.experiments}.values())
 
+    @property
+    def rows(self) -> list[str]:
+        """The names of the rows, of a table that has any."""
+        return list(dict.fromkeys(cell.label for cell in self.cells if cell.label))
+
     def only(self, labels: Iterable[str]) -> Grid[Key]:
         """The rows of these names."""
-        known = dict.fromkeys(cell.label for cell in self.cells if cell.label)
+        known = self.rows
         if len(known) < 2:
             raise Error("There are no rows to choose from. Leave --only out.")
         names = list(labels)

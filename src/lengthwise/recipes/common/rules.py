@@ -37,6 +37,8 @@ Rules = Mapping[Scale, Sequence[Rule]]
 
 UNREPORTED = ("training.validate_every", "training.validation_samples", "training.checkpoint_every")
 """Settings that change neither the task nor the training: how often a run looks at itself."""
+RELEASED = ("model.initialisation", "official")
+"""As published, though the scale `paper`, which is older than this option, leaves it out."""
 
 
 def rules_of(module: str) -> Rules:
@@ -50,12 +52,13 @@ def rules_of(module: str) -> Rules:
     own = {
         scale: [Rule(each.pop("tasks", "*"), each.pop("models", "*"), dict(_flat(each))) for each in content[scale]]
         for scale in get_args(Scale)
+        if scale in content
     }
 
     def rules(scale: Scale) -> list[Rule]:
         return [*(rules(after[scale]) if scale in after else []), *own[scale]]
 
-    return {scale: rules(scale) for scale in get_args(Scale)}
+    return {scale: rules(scale) for scale in own}
 
 
 def table_of(module: str) -> dict[str, Any]:
@@ -120,7 +123,7 @@ def differences(rules: Rules, scale: Scale, tasks: Iterable[str], models: Iterab
     for i, rule in enumerate(own):
         cells = [cell for cell in grid if rule.holds(*cell)]
         for setting, here in rule.settings.items():
-            if setting in UNREPORTED:
+            if setting in UNREPORTED or (setting, here) == RELEASED:
                 continue
             changed_before = [earlier for earlier in own[:i] if earlier.settings.get(setting, here) != here]
             # By their words, for a published value may be a list.
