@@ -183,14 +183,14 @@ LINES = {
     "tasks": 4_430,
     "text": 1_650,
     "train": 2_740,
-    "evaluate": 1_640,
-    "lab": 5_690,
+    "evaluate": 1_730,
+    "lab": 5_950,
     "insight": 1_380,
     "theory": 1_350,
     "verify": 9_785,
-    "report": 3_640,
+    "report": 3_730,
     "recipes": 4_985,
-    "cli": 3_235,
+    "cli": 3_310,
 }
 """How many lines a room may have: lowered as ideas leave, and raised only by a commit that says why."""
 

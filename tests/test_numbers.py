@@ -981,6 +981,10 @@ def chosen_chunks() -> dict[str, list[str]]:
 
 
 EXEMPT: dict[str, dict[str, str]] = {
+    "docs/language-models.md": {
+        "**holds** up to 1.1 times and is **broken** from 1.5 times on": "constants of evaluate/long_context.py",
+        "hold for all places together (95%), which lie 5% apart": "a definition",
+    },
     "docs/lrnn.md": {
         "On another one (AVX-512) three seeds were right on 75, 100 and 93% of strings of 39 tokens, and on 20, 100 "
         "and 24% of strings of 499.": "a machine whose records are not here",

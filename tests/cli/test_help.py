@@ -67,7 +67,7 @@ def test_doctor_cuts_nothing_on_a_narrow_terminal(capsys, monkeypatch):
 
 
 VERBS = ("list", "bench", "train", "reproduce", "report", "inspect", "certify", "export", "compile", "doctor")
-VERBS += ("zoo", "push", *(f"eval {what}" for what in ("perplexity", "needle", "variables", "scrolls")))
+VERBS += ("cliff", "zoo", "push", *(f"eval {what}" for what in ("perplexity", "needle", "variables", "scrolls")))
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -118,6 +118,24 @@ def test_a_haystack_of_needles_needs_no_corpus(root, capsys):
         assert json.loads(capsys.readouterr().out)["text"] == "no text"
 
 
+def test_cliff_says_up_to_which_length_models_are_usable(root, corpus, tmp_path, capsys):
+    rope, alibi = (run.path for run in lab.load(root))
+    few = ["--windows", "4", "--needles", "0", "--device", "cpu", "--store", str(tmp_path)]
+    call = ["cliff", str(rope), str(alibi / "model"), "--corpus", str(corpus), "--trained", "16", *few]
+    assert main([*call, "--at-least", "17", "--html", str(tmp_path / "page.html"), "--json"]) == 0
+    measured = json.loads(capsys.readouterr().out)["models"]
+    assert [(each["trained"], each["window"], each["stride"]) for each in measured] == [(16, 64, 8)] * 2
+    assert measured[0]["usable"] > 16
+    assert "usable up to" in (tmp_path / "page.html").read_text()
+    assert main([*call, "--at-least", "65"]) == 1
+    out, err = capsys.readouterr()
+    assert "4 of 4 windows" in err
+    assert "usable up to" in out
+    converted = ["cliff", str(rope), *few, "--convert", "yarn factor=2 trained=16"]
+    assert main(converted) == 0, "a run knows its text and the length it was trained at"
+    assert f"{rope} + yarn factor=2 trained=16" in " ".join(capsys.readouterr().out.split())
+
+
 def test_numbers_that_are_not_finite_are_null(capsys):
     console.emit({"a": [math.inf, 0.5], "b": math.nan})
     assert json.loads(capsys.readouterr().out, parse_constant=pytest.fail) == {"a": [None, 0.5], "b": None}
@@ -152,6 +170,9 @@ def wrong(root, corpus, tmp_path):
         (["eval", "perplexity", folder, "--lengths", "8"], "Give a corpus, such as --corpus book.txt"),
         (["eval", "perplexity", folder, "--way", "word"], "--way must be 'windows' or 'last-token'"),
         (["eval", "surprise", folder], "No such command 'surprise'"),
+        (["cliff", folder, "--corpus", str(corpus)], "Name it, as in --trained 512"),
+        (["cliff", folder, "--corpus", str(corpus), "--trained", "16"], "must hold its facts"),
+        (["cliff", folder, "--trained", "16"], "Give a corpus, such as --corpus book.txt"),
         (["eval", "needle", folder, "--lengths", "40", "--corpus", str(corpus)], "A prompt must hold its facts"),
         (["eval", "needle", folder, "--lengths", "99"], "Give a corpus, such as --corpus book.txt"),
         (["eval", "needle", folder, "--lengths", "99", "-s", "hops=2"], "Unknown setting of needle 'hops'"),

@@ -28,6 +28,7 @@ from ..errors import Error
 from . import console, registries
 from .bench import bench
 from .certify import certify
+from .cliff import cliff
 from .compile import compile_
 from .doctor import doctor
 from .eval import evaluate
@@ -61,6 +62,7 @@ for name, verb in {
     "report": report_runs,
     "inspect": inspect,
     "certify": certify,
+    "cliff": cliff,
     "export": export,
     "compile": compile_,
     "zoo": zoo,

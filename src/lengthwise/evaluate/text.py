@@ -150,7 +150,7 @@ def last_places(tokens: int, length: int, samples: int, seed: int) -> Tensor:
 
 def _window_loss(model: nn.Module, blocks: Tensor, **reading: Any) -> Loss:
     """Of blocks (N, T), of which every token but the first is predicted."""
-    total = block_loss(lambda tokens: _logits(model, tokens), blocks, **reading)
+    total = block_loss(lambda tokens: logits_of(model, tokens), blocks, **reading)
     return _loss(total, blocks[:, 1:].numel())
 
 
@@ -173,12 +173,13 @@ def _last_token_loss(
             before()
         chunks = torch.stack([text[end - length + 1 : end + 1] for end in part.tolist()]).to(device).long()
         with precision(autocast, device):
-            logits = _logits(model, chunks[:, :-1], last=True)
+            logits = logits_of(model, chunks[:, :-1], last=True)
         total += F.cross_entropy(logits[:, -1].float(), chunks[:, -1], reduction="sum").item()
     return _loss(total, len(places))
 
 
-def _logits(model: nn.Module, tokens: Tensor, last: bool = False) -> Tensor:
+def logits_of(model: nn.Module, tokens: Tensor, last: bool = False) -> Tensor:
+    """Returns the logits of one of our models, or of one of Hugging Face's; `last`: those of the last token will do."""
     if isinstance(model, TokenClassifier):
         return model(tokens, last=last)
     return model(input_ids=tokens, use_cache=False).logits

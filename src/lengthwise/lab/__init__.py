@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ..train.team import follows
     from .answers import plan_answers
     from .choices import Choice, choose, chosen_runs
+    from .cliff import Cliff, measure_cliff
     from .collection import zoo
     from .engines import InProcess, Processes
     from .experiment import AnswersSpec, Experiment, LengthTests, ModelSpec, TaskSpec, TextSpec
@@ -40,14 +41,14 @@ if TYPE_CHECKING:
     from .under_torchrun import check_strategy, follow
 
 __all__ = [
-    "LAUNCHES", "Answered", "AnswersSpec", "Choice", "Engine", "Experiment", "Found", "InProcess", "Interrupted",
-    "Job", "Launch", "LengthTests", "Listener", "Measured", "MeasuredAnswers", "MeasuredFarTokens", "ModelSpec",
-    "Outcome", "Processes", "Progress", "RayTasks", "Run", "Runs", "SlurmJobs", "Summary", "TaskSpec", "TextSpec",
-    "Training", "accuracy", "bench", "check_strategy", "choose", "chosen_device", "chosen_runs", "device_of",
-    "elsewhere", "find", "follow", "follows", "lengths", "load", "load_model", "load_task", "load_tokenizer",
-    "measure_answers", "measure_far_tokens", "measure_perplexity", "new_model", "overflowed", "plan",
-    "plan_answers", "plan_continued", "plan_language_models", "plan_text", "run", "score", "settings_of_part",
-    "summary", "trained_places", "trial_objective", "tune", "zoo",
+    "LAUNCHES", "Answered", "AnswersSpec", "Choice", "Cliff", "Engine", "Experiment", "Found", "InProcess",
+    "Interrupted", "Job", "Launch", "LengthTests", "Listener", "Measured", "MeasuredAnswers", "MeasuredFarTokens",
+    "ModelSpec", "Outcome", "Processes", "Progress", "RayTasks", "Run", "Runs", "SlurmJobs", "Summary", "TaskSpec",
+    "TextSpec", "Training", "accuracy", "bench", "check_strategy", "choose", "chosen_device", "chosen_runs",
+    "device_of", "elsewhere", "find", "follow", "follows", "lengths", "load", "load_model", "load_task",
+    "load_tokenizer", "measure_answers", "measure_cliff", "measure_far_tokens", "measure_perplexity", "new_model",
+    "overflowed", "plan", "plan_answers", "plan_continued", "plan_language_models", "plan_text", "run", "score",
+    "settings_of_part", "summary", "trained_places", "trial_objective", "tune", "zoo",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(__name__)

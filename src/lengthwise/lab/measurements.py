@@ -89,7 +89,7 @@ def measure_perplexity(
     """
     opened = open_model(model, lengths, which, conversions, tokenizer, trust)
     wanted = opened.lengths
-    name, text, seen = _text(opened.run, corpus, opened.tokenizer, store)
+    name, text, seen = text_of(opened.run, corpus, opened.tokenizer, store)
     text = text[: max(tokens, *wanted)] if way == "windows" and tokens else text
     losses = losses_by_length(
         opened.classifier.to(device),
@@ -149,7 +149,7 @@ def measure_far_tokens(
         read = corpora.open(corpus, held_out=0)
         name, text = read.name, read.documents()
     else:
-        name, text, _ = _text(opened.run, (), opened.tokenizer, "")
+        name, text, _ = text_of(opened.run, (), opened.tokenizer, "")
     scores = score_far_tokens(
         opened.prompted.to(device),
         opened.tokenizer,
@@ -338,7 +338,7 @@ def _model(
     return pretrained.as_classifier(converted, name), read
 
 
-def _text(run: Run | None, corpus: Any, tokenizer: Any, store: str | Path) -> tuple[str, Tensor, Seen]:
+def text_of(run: Run | None, corpus: Any, tokenizer: Any, store: str | Path) -> tuple[str, Tensor, Seen]:
     """What the text is called, its tokens, and whether they were trained on."""
     names = (corpus,) if isinstance(corpus, (str, Path)) else tuple(corpus)
     if names:

@@ -18,6 +18,7 @@ from ..lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from .chosen_settings import best_of
+    from .cliff_panel import cliff_panels as cliff
     from .extracted_panel import extracted_panel as extracted
     from .far_tokens_panel import compared_panel as far_tokens_compared
     from .far_tokens_panel import far_tokens_panel as far_tokens
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from .text_runs import measured_perplexity as perplexity
 
 __all__ = [
-    "Arcs", "Chart", "Machine", "Panel", "Table", "TableCell", "answers", "attention", "best_of", "clusters",
+    "Arcs", "Chart", "Machine", "Panel", "Table", "TableCell", "answers", "attention", "best_of", "cliff", "clusters",
     "compare", "count", "csv", "data", "duration", "extracted", "far_tokens", "far_tokens_compared", "frame",
     "heat_map", "html", "line_chart", "overflow_note", "overflow_of_runs", "overflow_text", "paired", "percent",
     "perplexities", "perplexity", "receptive_field", "record_table", "rows", "scatter_plot", "spread", "table",

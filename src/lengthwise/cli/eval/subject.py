@@ -14,7 +14,7 @@ from ..verb import Typed
 from ..work import Device, Trust
 
 
-def _place(model: str) -> str:
+def read_place(model: str) -> str:
     """Raises for a path that is not there; a name on the hub has one slash, after no folder of that name here."""
     place = Path(model).expanduser()
     if model[:1] in "./~" or len(place.parts) > 2 or (len(place.parts) == 2 and place.parent.is_dir()):
@@ -25,7 +25,7 @@ def _place(model: str) -> str:
 Model = Annotated[
     str,
     "A run directory, or a Hugging Face checkpoint: its folder or hub name.",
-    Typed("MODEL", argument=True, read=_place),
+    Typed("MODEL", argument=True, read=read_place),
 ]
 
 

@@ -56,6 +56,11 @@ class Needle:
         """Whether the haystack is made of documents."""
         return self.haystack == "text"
 
+    @property
+    def prompt(self) -> str:
+        """What tells the fact, and what asks for it."""
+        return f"{_said('KEY')} NUMBER.".strip() + " … " + _said("KEY").strip()
+
     def source(self, encode: Encoder, text: Iterable[str] | Tensor, pool: int, writes: bool) -> Needles:
         """Where questions are drawn from, with text of about `pool` tokens. `writes`: the model writes its answers."""
         text = [haystack.DULL] if self.haystack == "repeated" else text

@@ -119,7 +119,8 @@ def score_far_tokens(
                 after(len(scores), len(lengths) * len(places))
     rows = tuple(tuple(scores[i : i + len(places)]) for i in range(0, len(scores), len(places)))
     where = tuple(depths) if question.lies_at_depth else ()
-    return FarScores(question.name, tuple(lengths), where, rows, samples, 0.0 if writes else 1 / choices, asked)
+    settings = {**asked, "prompt": question.prompt}
+    return FarScores(question.name, tuple(lengths), where, rows, samples, 0.0 if writes else 1 / choices, settings)
 
 
 def _drawn(

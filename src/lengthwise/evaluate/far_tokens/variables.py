@@ -39,6 +39,11 @@ class Variables:
     def right(self) -> int:
         return self.hops + 1
 
+    @property
+    def prompt(self) -> str:
+        """What tells the facts, and what asks for them."""
+        return "Set NAME to VALUE. … The names set to VALUE are"
+
     def source(self, encode: Encoder, text: Iterable[str] | Tensor, pool: int, writes: bool) -> Chains:
         return Chains(self, encode, haystack.pieces_of(text, encode, pool))
 

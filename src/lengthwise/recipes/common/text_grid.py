@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Annotated
 
 from ...evaluate import Way
+from ...evaluate.long_context import BREAKS, HOLDS, standing
 from ...files import finite
 from ...lab import Experiment, Run, measure_far_tokens, measure_perplexity, plan_language_models
 from ...lab.experiment import TextSpec
@@ -30,9 +31,6 @@ from .grid import Cell, Grid, Model
 from .rules import Rule, settings_of
 
 STANDARD_LIBRARY = "stdlib"
-HOLDS, BREAKS = 1.1, 1.5
-"""A model holds at a length where its perplexity is at most so many times that at the trained length, and is broken
-where it is so many times that or more."""
 Text = Annotated[Sequence[str], "A corpus to train on: stdlib, a path, or hf:NAME; repeat it."]
 Ends = Annotated[str | None, "The rule of segments: sentence, line, …; None: lines of code, else sentences."]
 Tokenizer = Annotated[str | None, "A folder; None: one is trained on the text."]
@@ -125,11 +123,9 @@ def growth(finished: Mapping[str, Sequence[Run]]) -> Panel:
 def _verdict(times: Mapping[str, Mapping[int, float]], longest: int) -> str:
     """Which models hold at the longest length, and which are broken."""
     grown = {column: of[longest] for column, of in times.items() if longest in of}
-    holding = [column for column, by in grown.items() if by <= HOLDS]
-    broken = [column for column, by in grown.items() if not by < BREAKS]
-    between = [column for column in grown if column not in (*holding, *broken)]
-    groups = {"hold": holding, "are broken": broken, "are between": between}
-    return f"At {longest:,} tokens " + "; ".join(f"{', '.join(some)} {be}" for be, some in groups.items() if some) + "."
+    groups = {"hold": "holds", "are broken": "broken", "are between": "between"}
+    who = {be: [column for column, by in grown.items() if standing(by) == kind] for be, kind in groups.items()}
+    return f"At {longest:,} tokens " + "; ".join(f"{', '.join(some)} {be}" for be, some in who.items() if some) + "."
 
 
 def far_tokens(

@@ -1,0 +1,73 @@
+"""`lengthwise cliff`: up to which length is a checkpoint usable?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..options import at_least
+from . import console
+from .eval.subject import Loading, read_place
+from .typed import Checkpoint
+from .verb import Typed, verb
+from .work import Output
+
+
+@verb
+def cliff(
+    models: Annotated[
+        list[str],
+        "Run directories, or Hugging Face checkpoints: their folders or hub names. Several are compared.",
+        Typed("MODEL", argument=True, read=read_place),
+    ],
+    *,
+    corpus: Annotated[
+        list[str] | None,
+        "stdlib, a file or folder of text, or hf:NAME; repeat it for more.",
+        Typed("CORPUS", default="a run's own held-out text"),
+    ] = None,
+    trained: Annotated[
+        int | None,
+        at_least(4),
+        "The length that longer ones are compared with.",
+        Typed(default="a run's own, or max_position_embeddings"),
+    ] = None,
+    up_to: Annotated[int | None, at_least(4), "The longest length.", Typed(default="4 times the trained one")] = None,
+    at_least_: Annotated[
+        int | None, at_least(1), "Exit with 1 if a model is not usable up to so many tokens.", Typed(flag="--at-least")
+    ] = None,
+    windows: Annotated[int, at_least(2), "How many windows of the longest length are read."] = 16,
+    needles: Annotated[int, at_least(0), "How many prompts of each length and depth hide a needle; 0: none."] = 10,
+    seed: Annotated[int, "Draws other needles."] = 0,
+    checkpoint: Checkpoint = "last",
+    store: Annotated[Path, "Where the corpus's tokens are kept for the next call.", Typed("DIR")] = Path("runs/text"),
+    loading: Loading,
+    output: Output,
+) -> None:
+    """Up to which length is a checkpoint usable? By the loss of each token behind short and long texts, and by needles.
+
+    With --convert every model is measured as it is, and converted.
+
+    Exit codes: 0 fine, 1 a model is not usable up to --at-least tokens, 2 wrong input.
+
+    Example: [bold]lengthwise cliff ./my-llama --corpus book.txt --trained 2048 --at-least 4096 --html cliff.html[/bold]
+
+    Example: [bold]lengthwise cliff ./my-llama --corpus book.txt --convert 'yarn factor=4'[/bold]
+    """
+    from .. import lab, report
+
+    how = loading.arguments()
+    conversions = how.pop("conversions")
+    own = {"trained": trained, "up_to": up_to, "windows": windows, "needles": needles, "seed": seed, "store": store}
+    measured = []
+    with console.stdout_kept(output.as_json):
+        for model in models:
+            for each in [(), conversions] if conversions else [()]:
+                about = {"conversions": each, "which": checkpoint, "after": console.remark, **how, **own}
+                measured.append(lab.measure_cliff(model, corpus or (), **about))
+    panels = report.cliff(measured)
+    output.show(panels, {"models": [each.to_json() for each in measured]}, panels[0].finding)
+    if at_least_ is not None and min(each.usable for each in measured) < at_least_:
+        raise typer.Exit(1)
