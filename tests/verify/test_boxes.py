@@ -21,7 +21,6 @@ from lengthwise.verify.prove.boxes import (
     grow,
     off_centre,
     prove_tree_boxes,
-    settled_centres,
 )
 from lengthwise.verify.prove.node import Node
 
@@ -181,12 +180,3 @@ def test_radii_grow_until_they_hold_or_say_that_they_do_not():
     assert (0.5 * half + 0.01 <= half).all()
     assert isinstance(grow(lambda r: 1.01 * r + 0.01, start, float("inf"), lambda r: float("inf")), Unknown)
     assert isinstance(grow(lambda r: r * torch.inf + 0.01, start, float("inf"), lambda r: float("inf")), Unknown)
-
-
-def test_settled_centres_are_fixed_points(built):
-    model, _ = built
-    node = Node(model)
-    boxes = TreeBoxes(node, PARITY, MachineAlgebra(PARITY, node.chunk))
-    centres = settled_centres(boxes)
-    assert centres is not None
-    assert (boxes.images(centres) - centres[boxes.results]).abs().max() < 0.5

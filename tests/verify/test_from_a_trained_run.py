@@ -11,8 +11,8 @@ import torch
 from lengthwise import tasks
 from lengthwise.cli import main
 from lengthwise.models import LengthwiseForCausalLM
+from lengthwise.verify import extract
 from lengthwise.verify.claim import claim_of
-from lengthwise.verify.consolidate.snapping import snapped
 
 CLAIM = claim_of(tasks.get("even-pairs"))
 
@@ -46,8 +46,7 @@ def test_it_is_proved_as_it_is(folder):
 @torch.no_grad()
 def test_raw_and_snapped_say_the_same_and_what_is_right(folder):
     raw = LengthwiseForCausalLM.from_pretrained(folder).eval()
-    other = snapped(raw, CLAIM)
-    assert other is not None
+    other = extract(raw, CLAIM).snap()
     longest = len(other.depth.layers[0].centres) + CLAIM.machine.num_states - 1
     for n in range(1, longest + 1):
         words = torch.tensor(list(itertools.product(range(2), repeat=n)))

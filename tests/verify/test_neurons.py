@@ -30,7 +30,6 @@ def made():
     model = untrained()
     before = copy.deepcopy(model.state_dict())
     found = neurons.taught(model, CYCLE, 120)
-    assert not isinstance(found, str)
     assert all(torch.equal(before[name], p) for name, p in model.state_dict().items())
     return found
 
@@ -98,6 +97,5 @@ def test_the_sets_of_a_network_that_learned_nothing_are_hardly_its_own(made):
 
 def test_no_time_is_no_proof():
     found = neurons.taught(untrained(), CYCLE, 0.0)
-    assert not isinstance(found, str)
     assert isinstance(found.proof, verify.Unknown)
     assert isinstance(prove_tree_boxes(untrained(), CYCLE, 1), verify.Unknown)

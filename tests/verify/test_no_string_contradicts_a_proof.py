@@ -43,7 +43,8 @@ def built(name):
 
 
 def consolidated():
-    return silenced(noisy(), claim_of(SUM), seconds=60)[0].inner.eval(), claim_of(SUM), prove_cascade, "consolidated"
+    taught = silenced(noisy().inner, claim_of(SUM), seconds=60).model
+    return taught.eval(), claim_of(SUM), prove_cascade, "consolidated"
 
 
 NETWORKS = {

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from lengthwise import lab, models, tasks
+from lengthwise.errors import Error
 from lengthwise.models import LengthwiseForCausalLM
 from lengthwise.verify import Proved, Unknown, certificate
 from lengthwise.verify.certification import decide
@@ -20,7 +21,7 @@ from lengthwise.verify.checker.check import in_words, seal
 from lengthwise.verify.claim import claim_of
 from lengthwise.verify.consolidate import signs
 from lengthwise.verify.consolidate.signs import Sets, Signs, taught, visited
-from lengthwise.verify.families import family_of, taught_signs
+from lengthwise.verify.families import family_of
 from lengthwise.verify.prove.recurrence import prove_recurrence
 from lengthwise.verify.subject import subject_of
 
@@ -101,14 +102,16 @@ def test_means_are_those_of_the_model_itself():
 def test_what_cannot_be_taught_says_why(monkeypatch):
     torch.manual_seed(0)
     attention = models.build("transformer", vocab_size=2, num_outputs=2, width=8, heads=2).inner
-    assert "the model's layers are not recurrences alone" in str(taught(attention, CLAIM, 5))
+    with pytest.raises(Error, match="the model's layers are not recurrences alone"):
+        taught(attention, CLAIM, 5)
     narrow = models.build("rnn", vocab_size=2, num_outputs=2, width=1).inner.eval()
     given = Signs(narrow, Sets(CLAIM), torch.ones(1, 4, 1))
     monkeypatch.setattr(signs, "STEPS", 100)
     assert "too narrow" in str(given.teach(4.0, float("inf")))
     assert "in the time given" in str(given.teach(4.0, 0.0))
     monkeypatch.setattr(signs, "MOST_SETS", 3)
-    assert taught(blunt("rnn"), CLAIM) == "the machine has 4 pairs of state and symbol, more than 3"
+    with pytest.raises(Error, match="the machine has 4 pairs of state and symbol, more than 3"):
+        taught(blunt("rnn"), CLAIM)
 
 
 @pytest.mark.slow
@@ -158,9 +161,9 @@ def test_no_tampering_is_accepted():
 
 
 def test_certify_teaches_recurrences_so():
-    assert family_of(blunt("rnn")).teach is taught_signs
+    assert family_of(blunt("rnn")).teach is taught
     narrow = models.build("rnn", vocab_size=2, num_outputs=2, width=1).inner.eval()
-    assert isinstance(taught_signs(narrow, CLAIM, 0.1).proof, Unknown)
+    assert isinstance(taught(narrow, CLAIM, 0.1).proof, Unknown)
 
 
 @pytest.mark.slow

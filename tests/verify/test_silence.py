@@ -13,7 +13,7 @@ from lengthwise.models import build
 from lengthwise.verify.claim import claim_of
 from lengthwise.verify.consolidate.carriers import NoCarriers, choose, observe, random_words
 from lengthwise.verify.consolidate.silence import silenced
-from lengthwise.verify.families import family_of, taught_entries
+from lengthwise.verify.families import family_of
 from lengthwise.verify.prove.cascade import prove_cascade
 
 from .proposals import accepted
@@ -35,10 +35,10 @@ def noisy(machine=SUM.machine, seed=1):
 def test_what_carries_nothing_is_silenced_and_the_rest_proved():
     claim, model = claim_of(SUM), noisy()
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
-    taught, cascade = silenced(model, claim, seconds=60)
-    assert [[entry[:2] for entry in layer] for layer in cascade.chosen] == [[(0, 0)]]
-    assert cascade.reached == 3
-    assert int((taught.inner.depth.layers[0].mixer.initial != 0).sum()) == 1
+    taught = silenced(model.inner, claim, seconds=60).model
+    kept = taught.depth.layers[0].mixer.initial.nonzero()
+    assert len(kept) == 1
+    assert kept[0, 0] == 0  # of the block that is the machine
     proof = prove_cascade(taught, claim, 20)
     assert isinstance(proof, dict), proof
     assert proof["margin"] > 1.9
@@ -46,7 +46,7 @@ def test_what_carries_nothing_is_silenced_and_the_rest_proved():
     assert len(proof["proof"]["pairs"]) == 3
     words = torch.from_numpy(random_words(claim, 16, 200, 3))
     with torch.no_grad():
-        assert (taught(words).argmax(-1) == SUM.answer(words)).all()
+        assert (taught(words).logits.argmax(-1) == SUM.answer(words)).all()
     for name, weight in model.state_dict().items():
         assert torch.equal(weight, before[name]), name
 
@@ -55,7 +55,7 @@ def test_an_argmax_within_rounding_is_widened():
     claim = claim_of(SUM)
     model = automaton(SUM.machine, claim.answers, near=1e-5)
     assert isinstance(accepted(prove_cascade, model, claim), str)
-    taught, _ = silenced(model, claim, seconds=60)
+    taught = silenced(model.inner, claim, seconds=60).model
     assert accepted(prove_cascade, taught, claim)["margin"] > 0.2
 
 
@@ -64,7 +64,7 @@ def test_another_machine_is_not_taught():
     delta = SUM.machine.delta.copy()
     delta[2, 1] = 2  # 2 + 1 is 2
     with pytest.raises(NoCarriers):
-        silenced(noisy(Semiautomaton(delta)), claim_of(SUM), seconds=20)
+        silenced(noisy(Semiautomaton(delta)).inner, claim_of(SUM), seconds=20)
 
 
 def test_random_words_keep_to_what_may_be_asked():
@@ -86,23 +86,23 @@ def test_half_of_the_random_words_keep_the_answer_open():
 
 def test_entries_are_followed_as_the_model_moves_them():
     claim, model = claim_of(SUM), noisy()
-    seen = observe(model, claim, 0)
+    seen = observe(model.inner, claim, 0)
     states = SUM.machine.run(torch.from_numpy(seen.symbols)).numpy()
     assert (seen.places[0][:, 1:, 0, SUM.machine.start] == states).all()
     assert [len(layer) for layer in choose(seen, True)] == [1]
 
 
 def test_only_automata_are_silenced():
-    with pytest.raises(Error, match="takes a stack of automata, and of this model its layers are no block-diagonal"):
-        silenced(build("lstm", vocab_size=3, num_outputs=3, width=8), claim_of(SUM))
+    with pytest.raises(Error, match="cannot be consolidated: its layers are no block-diagonal"):
+        silenced(build("lstm", vocab_size=3, num_outputs=3, width=8).inner, claim_of(SUM))
 
 
 def test_certify_silences_stacks_of_automata():
-    taught = taught_entries(noisy().inner, claim_of(SUM), 20)
+    taught = silenced(noisy().inner, claim_of(SUM), 20)
     assert (taught.own, taught.all, taught.of) == (1, 12, "entries")
     assert isinstance(prove_cascade(taught.model, claim_of(SUM), 20), dict)
-    assert family_of(noisy().inner).teach is taught_entries
+    assert family_of(noisy().inner).teach is silenced
     delta = SUM.machine.delta.copy()
     delta[2, 1] = 2
     with pytest.raises(Error, match=r"this model cannot be consolidated: no entries tell the answer on more than .*%"):
-        taught_entries(noisy(Semiautomaton(delta)).inner, claim_of(SUM), 20)
+        silenced(noisy(Semiautomaton(delta)).inner, claim_of(SUM), 20)

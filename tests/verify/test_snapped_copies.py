@@ -12,10 +12,7 @@ from lengthwise import tasks, theory, verify
 from lengthwise.verify import certification, checker
 from lengthwise.verify.certification import decide
 from lengthwise.verify.claim import claim_of
-from lengthwise.verify.consolidate import snapping
-from lengthwise.verify.consolidate.snapping import copies, snapped
 from lengthwise.verify.consolidate.teaching import TaughtCopy
-from lengthwise.verify.prove.snapped import prove_snapped
 from lengthwise.verify.subject import subject_of
 
 PARITY = tasks.get("parity")
@@ -86,20 +83,3 @@ def test_one_that_is_wrong_when_raw_alone_may_be_right_snapped(taught, monkeypat
 
     monkeypatch.setattr(certification, "search", finds)
     assert isinstance(decided(tmp_path / "made"), verify.Proved)
-
-
-def test_centres_are_those_of_the_machine_s_elements_first():
-    model = spoiled(0.01)
-    first, second = copies(model, CLAIM)
-    assert torch.equal(first.depth.layers[0].centres, snapped(model, CLAIM).depth.layers[0].centres)
-    assert all(isinstance(prove_snapped(each, CLAIM), dict) for each in (first, second))
-    assert list(copies(theory.block_lrnn(PARITY.machine), CLAIM)) == []
-
-
-def test_nodes_that_are_off_are_taught_to_be_right_when_snapped():
-    model = spoiled(0.1)
-    before = copy.deepcopy(model.state_dict())
-    taught = snapping.taught(model, CLAIM, 60)
-    assert (taught.all, taught.of) == (2, "sets")
-    assert all(torch.equal(before[name], x) for name, x in model.state_dict().items())
-    assert isinstance(prove_snapped(snapped(taught.model, CLAIM), CLAIM), dict)

@@ -32,14 +32,15 @@ from .checker import Rejected
 from .claim import Claim, minimal
 from .consolidate.compiling import FILE, kept_of, made_of, new_folder, saved_before
 from .consolidate.compiling import save as save_made
-from .consolidate.gate import REFUSED, checked_to_have_learned
-from .consolidate.snapping import copies
+from .consolidate.gate import checked_to_have_learned
+from .consolidate.teaching import CannotBeTaught
 from .extraction import extract
 from .extraction.states import no_recurrence
 from .falsification.hunt import Stage, Watcher
 from .falsification.reading import Reader, carries_state
 from .falsification.search import Search, search
 from .families import Family, Method, family_of
+from .prove.node import no_tree
 from .prove.snapped import prove_snapped
 from .subject import KeptShare, Subject, checked_seconds, subject_of
 from .verdict import Proved, Refuted, Unknown, Verdict
@@ -150,12 +151,17 @@ def _proved(
 def _snapped(subject: Subject, save: Path, seconds: float) -> Proved | None:
     """The proof of the copy with its nodes snapped, which is then what the folder holds; None where there is none."""
     assert subject.inner is not None
-    for copy in copies(subject.inner, subject.claim):
-        verdict = _attempt(prove_snapped, subject._replace(model=copy), seconds)
-        if isinstance(verdict, Proved) and verdict.certificate["arithmetic"] == "float32":
-            _keep_taught(copy, save, subject, read_json(save / FILE)["of"], again=True)
-            return verdict
-    return None
+    if no_tree(subject.inner) is not None:
+        return None
+    try:
+        copy = extract(subject.inner, subject.claim, seconds=seconds).snap()
+    except Error:  # its nodes do not fall into few clusters
+        return None
+    verdict = _attempt(prove_snapped, subject._replace(model=copy), seconds)
+    if not (isinstance(verdict, Proved) and verdict.certificate["arithmetic"] == "float32"):
+        return None
+    _keep_taught(copy, save, subject, read_json(save / FILE)["of"], again=True)
+    return verdict
 
 
 def consolidated(subject: Subject, seconds: float, save: Path, settle: bool = False) -> Subject:
@@ -165,7 +171,7 @@ def consolidated(subject: Subject, seconds: float, save: Path, settle: bool = Fa
     the copy that the folder holds.
     """
     if isinstance(family := decidable(subject), str) or family.teach is None:
-        raise Error(f"{REFUSED}: {family if isinstance(family, str) else 'its nodes are snapped already'}.")
+        raise CannotBeTaught(family if isinstance(family, str) else "its nodes are snapped already")
     assert subject.inner is not None
     of, ends = digest(pack(dict(subject.inner.state_dict()))), time.monotonic() + seconds
     there = saved_before(save, {"of": of, "claim": subject.claim.to_json()})

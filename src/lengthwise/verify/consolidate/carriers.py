@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 
 from ...seeds import generator
 from ..claim import Claim
+from .teaching import CannotBeTaught
 
 Entry = tuple[int, int, int]
 """Layer, block, and place in x_0."""
@@ -33,7 +33,7 @@ ENOUGH = 0.9
 """How often the chosen entries must tell what is asked of them, on words that did not choose them."""
 
 
-class NoCarriers(Exception):
+class NoCarriers(CannotBeTaught):
     """No few entries carry the machine."""
 
 
@@ -88,13 +88,12 @@ def _undecided(claim: Claim) -> np.ndarray:
 
 
 @torch.no_grad()
-def observe(model: nn.Module, claim: Claim, seed: int) -> Observed:
-    inner: Any = getattr(model, "inner", model)
+def observe(model: Any, claim: Claim, seed: int) -> Observed:
     words = random_words(claim, WORDS, LENGTH, seed)
-    device = inner.embedding.weight.device
-    x = inner.embedding(torch.from_numpy(words).to(device))
+    device = model.embedding.weight.device
+    x = model.embedding(torch.from_numpy(words).to(device))
     places, functions = [], []
-    for layer in inner.depth.layers:
+    for layer in model.depth.layers:
         A, _ = layer.mixer.transitions(layer.mixer_norm(x))
         F = A.argmax(-2).cpu().numpy().astype(np.uint8)
         h, b = layer.mixer.shape
@@ -116,7 +115,7 @@ def observe(model: nn.Module, claim: Claim, seed: int) -> Observed:
         x = x + y if layer.residual else y
     q = claim.machine.run(torch.from_numpy(words)).numpy()
     right = claim.answer_numbers
-    sizes = [layer.mixer.initial.abs().cpu().numpy() for layer in inner.depth.layers]
+    sizes = [layer.mixer.initial.abs().cpu().numpy() for layer in model.depth.layers]
     return Observed(words, np.where(claim.asked[q], right[q], -1), places, functions, sizes)
 
 

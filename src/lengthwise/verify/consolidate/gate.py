@@ -11,12 +11,11 @@ import torch
 from torch import nn
 
 from ...automata import WordSampler
-from ...errors import Error
 from ...seeds import generator
 from ..claim import Claim
 from ..falsification.reading import Reader
+from .teaching import CannotBeTaught
 
-REFUSED = "certify: this model cannot be consolidated"
 LEARNED = 0.95
 """The least share of right answers."""
 WORDS, EACH = 640, 16
@@ -30,11 +29,11 @@ def checked_to_have_learned(model: nn.Module, claim: Claim, lengths: tuple[int, 
     right = share_right(model, claim, lengths)
     between = f"held-out words of {lengths[0]} to {lengths[-1]} symbols"
     if right is None:
-        raise Error(f"{REFUSED}: nothing is asked after {between}, so nobody can see what it has learned.")
+        raise CannotBeTaught(f"nothing is asked after {between}, so nobody can see what it has learned")
     if right < LEARNED:
-        raise Error(
-            f"{REFUSED}: it answers {right:.1%} of {between} right, and {LEARNED:.0%} is the least. It has not learned "
-            "the machine: taught it now, it would be compiled. Train it for longer."
+        raise CannotBeTaught(
+            f"it answers {right:.1%} of {between} right, and {LEARNED:.0%} is the least. It has not learned the "
+            "machine: taught it now, it would be compiled. Train it for longer"
         )
     return right
 

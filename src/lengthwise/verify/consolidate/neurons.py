@@ -27,6 +27,7 @@ from __future__ import annotations
 import time
 from copy import deepcopy
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -38,7 +39,7 @@ from ..claim import Claim
 from ..prove import boxes as trees
 from ..prove.node import Node
 from ..prove.node import refusal as no_node
-from .teaching import TaughtCopy, descend, prove_harder, release
+from .teaching import CannotBeTaught, TaughtCopy, descend, prove_harder, release
 
 SHUT, OPEN, LEAD = 4.0, 12.0, 5.0
 BEYOND = 0.5
@@ -72,16 +73,15 @@ def refusal(model: nn.Module, claim: Claim) -> str | None:
     return None
 
 
-def taught(model: LengthwiseForCausalLM, claim: Claim, seconds: float = 300.0) -> TaughtCopy | str:
-    """A copy that was taught; or why the model cannot be taught so."""
+def taught(model: LengthwiseForCausalLM, claim: Claim, seconds: float = 300.0) -> TaughtCopy:
+    """Returns a copy that was taught, and whether it was proved."""
     if reason := refusal(model, claim):
-        return reason
+        raise CannotBeTaught(reason)
     ends = time.monotonic() + seconds
     copy = deepcopy(model).eval().requires_grad_(True)
     node = Node(copy)
     boxes = trees.TreeBoxes(node, claim, MachineAlgebra(claim, node.chunk))
-    if (start := trees.settled_centres(boxes, 0)) is None:
-        return "it has no node to begin with for an element of the machine's algebra"
+    start = first_nodes(boxes)
     neurons = Neurons(boxes, start)
     own = own_sets(boxes.images(start), boxes.results, neurons.centres)
     proof = prove_harder(
@@ -91,6 +91,25 @@ def taught(model: LengthwiseForCausalLM, claim: Claim, seconds: float = 300.0) -
     )
     release(copy, model)
     return TaughtCopy(copy, own, len(start), "sets", proof)
+
+
+@torch.no_grad()
+def first_nodes(boxes: trees.TreeBoxes) -> Tensor:
+    """Returns (N,D) a node for each element: the mean of those made of leaves, or else of elements that have one."""
+    S, taps, results = len(boxes.symbols), boxes.taps.numpy(), boxes.results.numpy()
+    known = np.zeros(len(boxes.algebra), dtype=bool)
+    nodes = torch.zeros(len(known), boxes.node.width, dtype=torch.float64)
+    leaves = (taps <= S).all(1)
+    while not known.all():
+        ready = leaves | (((taps <= S) | known[np.maximum(taps - S - 1, 0)]).all(1) & ~(taps[:, -1] <= S))
+        new = ready & ~known[results]
+        if not new.any():
+            raise CannotBeTaught("it has no node to begin with for an element of the machine's algebra")
+        images = boxes.images(nodes)
+        for m in set(results[new].tolist()):
+            nodes[m] = images[torch.from_numpy(new & (results == m))].mean(0)
+            known[m] = True
+    return nodes
 
 
 class Neurons:

@@ -35,7 +35,7 @@ from torch import Tensor
 from ...models import LengthwiseForCausalLM
 from ..claim import Claim
 from ..prove.recurrence import prove_recurrence, refusal
-from .teaching import TaughtCopy, descend, prove_harder, release
+from .teaching import CannotBeTaught, TaughtCopy, descend, prove_harder, release
 
 THRESHOLD = 4.0
 """M: the argument of tanh, at least; a half more is taught, and where boxes do not close, one more."""
@@ -50,13 +50,13 @@ GATES = {"rnn": (0,), "gru": (1, -1, 0), "lstm": (1, -1, 0, 1)}
 """What the parts of a cell are wanted to be, in torch's order: open, shut, or 0: the code."""
 
 
-def taught(model: LengthwiseForCausalLM, claim: Claim, seconds: float = 300.0, seed: int = 0) -> TaughtCopy | str:
-    """A copy, taught for at most so many seconds, less where its proof goes through, and that proof; or why not."""
+def taught(model: LengthwiseForCausalLM, claim: Claim, seconds: float = 300.0, seed: int = 0) -> TaughtCopy:
+    """Returns a copy, taught for at most so many seconds, less where its proof goes through, and that proof."""
     if reason := refusal(model):
-        return reason
+        raise CannotBeTaught(reason)
     pairs = claim.machine.num_states * claim.machine.num_symbols
     if pairs > MOST_SETS:
-        return f"the machine has {pairs:,} pairs of state and symbol, more than {MOST_SETS:,}"
+        raise CannotBeTaught(f"the machine has {pairs:,} pairs of state and symbol, more than {MOST_SETS:,}")
     ends = time.monotonic() + seconds
     copy = deepcopy(model).eval().requires_grad_(True)
     sets = Sets(claim)

@@ -29,13 +29,13 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from ...errors import Error
 from ...limits import Limit
+from ...models import LengthwiseForCausalLM
 from ...seeds import generator
 from ..claim import Claim
 from ..prove.cascade import NumberedRows, ReachablePairs, TooMany, network_of
 from .carriers import Entry, NoCarriers, Observed, Table, choose, observe
-from .teaching import descend, release
+from .teaching import CannotBeTaught, TaughtCopy, descend, release
 
 STARTS = 20_000
 """How many places to begin at are tried."""
@@ -66,11 +66,11 @@ class Cascade:
     reached: int
 
 
-def silenced(model: nn.Module, claim: Claim, seconds: float = 120.0, seed: int = 0) -> tuple[nn.Module, Cascade]:
-    """A copy whose other entries are silent, taught until all it does has a wide margin; and what it was taught."""
+def silenced(model: LengthwiseForCausalLM, claim: Claim, seconds: float = 120.0, seed: int = 0) -> TaughtCopy:
+    """Returns a copy whose other entries are silent, taught until all it does has a wide margin."""
     network = network_of(model)
     if isinstance(network, str):
-        raise Error(f"silence: takes a stack of automata, and of this model {network}.")
+        raise CannotBeTaught(network)
     until = time.monotonic() + seconds
     seen, state_alone = observe(model, claim, seed), not network.layers[-1].residual
     chosen = choose(seen, state_alone)
@@ -78,7 +78,8 @@ def silenced(model: nn.Module, claim: Claim, seconds: float = 120.0, seed: int =
     taught = copy.deepcopy(model)
     teach(taught, cascade, claim, until, seed)
     release(taught, model)
-    return taught, cascade
+    entries = sum(layer.mixer.initial.numel() for layer in model.depth.layers)  # pyright: ignore
+    return TaughtCopy(taught, sum(map(len, chosen)), entries, "entries")
 
 
 def begun(
@@ -153,23 +154,22 @@ def tabulate(tables: Sequence[Table], chosen: list[list[Entry]], claim: Claim, s
     )
 
 
-def teach(model: nn.Module, cascade: Cascade, claim: Claim, until: float, seed: int) -> None:
+def teach(model: Any, cascade: Cascade, claim: Claim, until: float, seed: int) -> None:
     """Silence the other blocks, and descend on the cascade's steps and answers."""
-    inner: Any = getattr(model, "inner", model)
     model.requires_grad_(True).train(False)
     hooks = [
         _quiet(layer.mixer.initial, [(i, j) for _, i, j in entries])
-        for layer, entries in zip(inner.depth.layers, cascade.chosen, strict=True)
+        for layer, entries in zip(model.depth.layers, cascade.chosen, strict=True)
     ]
     g, calm = generator("silence", "teach", seed), 0
 
     def loss(step: int) -> Tensor | None:
         nonlocal calm
-        violation, least_gap, least_margin = _violation(inner, cascade, claim, g)
+        violation, least_gap, least_margin = _violation(model, cascade, claim, g)
         calm = calm + 1 if least_gap > GAP / 2 and least_margin > MARGIN / 2 else 0
         return None if calm >= 20 else violation
 
-    descend(inner.parameters(), loss, steps=20_000, ends=until, lr=RATE, clip=1.0)
+    descend(model.parameters(), loss, steps=20_000, ends=until, lr=RATE, clip=1.0)
     for hook in hooks:
         hook.remove()
 

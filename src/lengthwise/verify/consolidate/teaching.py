@@ -9,11 +9,19 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from ...errors import Error
 from ...models import LengthwiseForCausalLM
 from ..verdict import Proof, Unknown
 
 HARDER = 3
 """How often more is asked of a copy that is not proved."""
+
+
+class CannotBeTaught(Error):
+    """Says why a network is not consolidated."""
+
+    def __init__(self, why: str):
+        super().__init__(f"certify: this model cannot be consolidated: {why}.")
 
 
 class TaughtCopy(NamedTuple):

@@ -230,33 +230,6 @@ def leads(low: np.ndarray, high: np.ndarray, answers: np.ndarray) -> np.ndarray:
 
 
 @torch.no_grad()
-def settled_centres(boxes: TreeBoxes, rounds: int = 40) -> Tensor | None:
-    """(N,D) the middle of what the node makes of the centres, again and again, in float64; None if it settles nowhere.
-
-    It begins with the nodes of leaves, and with products of what is known so far.
-    """
-    N, D = len(boxes.algebra), boxes.node.width
-    S = len(boxes.symbols)
-    known = np.zeros(N, dtype=bool)
-    centres = torch.zeros(N, D, dtype=torch.float64)
-    taps, results = boxes.taps.numpy(), boxes.results.numpy()
-    leaves = (taps <= S).all(1)
-    while True:
-        ready = leaves | (((taps <= S) | known[np.maximum(taps - S - 1, 0)]).all(1) & ~(taps[:, -1] <= S))
-        new = ready & ~known[results]
-        if not new.any():
-            break
-        images = boxes.images(centres)
-        for m in set(results[new].tolist()):
-            centres[m] = images[torch.from_numpy(new & (results == m))].mean(0)
-            known[m] = True
-    if not known.all():
-        return None
-    centres = settled(boxes, centres, rounds)
-    return centres if bool(torch.isfinite(centres).all()) else None
-
-
-@torch.no_grad()
 def explored(
     node: Node,
     claim: Claim,
