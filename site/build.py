@@ -26,7 +26,6 @@ from lengthwise.files import read_json
 from lengthwise.lab.collection import network_folder, networks
 from lengthwise.verify.checker.check import MADE
 from lengthwise.verify.checker.weights import read_model
-from lengthwise.verify.theorem.recurrences import refusal
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
@@ -40,7 +39,8 @@ PARTS = {
     "About": ["changelog", "log"],
 }
 """The pages in the order of the menu."""
-CELLS = ("rnn", "gru", "lstm")
+KINDS = ("recurrence-boxes", "cascade", "tree-codes")
+"""The proofs that the checker in JavaScript knows."""
 LINK = re.compile(r"\[([^\]]*)\]\((\.\./[^)#]*|results/[^)#]*)(#[^)]*)?\)")
 
 
@@ -120,30 +120,44 @@ What a certificate claims and assumes is in [proofs](proofs.md) and, as a theore
 
 
 def shown_in_the_browser() -> list[str]:
-    """The networks whose proofs the browser checks: recurrences of one layer."""
+    """The networks whose proofs the browser checks."""
     proved = [name for name, about in networks().items() if about["verdict"] == "proved"]
-    return [name for name in proved if refusal(read_json(network_folder(name) / "certificate.json"), CELLS) is None]
+    return [name for name in proved if in_the_browser(read_json(network_folder(name) / "certificate.json"))]
+
+
+def in_the_browser(certificate: dict[str, Any]) -> bool:
+    """Whether the checker in JavaScript has this kind of proof: one layer, float32, one answer after a word."""
+    layers = certificate["model"]["config"]["depth"].get("layers", 1)
+    single = all(isinstance(answer, int) for answer in certificate["claim"]["answers"])
+    return certificate["kind"] in KINDS and certificate["arithmetic"] == "float32" and layers == 1 and single
 
 
 def proof_of(certificate: dict[str, Any], weights: dict[str, Any]) -> dict[str, Any]:
-    """A certificate's claim and boxes, with the weights they are about."""
+    """A certificate's claim and sets, with the weights they are about."""
     tensors = {
         name: {"shape": list(x.shape), "data": base64.b64encode(x.astype("<f4").tobytes()).decode()}
         for name, x in weights.items()
     }
-    kept = {"claim": certificate["claim"], "sets": certificate["proof"]["sets"]}
-    return {**kept, "digests": certificate["model"]["weights"], "tensors": tensors}
+    about = {name: certificate[name] for name in ("kind", "claim", "proof")}
+    model = certificate["model"]
+    return {**about, "config": model.get("config"), "digests": model["weights"], "tensors": tensors}
 
 
 def in_one(modules: Iterator[str]) -> str:
-    """ES modules as one script: a browser imports nothing from disk."""
-    text = "\n".join((HERE / "proof" / f"{name}.mjs").read_text(encoding="utf-8") for name in modules)
-    return re.sub(r"^import [^;]*;\n|^export ", "", text, flags=re.MULTILINE)
+    """ES modules as one script, each a constant with what it exports: a browser imports nothing from disk."""
+    parts = []
+    for name in modules:
+        text = (HERE / "proof" / f"{name}.mjs").read_text(encoding="utf-8")
+        exported = re.findall(r"^export (?:const|class|function\*?) (\w+)", text, re.M)
+        imported = r"^import (?:\* as )?(\w+|\{[^}]*\}) from \"./(\w+).mjs\";"
+        text = re.sub(imported, r"const \1 = module_\2;", re.sub(r"^export ", "", text, flags=re.M), flags=re.M)
+        parts.append(f"const module_{name} = (() => {{\n{text}\nreturn {{ {', '.join(exported)} }};\n}})();")
+    return "\n".join(parts)
 
 
 def page_of_a_proof(name: str) -> str:
     task = networks()[name]["task"]["name"]
-    script = in_one(iter(["network", "sha256", "check", "page"]))
+    script = in_one(iter(["bounds", "sha256", "recurrence", "automaton", "tree", "check", "page"]))
     certificate, weights = read_json(network_folder(name) / "certificate.json"), read_model(network_folder(name))[1]
     data = json.dumps(proof_of(certificate, weights), separators=(",", ":")).replace("<", "\\u003c")
     return f"""# `{name}`, proved in your browser
@@ -157,7 +171,7 @@ condition of the proof. [What it says and assumes](proofs.md).
 <script type="application/json" id="proof-data">{data}</script>
 <script type="module">
 {script}
-show(document.getElementById("proof"), JSON.parse(document.getElementById("proof-data").textContent));
+module_page.show(document.getElementById("proof"), JSON.parse(document.getElementById("proof-data").textContent));
 </script>
 ```
 """

@@ -1,9 +1,9 @@
 // The page of one proof: type a string, read a long one, check every condition, break a weight.
 
-import { ahead, decoded, drives, first, largest, logits, step } from "./network.mjs";
-import { Rejected, check, closed } from "./check.mjs";
+import { Rejected } from "./bounds.mjs";
+import { ahead, check, decoded, largest, opened } from "./check.mjs";
 
-const SHOWN = 12, LONGEST = 6, BUCKETS = 200;
+const SHOWN = 12, LONGEST = 6, BUCKETS = 200, WIDEST_TREE = 32;
 
 function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
@@ -21,10 +21,8 @@ const pause = () => new Promise((resume) => setTimeout(resume));
 /** Puts the page of a proof into an element. */
 export function show(place, proof) {
   const claim = proof.claim;
-  let weights = decoded(proof.tensors), drive = drives(weights);
-  const sets = closed(proof, weights);
-  const box = (h, state) => sets.findIndex((set) =>
-    set.state === state && set.low.every((low, i) => low <= h[i] && h[i] <= set.high[i]));
+  let tensors = decoded(proof), network = opened(proof, tensors);
+  let where = network.places(proof, network);
 
   const between = claim.symbols.some((name) => name.length > 1) ? " " : "";  // names of more than one letter
   const letters = (text) => (between ? text.split(/\s+/).filter(Boolean) : [...text.replaceAll(" ", "")]);
@@ -38,18 +36,31 @@ export function show(place, proof) {
       told.replaceChildren(`The symbols are ${claim.symbols.join(", ")}.`);
       return;
     }
-    let h = first(weights), state = claim.start;
+    let h = network.first(), state = claim.start;
     const rows = word.map((symbol, at) => {
-      h = step(weights, drive[symbol], h);
+      h = network.step(h, symbol);
       state = claim.delta[state][symbol];
-      const x = logits(weights, h), said = largest(x), right = claim.answers[state], into = box(h, state);
+      const x = network.logits(h), said = largest(x), right = claim.answers[state];
       const sign = said === right ? element("span", { class: "proved" }, `✓ ${said}`) : element("span", { class: "refuted" }, `✗ ${said}, not ${right}`);
-      const cells = [number(at + 1), claim.symbols[symbol], `state ${state}`, into < 0 ? "no box" : `box ${into}`, sign, ahead(x, right).toFixed(2)];
+      const cells = [number(at + 1), claim.symbols[symbol], `state ${state}`, where(h, state), sign, ahead(x, right).toFixed(2)];
       return element("tr", {}, ...cells.map((cell) => element("td", {}, cell)));
     });
     const head = ["", "reads", "machine", "network's state", "says", "margin"].map((name) => element("th", {}, name));
     const hidden = rows.length > SHOWN ? [`The last ${SHOWN} of ${number(rows.length)} steps.`] : [];
-    told.replaceChildren(...hidden, element("table", { class: "table" }, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows.slice(-SHOWN))));
+    const levels = where.levels && word.length && word.length <= WIDEST_TREE ? [tree(where.levels(word), word)] : [];
+    told.replaceChildren(...levels, ...hidden, element("table", { class: "table" }, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows.slice(-SHOWN))));
+  }
+
+  /** A word's tree, its last node on top, each node over the symbols that it is made of. */
+  function tree(levels, word) {
+    const rows = [word.map((symbol) => claim.symbols[symbol]), ...levels].map((names, level) => {
+      const span = network.chunk ** level;
+      return element("div", { class: "level", style: `grid-template-columns: repeat(${word.length}, 1fr)` }, ...names.map((name, i) => {
+        const end = word.length - span * (names.length - 1 - i), begin = Math.max(0, end - span);
+        return element("span", { style: `grid-column: ${begin + 1} / ${end + 1}`, title: name }, name.replace("element ", "e"));
+      }));
+    });
+    return element("div", { class: "tree", role: "img", "aria-label": "The tree of nodes" }, ...rows.reverse());
   }
 
   const slider = element("input", { type: "range", min: 2, max: LONGEST, step: 0.25, value: 4, "aria-label": "How many symbols", oninput: named });
@@ -59,14 +70,18 @@ export function show(place, proof) {
   async function readLong() {
     long.disabled = true;
     const length = wanted(), least = new Array(BUCKETS).fill(Infinity);
-    let h = first(weights), state = claim.start, wrong = 0;
+    let h = network.first(), state = claim.start, wrong = 0, read = 0;
     for (let at = 0; at < length; at++) {
-      const symbol = Math.floor(Math.random() * claim.symbols.length);
-      h = step(weights, drive[symbol], h);
+      const symbol = Math.floor(Math.random() * claim.symbols.length), bucket = Math.floor((at * BUCKETS) / length);
+      h = network.step(h, symbol);
       state = claim.delta[state][symbol];
-      const by = ahead(logits(weights, h), claim.answers[state]), bucket = Math.floor((at * BUCKETS) / length);
-      least[bucket] = Math.min(least[bucket], by);
-      wrong += by <= 0;
+      // A tree is made anew for each answer, so it is asked once a bucket, and a recurrence after every symbol.
+      if (!network.whole || bucket !== Math.floor(((at + 1) * BUCKETS) / length)) {
+        const by = ahead(network.logits(h), claim.answers[state]);
+        least[bucket] = Math.min(least[bucket], by);
+        wrong += by <= 0;
+        read += 1;
+      }
       if (at % 20000 === 19999) {
         plot.replaceChildren(`${number(at + 1)} symbols …`);
         await pause();
@@ -74,31 +89,35 @@ export function show(place, proof) {
     }
     const seen = least.filter(Number.isFinite), most = Math.max(...seen, 1), lowest = Math.min(...seen);
     const points = seen.map((y, i) => `${(i * 600) / Math.max(1, seen.length - 1)},${100 - (90 * Math.max(y, 0)) / most}`);
-    const text = wrong ? `wrong after ${number(wrong)} of ${number(length)} beginnings` : `right after each of ${number(length)} beginnings, by ${lowest.toFixed(2)} at least`;
+    const text = wrong ? `wrong after ${number(wrong)} of ${number(read)} beginnings` : `right after each of ${number(read)} beginnings, by ${lowest.toFixed(2)} at least`;
     const picture = `<svg viewBox="0 0 600 104" role="img" aria-label="Least margin along the string" class="margins"><line x1="0" y1="100" x2="600" y2="100"/><polyline points="${points.join(" ")}"/></svg>`;
     plot.replaceChildren(element("p", { class: wrong ? "refuted" : "proved" }, (wrong ? "✗ " : "✓ ") + text));
     plot.insertAdjacentHTML("beforeend", picture);
     long.disabled = false;
   }
 
-  const verdict = element("div", { role: "status" });
+  const verdict = element("div", { role: "status" }), changed = element("p");
   const ticks = element("ul", { class: "conditions" });
   const start = element("button", { onclick: run }, "Check the proof");
   const broken = element("button", { onclick: perturb }, "Perturb one weight");
   async function run() {
     start.disabled = broken.disabled = true;
     const lines = {}, counts = {};
+    let drawn = performance.now();
     ticks.replaceChildren();
     verdict.replaceChildren("Checking …");
     try {
-      const conditions = check(proof, weights);
+      const conditions = check(proof, tensors);
       let each = conditions.next();
       for (; !each.done; each = conditions.next()) {
         const { kind, text } = each.value;
         if (!lines[kind]) ticks.append((lines[kind] = element("li")));
         counts[kind] = (counts[kind] ?? 0) + 1;
         lines[kind].textContent = `✓ ${{ step: `${number(counts[kind])} steps: ${text}`, answer: `${number(counts[kind])} answers: ${text}` }[kind] ?? text}`;
-        await pause();
+        if (performance.now() - drawn > 15) {  // or a browser waits some milliseconds for each
+          await pause();
+          drawn = performance.now();
+        }
       }
       const found = `✓ PROVED: ${number(each.value.conditions)} conditions hold, the least margin is ${each.value.margin.toFixed(2)}`;
       verdict.replaceChildren(element("p", { class: "proved" }, found));
@@ -109,10 +128,13 @@ export function show(place, proof) {
     start.disabled = broken.disabled = false;
   }
   function perturb() {
-    const at = Math.floor(Math.random() * weights.keeps.length);
-    weights = { ...weights, keeps: weights.keeps.slice() };
-    weights.keeps[at] += weights.keeps[at] > 0 ? -1 : 1;
-    drive = drives(weights);
+    const { name, by } = network.broken, { shape, data } = tensors[name];
+    const moved = data.slice(), at = Math.floor(Math.random() * data.length);
+    moved[at] += moved[at] > 0 ? -by : by;
+    tensors = { ...tensors, [name]: { shape, data: moved } };
+    changed.textContent = `Number ${number(at)} of ${name} was ${data[at].toPrecision(4)}, and is ${moved[at].toPrecision(4)}.`;
+    network = opened(proof, tensors);
+    where = network.places(proof, network);
     read();
     broken.textContent = "Perturb another";
     return run();
@@ -121,7 +143,7 @@ export function show(place, proof) {
   place.replaceChildren(
     element("h2", {}, "Type a string"), typed, told,
     element("h2", {}, "Read a long one"), slider, long, plot,
-    element("h2", {}, "Check the proof"), start, broken, verdict, ticks,
+    element("h2", {}, "Check the proof"), start, broken, changed, verdict, ticks,
   );
   named();
   read();

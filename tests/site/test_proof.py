@@ -32,8 +32,8 @@ pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="node is no
 MODULES = Path(__file__).parents[2] / "site" / "proof"
 PROGRAM = """
 import { readFileSync } from "fs";
-import { Rejected, check } from "%(at)s/check.mjs";
-import { answer, decoded } from "%(at)s/network.mjs";
+import { Rejected } from "%(at)s/bounds.mjs";
+import { answer, check, opened } from "%(at)s/check.mjs";
 const asked = JSON.parse(readFileSync(0, "utf-8"));
 const verdicts = asked.proofs.map((proof) => {
   try {
@@ -46,8 +46,9 @@ const verdicts = asked.proofs.map((proof) => {
     return { why: error.message };
   }
 });
-const weights = decoded(asked.proofs[0].tensors);
-console.log(JSON.stringify({ verdicts, answers: asked.words.map((word) => answer(weights, word)) }));
+const network = opened(asked.proofs[0]);
+const answers = asked.words.map((word) => answer(network, word));
+console.log(JSON.stringify({ verdicts, answers }));
 """
 
 
@@ -61,7 +62,14 @@ def in_javascript(proofs, words=()):
 
 def test_it_accepts_what_python_accepts(build):  # noqa: F811
     names = build.shown_in_the_browser()
-    assert {*RNNS, "parity-gru", "cycle-navigation-lstm", "parity-gru-settled"} < set(names)
+    others = {
+        "parity-gru",
+        "cycle-navigation-lstm",
+        "parity-gru-settled",
+        "d-2-automaton",
+        "parity-regular-gpt-compiled",
+    }
+    assert {*RNNS, *others} < set(names)
     folders = [network_folder(name) for name in names]
     certificates = [read_json(folder / "certificate.json") for folder in folders]
     proofs = [build.proof_of(each, read_model(folder)[1]) for each, folder in zip(certificates, folders, strict=True)]
@@ -87,6 +95,63 @@ def test_it_rejects_what_python_rejects(build):  # noqa: F811
     assert [name for (name, *_), verdict in zip(changes, others, strict=True) if "why" not in verdict] == []
 
 
+def tampered(certificate, weights):
+    """Certificates of other machines, of other sets and of other weights, with these weights."""
+    claim, proof = certificate["claim"], certificate["proof"]
+    for q, row in enumerate(claim["delta"]):
+        for s, to in enumerate(row):
+            delta = [list(each) for each in claim["delta"]]
+            delta[q][s] = (to + 1) % len(delta)
+            yield {**certificate, "claim": {**claim, "delta": delta}}, weights
+    yield {**certificate, "claim": {**claim, "answers": [1 - answer for answer in claim["answers"]]}}, weights
+    yield {**certificate, "claim": {**claim, "start": 1 - claim["start"]}}, weights
+    listed = "pairs" if certificate["kind"] == "cascade" else "codes"
+    for i in range(0, len(proof[listed]), 1 + len(proof[listed]) // 10):
+        left = [each for k, each in enumerate(proof[listed]) if k != i]
+        yield {**certificate, "proof": {**proof, listed: left}}, weights
+    if listed == "pairs":
+        states = [[[(place + 1) % 8 for place in state] for state in proof["states"][0]]]
+        yield {**certificate, "proof": {**proof, "states": states}}, weights
+    else:
+        for element in (0, 1):
+            codes = [{**code, "element": element} for code in proof["codes"]]
+            yield {**certificate, "proof": {**proof, "codes": codes}}, weights
+    for name in weights:
+        if not name.endswith("pad"):  # which hardly moves a node
+            other = (
+                -weights[name]
+                if name.endswith(("head.weight", "norm.weight", "embedding.weight"))
+                else 0 * weights[name]
+            )
+            if not name.endswith("bias") and not name.endswith(".r"):
+                yield certificate, {**weights, name: other}
+
+
+def numpy_accepts(certificate, weights):
+    model = {**certificate["model"], "weights": {name: digest(x) for name, x in weights.items()}}
+    certificate = {**certificate, "model": model}
+    certificate["words"] = checker.in_words(certificate)
+    certificate["digest"] = checker.seal(certificate)
+    try:
+        checker.check(certificate, weights)
+    except checker.Rejected:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("name", ["parity-automaton", "even-pairs-automaton", "parity-regular-gpt-compiled"])
+def test_other_kinds_of_proofs_are_rejected_as_by_python(name, build):  # noqa: F811
+    certificate, weights = read_json(network_folder(name) / "certificate.json"), read_model(network_folder(name))[1]
+    assert numpy_accepts(certificate, weights)
+    changes, proofs = list(tampered(certificate, weights)), []
+    for about, other in changes:
+        digests = {key: digest(x) for key, x in other.items()}
+        proofs.append(build.proof_of({**about, "model": {**about["model"], "weights": digests}}, other))
+    accepted = ["why" not in verdict for verdict in in_javascript(proofs)["verdicts"]]
+    assert accepted == [numpy_accepts(*change) for change in changes]
+    assert sum(accepted) <= 2  # as of a weight that no answer hangs on
+
+
 def test_a_weight_that_is_another_is_seen_by_its_digest(build):  # noqa: F811
     content, tensors = flip_flop_certificate()
     last = next(reversed(tensors))
@@ -95,8 +160,12 @@ def test_a_weight_that_is_another_is_seen_by_its_digest(build):  # noqa: F811
     assert verdict["why"] == f"the weight {last} is not the one the proof is about"
 
 
+NETWORKS = ["parity-rnn", "cycle-navigation-rnn", "s3-words-gru", "tomita-6-lstm"]
+NETWORKS += ["d-2-automaton", "parity-regular-gpt-compiled"]
+
+
 @pytest.mark.parametrize("count", [200, pytest.param(10_000, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", ["parity-rnn", "cycle-navigation-rnn", "s3-words-gru", "tomita-6-lstm"])
+@pytest.mark.parametrize("name", NETWORKS)
 def test_its_answers_are_torchs(name, count, build):  # noqa: F811
     folder = network_folder(name)
     model, task = lab.zoo(name)
@@ -127,5 +196,13 @@ def test_the_page_proves_and_a_broken_weight_does_not(site):  # noqa: F811
         tab.wait_for_selector("text=not proved")
         tab.goto((site / "proof-s3-words-rnn.html").as_uri())  # whose symbols have names of three letters
         assert tab.locator("#proof table .proved").count() == 4
+        for name, shown in (("d-2-automaton", "PROVED"), ("parity-regular-gpt-compiled", "PROVED: 14 conditions")):
+            tab.goto((site / f"proof-{name}.html").as_uri())
+            tab.click("text=Check the proof >> nth=-1")
+            tab.wait_for_selector(f"text={shown}")
+            tab.click("text=Perturb one weight")
+            tab.wait_for_selector("text=not proved")
+        tab.fill("#proof input[type=text]", "1011010")
+        assert tab.locator("#proof .tree .level").count() == 4
         assert problems == []
         chromium.close()
