@@ -61,12 +61,12 @@ def lay_out(source: Path) -> None:
     write(source / "cli.md", "\n".join(command_line()))
     for room in ROOMS:
         write(source / f"api-{room}.md", "\n".join(public_names(room)))
-    menu = [f"\n```{{toctree}}\n:hidden:\n\n{part.lower()}\n```\n" for part in PARTS]
+    menu = [f"\n```{{toctree}}\n:hidden:\n\npart-{part.lower()}\n```\n" for part in PARTS]
     write(source / "index.md", (HERE / "index.md").read_text(encoding="utf-8") + "".join(menu))
     for part, pages in PARTS.items():
         here = [*pages, *(f"proof-{name}" for name in shown_in_the_browser() if part == "Proofs")]
         text = "\n".join([f"# {part}", "", "```{toctree}", ":maxdepth: 1", "", *here, "```", ""])
-        write(source / f"{part.lower()}.md", text)
+        write(source / f"part-{part.lower()}.md", text)
 
 
 def write(file: Path, text: str) -> None:
