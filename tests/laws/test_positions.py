@@ -109,6 +109,8 @@ OPTIONS = {
     "bilevel": {"inside": LEARNED, "between": {"name": "rope"}, "ends": [MARK, 3]},
     "bilevel, alibi": {"inside": LEARNED, "between": {"name": "alibi", "steepness": 96}, "ends": [MARK]},
     "bilevel, equal segments": {"inside": {"name": "t5"}, "between": {"name": "alibi"}, "ends": 3},
+    "rope, spread": {"share": 0.5, "spread": True, "base": 8.0},
+    "hard-alibi, one head": {"masked": 1},
     "randomized": {"of": {"name": "rope"}, "longest": 32},
     "multilevel": {
         "levels": [LEARNED, {"name": "rope"}, {"name": "xpos"}, {"name": "sinusoidal"}],
@@ -117,7 +119,7 @@ OPTIONS = {
 }
 """What an encoding must be told; fewer rows than tokens. After a comma stands what is special about the settings."""
 NAMES = [*positions.POSITIONS, *(name for name in OPTIONS if "," in name)]
-WHOLE = [name for name in NAMES if name != "randomized"]
+WHOLE = [name for name in NAMES if not name.startswith("randomized")]
 """A drawn place depends on how many tokens are read at once, so that no part of the law can hold for it."""
 GATED = ("none", "alibi", "transformer-xl", "bilevel", "multilevel")
 """Beside forgetting gates, one encoding of each kind; between segments alone where there are any."""
@@ -296,3 +298,35 @@ def test_maps(name):
     stacked = {name: torch.stack([p.detach(), p.detach() * 0.5]) for name, p in model.named_parameters()}
     mapped = torch.func.vmap(lambda given: torch.func.functional_call(model, given, (tokens,)).logits)(stacked)
     torch.testing.assert_close(mapped[0], expected, rtol=1e-4, atol=1e-4)
+
+
+TURNING = {"rope": {}, "rope, spread": {"share": 0.5, "spread": True, "base": 8.0}, "pope": {}}
+HELD = {"alibi": {}, "hard-alibi": {"masked": 2}, "kerple-power": {}}
+
+
+def weights(name, options, T, width=32, heads=2):
+    """(H,T) what the last of T tokens reads of each, and the greatest logit that vectors so long can have."""
+    torch.manual_seed(T)
+    position = positions.get(name.partition(",")[0], width=width, heads=heads, **options).double()
+    q, k = (nn.functional.normalize(x, dim=-1) for x in torch.randn(2, 1, heads, T, width // heads).double())
+    places = position.place(None, Layout(torch.arange(T)[None]))[0]
+    bias, root = position.score(q, places, places).bias, (width // heads) ** 0.5
+    q, k = position.rotate_queries(q, places)[:, :, -1:], position.rotate(k, places)
+    logits = q @ k.mT / root if bias is None else q @ k.mT / root + bias.dense()[..., -1:, :]
+    return logits.softmax(-1)[0, :, 0].detach(), (q.norm(dim=-1) * k.norm(dim=-1)).max().item() / root
+
+
+@pytest.mark.parametrize("name", TURNING)
+def test_rotations_alone_read_ever_less_of_what_is_near(name):
+    """Turned vectors keep their lengths, so no logit leaves [-m, m], and n of T tokens weigh e^2m n / T at most."""
+    read = {T: weights(name, TURNING[name], T) for T in (64, 512, 4096)}
+    for T, (of, m) in read.items():
+        assert m == pytest.approx(read[64][1], rel=0.3), "however far away"
+        assert (of[:, -8:].sum(1) <= torch.e ** (2 * m) * 8 / T).all()
+    assert (read[4096][0][:, -8:].sum(1) < 0.1 * read[64][0][:, -8:].sum(1)).all()
+
+
+@pytest.mark.parametrize("name", HELD)
+def test_a_bias_by_distance_keeps_what_is_near(name):
+    near = {T: weights(name, HELD[name], T)[0][0, -24:].sum() for T in (512, 4096)}
+    assert near[4096] > 0.8 * near[512] > 0.4

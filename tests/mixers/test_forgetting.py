@@ -286,3 +286,16 @@ def test_refusals():
     )
     with pytest.raises(Error, match=r"mixer 'forgetting' reads where segments begin, and position .*'rope'.* has none"):
         models.LengthwiseForCausalLM(config)
+
+
+def test_cable_is_it_too():
+    """Context-aware biases (Veisi et al. 2025): b = cumsum(-softplus(W x + c)), and b_t - b_s is added to a logit."""
+    mixer, T, d = mixer_of(), 13, D // H
+    x = torch.randn(1, T, D, dtype=torch.float64)
+    W, c = -mixer.gates.weight, -mixer.gates.bias
+    b = -torch.nn.functional.softplus(x[0] @ W.mT + c).cumsum(0)
+    q, k, v = (part[0].unflatten(-1, (H, d)) for part in mixer.qkv(x).chunk(3, -1))
+    logits = torch.einsum("thd,shd->hts", q, k) / math.sqrt(d) + (b[:, None] - b[None]).permute(2, 0, 1)
+    weights = logits.masked_fill(torch.ones(T, T).triu(1).bool(), -torch.inf).softmax(-1)
+    wanted = mixer.out(torch.einsum("hts,shd->thd", weights, v).flatten(-2))
+    torch.testing.assert_close(mixer(x, layout=Layout.of(x))[0][0], wanted)

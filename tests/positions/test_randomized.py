@@ -168,3 +168,50 @@ def test_refusals():
         positions.get("randomized", width=D, heads=H, of={}, longest=4)
     with pytest.raises(Error, match=r"longest must be a whole number at least 1, got 0"):
         drawing(longest=0)
+
+
+def test_places_between_whole_numbers():
+    """Drawn from one range whatever the length; evaluation draws nothing, and a text may have more than `longest`."""
+    encoding = positions.get("randomized", width=D, heads=H, of={"name": "rope"}, longest=10, continuous=True)
+    assert encoding.at_most is None
+    r = encoding.place(None, plain(500))[0]["drawn"]
+    assert r.shape == (2, 500)
+    assert (r.diff(dim=1) > 0).all()
+    assert 0 <= r.min() < 0.2
+    assert 9.8 < r.max() < 10
+    assert not torch.equal(encoding.place(None, plain(500))[0]["drawn"], r)
+    encoding.eval()
+    fixed = encoding.place(None, plain(9))[0]["drawn"]
+    assert torch.equal(encoding.place(None, plain(9))[0]["drawn"], fixed)
+    x = torch.randn(2, H, 9, D // H, dtype=torch.float64)
+    pairs = torch.complex(*x.chunk(2, -1)) * torch.polar(
+        torch.ones(2, 1, 9, 2).double(), fixed[:, None, :, None] * 10_000.0 ** -torch.tensor([0.0, 0.5]).double()
+    )
+    torch.testing.assert_close(
+        encoding.rotate(x, encoding.place(None, plain(9))[0]), torch.cat([pairs.real, pairs.imag], -1)
+    )
+
+
+@pytest.mark.parametrize("of", ["alibi", "sinusoidal", "rope", "pope"])
+def test_a_model_with_places_between_whole_numbers_reads_any_length(of):
+    torch.manual_seed(0)
+    options = {"of": {"name": of}, "longest": 8, "continuous": True}
+    if of == "pope":
+        with pytest.raises(Error, match="weights or ids are its own"):
+            positions.get("randomized", width=D, heads=H, **options)
+        return
+    sizes = {"vocab_size": 5, "num_outputs": 5, "width": D, "heads": H, "layers": 2}
+    model = models.build("transformer", **sizes, position="randomized", position_options=options).inner
+    tokens = torch.randint(5, (2, 30))
+    model(tokens, labels=tokens).loss.backward()
+    assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
+    model.eval()
+    assert torch.equal(model(tokens).logits, model(tokens).logits)
+    assert model(tokens).logits.isfinite().all()
+
+
+@pytest.mark.parametrize("of", ["learned", "t5"])
+def test_a_table_has_no_places_between_whole_numbers(of):
+    spec = {"name": of, **({"rows": 8} if of == "learned" else {})}
+    with pytest.raises(Error, match="takes whole places alone"):
+        positions.get("randomized", width=D, heads=H, of=spec, longest=8, continuous=True)

@@ -159,3 +159,47 @@ def test_refusals():
         positions.get("rope", width=8, heads=2, factor=4, scaling="yarn")
     with pytest.raises(Error, match=r"base must be a number above 1, got 1"):
         positions.get("rope", width=8, heads=2, base=1)
+
+
+@pytest.mark.parametrize("share", [0.25, 0.5, 1.0])
+def test_partial_rope_is_that_of_gpt_neox(share):
+    from transformers import GPTNeoXConfig
+    from transformers.models.gpt_neox.modeling_gpt_neox import GPTNeoXRotaryEmbedding
+    from transformers.models.gpt_neox.modeling_gpt_neox import apply_rotary_pos_emb as turn
+
+    config = GPTNeoXConfig(hidden_size=D * H, num_attention_heads=H, rotary_pct=share)
+    config.rope_parameters = {"rope_type": "default", "rope_theta": 10_000.0, "partial_rotary_factor": share}
+    q, k = torch.randn(2, 1, H, IDS.shape[1], D)
+    wanted = turn(q, k, *GPTNeoXRotaryEmbedding(config)(q, IDS))
+    rope = positions.get("rope", width=D * H, heads=H, share=share, spread=True)
+    # Theirs turns the first entries, n with the n after them; ours the first n with the first n of the other half.
+    n = int(share * D) // 2
+    turned, still = [*range(2 * n)], [*range(2 * n, D)]
+    half = len(still) // 2
+    order = turned[:n] + still[:half] + turned[n:] + still[half:]
+    got = (rope.rotate_queries(q[..., order], PLACES), rope.rotate(k[..., order], PLACES))
+    torch.testing.assert_close(got, (wanted[0][..., order], wanted[1][..., order]), rtol=0, atol=1e-3)
+
+
+def test_with_a_small_base_every_pair_that_turns_turns_often():
+    """RoPE-ID: no angle of a longer text is new. As whole turns take 2 pi / w tokens, all end in the trained length."""
+    rope = positions.get("rope", width=D * H, heads=H, share=0.5, spread=True, base=16.0)
+    w = rope.frequencies(IDS)
+    assert (w[: D // 4] > 0).all()
+    assert not w[D // 4 :].any()
+    assert (2 * math.pi / w[: D // 4]).max() < 128
+
+
+@pytest.mark.parametrize("masked", [0, 1, 3, 4])
+def test_hard_alibi_is_its_equation(masked):
+    T, heads = 7, 4
+    encoding = positions.get("hard-alibi", width=16, heads=heads, masked=masked)
+    places = Places(torch.arange(T)[None])
+    bias = encoding.score(torch.zeros(1, heads, T, 4), places, places).bias.dense()[0]
+    for h in range(heads):
+        for t in range(T):
+            seen = [s for s in range(t + 1) if bias[h, t, s] == 0]
+            assert seen == [s for s in range(t + 1) if h >= masked or t - s <= h]
+            assert all(bias[h, t, s] <= -1e9 for s in range(t + 1) if s not in seen)
+    with pytest.raises(Error, match="at most the 4 heads"):
+        positions.get("hard-alibi", width=16, heads=heads, masked=5)

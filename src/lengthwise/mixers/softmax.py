@@ -10,6 +10,8 @@ stay as sharp among many keys as among few:
 a is learned, one for each head, and 1 / ln(log_scale) at first. A query that reads itself alone is multiplied by ln 1 =
 0, which changes nothing: its one weight is 1 all the same.
 
+With a `window` N a query reads the last N tokens of its sequence alone, itself among them.
+
 No mask is built unless something asks for one: padding, packing, a position's bias, or several tokens after a state.
 Where the bias is by key alone, packing alone needs one: `ops.key_biased_attention` goes on from a state, and padding is
 keys of bias -inf.
@@ -54,6 +56,10 @@ class Softmax(Mixer):
             "they do not grow.",
         ] = None,
         qk_norm: Annotated[bool, "Whether queries and keys are normalised, each head by itself."] = False,
+        window: Annotated[
+            int | None, at_least(1), "How many tokens a query reads, itself among them; None: all."
+        ] = None,
+        positioned: Annotated[bool, "Whether the model's position encoding acts in this layer."] = True,
         position: Annotated[
             Position | None, "An encoding of the layer's own; None: the model's, handed over with each call."
         ] = None,
@@ -69,7 +75,7 @@ class Softmax(Mixer):
         self.heads, self.dropout = heads, dropout
         self.qkv = nn.Linear(width, 3 * width, bias=biases)
         self.out = nn.Linear(width, width, bias=biases)
-        self.position = position
+        self.position, self.window, self.positioned = position, window, positioned
         self.traits = replace(self.traits, heads=heads)
 
     def forward(
@@ -77,7 +83,7 @@ class Softmax(Mixer):
     ) -> tuple[Tensor, KeyValues]:
         q, seen, bias = self.compared(x, layout, state, placed)
         dropout = self.dropout if self.training else 0.0
-        y = attend(q, seen.k, seen.v, layout, seen.layout, bias, dropout)
+        y = attend(q, seen.k, seen.v, layout, seen.layout, bias, dropout, self.window)
         if self.gated is not None:
             y = self.gated(x, y)
         return self.out(y.transpose(1, 2).flatten(-2)), seen
@@ -93,6 +99,7 @@ class Softmax(Mixer):
         if self.q_norm is not None and self.k_norm is not None:
             q, k = self.q_norm(q), self.k_norm(k)
         acting = placed if self.position is None else own_position(self.position, placed, layout)
+        acting = acting if self.positioned else None
         bare, places, bias = q, None, None
         if acting is not None:
             q, k = rotated(q, k, acting)
@@ -115,23 +122,33 @@ def _grown(q: Tensor, a: Tensor, layout: Layout) -> Tensor:
 
 
 def attend(
-    q: Tensor, k: Tensor, v: Tensor, layout: Layout, keys: Layout, bias: Bias | None = None, dropout: float = 0.0
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    layout: Layout,
+    keys: Layout,
+    bias: Bias | None = None,
+    dropout: float = 0.0,
+    window: int | None = None,
 ) -> Tensor:
-    """Causal attention of the last T of S tokens, each to its own sequence's real tokens."""
+    """Causal attention of the last T of S tokens, each to its own sequence's real tokens, or to a window of them."""
     T, S = q.shape[2], k.shape[2]
+    narrow = window is not None and window < S
     # A string of one token with a bias goes the way of longer ones, which torch.func can map with gradients.
     alone = T in (1, S) if bias is None else T == 1 < S
-    if keys.sequences is None and keys.real is None and alone:
+    if keys.sequences is None and keys.real is None and alone and not narrow:
         # Causality alone says what may be read.
         if bias is None:
             return F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=T == S)
         mask = bias.values if isinstance(bias, DenseBias) else bias.dense()
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask.to(q.dtype), dropout_p=dropout)
-    if isinstance(bias, KeyBias) and keys.sequences is None:
+    if isinstance(bias, KeyBias) and keys.sequences is None and not narrow:
         values = bias.values if keys.real is None else bias.values.masked_fill(~keys.real[:, None], -torch.inf)
         # Under autocast what a position turns may come out wider than the values.
         return key_biased_attention(q.to(v.dtype), k.to(v.dtype), v, values, dropout=dropout)
     mask = visible(layout, keys)
+    if narrow:
+        mask = mask & torch.ones_like(mask).triu(S - T - window + 1)
     if bias is not None:
         dense = bias.dense()
         if isinstance(bias, KeyBias) and q.dtype in (torch.float16, torch.bfloat16):

@@ -11,7 +11,7 @@ from ..errors import Error, UnknownName
 from ..options import Schema, schema, take
 from .absolute import Learned, NoPosition, Sinusoidal
 from .base import Placed, Places, Position
-from .distance_biases import T5, Alibi, KerpleLog, KerplePower
+from .distance_biases import T5, Alibi, HardAlibi, KerpleLog, KerplePower
 from .layout import Layout
 from .multilevel import Bilevel, Multilevel, begins_segment
 from .pope import Pope
@@ -31,6 +31,7 @@ POSITIONS: dict[str, type[Position]] = {
     "pope": Pope,
     "scale-invariant": ScaleInvariant,
     "alibi": Alibi,
+    "hard-alibi": HardAlibi,
     "t5": T5,
     "kerple-log": KerpleLog,
     "kerple-power": KerplePower,
@@ -83,6 +84,7 @@ __all__ = [
     "Bilevel",
     "DenseBias",
     "DistanceBias",
+    "HardAlibi",
     "KerpleLog",
     "KerplePower",
     "KeyBias",

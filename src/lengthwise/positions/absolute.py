@@ -56,7 +56,7 @@ def sinusoid(ids: Tensor, width: int, base: float = 10_000.0) -> Tensor:
 
 
 class Sinusoidal(Position):
-    at_input = True
+    at_input = takes_fractions = True
 
     def __init__(
         self,

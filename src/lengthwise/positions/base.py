@@ -71,6 +71,8 @@ class Position(nn.Module):
     """How many tokens a text may have, beyond which it is refused; None: any number."""
     uncached: str | None = None
     """Why nothing can be kept between the steps of decoding; None where it can."""
+    takes_fractions = False
+    """Whether a place may be between two numbers."""
     in_each_layer = False
     """Whether every layer has weights of its own for what acts on attention."""
     longest: int | None = None

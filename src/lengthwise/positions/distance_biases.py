@@ -1,6 +1,7 @@
 """Biases by distance n = t - s: what stands farther away counts for less.
 
     alibi:         -m_h n,                    m_h = 2^(-8 h / H), h = 1 … H, not trained
+    hard-alibi:    0 for n < h, else -inf,    h = 1 … masked heads; 0 for the other heads
     t5:            b_h[bucket(n)]             one bucket a distance at first, then ever wider ones
     kerple-log:    -p_h ln(1 + a_h n)
     kerple-power:  -a_h n^p_h
@@ -18,6 +19,7 @@ from typing import Annotated
 import torch
 from torch import Tensor, nn
 
+from ..errors import Error
 from ..options import above, at_least
 from .absolute import INEXACT
 from .base import Places, Position
@@ -39,7 +41,7 @@ def alibi_slopes(heads: int) -> list[float]:
 
 
 class Alibi(Position):
-    at_attention = True
+    at_attention = takes_fractions = True
 
     def __init__(
         self,
@@ -58,6 +60,34 @@ class Alibi(Position):
         # Counted from the last query and in fp64: m s has too few digits left in fp32 for a large s.
         slopes = torch.tensor(self.slopes, dtype=INEXACT.get(ids.device.type, torch.float64), device=ids.device)
         return Score(bias=KeyBias(slopes[:, None] * (ids - last)[:, None]))
+
+
+class HardAlibi(Position):
+    """Heads that read the last token, the last two, …, and heads without positions (Jelassi et al. 2024)."""
+
+    at_attention = True
+    HIDDEN = -1e9
+    """In the place of -inf, that no row of padding is without any number."""
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        *,
+        masked: Annotated[
+            int | None, at_least(0), "How many heads read the last tokens alone; None: half of them."
+        ] = None,
+    ):
+        super().__init__()
+        self.heads, self.masked = heads, heads // 2 if masked is None else masked
+        if self.masked > heads:
+            raise Error(f"hard-alibi: masked must be at most the {heads} heads, got {masked}.")
+
+    def score(self, q: Tensor, queries: Places, keys: Places) -> Score:
+        h, n = torch.arange(self.heads, device=q.device)[:, None], torch.arange(self.masked + 1, device=q.device)
+        values = torch.zeros(self.heads, len(n), dtype=q.dtype, device=q.device)
+        hidden = values.masked_fill((h < self.masked) & (n > h), self.HIDDEN)
+        return Score(bias=DistanceBias(hidden, queries["token"], keys["token"]))
 
 
 class T5(Position):

@@ -26,7 +26,7 @@ from .base import Places, Position
 
 
 class Pope(Position):
-    at_attention = in_each_layer = True
+    at_attention = in_each_layer = takes_fractions = True
 
     def __init__(
         self,

@@ -9,7 +9,10 @@ A model that was trained on N tokens reads texts `factor` times as long when its
     yarn:           w_i where a pair turns at least 32 times in N tokens, w_i / factor where it turns less than once, a
                     mixture between; and cos and sin times 0.1 ln(factor) + 1, which sharpens the softmax
 
-With `share` p < 1 the slowest pairs hold still, w_i = 0 for i >= p d/2 (p-RoPE): they compare content alone.
+With `share` p < 1 the slowest pairs hold still, w_i = 0 for i >= n = p d/2 (p-RoPE): they compare content alone. With
+`spread` the others have all speeds instead of the fastest alone, w_i = base^(-i/n) (partial RoPE, as in GPT-NeoX). With
+a small base all of them then turn many times in the trained length, and none meets a new angle in longer texts: that is
+how RoPE-ID (Wertheimer et al. 2026) goes about it, whose own base and share are not settled here.
 
 XPOS also lets far tokens fade: queries times z^(t/512), keys times z^(-t/512), z_i = (2i + 0.4 d) / (1.4 d).
 
@@ -34,7 +37,7 @@ FAST, SLOW = 32, 1
 
 
 class Rope(Position):
-    at_attention = True
+    at_attention = takes_fractions = True
 
     def __init__(
         self,
@@ -54,6 +57,9 @@ class Rope(Position):
         share: Annotated[
             float, at_least(0, at_most=1), "The share of the pairs that turn, the fastest ones; the others hold still."
         ] = 1.0,
+        spread: Annotated[
+            bool, "Whether the pairs that turn have all speeds down to the slowest; else they are the fastest of all."
+        ] = False,
     ):
         super().__init__()
         self.d = width // heads
@@ -65,14 +71,17 @@ class Rope(Position):
             raise Error(f'RoPE: factor {factor:g} needs a scaling. Say scaling="yarn" or "interpolation".')
         if scaling == "yarn" and trained is None:
             raise Error("RoPE: YaRN needs trained, the number of tokens that the model was trained on.")
-        self.base, self.scaling, self.factor, self.trained, self.share = base, scaling, factor, trained, share
+        self.base, self.scaling, self.factor, self.trained = base, scaling, factor, trained
+        self.share, self.spread = share, spread
 
     def frequencies(self, ids: Tensor) -> Tensor:
         """(d/2,) the angles by which the pairs turn from one place to the next, on the device of the ids."""
         i = torch.arange(self.d // 2, dtype=INEXACT.get(ids.device.type, torch.float64), device=ids.device)
         w = self.base ** (-2 * i / self.d)
-        if self.share < 1:
-            w = w.where(i < round(self.share * len(i)), 0.0)
+        turning = round(self.share * len(i))
+        if self.spread and turning:
+            w = self.base ** (-i / turning)
+        w = w.where(i < turning, 0.0)
         if self.scaling == "interpolation":
             return w / self.factor
         if self.scaling == "yarn":

@@ -161,6 +161,11 @@ def transformer(
     max_length: MaxLength = 512,
     log_scale: LogScale = None,
     qk_norm: QKNorm = False,
+    window: Annotated[
+        int | None,
+        at_least(1),
+        "RNoPE-SWA: every fourth layer reads all tokens and knows no positions, the others read so many; None: all do.",
+    ] = None,
     block: BlockName = "gpt2",
     norm: Norm = "pre",
     activation: Activation = "gelu",
@@ -177,18 +182,19 @@ def transformer(
             'Leave both out, or take block="gpt2".'
         )
     llama_block = {"activation": "swiglu", "biases": False, "normalisation": "rms"}
+    mixer = {
+        "name": "softmax",
+        "heads": heads,
+        **({"biases": False} if llama else {}),
+        # Left out where it is off: a config of before has none.
+        **({} if log_scale is None else {"log_scale": log_scale}),
+        **({"qk_norm": True} if qk_norm else {}),
+    }
     return LengthwiseConfig(
         vocab_size=vocab_size,
         num_outputs=num_outputs,
         width=width,
-        mixer={
-            "name": "softmax",
-            "heads": heads,
-            **({"biases": False} if llama else {}),
-            # Left out where it is off: a config of before has none.
-            **({} if log_scale is None else {"log_scale": log_scale}),
-            **({"qk_norm": True} if qk_norm else {}),
-        },
+        mixer=mixer if window is None else [_windowed(mixer, window, i) for i in range(layers)],
         position=encoding(position, position_options, max_length),
         depth={"name": "fixed", "layers": layers},
         block={
@@ -206,6 +212,11 @@ def transformer(
         embedding_scale=width**0.5 if tie_word_embeddings else 1.0,
         tie_word_embeddings=tie_word_embeddings,
     )
+
+
+def _windowed(mixer: dict[str, Any], window: int, layer: int) -> dict[str, Any]:
+    """RNoPE-SWA (Yang et al. 2025): three layers near and with positions, then one that is far and without."""
+    return {**mixer, "positioned": False} if layer % 4 == 3 else {**mixer, "window": window}
 
 
 def encoding(

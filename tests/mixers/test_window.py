@@ -1,0 +1,54 @@
+"""Softmax attention that reads a window of the last tokens: against its formula; and RNoPE-SWA, which alternates."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from lengthwise.mixers import Layout
+from lengthwise.models import LengthwiseForCausalLM, presets
+
+from . import made
+
+H, D = 2, 8
+
+
+@pytest.mark.parametrize("T", [1, 2, 13])
+@pytest.mark.parametrize("window", [1, 3, 13, 40])
+def test_it_is_its_formula(T, window):
+    torch.manual_seed(0)
+    mixer, d = made.mixer("softmax", width=D, heads=H, window=window).double(), D // H
+    x = torch.randn(1, T, D, dtype=torch.float64, requires_grad=True)
+    q, k, v = (part[0] for part in mixer.qkv(x).chunk(3, -1))
+    rows = []
+    for t in range(T):
+        near = slice(max(0, t - window + 1), t + 1)
+        heads = [slice(h * d, (h + 1) * d) for h in range(H)]
+        rows.append(torch.cat([(k[near, h] @ q[t, h] / math.sqrt(d)).softmax(0) @ v[near, h] for h in heads]))
+    wanted, got = mixer.out(torch.stack(rows)), mixer(x, layout=Layout.of(x))[0][0]
+    torch.testing.assert_close(got, wanted)
+    gradients = [torch.autograd.grad(y.square().sum(), x, retain_graph=True)[0] for y in (got, wanted)]
+    torch.testing.assert_close(*gradients)
+
+
+def test_rnope_swa_reads_near_with_positions_and_far_without():
+    config = presets.transformer(5, width=D, heads=H, layers=5, position="rope", window=4, block="llama")
+    near, far = {"window": 4}, {"positioned": False}
+    kinds = [{k: v for k, v in layer.items() if k not in ("name", "heads", "biases")} for layer in config.mixer]
+    assert kinds == [near, near, near, far, near]
+    model = LengthwiseForCausalLM(config).double().eval()
+    tokens = torch.randint(5, (1, 60))
+    changed = tokens.clone()
+    changed[0, 0] = (tokens[0, 0] + 1) % 5
+    with torch.no_grad():
+        moved = (model(tokens).logits - model(changed).logits)[0].abs().amax(1)
+    assert moved[-1] > 0, "the far layer reads the first token"
+    three = LengthwiseForCausalLM(
+        presets.transformer(5, width=D, heads=H, layers=3, position="rope", window=4)
+    ).double()
+    with torch.no_grad():
+        moved = (three.eval()(tokens).logits - three(changed).logits)[0].abs().amax(1)
+    assert moved[:10].max() > 0
+    assert not moved[10:].any(), "three layers of four tokens reach nine back"
