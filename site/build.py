@@ -33,6 +33,7 @@ ROOMS = ("lab", "tasks", "verify", "report", "models", "mixers", "positions", "o
 ROOMS = (*ROOMS, "automata", "text", "insight", "theory", "convert")
 PARTS = {
     "Start": ["ten-minutes", "tour", "own-tasks", "hugging-face", "text", "language-models", "clusters", "results"],
+    "Evidence": ["reproduction"],
     "Proofs": ["certify", "proofs", "proved", "hall-of-proofs", "hall-of-refutations", "zoo", "theorem"],
     "Ideas": ["regulargpt", "lrnn", "chacal", "bipe", "positions", "far-tokens", "constructions"],
     "Reference": ["cli", *(f"api-{room}" for room in ROOMS), "architecture"],

@@ -28,7 +28,11 @@ from lengthwise.train import lease
 from lengthwise.verify.consolidate import gate
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = sorted({"README.md", *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))} - {"docs/log.md"})
+GENERATED = {"docs/reproduction.md"}
+"""Written from the results and the recipes: tests/site/test_reproduction.py holds it to them."""
+DOCUMENTS = sorted(
+    {"README.md", *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))} - {"docs/log.md"} - GENERATED
+)
 
 
 class Claim(NamedTuple):

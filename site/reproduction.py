@@ -1,0 +1,484 @@
+"""Writes docs/reproduction.md: every table and figure of the four papers, what was published beside what came out here.
+
+    python site/reproduction.py
+
+Published numbers and settings are the recipes' own data, measured ones stand in results/, and no number is typed here.
+A verdict is computed; where a number cannot settle it, `reproduction.toml` says why in words.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lengthwise import recipes
+from lengthwise.recipes.common.comparison import MARKS, WITHIN
+from lengthwise.recipes.common.rules import Rules, settings_of
+from lengthwise.recipes.papers import bipe, chacal, lrnn, regulargpt
+from lengthwise.report.formatting import percent
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "reproduction.md"
+WORDS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+SCALES = ("overnight", "laptop")
+"""Of which results are shown, the nearest to the published setting first."""
+REPRODUCED, IN_PART, DIFFERENT = "reproduced", "in part", "different"
+NOTHING, NO_NUMBER, NOT_RUN = "proves nothing yet", "no number to compare", "not run"
+VERDICTS = (REPRODUCED, IN_PART, DIFFERENT, NOTHING, NO_NUMBER, NOT_RUN)
+JUMP = 5
+"""Perplexity that rises by more than this factor from one length to the next jumps."""
+
+
+class Finding(NamedTuple):
+    """What came out at one scale."""
+
+    verdict: str
+    words: str
+    """The figures behind the verdict, in a sentence."""
+    table: str = ""
+    """Cell by cell."""
+
+
+class Item(NamedTuple):
+    """A table or figure of a paper."""
+
+    paper: str
+    name: str
+    recipe: str
+    """As `lengthwise reproduce` takes it."""
+    find: Callable[[dict[str, Any]], Finding] | None
+    """What a folder's results.json says of it; None as long as there is none."""
+    rules: Rules | None = None
+    cell: tuple[str, str] = ("*", "*")
+    """The row and column whose settings stand for the table's."""
+    numbers: str = ""
+    """What was published besides the setting."""
+
+    @property
+    def title(self) -> str:
+        return f"{self.paper}, {self.name}"
+
+    @property
+    def words(self) -> dict[str, str]:
+        return WORDS[self.paper][self.name]
+
+    @property
+    def published(self) -> str:
+        """The published setting and numbers."""
+        setting = budget(settings_of(self.rules["paper"], *self.cell)) if self.rules else ""
+        return "; ".join(filter(None, [setting, self.numbers]))
+
+    def folder(self, scale: str) -> Path:
+        return ROOT / "results" / f"{self.recipe.replace(' ', '-')}-{scale}"
+
+    def results(self) -> dict[str, dict[str, Any]]:
+        """By scale what was measured, the nearest to the published setting first."""
+        files = {scale: self.folder(scale) / "results.json" for scale in SCALES if self.find}
+        return {scale: json.loads(f.read_text(encoding="utf-8")) for scale, f in files.items() if f.exists()}
+
+    def findings(self) -> dict[str, Finding]:
+        """What each scale says of it."""
+        return {scale: self.find(result) for scale, result in self.results().items() if self.find}
+
+    def here(self, scale: str, result: Mapping[str, Any]) -> str:
+        """What was trained, when and where."""
+        had = trained(result) if result["tasks"] else ""
+        if not had and self.rules:
+            had = budget(settings_of(self.rules[scale], *self.cell))
+        return "; ".join(filter(None, [had, machine(result)]))
+
+    @property
+    def command(self) -> str:
+        needed = [name for name, option in recipes.options(*self.recipe.split()).items() if option.required]
+        scale = next(iter(self.results()), "laptop")
+        return " ".join(
+            ["lengthwise reproduce", self.recipe, "--scale", scale, *(f"--set {name}=…" for name in needed)]
+        )
+
+
+def panel(result: Mapping[str, Any], title: str) -> Any:
+    """The data of the panel whose title begins so."""
+    return next(p["data"] for p in result["panels"] if p["title"].startswith(title))
+
+
+def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+
+
+def span(values: Iterable[Any]) -> str:
+    """
+    >>> span([64, 64, 128]), span([1500, 4000, 1000]), span([])
+    ('64 or 128', '1,000 to 4,000', '')
+    """
+    different = sorted(set(values), key=lambda value: (isinstance(value, str), value))
+    said = [f"{value:,}" if isinstance(value, int) else str(value) for value in different]
+    if len(said) > 2 and not isinstance(different[0], str):
+        return f"{said[0]} to {said[-1]}"
+    return " or ".join(said)
+
+
+def budget(settings: Mapping[str, Any]) -> str:
+    """What a network has, by the rules of a recipe."""
+    rates = settings.get("learning_rates", [settings["training.lr"]] if "training.lr" in settings else [])
+    widths = settings.get("widths", [settings["model.width"]] if "model.width" in settings else [])
+    said = {
+        "width": span(widths),
+        "layers": span([settings["model.layers"]] if "model.layers" in settings else []),
+        "steps": f"{settings['training.steps']:,} of {settings['training.batch']}",
+        "rate": span(rates),
+        "seeds": span([settings["seeds"]] if "seeds" in settings else []),
+    }
+    return ", ".join(f"{name} {value}" for name, value in said.items() if value)
+
+
+def trained(result: Mapping[str, Any]) -> str:
+    """What the networks had that a record is about."""
+    models = [model for task in result["tasks"] for model in task["models"]]
+    variants = {f"{m['model']} `{m['options']['variant']}`" for m in models if "variant" in m["options"]}
+    said = {
+        "variant": span(variants),
+        "width": span(m["options"]["width"] for m in models if "width" in m["options"]),
+        "steps": f"{span(m['training']['steps'] for m in models)} of {span(m['training']['batch'] for m in models)}",
+        "rate": span(m["training"]["lr"] for m in models),
+        "seeds": span(len(m["seeds"]) for m in models),
+    }
+    return ", ".join(f"{name} {value}" for name, value in said.items() if value)
+
+
+def machine(result: Mapping[str, Any]) -> str:
+    """When and where it was run.
+
+    >>> machine({"provenance": {"cpu": ["AMD EPYC; cores 2, Linux, on cpu"], "date": ["2026-11-20", "2026-11-20"]}})
+    '2026-11-20, AMD EPYC of 2 cores'
+    """
+    made = result["provenance"]
+    cpus = [said.partition("; cores ")[::2] for said in made["cpu"]]
+    named = {f"{name.replace('not recorded', 'a CPU')}{f' of {rest[0]} cores' if rest else ''}" for name, rest in cpus}
+    dates = sorted(set(made["date"]))
+    return f"{' to '.join(dict.fromkeys([dates[0], dates[-1]]))}, {' or '.join(sorted(named))}"
+
+
+# Each kind of table
+
+
+def compared(title: str) -> Callable[[dict[str, Any]], Finding]:
+    """Cells with a published and a measured number, which the recipe has judged."""
+
+    def find(result: dict[str, Any]) -> Finding:
+        rows = panel(result, title)
+        columns = list(dict.fromkeys(name for row in rows for name in row["cells"]))
+        counts = Counter(cell["verdict"] for row in rows for cell in row["cells"].values())
+        cells = [[row["row"], *(_cell(row["cells"].get(name)) for name in columns)] for row in rows]
+        agreed, differ = counts["agrees"], counts["differs"]
+        idle = counts.total() - agreed - differ
+        verdict = NOTHING if not agreed + differ else DIFFERENT if not agreed else IN_PART
+        verdict = REPRODUCED if agreed == counts.total() else verdict
+        said = f"Of {counts.total()} cells {agreed} agree, {differ} differ and {idle} prove nothing."
+        return Finding(verdict, said, markdown(["published → here", *columns], cells))
+
+    return find
+
+
+def _cell(cell: Mapping[str, Any] | None) -> str:
+    if cell is None:
+        return "–"
+    there = [name for name in ("max", "mean") if cell["published"].get(name) is not None]
+    published = " / ".join(percent(cell["published"][name]) for name in there)
+    here = " / ".join(percent(cell["measured"][name]) for name in there)
+    return f"{published} → {here} {MARKS[cell['verdict']].split()[0]}"
+
+
+def checkpoints(result: dict[str, Any]) -> Finding:
+    """LRNN's Table 2: the cells, and the last and the best checkpoint of every model that was published."""
+    whole = compared("Measured")(result)
+    rows = [row for row in panel(result, "Both checkpoints") if row["published"] is not None]
+    shown = []
+    for row in rows:
+        short, far = sorted(row["majority"], key=int)
+        numbers = [_seeds(row[f"{which} at {n}"]) for which in ("last", "best") for n in (short, far)]
+        majority, published = percent(row["majority"][far]), percent(row["published"])
+        shown.append([f"{row['row']}, {row['model']}", str(row["seeds"]), majority, published, *numbers])
+    head = ["", "seeds", "majority", "published", "last, 40", "last, 500", "best, 40", "best, 500"]
+    text = (
+        "Max / mean ± deviation over seeds, in %, after the last step and at the step that was best on validation "
+        "strings of the training length. Published is the best of all evaluations on the test strings."
+    )
+    return whole._replace(table=f"{text}\n\n{markdown(head, shown)}")
+
+
+def _seeds(score: Mapping[str, float | None]) -> str:
+    most, mean, std = score["max"], score["mean"], score["std"]
+    return percent(mean) if std is None else f"{percent(most)} / {percent(mean)} ± {100 * std:.1f}"
+
+
+def chains(result: dict[str, Any]) -> Finding:
+    """ChaCAL's Table 1: rows with a published number beside them, and those on shorter texts."""
+    rows = panel(result, "Measured")
+    beside = [row for row in rows if row["published"]]
+    near = [abs(row["mean"] - row["published"][1] / 100) <= WITHIN for row in beside]
+    said = f"{sum(near)} of {len(beside)} rows of the published length are within {100 * WITHIN:.0f} points."
+    if any(row["seeds"] == 1 for row in beside):
+        verdict, said = NOTHING, f"{said} They have one seed."
+    else:
+        verdict = REPRODUCED if all(near) else IN_PART if any(near) else DIFFERENT
+    head = ["model", "tokens", "seeds", "published accuracy", "here"]
+    cells = [
+        [
+            row["model"],
+            str(row["tokens"]),
+            str(row["seeds"]),
+            f"{row['published'][1]:.1f}" if row["published"] else "–",
+            percent(row["mean"]),
+        ]
+        for row in rows
+    ]
+    return Finding(verdict, said, markdown(head, cells))
+
+
+def boxes(result: dict[str, Any]) -> Finding:
+    """ChaCAL's Table 2, whose test here has other stories: only the order of the models is compared."""
+    rows = panel(result, "Measured")
+    orders = []
+    for score in (lambda row: row["mean"], lambda row: row["published"][1]):
+        orders.append([row["model"] for row in sorted(rows, key=score, reverse=True)])
+    one = all(row["seeds"] == 1 for row in rows)
+    same = "is the published one" if orders[0] == orders[1] else f"is {', '.join(orders[0])}"
+    said = f"The order of the models {same}{', by one seed each' if one else ''}; the test has other stories."
+    head = ["form, model", "seeds", "published exact match", "here, on smaller stories"]
+    cells = [
+        [f"{row['form']}, {row['model']}", str(row["seeds"]), f"{row['published'][1]:.1f}", percent(row["mean"])]
+        for row in rows
+    ]
+    verdict = NOTHING if one else REPRODUCED if orders[0] == orders[1] else DIFFERENT
+    return Finding(verdict, said, markdown(head, cells))
+
+
+def gammas(result: dict[str, Any]) -> Finding:
+    rows = panel(result, "γ, accuracy")
+    cells = [[f"{row['gamma']:g}", percent(row["mean"]), f"{row['first_at_99'] or '–'}"] for row in rows]
+    whole = [f"{row['gamma']:g}" for row in rows if row["mean"] >= 0.99]
+    said = f"At least 99% at γ = {', '.join(whole)}, by one seed each."
+    return Finding(NOTHING, said, markdown(["γ", "accuracy", "steps to 99%"], cells))
+
+
+def clusters(result: dict[str, Any]) -> Finding:
+    rows = panel(result, "Every seed")
+    right = sum(row["clusters"] == row["expected"] for row in rows)
+    verdict = REPRODUCED if right == len(rows) else IN_PART if right else DIFFERENT
+    cells = [
+        [
+            row["task"],
+            str(row["seed"]),
+            str(row["expected"]),
+            str(row["clusters"]),
+            percent(row["accuracy_beyond_training"]),
+        ]
+        for row in rows
+    ]
+    head = ["task", "seed", "published clusters", "here", "accuracy beyond training"]
+    return Finding(verdict, f"{right} of {len(rows)} runs have as many clusters.", markdown(head, cells))
+
+
+def fields(result: dict[str, Any]) -> Finding:
+    data = panel(result, "Every seed")
+    cells = [
+        [task, model, ", ".join(f"{100 * seed['bend']:.0f}" for seed in seeds)]
+        for task, models in data.items()
+        for model, seeds in models.items()
+    ]
+    said = "Points off the straight line on which all tokens matter alike, a number a seed."
+    return Finding(NO_NUMBER, said, markdown(["task", "model", "points"], cells))
+
+
+def breaks(result: dict[str, Any]) -> Finding:
+    """RegularGPT's Table 3: by how much perplexity rises where more groups run than in training."""
+    rows = [row for row in panel(result, "Where RegularGPT") if row["beyond"] is not None]
+    rises = [row["beyond"] / row["inside"] for row in rows]
+    jumps = {}
+    for name, by_length in panel(result, "Published").items():
+        perplexities = list(by_length.values())
+        jumps[name] = max(b / a for a, b in pairwise(perplexities))
+    jumped = [f"×{factor:.0f} ({name})" for name, factor in jumps.items() if factor > JUMP]
+    verdict = REPRODUCED if min(rises) > JUMP else DIFFERENT
+    said = (
+        f"Published jumps of {' and '.join(jumped)} where one more group runs; here rises of ×{min(rises):.1f} to "
+        f"×{max(rises):.1f}."
+    )
+    cells = [[row["model"], f"{row['expected']:,}", f"×{rise:.2f}"] for row, rise in zip(rows, rises, strict=True)]
+    head = ["C/K here", "tokens it should hold to", "least perplexity beyond / greatest within"]
+    return Finding(verdict, said, markdown(head, cells))
+
+
+def widths(result: dict[str, Any]) -> Finding:
+    rows = panel(result, "Measured")
+    cells = [
+        [row["encoding"], str(row["width"]), str(row["seeds"]), str(row["published"]), percent(row["mean"])]
+        for row in rows
+    ]
+    order = sorted(rows, key=lambda row: -row["mean"])
+    first = " and ".join(row["encoding"] for row in order[:2])
+    said = f"Best are {first}, by one seed each, on an easier task."
+    return Finding(NOTHING, said, markdown(["encoding", "width", "seeds", "published", "here"], cells))
+
+
+def perplexities(result: dict[str, Any]) -> Finding:
+    rows = panel(result, "Beyond the trained length")
+    lengths = list(dict.fromkeys(n for row in rows for n in row["times"]))
+    cells = [
+        [
+            row["model"],
+            f"{row['perplexity']:.1f}",
+            *(f"×{row['times'][n]:.2f}" if n in row["times"] else "–" for n in lengths),
+        ]
+        for row in rows
+    ]
+    held = [row["model"] for row in rows if max(row["times"].values()) < 1.1]
+    said = f"Within a tenth of the perplexity at the trained length: {', '.join(held) or 'none'}."
+    head = ["encoding", "at the trained length", *(f"{int(n):,}" for n in lengths)]
+    return Finding(NOTHING, said, markdown(head, cells))
+
+
+def corpora(result: dict[str, Any]) -> Finding:
+    rows = [p["data"] for p in result["panels"] if p["title"].startswith("By length")]
+    cells = [
+        [f"{row['corpus']}", f"{row['tokens']:,}", f"{100 * row['change']:.1f}", f"{row['growth']:.2f}"] for row in rows
+    ]
+    worst = max(row["change"] for row in rows)
+    said = (
+        f"The shares of any set of lengths differ by at most {100 * worst:.1f} points between windows, "
+        f"in {len(rows)} corpora."
+    )
+    head = ["corpus", "tokens", "change of the shares, points", "growth of the number of segments, 1: linear"]
+    return Finding(NO_NUMBER, said, markdown(head, cells))
+
+
+def elsewhere(find: Callable[[dict[str, Any]], Finding]) -> Callable[[dict[str, Any]], Finding]:
+    """The same without its table, which stands at another item."""
+    return lambda result: find(result)._replace(table="")
+
+
+def said_of(numbers: Mapping[str, Any]) -> str:
+    return ", ".join(f"{number} {name}" for name, number in numbers.items())
+
+
+TUNED = chacal.table_3.PAPER.settings()
+FIGURE_4 = {name: f"{p:g} at {n:,}" for name, each in bipe.figure_4.PUBLISHED.items() for n, p in each.items()}
+LETTERS = (regulargpt.table_1.RULES, ("parity", "regular-gpt C=2"))
+"""RegularGPT's settings on regular languages."""
+ITEMS = (
+    Item("RegularGPT", "Table 1", "regulargpt table-1", compared("Measured"), *LETTERS),
+    Item("RegularGPT", "Table 2", "regulargpt table-2", compared("Other shares"), *LETTERS),
+    Item("RegularGPT", "Table 3", "regulargpt table-3", breaks, regulargpt.table_3.RULES),
+    Item(
+        "RegularGPT",
+        "Figure 3",
+        "regulargpt figure-3",
+        clusters,
+        *LETTERS,
+        numbers=", ".join(f"{n} clusters on {task}" for task, n in regulargpt.figure_3.PUBLISHED.items()),
+    ),
+    Item("RegularGPT", "Figure 4a", "regulargpt figure-4", fields, *LETTERS, numbers="a picture"),
+    Item("RegularGPT", "Figure 4b", "regulargpt figure-4b", None, regulargpt.table_3.RULES, numbers="a picture"),
+    Item("Linear RNN", "Table 2", "lrnn table-2", checkpoints, lrnn.table_2.RULES, ("modular-sum", "block-lrnn")),
+    Item("ChaCAL", "Table 1", "chacal table-1", chains, chacal.chains.RULES),
+    Item("ChaCAL", "Figure 3", "chacal table-1", elsewhere(chains), numbers="curves of the runs of Table 1"),
+    Item("ChaCAL", "Table 2", "chacal table-2", boxes, chacal.table_2.RULES, ("advanced", "*")),
+    Item("ChaCAL", "Figure 4", "chacal table-2", elsewhere(boxes), numbers="curves of the runs of Table 2"),
+    Item(
+        "ChaCAL",
+        "Table 3",
+        "chacal table-3",
+        None,
+        numbers=f"steps {TUNED['steps']:,} of {TUNED['batch']}, rate {TUNED['lr']:g}, seeds 1; "
+        f"perplexity {said_of(chacal.table_3.PUBLISHED)}",
+    ),
+    Item("ChaCAL", "Figure 5", "chacal figure-5", gammas, chacal.chains.RULES, numbers="a picture"),
+    Item("BiPE", "Figure 1", "bipe figure-1", corpora, numbers="a picture, of PG19"),
+    Item("BiPE", "Figure 3", "bipe figure-3", widths, bipe.figure_3.RULES),
+    Item("BiPE", "Figure 4", "bipe figure-4", perplexities, bipe.figure_4.RULES, numbers=said_of(FIGURE_4)),
+    Item("BiPE", "Figure 5", "bipe figure-5", None, numbers="a picture"),
+    Item("BiPE", "Figure 6", "bipe figure-6", None, bipe.figure_4.RULES, numbers="a picture"),
+    Item("BiPE", "Figures 7 and 8", "bipe figure-1", elsewhere(corpora), numbers="pictures, of arXiv and GitHub"),
+    Item("BiPE", "Figure 9", "bipe figure-9", None, bipe.figure_4.RULES, numbers="a picture"),
+    Item(
+        "BiPE",
+        "Table 1",
+        "bipe table-1",
+        None,
+        bipe.table_1.RULES,
+        numbers="average of seven tasks " + said_of({name: each[-1] for name, each in bipe.table_1.PUBLISHED.items()}),
+    ),
+    Item(
+        "BiPE",
+        "Table 2",
+        "bipe table-2",
+        None,
+        numbers="RACE " + said_of({name: each[0] for name, each in bipe.table_2.PUBLISHED.items()}),
+    ),
+)
+
+
+# The page
+
+
+def overview() -> Iterator[list[str]]:
+    for item in ITEMS:
+        scale, finding = next(iter(item.findings().items()), ("–", Finding(NOT_RUN, item.words.get("why", ""))))
+        link = f"[{item.title}](#{anchor(item.title)})"
+        yield [link, item.words["shows"], f"**{finding.verdict}**", scale, finding.words]
+
+
+def anchor(title: str) -> str:
+    """
+    >>> anchor("RegularGPT, Table 1")
+    'regulargpt-table-1'
+    """
+    return title.lower().replace(",", "").replace(" ", "-")
+
+
+def section(item: Item) -> str:
+    results, findings = item.results(), item.findings()
+    parts = [f"### {item.title}", f"{item.words['shows']}.", f"- Published: {item.published}."]
+    for scale in findings:
+        page = f"[page and records](../results/{item.folder(scale).name}/index.html)"
+        parts[-1] += f"\n- Here, `{scale}`: {item.here(scale, results[scale])}; {page}."
+    parts[-1] += f"\n- Run it: `{item.command}`"
+    for scale, finding in findings.items():
+        parts += [f"**{finding.verdict.capitalize()}** (`{scale}`). {finding.words}", finding.table]
+        parts += [by_steps(item.folder(scale) / "by-steps.json")]
+    parts += [] if findings else [f"**{NOT_RUN.capitalize()}.**"]
+    return "\n\n".join(filter(None, [*parts, item.words.get("why")]))
+
+
+def by_steps(file: Path) -> str:
+    """Accuracy by training steps, of all seeds, where a folder has that."""
+    if not file.exists():
+        return ""
+    found = json.loads(file.read_text(encoding="utf-8"))
+    steps = [step for step in found["steps"] if step in found["shown"]]
+    rows = []
+    for run in found["runs"]:
+        at = dict(zip(found["steps"], run["accuracy"], strict=False))
+        rows.append([run["name"], *(percent(at[n]) if n in at else "–" for n in steps), percent(max(run["accuracy"]))])
+    head = ["accuracy at 500 after steps", *(f"{n:,}" for n in steps), "best of these evaluations"]
+    return f"{found['caption']}\n\n{markdown(head, rows)}"
+
+
+def text() -> str:
+    verdicts = Counter(next(iter(item.findings().values()), Finding(NOT_RUN, "")).verdict for item in ITEMS)
+    counts = ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in VERDICTS if verdicts[verdict])
+    head = markdown(["", "shows", "verdict", "scale", "what came out"], overview())
+    parts = [WORDS["head"].strip().format(items=len(ITEMS), counts=counts), head]
+    for paper in dict.fromkeys(item.paper for item in ITEMS):
+        parts += [f"## {WORDS[paper]['title']}", *(section(item) for item in ITEMS if item.paper == paper)]
+    return "\n\n".join(parts) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(text(), encoding="utf-8")

@@ -1,0 +1,87 @@
+"""The page of every table and figure is what site/reproduction.py makes of the recipes and the results."""
+
+from __future__ import annotations
+
+import doctest
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+from lengthwise import recipes
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def made():
+    spec = importlib.util.spec_from_file_location("reproduction", ROOT / "site" / "reproduction.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_is_what_is_generated(made):
+    assert made.PAGE.read_text(encoding="utf-8") == made.text(), "run: python site/reproduction.py"
+
+
+def test_its_examples(made):
+    assert doctest.testmod(made).failed == 0
+
+
+def test_every_recipe_of_a_paper_is_on_it(made):
+    papers = {" ".join(name) for name in recipes.TABLES if name[0] not in ("demo", "proof")}
+    assert {item.recipe for item in made.ITEMS} == papers - {"bipe theorem-3"}
+
+
+def test_nothing_is_said_of_what_is_no_item(made):
+    said = {(paper, name) for paper, of in made.WORDS.items() if paper != "head" for name in of if name != "title"}
+    assert said == {(item.paper, item.name) for item in made.ITEMS}
+
+
+def test_results_that_were_made_overnight_come_first(made):
+    for item in made.ITEMS:
+        assert list(item.results()) == [scale for scale in made.SCALES if scale in item.results()]
+
+
+def cell(verdict, score=1.0):
+    return {"verdict": verdict, "published": {"max": None, "mean": 0.5}, "measured": {"mean": score}}
+
+
+@pytest.mark.parametrize(
+    ("cells", "verdict"),
+    [
+        (["agrees", "agrees"], "reproduced"),
+        (["agrees", "differs"], "in part"),
+        (["agrees", "one seed"], "in part"),
+        (["differs", "vacuous"], "different"),
+        (["not learned", "one seed"], "proves nothing yet"),
+    ],
+)
+def test_verdicts_of_cells(made, cells, verdict):
+    rows = [{"row": "parity", "cells": {str(i): cell(each) for i, each in enumerate(cells)}}]
+    found = made.compared("Measured")({"panels": [{"title": "Measured beside", "data": rows}]})
+    assert found.verdict == verdict
+    assert "50.0 → 100.0" in found.table
+
+
+def test_a_jump_is_told_from_a_rise(made):
+    published = {"32/6": {"512": 30.0, "1024": 30.0, "2048": 900.0}}
+    for beyond, verdict in ((180.0, "reproduced"), (45.0, "different")):
+        rows = [{"model": "8/2", "expected": 64, "inside": 30.0, "beyond": beyond}]
+        panels = [{"title": "Where RegularGPT", "data": rows}, {"title": "Published", "data": published}]
+        found = made.breaks({"panels": panels})
+        assert (found.verdict, f"×{beyond / 30:.1f}" in found.words, "×30 (32/6)" in found.words) == (
+            verdict,
+            True,
+            True,
+        )
+
+
+def test_accuracy_by_steps(made, tmp_path):
+    assert made.by_steps(tmp_path / "none.json") == ""
+    runs = [{"name": "Sum, seed 0", "accuracy": [1.0, 0.5]}]
+    content = {"caption": "Why.", "steps": [2000, 4000], "shown": [4000], "runs": runs}
+    (tmp_path / "by-steps.json").write_text(json.dumps(content))
+    assert made.by_steps(tmp_path / "by-steps.json").splitlines()[-1] == "| Sum, seed 0 | 50.0 | 100.0 |"
