@@ -65,7 +65,7 @@ def score(metric: Metric, written: Sequence[str], references: Sequence[Sequence[
 
 
 def check_metric(metric: Metric) -> None:
-    """Raise unless what the metric needs is installed."""
+    """Raises unless what the metric needs is installed."""
     if metric == "rouge":
         check_extra("rouge_score", "scrolls", "ROUGE")
 

@@ -38,7 +38,7 @@ def contained(text, answers):
 
 
 def names_only(text, target, question, labels):
-    """Whether the first sentence names the target's labels and no others.
+    """Returns whether the first sentence names the target's labels and no others.
 
     >>> names_only("In the Kitchen. Or the garden.", "kitchen", "Where is Mary?", PLACES)
     True

@@ -53,7 +53,7 @@ def check_installed() -> None:
 
 
 def check_found(names: Sequence[str], *, copies: Path | str | None = None, tasks: Path | str | None = None) -> None:
-    """Raise unless lm-eval knows all of these and their data can be read."""
+    """Raises unless lm-eval knows all of these and their data can be read."""
     with _found(names, copies, tasks):
         pass
 
@@ -101,7 +101,7 @@ def score_benchmarks(
 
 @contextmanager
 def _found(names: Sequence[str], copies: Path | str | None, tasks: Path | str | None) -> Iterator[Any]:
-    """What finds lm-eval's tasks; raise unless it knows these and can read their data."""
+    """Yields lm-eval's finder of tasks; raises unless it knows these and can read their data."""
     check_installed()
     with tempfile.TemporaryDirectory() as written:
         folders = [str(Path(folder).expanduser()) for folder in (tasks,) if folder is not None]
@@ -116,14 +116,14 @@ def _found(names: Sequence[str], copies: Path | str | None, tasks: Path | str | 
 
 @lru_cache(maxsize=4)
 def _manager(folders: tuple[str, ...]) -> Any:
-    """What finds lm-eval's tasks and those of these folders. It reads thousands of files, so it is kept."""
+    """Returns lm-eval's finder of its tasks and of those here. It reads thousands of files, so it is kept."""
     from lm_eval.tasks import TaskManager  # pyright: ignore[reportMissingImports]
 
     return TaskManager(include_path=list(folders))
 
 
 def _find(manager: Any, name: str) -> None:
-    """Raise unless lm-eval knows the task and its data can be read."""
+    """Raises unless lm-eval knows the task and its data can be read."""
     if name not in manager.task_index:
         raise Error(
             f"{name}: lm-eval has no such task. Name one of its own, such as {', '.join(BENCHMARKS)}, or give the "

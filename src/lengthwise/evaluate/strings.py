@@ -64,7 +64,7 @@ def score_strings(
 def count_written(
     classifier: nn.Module, task: GeneratedAnswers, tokens: Tensor, autocast: str = "fp32", share: int = 1
 ) -> tuple[int, int]:
-    """How many of the answers that the model writes are right, and at how many prompts it overflowed."""
+    """Returns how many of the answers that the model writes are right, and at how many prompts it overflowed."""
     try:
         written = write_answers(classifier, task, tokens, autocast=autocast, share=share)
     except NonFiniteError:

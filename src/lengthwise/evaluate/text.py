@@ -33,7 +33,7 @@ Way = Literal["windows", "last-token"]
 
 
 class Loss(NamedTuple):
-    """What was measured at one length."""
+    """The loss at one length."""
 
     mean: float | None
     """-log p of a token, in nats; None where it is not finite."""
@@ -57,7 +57,10 @@ def perplexity(
     tokens_at_once: int = 4096,
     before: Callable[[], None] | None = None,
 ) -> float:
-    """Of blocks (N, T), read in parts of about `tokens_at_once` tokens; `before` each part is called and may raise."""
+    """Returns the perplexity of blocks (N, T), read in parts of about `tokens_at_once` tokens.
+
+    `before` is called before each part, and may raise.
+    """
     reading: dict[str, Any] = {"device": device, "autocast": autocast, "tokens_at_once": tokens_at_once}
     with evaluating(model):
         loss = _window_loss(model, blocks, before=before, **reading)
@@ -81,9 +84,10 @@ def losses_by_length(
     before: Callable[[], None] | None = None,
     after: Callable[[dict[int, Loss]], None] | None = None,
 ) -> dict[int, Loss]:
-    """Of a text (M,), at each of these lengths but those `known`; `after` each it is called with all so far.
+    """Returns the losses of a text (M,) at each of these lengths but those `known`.
 
-    `samples` and `seed` are for last tokens: how many, and which.
+    `after` is called after each length with all losses so far. `samples` and `seed` are for last tokens: how
+    many, and which.
     """
     check_lengths(len(text), lengths)
     reading: dict[str, Any] = {"device": device, "autocast": autocast, "tokens_at_once": tokens_at_once}
@@ -115,7 +119,7 @@ def memory_for(what: str, remedy: str) -> Iterator[None]:
 
 
 def check_lengths(tokens: int, lengths: Sequence[int]) -> None:
-    """Raise unless a text of so many tokens has a window of every length."""
+    """Raises unless a text of so many tokens has a window of every length."""
     if min(lengths) < 2:
         raise Error(f"A test length of text must be at least 2, a token and one to predict, got {min(lengths)}.")
     if max(lengths) > tokens:
@@ -149,7 +153,7 @@ def last_places(tokens: int, length: int, samples: int, seed: int) -> Tensor:
 
 
 def _window_loss(model: nn.Module, blocks: Tensor, **reading: Any) -> Loss:
-    """Of blocks (N, T), of which every token but the first is predicted."""
+    """Returns the loss of blocks (N, T), of which every token but the first is predicted."""
     total = block_loss(lambda tokens: logits_of(model, tokens), blocks, **reading)
     return _loss(total, blocks[:, 1:].numel())
 
@@ -166,7 +170,7 @@ def _last_token_loss(
     tokens_at_once: int,
     before: Callable[[], None] | None,
 ) -> Loss:
-    """Of the tokens of a text (M,) at these places, each predicted from the `length` - 1 before it."""
+    """Returns the loss of the tokens of a text (M,) at these places, each predicted from the `length` - 1 before it."""
     total = 0.0
     for part in places.split(max(1, tokens_at_once // length)):
         if before:

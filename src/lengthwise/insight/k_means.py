@@ -91,7 +91,7 @@ def _least_distance(centres: Tensor) -> float:
 
 
 def _apart(points: Tensor, centres: Tensor) -> float:
-    """How far apart the closest two groups stand, in spreads along the line between them."""
+    """Returns how far apart the closest two groups stand, in spreads along the line between them."""
     members = torch.cdist(points, centres).argmin(1)
     least = math.inf
     for i in range(len(centres)):

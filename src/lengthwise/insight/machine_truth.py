@@ -100,7 +100,7 @@ def _earlier(maps: np.ndarray, by: int) -> np.ndarray:
 
 
 def _names(machine: Semiautomaton, about: str, rows: np.ndarray) -> tuple[str, ...]:
-    """How to write these transitions (k, Q), or states (k, 1)."""
+    """Returns how to write these transitions (k, Q), or states (k, 1)."""
     if about == "state":
         return tuple(f"state {machine.states[q] if machine.states else q}" for q in rows[:, 0].tolist())
     try:

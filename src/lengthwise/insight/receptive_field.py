@@ -52,7 +52,7 @@ class ReceptiveField:
         return max(abs(c - n / self.length) for n, c in enumerate(self.cumulative, 1))
 
     def newest(self, share: float = 0.9) -> int:
-        """How many of the newest tokens hold this share of the gradient."""
+        """Returns how many of the newest tokens hold this share of the gradient."""
         return next(n for n, c in enumerate(self.cumulative, 1) if c >= share - 1e-9 or n == self.length)
 
     def to_json(self) -> dict[str, Any]:

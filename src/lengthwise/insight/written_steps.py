@@ -44,7 +44,7 @@ class ChainScores:
 def score_chains(
     classifier: TokenClassifier, task: ArithmeticSteps, length: int, strings: int, seed: int = 0
 ) -> ChainScores:
-    """What becomes of the first `strings` test problems of `length` operators."""
+    """Judges the chains written to the first `strings` test problems of `length` operators."""
     tokens = task.test_set(length, strings, seed).tokens
     return count_chains(task.judge(tokens, write_answers(classifier, task, tokens)))
 
@@ -61,7 +61,7 @@ def count_chains(judged: Iterable[Judgement]) -> ChainScores:
 
 
 def add_chains(parts: Iterable[ChainScores]) -> ChainScores:
-    """Those of several seeds as one."""
+    """Joins the scores of several seeds."""
     parts = list(parts)
     wrong = sum((Counter(part.first_wrong) for part in parts), Counter())
     return ChainScores(

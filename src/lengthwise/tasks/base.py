@@ -130,7 +130,7 @@ class Task:
 
     @property
     def logits(self) -> int:
-        """How many logits a model must give at each position."""
+        """The number of logits a model must give at each position."""
         return self.outputs * self.questions
 
     def asked(self, tokens: Tensor) -> Tensor:
@@ -141,12 +141,12 @@ class Task:
         return mask
 
     def problem(self, length: int) -> str | None:
-        """Why this length is impossible and what to use instead, or None. Subclasses extend it."""
+        """Returns why this length is impossible and what to use instead, or None. Subclasses extend it."""
         n = self.shortest
         return None if length >= n else f"length must be at least {n}, got {length}. Use {n} or more."
 
     def check(self, length: int) -> None:
-        """Raise `LengthError` unless strings of this length exist."""
+        """Raises `LengthError` unless strings of this length exist."""
         self._check_whole(length)
         LENGTH.check(length, self.name)
         if problem := self.problem(length):
@@ -187,7 +187,7 @@ class Task:
         return self.label(torch.cat(list(drawn)))
 
     def check_size(self, length: int, strings: int) -> None:
-        """Raise an `Error` unless there are so many strings of this length, and room for them all at once."""
+        """Raises an `Error` unless there are so many strings of this length, and room for them all at once."""
         self.check(length)
         if isinstance(strings, bool) or not isinstance(strings, Integral) or strings < 1:
             raise Error(f"{self.name}: batch must be at least 1, a whole number of strings, got {strings!r}.")
@@ -199,12 +199,12 @@ class Task:
         return length * (8 + (self.outputs if self.kind == "set" else 8 * self.questions) + 1)
 
     def check_strings(self, sound: Tensor, form: str) -> None:
-        """Raise an `Error` unless all that is `sound` is true; `form` says which strings the oracle has answers to."""
+        """Raises an `Error` unless all that is `sound` is true; `form` says which strings the oracle has answers to."""
         if not bool(sound.all()):
             raise Error(f"{self.name}: {form}. Are these strings of another task?")
 
     def check_tokens(self, tokens: Tensor) -> None:
-        """Raise an `Error` unless these are (B, T) tokens of the vocabulary: an oracle has no answer to others."""
+        """Raises an `Error` unless these are (B, T) tokens of the vocabulary: an oracle has no answer to others."""
         if tokens.dim() != 2 or tokens.is_floating_point() or tokens.is_complex() or tokens.dtype == torch.bool:
             raise Error(f"{self.name}: tokens must be (B, T) integers, got {list(tokens.shape)} {tokens.dtype}.")
         if tokens.numel():
@@ -302,7 +302,7 @@ class Task:
         return f"<task {self.name}{f': {params}' * bool(params)}>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the alphabet, a string with its answers, and what the best constant answer scores."""
+        """Returns what a notebook shows: the alphabet, a string with its answers, and the baseline."""
         n = next((n for n in range(EXAMPLE, 20 * EXAMPLE) if self.problem(n) is None), 1)
         tokens, targets, mask = (each[0] for each in self.test_set(n, 1))
         answers = targets[mask].int().tolist()
@@ -338,7 +338,7 @@ class GeneratedAnswers(Task):
         raise NotImplementedError
 
     def longest_answer(self, tokens: Tensor) -> int:
-        """How many tokens a right answer to these prompts has at most, with the one that ends it."""
+        """Returns how many tokens a right answer to these prompts has at most, with the one that ends it."""
         raise NotImplementedError
 
     def is_right(self, tokens: Tensor, written: Tensor) -> Tensor:

@@ -38,7 +38,7 @@ def export(
     train_lengths: tuple[int, int] = (1, 40),
     format: Literal["jsonl", "parquet"] = "jsonl",
 ) -> Path:
-    """Write `samples` test strings of every length to `directory`, which is returned: new, empty, or of the very same
+    """Writes `samples` test strings of every length to `directory`, which is returned: new, empty, or of the very same
     files, which stay as they are.
 
     `train` and `validation` are how many strings these splits have, of lengths in `train_lengths`; 0: no such split.
@@ -107,7 +107,7 @@ def split_name(length: int) -> str:
 
 
 def in_full(task: Task) -> bool:
-    """Whether a string's answer is all its targets, such as a text, rather than the last one."""
+    """Returns whether a string's answer is all its targets, such as a text, rather than the last one."""
     return task.kind == "class" and task.scoring in ("every", "generated")
 
 

@@ -135,7 +135,7 @@ class FormalLanguage(Task):
 
     @property
     def search_span(self) -> int:
-        """How far above an impossible length `problem` looks for a possible one.
+        """The span above an impossible length in which `problem` looks for a possible one.
 
         The words of a machine of Q states come back within Q lengths, and those of two kinds at once mostly within Q².
         """

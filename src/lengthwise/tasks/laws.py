@@ -32,7 +32,7 @@ CONSTANTS = 32
 
 
 def check(task: Task, lengths: Sequence[int] | None = None) -> None:
-    """Raise an `Error` that names the law a task breaks; `lengths` are those tried, by default a few below 20.
+    """Raises an `Error` that names the law a task breaks; `lengths` are those tried, by default a few below 20.
 
     >>> from lengthwise import tasks
     >>> tasks.check(tasks.get("modular-sum"))
@@ -56,7 +56,7 @@ def _require(task: Task, holds: object, law: str, got: object) -> None:
 
 
 def _few(task: Task) -> list[int]:
-    """Of the possible lengths below 20 the first three, two in the middle and the last two, or the shortest of all."""
+    """Returns the first three, two middle and the last two possible lengths below 20, or the shortest of all."""
     possible = [n for n in range(1, 20) if task.problem(n) is None] or task.lengths(1, 1000)[:1]
     middle = len(possible) // 2
     return sorted({*possible[:3], *possible[middle : middle + 2], *possible[-2:]})
@@ -187,7 +187,7 @@ def _written(task: Task, n: int) -> None:
 
 
 def _own_answers(task: GeneratedAnswers, tokens: Tensor) -> Tensor:
-    """What stands behind the prompts (B, n), each with at least one padding."""
+    """Returns the answers that stand behind the prompts (B, n), each with at least one padding."""
     starts = task.prompts(tokens)
     own = [torch.cat([row[start:], row.new_tensor([task.padding])]) for row, start in zip(tokens, starts, strict=True)]
     whole = torch.nn.utils.rnn.pad_sequence(own, batch_first=True, padding_value=task.padding)

@@ -20,7 +20,7 @@ REGEX = "regex:"
 
 
 def is_own(name: str) -> bool:
-    """Whether the name is that of a class outside this library.
+    """Returns whether the name is that of a class outside this library.
 
     >>> is_own("mine.py:Copy"), is_own("regex:(ab|ba)*"), is_own("parity")
     (True, False, False)
@@ -55,7 +55,7 @@ def build(name: str, kind: Callable[..., Task], given: Mapping[str, Any]) -> Tas
 
 
 def _readable(kind: Any) -> bool:
-    """Whether an annotation is of those that options know."""
+    """Returns whether an annotation is of those that options know."""
     if get_origin(kind) is Annotated:
         return _readable(get_args(kind)[0])
     if kind in (Any, int, float, str, bool, NoneType, Ellipsis) or get_origin(kind) is Literal:

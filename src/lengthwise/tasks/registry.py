@@ -58,7 +58,7 @@ def available() -> dict[str, str]:
 
 
 def find(name: str, source: str | None = None) -> tuple[Builder, dict[str, Any]]:
-    """What builds the task of this name, and the settings which the name itself fixes."""
+    """Returns the builder of the task of this name, and the settings which the name itself fixes."""
     if name.startswith(own.REGEX):
         return Regex, {"pattern": name.removeprefix(own.REGEX)}
     if own.is_own(name):

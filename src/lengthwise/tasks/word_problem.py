@@ -37,7 +37,7 @@ def _cyclic(n: int) -> Permutations:
 
 
 def _dihedral(n: int) -> Permutations:
-    """Of order 2n."""
+    """Returns the dihedral group of order 2n."""
     return [*_cyclic(n), [-i % n for i in range(n)]]
 
 
@@ -342,7 +342,7 @@ class WordProblem(IndependentSymbols):
 
 
 def _reached(delta: np.ndarray, follows: np.ndarray) -> int:
-    """How many states words lead to in which each symbol may be followed by those."""
+    """Returns how many states words lead to in which each symbol may be followed by those."""
     seen = np.zeros(delta.shape, dtype=bool)  # by the last symbol
     seen[delta[0], np.arange(len(follows))] = True
     while True:

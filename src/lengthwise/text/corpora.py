@@ -34,7 +34,7 @@ Source = Callable[[list[str]], Iterator[str]]
 
 @dataclass(frozen=True)
 class Survey:
-    """What a corpus holds, found out by reading it once."""
+    """The contents of a corpus, counted by reading it once."""
 
     documents: int
     characters: int

@@ -111,12 +111,12 @@ def digest(documents: Iterable[str]) -> str:
 
 
 def digest_of(text: str) -> bytes:
-    """Of one document; white space around it does not count."""
+    """Returns the digest of one document without the white space around it."""
     return hashlib.sha256(text.strip().encode()).digest()
 
 
 def digest_as_read(text: str) -> bytes:
-    """Of one document with the white space around it, which has tokens too."""
+    """Returns the digest of one document with the white space around it, which has tokens too."""
     return hashlib.sha256(text.encode()).digest()
 
 
@@ -147,7 +147,7 @@ def _plain(path: Path) -> Iterable[str]:
 
 
 def items(path: Path, what: str = "documents", columns: list[str] | None = None) -> Iterator[tuple[str, Any]]:
-    """What a .jsonl, .json or .parquet file lists, each with the place where it stands; of parquet these columns."""
+    """Yields what a .jsonl, .json or .parquet file lists, each with its place; of parquet these columns."""
     if path.suffix == ".parquet":
         yield from ((str(path), row) for row in _parquet_rows(path, columns))
     elif path.suffix == ".jsonl":

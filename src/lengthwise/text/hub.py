@@ -39,7 +39,7 @@ PRESETS = {
 
 
 class Named(NamedTuple):
-    """What a name after "hf:" says."""
+    """The data set, split and column that a name after "hf:" says."""
 
     path: str
     config: str | None

@@ -84,7 +84,7 @@ def batch(blocks: Tensor, step: int, size: int, seed: int) -> Tensor:
 
 
 def drawn(count: int, step: int, size: int, seed: int) -> list[int]:
-    """Which of `count` rows are read at a step: every one once an epoch, in an order drawn for the epoch."""
+    """Returns which of `count` rows are read at a step: every one once an epoch, in an order drawn for the epoch."""
     places = [divmod(i, count) for i in range(step * size, (step + 1) * size)]
     return [_order(count, epoch, seed)[i] for epoch, i in places]
 

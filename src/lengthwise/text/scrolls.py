@@ -99,7 +99,7 @@ def grouped(rows: Iterable[tuple[str, Any, str | None]]) -> list[Question]:
 
 
 def digest(rows: Iterable[Row]) -> str:
-    """Of all rows in their order."""
+    """Returns the digest of all rows in their order."""
     whole = hashlib.sha256()
     for _ in digested(rows, whole):
         pass
@@ -209,7 +209,7 @@ def _configuration(name: str, task: str, split: Split) -> Iterator[Any]:
 
 
 def named(tasks: Sequence[str]) -> list[str]:
-    """These tasks, each once and in the order of the table; all where none is named."""
+    """Returns these tasks, each once and in the order of the table; all where none is named."""
     for task in tasks:
         check(task)
     return [task for task in TASKS if task in tasks] if tasks else list(TASKS)

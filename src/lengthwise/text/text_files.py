@@ -90,7 +90,7 @@ def read_one(file: Path, left_out: list[str], named: bool = True) -> Iterator[st
 
 
 def _is_text(file: Path, whole: bool) -> bool:
-    """Whether the `whole` file, or what it begins with, is UTF-8 without zeros."""
+    """Returns whether the `whole` file, or what it begins with, is UTF-8 without zeros."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     with open_file(file) as opened:
         piece = opened.read(PIECE)
@@ -108,7 +108,7 @@ def _is_text(file: Path, whole: bool) -> bool:
 
 
 def _begins_with_a_document(file: Path) -> bool:
-    """Whether the lines of a .jsonl are documents, and not settings or other data of the code around it."""
+    """Returns whether the lines of a .jsonl are documents, and not settings or other data of the code around it."""
     try:
         next(iter(documents.READERS[".jsonl"](file)), None)
     except Error:

@@ -92,7 +92,7 @@ def train(
 
 
 def pre_tokenizer() -> Any:
-    """What cuts a text into words, and these into bytes."""
+    """Returns the step that cuts a text into words, and these into bytes."""
     from tokenizers import Regex, pre_tokenizers
 
     words = pre_tokenizers.Split(Regex(WORDS), "isolated")
@@ -118,7 +118,7 @@ def to_generate(tokenizer: Any) -> Any:
 
 
 def digest(tokenizer: Any) -> str:
-    """Of all that decides which tokens a text has."""
+    """Returns the digest of all that decides which tokens a text has."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     said = json.loads(backend.to_str()) if backend else {"vocab": tokenizer.get_vocab()}
     # Calls leave these behind.

@@ -120,7 +120,7 @@ class DocumentEncoder:
 
 
 def _threads() -> int:
-    """How many threads the tokenizers library would use."""
+    """Returns how many threads the tokenizers library would use."""
     if os.environ.get("TOKENIZERS_PARALLELISM", "true").lower() in ("false", "0", "off", "no", "f", "n"):
         return 1
     return int(os.environ.get("RAYON_NUM_THREADS", os.cpu_count() or 1))
@@ -243,7 +243,7 @@ def _make(corpus: Corpus, tokenizer: Any, folder: Path, kind: Any, progress: Pro
 
 
 def _continue(folder: Path, kind: Any) -> dict[str, Any]:
-    """What is done already; what stands in the files beyond it is cut off."""
+    """Returns the state of the work done already, and cuts off what stands in the files beyond it."""
     done: dict[str, Any] = {"characters": 0, **{side: {"tokens": 0, "documents": 0} for side in SIDES}}
     if (folder / "done.json").is_file():
         done = read_json(folder / "done.json")

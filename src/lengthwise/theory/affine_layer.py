@@ -113,7 +113,7 @@ def _unflat(x: Tensor, like: Any) -> Any:
 
 
 def _check_linear(layer: FirstLayer) -> None:
-    """Raise unless the mixer has a state of fixed size which goes through an affine map."""
+    """Raises unless the mixer has a state of fixed size which goes through an affine map."""
     why, state = None, layer.empty
     if isinstance(state, RecurrentState):
         why = "its state goes through a tanh or gates"

@@ -29,7 +29,7 @@ LEAST_GAP = 0.5
 
 
 class Regions(NamedTuple):
-    """Which entries of a token's vector hold what."""
+    """The entries of a token's vector, by what they hold."""
 
     one: int
     begins: int
@@ -71,7 +71,7 @@ class Regions(NamedTuple):
 
 
 def bipe_width(parts: Sequence[int], *, longest: int) -> int:
-    """How wide `theory.bipe` is for a Bi-NFA with parts of so many states.
+    """Returns how wide `theory.bipe` is for a Bi-NFA with parts of so many states.
 
     >>> bipe_width([8] * 8, longest=64), bipe_width([64], longest=64)
     (1108, 8214)
@@ -92,7 +92,7 @@ def first_primes(count: int) -> list[int]:
 
 
 class Bounds(NamedTuple):
-    """How far rounding carries what a layer leaves, at every layer and every length."""
+    """Bounds of how far rounding carries what a layer leaves, at every layer and every length."""
 
     factor: float
     """ρ: how far λ is from 1."""

@@ -59,7 +59,7 @@ BASE = 1e8
 
 
 def offset_weight(width: int, segments: int) -> float:
-    """What each of the fast pairs counts, so that the right distance is ahead of all others by 1."""
+    """Returns what each of the fast pairs counts, so that the right distance is ahead of all others by 1."""
     distances = torch.arange(1, segments + 1, dtype=torch.float64)
     similar = sum((distances * w).cos() for w in _angles(width))
     gap = PAIRS - float(torch.as_tensor(similar).max())

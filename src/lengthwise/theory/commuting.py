@@ -63,7 +63,7 @@ class PrefixIdentity(NamedTuple):
 
     @property
     def proposition(self) -> int | None:
-        """Which proposition forces the identity on this layer; None if neither does."""
+        """The proposition that forces the identity on this layer; None if neither does."""
         if self.varies < ROUNDING:
             return 1
         return 2 if self.commutes < ROUNDING and self.reordered else None
@@ -137,7 +137,7 @@ def subtraction_prefixes(task: Task | None = None) -> list[list[int]]:
 
 
 class PairAnswers(NamedTuple):
-    """What a model answers to pairs w 0-1 and w 1-0 with a common prefix w."""
+    """The answers of a model to pairs w 0-1 and w 1-0 with a common prefix w."""
 
     length: int
     """Of the whole strings."""

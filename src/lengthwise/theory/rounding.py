@@ -33,7 +33,7 @@ class RoundingBounds(NamedTuple):
 
 
 def norm_bound(e: float, ones: int, D: int, u: float = FP32) -> float:
-    """How far the output of an undone layer norm is off, its D inputs being `ones` 1s, else 0s, each off by up to e.
+    """Bounds how far the output of an undone layer norm is off, its D inputs being `ones` 1s, else 0s, off by up to e.
 
     No order of summation is assumed, nor whether the variance takes one pass or two.
     """
@@ -58,6 +58,6 @@ def rounding_bounds(n: int, u: float = FP32) -> RoundingBounds:
 
 
 def rounding_is_harmless(n: int, u: float = FP32) -> bool:
-    """Whether these bounds prove the construction for n states right at every length."""
+    """Returns whether these bounds prove the construction for n states right at every length."""
     state, read = rounding_bounds(n, u)
     return read <= MARGIN - 2 * u and n * (state + 4 * u) < 1 / 2

@@ -23,7 +23,7 @@ HEADS = 8
 
 
 class Counted(NamedTuple):
-    """What became of a batch of strings of one length."""
+    """The counts of a batch of strings of one length."""
 
     right: float
     """Whole, unless a string can be right in part (scoring "mean")."""
@@ -40,7 +40,7 @@ def batch_size(length: int, samples: int, free: int) -> int:
 
 
 def ran_out(error: Exception) -> bool:
-    """Whether there was not enough memory; on the CPU that is a RuntimeError like any other."""
+    """Returns whether there was not enough memory; on the CPU that is a RuntimeError like any other."""
     return isinstance(error, (OutOfMemory, torch.OutOfMemoryError)) or "allocate memory" in str(error)
 
 
@@ -50,7 +50,7 @@ def precision(name: str, device: torch.device) -> contextlib.AbstractContextMana
 
 
 def one_place(task: Task, batch: Batch) -> bool:
-    """Whether the score needs the last position's logits alone."""
+    """Returns whether the score needs the last position's logits alone."""
     return task.scoring == "last" and bool(batch.mask[:, -1].all())
 
 
@@ -79,7 +79,7 @@ def count_right(
     share: int = 1,
     strict: bool = False,
 ) -> Counted:
-    """How many strings of `batch` are right, their loss, and how many overflowed.
+    """Counts the strings of `batch` that are right, their loss, and how many overflowed.
 
     `share` processes share the machine's memory. strict: what a model itself refuses stays an error.
     """

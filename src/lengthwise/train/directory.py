@@ -56,7 +56,7 @@ UNFINISHED = ".unfinished"
 
 
 class SavedState(NamedTuple):
-    """What a checkpoint holds: named tensors, and the JSON-like rest."""
+    """The contents of a checkpoint: named tensors, and the JSON-like rest."""
 
     tensors: Mapping[str, Tensor]
     meta: dict[str, Any]
@@ -97,13 +97,13 @@ class Directory:
             lease.release(for_good=os.path.exists(self.path / self.result))
 
     def check_held(self) -> None:
-        """Raise if another process has taken over what this one held."""
+        """Raises if another process has taken over what this one held."""
         if self._lease:
             with naming(self.path):
                 self._lease.check()
 
     def holder(self) -> str:
-        """Which process holds the directory, in words."""
+        """Returns in words which process holds the directory."""
         with suppress(OSError):
             if (holder := Holder.of(self.path)) and holder.alive():
                 return str(holder)
@@ -111,7 +111,7 @@ class Directory:
         return "another process"
 
     def held(self) -> bool:
-        """Whether a process holds the directory at this moment."""
+        """Returns whether a process holds the directory at this moment."""
         if not self.path.exists():
             return False
         with naming(self.path):
@@ -135,12 +135,12 @@ class Directory:
         return state
 
     def check_config(self) -> None:
-        """Raise unless the config there is this work's."""
+        """Raises unless the config there is this work's."""
         if read_json(self.path / "config.json") != self.config:
             raise RecordError(f"{self.path / 'config.json'}: edited since it was written. Delete {self.path}.")
 
     def check_there(self) -> None:
-        """Raise where the directory was made by another process and is not seen by this one."""
+        """Raises where the directory was made by another process and is not seen by this one."""
         if not (self.path / "config.json").exists():
             raise RecordError(
                 f"{socket.gethostname()}: {self.path} is not there. Choose a directory with --out on storage that all "
@@ -214,7 +214,7 @@ class Directory:
                 shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
     def finish(self, models: dict[str, Tensors], result: dict[str, Any]) -> None:
-        """Write the weights and, last of all, the result; then the checkpoint is no longer needed."""
+        """Writes the weights and, last of all, the result; then the checkpoint is no longer needed."""
         self.check_held()
         for name, tensors in models.items():
             write_atomically(self.path / f"{name}.safetensors", pack(tensors))

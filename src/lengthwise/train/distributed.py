@@ -27,7 +27,7 @@ from .team import Team
 
 
 class Distributed(Single):
-    """What all ways to spread a model have in common."""
+    """The base of all ways to spread a model."""
 
     def __init__(self, team: Team):
         super().__init__(team.device)
@@ -37,7 +37,7 @@ class Distributed(Single):
         self.noise = (team.rank,) if team.size > 1 else ()
 
     def check(self, batch: int) -> None:
-        """Raise unless a batch can be parted."""
+        """Raises unless a batch can be parted."""
         size = self.team.size
         if batch % size:
             near = sorted({batch // size * size or size, -(-batch // size) * size})

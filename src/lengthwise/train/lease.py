@@ -52,7 +52,7 @@ MACHINE = _machine()
 
 
 class Holder:
-    """What `holder.N` says of the process at work."""
+    """The process at work, as `holder.N` names it."""
 
     def __init__(self, path: Path):
         self.path, self.number = path, int(path.suffix[1:])
@@ -133,7 +133,7 @@ class Lease:
         return cls(path, handle)
 
     def check(self) -> None:
-        """Raise if another process has taken the work over. Call it before anything is written."""
+        """Raises if another process has taken the work over. Call it before anything is written."""
         directory = self.path.parent
         try:
             with open(self.path, "rb") as file:

@@ -41,7 +41,7 @@ can be mapped over a population.
 
 
 class Objective:
-    """What a trainer asks of all objectives."""
+    """The base of all objectives."""
 
     logs_first_step = True
     """Whether the loss of the first step is logged: where nothing is validated, it says where training began."""
@@ -64,7 +64,7 @@ class Objective:
         raise NotImplementedError
 
     def measure(self, batches: Sequence[Any]) -> Measure:
-        """How a part of these batches is measured."""
+        """Returns the function that measures a part of these batches."""
         raise NotImplementedError
 
     def validate(self, state: TrainState, batches: Sequence[Any]) -> tuple[float, float]:
@@ -72,7 +72,7 @@ class Objective:
         raise NotImplementedError
 
     def tokens_per_second(self, state: TrainState) -> float | None:
-        """How fast the model was trained so far; None where tokens are no measure, as rows are of many lengths."""
+        """Returns how fast the model was trained so far; None if rows are of many lengths."""
 
     def sample(self, state: TrainState) -> str | None:
         """Something that the model writes by itself; None where it writes nothing."""

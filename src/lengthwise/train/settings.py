@@ -16,13 +16,13 @@ from ..options import Schema, above, at_least, check_fields, schema
 
 
 def _named(part: str = "") -> Callable[[str], str]:
-    """How errors call a field: the kind of a part goes by the part's own name."""
+    """Returns how errors call a field: the kind of a part goes by the part's own name."""
     return lambda field: f"training.{part if field == 'kind' else field}"
 
 
 @dataclass(frozen=True)
 class Curriculum:
-    """Which lengths are trained, in which order; possible ones in `lengths[0]..lengths[1]`."""
+    """The lengths that are trained, and their order; possible ones in `lengths[0]..lengths[1]`."""
 
     kind: Annotated[Literal["uniform", "log-uniform", "growing"], "The order in which lengths are trained."] = "uniform"
     lengths: Annotated[tuple[int, int], at_least(1), "The shortest and the longest training string."] = (1, 40)
@@ -53,7 +53,7 @@ class Curriculum:
 
 @dataclass(frozen=True)
 class Optimizer:
-    """How weights follow gradients."""
+    """The optimiser and its settings."""
 
     kind: Annotated[Literal["adam", "adamw"], "The rule that turns gradients into steps."] = "adam"
     lr: Annotated[float, above(0), "The learning rate."] = 1e-3
@@ -95,7 +95,7 @@ class Checkpointing:
 
 @dataclass(frozen=True)
 class Steadiness:
-    """How a model learns to forget errors of what it remembers; see `train/steady.py`."""
+    """The settings of training that makes errors fade; see `train/steady.py`."""
 
     kind: Annotated[
         Literal["off", "on"], "Whether states are trained to be steady, so that a proof at every length may be found."
@@ -115,7 +115,7 @@ class Steadiness:
 
 @dataclass(frozen=True)
 class Training:
-    """How to train. `Training.of(lr=1e-4, steps=500)` takes the fields of its parts by their own names."""
+    """The settings of a training. `Training.of(lr=1e-4, steps=500)` takes fields of its parts by their own names."""
 
     steps: Annotated[int, at_least(1, at_most=STEPS), "How many steps are trained at most."] = 1000
     batch: Annotated[int, at_least(1), "How many strings a step has."] = 128

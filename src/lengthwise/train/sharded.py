@@ -33,7 +33,7 @@ from .team import Team
 
 
 class Sharded(Distributed):
-    """What it keeps is written in pieces, and read by any number of processes."""
+    """The strategy `fsdp`. Its checkpoints are written in pieces, and read by any number of processes."""
 
     def __init__(self, team: Team):
         super().__init__(team)
@@ -138,7 +138,7 @@ class Sharded(Distributed):
         state.go_on(saved.meta)
 
     def _piece(self, tensor: Tensor, place: Tensor) -> Tensor:
-        """Of a whole tensor what lies at `place`; every process has read it."""
+        """Returns the piece of a whole tensor that lies at `place`; every process has read it."""
         if not isinstance(place, DTensor):
             return tensor
         return distribute_tensor(tensor.to(self.device), self.mesh, place.placements, src_data_rank=None)
@@ -165,7 +165,7 @@ class Sharded(Distributed):
 
 
 def _part(model: nn.Module, state: TrainState) -> nn.Module:
-    """What `state.core` is of `state.model`, of a copy of that model."""
+    """Returns the part of a copy of `state.model` that `state.core` is of the model itself."""
     name = next(name for name, module in state.model.named_modules() if module is state.core)
     return model.get_submodule(name)
 
@@ -179,7 +179,7 @@ def _layers(core: nn.Module) -> list[nn.Module]:
 
 
 def _check(model: nn.Module) -> None:
-    """Raise where a weight is of a kind that `fully_shard` does not take; give the others a memory of their own."""
+    """Raises where a weight is of a kind that `fully_shard` does not take; give the others a memory of their own."""
     kinds = {parameter.dtype for parameter in model.parameters()}
     scalar = next((name for name, parameter in model.named_parameters() if parameter.dim() == 0), None)
     if scalar or len(kinds) > 1:

@@ -55,7 +55,7 @@ class Shards(Mapping[str, Tensor]):
 
 
 def write_pieces(path: Path, tensors: Tensors, group: Any) -> None:
-    """Write this process's pieces; all processes of `group` call it."""
+    """Writes this process's pieces; all processes of `group` call it."""
     from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
     from torch.distributed.checkpoint.state_dict_saver import save
 

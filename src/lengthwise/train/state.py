@@ -95,7 +95,7 @@ class TrainState:
         """JSON-like test scores by checkpoint, kept with the rest so that a kill loses none."""
 
     def check_memory(self, devices: int = 1) -> None:
-        """Raise where training would need more memory than is free, if so many devices share what it needs."""
+        """Raises where training would need more memory than is free, if so many devices share what it needs."""
         size = sum(weight.nbytes for weight in self.parameters.values() if weight.requires_grad)
         what = "The gradients and the optimiser's averages of the weights"
         need_memory(3 * size // devices, what, "Train a smaller model.", self.device)
@@ -134,7 +134,7 @@ class TrainState:
         return SavedState(tensors | self.averages(), self.rest())
 
     def averages(self) -> Tensors:
-        """What the optimiser remembers of every parameter, as a checkpoint names it."""
+        """Returns the optimiser's memory of every parameter, as a checkpoint names it."""
         return {
             f"optimizer.{key}.{name}": value.detach()
             for name, parameter in self.parameters.items()
@@ -142,7 +142,7 @@ class TrainState:
         }
 
     def rest(self) -> dict[str, Any]:
-        """What a checkpoint holds beside tensors."""
+        """Returns what a checkpoint holds beside tensors."""
         return {
             "step": self.step,
             "best": self.best,
@@ -211,6 +211,6 @@ def make_optimizer(parameters: Tensors, settings: Optimizer) -> torch.optim.Opti
 
 
 def _dense(x: torch.Tensor) -> bool:
-    """Whether a weight has its stretch of memory to itself, which is what the fused Adam goes through."""
+    """Returns whether a weight has its stretch of memory to itself, which is what the fused Adam goes through."""
     extent = 1 + sum((n - 1) * stride for n, stride in zip(x.shape, x.stride(), strict=True))
     return x.is_floating_point() and extent == x.numel()

@@ -49,7 +49,7 @@ class Steadied(Protocol):
     """The share of gates that let go of what they hold; 0 but while a batch is measured."""
 
     def unsteadiness(self, slope: float, states: int) -> Tensor:
-        """How much steeper than `slope` it is at so many states of those that it last came to."""
+        """Returns how much steeper than `slope` the step is at so many of the states that it last came to."""
         ...
 
 
@@ -76,7 +76,7 @@ def with_noise(parts: Sequence[Steadied], noise: float, forget: float = 0.0) -> 
 
 
 def penalty(parts: Sequence[Steadied], settings: Steadiness, right: float) -> Tensor | float:
-    """What is added to the loss of a batch that these parts have just read with noise; so much of it is `right`."""
+    """Returns the penalty on a batch that these parts have just read with noise; so much of it is `right`."""
     if not settings.contraction or right < RIGHT or int(torch.randint(EVERY, ())):
         return 0.0
     return EVERY * settings.contraction * sum(part.unsteadiness(settings.slope, STATES) for part in parts)

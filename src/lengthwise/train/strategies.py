@@ -71,15 +71,15 @@ class Single:
         return nullcontext()
 
     def agreed(self, asked: bool) -> bool:
-        """Whether to stop, which all processes must do at the same step."""
+        """Returns whether to stop, which all processes must do at the same step."""
         return asked
 
     def led(self, work: Callable[[], Made]) -> Made:
-        """What one process makes of `work` for all."""
+        """Runs `work` in one process and returns its result in all."""
         return work()
 
     def each(self, work: Callable[[], Made]) -> Made:
-        """What this process makes of `work`, if it fails in none."""
+        """Runs `work` in every process, and returns its result if it fails in none."""
         return work()
 
     def keep(self, state: TrainState) -> bool:
@@ -91,7 +91,7 @@ class Single:
         return True
 
     def save(self, state: TrainState) -> SavedState:
-        """What a checkpoint holds."""
+        """Returns the contents of a checkpoint."""
         return state.saved()
 
     def load(self, state: TrainState, saved: SavedState) -> None:
@@ -115,7 +115,7 @@ class Single:
             enable({"use_reentrant": False})
 
     def _model(self, state: TrainState) -> Callable[..., Any]:
-        """What is called in training: the model, or what torch.compile made of it."""
+        """Returns what is called in training: the model, or what torch.compile made of it."""
         if not state.training.compile:
             return self._module(state)
         if state not in self._compiled:
@@ -170,7 +170,7 @@ class Stacked(Single):
             return vmap(one, randomness="error")(parameters, buffers, *stacked)
 
     def takes(self, state: TrainState, data: Data, objective: Objective) -> bool:
-        """Whether the model can be mapped: it has a batching rule for all it does and draws no random numbers."""
+        """Returns whether the model can be mapped: all it does has a batching rule, and it draws no random numbers."""
         if not getattr(state.model, "stackable", False) or state.training.recompute or state.training.compile:
             return False
         batch = data.batch(state.seed, state.step, state.curriculum.length(state.step))

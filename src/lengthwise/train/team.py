@@ -38,14 +38,14 @@ GONE = re.compile(r"gloo|nccl|connection|peer|socket|broken pipe|store", re.I)
 
 
 class RankError(Error):
-    """What befell one process of several, and is said by that process; of all else the leader speaks."""
+    """An error of one process of several, told by that process; of all else the leader speaks."""
 
     exit_code = 1
     said_by_all = True
 
 
 class Facts(NamedTuple):
-    """What each process knows of itself."""
+    """The facts that each process knows of itself."""
 
     host: str
     version: str
@@ -59,7 +59,7 @@ def under_torchrun() -> bool:
 
 
 def follows() -> bool:
-    """Whether this process was started by torchrun and does not lead."""
+    """Returns whether this process was started by torchrun and does not lead."""
     return under_torchrun() and os.environ["RANK"] != "0"
 
 
@@ -113,7 +113,7 @@ class Team:
         return values
 
     def led(self, work: Callable[[], Made]) -> Made:
-        """What the leader makes of `work`, in every process; its error is everybody's."""
+        """Runs `work` in the leader and returns its result in every process; its error is everybody's."""
         made, error = None, None
         if self.leads:
             try:
@@ -127,7 +127,7 @@ class Team:
         return made  # pyright: ignore[reportReturnType]
 
     def each(self, work: Callable[[], Made]) -> Made:
-        """What this process makes of `work`; an error of one is everybody's."""
+        """Runs `work` in every process; an error of one is everybody's."""
         made, error = None, None
         try:
             made = work()
@@ -150,7 +150,7 @@ class Team:
         return tensor
 
     def in_step(self, error: BaseException) -> bool:
-        """Whether the other processes have met this error too, and all can go on with something else."""
+        """Returns whether the other processes have met this error too, and all can go on with something else."""
         met = error is self._told or isinstance(error, (NonFiniteError, Interrupted))
         return met and not self.broken
 
@@ -162,12 +162,12 @@ class Team:
             self._leave(WHY, f"process {self.rank} on {socket.gethostname()}: {said}")
 
     def why(self) -> str:
-        """Why the processes could not go on together; asked for, it is taken as said."""
+        """Returns why the processes could not go on together; asked for, it is taken as said."""
         self._leave(SAID, "")
         return self._left(WHY) or "another of its processes ended"
 
     def leader_is_gone(self) -> bool:
-        """Whether the leader ended without a word, so that this process must speak in its place."""
+        """Returns whether the leader ended without a word, so that this process must speak in its place."""
         deadline = time.monotonic() + 2
         while self.rank == 1 and time.monotonic() < deadline:
             if self._left(SAID) is not None:

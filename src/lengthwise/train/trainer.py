@@ -24,7 +24,7 @@ LOG_EVERY = 10
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a piece of work is."""
+    """The progress of a piece of work."""
 
     what: str
     """The name of the work: an experiment's hash, where an experiment is run."""
@@ -49,7 +49,7 @@ class Stop:
         self.asked = False
 
     def check(self) -> None:
-        """Raise `Interrupted` if stopping was asked for. Call it when all state is kept."""
+        """Raises `Interrupted` if stopping was asked for. Call it when all state is kept."""
         if self.asked:
             raise Interrupted("Stopped; all state is kept.")
 
@@ -177,7 +177,7 @@ class Trainer:
 
 
 def in_evaluation(state: TrainState, look: Callable[..., Any], *arguments: Any) -> Any:
-    """What `look` says of a state whose model is in evaluation mode meanwhile."""
+    """Returns what `look` says of a state whose model is in evaluation mode meanwhile."""
     state.model.eval()
     try:
         return look(state, *arguments)
@@ -186,7 +186,7 @@ def in_evaluation(state: TrainState, look: Callable[..., Any], *arguments: Any) 
 
 
 def loss_is_read(state: TrainState, objective: Objective) -> bool:
-    """Whether the loss of the next step is read: always but on a GPU; there when it is logged, kept or learned from."""
+    """Returns whether the loss of the next step is read: on a GPU only when it is logged, kept or learned from."""
     step, training = state.step + 1, state.training
     due = step % LOG_EVERY == 0 or step % training.checkpointing.checkpoint_every == 0 or step == training.steps
     due |= step == 1 and objective.logs_first_step

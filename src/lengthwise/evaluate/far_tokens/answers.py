@@ -77,7 +77,7 @@ def ranked(likelihoods: Sequence[float], right: int) -> float:
 def written(
     model: Any, tokenizer: Any, prompts: Tensor, budget: int, *, autocast: str = "fp32", ends: bool = False
 ) -> list[str]:
-    """What the model writes after each prompt (B, P), greedily, in `budget` tokens at most.
+    """Returns what the model writes after each prompt (B, P), greedily, in `budget` tokens at most.
 
     `ends`: it was trained to end with the tokenizer's end of text, whatever its config says.
     """

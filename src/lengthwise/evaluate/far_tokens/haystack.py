@@ -128,7 +128,7 @@ def prompt_of(
 
 
 def room(tokens: int, taken: int) -> int:
-    """How many tokens of a prompt are left for the haystack."""
+    """Returns how many tokens of a prompt are left for the haystack."""
     if taken > tokens:
         raise LengthError(
             f"A prompt must hold its facts and its question, here {taken:,} tokens, and has {tokens:,} before the "

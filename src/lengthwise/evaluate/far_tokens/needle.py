@@ -26,7 +26,7 @@ MOST = 100
 
 @dataclass(frozen=True)
 class Needle:
-    """What is hidden, in what, and how much of it is asked."""
+    """A needle: what is hidden, in what, and how much of it is asked."""
 
     keys: Annotated[int, at_least(1, at_most=MOST), "How many keys are hidden."] = 1
     values: Annotated[int, at_least(1, at_most=MOST), "How many numbers each key has, a line for each."] = 1
@@ -48,17 +48,17 @@ class Needle:
 
     @property
     def right(self) -> int:
-        """How many answers are right."""
+        """The number of right answers."""
         return self.values
 
     @property
     def reads_text(self) -> bool:
-        """Whether the haystack is made of documents."""
+        """True if the haystack is made of documents."""
         return self.haystack == "text"
 
     @property
     def prompt(self) -> str:
-        """What tells the fact, and what asks for it."""
+        """The sentence that tells the fact, and the one that asks for it."""
         return f"{_said('KEY')} NUMBER.".strip() + " … " + _said("KEY").strip()
 
     def source(self, encode: Encoder, text: Iterable[str] | Tensor, pool: int, writes: bool) -> Needles:

@@ -38,7 +38,7 @@ NEEDLE = Needle()
 
 @dataclass(frozen=True)
 class FarScores:
-    """What was found at each length and depth."""
+    """The right answers at each length and depth."""
 
     what: str
     """"needle" or "variables"."""
@@ -83,7 +83,7 @@ def score_far_tokens(
     tokens_at_once: int = 8192,
     after: Callable[[int, int], None] | None = None,
 ) -> FarScores:
-    """How often a language model answers a question about its prompt rightly, by length and depth.
+    """Counts how often a language model answers a question about its prompt rightly, by length and depth.
 
     `text`: documents, or their tokens (M,), to hide facts in. The first that fill some prompts are read.
     `after` each length and depth it is called with how many are done, and how many there are.

@@ -24,7 +24,7 @@ MOST = 100
 
 @dataclass(frozen=True)
 class Variables:
-    """How many chains there are, and how long each is; one of them is asked."""
+    """Chains of variables: how many, and how long each is; one of them is asked."""
 
     chains: Annotated[int, at_least(1, at_most=MOST), "How many chains of assignments there are."] = 2
     hops: Annotated[int, at_least(0, at_most=MOST), "How many names take the value of the one before."] = 4
@@ -41,7 +41,7 @@ class Variables:
 
     @property
     def prompt(self) -> str:
-        """What tells the facts, and what asks for them."""
+        """The sentences that tell the facts, and the one that asks for them."""
         return "Set NAME to VALUE. … The names set to VALUE are"
 
     def source(self, encode: Encoder, text: Iterable[str] | Tensor, pool: int, writes: bool) -> Chains:

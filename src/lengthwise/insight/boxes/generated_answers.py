@@ -111,7 +111,7 @@ class AnswerScores:
 
 
 def score_answers(classifier: TokenClassifier, task: Boxes, length: int, strings: int, seed: int = 0) -> AnswerScores:
-    """How many of the answers to the first `strings` test stories of `length` operations are right."""
+    """Counts how many of the answers to the first `strings` test stories of `length` operations are right."""
     tokens = task.test_set(length, strings, seed).tokens
     return count_answers(task.score_answers(tokens, generate_answers(classifier, task, tokens)))
 

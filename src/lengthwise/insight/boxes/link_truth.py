@@ -48,7 +48,7 @@ class LinkTruth:
 
 
 def judge_links(task: Boxes, stories: Sequence[Tensor], attention: Iterable[tuple[Attention, ...]]) -> LinkTruth:
-    """How many strongest links are true; `attention` is of each story in turn, layer by layer."""
+    """Counts the strongest links that are true; `attention` is of each story in turn, layer by layer."""
     mentions = [dependent_mentions(task, story) for story in stories]
     counted = sum(map(len, mentions))
     if not counted:

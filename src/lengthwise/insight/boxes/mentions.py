@@ -73,7 +73,7 @@ def dependent_mentions(task: Boxes, tokens: Tensor) -> tuple[Mention, ...]:
 
 
 def _phrases(task: Boxes, tokens: Tensor) -> tuple[list[dict[str, int]], list[tuple[int, int]]]:
-    """Of every phrase the place of each box's letter, and where it starts and ends."""
+    """Returns of every phrase the place of each box's letter, and where it starts and ends."""
     ends = torch.isin(tokens, torch.tensor([COMMA, STOP])).nonzero().flatten().add(1).tolist()
     spans = list(zip([0, *ends], ends, strict=False))
     letters = [

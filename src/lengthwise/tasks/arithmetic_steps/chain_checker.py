@@ -22,7 +22,7 @@ Line = list[str]
 
 @dataclass(frozen=True)
 class Judgement:
-    """What is true of a chain, as somebody wrote it."""
+    """A chain as somebody wrote it, judged."""
 
     right: bool
     """Whether its last line is the value of the problem, and nothing more."""

@@ -101,7 +101,7 @@ class ArithmeticSteps(GeneratedAnswers):
         return int((n * (problem & (tokens != self.padding)).sum(1) - n * (n + 1) + n).max())
 
     def judge(self, tokens: Tensor, written: Tensor) -> list[Judgement]:
-        """What is true of chains that were `written` (B, n) behind the problems of `tokens`, up to their <end>."""
+        """Judges the chains that were `written` (B, n) behind the problems of `tokens`, up to their <end>."""
         judged = []
         for own, start, row in zip(tokens.tolist(), self.prompts(tokens).tolist(), written.tolist(), strict=True):
             end = row.index(self.padding) if self.padding in row else len(row)

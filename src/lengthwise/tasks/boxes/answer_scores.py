@@ -32,7 +32,9 @@ class StoryScores(NamedTuple):
 
 
 def contents_by_box(answer: str, query: str | None = None) -> dict[str, tuple[str, ...] | None]:
-    """What an answer says that each box holds; None for a box it names twice. Parts that do not parse are left out.
+    """Returns the contents that an answer gives each box, None for a box it names twice.
+
+    Parts that do not parse are left out.
 
     With `query` the answer is about that box alone, without naming it.
 

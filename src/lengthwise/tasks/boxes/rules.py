@@ -33,7 +33,7 @@ def check(prompt: str, answer: str, form: str | None = None) -> Story:
 
 
 def empties(story: Story, answer: str) -> bool:
-    """Whether description or answer speak of empty boxes, or the boxes described are not half of all."""
+    """Returns whether description or answer speak of empty boxes, or the boxes described are not half of all."""
     described = [box for box, _ in story.described]
     whole = sorted(described) == list(LETTERS[: len(described)])
     return whole or "is empty" in answer or any(not items for _, items in story.described)
@@ -65,7 +65,7 @@ def check_description(story: Story, rules: Form) -> None:
 
 
 def check_rules(story: Story, rules: Form, operation: Operation) -> None:
-    """What the form demands of an operation beyond its being possible."""
+    """Raises unless an operation keeps the rules of the form, beyond being possible."""
     items, here = operation.items, story.contents.get(operation.box, set())
     if items is not None:
         in_order(items)
