@@ -35,7 +35,7 @@ REFUTED = verify.Refuted((0, 1) * 20, 1, 0)
 def proof():
     """A network that was written down for parity, and what proves it."""
     model = theory.regular_gpt(tasks.get("parity").machine).eval()
-    found = prove_tree_boxes(model, claim_of(tasks.get("parity")), 60, ["float64"])
+    found = prove_tree_boxes(model, claim_of(tasks.get("parity")), 60, "float64")
     return model, found
 
 

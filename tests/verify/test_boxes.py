@@ -51,7 +51,7 @@ def test_a_built_model_is_proved_in_float32(built):
 
 @pytest.mark.parametrize("arithmetic", ["float32", "float64"])
 def test_the_checker_accepts_the_proof_and_none_with_smaller_boxes(built, arithmetic):
-    model, proof = built[0], prove_tree_boxes(built[0], PARITY, arithmetics=[arithmetic])
+    model, proof = built[0], prove_tree_boxes(built[0], PARITY, arithmetic=arithmetic)
     inner = getattr(model, "inner", model)
     report = check(certificate.make(inner, PARITY, proof, "built"), certificate.weights(inner))
     assert report.margin > 0.1

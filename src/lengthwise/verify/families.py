@@ -45,7 +45,7 @@ def no_cascade(model: nn.Module) -> str | None:
 
 FAMILIES = (
     Family(codes.refusal, (codes.prove_codes,), taught_codes),
-    Family(node.refusal, (boxes.prove_tree_boxes,), neurons.taught),
+    Family(node.refusal, (boxes.prove_tree_boxes, boxes.prove_tree_boxes_in_float64), neurons.taught),
     Family(snapped_trees.refusal, (snapped_trees.prove_snapped,), None),
     Family(recurrence.refusal, (recurrence.prove_recurrence, recurrence.prove_recurrence_in_float64), signs.taught),
     Family(no_cascade, (cascade.prove_cascade,), silence.silenced),

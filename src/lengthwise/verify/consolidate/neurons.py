@@ -86,7 +86,7 @@ def taught(model: LengthwiseForCausalLM, claim: Claim, seconds: float = 300.0) -
     own = own_sets(boxes.images(start), boxes.results, neurons.centres)
     proof = prove_harder(
         lambda harder: neurons.teach(SHUT + harder, OPEN + 4 * harder, ends),
-        lambda left: trees.prove_tree_boxes(copy, claim, left, ("float32",)),
+        lambda left: trees.prove_tree_boxes(copy, claim, left),
         ends,
     )
     release(copy, model)

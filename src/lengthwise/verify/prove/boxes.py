@@ -12,8 +12,8 @@ length. The checker says what the model makes of a box, rounding included. Boxes
 Nodes over few symbols need not lie near those over many. So sets are found among the model's own nodes, from the leaves
 on: a node near one of the same element is in its set. First all of an element are, then what is near becomes less. Sets
 belong to a level, and to nodes that lack symbols or to those that do not: so that no tree is followed that no word has.
-The centres are where they settle: each is the middle of what the node makes of the centres. The radii begin at what the
-slopes there ask for, r = |J| r + off, and grow, r <- 1.1 (what r needs), until they need no more.
+The centres are where they settle: each is the middle of what the node makes of the centres. The radii grow from next to
+nothing, r <- 1.1 (what r needs), until they need no more.
 
 Shapes: N sets, M conditions, C chunk, D model width.
 """
@@ -21,13 +21,12 @@ Shapes: N sets, M conditions, C chunk, D model width.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.func import jacrev, vmap
 
 from ...limits import Limit
 from .. import certificate as certificates
@@ -52,12 +51,6 @@ WAYS = ((float("inf"), 1, 0), *((near, LEVELS, PERIOD) for near in NEAR))
 """What is near, and how many levels there are, in turn: first, one set an element wherever it stands."""
 SETTLING = 40
 """Rounds in which centres settle."""
-FAR = 16.0
-"""Radii of more are of no use: states and nodes are not larger."""
-MARGIN = 1.02
-"""How much more radii are than slopes at centres ask for, in every round: boxes bend."""
-SLOPES = 10**8
-"""Entries of all slopes that are held at once; where there were more, radii begin at nothing."""
 ROOM = 0.8
 """Boxes that need no more than this share of themselves are not made larger: what bends, bends less in small ones."""
 ROUNDS = 60
@@ -66,9 +59,9 @@ CONDITIONS = Limit("PROOF_BOXES", 20_000, "conditions on boxes", "Take a smaller
 
 
 def prove_tree_boxes(
-    model: nn.Module, claim: Claim, seconds: float = 60.0, arithmetics: Sequence[str] = ("float32", "float64")
+    model: nn.Module, claim: Claim, seconds: float = 60.0, arithmetic: str = "float32"
 ) -> Proof | Unknown | str:
-    """The proof of a RegularGPT with continuous nodes, evaluated as it is stored in the first of these that closes."""
+    """Returns the proof of a RegularGPT with continuous nodes, evaluated in this arithmetic as it is stored."""
     if reason := refusal(model):
         return reason
     node, ends = Node(model), time.monotonic() + seconds
@@ -76,28 +69,30 @@ def prove_tree_boxes(
     conditions = len(algebra.conditions().taps)
     if conditions > CONDITIONS.most:
         return f"the machine's algebra has {conditions:,} products of elements, {CONDITIONS.surpassed}"
+    network = certificates.network_of(node.model, Tree, arithmetic)
+    if isinstance(network, str):
+        return Unknown(network)
     shortcoming = Unknown("there was no time to find boxes")
     for near, levels, period in WAYS:
         sets = explored(node, claim, algebra, near, ends, levels, period)
         if isinstance(sets, Unknown):
             return sets if levels == 1 else shortcoming
-        for arithmetic in arithmetics:
-            network = certificates.network_of(node.model, Tree, arithmetic)
-            if isinstance(network, str):
-                return network
-            shortcoming = closed(*sets, network, ends, arithmetic)
-            if isinstance(shortcoming, dict) or time.monotonic() > ends:
-                return shortcoming
+        shortcoming = closed(*sets, network, ends)
+        if isinstance(shortcoming, dict) or time.monotonic() > ends:
+            return shortcoming
     return shortcoming
 
 
-def closed(boxes: TreeBoxes, centres: Tensor, network: Tree, ends: float, arithmetic: str) -> Proof | Unknown:
+def prove_tree_boxes_in_float64(model: nn.Module, claim: Claim, seconds: float = 60.0) -> Proof | Unknown | str:
+    """Returns the proof for evaluation in float64 alone."""
+    return prove_tree_boxes(model, claim, seconds, "float64")
+
+
+def closed(boxes: TreeBoxes, centres: Tensor, network: Tree, ends: float) -> Proof | Unknown:
     centres = settled(boxes, centres, SETTLING)
     if not bool(torch.isfinite(centres).all()):
         return Unknown("the model's nodes do not settle")
-    radii = boxes.linear_radii(centres)
-    if radii is None:
-        return Unknown("the slopes at its nodes let errors grow, so no boxes around them close")
+    radii = torch.full_like(centres, LEAST_RADIUS)
     radii = grow(lambda r: boxes.needed(network, centres, r), radii, ends, lambda r: boxes.margin(network, centres, r))
     if isinstance(radii, Unknown):
         return radii
@@ -106,6 +101,7 @@ def closed(boxes: TreeBoxes, centres: Tensor, network: Tree, ends: float, arithm
         short = -margin if np.isfinite(margin) else None
         return Unknown("boxes close, and the head is not surely right on one of them", short)
     proof = boxes.to_json(centres, radii)
+    arithmetic = network.arithmetic.name
     return {"kind": "tree-boxes", "inference": "raw", "arithmetic": arithmetic, "margin": margin, "proof": proof}
 
 
@@ -157,29 +153,6 @@ class TreeBoxes:
 
     def logits(self, centres: Tensor) -> Tensor:
         return self.node.head(centres[self.asked])
-
-    @torch.no_grad()
-    def linear_radii(self, centres: Tensor) -> Tensor | None:
-        """(N,D) what the slopes at the centres ask for, as in `linear_radii`."""
-        D, S, least = self.node.width, len(self.symbols), torch.full_like(centres, LEAST_RADIUS)
-        if len(self.taps) * self.node.chunk * D**2 > SLOPES:
-            return least
-        table = torch.cat([self.node.leaves(S, torch.float32), centres.float()])
-        parts = []
-        for rows, taps in self.by_size():
-            at = torch.stack(taps, 1) - 1
-            slopes = vmap(jacrev(lambda x: self.node.of(x[None])[0]), chunk_size=1024)(table[at])  # (m,D,p,D)
-            parts.append((rows, at, slopes.abs().flatten(-2)))
-        off = (self.images(centres) - centres[self.results]).abs()
-        leaves = centres.new_zeros(S, D)
-
-        def asked(radii: Tensor) -> Tensor:
-            far, known = off.clone(), torch.cat([leaves, radii]).float()
-            for rows, at, slopes in parts:
-                far[rows] += (slopes @ known[at].flatten(1)[..., None])[..., 0]
-            return far
-
-        return linear_radii(asked, self.results, least)
 
     def needed(self, network: Tree, centres: Tensor, radii: Tensor) -> Tensor:
         """(N,D) how far what belongs to each element may lie from its centre, if the boxes hold all taps."""
@@ -321,20 +294,6 @@ class _Met:
     def sets(self, returns: int) -> Sets:
         taps, results = np.concatenate(self._taps), np.concatenate(self._results)
         return Sets(self.elements, taps, results, self.places if self.placed else self.places[:0], returns)
-
-
-@torch.no_grad()
-def linear_radii(asked: Callable[[Tensor], Tensor], owner: Tensor, least: Tensor, rounds: int = 1000) -> Tensor | None:
-    """(N,n) a little more than the largest `asked(radii)` (M,n) of each owner; None where it grows without end."""
-    owner, radii = owner[:, None].expand(-1, least.shape[1]), least
-    for _ in range(rounds):
-        more = least.scatter_reduce(0, owner, asked(radii) * MARGIN, "amax")
-        if bool((more <= radii * (1 + 1e-3)).all()):
-            return more
-        if not float(more.max()) < FAR:
-            return None
-        radii = more
-    return None
 
 
 @torch.no_grad()
