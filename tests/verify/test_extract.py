@@ -12,9 +12,8 @@ import torch.nn.functional as F
 from lengthwise import Error, automata, models, tasks, theory, verify
 from lengthwise.automata import Semiautomaton
 from lengthwise.verify.claim import Claim, claim_of
-from lengthwise.verify.extraction import Algebra, Moore, tree
+from lengthwise.verify.extraction import Algebra, Moore
 from lengthwise.verify.extraction.agreement import asked_words
-from lengthwise.verify.extraction.clustering import cuts
 
 PARITY = tasks.get("parity")
 STUCK = Semiautomaton([[0, 1], [1, 2], [2, 0]], accepting={1})
@@ -179,13 +178,6 @@ def test_only_words_that_are_asked_count():
     claim = claim_of(tasks.get("modular-arithmetic"))
     for words in asked_words(claim, lengths=(1, 5, 9)):
         assert claim.asked[claim.machine.run(words)[:, -1]].all()
-
-
-def test_too_many_clusters(monkeypatch):
-    monkeypatch.setenv("LENGTHWISE_MAX_ELEMENTS", "1")
-    monkeypatch.setattr(tree, "cuts", lambda points, seed: list(cuts(points, seed))[1:])
-    with pytest.raises(Error, match=r"at most 1 clusters of nodes, got 2\. .*LENGTHWISE_MAX_ELEMENTS"):
-        verify.extract(theory.exact_classifier(PARITY), PARITY)
 
 
 @pytest.mark.parametrize(("model", "limit"), [("tree", "ELEMENTS"), ("rnn", "EXTRACTED_STATES")])

@@ -85,7 +85,7 @@ def extract(
             found = learn(reader, sample, classifier)
         else:
             find = find_algebra if chosen == "tree" else find_states
-            found = find(classifier, told, sample, seed, until)
+            found = find(classifier, told, sample, until)
         if claim is None:
             return found
         difference = found.finite.difference(claim)

@@ -1,11 +1,13 @@
 """How often what was extracted says what the model says: after all short words, and after some that are drawn.
 
-Of cuts of a cloud into clusters the coarsest whose machine always says it is taken, or else the one that fails least.
+Nodes, or states, that are near are one, from coarse to fine: the coarsest whose machine always says what the model says
+is taken, or else the one that fails least.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable
 from itertools import product
 from typing import TypeVar
 
@@ -14,13 +16,12 @@ import torch
 from torch import Tensor
 
 from ...automata import WordSampler
-from ...errors import Error
+from ...errors import Error, TooLarge
 from ...seeds import generator
 from ..claim import Claim
 from ..falsification.reading import Reader
 from .algebra import Algebra
 from .answers import said_by
-from .clustering import Cut, TimeOver
 from .moore import Moore
 
 ALL = 256
@@ -68,18 +69,22 @@ class Sample:
 
 
 F = TypeVar("F", Algebra, Moore)
+SHARES = tuple(2.0 ** (1 - k / 2) for k in range(18))
+"""How near is one, as a share of how far apart a few are: first, all are one."""
 
 
-def coarsest(cuts: Iterable[Cut], build: Callable[[Cut], F], sample: Sample) -> tuple[F, float, str | None]:
-    """What was built of the cut that is taken, its agreement, and why others were not built."""
+def coarsest(build: Callable[[float], F], sample: Sample) -> tuple[F, float, str | None]:
+    """Returns what was built with the share that is taken, its agreement, and why others were not built."""
     best, refused = None, None
-    for cut in cuts:
+    for share in SHARES:
         try:
-            finite = build(cut)
+            finite = build(share)
         except TimeOver:
             raise
         except Error as error:
             refused = error
+            if isinstance(error, TooLarge):  # finer ones have more
+                break
             continue
         agreement = sample.agreement(finite)
         if best is None or agreement > best[1]:
@@ -90,3 +95,12 @@ def coarsest(cuts: Iterable[Cut], build: Callable[[Cut], F], sample: Sample) -> 
         assert refused is not None
         raise refused
     return *best, None if refused is None else str(refused)
+
+
+class TimeOver(Error):
+    """The seconds that an extraction was given are over."""
+
+
+def check_time(until: float) -> None:
+    if time.monotonic() > until:
+        raise TimeOver("extract: the time was over. Give it more seconds, or none.")

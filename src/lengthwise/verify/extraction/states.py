@@ -1,10 +1,9 @@
-"""The machine of a recurrent model, found without labels: cluster its states, step from cluster to cluster, compare.
+"""The machine of a recurrent model, found without labels: step from state to state, take what is near for one, compare.
 
-1. The states after every prefix of random words are cut into clusters, the coarsest cut first (clustering.py).
-2. From the state after the empty word every symbol leads on. A state within the radius of one that was met before is
+1. From the state after the empty word every symbol leads on. A state within a radius of one that was met before is
    that one; any other is a new one, and is stepped on from, until nothing is new. The states that stand for the
    clusters are the model's own, after a shortest word each.
-3. The machine must say what the model itself says, of random words and of all short ones. The coarsest cut of which
+2. The machine must say what the model itself says, of random words and of all short ones. The largest radius of which
    that is true is the one; of several that fail, the one that fails least.
 
 Shapes: B words, T tokens, n numbers in a state, S symbols.
@@ -24,17 +23,15 @@ from ...errors import Error
 from ...limits import Limit
 from ...models import LengthwiseForCausalLM
 from ...models.depth import Fixed
-from ...seeds import generator
 from ..claim import Claim
-from .agreement import Sample, coarsest
+from .agreement import Sample, check_time, coarsest
 from .answers import Answer, read
-from .clustering import check_time, cuts
 from .extracted import Extracted
 from .moore import Moore
 
 STATES = Limit("EXTRACTED_STATES", 500, "clusters of states", "Train the model further, so that they fall into fewer")
-WORDS, STEPS = 64, 60
-"""Random words whose states are looked at, and their length."""
+SHORT = 8
+"""How far apart states are is seen after words of so many lengths, the shortest."""
 
 
 def no_recurrence(model: object) -> str | None:
@@ -48,10 +45,13 @@ def no_recurrence(model: object) -> str | None:
     return None
 
 
-def find_states(model: nn.Module, claim: Claim, sample: Sample, seed: int = 0, until: float = inf) -> Extracted:
+def find_states(model: nn.Module, claim: Claim, sample: Sample, until: float = inf) -> Extracted:
+    """Returns the machine of the model over all words after which `claim` asks something."""
     inner: LengthwiseForCausalLM = getattr(model, "inner", model)
-    tried = cuts(_sample(inner, claim, seed), seed)
-    machine, agreement, refused = coarsest(tried, lambda cut: _explored(inner, claim, cut.radius, until), sample)
+    states = torch.cat([_after(inner, words)[0] for words in sample.words[:SHORT]])
+    apart = float(torch.cdist(states, states).max()) + 1e-6
+    build = lambda share: _explored(inner, claim, share * apart, until)  # noqa: E731
+    machine, agreement, refused = coarsest(build, sample)
     return Extracted("states", machine.smallest(), agreement, sample.count, len(machine), model, refused)
 
 
@@ -78,18 +78,6 @@ def _after(model: LengthwiseForCausalLM, tokens: Tensor) -> tuple[Tensor, Tensor
     """(B,n) the states after these words (B,T), and (B,E) the logits."""
     made = model(tokens.to(model.embedding.weight.device), use_cache=True, logits_to_keep=1)
     return _vector(made.past_key_values), made.logits[:, -1]
-
-
-@torch.no_grad()
-def _sample(model: LengthwiseForCausalLM, claim: Claim, seed: int) -> Tensor:
-    """(M,n) the states after every prefix of random words."""
-    S, draw = claim.machine.num_symbols, generator("states", seed)
-    tokens = torch.randint(S, (WORDS, STEPS), generator=draw).to(model.embedding.weight.device)
-    cache, states = None, []
-    for t in range(STEPS):
-        cache = model(tokens[:, t : t + 1], past_key_values=cache, use_cache=True, logits_to_keep=1).past_key_values
-        states.append(_vector(cache))
-    return torch.unique(torch.cat(states), dim=0)
 
 
 def _explored(model: LengthwiseForCausalLM, claim: Claim, radius: float, until: float) -> Moore:

@@ -1,9 +1,9 @@
-"""The algebra of a trained tree model, found without labels: cluster its nodes, close the clusters, compare.
+"""The algebra of a trained tree model, found without labels: take nodes that are near for one, close them, compare.
 
-1. Nodes of random words at ten levels are cut into clusters, the coarsest cut first (clustering.py).
-2. The node function is run on the centres. What falls farther than the radius from every centre is a centre too, until
-   nothing is added: then the nodes of all words, level by level (levels.py), have a centre each.
-3. The finite algebra must say what the model itself says, of random words and of all short ones. The coarsest cut of
+1. The node function is run on leaves and on centres. What falls farther than a radius from every centre is a centre,
+   too, until none is added: then the nodes of all words, level by level (levels.py), have a centre each. A centre
+   moves to the mean of what it replaced.
+2. The finite algebra must say what the model itself says, of random words and of all short ones. The largest radius of
    which that is true is the one; of several that fail, the one that fails least.
 
 A machine, where one is given, only says after which words something is asked. It assigns no element.
@@ -21,75 +21,49 @@ from torch import Tensor, nn
 
 from ...errors import Error
 from ...limits import Limit
-from ...seeds import generator
 from ..claim import Claim
 from ..prove.node import Node
-from .agreement import Sample, coarsest
+from .agreement import Sample, check_time, coarsest
 from .algebra import Algebra
 from .answers import read
-from .clustering import Cut, check_time, cuts
 from .extracted import Extracted
 from .levels import levels
 from .transitions import Transitions
 
 ELEMENTS = Limit("ELEMENTS", 1000, "clusters of nodes", "Train the model further, so that its nodes fall into fewer")
-LEVELS = 10
-POOL = 192
-"""Random nodes kept at each level."""
 PASSES = 20
 
 
 @torch.no_grad()
-def find_algebra(model: nn.Module, claim: Claim, sample: Sample, seed: int = 0, until: float = inf) -> Extracted:
-    """The algebra of the model over all words after which `claim` asks something."""
+def find_algebra(model: nn.Module, claim: Claim, sample: Sample, until: float = inf) -> Extracted:
+    """Returns the algebra of the model over all words after which `claim` asks something."""
     network = Node(model)
-    tried = cuts(_sample(network, Transitions(claim), seed), seed)
-    build = lambda cut: _close(network, Transitions(claim), claim, cut, until)  # noqa: E731
-    algebra, agreement, refused = coarsest(tried, build, sample)
+    leaves = network.leaves(claim.machine.num_symbols)
+    pairs = torch.stack([leaves.repeat_interleave(len(leaves), 0), leaves.repeat(len(leaves), 1)], 1)
+    nodes = torch.cat([network.of(leaves[:, None]), network.of(pairs)])
+    apart = float(_distances(nodes, nodes).max()) + 1e-6
+    build = lambda share: _close(network, Transitions(claim), claim, share * apart, until)  # noqa: E731
+    algebra, agreement, refused = coarsest(build, sample)
     return Extracted("tree", algebra, agreement, sample.count, len(algebra), model, refused)
-
-
-def _sample(network: Node, transitions: Transitions, seed: int) -> Tensor:
-    """(M,D) nodes of random words at every level, full ones and first ones, no two alike."""
-    draw = generator("nodes", seed)
-    S, C = len(transitions.symbols), network.chunk
-    symbols = torch.arange(S)[torch.from_numpy(transitions.kept(transitions.symbols, opening=False))]
-    full = symbols[torch.randint(len(symbols), (POOL,), generator=draw)]
-    x, acts = network.leaves(S)[full], transitions.symbols[full.numpy()]
-    first, first_acts = x[:0], acts[:0]
-    points = []
-    for _ in range(LEVELS):
-        made = []
-        for m in range(1, C + 1):
-            heads, head_acts = (torch.cat([first, x]), np.concatenate([first_acts, acts])) if m < C else (x, acts)
-            places = torch.randint(len(x), (4 * POOL, m), generator=draw)
-            places[:, 0] = torch.randint(len(heads), (4 * POOL,), generator=draw)
-            act = head_acts[places[:, 0].numpy()]
-            for j in range(1, m):
-                act = transitions.composed(act, acts[places[:, j].numpy()])
-            kept = np.flatnonzero(transitions.kept(act, opening=m < C))[:POOL]
-            taps = torch.cat([heads[places[kept, :1]], x[places[kept, 1:]]], 1)
-            made.append((network.of(taps) if len(kept) else x[:0], act[kept]))
-        x, acts = made[-1]
-        first, first_acts = torch.cat([y for y, _ in made[:-1]]), np.concatenate([a for _, a in made[:-1]])
-        points += [x, first]
-        if not len(x):
-            break
-    return torch.unique(torch.cat(points).cpu(), dim=0)
 
 
 class _Closing:
     """The table so far: what is asked of it is computed by the network, and snapped to a centre or made one."""
 
-    def __init__(self, network: Node, symbols: int, cut: Cut, until: float):
-        ELEMENTS.check(len(cut.centres), "extract")
-        self.network, self.radius, self.until = network, cut.radius, until
+    def __init__(self, network: Node, symbols: int, radius: float, until: float):
+        self.network, self.radius, self.until = network, radius, until
         self.leaves = network.leaves(symbols)
-        self.centres = cut.centres.to(self.leaves)
-        self.begin()
+        self.centres = self.leaves[:0]
+        self.nodes: list[Tensor] = []
+        self.table: dict[tuple[int, ...], int] = {}
 
     def begin(self) -> None:
-        self.table: dict[tuple[int, ...], int] = {}
+        """The table anew, of centres in the middle of their nodes."""
+        if self.nodes:
+            owner = torch.tensor(list(self.table.values()), device=self.centres.device)
+            for e in owner.unique().tolist():
+                self.centres[e] = torch.cat(self.nodes)[owner == e].mean(0)
+        self.table, self.nodes = {}, []
         self.spread, self.added = 0.0, False
 
     def __call__(self, inputs: np.ndarray) -> np.ndarray:
@@ -99,9 +73,12 @@ class _Closing:
             vectors = torch.cat([self.leaves, self.centres])
             nodes = self.network.of(vectors[torch.tensor(new, device=vectors.device)])
             self.table.update(zip(new, self._snapped(nodes), strict=True))
+            self.nodes.append(nodes)
         return np.array([self.table[key] for key in keys])
 
     def _snapped(self, nodes: Tensor) -> list[int]:
+        if not len(self.centres):
+            self.centres, self.added = nodes[:1].clone(), True
         while True:
             distance, element = _distances(nodes, self.centres).min(1)
             outside = torch.nonzero(~(distance <= self.radius))[:, 0]
@@ -120,8 +97,8 @@ def _distances(x: Tensor, centres: Tensor) -> Tensor:
     return torch.cdist(x.double(), centres.double(), compute_mode="donot_use_mm_for_euclid_dist")
 
 
-def _close(network: Node, transitions: Transitions, claim: Claim, cut: Cut, until: float) -> Algebra:
-    closing = _Closing(network, len(transitions.symbols), cut, until)
+def _close(network: Node, transitions: Transitions, claim: Claim, radius: float, until: float) -> Algebra:
+    closing = _Closing(network, len(transitions.symbols), radius, until)
     for _ in range(PASSES):
         closing.begin()
         for _ in levels(transitions, network.chunk, closing):
@@ -130,7 +107,7 @@ def _close(network: Node, transitions: Transitions, claim: Claim, cut: Cut, unti
             break
     else:
         raise Error(f"extract: the clusters were not closed after {PASSES} passes. Train the model further.")
-    # Only what some word needs is an element: a cluster may be of nodes that another cut of the cloud explains.
+    # Only what some word needs is an element: nodes may have left a centre for another that is nearer.
     S = len(transitions.symbols)
     number = _numbered(closing.table, S)
     used = list(number)
