@@ -25,8 +25,6 @@ from .errors import Error, UnknownName, in_words
 
 REQUIRED: Any = inspect.Parameter.empty
 """The default of an option that has none."""
-Inherited = Annotated[Any, "The options of the base class."]
-"""Annotates the `**shared` of a class whose options are its own and those of its base, to which it hands them on."""
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
@@ -164,6 +162,30 @@ class Option:
 Schema = Mapping[str, Option]
 
 
+@dataclass(frozen=True)
+class OptionsOf:
+    """Annotates a `**shared` which is handed on to `target`: its options are options here, too; None: the base class.
+
+    >>> def rnn(*, width: Annotated[int, at_least(1), "How wide it is."] = 64): ...
+    >>> def lstm(*, layers: int = 1, **shared: Annotated[Any, OptionsOf(rnn)]): ...
+    >>> list(schema(lstm))
+    ['layers', 'width']
+    """
+
+    target: Any = None
+    names: str = ""
+    """Those that are meant, with spaces between; "": all that have a line."""
+
+    def schema(self, heir: Any, keyword_only: bool) -> dict[str, Option]:
+        known = schema(self.target or heir.__base__, keyword_only=keyword_only)
+        names = self.names.split() or [name for name, option in known.items() if option.line]
+        return {name: known[name] for name in names}
+
+
+Inherited = Annotated[Any, OptionsOf()]
+"""Annotates the `**shared` of a class whose options are its own and those of its base, to which it hands them on."""
+
+
 @cache
 def schema(target: Any, *, without: Collection[str] = (), keyword_only: bool = False) -> Schema:
     """The options of a function, class, `functools.partial` or dataclass, less those that somebody else fills in.
@@ -184,9 +206,9 @@ def schema(target: Any, *, without: Collection[str] = (), keyword_only: bool = F
         parameters = inspect.signature(target).parameters.values()
         named = {p.name: p.default for p in parameters if p.kind in kinds}
     known = {name: option_of(name, hints.get(name, Any), named[name]) for name in named if name not in without}
-    if Inherited in hints.values():
-        shared = schema(target.__base__)  # pyright: ignore[reportAttributeAccessIssue]
-        known |= {name: option for name, option in shared.items() if option.line}
+    for note in (note for hint in hints.values() if get_origin(hint) is Annotated for note in get_args(hint)[1:]):
+        if isinstance(note, OptionsOf):
+            known |= {k: v for k, v in note.schema(target, keyword_only).items() if k not in known and k not in without}
     return known
 
 

@@ -12,6 +12,7 @@ from lengthwise.models import LengthwiseConfig, presets
 from lengthwise.models.config import Block
 from lengthwise.models.depth import Adaptive, Fixed
 from lengthwise.models.learned_chunk import LearnedChunk
+from lengthwise.options import schema
 
 OFF = (None, False, 0, 1.0)
 """An option that is off may be off in several places: it says no number that could differ. 1.0: times nothing."""
@@ -30,7 +31,7 @@ def parts(spec) -> list[dict]:
 def test_no_option_has_two_defaults(name):
     preset = presets.PRESETS[name]
     config = preset(5)
-    own = {p.name for p in inspect.signature(preset).parameters.values() if p.kind is p.KEYWORD_ONLY}
+    own = set(schema(preset, keyword_only=True))
     depths = {"fixed": [Fixed], "adaptive": [Adaptive, LearnedChunk]}[config.depth["name"]]
     below = [(mixers.MIXERS[spec["name"]], spec) for spec in parts(config.mixer)]
     below += [(positions.POSITIONS[config.position["name"]], config.position)]

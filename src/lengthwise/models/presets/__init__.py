@@ -12,10 +12,8 @@ from .attention import chacal, regular_gpt, transformer, transformer_xl
 from .bipe import bipe
 from .fox import fox
 from .hybrid import hybrid
-from .linear_rnns import block_lrnn, delta_product, pd_ssm
 from .ordered_by_content import cope, path, stick_breaking
-from .recurrent import gru, lstm, rnn
-from .state_spaces import diagonal_lrnn, liquid_s4, lru, s4, s4d
+from .recurrences import block_lrnn, delta_product, diagonal_lrnn, gru, liquid_s4, lru, lstm, pd_ssm, rnn, s4, s4d
 
 PRESETS: dict[str, Any] = {
     "regular-gpt": regular_gpt,

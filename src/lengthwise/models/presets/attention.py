@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from ... import positions
 from ...errors import Error, UnknownName
 from ...limits import CHUNK
-from ...options import above, at_least
+from ...options import OptionsOf, above, at_least
 from ..config import LengthwiseConfig
 from .shared_options import (
     Activation,
@@ -39,6 +39,8 @@ PositionOptions = Annotated[dict | None, "The position's own options, by name."]
 BlockName = Annotated[
     Literal["gpt2", "llama"], "Whose layers: GPT-2's, or LLaMA's with RMSNorm, SwiGLU and no biases anywhere."
 ]
+SIZES = "width heads expansion dropout tie_word_embeddings"
+"""Options of `transformer` that all presets have which are one with other layers."""
 Variant = Literal["lengthwise", "paper", "official"]
 VARIANTS: dict[str, dict[str, Any]] = {
     "lengthwise": {"missing": "learned-pad", "norm": "post", "activation": "gelu", "biases": False},
@@ -234,8 +236,6 @@ def chacal(
     vocab_size: int,
     num_outputs: int | None = None,
     *,
-    width: Width = 64,
-    heads: Heads = 8,
     layers: Layers = 2,
     chain_layers: Annotated[
         Literal["last", "all"] | list[int],
@@ -250,13 +250,8 @@ def chacal(
         Literal["mean", "sum"], "How paths of all lengths are joined: their mean (the paper), or their sum."
     ] = "mean",
     position: Annotated[PositionName, "How tokens know where they are."] = "learned",
-    max_length: MaxLength = 512,
-    norm: Norm = "pre",
-    activation: Activation = "gelu",
-    expansion: Expansion = 4,
-    dropout: Dropout = 0.0,
     initializer_range: InitializerRange = 0.02,
-    tie_word_embeddings: Tied = False,
+    **shared: Annotated[Any, OptionsOf(transformer, f"{SIZES} max_length norm activation")],
 ) -> LengthwiseConfig:
     """ChaCAL: a GPT-2-like Transformer some of whose layers follow whole chains of references at once.
 
@@ -265,30 +260,18 @@ def chacal(
     begin small as in GPT-2, for with embeddings of unit variance references take three times the steps to be found.
     """
     config = transformer(
-        vocab_size,
-        num_outputs,
-        width=width,
-        heads=heads,
-        layers=layers,
-        position=position,
-        max_length=max_length,
-        norm=norm,
-        activation=activation,
-        expansion=expansion,
-        dropout=dropout,
-        initializer_range=initializer_range,
-        tie_word_embeddings=tie_word_embeddings,
+        vocab_size, num_outputs, layers=layers, position=position, initializer_range=initializer_range, **shared
     )
     chain = {
         "name": "chain",
-        "heads": heads,
+        "heads": config.heads,
         "gamma": gamma,
         "learn_gamma": learn_gamma,
         "exclude_diagonal": exclude_diagonal,
         "paths": paths,
     }
     chosen = layer_numbers("chacal: chain_layers", chain_layers, layers)
-    config.mixer = [chain if i in chosen else {"name": "softmax", "heads": heads} for i in range(layers)]
+    config.mixer = [chain if i in chosen else {"name": "softmax", "heads": config.heads} for i in range(layers)]
     return config
 
 
@@ -315,7 +298,9 @@ def layer_numbers(what: str, choice: str | Sequence[int], layers: int) -> list[i
 
 
 def transformer_xl(
-    vocab_size: int, num_outputs: int | None = None, *, width: Width = 64, heads: Heads = 8, layers: Layers = 5
+    vocab_size: int,
+    num_outputs: int | None = None,
+    **shared: Annotated[Any, OptionsOf(transformer, "width heads layers")],
 ) -> LengthwiseConfig:
     """A Transformer with Transformer-XL's relative positions, RegularGPT's baseline."""
-    return transformer(vocab_size, num_outputs, width=width, heads=heads, layers=layers, position="transformer-xl")
+    return transformer(vocab_size, num_outputs, position="transformer-xl", **shared)

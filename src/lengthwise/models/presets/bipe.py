@@ -6,11 +6,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
+from ...options import OptionsOf
 from ..config import LengthwiseConfig
-from .attention import transformer
-from .shared_options import Dropout, Expansion, Heads, InitializerRange, Layers, LogScale, MaxLength, Tied, Width
+from .attention import SIZES, transformer
+from .shared_options import MaxLength
 
 
 def bipe(
@@ -25,15 +26,8 @@ def bipe(
     variant: Annotated[
         Literal["paper", "official"], "Whose block: a plain Transformer's (the paper), or LLaMA's (the released code)."
     ] = "paper",
-    width: Width = 64,
-    heads: Heads = 8,
-    layers: Layers = 5,
     max_length: MaxLength = 512,
-    log_scale: LogScale = None,
-    expansion: Expansion = 4,
-    dropout: Dropout = 0.0,
-    initializer_range: InitializerRange = None,
-    tie_word_embeddings: Tied = False,
+    **shared: Annotated[Any, OptionsOf(transformer, f"{SIZES} layers log_scale initializer_range")],
 ) -> LengthwiseConfig:
     """BiPE: learned positions inside a segment, such as a sentence, and RoPE or ALiBi on the number of the segment.
 
@@ -43,15 +37,8 @@ def bipe(
     return transformer(
         vocab_size,
         num_outputs,
-        width=width,
-        heads=heads,
-        layers=layers,
         position="bilevel",
         position_options={"inside": {"name": "learned", "rows": max_length}, "between": between, "ends": ends},
-        log_scale=log_scale,
         block="llama" if variant == "official" else "gpt2",
-        expansion=expansion,
-        dropout=dropout,
-        initializer_range=initializer_range,
-        tie_word_embeddings=tie_word_embeddings,
+        **shared,
     )

@@ -9,11 +9,12 @@ True
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
+from ...options import OptionsOf
 from ..config import LengthwiseConfig
-from .attention import PositionName, PositionOptions, encoding, transformer
-from .shared_options import Dropout, Expansion, Heads, InitializerRange, Layers, LogScale, MaxLength, Tied, Width
+from .attention import SIZES, PositionName, PositionOptions, encoding, transformer
+from .shared_options import MaxLength
 
 NARROWER = 7 / 8
 """What the feed-forward networks of the Pro block are wide, of what they are otherwise."""
@@ -36,19 +37,12 @@ def fox(
     ] = "none",
     position_options: PositionOptions = None,
     max_length: MaxLength = 512,
-    log_scale: LogScale = None,
     block: Annotated[
         Literal["llama", "gpt2", "pro"],
         "Whose layers: LLaMA's, GPT-2's, or the paper's Pro block, LLaMA's with shifted keys and values, norms in each "
         "head and an output gate.",
     ] = "llama",
-    width: Width = 64,
-    heads: Heads = 8,
-    layers: Layers = 5,
-    expansion: Expansion = 4,
-    dropout: Dropout = 0.0,
-    initializer_range: InitializerRange = None,
-    tie_word_embeddings: Tied = False,
+    **shared: Annotated[Any, OptionsOf(transformer, f"{SIZES} layers log_scale initializer_range")],
 ) -> LengthwiseConfig:
     """FoX: attention with forgetting gates and no positions, in LLaMA's block.
 
@@ -57,24 +51,12 @@ def fox(
 
     The networks of the Pro block are 7/8 as wide as `expansion` says, 3.5 in the place of 4 as in the paper.
     """
-    config = transformer(
-        vocab_size,
-        num_outputs,
-        width=width,
-        heads=heads,
-        layers=layers,
-        log_scale=log_scale,
-        block="llama" if block == "pro" else block,
-        expansion=expansion,
-        dropout=dropout,
-        initializer_range=initializer_range,
-        tie_word_embeddings=tie_word_embeddings,
-    )
+    config = transformer(vocab_size, num_outputs, block="llama" if block == "pro" else block, **shared)
     assert isinstance(config.mixer, dict)
     assert isinstance(config.block, dict)
     config.position = encoding(position, position_options, max_length, ends)
     config.mixer = {**config.mixer, "name": "forgetting", "gate_bias": gate_bias, "by_segment": ends is not None}
     if block == "pro":
         config.mixer["pro"] = True
-        config.block["expansion"] = max(1.0, expansion * NARROWER)
+        config.block["expansion"] = max(1.0, config.block["expansion"] * NARROWER)
     return config

@@ -9,14 +9,14 @@ Every layer is LLaMA's around another mixer. What a mixer is told is what its ow
 
 from __future__ import annotations
 
-import inspect
 from typing import Annotated, Any
 
 from ... import mixers as known_mixers
 from ...errors import Error, UnknownName, in_words
+from ...options import OptionsOf, schema
 from ..config import LengthwiseConfig
-from .attention import PositionName, PositionOptions, encoding, transformer
-from .shared_options import Dropout, Expansion, Heads, InitializerRange, Layers, MaxLength, Tied, Width
+from .attention import SIZES, PositionName, PositionOptions, encoding, transformer
+from .shared_options import Layers, MaxLength
 
 OTHERWISE = {"softmax": "transformer", "forgetting": "fox", "chain": "chacal", "sliding-dilated": "regular-gpt"}
 """The presets of mixers that go by another name. A mixer has its preset's defaults here too."""
@@ -40,13 +40,8 @@ def hybrid(
     ] = "rope",
     position_options: PositionOptions = None,
     max_length: MaxLength = 512,
-    width: Width = 64,
-    heads: Heads = 8,
     layers: Layers = 4,
-    expansion: Expansion = 4,
-    dropout: Dropout = 0.0,
-    initializer_range: InitializerRange = None,
-    tie_word_embeddings: Tied = False,
+    **shared: Annotated[Any, OptionsOf(transformer, f"{SIZES} initializer_range")],
 ) -> LengthwiseConfig:
     """Layers that mix tokens in different ways, such as attention with recurrences in between, in LLaMA's block.
 
@@ -62,36 +57,22 @@ def hybrid(
             raise UnknownName("mixer", name, known_mixers.MIXERS)
     if unused := [name for name in mixer_options or {} if name not in chosen]:
         raise Error(f"hybrid: mixer_options speak of {unused[0]!r}, and no layer is one. Leave it out, or add a layer.")
-    config = transformer(
-        vocab_size,
-        num_outputs,
-        width=width,
-        heads=heads,
-        layers=layers,
-        block="llama",
-        expansion=expansion,
-        dropout=dropout,
-        initializer_range=initializer_range,
-        tie_word_embeddings=tie_word_embeddings,
-    )
+    config = transformer(vocab_size, num_outputs, layers=layers, block="llama", **shared)
     config.position = encoding(position, position_options, max_length, ends)
-    specs = {
-        name: _told(name, vocab_size, width, heads, (mixer_options or {}).get(name, {}))
-        for name in dict.fromkeys(chosen)
-    }
+    specs = {name: _told(name, config, (mixer_options or {}).get(name, {})) for name in dict.fromkeys(chosen)}
     config.mixer = [_dilated(specs[name], chosen[:i].count(name)) for i, name in enumerate(chosen)]
     return config
 
 
-def _told(name: str, vocab_size: int, width: int, heads: int, options: Any) -> dict[str, Any]:
+def _told(name: str, config: LengthwiseConfig, options: Any) -> dict[str, Any]:
     """A mixer and its options: its preset's, without biases as in LLaMA's block, and those that were given."""
     if not isinstance(options, dict):
         raise Error(f'hybrid: the options of {name!r} are a dict, such as {{"heads": 4}}, got {in_words(options)}.')
     from . import PRESETS  # of which this file's is one
 
     preset = PRESETS[OTHERWISE.get(name, name)]
-    with_heads = {"heads": heads} if "heads" in inspect.signature(preset).parameters else {}
-    mixer = preset(vocab_size, width=width, **with_heads).mixer
+    with_heads = {"heads": config.heads} if "heads" in schema(preset) else {}
+    mixer = preset(config.vocab_size, width=config.width, **with_heads).mixer
     spec = mixer[-1] if isinstance(mixer, list) else mixer
     assert spec is not None
     plain = {"biases": False} if "biases" in known_mixers.options(name) else {}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from ...limits import STATE
-from ...options import above, at_least
+from ...options import at_least
 
 Width = Annotated[int, at_least(1), "How many numbers a token becomes."]
 Heads = Annotated[int, at_least(1), "How many attention heads share the width, which they must divide."]
@@ -37,8 +36,3 @@ LogScale = Annotated[
 ]
 QKNorm = Annotated[bool, "Whether queries and keys are normalised before they are compared, each head by itself."]
 Tied = Annotated[bool, "Whether the head reads logits off the embeddings; needs as many outputs as tokens."]
-
-State = Annotated[int, at_least(1, at_most=STATE), "How many numbers each state has."]
-StepMin = Annotated[float, above(0), "The smallest step size a channel starts with; it remembers about 1/step tokens."]
-StepMax = Annotated[float, above(0), "The largest step size a channel starts with."]
-Output = Annotated[Literal["glu", "linear", "none"], "The map behind the recurrence: gated, linear, or none."]
