@@ -5,13 +5,15 @@ Shapes: B batch, T queries, S keys, H heads, d head width, D model width.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Annotated, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..errors import Error, ShapeError
 from ..positions import Bias, Layout, Placed, Places, Position, added
+from .base import Mixer
 
 
 class KeyValues(NamedTuple):
@@ -51,6 +53,27 @@ class KeyValues(NamedTuple):
     def with_turned(self, k: Tensor) -> KeyValues:
         """The same tokens, with these keys in the place of theirs."""
         return self._replace(k=k)
+
+
+class Attention(Mixer):
+    """A mixer of queries, keys and values, which the maps `qkv` and `out` make and read in several heads."""
+
+    name: str
+
+    def __init__(
+        self,
+        width: int,
+        *,
+        heads: Annotated[int, "How many attention heads share the width, which they must divide."],
+        biases: Annotated[bool, "Whether the maps of the attention have biases."] = True,
+        dropout: Annotated[float, "The share of the attention weights that training drops."] = 0.0,
+    ):
+        super().__init__()
+        check_heads(self.name, width, heads)
+        self.heads, self.dropout = heads, dropout
+        self.qkv = nn.Linear(width, 3 * width, bias=biases)
+        self.out = nn.Linear(width, width, bias=biases)
+        self.traits = replace(self.traits, heads=heads)
 
 
 def own_position(own: Position, placed: Placed | None, layout: Layout) -> Placed:

@@ -11,17 +11,17 @@ Shapes: B batch, T tokens, S keys, H heads, d head width, D model width.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from ..errors import Error, UnknownName
 from ..ops.chain import HIDDEN, chain_attention, solved_values
+from ..options import OptionsOf
 from ..positions import KeyBias, Layout, Placed, Position
-from .attention import KeyValues, check_heads, own_position, queries_keys_values, rotated, scored
-from .base import Mixer, Traits
+from .attention import Attention, KeyValues, own_position, queries_keys_values, rotated, scored
+from .base import Traits
 
 HIGHEST = 0.999
 """No learned γ passes it, so that no rounding makes it 1, where paths no longer fade."""
@@ -72,7 +72,7 @@ def summed(y: Tensor, gamma: float | Tensor) -> Tensor:
     return (y / (1 - (gamma.view(-1, 1, 1) if isinstance(gamma, Tensor) else gamma))).to(y.dtype)
 
 
-class Chain(Mixer):
+class Chain(Attention):
     """`biases` on the query, key, value and output maps; `causal=False`: every token reads all, as in encoders.
 
     `paths`: "mean", the paper's Y, or "sum", Y / (1-γ). With γ = 0.9 the mean gives a reference one step away a tenth
@@ -80,13 +80,13 @@ class Chain(Mixer):
     `gamma`: one number, or one a head: heads that start near 0 learn what softmax attention does, as fast.
     """
 
+    name = "chain"
     traits = Traits(keeps_keys=True, takes_position=True)
 
     def __init__(
         self,
         width: int,
         *,
-        heads: Annotated[int, "How many attention heads share the width, which they must divide."],
         gamma: Annotated[
             float | Sequence[float],
             "How much a reference passes on, at least 0 and below 1; a number, or one for each head.",
@@ -96,21 +96,17 @@ class Chain(Mixer):
         paths: Annotated[
             Literal["mean", "sum"], "How paths of all lengths are joined: their mean (the paper), or their sum."
         ],
-        biases: Annotated[bool, "Whether the maps of the attention have biases."] = True,
         causal: Annotated[bool, "Whether a token reads those before it alone; otherwise all, as in encoders."] = True,
         position: Annotated[
             Position | None, "An encoding of the layer's own; None: the model's, handed over with each call."
         ] = None,
+        **shared: Annotated[Any, OptionsOf(Attention, "heads biases")],
     ):
-        super().__init__()
-        check_heads("chain", width, heads)
+        super().__init__(width, **shared)
         check_paths(paths)
-        self.heads, self.exclude_diagonal, self.paths, self.causal = heads, exclude_diagonal, paths, causal
-        self.qkv = nn.Linear(width, 3 * width, bias=biases)
-        self.out = nn.Linear(width, width, bias=biases)
-        self.gamma = Gamma(heads, gamma, learn_gamma)
+        self.exclude_diagonal, self.paths, self.causal = exclude_diagonal, paths, causal
+        self.gamma = Gamma(self.heads, gamma, learn_gamma)
         self.position = position
-        self.traits = replace(self.traits, heads=heads)
 
     def forward(
         self, x: Tensor, *, layout: Layout, state: KeyValues | None = None, placed: Placed | None = None

@@ -14,51 +14,34 @@ Shapes: B batch, T tokens, S keys, H heads, d head width, D model width.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..ops.checks import without_autocast
-from ..options import at_least
-from ..positions import Layout
-from .attention import KeyValues, check_heads, merge_heads, queries_keys_values
-from .base import Mixer, Traits
-from .query_blocks import in_blocks, sums_to_the_end
+from ..options import Inherited, at_least
+from .base import Traits
+from .query_blocks import ReadInBlocks, sums_to_the_end
 
 
-class CoPE(Mixer):
+class CoPE(ReadInBlocks):
     """Softmax attention with contextual positions: gates decide which tokens between query and key are counted."""
 
+    name = "cope"
     traits = Traits(keeps_keys=True, knows_order="its gates count the tokens between a query and a key")
 
     def __init__(
         self,
         width: int,
         *,
-        heads: Annotated[int, "How many attention heads share the width, which they must divide."],
         rows: Annotated[int, at_least(1), "How many counts have a vector of their own; all beyond share the last."],
-        biases: Annotated[bool, "Whether the maps of the attention have biases."] = True,
-        dropout: Annotated[float, "The share of the attention weights that training drops."] = 0.0,
+        **shared: Inherited,
     ):
-        super().__init__()
-        d = check_heads("cope", width, heads)
-        self.heads, self.dropout = heads, dropout
-        self.qkv = nn.Linear(width, 3 * width, bias=biases)
-        self.out = nn.Linear(width, width, bias=biases)
-        self.e = nn.Parameter(torch.zeros(d, rows))
-        self.traits = replace(self.traits, heads=heads)
+        super().__init__(width, **shared)
+        self.e = nn.Parameter(torch.zeros(width // self.heads, rows))
 
-    def forward(self, x: Tensor, *, layout: Layout, state: KeyValues | None = None) -> tuple[Tensor, KeyValues]:
-        q, k, v = queries_keys_values(self.qkv(x), self.heads)
-        seen = KeyValues(k, v, layout) if state is None else state.then(k, v, layout)
-        with without_autocast(x):
-            y = in_blocks(self._read, q, seen.k, seen.v, layout, seen.layout)
-        return self.out(merge_heads(y)), seen
-
-    def _read(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+    def read(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
         kind = torch.promote_types(q.dtype, torch.float32)
         q = q.to(kind) * q.shape[-1] ** -0.5
         logits = q @ k.to(kind).mT
@@ -67,6 +50,4 @@ class CoPE(Mixer):
         z, part = q @ self.e.to(kind), p - below
         low, high = (z.gather(-1, row.long()) for row in (below, p.detach().ceil()))
         A = (logits + low + part * (high - low)).masked_fill(~mask, -torch.inf).softmax(-1)
-        if self.training and self.dropout:
-            A = F.dropout(A, self.dropout)
-        return A.to(v.dtype) @ v
+        return F.dropout(A, self.dropout, self.training).to(v.dtype) @ v

@@ -20,15 +20,15 @@ Shapes: B batch, T tokens, S keys, H heads, d head width, D model width.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import Error
-from ..options import at_least
-from ..positions import Bias, KeyBias, Layout, Placed, Position, added, begins_segment
+from ..options import OptionsOf
+from ..positions import Bias, KeyBias, Layout, Placed, added, begins_segment
 from ..positions.absolute import INEXACT
 from .attention import KeyValues
 from .pro_block import OutputGate, TokenShift
@@ -61,34 +61,21 @@ class Forgetting(Softmax):
         self,
         width: int,
         *,
-        heads: Annotated[int, "How many attention heads share the width, which they must divide."],
-        biases: Annotated[bool, "Whether the maps of the attention have biases; the gates have one always."] = True,
-        dropout: Annotated[float, "The share of the attention weights that training drops."] = 0.0,
         gate_bias: Annotated[
             float, "Gates are at first the sigmoid of this: 0 halves the weight of all before, 5 leaves 99%."
         ] = 0.0,
         by_segment: Annotated[
             bool, "Whether gates close only where a segment begins, which the position must know; else at every token."
         ] = False,
-        log_scale: Annotated[
-            int | None,
-            at_least(2),
-            "Logits grow with the logarithm of the number of keys, and are at first as without it at so many; None: "
-            "they do not grow.",
-        ] = None,
         pro: Annotated[
             bool, "Whether keys and values are shifted, all heads normalised and the output gated (pro_block.py)."
         ] = False,
-        position: Annotated[
-            Position | None, "An encoding of the layer's own; None: the model's, handed over with each call."
-        ] = None,
+        **shared: Annotated[Any, OptionsOf(Softmax, "heads biases dropout log_scale position")],
     ):
-        super().__init__(
-            width, heads=heads, biases=biases, dropout=dropout, log_scale=log_scale, qk_norm=pro, position=position
-        )
+        super().__init__(width, qk_norm=pro, **shared)
         if pro:
-            self.shift, self.gated = TokenShift(width, heads), OutputGate(width, heads)
-        self.gates, self.by_segment = Gates(width, heads, gate_bias), by_segment
+            self.shift, self.gated = TokenShift(width, self.heads), OutputGate(width, self.heads)
+        self.gates, self.by_segment = Gates(width, self.heads, gate_bias), by_segment
         self.traits = replace(self.traits, reads_segments=by_segment)
 
     def compared(

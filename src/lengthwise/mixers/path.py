@@ -22,7 +22,6 @@ Shapes: B batch, T tokens, S keys, H heads, C tokens of a block, d head width, D
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import Annotated, NamedTuple
 
@@ -31,9 +30,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..ops.checks import without_autocast
+from ..options import Inherited
 from ..positions import Layout
-from .attention import KeyValues, check_heads, merge_heads, queries_keys_values, split_heads
-from .base import Mixer, Traits
+from .attention import Attention, KeyValues, merge_heads, queries_keys_values, split_heads
+from .base import Traits
 from .forgetting import Gates, cumulated
 from .growing_keys import GrowingKeyValues
 from .query_blocks import made_again
@@ -77,28 +77,22 @@ class Reflections(nn.Module):
         return F.normalize(split_heads(c, self.heads).to(kind), dim=-1, eps=LEAST), beta.mT, recent
 
 
-class PaTH(Mixer):
+class PaTH(Attention):
     """Softmax attention whose keys are reflected by every token between them and the query."""
 
+    name = "path"
     traits = Traits(keeps_keys=True, knows_order="every token between a key and the query turns the key")
 
     def __init__(
         self,
         width: int,
         *,
-        heads: Annotated[int, "How many attention heads share the width, which they must divide."],
-        biases: Annotated[bool, "Whether the maps of the attention have biases."] = True,
-        dropout: Annotated[float, "The share of the attention weights that training drops."] = 0.0,
         forgetting: Annotated[bool, "Whether gates forget what lies before a token besides, as FoX's do."] = False,
+        **shared: Inherited,
     ):
-        super().__init__()
-        check_heads("path", width, heads)
-        self.heads, self.dropout = heads, dropout
-        self.qkv = nn.Linear(width, 3 * width, bias=biases)
-        self.out = nn.Linear(width, width, bias=biases)
-        self.reflections = Reflections(width, heads)
-        self.gates = Gates(width, heads, bias=0.0) if forgetting else None
-        self.traits = replace(self.traits, heads=heads)
+        super().__init__(width, **shared)
+        self.reflections = Reflections(width, self.heads)
+        self.gates = Gates(width, self.heads, bias=0.0) if forgetting else None
 
     def forward(self, x: Tensor, *, layout: Layout, state: PathState | None = None) -> tuple[Tensor, PathState]:
         q, k, v = queries_keys_values(self.qkv(x), self.heads)
@@ -152,7 +146,6 @@ class PaTH(Mixer):
             # Softmax ignores what is the same for all keys: c is counted from the last one, which needs no gradient.
             logits = logits + (c[..., -1:].detach() - c).to(logits.dtype).unsqueeze(-2)
         A = logits.masked_fill(~visible(layout, keys), -torch.inf).softmax(-1)
-        if self.training and self.dropout:
-            A = F.dropout(A, self.dropout)
+        A = F.dropout(A, self.dropout, self.training)
         turned = torch.cat([earlier - (earlier @ U.mT) @ W, K - X.mT @ W], 2)
         return A.to(v.dtype) @ v, turned

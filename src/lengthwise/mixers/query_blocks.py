@@ -15,32 +15,37 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from ..ops.checks import mapped
+from ..ops.checks import mapped, without_autocast
 from ..positions import Layout
+from .attention import Attention, KeyValues, merge_heads, queries_keys_values
 from .softmax import visible
 
 ROWS = 256
 
 
-Read = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
-"""The output (B,H,T,d) of queries, keys, values and a mask, (T,S) or (B,1,T,S), true where a query may read."""
+class ReadInBlocks(Attention):
+    """Attention of each token to its own sequence's real tokens up to itself. A subclass gives `read`."""
 
+    def read(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+        """The output (B,H,T,d) of queries, keys and values; `mask` (T,S) or (B,1,T,S): which a query may read."""
+        raise NotImplementedError
 
-def in_blocks(read: Read, q: Tensor, k: Tensor, v: Tensor, layout: Layout, keys: Layout) -> Tensor:
-    """Attention of the last T of S tokens, each to its own sequence's real tokens up to itself."""
-    T, S = q.shape[2], k.shape[2]
+    def forward(self, x: Tensor, *, layout: Layout, state: KeyValues | None = None) -> tuple[Tensor, KeyValues]:
+        q, k, v = queries_keys_values(self.qkv(x), self.heads)
+        seen = KeyValues(k, v, layout) if state is None else state.then(k, v, layout)
+        with without_autocast(x):
+            parts = [self._block(q, seen, layout, start) for start in range(0, q.shape[2], ROWS)]
+        return self.out(merge_heads(parts[0] if len(parts) == 1 else torch.cat(parts, 2))), seen
 
-    def block(start: int) -> Tensor:
+    def _block(self, q: Tensor, seen: KeyValues, layout: Layout, start: int) -> Tensor:
+        T, S = q.shape[2], seen.k.shape[2]
         rows = slice(start, min(start + ROWS, T))
-        seen = slice(S - T + rows.stop)
+        so_far = slice(S - T + rows.stop)
 
         def run(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-            return read(q, k, v, visible(layout.pick(rows), keys.pick(seen)))
+            return self.read(q, k, v, visible(layout.pick(rows), seen.layout.pick(so_far)))
 
-        return made_again(T > ROWS, run, q[:, :, rows], k[:, :, seen], v[:, :, seen])
-
-    parts = [block(start) for start in range(0, T, ROWS)]
-    return parts[0] if len(parts) == 1 else torch.cat(parts, 2)
+        return made_again(T > ROWS, run, q[:, :, rows], seen.k[:, :, so_far], seen.v[:, :, so_far])
 
 
 def made_again(again: bool, run: Callable[..., Any], *given: Tensor | None) -> Any:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -25,20 +25,20 @@ from torch import Tensor, nn
 
 from ..errors import Error
 from ..ops import Piece, sliding_dilated_attention
-from ..options import at_least
+from ..options import OptionsOf, at_least
 from ..positions import Layout
-from .attention import KeyValues, check_heads, merge_heads, queries_keys_values, split_heads
-from .base import FIRST, Level, Mixer, Traits, from_end
+from .attention import Attention, KeyValues, merge_heads, queries_keys_values, split_heads
+from .base import FIRST, Level, Traits, from_end
 
 
-class SlidingDilated(Mixer):
+class SlidingDilated(Attention):
+    name = "sliding-dilated"
     traits = Traits(dilates=True, keeps_keys=True, takes_level=True, splits=True)
 
     def __init__(
         self,
         width: int,
         *,
-        heads: Annotated[int, "How many attention heads share the width, which they must divide."],
         chunk: Annotated[int, "How many tokens are combined into one."],
         missing: Annotated[
             Literal["learned-pad", "drop"], "What stands before the first token: a learned vector, or nothing."
@@ -48,21 +48,19 @@ class SlidingDilated(Mixer):
         dilation: Annotated[
             int, at_least(0), "The power of the chunk that keys stand apart by, in a group of level 0: the layer's own."
         ] = 0,
+        **shared: Annotated[Any, OptionsOf(Attention, "heads")],
     ):
-        super().__init__()
-        check_heads("sliding-dilated", width, heads)
+        super().__init__(width, biases=biases, **shared)
         if chunk < 2:
             raise Error(f"sliding-dilated: chunk must be at least 2, got {chunk}.")
         if missing not in ("learned-pad", "drop"):
             raise Error(f"sliding-dilated: missing is learned-pad or drop, got {missing!r}.")
-        self.heads, self.chunk, self.dilation = heads, chunk, dilation
-        self.traits = replace(self.traits, heads=heads, chunk=chunk, shares_pad=shared_pad and missing == "learned-pad")
+        self.chunk, self.dilation = chunk, dilation
+        self.traits = replace(self.traits, chunk=chunk, shares_pad=shared_pad and missing == "learned-pad")
         if dilation:
             # On the tokens of one group alone it still reads far ones, so that an adaptive depth drops none.
             self.traits = replace(self.traits, dilates=False)
-        self.qkv = nn.Linear(width, 3 * width, bias=biases)
-        self.out = nn.Linear(width, width, bias=biases)
-        self.r = nn.Parameter(torch.zeros(heads, chunk))
+        self.r = nn.Parameter(torch.zeros(self.heads, chunk))
         self.padded = missing == "learned-pad"
         self.pad = nn.Parameter(torch.randn(width)) if self.padded and not shared_pad else None
 

@@ -15,23 +15,21 @@ Shapes: B batch, T tokens, S keys, H heads, d head width, D model width.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from ..ops.checks import without_autocast
-from ..positions import Layout
-from .attention import KeyValues, check_heads, merge_heads, queries_keys_values
-from .base import Mixer, Traits
-from .query_blocks import in_blocks, sums_to_the_end
+from ..options import Inherited
+from .base import Traits
+from .query_blocks import ReadInBlocks, sums_to_the_end
 
 
-class StickBreaking(Mixer):
+class StickBreaking(ReadInBlocks):
     """Attention by breaking a stick: near keys take their share before far ones."""
 
+    name = "stick-breaking"
     traits = Traits(
         keeps_keys=True, knows_order="a key's weight is what the keys between it and the query have left over"
     )
@@ -40,27 +38,14 @@ class StickBreaking(Mixer):
         self,
         width: int,
         *,
-        heads: Annotated[int, "How many attention heads share the width, which they must divide."],
         current: Annotated[bool, "Whether a token takes of its own stick, before those that precede it."],
         remainder: Annotated[bool, "Whether what no key has taken goes to the token's own value."],
-        biases: Annotated[bool, "Whether the maps of the attention have biases."] = True,
-        dropout: Annotated[float, "The share of the attention weights that training drops."] = 0.0,
+        **shared: Inherited,
     ):
-        super().__init__()
-        check_heads("stick-breaking", width, heads)
-        self.heads, self.current, self.remainder, self.dropout = heads, current, remainder, dropout
-        self.qkv = nn.Linear(width, 3 * width, bias=biases)
-        self.out = nn.Linear(width, width, bias=biases)
-        self.traits = replace(self.traits, heads=heads)
+        super().__init__(width, **shared)
+        self.current, self.remainder = current, remainder
 
-    def forward(self, x: Tensor, *, layout: Layout, state: KeyValues | None = None) -> tuple[Tensor, KeyValues]:
-        q, k, v = queries_keys_values(self.qkv(x), self.heads)
-        seen = KeyValues(k, v, layout) if state is None else state.then(k, v, layout)
-        with without_autocast(x):
-            y = in_blocks(self._read, q, seen.k, seen.v, layout, seen.layout)
-        return self.out(merge_heads(y)), seen
-
-    def _read(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+    def read(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
         T, S = q.shape[2], k.shape[2]
         kind = torch.promote_types(q.dtype, torch.float32)
         z = q.to(kind) @ k.to(kind).mT * q.shape[-1] ** -0.5
@@ -68,8 +53,6 @@ class StickBreaking(Mixer):
             mask = mask.tril(S - T - 1)
         # By the logarithm of what is left, the share of key j itself included; keys that are not read take nothing.
         left = sums_to_the_end(F.logsigmoid(-z).masked_fill(~mask, 0.0))
-        A = (z + left).masked_fill(~mask, -torch.inf).exp()
-        if self.training and self.dropout:
-            A = F.dropout(A, self.dropout)
+        A = F.dropout((z + left).masked_fill(~mask, -torch.inf).exp(), self.dropout, self.training)
         y = A.to(v.dtype) @ v
         return y + left[..., :1].exp().to(v.dtype) * v[:, :, S - T :] if self.remainder else y

@@ -92,6 +92,45 @@ class Convolutional(StateSpace):
     convolves = True
     """Whether whole sequences can be convolved."""
 
+    def __init__(
+        self,
+        width: int,
+        starts: Callable[[int], tuple[Tensor, ...]],
+        *,
+        state: Annotated[int, "How many numbers each state has, an even number."],
+        step_min: Annotated[float, "The smallest step size a channel starts with; it remembers about 1/step tokens."],
+        step_max: Annotated[float, "The largest step size a channel starts with."],
+        output: Output,
+    ):
+        """`starts`: of the state Λ, the P of a rank-one part if there is one, and B, (n,) each."""
+        super().__init__(width, output)
+        if state < 2 or state % 2:
+            raise Error(
+                f"{self.name}: state must be even and at least 2 (its entries are conjugate pairs), got {state}. "
+                f"Use {max(2, state + state % 2)}."
+            )
+        if not 0 < step_min <= step_max:
+            raise Error(f"{self.name}: step sizes must be 0 < step_min <= step_max, got {step_min} and {step_max}.")
+        Λ, *P, B = (z.expand(width, state // 2) for z in starts(state))
+        self.decay = nn.Parameter((-Λ.real).log().to(torch.get_default_dtype()))
+        self.frequency = nn.Parameter(Λ.imag.to(torch.get_default_dtype()).contiguous())
+        if P:
+            self.P = complex_parameter(P[0])
+        self.B = complex_parameter(B)
+        self.C = complex_parameter(complex_normal(*B.shape))
+        self.log_step = nn.Parameter(torch.rand(width) * log(step_max / step_min) + log(step_min))
+        """Uniform between the logarithms of the smallest and the largest step."""
+
+    @property
+    def eigenvalues(self) -> Tensor:
+        """Λ (D,n)"""
+        return torch.complex(-self.decay.to(self.kind).exp(), self.frequency.to(self.kind))
+
+    @property
+    def steps(self) -> Tensor:
+        """Δ (D,1)"""
+        return self.log_step.to(self.kind).exp()[:, None]
+
     def discretise(self) -> System:
         raise NotImplementedError
 
@@ -183,23 +222,6 @@ def _output(name: str, kind: str, width: int) -> nn.Module:
     if kind == "linear":
         return nn.Sequential(nn.GELU(), nn.Linear(width, width))
     return nn.Sequential(nn.GELU(), nn.Linear(width, 2 * width), nn.GLU())
-
-
-def check_state(name: str, state: int) -> int:
-    """Half of it: how many conjugate pairs."""
-    if state < 2 or state % 2:
-        raise Error(
-            f"{name}: state must be even and at least 2 (its entries are conjugate pairs), got {state}. "
-            f"Use {max(2, state + state % 2)}."
-        )
-    return state // 2
-
-
-def step_sizes(name: str, width: int, lowest: float, highest: float) -> nn.Parameter:
-    """log Δ (D,), uniform between the logarithms of these."""
-    if not 0 < lowest <= highest:
-        raise Error(f"{name}: step sizes must be 0 < step_min <= step_max, got {lowest} and {highest}.")
-    return nn.Parameter(torch.rand(width) * log(highest / lowest) + log(lowest))
 
 
 def complex_parameter(z: Tensor) -> nn.Parameter:

@@ -27,7 +27,8 @@ import torch
 from torch import Tensor
 
 from ...errors import Error, UnknownName
-from .base import Output, SpaceState
+from ...options import Inherited
+from .base import SpaceState
 from .s4 import S4
 from .system import System
 
@@ -45,12 +46,9 @@ class LiquidS4(S4):
             Literal["pb", "kb", "exact"], "Which products of inputs are kept; exact: all, by recurrence."
         ],
         order: Annotated[int, "How many inputs a product has at most, for the kernels pb and kb."],
-        state: Annotated[int, "How many numbers each state has, an even number."],
-        step_min: Annotated[float, "The smallest step size a channel starts with; it remembers about 1/step tokens."],
-        step_max: Annotated[float, "The largest step size a channel starts with."],
-        output: Output,
+        **shared: Inherited,
     ):
-        super().__init__(width, state=state, step_min=step_min, step_max=step_max, output=output)
+        super().__init__(width, **shared)
         if kernel not in ("pb", "kb", "exact"):
             raise UnknownName("kernel of liquid-s4", kernel, ("pb", "kb", "exact"))
         if order < 2:

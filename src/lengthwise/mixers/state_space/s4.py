@@ -14,12 +14,8 @@ Shapes: D channels, n complex entries of a channel's state.
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import torch
-from torch import Tensor, nn
-
-from .base import Convolutional, Output, as_complex, check_state, complex_normal, complex_parameter, step_sizes
+from ...options import Inherited
+from .base import Convolutional, as_complex
 from .hippo import dplr
 from .system import Coupling, System
 
@@ -30,34 +26,12 @@ class S4(Convolutional):
 
     name = "s4"
 
-    def __init__(
-        self,
-        width: int,
-        *,
-        state: Annotated[int, "How many numbers each state has, an even number."],
-        step_min: Annotated[float, "The smallest step size a channel starts with; it remembers about 1/step tokens."],
-        step_max: Annotated[float, "The largest step size a channel starts with."],
-        output: Output,
-    ):
-        super().__init__(width, output)
-        shape = width, check_state(self.name, state)
-        Λ, P, B = (z.expand(shape) for z in dplr(state))
-        self.decay = nn.Parameter((-Λ.real).log().to(torch.get_default_dtype()))
-        self.frequency = nn.Parameter(Λ.imag.to(torch.get_default_dtype()).contiguous())
-        self.P, self.B = complex_parameter(P), complex_parameter(B)
-        self.C = complex_parameter(complex_normal(*shape))
-        self.log_step = step_sizes(self.name, width, step_min, step_max)
-
-    def continuous(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Λ, P, B, C, (D,n) each."""
-        kind = self.kind
-        Λ = torch.complex(-self.decay.to(kind).exp(), self.frequency.to(kind))
-        P, B, C = (as_complex(part, kind) for part in (self.P, self.B, self.C))
-        return Λ, P, B, C
+    def __init__(self, width: int, **shared: Inherited):
+        super().__init__(width, dplr, **shared)
 
     def discretise(self) -> System:
-        Λ, P, B, C = self.continuous()
-        half = self.log_step.to(self.kind).exp()[:, None] / 2
+        Λ, half = self.eigenvalues, self.steps / 2
+        P, B, C = (as_complex(part, self.kind) for part in (self.P, self.B, self.C))
         G = 1 / (1 - half * Λ)
         # P* x counts both halves of x, that is, twice the real part of one.
         row = 2 * P.conj() * G / (1 + 2 * half * (P.abs().square() * G).real.sum(-1, keepdim=True))
