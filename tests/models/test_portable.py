@@ -15,16 +15,23 @@ from lengthwise.models import LengthwiseConfig, hugging_face
 from lengthwise.models.portable import FILE
 
 STRANGER = """
-import socket, sys
+import os, socket, sys
 def refuse(*given): raise SystemExit("the network was asked")
 socket.socket.connect = socket.getaddrinfo = refuse
 from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
-assert "lengthwise" not in sys.modules
-for auto in (AutoConfig, AutoModelForCausalLM, AutoModel):
-    loaded = auto.from_pretrained(sys.argv[1], trust_remote_code=True)
-    print(type(loaded).__module__, type(loaded).__name__)
-    loaded.save_pretrained(sys.argv[2])
+for folder in sys.argv[1:]:
+    # A process for each, of which transformers alone is the same, for it takes seconds to be imported.
+    if child := os.fork():
+        assert os.waitpid(child, 0)[1] == 0
+        continue
+    assert "lengthwise" not in sys.modules
+    for auto in (AutoConfig, AutoModelForCausalLM, AutoModel):
+        loaded = auto.from_pretrained(folder, trust_remote_code=True)
+        print(type(loaded).__module__, type(loaded).__name__)
+        loaded.save_pretrained(folder + "-again")
+    break
 """
+NAMES = ["own", "chain-gpt2", "chain-llama"]
 
 
 def made(name):
@@ -40,30 +47,37 @@ def made(name):
     return convert.to_chain(LlamaForCausalLM(llama))
 
 
-@pytest.fixture(scope="module", params=["own", "chain-gpt2", "chain-llama"])
-def saved(request, tmp_path_factory):
-    model, folder = made(request.param), tmp_path_factory.mktemp(request.param)
-    model.save_pretrained(folder)
-    return model, folder
+@pytest.fixture(scope="module")
+def every(tmp_path_factory):
+    """Models of each name, and the folders that they were saved to."""
+    models_by_name = {name: (made(name), tmp_path_factory.mktemp(name)) for name in NAMES}
+    for model, folder in models_by_name.values():
+        model.save_pretrained(folder)
+    return models_by_name
+
+
+@pytest.fixture(params=NAMES)
+def saved(request, every):
+    return every[request.param]
 
 
 def contents(folder):
     return {file.name: file.read_bytes() for file in folder.iterdir()}
 
 
-def test_a_program_that_did_not_import_lengthwise_loads_and_saves_it(saved, tmp_path):
-    model, folder = saved
+def test_a_program_that_did_not_import_lengthwise_loads_and_saves_it(every, tmp_path):
     run = subprocess.run(
-        [sys.executable, "-c", STRANGER, str(folder), str(tmp_path / "again")],
+        [sys.executable, "-c", STRANGER, *(str(folder) for _, folder in every.values())],
         env={**os.environ, "HF_MODULES_CACHE": str(tmp_path / "modules")}, capture_output=True, text=True,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr[-2000:]
-    config, head, bare = run.stdout.splitlines()
-    assert config == f"{type(model.config).__module__} {type(model.config).__name__}"
-    assert head == f"{type(model).__module__} {type(model).__name__}"
-    assert bare.split()[1] in ("LengthwiseModel", "ChainGPT2Model", "ChainLlamaModel")
-    # No source of the library was copied there, as transformers does for classes it loads in this way.
-    assert {file.name for file in (tmp_path / "again").glob("*.py")} == {FILE}
+    lines = run.stdout.splitlines()
+    for (model, folder), config, head, bare in zip(every.values(), lines[::3], lines[1::3], lines[2::3], strict=True):
+        assert config == f"{type(model.config).__module__} {type(model.config).__name__}"
+        assert head == f"{type(model).__module__} {type(model).__name__}"
+        assert bare.split()[1] in ("LengthwiseModel", "ChainGPT2Model", "ChainLlamaModel")
+        # No source of the library was copied there, as transformers does for classes it loads in this way.
+        assert {file.name for file in folder.with_name(f"{folder.name}-again").glob("*.py")} == {FILE}
 
 
 def test_after_the_import_no_question_is_asked_and_saving_again_changes_no_byte(saved, tmp_path, monkeypatch):
