@@ -13,7 +13,7 @@ from lengthwise.ops.block_diagonal.autograd import Blocks
 from lengthwise.ops.split_scan import entering, leaving
 
 from .in_threads import in_threads
-from .test_block_scan import inputs
+from .test_block_diagonal import inputs
 
 PIECES = [(1,), (1, 1), (0, 1), (1, 0), (2, 0, 5), (0, 3, 0, 4, 0), (7, 1, 13), (31, 66, 2, 1), (0, 500, 3)]
 """How many tokens each rank holds."""

@@ -10,7 +10,7 @@ from lengthwise.errors import Error
 from lengthwise.mixers import Chain, Softmax
 from lengthwise.models import LengthwiseForCausalLM, presets
 
-from ..mixers import made
+from ...mixers import made
 
 PUBLISHED = {1: 3.3, 2: 6.4, 3: 9.6, 4: 12.7, 5: 15.9}
 """Million parameters of L layers in the paper's Table 1."""

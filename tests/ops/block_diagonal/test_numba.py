@@ -13,7 +13,7 @@ from lengthwise import Error, ops
 from lengthwise.ops import block_scan
 from lengthwise.ops.block_diagonal import OP, ScanCall, numba
 
-from .test_block_scan import begun, compare, inputs
+from ..test_block_diagonal import begun, compare, inputs
 
 pytest.importorskip("numba")
 

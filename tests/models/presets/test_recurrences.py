@@ -14,7 +14,7 @@ from lengthwise.mixers.transitions import shortened
 from lengthwise.models import LengthwiseConfig, LengthwiseForCausalLM, build, presets
 from lengthwise.models.cache import LengthwiseCache
 
-from ..mixers import made
+from ...mixers import made
 
 
 def make(vocab=5, **options):
@@ -259,3 +259,14 @@ def test_it_learns():
         optimizer.step()
     tokens = torch.randint(0, 2, (64, 12))
     assert (classifier(tokens).argmax(-1) == tokens.cumsum(1) % 2).float().mean() > 0.99
+
+
+@pytest.mark.parametrize("name", ["s4", "s4d", "liquid-s4", "lru", "diagonal-lrnn"])
+def test_options_of_state_spaces_reach_the_mixer(name):
+    classifier = build(name, vocab_size=5, num_outputs=3, width=8, state=6, output="linear", dropout=0.1)
+    assert classifier(torch.tensor([[0, 1, 4]])).shape == (1, 3, 3)
+    (layer,) = classifier.inner.mixers()
+    assert len(layer.output) == 2
+    assert layer.name == name
+    with pytest.raises(Error, match=r"output must be .* got 'gated'"):
+        build(name, vocab_size=5, num_outputs=3, output="gated")

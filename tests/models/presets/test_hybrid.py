@@ -10,7 +10,7 @@ from lengthwise.errors import Error
 from lengthwise.mixers import MIXERS
 from lengthwise.models import LengthwiseForCausalLM, presets
 
-from ..mixers import made
+from ...mixers import made
 
 V, SMALL = 7, {"width": 16, "heads": 2}
 

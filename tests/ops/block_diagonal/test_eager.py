@@ -10,7 +10,7 @@ from lengthwise.ops.block_diagonal import ScanCall, eager
 from lengthwise.ops.block_diagonal.autograd import by_torch
 from lengthwise.ops.block_diagonal.eager import LONG, NARROW, SHORT, number_of_chunks
 
-from .test_block_scan import begun, compare, inputs
+from ..test_block_diagonal import begun, compare, inputs
 
 
 @pytest.mark.parametrize("fits", [1, 400, 2000])  # a tile of one token, of some, and of some with a rest
