@@ -10,8 +10,7 @@ import pytest
 from lengthwise import mixers, positions
 from lengthwise.models import LengthwiseConfig, presets
 from lengthwise.models.config import Block
-from lengthwise.models.depth import Adaptive, Fixed
-from lengthwise.models.learned_chunk import LearnedChunk
+from lengthwise.models.depth import Adaptive, Fixed, LearnedChunk
 from lengthwise.options import schema
 
 OFF = (None, False, 0, 1.0)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from ..lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from .chain import to_chain
+    from .chained import to_chain
     from .registry import CONVERSIONS, Conversion, apply, check, load
     from .segmented import to_bipe
     from .yarn import to_yarn

@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 from ..errors import Error, UnknownName, in_words
 from ..models.pretrained import Checkpoint
 from ..options import schema, take
-from .chain import to_chain
+from .chained import to_chain
 from .segmented import to_bipe
 from .yarn import to_yarn
 

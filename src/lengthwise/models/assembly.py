@@ -10,10 +10,9 @@ from ..errors import Error, UnknownName
 from ..limits import LAYERS
 from ..options import Option
 from .config import LengthwiseConfig
-from .depth import Adaptive, Fixed
+from .depth import Adaptive, Fixed, LearnedChunk
 from .discrete_nodes import DiscreteNodes
 from .layers import Layer
-from .learned_chunk import LearnedChunk
 from .snapped_nodes import SnappedLayer
 
 

@@ -3,18 +3,26 @@
 build("regular-gpt", vocab_size=2, num_outputs=2, width=64)
 build("hf:configs/llama.json", vocab_size=2, num_outputs=2, num_hidden_layers=3)
 build("my_package.models:Mine", vocab_size=2, num_outputs=2)      or "path/to/file.py:Mine"
+
+A class of your own is any `nn.Module` from (B,T) integers to (B,T,N) logits. It is called with the options you set, and
+with `vocab_size`, as large as the task's tokens and outputs need, if its `__init__` takes one.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
+from torch import nn
+
+from .. import own_code
 from ..errors import Error, UnknownName, in_words
+from ..foreign_code import blaming
 from ..limits import within_memory
-from ..options import Schema, schema, take
+from ..options import Option, Schema, schema, take
 from ..own_code import OTHER_MODELS
-from . import hugging_face, imported
+from . import hugging_face
 from .modelling import LengthwiseForCausalLM
 from .presets import PRESETS
 from .token_classifier import PresetClassifier, TokenClassifier
@@ -53,18 +61,29 @@ def build(
 
 
 def _build(
-    name: str, vocab_size: int, num_outputs: int | None, options: dict[str, Any], source: str | None
+    name: str, vocab_size: int, num_outputs: int | None, given: dict[str, Any], digest: str | None
 ) -> TokenClassifier:
     logits = vocab_size if num_outputs is None else num_outputs
     if name.startswith(HF):
-        if source and hugging_face.source(name.removeprefix(HF)) != source:
+        if digest and source(name) != digest:
             raise Error(f"{name}: the config has changed since the experiment was planned. Restore it, or plan anew.")
-        return hugging_face.build(name, name.removeprefix(HF), vocab_size, logits, options)
+        return hugging_face.build(name, name.removeprefix(HF), vocab_size, logits, given)
     if ":" in name:
-        return imported.build(name, vocab_size, logits, options, source)
-    given = take(_preset_options(name), options, name)
-    config = PRESETS[name](vocab_size, num_outputs, **given)
-    return PresetClassifier(LengthwiseForCausalLM(config), logits, name)
+        kind = own_code.load(name, nn.Module, digest)
+        given = take(_class_options(kind), given, name)
+        if "vocab_size" in inspect.signature(kind).parameters:
+            given = {"vocab_size": max(vocab_size, logits), **given}
+        with blaming(name, f"could not be built with {given or 'no options'}"):
+            return TokenClassifier(kind(**given), logits, name)
+    given = take(options(name), given, name)
+    return PresetClassifier(LengthwiseForCausalLM(PRESETS[name](vocab_size, num_outputs, **given)), logits, name)
+
+
+def _class_options(kind: type) -> Schema:
+    """What `__init__` takes besides the vocabulary. Its values are the class's own affair, and are not checked."""
+    parameters = inspect.signature(kind).parameters.values()
+    takes = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and p.name != "vocab_size"]
+    return {p.name: Option(p.name, Any, p.default) for p in takes}
 
 
 def options(name: str) -> Schema:
@@ -75,7 +94,11 @@ def options(name: str) -> Schema:
     """
     if name.startswith(HF):
         return hugging_face.options(name.removeprefix(HF))
-    return imported.options(name) if ":" in name else _preset_options(name)
+    if ":" in name:
+        return _class_options(own_code.load(name, nn.Module))
+    if name not in PRESETS:
+        raise UnknownName("model", name, PRESETS, also=OTHER_MODELS)
+    return schema(PRESETS[name], keyword_only=True)
 
 
 def available() -> dict[str, str]:
@@ -91,12 +114,6 @@ def source(name: str) -> str | None:
     if name.startswith(HF):
         return hugging_face.source(name.removeprefix(HF))
     if ":" in name:
-        return imported.source(name)
-    _preset_options(name)
+        return own_code.ask_for(name, nn.Module)
+    options(name)  # raises for an unknown name
     return None
-
-
-def _preset_options(name: str) -> Schema:
-    if name not in PRESETS:
-        raise UnknownName("model", name, PRESETS, also=OTHER_MODELS)
-    return schema(PRESETS[name], keyword_only=True)

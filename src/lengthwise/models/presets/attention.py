@@ -96,8 +96,8 @@ def regular_gpt(
     holds at depths never seen in training: after 500 steps of PARITY at lengths 1 to 40, pre-norm is right on 80 to
     95% of strings of 41 to 500, post-norm on all.
 
-    How training chooses a chunk, what depth by position means and what discrete nodes are: models/learned_chunk.py,
-    depth.py and discrete_nodes.py.
+    How training chooses a chunk, what depth by position means and what discrete nodes are: models/depth.py and
+    discrete_nodes.py.
     """
     if variant not in VARIANTS:
         raise UnknownName("variant of regular-gpt", variant, VARIANTS)

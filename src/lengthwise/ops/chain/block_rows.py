@@ -23,8 +23,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from ..adjoint import folded
 from ..fused import attention, attention_adjoint, packed
-from ..stacks import folded
 from .call import HIDDEN
 from .triangular import Constants, own_logits, solve
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ..stacks import folded
+from ..adjoint import folded
 from .block_rows import BlockRows, logit_bias
 from .call import ChainCall
 from .reference import encoder
