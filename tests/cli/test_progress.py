@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from dataclasses import replace
 
@@ -9,37 +10,45 @@ import pytest
 from rich.console import Console
 
 from lengthwise import lab
-from lengthwise.cli.progress import Bars, Lines, TimeLeft, names, verdict
+from lengthwise.cli.progress import Watch, names, verdict
 from lengthwise.lab import plan
 
 from .tiny import bench
 
 
-class Recorder:
-    def __init__(self):
-        self.said = []
+class Clock:
+    seconds = 0.0
 
-    def print(self, text, **_):
-        self.said.append(text)
+    def __call__(self):
+        return self.seconds
 
 
-def test_lines_are_not_a_flood(root, capsys, monkeypatch):
+def following(experiments, terminal=False):
+    """The watcher of runs, what it writes, and its clock."""
+    out, clock = Console(file=io.StringIO(), force_terminal=terminal, width=200), Clock()
+    return Watch(experiments, out, get_time=clock), out.file, clock
+
+
+def hear(watch, experiment, step, steps=1000, phase="train"):
+    watch.advance(lab.Progress(experiment.hash, step, steps, 0.5, phase))
+
+
+def test_lines_are_not_a_flood(root):
     bench(root)
-    capsys.readouterr()
     run = lab.load(root)[0]
     e = run.experiment
-    watch = Lines([e], lines := Recorder())
+    watch, file, clock = following([e])
     watch.begin(e)
-    monkeypatch.setattr("time.monotonic", lambda: seconds)
-    for seconds in range(1, 1001):
-        watch.advance(lab.Progress(e.hash, seconds, 1000, 0.5))
+    for clock.seconds in range(1, 1001):
+        hear(watch, e, clock.seconds)
     for done in range(1, 51):
-        watch.advance(lab.Progress(e.hash, done, 50, 0.0, "test last"))
+        hear(watch, e, done, 50, "test last")
     watch.end(e, lab.Outcome(e, run))
-    steps = [line.partition("step ")[2].partition("/")[0] for line in lines.said]
-    assert steps == ["", "61", "181", "421", "901", ""], "a run that is quick has its first and its last line alone"
-    assert "training, 1,000 steps" in lines.said[0]
-    assert "% at 41–44" in lines.said[-1]
+    lines = file.getvalue().splitlines()
+    steps = [line.partition("step ")[2].partition("/")[0] for line in lines]
+    assert steps == ["1", "61", "181", "421", "901", ""]
+    assert lines[1] == "lstm seed 0: step 61/1,000, loss 0.5, 1 steps/s, 15 min 39 s left"
+    assert "% at 41–44" in lines[-1]
 
 
 class Late(lab.InProcess):
@@ -54,11 +63,13 @@ class Late(lab.InProcess):
 
 
 @pytest.mark.parametrize("steps", [5, 20])
-@pytest.mark.parametrize("watcher", [Lines, Bars])
-def test_progress_after_the_outcome_is_no_news(quick, tmp_path, capsys, steps, watcher):
+@pytest.mark.parametrize("terminal", [False, True])
+def test_progress_after_the_outcome_is_no_news(quick, tmp_path, capsys, steps, terminal):
     experiments = quick(seeds=2, steps=steps)
     for found in (0, 2):
-        with watcher(experiments, Console(stderr=True, width=200), tmp_path) as watch:
+        with Watch(
+            experiments, Console(stderr=True, width=200, force_terminal=terminal, highlight=False), tmp_path
+        ) as watch:
             outcomes = lab.run(experiments, tmp_path, launch=Late(), progress=watch)
         assert [(o.error, o.found) for o in outcomes] == [(None, bool(found))] * 2
         err = capsys.readouterr().err
@@ -84,7 +95,7 @@ def test_short_runs_of_every_launch_are_told_once(quick, tmp_path, capsys, monke
         pytest.importorskip("ray")
     experiments = quick(seeds=2, steps=steps)
     for found in (0, 2):
-        with Lines(experiments, Console(stderr=True, width=200), tmp_path) as watch:
+        with Watch(experiments, Console(stderr=True, width=200), tmp_path) as watch:
             outcomes = lab.run(experiments, tmp_path, launch=engine, progress=watch)
         assert [(o.error, o.found) for o in outcomes] == [(None, bool(found))] * 2
         err = capsys.readouterr().err
@@ -92,61 +103,47 @@ def test_short_runs_of_every_launch_are_told_once(quick, tmp_path, capsys, monke
         assert err.count("] lstm seed 1: ") == 1
 
 
-def at(monkeypatch, second, left, experiment, step):
-    monkeypatch.setattr("time.monotonic", lambda: float(second))
-    return left.advance(experiment.hash, step)
-
-
-def test_pace_counts_from_where_it_was_resumed(monkeypatch):
+def test_pace_and_time_count_from_where_a_run_was_resumed():
     e = plan("parity", ["lstm"], settings={"training.steps": 1000})[0]
-    left = TimeLeft([e])
-    assert str(at(monkeypatch, 100, left, e, 700)) == ""
-    assert str(at(monkeypatch, 102, left, e, 800)) == "50 steps/s"
-    assert str(left) == "4.0 s left"
+    watch, file, clock = following([e])
+    for clock.seconds, step in ((0, 700), (2, 720), (64, 820), (66, 840)):
+        hear(watch, e, step)
+    first, *_, last = file.getvalue().splitlines()
+    assert first == "lstm seed 0: step 700/1,000, loss 0.5"
+    assert last == "lstm seed 0: step 820/1,000, loss 0.5"
+    hear(watch, e, 860)
+    assert watch.bars[e.hash].fields["at"] == "step 860/1,000, loss 0.5, 20 steps/s"
+    assert watch.all.fields["at"] == "7.0 s left"
 
 
-def test_the_time_left_is_said_of_runs_on_a_cluster_too(monkeypatch, capsys):
-    """Few messages come from there: of a short run its first step alone; and a run whose node died goes back."""
-    a, b, c, d = plan("parity", ["lstm"], seeds=4, settings={"training.steps": 100})
-    left = TimeLeft([a, b, c, d])
-    at(monkeypatch, 0, left, a, 1)
-    at(monkeypatch, 0, left, b, 1)
-    monkeypatch.setattr("time.monotonic", lambda: 10.0)
-    left.end(a.hash, 100)
-    left.end(b.hash, 100)
-    assert round(left.seconds, 1) == 10.1
-    assert str(left) == "10 s left for all 4 runs"
-    watch = Lines([a, b, c, d], Console(stderr=True))
-    watch.left = left
-    watch.advance(lab.Progress(c.hash, 1, 100, 0.5))
-    assert "lstm seed 2: training, 100 steps, 10 s left for all 4 runs\n" in capsys.readouterr().err
-    at(monkeypatch, 15, left, c, 81)
-    assert str(at(monkeypatch, 20, left, c, 41)) == ""
-    assert str(at(monkeypatch, 22, left, c, 61)) == "10 steps/s"
+def test_the_speed_of_text_is_in_tokens():
+    (e,) = plan("parity", ["lstm"], settings={"training.batch": 4})
+    watch, _, clock = following([replace(e, data=lab.TextSpec("text", block=64))])
+    (run,) = watch.todo
+    for clock.seconds, step in ((0.0, 1), (2.0, 9)):
+        watch.advance(lab.Progress(run, step, 1000, 0.5))
+    assert watch.bars[run].fields["at"] == "step 9/1,000, loss 0.5, 1,024 tokens/s"
 
 
-def test_the_time_left_is_that_of_all_runs(monkeypatch):
+def test_the_time_left_is_that_of_all_runs():
     a, b, c, done = plan("parity", ["lstm"], seeds=4, settings={"training.steps": 1000})
-    left = TimeLeft([a, b, c, done])
-    left.end(done.hash)  # found finished
-    assert str(left) == ""
-    at(monkeypatch, 0, left, a, 0)
-    at(monkeypatch, 0, left, b, 0)
-    at(monkeypatch, 10, left, a, 100)
-    at(monkeypatch, 10, left, b, 100)
-    # Two side by side took 200 of 3,000 steps in 10 seconds.
-    assert str(left) == "2 min 20 s left for all 4 runs"
-    at(monkeypatch, 100, left, a, 1000)
-    at(monkeypatch, 100, left, b, 1000)
-    assert left.seconds == 50
-    left.end(a.hash)
-    left.end(b.hash)
-    at(monkeypatch, 100, left, c, 0)
-    at(monkeypatch, 110, left, c, 100)
-    assert left.seconds == 90, "alone it takes what it takes"
-    at(monkeypatch, 120, left, c, 300)
-    left.end(c.hash)
-    assert str(left) == "", "stopped early, it has nothing left"
+    watch, file, clock = following([a, b, c, done])
+    watch.end(done, lab.Outcome(done, error="it broke"))
+    assert "left" not in file.getvalue()
+    for clock.seconds in range(11):
+        for each in (a, b):
+            hear(watch, each, 10 * clock.seconds)
+    # Two side by side take 20 of 3,000 steps in a second.
+    assert watch.all.time_remaining == pytest.approx(140, rel=0.06)
+    assert watch.all.fields["at"].endswith(" left for all 4 runs")
+    for each in (a, b):
+        watch.end(each, lab.Outcome(each, error="it broke"))
+    for clock.seconds in range(100, 111):
+        hear(watch, c, 10 * (clock.seconds - 100))
+    assert watch.all.remaining == 900, "stopped early, they have nothing left"
+    hear(watch, c, 50)
+    hear(watch, c, 60)
+    assert watch.all.remaining == 940, "its node died, and it went back to its last checkpoint"
 
 
 def test_lines_tell_variants_apart():
@@ -161,10 +158,9 @@ def test_lines_tell_variants_apart():
 
 def test_one_length_is_one():
     (e,) = plan("parity", ["lstm"])
-    watch = Lines([e], lines := Recorder())
-    watch.begin(e)
-    watch.advance(lab.Progress(e.hash, 0, 1, 0.0, "test last"))
-    assert lines.said == ["lstm seed 0: test last checkpoint, 1 length"]
+    watch, file, _ = following([e])
+    hear(watch, e, 0, 1, "test last")
+    assert file.getvalue() == "lstm seed 0: test last: 0/1 length\n"
 
 
 def test_the_verdict_is_on_longer_strings(root):
@@ -181,11 +177,10 @@ def test_lines_tell_files_of_one_name_apart(root):
     bench(root)
     e = lab.load(root)[0].experiment
     here, there = (replace(e, model=replace(e.model, name=f"{place}/toys.py:Net")) for place in "ab")
-    watch = Lines([here, there], lines := Recorder())
+    watch, file, _ = following([here, there])
     for one in (here, there):
-        watch.begin(one)
-        watch.advance(lab.Progress(one.hash, 1, 100, 0.5))
-    assert [line.split(" seed")[0] for line in lines.said] == ["a/toys.py:Net", "b/toys.py:Net"]
+        hear(watch, one, 1)
+    assert [line.split(" seed")[0] for line in file.getvalue().splitlines()] == ["a/toys.py:Net", "b/toys.py:Net"]
 
 
 def test_runs_are_not_searched_for_each_name():

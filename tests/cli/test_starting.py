@@ -10,6 +10,7 @@ import pytest
 
 from lengthwise import lab, models, recipes, tasks
 from lengthwise.cli import registries
+from lengthwise.cli.study import settings_typed
 from lengthwise.cli.work import check_settings
 from lengthwise.errors import Error, UnknownName
 
@@ -138,13 +139,13 @@ def test_a_wrong_setting_is_refused_as_the_plan_refuses_it(settings):
     with pytest.raises(Error) as planned:
         lab.plan("parity", ["lstm", "gru"], settings=settings)
     with pytest.raises(Error) as early:
-        check_settings(["parity"], ["lstm", "gru"], settings)
+        check_settings(["parity"], ["lstm", "gru"], settings_typed(settings))
     assert str(early.value) == str(planned.value)
 
 
 def test_settings_that_planning_takes_pass():
-    check_settings(["parity"], ["lstm", "regular-gpt"], ["model.chunk=3", "lstm.width=8", "training.lr=1e-4"])
-    check_settings(["parity"], ["mine.py:Net"], ["model.nosuch=3", "Net.nosuch=4", "tests.seed=1"])
+    check_settings(["parity"], ["lstm", "regular-gpt"], {"model.chunk": 3, "lstm.width": 8, "training.lr": 1e-4})
+    check_settings(["parity"], ["mine.py:Net"], {"model.nosuch": 3, "Net.nosuch": 4, "tests.seed": 1})
 
 
 AFTER_THE_START = {

@@ -15,7 +15,6 @@ from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
 from lengthwise import lab
 from lengthwise.cli import console, main
-from lengthwise.cli.progress import Pace
 from lengthwise.text import segment_ends
 
 from ..lab import corpora
@@ -139,13 +138,6 @@ def test_cliff_says_up_to_which_length_models_are_usable(root, corpus, tmp_path,
 def test_numbers_that_are_not_finite_are_null(capsys):
     console.emit({"a": [math.inf, 0.5], "b": math.nan})
     assert json.loads(capsys.readouterr().out, parse_constant=pytest.fail) == {"a": [None, 0.5], "b": None}
-
-
-def test_speed_of_text_is_in_tokens():
-    pace = Pace(10, tokens=512)
-    pace.advance(1, 0.0)
-    pace.advance(5, 2.0)
-    assert str(pace) == "1,024 tokens/s"
 
 
 def wrong(root, corpus, tmp_path):

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from lengthwise import lab
 from lengthwise.cli import main
-from lengthwise.cli.progress import Lines
+from lengthwise.cli.progress import Watch
 from lengthwise.errors import Error
 from lengthwise.lab import InProcess, Interrupted, Processes, engines
 from lengthwise.lab.engines import UNGUARDED, WORKER
@@ -189,7 +189,7 @@ def test_what_another_process_holds_comes_last(tmp_path, quick, engine):
 def test_the_holder_of_a_run_is_named(tmp_path, quick, capsys):
     (experiment,) = quick()
     directory = RunDirectory(tmp_path, experiment)
-    watch = Lines([experiment], Console(stderr=True), tmp_path)
+    watch = Watch([experiment], Console(stderr=True), tmp_path)
     assert not directory.held()
     with directory.locked():
         assert directory.held()

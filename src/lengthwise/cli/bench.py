@@ -4,59 +4,59 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict
-from typing import Annotated, Any
+from dataclasses import asdict, dataclass
+from typing import Annotated
 
 import typer
 
 from ..errors import Error
 from ..options import at_least
 from . import console, registries, typed
-from .study import need, tell_unused, with_file
-from .typed import Config, SaveConfig, Seeds, Settings
+from .study import Config, SaveConfig, need, study_of, write_study
+from .typed import Seeds, Settings
 from .verb import Typed, verb
-from .work import Running, carry_out, check_settings
+from .work import Running, carry_out, check_settings, tell_unused
 
 
-@verb
-def bench(
-    context: typer.Context,
-    *,
+@dataclass(frozen=True)
+class Grid:
     task: Annotated[
         list[str] | None,
         "Tasks by name (see `lengthwise list`), regex:PATTERN, module:Class or FILE.py:Class.",
         Typed("TASK...", argument=True, names=typed.tasks),
-    ] = None,
+    ] = None
     more_tasks: Annotated[
         list[str] | None, "The same as TASK; repeat it.", Typed("TASK", flag="--task", short="-t", names=typed.tasks)
-    ] = None,
+    ] = None
     models: Annotated[
         list[str] | None,
         "Models by name, hf:PATH, module:Class or FILE.py:Class; repeat it for more.",
         Typed("NAME[,NAME…]", flag="--model", short="-m", names=typed.models),
-    ] = None,
-    seeds: Seeds = 1,
-    train_length: Annotated[int, at_least(1), "The length of the longest training string."] = 40,
+    ] = None
+    seeds: Seeds = 1
+    train_length: Annotated[int, at_least(1), "The length of the longest training string."] = 40
     test_lengths: Annotated[
         str | None,
         "Lengths to test: single ones or FROM:TO:STEP, as in 41:500:20,1000.",
         Typed("LENGTHS", default="to 12.5 times the training length"),
-    ] = None,
+    ] = None
     sweep: Annotated[
         list[str] | None,
         "Train with each value, in all combinations if repeated; validation strings choose, tests never.",
         Typed("NAME=VALUE,…"),
-    ] = None,
-    settings: Settings = None,
+    ] = None
+    settings: Settings = None
     compare: Annotated[
         str | None,
         "Pair runs by seed, with an interval of the difference: model, training.lr, model=lstm,gru, …",
         Typed("SETTING"),
-    ] = None,
-    config: Config = None,
-    save_config: SaveConfig = None,
-    running: Running,
-) -> None:
+    ] = None
+    config: Config = None
+    save_config: SaveConfig = None
+
+
+@verb
+def bench(context: typer.Context, *, grid: Grid, running: Running) -> None:
     """Train every model on short strings of each TASK and test it on long ones.
 
     To resume, give the same call again: finished runs are not repeated, and stopped ones continue.
@@ -67,36 +67,23 @@ def bench(
 
     Example: [bold]lengthwise bench parity -m regular-gpt --sweep training.lr=1e-4,3e-4 --sweep model.chunk=2,3[/bold]
     """
-    from ..lab.study import KEYS, write_study
-
-    asked = [*(task or ()), *(more_tasks or ())]
-    words: dict[str, Any] = {
-        "task": asked[0] if len(asked) == 1 else asked,
-        "models": [name for word in models or () for name in _apart(word)],
-        "seeds": seeds,
-        "train_length": train_length,
-        "test_lengths": test_lengths,
-        "compare": compare,
-    }
-    study, running = with_file(context, words, running, config, KEYS)
-    asked = [study["task"]] if isinstance(study["task"], str) else study["task"]
-    for word in asked:
+    study = study_of(context)
+    study["task"] = study["task"] or []
+    study["models"] = [name for word in study["models"] or () for name in _apart(word)]
+    for word in study["task"]:
         # A task may be any word, so that a model without its -m would only be an unknown task.
         if word in registries.lines("models"):
             raise Error(f"lengthwise bench has no use for {word}. It is a model: add it as -m {word}.")
         registries.check("tasks", word)
     for word in study["models"]:
         registries.check("models", word)
-    for each in (settings or [], study["settings"]):
-        check_settings(asked, study["models"], each)
+    check_settings(study["task"], study["models"], study["settings"])
     from .. import lab, tasks
-    from ..lab.grid import parse
     from ..lab.sweeps import parse_sweep
     from ..lab.tested_lengths import lengths_note
 
     with console.stdout_kept(running.as_json):
-        study["settings"] |= parse(settings or [])
-        study["sweep"] |= parse_sweep(sweep or [])
+        study["sweep"] |= parse_sweep(grid.sweep or [])
         need(
             "bench",
             study,
@@ -119,8 +106,8 @@ def bench(
             check_comparison(experiments, study["compare"])
             if len({e.seed for e in experiments}) < FEWEST:
                 console.remark(f"note: an interval of the difference needs --seeds {FEWEST} at least.")
-        if save_config:
-            write_study(save_config, study)
+        if grid.save_config:
+            write_study(grid.save_config, study)
     carry_out(experiments, running, sweep=list(study["sweep"]), compare=study["compare"])
 
 

@@ -2,59 +2,59 @@
 
 from __future__ import annotations
 
-import re
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
+from ..errors import Error
 from ..options import at_least
 from . import console, registries, typed
-from .study import need, tell_unused, with_file
-from .typed import Config, SaveConfig, Seeds, Settings
+from .study import Config, SaveConfig, model_name, need, study_of, write_study
+from .typed import Seeds, Settings
 from .verb import Typed, verb
-from .work import Running, carry_out
+from .work import Running, carry_out, tell_unused
 
-Tokenizer = Annotated[
-    Path | None,
-    "The folder of a tokenizer, as transformers saves it.",
-    Typed("DIR", default="byte-level BPE trained on the corpus"),
-]
 HowMeasured = Annotated[
     Literal["windows", "last-token"],
     "What perplexity is of: windows that follow one another, or last tokens of random chunks.",
 ]
 
 
-@verb
-def train(
-    context: typer.Context,
-    *,
+@dataclass(frozen=True)
+class Texts:
     corpus: Annotated[
         list[str] | None,
         "stdlib (the Python standard library), files and folders of text or code, or hf:NAME for a dataset.",
         Typed("CORPUS...", argument=True),
-    ] = None,
+    ] = None
     models: Annotated[
         list[str] | None,
         "A model, its own options behind its name, as in -m 'transformer position=alibi'; repeat it for more.",
         Typed("NAME", flag="--model", short="-m", names=typed.models),
-    ] = None,
-    seeds: Seeds = 1,
-    train_length: Annotated[int, at_least(2), "How many tokens a training window has."] = 128,
+    ] = None
+    seeds: Seeds = 1
+    train_length: Annotated[int, at_least(2), "How many tokens a training window has."] = 128
     test_lengths: Annotated[
         str | None,
         "Lengths in tokens at which perplexity is measured, such as 128,512,2048.",
         Typed("LENGTHS", default="the training length, and doublings to 16 times it"),
-    ] = None,
-    way: HowMeasured = "windows",
-    tokenizer: Tokenizer = None,
-    vocabulary: Annotated[int, at_least(2), "How many tokens a tokenizer has that is trained here."] = 4096,
-    settings: Settings = None,
-    config: Config = None,
-    save_config: SaveConfig = None,
-    running: Running,
-) -> None:
+    ] = None
+    way: HowMeasured = "windows"
+    tokenizer: Annotated[
+        Path | None,
+        "The folder of a tokenizer, as transformers saves it.",
+        Typed("DIR", default="byte-level BPE trained on the corpus"),
+    ] = None
+    vocabulary: Annotated[int, at_least(2), "How many tokens a tokenizer has that is trained here."] = 4096
+    settings: Settings = None
+    config: Config = None
+    save_config: SaveConfig = None
+
+
+@verb
+def train(context: typer.Context, *, texts: Texts, running: Running) -> None:
     """Train language models on windows of a CORPUS and measure their perplexity at longer lengths.
 
     Documents are held out whole, to validate and to test on. To resume, give the same call again. The models and their
@@ -64,44 +64,32 @@ def train(
 
     Example: [bold]lengthwise train stdlib -m bipe -m 'transformer position=rope' --set training.steps=500[/bold]
     """
-    from ..lab.study import TEXT_KEYS, write_study
-
-    words: dict[str, Any] = {
-        "corpus": corpus or [],
-        "models": models or [],
-        "seeds": seeds,
-        "train_length": train_length,
-        "test_lengths": test_lengths,
-        "way": way,
-        "tokenizer": tokenizer and str(tokenizer),
-        "vocabulary": vocabulary,
-    }
-    study, running = with_file(context, words, running, config, TEXT_KEYS)
-    for word in study["models"]:  # its options may stand behind its name
-        registries.check("models", re.split(r"\s+(?=\S*=)", word.strip(), maxsplit=1)[0])
+    study = study_of(context)
+    for word in study["models"] or ():
+        registries.check("models", model_name(word))
     from .. import lab
-    from ..lab.grid import parse
 
     with console.stdout_kept(running.as_json):
-        study["settings"] |= parse(settings or [])
         need(
             "train",
             study,
             corpus="a CORPUS: a file, a folder, hf:NAME, or stdlib for the Python standard library",
             models="a model, as in -m bipe; lengthwise list models names them",
         )
-        refuse_within(study["corpus"], {"--html": running.html, "--save-config": save_config})
+        refuse_within(study["corpus"], {"--html": running.html, "--save-config": texts.save_config})
         running.join()
+        how = ("seeds", "train_length", "test_lengths", "way", "tokenizer", "vocabulary", "settings")
         experiments = lab.plan_language_models(
-            *(study[name] for name in ("corpus", "models")),
-            **{name: study[name] for name in (*words, "settings") if name not in ("corpus", "models")},
+            study["corpus"],
+            study["models"],
+            **{name: study[name] for name in how},
             store=running.out / "text",
             unused=tell_unused,
             warn=lambda text: console.remark(f"note: {text}"),
             tokenizing=Tokenizing(),
         )
-        if save_config:
-            write_study(save_config, study)
+        if texts.save_config:
+            write_study(texts.save_config, study)
     carry_out(
         experiments,
         running,
@@ -112,7 +100,6 @@ def train(
 
 def refuse_within(corpus: list[str], files: dict[str, Path | str | None]) -> None:
     """Raise if a file that this call writes would be read as a part of its text the next time."""
-    from ..errors import Error
 
     for option, file in files.items():
         for each in corpus:

@@ -65,5 +65,3 @@ Settings = Annotated[
 Seeds = Annotated[
     Any, "Runs of each model: how many, with seeds 0, 1, …, or which seeds, as in 1,5.", Typed("N|SEEDS", read=seeds)
 ]
-Config = Annotated[Path | None, "Read these options from a TOML file; those typed here win.", Typed("FILE")]
-SaveConfig = Annotated[Path | None, "Write a TOML file that repeats this call.", Typed("FILE")]

@@ -10,9 +10,9 @@ a word for the value. Fields of a dataclass that stands among the parameters are
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
-from typing import Annotated, Any, Union, get_args, get_type_hints
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -56,6 +56,8 @@ class Typed:
     """What reads the word, where its type does not say all."""
     argument: bool = False
     """Whether it is typed without a flag."""
+    first: Callable[..., Any] | None = None
+    """Called with the context and the value before all others are read, and gives the value."""
 
 
 def is_typed(context: typer.Context, name: str) -> bool:
@@ -64,14 +66,15 @@ def is_typed(context: typer.Context, name: str) -> bool:
 
 
 def verb(function: Callable[..., None]) -> Callable[..., None]:
-    """Returns the function as typer takes it, with an option for every annotated parameter."""
+    """Returns the function as typer takes it, with an option for every annotated parameter, in its `options`."""
     signature = inspect.signature(function, eval_str=True)
     kinds: dict[str, Any] = {name: parameter.annotation for name, parameter in signature.parameters.items()}
     parts: dict[str, Any] = {name: kind for name, kind in kinds.items() if is_dataclass(kind)}
-    parameters = []
+    every: list[inspect.Parameter] = []
     for name, parameter in signature.parameters.items():
-        each = _fields_of(parts[name]) if name in parts else [parameter]
-        parameters += [_parameter(one.name, one.annotation, one.default) for one in each]
+        every += _fields_of(parts[name]) if name in parts else [parameter]
+    options = {each.name: option_of(each.name, each.annotation, each.default) for each in every}
+    parameters = [_parameter(each, options[each.name]) for each in every]
 
     def call(**values: Any) -> None:
         made = {name: part(**{f.name: values.pop(f.name) for f in fields(part)}) for name, part in parts.items()}
@@ -80,6 +83,7 @@ def verb(function: Callable[..., None]) -> Callable[..., None]:
     call.__name__, call.__doc__ = function.__name__, function.__doc__
     call.__annotations__ = {each.name: each.annotation for each in parameters}
     call.__signature__ = signature.replace(parameters=parameters)  # pyright: ignore[reportFunctionMemberAccess]
+    call.options = {name: option for name, option in options.items() if option.line}  # pyright: ignore[reportFunctionMemberAccess]
     return call
 
 
@@ -90,13 +94,23 @@ def _fields_of(part: Any) -> list[inspect.Parameter]:
     return [inspect.Parameter(name, keyword, default=d, annotation=hints[name]) for name, d in defaults.items()]
 
 
-def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
-    kind, *notes = get_args(annotation) or [annotation]
-    option = option_of(name, annotation, default)
+def _parameter(parameter: inspect.Parameter, option: Option) -> inspect.Parameter:
+    kind, *notes = get_args(parameter.annotation) or [parameter.annotation]
+    annotation = parameter.annotation
     if option.line:
         typed = next((note for note in notes if isinstance(note, Typed)), Typed())
+        listed = any(get_origin(each) in (list, Sequence) for each in option.kinds)
+        # A text of a union is all that can be typed, and a list of them is that of a flag that is repeated.
+        kind = (
+            list[str] | None
+            if listed and str in option.kinds
+            else str | None
+            if len(option.kinds) > 1 and str in option.kinds
+            else kind
+        )
         annotation = Annotated[kind, _argument(option, typed) if typed.argument else _option(option, typed)]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+    default = list(parameter.default) if isinstance(parameter.default, tuple) else parameter.default
+    return inspect.Parameter(parameter.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 def _option(option: Option, typed: Typed) -> Any:
@@ -104,11 +118,13 @@ def _option(option: Option, typed: Typed) -> Any:
     number = int in option.kinds or float in option.kinds
     return typer.Option(
         *filter(None, (flag, typed.short)),
-        metavar=typed.metavar or ("N" if number else option.name.upper() if option.choices else None),
+        metavar=typed.metavar or ("N" if number else None if option.kinds == (bool,) else option.name.upper()),
         help=option.line,
         show_default=typed.default or True,
         parser=typed.read or (_parser(option, flag) if number or option.choices else None),
         autocompletion=typed.names or _choices(option),
+        callback=typed.first,
+        is_eager=typed.first is not None,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,9 +14,10 @@ from rich.markup import escape
 
 from ..errors import Error
 from ..lab.launch import Launch
-from ..options import above, at_least, check_names, schema, word_of
+from ..options import check_names, schema
 from ..own_code import of_parts, settings_of
 from . import console, registries
+from .study import settings_typed
 from .typed import Html
 from .verb import Typed
 
@@ -26,44 +27,19 @@ if TYPE_CHECKING:
     from ..tasks import Task
     from ..verify.falsification.hunt import Stage, Watcher
 
-LINES = schema(Launch)
-"""What a run needs to be told, which the command line says in the same words."""
-Device = Annotated[str, LINES["device"].line, Typed("NAME")]
+Device = Annotated[str, schema(Launch)["device"].line]
 Trust = Annotated[bool, "Run the run's own model and task, Python from outside this library."]
 
 
 @dataclass(frozen=True)
-class Running:
+class Running(Launch):
     """Where runs are made, and where their records and findings go."""
 
     out: Annotated[Path, "The directory of the records; the same call continues from them.", Typed("DIR")] = Path(
         "runs"
     )
-    workers: Annotated[int | None, at_least(1), LINES["workers"].line, Typed(default="one a core")] = None
-    launch: Annotated[
-        str | None, LINES["launch"].line, Typed("HOW", default="here, or pool where there are several runs")
-    ] = None
-    cpus_per_run: Annotated[float | None, above(0), LINES["cpus_per_run"].line, Typed(default="1")] = None
-    gpus_per_run: Annotated[float | None, above(0), LINES["gpus_per_run"].line] = None
-    strategy: Annotated[str | None, LINES["strategy"].line, Typed("NAME", default="one device")] = None
-    device: Device = "auto"
     html: Annotated[Path | None, "Where the page goes.", Typed("PATH", default="index.html among the records")] = None
-    log: Annotated[list[str] | None, LINES["log"].line, Typed("NAME")] = None
     as_json: console.Json = False
-
-    def to_toml(self) -> dict[str, Any]:
-        """The keys of a study's file."""
-        paths = {"out": str(self.out), "html": self.html and str(self.html)}
-        return {**self.how(), **paths, "log": self.log or []}
-
-    def how(self) -> dict[str, Any]:
-        """Returns what `lab.run` takes of these."""
-        return {name: getattr(self, name) for name in LINES} | {"log": self.log or ()}
-
-    def of_file(self, keys: Mapping[str, Any]) -> Running:
-        """Returns the same with what a study's file says of it."""
-        own = {name: value for name, value in keys.items() if name in self.to_toml()}
-        return replace(self, **{name: Path(own[name]) if name in ("out", "html") else own[name] for name in own})
 
     def join(self) -> None:
         """Checks the device; with a strategy sees that this process can take part. One that does not lead does its part
@@ -73,8 +49,7 @@ class Running:
         lab.device_of(self.device, self.launch, self.gpus_per_run)
         if self.strategy is None:
             return
-        others = {name: getattr(self, name) for name in ("launch", "workers", "cpus_per_run", "gpus_per_run")}
-        lab.check_strategy(self.strategy, others, console.command)
+        lab.check_strategy(self, console.command)
         if not lab.follows():
             return
         with contextlib.suppress(lab.Interrupted):  # the leader says so
@@ -133,21 +108,18 @@ def beside_run(what: str) -> Iterator[None]:
 def named_task(verb: str, name: str, settings: list[str]) -> Task:
     """Returns the task of this name with the settings that were typed, all of which must be its own."""
     registries.check("tasks", name)
-    check_settings([name], [], settings)
+    given = settings_typed(settings)
+    check_settings([name], [], given)
     from ..lab.grid import parse, task_of
 
-    given = parse(settings)
+    given = parse(given)
     if foreign := [key for key in given if not key.startswith("task.")]:
         raise Error(f"{verb} takes settings of the task alone, as task.NAME=VALUE, got {foreign[0]}.")
     return task_of(name, {key.removeprefix("task."): value for key, value in given.items()})
 
 
-def check_settings(tasks: Sequence[str], models: Sequence[str], settings: Sequence[str] | Mapping[str, Any]) -> None:
+def check_settings(tasks: Sequence[str], models: Sequence[str], given: Mapping[str, Any]) -> None:
     """Raises what planning would of a setting that nothing named here has, before anything is imported."""
-    pairs = (
-        settings.items() if isinstance(settings, Mapping) else (word_of(each, "model.width=64") for each in settings)
-    )
-    given = dict(pairs)
     for key in given:
         if "." not in key and (whole := registries.setting(key)):
             raise Error(f"A setting is PART.NAME=VALUE, got {key}={given[key]}. Did you mean {whole}?")
@@ -165,6 +137,10 @@ def check_settings(tasks: Sequence[str], models: Sequence[str], settings: Sequen
             if own is not None:
                 foreign = {key for key in of_all if key not in some} if None not in known.values() else set()
                 check_names(own, [*settings_of(given, name), *foreign], name, prefix)
+
+
+def tell_unused(setting: str, models: list[str]) -> None:
+    console.remark(f"note: {setting} is no option of {', '.join(models)}, and is used for the others alone.")
 
 
 def _names(table: str, name: str) -> list[str] | None:
@@ -197,7 +173,7 @@ def carry_out(
         with console.stdout_kept(as_json), watching:
             outcomes: list[Outcome] = []
             if experiments:
-                outcomes = lab.run(experiments, out, command=console.command, progress=watching, **running.how())
+                outcomes = lab.run(experiments, out, command=console.command, progress=watching, **running.launched())
     except lab.Interrupted as stopped:
         begun = f"torchrun --nproc-per-node {os.environ['LOCAL_WORLD_SIZE']} -m " if running.strategy else ""
         console.remark(f"\n{stopped} To go on, give the same call again:\n{begun}{console.command}")

@@ -23,22 +23,26 @@ class Engine(Protocol):
 @dataclass(frozen=True)
 class Launch:
     launch: Annotated[
-        str | Engine | None, "here, pool, ray or slurm, options behind the name, as in 'ray address=auto'."
+        str | Engine | None,
+        "here, pool, ray or slurm, options behind the name, as in 'ray address=auto'; by default here, or pool where "
+        "there are several runs.",
     ] = None
-    """None: here, or a pool where there are several runs."""
-    workers: Annotated[int | None, at_least(1), "How many runs go on at a time."] = None
+    workers: Annotated[int | None, at_least(1), "How many runs go on at a time; by default one a core."] = None
     device: Annotated[str, "auto, cpu, cuda or cuda:N."] = "auto"
     strategy: Annotated[
         str | None,
         "How the processes of torchrun share one run: ddp, all with the whole model, or fsdp, each with pieces.",
     ] = None
-    cpus_per_run: Annotated[float | None, above(0), "Cores that a run takes."] = None
-    """None: one."""
+    cpus_per_run: Annotated[float | None, above(0), "Cores that a run takes; by default one."] = None
     gpus_per_run: Annotated[float | None, above(0), "GPUs that a run takes; with 0.25 four runs share one."] = None
     log: Annotated[str | Sequence[str], "Send the runs to tensorboard, wandb or trackio too; repeat for more."] = ()
 
     def __post_init__(self):
         check_fields(self, "{}".format)
+
+    def launched(self) -> dict[str, Any]:
+        """The arguments of `run` that say the same."""
+        return {name: getattr(self, name) for name in schema(Launch)}
 
     @staticmethod
     def of(given: Mapping[str, Any], owner: str) -> Launch:

@@ -150,8 +150,7 @@ def run(
     if launch.strategy is None:
         engine = engine_of(launch, len(todo), device)
     else:
-        others = {name: getattr(launch, name) for name in ("launch", "workers", "cpus_per_run", "gpus_per_run")}
-        check_strategy(launch.strategy, others, command)
+        check_strategy(launch, command)
         if follows():
             return follow(launch.strategy, device)
         engine = UnderTorchrun(launch.strategy)

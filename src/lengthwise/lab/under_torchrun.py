@@ -9,7 +9,7 @@ nothing, and are dismissed when the call ends.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from ..train.team import RankError, Team, under_torchrun
 from .engines import Groups, in_turn, interruptible
 from .experiment import Experiment
 from .job import Job, Outcome, take_part
+from .launch import Launch
 from .records import RunDirectory
 
 
@@ -60,12 +61,13 @@ class Dismissal:
     why: Exception | None = None
 
 
-def check_strategy(name: str, others: Mapping[str, object], command: str) -> None:
-    """Raise unless runs can be spread over the processes there are, and none of the `others` says otherwise."""
+def check_strategy(launch: Launch, command: str) -> None:
+    """Raise unless runs can be spread over the processes there are, and nothing else of the launch says otherwise."""
+    name = launch.strategy
     if name not in STRATEGIES:
         raise UnknownName("strategy", name, STRATEGIES)
-    for other, value in others.items():
-        if value is not None:
+    for other in ("launch", "workers", "cpus_per_run", "gpus_per_run"):
+        if getattr(launch, other) is not None:
             raise Error(
                 f"strategy {name!r} spreads each run over the processes of torchrun, one run after the other, and "
                 f"{other} says where several runs go. Leave one of the two out."

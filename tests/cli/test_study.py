@@ -6,11 +6,16 @@ from pathlib import Path
 import pytest
 
 from lengthwise import Error, lab
-from lengthwise.cli import main
+from lengthwise.cli import main, study
+from lengthwise.cli.bench import bench
+from lengthwise.cli.study import write_study
 from lengthwise.errors import UnknownName
 from lengthwise.lab import loggers
 from lengthwise.lab.grid import parse
-from lengthwise.lab.study import read_study, write_study
+
+
+def read_study(path):
+    return study.read_study(path, study.keys_of(bench))
 
 
 def planned(said):
@@ -149,8 +154,8 @@ def test_a_file_keeps_rates_and_loggers(tmp_path, capsys, monkeypatch):
     old = Path("study.toml").read_text().partition("[sweep.training]")[0]
     for line, rates in (('learning_rates = "1e-2,1e-5,1e-2"', [1e-2, 1e-5]), ('learning_rates = "1e-5"', [1e-5])):
         Path("old.toml").write_text(f"{line}\n{old}[settings]\nmodel.width = 8\ntraining.lr = 1e-4\n")
-        study = read_study(Path("old.toml"))
-        planned = lab.plan("parity", ["rnn"], settings=study["settings"], sweep=study.get("sweep", {}))
+        old_study = read_study(Path("old.toml"))
+        planned = lab.plan("parity", ["rnn"], settings=old_study["settings"], sweep=old_study["sweep"])
         assert [e.training.optimizer.lr for e in planned] == rates
 
 
