@@ -254,7 +254,7 @@ def test_of_two_machines_one_goes_on_with_what_the_other_left(tmp_path, how):
         if how == signal.SIGSTOP:
             assert first.returncode == 0, first_said
             assert "another process has gone on with this work, as process" in first_said
-            assert first_said.count(": training,") == 1, "it finds all others finished"
+            assert first_said.count(": step ") == 1, "it finds all others finished"
         assert {path: path.read_bytes() for path in begun.iterdir() if path.is_file()} == ended
     finally:
         for process in filter(None, [first, other]):

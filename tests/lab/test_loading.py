@@ -339,7 +339,7 @@ def test_a_worker_may_run_what_its_job_was_asked_for(files, tmp_path, another_pr
     files()
     (tmp_path / "all.py").write_text("from my_model import *\n")
     experiments = lab.plan("parity", [f"{tmp_path / 'all.py'}:Mine"], train_length=4, test_lengths="8", settings=QUICK)
-    own = lab.loading.asked_own(experiments)
+    own = lab.running.asked_own(experiments)
     forget_modules("my_model")
     another_process()
     (outcome,) = run_group(experiments, Job(tmp_path / "runs"))

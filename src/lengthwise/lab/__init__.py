@@ -9,7 +9,6 @@ from ..lazy_names import lazy_names
 if TYPE_CHECKING:
     from ..train import Interrupted, Progress, Training
     from ..train.team import follows
-    from .answers import plan_answers
     from .choices import Choice, choose, chosen_runs
     from .cliff import Cliff, measure_cliff
     from .collection import zoo
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from .experiment import AnswersSpec, Experiment, LengthTests, ModelSpec, TaskSpec, TextSpec
     from .grid import plan
     from .job import Job, Outcome
-    from .language_models import plan_continued, plan_language_models, plan_text, trained_places
+    from .language_models import plan_answers, plan_continued, plan_language_models, plan_text, trained_places
     from .launch import Engine, Launch
     from .loading import load_model, load_task, load_tokenizer
     from .measurements import (

@@ -79,7 +79,7 @@ def plan(
 
     A setting `model.` that some of the models do not have is an error, or `unused` hears of it: its name and theirs.
     """
-    given, values = parse(settings), parse_sweep(() if sweep is None else sweep)
+    given, values = parse(settings), parse_sweep(sweep) if sweep else {}
     seeds = seeds_of(seeds)
     single = isinstance(architectures, (str, type)) or not isinstance(architectures, Iterable)
     several: Any = [architectures] if single else architectures

@@ -119,38 +119,26 @@ def run_group(experiments: Sequence[Experiment], job: Job, *, wait: bool = True)
     directories = [RunDirectory(job.root, experiment) for experiment in experiments]
     try:
         with ExitStack() as stack:
-            held = []
             # In the order of their names, so that two processes cannot each hold what the other waits for.
-            for directory in sorted(directories, key=lambda d: d.path):
-                try:
-                    stack.enter_context(directory.locked(lambda d=directory: _wait(d, job, wait)))
-                except _Held:
-                    held.append(directory)
-            directories = [d for d in directories if d not in held]
-            for directory in (d for d in directories if d.finished()):
-                directory.tidy()
+            ours = {d.path for d in sorted(directories, key=lambda d: d.path) if _hold(stack, d, job, wait)}
+            directories = [d for d in directories if d.path in ours]
             todo = [d for d in directories if not d.finished()]
-            opened = [Sender(d.experiment, d.path, job.log) for d in directories if job.log]
-            senders = {sender.path: stack.enter_context(sender) for sender in opened}
-            for sender in senders.values():
-                if sender.path not in {d.path for d in todo}:
-                    sender.begin()
+            for directory in directories:
+                if directory not in todo:
+                    directory.tidy()
+            saved = [directory.start() for directory in todo]
+            senders = [stack.enter_context(Sender(d, job.log)) for d in directories] if job.log else []
+            for sender in senders:
+                sender.begin()
+            if job.order:
+                list(map(job.order, todo))
             if todo:
-                with using_threads(todo[0].experiment.training.threads):
-                    saved = []
-                    for directory in todo:
-                        saved.append(directory.start())
-                        if sender := senders.get(directory.path):
-                            sender.begin()
-                            directory.hear = sender.hear
-                        if job.order:
-                            job.order(directory)
-                    for material, directory, state, strategy in _trained(todo, saved, job):
-                        _finish(material, directory.experiment, state, strategy, job)
+                stack.enter_context(using_threads(todo[0].experiment.training.threads))
+                for material, directory, state, strategy in _trained(todo, saved, job):
+                    _finish(material, directory.experiment, state, strategy, job)
             runs = [read_run(d.path) for d in directories]
-            for run in runs:
-                if run.path in senders:
-                    senders[run.path].end(run)
+            for sender, run in zip(senders, runs, strict=False):
+                sender.end(run)
         made = {directory.path for directory in todo}
         return [Outcome(run.experiment, run, found=run.path not in made) for run in runs]
     except Interrupted:
@@ -176,13 +164,21 @@ def using_threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _wait(directory: RunDirectory, job: Job, wait: bool) -> None:
-    """Called again and again while another process holds the directory."""
-    if job.waiting:
-        job.waiting(directory.experiment)
-    job.stop.check()
-    if not wait:
-        raise _Held
+def _hold(stack: ExitStack, directory: RunDirectory, job: Job, wait: bool) -> bool:
+    """Holds a directory while the stack is open; False where another process does, and that is not waited for."""
+
+    def waiting() -> None:
+        if job.waiting:
+            job.waiting(directory.experiment)
+        job.stop.check()
+        if not wait:
+            raise _Held
+
+    try:
+        stack.enter_context(directory.locked(waiting))
+    except _Held:
+        return False
+    return True
 
 
 def failure(directory: RunDirectory, error: Exception) -> Outcome:

@@ -7,7 +7,6 @@ when the caller hands over the class, or with `trust=True`, and then only if it 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,10 +20,10 @@ from ..limits import UNASKED, within_memory
 from ..models import pretrained
 from ..text import tokenizers
 from ..train.state import load_weights
-from .experiment import Experiment, ModelSpec, TaskSpec, TextSpec
+from .experiment import ModelSpec, TaskSpec, TextSpec
 from .grid import name_of, spec_of
 from .new_models import build_classifier, build_language_model
-from .records import SOURCES, Run, load, model_folder, own_parts
+from .records import SOURCES, Run, load, model_folder
 
 
 def load_model(
@@ -96,18 +95,6 @@ def load_task(run: Run, *, trust: bool = False, task: tasks.Task | None = None) 
         return task
     name = _permitted(run, "task", spec, trust) if tasks.own.is_own(spec.name) else spec.name
     return tasks.rebuild(name, spec.params, spec.source)
-
-
-def asked_own(experiments: Sequence[Experiment]) -> tuple[tuple[str, str], ...]:
-    """The code from outside that experiments run, by name and digest; it is an error if a record alone names it."""
-    own = [(what, spec) for each in experiments for what, spec in own_parts(each).items()]
-    for what, spec in own:
-        if not own_code.asked_for(spec.name, spec.source):
-            raise Error(
-                f"The {what} {spec.name!r} is Python code from outside this library, and this process was not asked to "
-                "run it: a record alone names it. Plan the experiment with lab.plan, which names the code."
-            )
-    return tuple(dict.fromkeys((spec.name, spec.source or "") for _, spec in own))
 
 
 def _permitted(run: Run, what: str, spec: ModelSpec | TaskSpec, trust: bool) -> str:

@@ -12,6 +12,7 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,7 +20,7 @@ from ..errors import UnknownName, check_extra
 from ..files import read_json, read_text, write_atomically
 from ..train.state import learning_rate
 from .experiment import Experiment
-from .records import Run
+from .records import Run, RunDirectory
 from .statistics import accuracy, perplexities
 
 Values = dict[str, float]
@@ -132,11 +133,12 @@ def check_loggers(names: str | Sequence[str]) -> tuple[str, ...]:
 class Sender:
     """Sends the lines of one run's metrics to its loggers, each line once, and closes them at the end of a `with`."""
 
-    def __init__(self, experiment: Experiment, path: Path, names: Sequence[str]):
-        self.experiment, self.path, self.names = experiment, path, list(names)
+    def __init__(self, directory: RunDirectory, names: Sequence[str]):
+        self.directory, self.path, self.names = directory, directory.path, list(names)
         self.open: dict[str, Logger] = {}
         self.lines = 0
         self.sent: dict[str, int] = {}
+        """How many lines each logger has had."""
 
     def __enter__(self) -> Sender:
         return self
@@ -148,14 +150,15 @@ class Sender:
     def begin(self) -> None:
         """Send what the metrics hold already; call it when the directory is locked and its metrics are as they stay."""
         self._try(self.names, self._recall)
+        self.directory.hear = self.hear
         metrics = self.path / "metrics.jsonl"
-        lines = read_text(metrics).splitlines() if self.names and metrics.exists() else ()
-        if any([self._send(self._line(json.loads(line))) for line in lines]):
+        lines = map(json.loads, read_text(metrics).splitlines()) if self.names and metrics.exists() else ()
+        if any([self._send(partial(self._log, line)) for line in lines]):
             self._keep()
 
     def hear(self, line: Mapping[str, Any]) -> None:
         """A line of the metrics."""
-        if self._send(self._line(line)):
+        if self._send(partial(self._log, line)):
             self._keep()
 
     def end(self, run: Run) -> None:
@@ -168,33 +171,30 @@ class Sender:
         if self._send(tell):
             self._keep()
 
-    def _line(self, line: Mapping[str, Any]) -> Callable[[Logger], None]:
-        return lambda logger: logger.log(dict(_values(line, self.experiment)), line["step"])
+    def _log(self, line: Mapping[str, Any], logger: Logger) -> None:
+        logger.log(dict(_values(line, self.directory.experiment)), line["step"])
 
     def _send(self, tell: Callable[[Logger], None]) -> bool:
         """Send the next line to the loggers that lack it; whether there were any."""
         self.lines += 1
         behind = [name for name in self.names if self.sent.get(name, 0) < self.lines]
         for name in behind:
-
-            def send(name: str = name) -> None:
-                if name not in self.open:
-                    self.open[name] = LOGGERS[name](self.experiment, self.path)
-                tell(self.open[name])
-                self.sent[name] = self.lines
-
-            self._try([name], send)
+            self._try([name], partial(self._send_to, name, tell))
         return bool(behind)
 
+    def _send_to(self, name: str, tell: Callable[[Logger], None]) -> None:
+        if name not in self.open:
+            self.open[name] = LOGGERS[name](self.directory.experiment, self.path)
+        tell(self.open[name])
+        self.sent[name] = self.lines
+
     def _recall(self) -> None:
-        """Read what the loggers have had."""
         path, again = self.path / SENT, "Delete it to send every line again."
         self.sent = {name: int(lines) for name, lines in read_json(path, again).items()} if path.exists() else {}
 
     def _keep(self) -> None:
         """Write what the loggers have had; where that fails no more is sent, or it would be sent twice."""
-        if self.names:
-            self._try(self.names, lambda: write_atomically(self.path / SENT, json.dumps(self.sent).encode()))
+        self._try(self.names, lambda: write_atomically(self.path / SENT, json.dumps(self.sent).encode()))
 
     def _try(self, names: Sequence[str], act: Callable[[], None]) -> None:
         """Loggers for which something fails are left out from here on: training does not depend on them."""

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import torch
 
+from .. import own_code
 from ..errors import Error, UnknownName
 from ..notebooks import in_notebook
 from ..options import schema, take, word_of
@@ -24,11 +25,10 @@ from .experiment import Experiment
 from .grid import Architectures, OneTask, Settings, plan
 from .job import Job, Outcome, check_room, groups
 from .launch import Engine, Launch
-from .loading import asked_own
 from .loggers import check_loggers
 from .notebook_view import NotebookProgress
 from .ray_tasks import RayTasks
-from .records import Run, Runs
+from .records import Run, Runs, own_parts
 from .slurm_jobs import SlurmJobs
 from .sweeps import Sweep
 from .under_torchrun import UnderTorchrun, check_strategy, follow
@@ -193,6 +193,18 @@ def run(
     return [outcomes[experiment.hash] for experiment in experiments]
 
 
+def asked_own(experiments: Sequence[Experiment]) -> tuple[tuple[str, str], ...]:
+    """The code from outside that experiments run, by name and digest; it is an error if a record alone names it."""
+    own = [(what, spec) for each in experiments for what, spec in own_parts(each).items()]
+    for what, spec in own:
+        if not own_code.asked_for(spec.name, spec.source):
+            raise Error(
+                f"The {what} {spec.name!r} is Python code from outside this library, and this process was not asked to "
+                "run it: a record alone names it. Plan the experiment with lab.plan, which names the code."
+            )
+    return tuple(dict.fromkeys((spec.name, spec.source or "") for _, spec in own))
+
+
 def bench(
     task: OneTask | Sequence[OneTask],
     models: Architectures,
@@ -216,7 +228,6 @@ def bench(
     """
     leave_a_starting_worker()
     launch = Launch.of(how, "bench")
-    check_loggers(launch.log)
     experiments = plan(
         task,
         models,

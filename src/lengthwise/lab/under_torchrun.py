@@ -63,7 +63,7 @@ class Dismissal:
 
 def check_strategy(launch: Launch, command: str) -> None:
     """Raise unless runs can be spread over the processes there are, and nothing else of the launch says otherwise."""
-    name = launch.strategy
+    name = launch.strategy or ""
     if name not in STRATEGIES:
         raise UnknownName("strategy", name, STRATEGIES)
     for other in ("launch", "workers", "cpus_per_run", "gpus_per_run"):
