@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import sys
+import textwrap
 from collections.abc import Mapping
 from importlib import import_module
 from itertools import chain
 from typing import Annotated, Any, NamedTuple
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -105,7 +106,7 @@ def list_names(
             return
         for title, lines in chosen.items():
             show_table(title, lines)
-        _say(FOOTER, hang=2)
+        _say(FOOTER)
         return
     group = {each: line for each, line in tables["recipes"].items() if each.split()[0] == asked}
     entries = described(asked, tables)
@@ -120,13 +121,10 @@ def list_names(
 
 
 FOOTER = (
-    "A task may also be [cyan]d-N[/cyan] or [cyan]regex:(ab|ba)*[/cyan]; a model [cyan]hf:PATH[/cyan], "
-    "[cyan]package.module:Class[/cyan] or [cyan]path/to/file.py:Class[/cyan]. "
-    "All options of one: [cyan]lengthwise list NAME[/cyan], also of [cyan]training[/cyan] and [cyan]tests[/cyan]. "
-    "One table: [cyan]lengthwise list tasks[/cyan], [cyan]models[/cyan], [cyan]recipes[/cyan], "
-    "[cyan]positions[/cyan], [cyan]mixers[/cyan] or [cyan]settings[/cyan]; the recipes of one paper: "
-    "[cyan]lengthwise list regulargpt[/cyan]; those of a file of yours: "
-    "[cyan]lengthwise reproduce FILE.py[/cyan]."
+    "A task may also be d-N or regex:(ab|ba)*; a model hf:PATH, package.module:Class or path/to/file.py:Class. All "
+    "options of one: lengthwise list NAME, also of training and tests. One table: lengthwise list tasks, models, "
+    "recipes, positions, mixers or settings; the recipes of one paper: lengthwise list regulargpt; those of a file of "
+    "yours: lengthwise reproduce FILE.py."
 )
 
 
@@ -221,15 +219,15 @@ def show_table(title: str, lines: Mapping[str, str]) -> None:
 def show(entry: Entry) -> None:
     """Two lines an option, which fit a narrow terminal: name, default and type; then its sentence, indented."""
     out = console.out()
-    _say(Text.assemble((entry.name, "bold"), f" ({entry.room})"), hang=4)
-    _say(Text(entry.line), hang=2)
+    _say(f"{entry.name} ({entry.room})", "    ", style="bold", styled=len(entry.name))
+    _say(entry.line)
     if out.is_terminal:
         out.print()
     for option in entry.options:
         default = "must be given" if option["required"] else f"default {_word(option['default']) or 'empty'}"
-        _say(Text.assemble((option["name"], "cyan"), f"  {option['type']}; {default}"), hang=8)
+        _say(f"{option['name']}  {option['type']}; {default}", " " * 8, style="cyan", styled=len(option["name"]))
         if option["line"]:
-            _say(Text(option["line"]), indent=4, hang=4)
+            _say(option["line"], "    ", indent="    ")
     if not entry.options:
         out.print("It takes no options.")
     fits = not out.is_terminal or len(f"Example: {entry.example}") <= out.width
@@ -245,17 +243,10 @@ def _broken(entry: Entry) -> str:
     return "\n    " + entry.example.replace(" --set ", " \\\n        --set ")
 
 
-def _say(text: Text | str, *, hang: int, indent: int = 0) -> None:
-    """A paragraph; on a terminal, the lines after its first are indented by `hang`."""
+def _say(text: str, hang: str = "  ", *, indent: str = "", style: str = "", styled: int = 0) -> None:
+    """A paragraph, its first letters in a style; on a terminal the lines after its first begin with `hang`."""
     out = console.out()
-    shown = Text.from_markup(text) if isinstance(text, str) else text
-    lines = _wrapped(shown, out, max(indent, hang)) if out.is_terminal else [shown]
-    for number, line in enumerate(lines):
-        out.print(Text(" " * (hang if number else indent)).append_text(line), soft_wrap=True)
-
-
-def _wrapped(text: Text, out: Console, margin: int) -> list[Text]:
-    lines = list(text.wrap(out, max(20, out.width - margin)))
-    for line in lines:
-        line.rstrip()
-    return lines
+    width = max(20, out.width) if out.is_terminal else sys.maxsize
+    shown = Text(textwrap.fill(text, width, initial_indent=indent, subsequent_indent=hang, break_on_hyphens=False))
+    shown.stylize(style, 0, styled)
+    out.print(shown, soft_wrap=True)

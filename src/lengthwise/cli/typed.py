@@ -9,7 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from ..options import Option, Word, at_least, value_of
+from ..lab.launch import Loading
+from ..options import Option, Word, at_least, schema, value_of
 from .registries import lines, tables
 from .verb import Typed
 
@@ -53,9 +54,7 @@ TaskName = Annotated[
     str, "A task by name (see `lengthwise list`), or regex:PATTERN.", Typed("TASK", argument=True, names=tasks)
 ]
 TaskSettings = Annotated[list[str] | None, "A setting of the task, as task.NAME=VALUE; repeat it.", SET]
-Checkpoint = Annotated[
-    Literal["last", "best"], "Of a run: the weights at the end, or those of the best validation.", Typed("WHICH")
-]
+Checkpoint = Annotated[Literal["last", "best"], schema(Loading)["which"].line, Typed("WHICH", flag="--checkpoint")]
 Html = Annotated[Path | None, "Write a page here.", Typed("PATH")]
 Settings = Annotated[
     list[str] | None,

@@ -99,15 +99,12 @@ def _parameter(parameter: inspect.Parameter, option: Option) -> inspect.Paramete
     annotation = parameter.annotation
     if option.line:
         typed = next((note for note in notes if isinstance(note, Typed)), Typed())
-        listed = any(get_origin(each) in (list, Sequence) for each in option.kinds)
-        # A text of a union is all that can be typed, and a list of them is that of a flag that is repeated.
-        kind = (
-            list[str] | None
-            if listed and str in option.kinds
-            else str | None
-            if len(option.kinds) > 1 and str in option.kinds
-            else kind
-        )
+        # A text of a union is all that can be typed, and a list of any of these is a flag that is repeated.
+        texts = str in option.kinds or Sequence[Any] in option.kinds
+        if texts and any(get_origin(each) in (list, Sequence) for each in option.kinds):
+            kind = list[str] | None
+        elif texts and len(option.kinds) > 1:
+            kind = str | None
         annotation = Annotated[kind, _argument(option, typed) if typed.argument else _option(option, typed)]
     default = list(parameter.default) if isinstance(parameter.default, tuple) else parameter.default
     return inspect.Parameter(parameter.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

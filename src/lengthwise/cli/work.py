@@ -13,7 +13,7 @@ import typer
 from rich.markup import escape
 
 from ..errors import Error
-from ..lab.launch import Launch
+from ..lab.launch import Launch, Loading
 from ..options import check_names, schema
 from ..own_code import of_parts, settings_of
 from . import console, registries
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ..verify.falsification.hunt import Stage, Watcher
 
 Device = Annotated[str, schema(Launch)["device"].line]
-Trust = Annotated[bool, "Run the run's own model and task, Python from outside this library."]
+Trust = Annotated[bool, schema(Loading)["trust"].line]
 
 
 @dataclass(frozen=True)

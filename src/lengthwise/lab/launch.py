@@ -1,10 +1,11 @@
-"""Where runs go and what each takes, as data: the keys of a study's file and the arguments of `run` and `bench`."""
+"""Options of several calls, as data: where runs go and what each takes, and how a model is loaded that is measured."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, runtime_checkable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, runtime_checkable
 
 from ..options import above, at_least, check_fields, schema, take
 
@@ -48,3 +49,23 @@ class Launch:
     def of(given: Mapping[str, Any], owner: str) -> Launch:
         """The launch that these fields say; None leaves one as it is."""
         return Launch(**take(schema(Launch), {k: v for k, v in given.items() if v is not None}, owner))
+
+
+@dataclass(frozen=True)
+class Loading:
+    """The arguments of `measure_perplexity`, `measure_far_tokens` and `measure_answers` that say which model it is."""
+
+    which: Annotated[Literal["last", "best"], "Of a run: the weights at the end, or those of the best validation."] = (
+        "last"
+    )
+    conversions: Annotated[
+        Sequence[Any],
+        "Convert a checkpoint first, as in --convert 'yarn factor=4' or 'bipe ends=sentence'; repeat it.",
+    ] = ()
+    tokenizer: Annotated[str | Path | None, "The folder of a tokenizer; by default the model's own."] = None
+    precision: Annotated[Literal["fp32", "bf16"], "The number format: fp32 or bf16."] = "fp32"
+    trust: Annotated[bool, "Run the run's own model and task, Python from outside this library."] = False
+    device: Annotated[str, "auto, cpu, cuda or cuda:N."] = "cpu"
+
+    def __post_init__(self):
+        check_fields(self, "{}".format)

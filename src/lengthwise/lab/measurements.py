@@ -24,12 +24,13 @@ from ..evaluate.written_answers import write_texts
 from ..files import finite
 from ..limits import SAMPLES
 from ..models import TokenClassifier, pretrained
-from ..options import Option, at_least, checked
+from ..options import Option, at_least, checked, schema
 from ..text import corpora, scrolls, tokenizers, tokens_of
 from ..text.prompts import Prompts
 from ..text.scrolls import HUB, Metric
 from . import texts
 from .experiment import AnswersSpec, TextSpec
+from .launch import Loading
 from .loading import load_model, load_tokenizer, model_folder
 from .records import Run, load
 from .tested_lengths import lengths as written
@@ -39,7 +40,6 @@ PUBLISHED_WINDOW = 8192
 Budget = Annotated[int | None, at_least(1), "How many tokens an answer has at most; None: as its task says."]
 Most = Annotated[int | None, at_least(1), "At most so many questions are answered; None: all."]
 
-Precision = Annotated[Literal["fp32", "bf16"], "The number format."]
 Seen = Literal["held out", "trained on", "unknown"]
 """What is known of a text: no document of it was trained on, it was named for a training, or neither."""
 
@@ -70,36 +70,32 @@ def measure_perplexity(
     tokens: Annotated[int | None, at_least(2), "Windows are cut from so many tokens at most; None: from all."] = 65_536,
     samples: Annotated[int, at_least(1, at_most=SAMPLES), "How many last tokens are drawn."] = 1000,
     seed: Annotated[int, "Another one draws other tokens."] = 0,
-    which: str = "last",
-    trust: bool = False,
-    conversions: Sequence[str | convert.Conversion] = (),
-    tokenizer: str | Path | None = None,
-    precision: Precision = "fp32",
     tokens_at_once: Annotated[int, at_least(1), "About how many tokens are read in one part."] = 4096,
     store: str | Path = "runs/text",
-    device: str = "cpu",
     after: Callable[[dict[int, Loss]], None] | None = None,
+    **loading: Any,
 ) -> Measured:
     """Of a run directory, or of a checkpoint's folder or hub name.
 
     `corpus`: "stdlib", paths of files and folders, "hf:NAME" for a dataset, all of it tested on; without one the text
     that a run was tested on. `tokens`: windows are cut from so many tokens at most, or from one window if it is longer.
-    `samples` and `seed` are for last tokens. `conversions` change a checkpoint first, as in `convert.load`.
-    `trust` is as in `load_model`.
+    `samples` and `seed` are for last tokens. `loading` are the fields of `Loading`: `conversions` change a checkpoint
+    first, as in `convert.load`, and `trust` is as in `load_model`.
     """
-    opened = open_model(model, lengths, which, conversions, tokenizer, trust)
+    how = Loading(**loading)
+    opened = open_model(model, lengths, how)
     wanted = opened.lengths
     name, text, seen = text_of(opened.run, corpus, opened.tokenizer, store)
     text = text[: max(tokens, *wanted)] if way == "windows" and tokens else text
     losses = losses_by_length(
-        opened.classifier.to(device),
+        opened.classifier.to(how.device),
         text,
         wanted,
-        device=torch.device(device),
+        device=torch.device(how.device),
         way=way,
         samples=samples,
         seed=seed,
-        autocast=precision,
+        autocast=how.precision,
         tokens_at_once=tokens_at_once,
         after=after,
     )
@@ -125,23 +121,18 @@ def measure_far_tokens(
     lengths: str | Sequence[int] | None = None,
     question: Needle | Variables | None = None,
     *,
-    which: str = "last",
-    trust: bool = False,
-    conversions: Sequence[str | convert.Conversion] = (),
-    tokenizer: str | Path | None = None,
-    precision: Precision = "fp32",
     tokens_at_once: Annotated[int, at_least(1), "About how many tokens are read in one part."] = 8192,
-    device: str = "cpu",
     after: Callable[[int, int], None] | None = None,
-    **drawing: Any,
+    **more: Any,
 ) -> MeasuredFarTokens:
     """Of a run directory, or of a checkpoint's folder or hub name, as `measure_perplexity` takes them.
 
     `question`: a needle unless it says otherwise. It is hidden in the corpus's documents; without a corpus in the text
-    that a run was tested on. A haystack that is no text needs neither. `drawing` are the depths, scoring, samples,
-    choices, budget and seed of `evaluate.score_far_tokens`.
+    that a run was tested on. A haystack that is no text needs neither. `more` are the fields of `Loading`, and the
+    depths, scoring, samples, choices, budget and seed of `evaluate.score_far_tokens`.
     """
-    opened = open_model(model, lengths, which, conversions, tokenizer, trust)
+    how = Loading(**{name: more.pop(name) for name in schema(Loading) if name in more})
+    opened = open_model(model, lengths, how)
     question = question or Needle()
     if not question.reads_text:
         name, text = "no text", ()
@@ -151,15 +142,15 @@ def measure_far_tokens(
     else:
         name, text, _ = text_of(opened.run, (), opened.tokenizer, "")
     scores = score_far_tokens(
-        opened.prompted.to(device),
+        opened.prompted.to(how.device),
         opened.tokenizer,
         text,
         question,
         lengths=opened.lengths,
-        autocast=precision,
+        autocast=how.precision,
         tokens_at_once=tokens_at_once,
         after=after,
-        **drawing,
+        **more,
     )
     return MeasuredFarTokens(str(model), name, scores)
 
@@ -210,15 +201,10 @@ def measure_answers(
     ] = None,
     budget: Budget = None,
     questions: Most = None,
-    which: str = "best",
-    trust: bool = False,
-    conversions: Sequence[str | convert.Conversion] = (),
-    tokenizer: str | Path | None = None,
-    precision: Precision = "fp32",
     tokens_at_once: Annotated[int, at_least(1), "About how many tokens are read in one part."] = 8192,
-    device: str = "cpu",
     after: Callable[[str, int, int], None] | None = None,
     after_task: Callable[[str, Answered], None] | None = None,
+    **loading: Any,
 ) -> MeasuredAnswers:
     """What a run's model, or a checkpoint's folder or hub name, answers to the questions of these tasks; or of all.
 
@@ -226,7 +212,8 @@ def measure_answers(
     those of the run; of a model with fewer places than 8,192 the window is as long as they reach. `after` each part it
     is called with the task, how many are answered, and how many there are; `after_task` with each task and its answers.
     """
-    opened = open_model(model, (2 if window is None else window,), which, conversions, tokenizer, trust)
+    how = Loading(**{"which": "best", **loading})
+    opened = open_model(model, (2 if window is None else window,), how)
     spec = opened.run.experiment.data if opened.run else None
     own = spec if isinstance(spec, AnswersSpec) else None
     named = scrolls.named(tasks or ([own.task] if own else []))
@@ -242,11 +229,11 @@ def measure_answers(
         asked = questions_of(scrolls.rows(source, task, split), Prompts(opened.tokenizer, window, most), questions)
         count = len(asked)
         written = write_texts(
-            opened.prompted.to(device),
+            opened.prompted.to(how.device),
             opened.tokenizer,
             {each.id: each.input for each in asked},
             most,
-            autocast=precision,
+            autocast=how.precision,
             tokens_at_once=tokens_at_once,
             after=(lambda found, task=task, of=count: after(task, len(found), of)) if after else None,
         )
@@ -276,14 +263,7 @@ class Opened(NamedTuple):
 _LENGTHS = Option("lengths", tuple[int, ...], bounds=at_least(2))
 
 
-def open_model(
-    model: str | Path,
-    lengths: str | Sequence[int] | None,
-    which: str,
-    conversions: Sequence[str | convert.Conversion],
-    tokenizer: str | Path | None,
-    trust: bool = False,
-) -> Opened:
+def open_model(model: str | Path, lengths: str | Sequence[int] | None, how: Loading) -> Opened:
     """What is measured, once it is known that it can read so much text of this tokenizer."""
     run = run_at(Path(model).expanduser())
     if lengths is None:
@@ -293,11 +273,11 @@ def open_model(
     wanted = written(lengths) if isinstance(lengths, str) else _LENGTHS.read(lengths, "lengths")
     if not wanted:
         raise Error("lengths is empty: name at least one, such as 512.")
-    given = tokenizers.load(tokenizer) if tokenizer else None
-    classifier, read = _model(str(model), run, which, conversions, given, trust)
+    given = tokenizers.load(how.tokenizer) if how.tokenizer else None
+    classifier, read = _model(str(model), run, how, given)
     if run and given and tokenizers.digest(given) != tokenizers.digest(load_tokenizer(run)):
         raise Error(
-            f"{tokenizer}: another tokenizer than that of {model}, whose model knows the tokens of its own alone. "
+            f"{how.tokenizer}: another tokenizer than that of {model}, whose model knows the tokens of its own alone. "
             "Leave it out."
         )
     if len(read) > classifier.num_outputs:
@@ -323,18 +303,16 @@ def run_at(path: Path) -> Run | None:
     return run
 
 
-def _model(
-    name: str, run: Run | None, which: str, conversions: Sequence[str | convert.Conversion], given: Any, trust: bool
-) -> tuple[TokenClassifier, Any]:
+def _model(name: str, run: Run | None, how: Loading, given: Any) -> tuple[TokenClassifier, Any]:
     """The model, converted, and its tokenizer: the one given, or its own."""
-    if run is not None and not conversions:
-        return load_model(run, which, trust=trust), given or load_tokenizer(run)  # pyright: ignore[reportReturnType]
-    folder = model_folder(run, which) if run else name
+    if run is not None and not how.conversions:
+        return load_model(run, how.which, trust=how.trust), given or load_tokenizer(run)  # pyright: ignore[reportReturnType]
+    folder = model_folder(run, how.which) if run else name
     if folder is None:
         raise Error(f"{name}: a conversion needs a model that transformers loads, and this is none. Leave it out.")
     checkpoint = pretrained.find(str(folder))
     read = given or tokenizers.load(checkpoint.folder, name)
-    converted = convert.load(checkpoint, texts.conversions_of(conversions, read)).eval()
+    converted = convert.load(checkpoint, texts.conversions_of(how.conversions, read)).eval()
     return pretrained.as_classifier(converted, name), read
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,12 +10,17 @@ from .. import console
 from ..typed import SET, Checkpoint
 from ..verb import Typed, verb
 from ..work import Output
-from .subject import Loading, Model
+from .subject import Loaded, Model
 
 if TYPE_CHECKING:
     from ...lab import Answered
 
 HOW = ("window", "budget", "questions", "tokens_at_once")
+
+
+@dataclass(frozen=True)
+class Best(Loaded):
+    which: Checkpoint = "best"
 
 
 @verb
@@ -37,8 +43,7 @@ def scrolls(
         "Answer the test split, and add the answers to this CSV, which the benchmark's site scores.",
         Typed("FILE"),
     ] = None,
-    checkpoint: Checkpoint = "best",
-    loading: Loading,
+    loading: Best,
     output: Output,
 ) -> None:
     """What a model answers to questions about long inputs, of seven tasks: ROUGE, F1 or exact match.
@@ -69,7 +74,6 @@ def scrolls(
             data or HUB,
             task or [],
             split="test" if submission else "validation",
-            which=checkpoint,
             **how,
             **loading.arguments(),
             after=lambda name, done, of: console.remark(f"{name}: {done:,} of {of:,} questions"),

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from ...files import must_exist
-from ...options import at_least
+from ...lab.launch import Loading
+from ...options import at_least, schema
 from ..train import HowMeasured
 from ..typed import Checkpoint
 from ..verb import Typed
-from ..work import Device, Trust
+from ..work import Device
+
+LINES = schema(Loading)
 
 
 def read_place(model: str) -> str:
@@ -30,34 +34,23 @@ Model = Annotated[
 
 
 @dataclass(frozen=True)
-class Loading:
+class Loaded(Loading):
     """How the model is loaded."""
 
-    convert: Annotated[
-        list[str] | None,
-        "Convert a checkpoint first, as in --convert 'yarn factor=4' or 'bipe ends=sentence'; repeat it.",
-        Typed("NAME"),
-    ] = None
-    tokenizer: Annotated[Path | None, "The folder of a tokenizer.", Typed("DIR", default="the model's own")] = None
-    precision: Annotated[Literal["fp32", "bf16"], "The number format: fp32 or bf16.", Typed("FORMAT")] = "fp32"
-    trust: Trust = False
+    which: Checkpoint = "last"
+    conversions: Annotated[Sequence[Any], LINES["conversions"].line, Typed("NAME", flag="--convert")] = ()
     device: Device = "auto"
 
     def arguments(self) -> dict[str, Any]:
         """Returns what `lab.measure_perplexity` and its like take of these."""
         from ... import lab
 
-        return {
-            "conversions": self.convert or (),
-            "tokenizer": self.tokenizer,
-            "precision": self.precision,
-            "trust": self.trust,
-            "device": lab.chosen_device(self.device),
-        }
+        how = {name: getattr(self, name) for name in LINES}
+        return {**how, "conversions": self.conversions or (), "device": lab.chosen_device(self.device)}
 
 
 @dataclass(frozen=True)
-class OnText(Loading):
+class OnText(Loaded):
     """A model, and the text on which it is measured."""
 
     corpus: Annotated[
@@ -71,11 +64,9 @@ class OnText(Loading):
         Typed("LENGTHS", default="those a run was tested at"),
     ] = None
     seed: Annotated[int, "Draws others."] = 0
-    checkpoint: Checkpoint = "last"
 
     def arguments(self) -> dict[str, Any]:
-        own = {"corpus": self.corpus or (), "lengths": self.lengths, "seed": self.seed, "which": self.checkpoint}
-        return {**super().arguments(), **own}
+        return {**super().arguments(), "corpus": self.corpus or (), "lengths": self.lengths, "seed": self.seed}
 
 
 @dataclass(frozen=True)
