@@ -14,7 +14,7 @@ import pytest
 
 from lengthwise import lab, own_code, tasks, theory
 from lengthwise.cli import certify as verb
-from lengthwise.cli import console, main, verdicts, work
+from lengthwise.cli import console, main, work
 from lengthwise.verify import Proved
 from lengthwise.verify.kept import EXTRACTED, extracted_of, kept
 from lengthwise.verify.subject import subject_of
@@ -87,7 +87,7 @@ def test_the_page_has_a_picture_of_what_was_proved(run, tmp_path, capsys, monkey
     assert main(["certify", str(place), "--budget", "30", "--no-picture", "--word", "1"]) == 0
     subject = subject_of("certify", model, tasks.get("parity"))
     for budget, verdict, there in ((5, PROVED, False), (30, PROVED, True)):
-        verdicts.keep_picture(lab.load(place)[0], subject, verdict, budget, "last")
+        verb.keep_picture(lab.load(place)[0], subject, verdict, budget, "last")
         assert (kept_of() is not None) is there
     assert kept_of()["said"].startswith("an algebra of 2 elements")
     html = tmp_path / "page.html"
@@ -97,7 +97,7 @@ def test_the_page_has_a_picture_of_what_was_proved(run, tmp_path, capsys, monkey
 
 def test_certify_keeps_a_picture_unless_it_shall_not(run, tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setattr(verdicts, "keep_picture", lambda run, *rest: asked.append(run.path))
+    monkeypatch.setattr(verb, "keep_picture", lambda run, *rest: asked.append(run.path))
     assert main(["certify", str(run), "--budget", "30", "--no-picture"]) == 1
     assert not asked
     assert main(["certify", str(run), "--budget", "30"]) == 1
@@ -199,7 +199,7 @@ def test_a_copy_that_was_not_taught_to_the_end_says_so(run, capsys):
 
     search: Any = SimpleNamespace(stopped=None, seen=None, predicted=None)
     for cut_short, told in ((8.2, True), (None, False)):
-        verdicts.say(Outcome(Unknown("a box is too wide"), search, "consolidated", cut_short), cast(Any, None), None)
+        verb._say(Outcome(Unknown("a box is too wide"), search, "consolidated", cut_short), cast(Any, None), None)
         assert ("The copy was taught for 8 s, all that --budget gave it" in capsys.readouterr().out) is told
 
 
@@ -227,11 +227,11 @@ def test_no_word_is_too_long_to_be_seen_again(tmp_path):
 
     word = tuple(i % 2 for i in range(1000))
     refuted = Refuted(word, 1, 0)
-    assert verdicts.command(["lengthwise"], refuted, None) is None
-    assert verdicts.command(["lengthwise"], refuted, tmp_path / "v.json") == f"lengthwise --word {tmp_path / 'v.json'}"
-    verdicts.write(tmp_path / "v.json", refuted)
-    assert verdicts.read_word(str(tmp_path / "v.json")) == word
-    assert verdicts.read_word(verdicts.in_runs((0,) * 5000 + (1,))) == (0,) * 5000 + (1,)
+    assert verb._see_again(["lengthwise"], refuted, None) is None
+    assert verb._see_again(["lengthwise"], refuted, tmp_path / "v.json") == f"lengthwise --word {tmp_path / 'v.json'}"
+    verb._write(tmp_path / "v.json", refuted)
+    assert verb.read_word(str(tmp_path / "v.json")) == word
+    assert verb.read_word(verb.in_runs((0,) * 5000 + (1,))) == (0,) * 5000 + (1,)
 
 
 def test_a_terminal_is_shown_a_bar(monkeypatch, capsys):

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import asdict, replace
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from ..errors import Error
-from ..files import must_exist
+from ..files import must_exist, parse_json, read_bytes, write_text
 from ..options import above
-from . import console, typed, verdicts
+from . import console, typed
 from .typed import SET, Checkpoint
 from .verb import Typed, is_typed, verb
 from .work import Trust, beside_run, named_task, one_run, watched
@@ -19,7 +22,15 @@ from .work import Trust, beside_run, named_task, one_run, watched
 if TYPE_CHECKING:
     from ..lab import Run
     from ..tasks import Task
+    from ..verify import Refuted, Verdict
+    from ..verify.certification import Outcome
     from ..verify.subject import Subject
+
+
+PICTURE, QUICK, PICTURE_SHARE = 10.0, 2.0, 1 / 6
+"""Seconds to extract what a run computes, at most: of one that is proved, of any other, and a share of the budget."""
+TYPED = 160
+"""A word is typed in a command up to so many characters; a longer one is read from a file."""
 
 
 @verb
@@ -104,27 +115,31 @@ def certify(
         with beside_run("The verdict"):
             keep(run, outcome.verdict, subject.claim.to_json(), checkpoint)
         if not no_picture:
-            verdicts.keep_picture(run, subject, outcome.verdict, budget, checkpoint)
+            keep_picture(run, subject, outcome.verdict, budget, checkpoint)
     if out:
-        verdicts.write(out, outcome.verdict)
-    typed_settings = [part for setting in settings or [] for part in ("--set", setting)]
-    again = [*(["--task", task] if task else []), *typed_settings]
-    if save:  # the word is one of the copy
-        of_run = verdicts.own_settings(run) if run and not task else typed_settings
-        again = ["--task", task or (run.experiment.task.name if run else ""), *of_run]
-    else:
+        _write(out, outcome.verdict)
+    again = _again(save or model, run if save else None, task, settings or [])
+    if not save:
         again += [*(["--checkpoint", checkpoint] if checkpoint != "last" else []), *["--trust"] * trust]
-    command = verdicts.command(["lengthwise", "certify", str(save or model), *again], outcome.verdict, out)
+    command = _see_again(again, outcome.verdict, out)
     if as_json:
         about = {"model": str(model), "made": outcome.made, "search": outcome.search.to_json()}
         about |= {"kept": outcome.kept.to_json()} if outcome.kept else {}
         files = {"command": command, "out": str(out) if out else None, "saved": str(save) if save else None}
         console.emit({**about, **outcome.verdict.to_json(), **files})
     else:
-        verdicts.say(outcome, subject, command)
+        _say(outcome, subject, command)
         if out:
             console.out().print(f"Wrote {out}", markup=False)
     raise typer.Exit(outcome.verdict.exit_code)
+
+
+def _again(model: Path, copied: Run | None, task: str | None, settings: list[str]) -> list[str]:
+    """The call about a model once more; of the copy of a run it names the run's task."""
+    named = [*(["--task", task] if task else []), *(part for setting in settings for part in ("--set", setting))]
+    if copied and not task:
+        named = ["--task", copied.experiment.task.name, *_own_settings(copied)]
+    return ["lengthwise", "certify", str(model), *named]
 
 
 def _wanted(task: str | None, settings: list[str]) -> Task | None:
@@ -140,7 +155,7 @@ def _check(
     """Nothing here, or below it, needs torch, but to see that a run's model is built as the certificate says."""
     from ..verify import checker
 
-    content = verdicts.read_file(certificate)
+    content = read_file(certificate)
     proved = isinstance(content, dict) and content.get("verdict") == "proved"
     if isinstance(content, dict) and "verdict" in content and not proved:
         raise Error(f"{certificate}: is no certificate, for nothing was proved: it says {content['verdict']!r:.40}.")
@@ -223,7 +238,7 @@ def _is_model(path: Path) -> bool:
     """Whether it is a folder that transformers loads, and no run."""
     if not (path / "config.json").is_file() or (path / "result.json").exists():
         return False
-    config = verdicts.read_file(path / "config.json")
+    config = read_file(path / "config.json")
     return isinstance(config, dict) and "model_type" in config
 
 
@@ -233,7 +248,7 @@ def _one_word(subject: Subject, typed_word: str) -> tuple[str, dict[str, Any]]:
 
     from ..verify.falsification.reading import Reader
 
-    word = verdicts.read_word(typed_word)
+    word = read_word(typed_word)
     symbols = subject.claim.machine.num_symbols
     if not word or max(word) >= symbols:
         raise Error(f"--word has one token or more, each in 0..{symbols - 1}, got {typed_word!r:.80}.")
@@ -245,3 +260,117 @@ def _one_word(subject: Subject, typed_word: str) -> tuple[str, dict[str, Any]]:
         return str(refuted), refuted.to_json()
     told = f"right: after this word of {len(word):,} tokens the model says {right}"
     return told, {"verdict": "right", "word": list(word), "right": right}
+
+
+def keep_picture(run: Run, subject: Subject, verdict: Verdict, budget: float, checkpoint: str) -> None:
+    """What the run computes, beside it for its page: where it is proved, or where that is quickly seen."""
+    from ..verify import Proved
+    from ..verify.kept import keep_picture
+
+    seconds = min(budget * PICTURE_SHARE, PICTURE if isinstance(verdict, Proved) else QUICK)
+    if seconds >= 1:
+        keep_picture(run, subject.model, subject.claim, seconds, checkpoint)
+
+
+def read_file(path: Path) -> Any:
+    remedy = "Name a JSON file that certify --out wrote"
+    return parse_json(read_bytes(path, remedy), str(path), f"{remedy}.")
+
+
+def _write(path: Path, verdict: Verdict) -> None:
+    data = verdict.to_json()
+    write_text(path, json.dumps(data.get("certificate", data), indent=1, allow_nan=False, ensure_ascii=False) + "\n")
+
+
+def read_word(text: str) -> tuple[int, ...]:
+    """
+    >>> read_word("0:3 1 0")
+    (0, 0, 0, 1, 0)
+    """
+    if Path(text).is_file():
+        content = read_file(Path(text))
+        tokens = content.get("word") if isinstance(content, dict) else None
+        if not isinstance(tokens, list) or not all(isinstance(s, int) and s >= 0 for s in tokens):
+            raise Error(f"{text}: holds no word. Give a file that certify --out wrote about a refuted model.")
+        return tuple(tokens)
+    from ..limits import LENGTH
+
+    word: list[int] = []
+    for part in text.split():
+        token, _, times = part.partition(":")
+        if not (token.isdecimal() and (times or "1").isdecimal() and len(part) < 20):
+            raise Error(f"--word is tokens, or TOKEN:TIMES, as in '0:37 1', or a file, got {text!r:.80}.")
+        LENGTH.check(len(word) + int(times or 1), "--word")
+        word += [int(token)] * int(times or 1)
+    return tuple(word)
+
+
+def in_runs(word: Sequence[int]) -> str:
+    """
+    >>> in_runs([0, 0, 0, 1, 0])
+    '0:3 1 0'
+    """
+    counted = ((s, sum(1 for _ in run)) for s, run in groupby(word))
+    return " ".join(str(s) if k == 1 else f"{s}:{k}" for s, k in counted)
+
+
+def _see_again(again: list[str], verdict: Verdict, out: Path | None) -> str | None:
+    """What shows a wrong word once more."""
+    word = getattr(verdict, "word", None)
+    if word is None:
+        return None
+    text = in_runs(word)
+    if len(text) > TYPED:
+        if not out:
+            return None
+        text = str(out)
+    return " ".join(map(console.quote, [*again, "--word", text]))
+
+
+def _say(outcome: Outcome, subject: Subject, command: str | None) -> None:
+    from ..verify import Proved, Refuted
+
+    verdict, search, out = outcome.verdict, outcome.search, console.out()
+    if isinstance(verdict, Proved):
+        out.print("[bold green]PROVED[/] for every length.", end=" ")
+        out.print(f"{verdict.certificate['words']}", markup=False)
+    elif isinstance(verdict, Refuted):
+        out.print(f"[bold red]REFUTED[/] at length {len(verdict.word):,}, the shortest failure found.")
+        out.print(_shown(verdict, subject), markup=False)
+        if search.seen and search.seen > len(verdict.word):
+            out.print(f"It was first seen at {search.seen:,} tokens.", markup=False)
+        if search.predicted:
+            out.print(f"Margins at shorter lengths predicted it at about {search.predicted:,} tokens.", markup=False)
+        again = command or "--out FILE keeps the word, which is too long to be typed."
+        out.print(f"{'See it again: ' if command else ''}{again}", markup=False)
+    else:
+        out.print("[bold yellow]UNKNOWN[/]:", end=" ")
+        out.print(f"{verdict.why}.", markup=False)
+        if verdict.by_how_much is not None:
+            out.print(f"What was nearest to a proof is short by {verdict.by_how_much:.3g}.", markup=False)
+        if search.stopped:
+            out.print(f"It reads no longer strings: {search.stopped}", markup=False)
+    if outcome.kept and not isinstance(verdict, Proved):  # whose words say it
+        out.print(f"This copy was {outcome.made}: it keeps {outcome.kept}.", markup=False)
+    if outcome.cut_short and not isinstance(verdict, Proved):
+        taught = f"The copy was taught for {outcome.cut_short:.0f} s, all that --budget gave it"
+        out.print(f"{taught}: a larger one teaches it to the end.", markup=False)
+
+
+def _shown(verdict: Refuted, subject: Subject) -> str:
+    """The word in the machine's symbols, and both answers."""
+    names = subject.claim.machine.symbols
+    word = ("" if max(map(len, names)) == 1 else " ").join(names[s] for s in verdict.word)
+    word = word if len(word) <= TYPED else f"{word[:TYPED]} …"
+    said = "nothing" if verdict.said == () else verdict.said
+    return f"word:  {word}\nsaid:  {said}\nright: {verdict.right if verdict.right != () else 'nothing'}"
+
+
+def _own_settings(run: Run) -> list[str]:
+    """--set for each setting of the run's task that is not the default."""
+    from .. import tasks
+
+    task = run.experiment.task
+    known = tasks.options(task.name) if task.name in tasks.available() else {}
+    own = {name: value for name, value in task.params.items() if name in known and value != known[name].default}
+    return [word for name, value in own.items() for word in ("--set", f"task.{name}={json.dumps(value)}")]

@@ -9,8 +9,7 @@ import typer
 
 from ..options import at_least
 from . import console
-from .eval.subject import Loading, read_place
-from .typed import Checkpoint
+from .eval.subject import Loaded, read_place
 from .verb import Typed, verb
 from .work import Output
 
@@ -41,9 +40,8 @@ def cliff(
     windows: Annotated[int, at_least(2), "How many windows of the longest length are read."] = 16,
     needles: Annotated[int, at_least(0), "How many prompts of each length and depth hide a needle; 0: none."] = 10,
     seed: Annotated[int, "Draws other needles."] = 0,
-    checkpoint: Checkpoint = "last",
     store: Annotated[Path, "Where the corpus's tokens are kept for the next call.", Typed("DIR")] = Path("runs/text"),
-    loading: Loading,
+    loading: Loaded,
     output: Output,
 ) -> None:
     """Up to which length is a checkpoint usable? By the loss of each token behind short and long texts, and by needles.
@@ -58,15 +56,13 @@ def cliff(
     """
     from .. import lab, report
 
-    how = loading.arguments()
-    conversions = how.pop("conversions")
     own = {"trained": trained, "up_to": up_to, "windows": windows, "needles": needles, "seed": seed, "store": store}
     measured = []
     with console.stdout_kept(output.as_json):
         for model in models:
-            for each in [(), conversions] if conversions else [()]:
-                about = {"conversions": each, "which": checkpoint, "after": console.remark, **how, **own}
-                measured.append(lab.measure_cliff(model, corpus or (), **about))
+            for each in [(), loading.conversions] if loading.conversions else [()]:
+                how = {**loading.arguments(), "conversions": each}
+                measured.append(lab.measure_cliff(model, corpus or (), **how, **own, after=console.remark))
     panels = report.cliff(measured)
     output.show(panels, {"models": [each.to_json() for each in measured]}, panels[0].finding)
     if at_least_ is not None and min(each.usable for each in measured) < at_least_:

@@ -23,7 +23,6 @@ from . import console
 if TYPE_CHECKING:
     from ..lab import Experiment, Outcome, Progress
 
-TRAINING = "train"
 PATIENCE = 60.0
 """Seconds after which a run that goes on says so where there is no terminal; twice as many until it does so again."""
 WIDE = 80
@@ -122,13 +121,15 @@ class Watch:
         self.say(experiment.hash, f"{holder} is at work on it; what is left comes first")
 
     def advance(self, progress: Progress) -> None:
-        run, step, steps, training = progress.what, progress.step, progress.steps, progress.phase == TRAINING
+        run, step, steps, training = progress.what, progress.step, progress.steps, progress.phase == "train"
         bar = self._bar(run)
         self.drawn.update(bar.id, completed=step, total=steps)
         if training:
             self._count(run, steps - step, heard=run in self.due)
             at = f"step {step:,}/{steps:,}, loss {progress.loss:.4g}"
-            at += f", {self._pace(run, bar.speed)}" if bar.speed else ""
+            if bar.speed:
+                tokens = self.tokens[run]
+                at += f", {bar.speed * tokens:,.0f} tokens/s" if tokens else f", {bar.speed:.0f} steps/s"
         else:
             at = f"{progress.phase}: {step}/{counted(steps, 'length')}"
         left = self._left()
@@ -167,10 +168,6 @@ class Watch:
             self.drawn.update(self.all.id, advance=on)
         elif self.all.total is not None:
             self.all.total -= on
-
-    def _pace(self, run: str, speed: float) -> str:
-        tokens = self.tokens[run]
-        return f"{speed * tokens:,.0f} tokens/s" if tokens else f"{speed:.0f} steps/s"
 
     def _left(self) -> str:
         seconds = self.all.time_remaining

@@ -225,7 +225,6 @@ def carry_out(
 def _compared(runs: list[Run], setting: str, choices: Sequence[Choice]) -> list[Panel]:
     """The pairs; where failed runs leave none, a line says so."""
     from .. import report
-    from ..errors import Error
 
     try:
         return report.compare(runs, setting, sweep=choices)

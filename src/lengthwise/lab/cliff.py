@@ -21,7 +21,6 @@ from typing import Annotated, Any, Literal
 import torch
 from torch import Tensor
 
-from .. import convert
 from ..errors import Error
 from ..evaluate import FarScores, Needle, score_far_tokens
 from ..evaluate.long_context import HOLDS, losses_twice
@@ -32,7 +31,8 @@ from ..limits import SAMPLES
 from ..models import pretrained
 from ..options import at_least, checked
 from .experiment import TextSpec
-from .measurements import Opened, Precision, Seen, open_model, text_of
+from .launch import Loading
+from .measurements import Opened, Seen, open_model, text_of
 from .statistics import student, wilson
 
 GROWTH = 1.05
@@ -135,27 +135,24 @@ def measure_cliff(
     windows: Annotated[int, at_least(2, at_most=SAMPLES), "At most so many windows of the longest length."] = 16,
     needles: Annotated[int, at_least(0, at_most=SAMPLES), "Prompts of each length and depth; 0: none."] = 10,
     seed: Annotated[int, "Another one draws other prompts."] = 0,
-    which: str = "last",
-    trust: bool = False,
-    conversions: Sequence[str | convert.Conversion] = (),
-    tokenizer: str | Path | None = None,
-    precision: Precision = "fp32",
     store: str | Path = "runs/text",
-    device: str = "cpu",
     after: Callable[[str], None] | None = None,
+    **loading: Any,
 ) -> Cliff:
     """Returns up to which length a run's model, or a checkpoint's folder or hub name, is usable.
 
-    Text and model are named as in `measure_perplexity`. `after` each part it is called with a line on it.
+    Text and model are named as in `measure_perplexity`, and `loading` are the fields of `Loading`. `after` each part it
+    is called with a line on it.
     """
-    opened = open_model(model, (2,), which, conversions, tokenizer, trust)
+    how = Loading(**loading)
+    opened = open_model(model, (2,), how)
     config, places = getattr(opened.classifier.inner, "config", None), pretrained.position_rows(opened.classifier.inner)
     made_for = getattr(config, "max_position_embeddings", None)
     short = trained or _trained(str(model), opened, config)
     longest = _longest_tested(str(model), short, up_to, places)
     name, text, seen = text_of(opened.run, corpus, opened.tokenizer, store)
     blocks, tell = _blocks(text, longest, windows), after or (lambda line: None)
-    opened.classifier.to(device)
+    opened.classifier.to(how.device)
     scores = needles and score_far_tokens(
         opened.prompted,
         opened.tokenizer,
@@ -164,20 +161,20 @@ def measure_cliff(
         lengths=[*(short << k for k in range(32) if short << k < longest), longest],
         samples=needles,
         seed=seed,
-        autocast=precision,
+        autocast=how.precision,
         after=lambda done, of: tell(f"{done} of {of} lengths and depths of needles"),
     )
     losses = losses_twice(
         opened.classifier,
         blocks,
         short,
-        device=torch.device(device),
-        autocast=precision,
+        device=torch.device(how.device),
+        autocast=how.precision,
         after=lambda done: tell(f"{done} of {len(blocks)} windows"),
     )
     return Cliff(
         model=str(model),
-        conversions=tuple(each if isinstance(each, str) else str(dict(each)) for each in conversions),
+        conversions=tuple(each if isinstance(each, str) else str(dict(each)) for each in how.conversions),
         text=name,
         seen=seen,
         trained=short,
@@ -185,7 +182,7 @@ def measure_cliff(
         places=places,
         windows=len(blocks),
         window=longest,
-        precision=precision,
+        precision=how.precision,
         steps=tuple(_steps(*losses, short)),
         needles=scores or None,
     )
