@@ -52,41 +52,6 @@ Definition lstm_right_at_every_length (l : lstm) (m : machine) : Prop :=
 
 (** * Intervals *)
 
-Definition spot (p k : Z) : I.type := interval p (k, k).
-Definition plus := I.add digits.
-Definition times_i := I.mul digits.
-Definition around (x off : I.type) : I.type := plus x (times_i (interval 0 (-1, 1)%Z) off).
-
-Lemma spot_holds p k : contains (I.convert (spot p k)) (Xreal (real p k)).
-Proof. apply interval_holds. unfold within. simpl. lra. Qed.
-
-Lemma plus_holds a b x y :
-  contains (I.convert a) (Xreal x) -> contains (I.convert b) (Xreal y) -> contains (I.convert (plus a b)) (Xreal (x + y)).
-Proof. apply (I.add_correct digits a b (Xreal x) (Xreal y)). Qed.
-
-Lemma times_holds a b x y :
-  contains (I.convert a) (Xreal x) -> contains (I.convert b) (Xreal y) ->
-  contains (I.convert (times_i a b)) (Xreal (x * y)).
-Proof. apply (I.mul_correct digits a b (Xreal x) (Xreal y)). Qed.
-
-Lemma abs_holds a x : contains (I.convert a) (Xreal x) -> contains (I.convert (I.abs a)) (Xreal (Rabs x)).
-Proof. apply (I.abs_correct a (Xreal x)). Qed.
-
-Lemma around_holds a b x y off :
-  contains (I.convert a) (Xreal x) -> contains (I.convert b) (Xreal off) -> Rabs (y - x) <= off ->
-  contains (I.convert (around a b)) (Xreal y).
-Proof.
-  intros Ha Hb near. set (d := if Req_EM_T off 0 then 0 else (y - x) / off).
-  assert (D : -1 <= d <= 1 /\ y = x + d * off).
-  { unfold d. pose proof (Rabs_pos (y - x)). destruct (Req_EM_T off 0) as [E|E].
-    - rewrite E in *. split; [lra|]. assert (Rabs (y - x) = 0) as Z by lra.
-      destruct (Req_dec (y - x) 0) as [N|N]; [lra|]. now apply Rabs_no_R0 in N.
-    - assert (0 < off) by lra. apply Rabs_le_inv in near. split; [|field; lra].
-      split; apply (Rmult_le_reg_r off); try assumption; unfold Rdiv; rewrite Rmult_assoc, Rinv_l by lra; lra. }
-  clearbody d. destruct D as [[low high] E]. rewrite E. apply plus_holds; [exact Ha|]. apply times_holds; [|exact Hb].
-  apply interval_holds. unfold within, real. simpl. lra.
-Qed.
-
 Definition sigmoid_of (x : I.type) : I.type :=
   I.inv digits (plus (I.fromZ digits 1) (I.exp digits (I.neg x))).
 
@@ -98,17 +63,6 @@ Proof.
   - simpl. unfold Xinv'. rewrite is_zero_false by lra. reflexivity.
 Qed.
 
-(** 32 u, u, and 2^-100. *)
-Definition near_off : I.type := spot 19 1.
-Definition u_i : I.type := spot 24 1.
-Definition tiny_i : I.type := spot 100 1.
-
-Lemma u_holds : contains (I.convert u_i) (Xreal u).
-Proof. replace u with (real 24 1); [apply spot_holds|]. unfold real, u. simpl. lra. Qed.
-
-Lemma tiny_holds : contains (I.convert tiny_i) (Xreal tiny).
-Proof. replace tiny with (real 100 1); [apply spot_holds|]. unfold real, tiny. rewrite Rmult_1_l. reflexivity. Qed.
-
 Lemma near_holds a f x y :
   contains (I.convert a) (Xreal (f x)) -> near f x y -> contains (I.convert (around a near_off)) (Xreal y).
 Proof.
@@ -118,36 +72,23 @@ Qed.
 
 (** c' and h' of a unit. *)
 Definition new_c (i f g : I.type) (c : I.type) : I.type :=
-  let a := times_i f c in let b := times_i i g in
-  around (plus a b) (plus (times_i (times_i (spot 0 3) u_i) (plus (I.abs a) (I.abs b))) (times_i (spot 0 8) tiny_i)).
+  sum_of_two (times_i f c) (times_i i g).
 Definition new_h (o c : I.type) : I.type :=
-  let t := times_i o (around (tanh_of c) near_off) in around t (plus (times_i u_i (I.abs t)) tiny_i).
+  rounded_i (times_i o (around (tanh_of c) near_off)).
 
 Lemma new_c_holds i f g c a b d e y :
   contains (I.convert i) (Xreal a) -> contains (I.convert f) (Xreal b) -> contains (I.convert g) (Xreal d) ->
   contains (I.convert c) (Xreal e) -> sum [(b, e); (a, d)] y -> contains (I.convert (new_c i f g c)) (Xreal y).
 Proof.
-  intros Hi Hf Hg Hc Hy. unfold new_c.
-  pose proof (times_holds _ _ _ _ Hf Hc) as A. pose proof (times_holds _ _ _ _ Hi Hg) as B.
-  apply (around_holds _ _ (b * e + a * d) _ (real 0 3 * u * (Rabs (b * e) + Rabs (a * d)) + real 0 8 * tiny)).
-  - now apply plus_holds.
-  - apply plus_holds; apply times_holds; auto using spot_holds, tiny_holds.
-    + apply times_holds; auto using spot_holds, u_holds.
-    + apply plus_holds; now apply abs_holds.
-  - pose proof (sum_error _ _ Hy) as E. pose proof (off_at_most 2 (size [(b, e); (a, d)]) ltac:(lia) (size_positive _)) as O.
-    simpl in E, O. rewrite !Rplus_0_r in *. unfold real. simpl.
-    replace (1 + 1 + 1) with 3 in O by ring. replace (4 * (1 + 1)) with 8 in O by ring. lra.
+  intros Hi Hf Hg Hc. apply sum_of_two_holds; now apply times_holds.
 Qed.
 
 Lemma new_h_holds o c a x t y :
   contains (I.convert o) (Xreal a) -> contains (I.convert c) (Xreal x) -> near tanh x t -> rounded (a * t) y ->
   contains (I.convert (new_h o c)) (Xreal y).
 Proof.
-  intros Ho Hc Ht Hy. unfold new_h.
-  assert (T : contains (I.convert (times_i o (around (tanh_of c) near_off))) (Xreal (a * t))).
-  { apply times_holds; [exact Ho|]. apply (near_holds _ tanh x); [|exact Ht]. now apply tanh_of_correct. }
-  apply (around_holds _ _ (a * t) _ (u * Rabs (a * t) + tiny)); [exact T| |exact Hy].
-  apply plus_holds; [|apply tiny_holds]. apply times_holds; [apply u_holds|]. now apply abs_holds.
+  intros Ho Hc Ht. apply rounded_holds, times_holds; [exact Ho|]. apply (near_holds _ tanh x); [|exact Ht].
+  now apply tanh_of_correct.
 Qed.
 
 (** * The check *)
@@ -193,19 +134,6 @@ Definition lstm_check (l : lstm) (m : machine) (places : list place) (targets : 
        places targets.
 
 (** * Soundness *)
-
-Definition holds (x : I.type) (y : R) : Prop := contains (I.convert x) (Xreal y).
-
-Lemma combine_holds {A B C D} (P : A -> B -> Prop) (Q : C -> D -> Prop) a b c d :
-  Forall2 P a b -> Forall2 Q c d ->
-  Forall2 (fun x y => P (fst x) (fst y) /\ Q (snd x) (snd y)) (combine a c) (combine b d).
-Proof.
-  intros H. revert c d. induction H; intros c d K; simpl; [constructor|]. destruct K; constructor; auto.
-Qed.
-
-Lemma map_holds {A B C D} (P : C -> D -> Prop) (f : A -> C) (g : B -> D) a b :
-  Forall2 (fun x y => P (f x) (g y)) a b -> Forall2 P (map f a) (map g b).
-Proof. induction 1; simpl; constructor; auto. Qed.
 
 Section LstmSound.
 

@@ -9,6 +9,7 @@
 From Coq Require Import Reals ZArith List Bool Lra Lia.
 From Flocq Require Import Core.
 From Lengthwise Require Import Words Rounding Dyadic Tanh.
+From Lengthwise Require Export Machine Affine.
 Import ListNotations.
 Local Open Scope R_scope.
 Local Arguments Z.mul : simpl never.
@@ -23,30 +24,22 @@ Record network := Network {
   units : list unit;
   head : list (list Z * Z) }.
 
-Record machine := Machine { start : nat; symbols : nat; delta : list (list nat); answers : list nat }.
-
-Definition next (m : machine) (q s : nat) : nat := nth s (nth q (delta m) []) 0%nat.
-Definition answer (m : machine) (q : nat) : nat := nth q (answers m) 0%nat.
-
 (** * What the network may compute *)
 
 Definition embedding (n : network) (s : nat) : list Z := nth s (embeddings n) [].
-Definition one (p k : Z) : R * R := (real p k, 1).
 
-(** The terms of the sum under a tanh, and of a logit. *)
+(** The terms of the sum under a tanh. *)
 Definition terms (n : network) (s : nat) (h : list R) (v : unit) : list (R * R) :=
   products (scale n) (reads v) (map (real (scale n)) (embedding n s)) ++
   products (scale n) (keeps v) h ++ [one (scale n) (bias v); one (scale n) (other_bias v)].
-Definition head_terms (n : network) (h : list R) (row : list Z * Z) : list (R * R) :=
-  products (scale n) (fst row) h ++ [one (scale n) (snd row)].
 
 Definition zeros (n : network) : list R := map (fun _ => 0) (units n).
 
 (** [allows] is the arithmetic of products and sums. *)
 Definition step_in (allows : R -> R -> Prop) (n : network) (s : nat) (h h' : list R) : Prop :=
   Forall2 (fun v y => exists z, sum_in allows (terms n s h v) z /\ near_tanh z y) (units n) h'.
-Definition logits_in (allows : R -> R -> Prop) (n : network) (h l : list R) : Prop :=
-  Forall2 (fun row y => sum_in allows (head_terms n h row) y) (head n) l.
+Definition logits_in (allows : R -> R -> Prop) (n : network) : list R -> list R -> Prop :=
+  affine_in allows (scale n) (head n).
 
 (** The states that are possible after a word. *)
 Definition state_after_in (allows : R -> R -> Prop) (n : network) : list nat -> list R -> Prop :=
@@ -55,12 +48,6 @@ Definition state_after_in (allows : R -> R -> Prop) (n : network) : list nat -> 
 Definition step := step_in rounded.
 Definition logits := logits_in rounded.
 Definition state_after := state_after_in rounded.
-
-(** The logit of the right answer is above every other. *)
-Definition right (a : nat) (l : list R) : Prop :=
-  (a < length l)%nat /\ forall j, (j < length l)%nat -> j <> a -> nth j l 0 < nth a l 0.
-
-Definition word (m : machine) (w : list nat) : Prop := w <> [] /\ Forall (fun s => (s < symbols m)%nat) w.
 
 Definition right_in (allows : R -> R -> Prop) (n : network) (m : machine) : Prop :=
   forall w h l, word m w -> state_after_in allows n w h -> logits_in allows n h l ->
@@ -75,21 +62,6 @@ Definition right_at_every_length : network -> machine -> Prop := right_in rounde
     which is empty where no symbol leads to the box. *)
 Record region := Region { state : nat; drive : list (Z * Z); box : list (Z * Z) }.
 
-Fixpoint all2 {A B} (f : A -> B -> bool) (a : list A) (b : list B) : bool :=
-  match a, b with
-  | [], [] => true
-  | x :: a, y :: b => if f x y then all2 f a b else false
-  | _, _ => false
-  end.
-
-Definition both (x y : (Z * Z) * Z) : (Z * Z) * Z :=
-  ((fst (fst x) + fst (fst y), snd (fst x) + snd (fst y)), snd x + snd y)%Z.
-
-(** A row times a box: a bound of the sum, and one of its size. *)
-Definition times (w : list Z) (b : list (Z * Z)) : (Z * Z) * Z := (dot w b, reach w b).
-Definition constant (p k : Z) : (Z * Z) * Z := ((lifted p k, lifted p k), Z.abs (lifted p k)).
-Definition computed (p : Z) (n : nat) (x : (Z * Z) * Z) : Z * Z := widened (noise p n (snd x)) (fst x).
-
 (** Terms of at most this size overflow nowhere: 2^100. *)
 Definition huge (p : Z) : Z := (2 ^ (2 * p + 100))%Z.
 Definition inside (inner outer : Z * Z) : bool := (fst outer <=? fst inner)%Z && (snd inner <=? snd outer)%Z.
@@ -103,12 +75,8 @@ Definition of_box (n : network) (b : list (Z * Z)) : list ((Z * Z) * Z) := map (
 Definition count (n : network) (s : nat) : nat := (length (embedding n s) + (length (units n) + 2))%nat.
 
 Definition right_on (n : network) (a : nat) (b : list (Z * Z)) : bool :=
-  let bounds := map (fun row => computed (scale n) (length (units n) + 1)
-                                         (both (times (fst row) b) (constant (scale n) (snd row)))) (head n) in
-  let least := fst (nth a bounds (0, 0)%Z) in
-  (a <? length bounds)%nat &&
-  forallb (fun row => snd (both (times (fst row) b) (constant (scale n) (snd row))) <=? huge (scale n))%Z (head n) &&
-  forallb (fun j => (j =? a)%nat || (snd (nth j bounds (0, 0)%Z) <? least)%Z) (seq 0 (length bounds)).
+  ahead a (map (row_of (scale n) b) (head n)) &&
+  forallb (fun row => snd (both (times (fst row) b) (constant (scale n) (snd row))) <=? huge (scale n))%Z (head n).
 
 Definition well_formed (n : network) (m : machine) : bool :=
   (0 <=? scale n)%Z && (length (units n) + 1 <=? 4000)%nat &&
@@ -143,37 +111,6 @@ Definition check (n : network) (m : machine) (regions : list region) (targets : 
        regions targets.
 
 (** * Soundness *)
-
-Lemma all2_holds {A B} (f : A -> B -> bool) a b : all2 f a b = true -> Forall2 (fun x y => f x y = true) a b.
-Proof.
-  revert b. induction a as [|x a IH]; intros [|y b]; simpl; try discriminate; constructor;
-  destruct (f x y) eqn:E; auto; discriminate.
-Qed.
-
-Lemma same_length {A B} (P : A -> B -> Prop) a b : Forall2 P a b -> length a = length b.
-Proof. induction 1; simpl; auto. Qed.
-
-Lemma weaker {A B} (P Q : A -> B -> Prop) a b : (forall x y, P x y -> Q x y) -> Forall2 P a b -> Forall2 Q a b.
-Proof. induction 2; constructor; auto. Qed.
-
-Lemma first_of_pair {A B} (P : A -> B -> Prop) a b x : Forall2 P a b -> In x a -> exists y, P x y.
-Proof. induction 1 as [|? y ? ? H _ IH]; [easy|]. intros [->|K]; eauto. Qed.
-
-Lemma both_within p x y a b :
-  within p (fst x) a -> within p (fst y) b -> within p (fst (both x y)) (a + b).
-Proof. unfold within, both. simpl. rewrite !real_plus. lra. Qed.
-
-Lemma constant_within p k : (0 <= p)%Z -> within (2 * p) (fst (constant p k)) (exact [one p k]).
-Proof. intros. unfold within, constant, one. simpl. rewrite real_lifted by assumption. lra. Qed.
-
-Lemma constant_size p k : (0 <= p)%Z -> size [one p k] <= real (2 * p) (snd (constant p k)).
-Proof.
-  intros. unfold constant, one. cbn [snd fst size fold_right]. rewrite real_abs, real_lifted by assumption.
-  rewrite Rmult_1_r. lra.
-Qed.
-
-Lemma products_length p w x : length w = length x -> length (products p w x) = length x.
-Proof. intros. unfold products. rewrite combine_length, map_length. lia. Qed.
 
 Section Sound.
 
@@ -228,21 +165,6 @@ Proof.
   repeat apply Rplus_le_compat; auto using reach_within, points_within; now apply constant_size.
 Qed.
 
-Lemma head_count h row :
-  In row (head n) -> length h = length (units n) -> length (head_terms n h row) = (length (units n) + 1)%nat.
-Proof.
-  intros Hrow Lh. destruct formed_facts as (_ & _ & _ & Hhead & _). specialize (Hhead row Hrow).
-  unfold head_terms. rewrite app_length, products_length by lia. simpl. lia.
-Qed.
-
-Lemma head_size h b row :
-  Forall2 (within p) b h ->
-  size (head_terms n h row) <= real (2 * p) (snd (both (times (fst row) b) (constant p (snd row)))).
-Proof.
-  intros Hb. destruct formed_facts as (Hp & _). unfold head_terms. rewrite size_app. unfold both, times.
-  cbn [snd fst]. rewrite real_plus. apply Rplus_le_compat; [now apply reach_within|now apply constant_size].
-Qed.
-
 Lemma terms_within s h b v :
   (s < symbols m)%nat -> In v (units n) -> Forall2 (within p) b h -> length b = length (units n) ->
   let x := both (both (times (reads v) (map point (embedding n s)))
@@ -261,36 +183,15 @@ Proof.
   - rewrite <- L. apply noise_is_enough; auto; [rewrite L; exact short|]. now apply terms_size.
 Qed.
 
-Lemma logit_within h b row :
-  In row (head n) -> Forall2 (within p) b h -> length b = length (units n) ->
-  forall y, sum (head_terms n h row) y ->
-  within (2 * p) (computed p (length (units n) + 1) (both (times (fst row) b) (constant p (snd row)))) y.
-Proof.
-  intros Hrow Hb Lb y Hy. destruct formed_facts as (Hp & short & _).
-  pose proof (same_length _ _ _ Hb) as Lh. pose proof (head_count h row Hrow ltac:(lia)) as L.
-  apply (widened_within _ _ _ (exact (head_terms n h row))).
-  - unfold head_terms. rewrite exact_app. apply both_within; [now apply dot_within|now apply constant_within].
-  - rewrite <- L. apply noise_is_enough; auto; [rewrite L; exact short|]. now apply head_size.
-Qed.
-
 Lemma right_on_correct a b h l :
   right_on n a b = true -> Forall2 (within p) b h -> length b = length (units n) -> logits n h l -> right a l.
 Proof.
-  unfold right_on. fold p.
-  set (bound := fun row => computed p (length (units n) + 1) (both (times (fst row) b) (constant p (snd row)))).
-  intros [[known _]%andb_prop ahead]%andb_prop Hb Lb Hl. apply Nat.ltb_lt in known. rewrite map_length in known.
-  rewrite forallb_forall in ahead. pose proof (same_length _ _ _ Hl) as L.
-  assert (each : forall j, (j < length (head n))%nat ->
-            within (2 * p) (nth j (map bound (head n)) (0, 0)%Z) (nth j l 0)).
-  { intros j Hj. assert (K : In (nth j (head n) ([], 0%Z)) (head n)) by now apply nth_In.
-    rewrite (nth_indep _ _ (bound ([], 0%Z))) by now rewrite map_length. rewrite map_nth.
-    apply (logit_within h); auto. clear -Hl Hj. revert j Hj.
-    induction Hl as [|r y rs ys Hr _ IH]; intros [|j] Hj; simpl in *; try lia; auto. apply IH. lia. }
-  split; [lia|]. intros j Hj other. rewrite <- L in Hj.
-  assert (In j (seq 0 (length (map bound (head n))))) as K by (apply in_seq; rewrite map_length; lia).
-  specialize (ahead j K). apply orb_prop in ahead as [same|below]; [apply Nat.eqb_eq in same; lia|].
-  apply Z.ltb_lt in below. apply (real_lt (2 * p)) in below.
-  pose proof (each j Hj) as [_ Hhigh]. pose proof (each a known) as [Hlow _]. lra.
+  unfold right_on. intros [above _]%andb_prop Hb Lb Hl. apply (ahead_is_right (2 * p) _ _ _ above).
+  destruct formed_facts as (Hp & short & _ & Hhead & _). pose proof (same_length _ _ _ Hb) as Lh.
+  unfold logits, logits_in, affine_in in Hl. fold p in Hl |- *. clear above. revert Hhead.
+  induction Hl as [|row y rows ys Hy _ IH]; intros Hhead; simpl; constructor.
+  - apply (row_within p b h); auto; [lia|]. rewrite Hhead; [lia|now left].
+  - apply IH. intros r Hr. apply Hhead. now right.
 Qed.
 
 Variables (regions : list region) (targets : list (list nat)).
@@ -388,12 +289,11 @@ Proof.
 Qed.
 
 Lemma head_terms_are_small q h row :
-  answered q h -> In row (head n) -> size (head_terms n h row) <= bpow radix2 100.
+  answered q h -> In row (head n) -> size (row_terms (scale n) h row) <= bpow radix2 100.
 Proof.
-  intros (r & _ & _ & Hb & Hright) Hrow. unfold right_on in Hright.
-  apply andb_prop in Hright as [Hright _]. apply andb_prop in Hright as [_ small]. rewrite forallb_forall in small.
-  specialize (small row Hrow). apply Z.leb_le in small. fold p in small.
-  eapply Rle_trans; [exact (head_size h (box r) row Hb)|]. rewrite <- huge_is. now apply real_le.
+  intros (r & _ & _ & Hb & Hright) Hrow. unfold right_on in Hright. apply andb_prop in Hright as [_ small]. rewrite forallb_forall in small.
+  specialize (small row Hrow). apply Z.leb_le in small. fold p in small |- *. destruct formed_facts as (Hp & _).
+  eapply Rle_trans; [exact (row_size p (box r) h row Hp Hb)|]. rewrite <- huge_is. now apply real_le.
 Qed.
 
 Theorem right_everywhere : right_at_every_length n m.
@@ -430,7 +330,7 @@ Definition overflows_nowhere (n : network) (m : machine) : Prop :=
   (forall s v z, (s < symbols m)%nat -> In v (units n) ->
      sum_in is_binary32 (terms n s h v) z -> sum_in is_finite_binary32 (terms n s h v) z) /\
   (forall row y, w <> [] -> In row (head n) ->
-     sum_in is_binary32 (head_terms n h row) y -> sum_in is_finite_binary32 (head_terms n h row) y).
+     sum_in is_binary32 (row_terms (scale n) h row) y -> sum_in is_finite_binary32 (row_terms (scale n) h row) y).
 
 Theorem check_excludes_overflow n m regions targets : check n m regions targets = true -> overflows_nowhere n m.
 Proof.
@@ -441,12 +341,12 @@ Proof.
   assert (L : length h = length (units n)).
   { destruct T as (r & In_r & _ & Hb). destruct (checked_facts n m regions targets checked) as (Hr & _).
     destruct (Hr r In_r) as [_ Lb]. apply same_length in Hb. lia. }
-  destruct (formed_facts n m formed) as (_ & short & _ & _ & Hsym). split.
+  destruct (formed_facts n m formed) as (_ & short & _ & Hhead & Hsym). split.
   - intros s v z Hs Hv Hz. destruct (Hsym s Hs) as [few _]. apply no_overflow; [exact Hz| |].
     + rewrite (terms_count n m formed s h v Hs Hv L). exact few.
     + eapply terms_are_small; eassumption.
   - intros row y some Hrow Hy. apply no_overflow; [exact Hy| |].
-    + rewrite (head_count n m formed h row Hrow L). exact short.
+    + rewrite row_count; [lia|]. now rewrite Hhead.
     + eapply head_terms_are_small; [exact formed| |exact Hrow].
       exact (after_a_symbol n m formed regions targets checked w h (conj some letters) reached).
 Qed.

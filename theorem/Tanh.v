@@ -5,26 +5,8 @@ From Flocq Require Import Core.
 From Interval Require Import Float.Basic Float.Generic_proof Float.Specific_ops Float.Specific_stdz
   Interval.Interval Interval.Float Interval.Float_full Real.Xreal.
 From Lengthwise Require Import Rounding Dyadic.
+From Lengthwise Require Export Intervals.
 Local Open Scope R_scope.
-
-Module F := SpecificFloat StdZRadix2.
-Module I := FloatIntervalFull F.
-
-Definition digits : F.precision := 44%Z.
-
-Definition interval (p : Z) (ends : Z * Z) : I.type := I.bnd (Float (fst ends) (- p)%Z) (Float (snd ends) (- p)%Z).
-
-Lemma float_is_real p k : F.toX (Float k (- p)%Z) = Xreal (real p k).
-Proof.
-  unfold F.toX, real. destruct k as [|k|k]; simpl; [f_equal; ring| |];
-  rewrite FtoR_split; unfold F2R; simpl; reflexivity.
-Qed.
-
-Lemma interval_holds p ends x : contains (I.convert (interval p ends)) (Xreal x) <-> within p ends x.
-Proof.
-  unfold interval. rewrite I.bnd_correct by reflexivity.
-  change I.F.toX with F.toX. rewrite !float_is_real. reflexivity.
-Qed.
 
 Definition tanh_of (x : I.type) : I.type :=
   let one := I.fromZ digits 1 in

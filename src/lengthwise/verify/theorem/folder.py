@@ -17,20 +17,25 @@ from ...files import whole_folder, write_text
 from ..checker.check import check
 from ..checker.intervals import Array
 from ..checker.weights import digest, read_model
-from . import lstm, rnn
+from . import automaton, lstm, rnn
 from .coq import listed, ns, scale_of
 from .family import CLAIMED, Family
 
 PACKAGE = Path(__file__).parents[2]
 PLACES = (PACKAGE / "theorem", PACKAGE.parents[1] / "theorem")
-FAMILIES: tuple[Family, ...] = (rnn.FAMILY, lstm.FAMILY)
+FAMILIES: tuple[Family, ...] = (rnn.FAMILY, lstm.FAMILY, automaton.FAMILY)
 NEEDS = {
     "Words": (),
     "Rounding": (),
     "Dyadic": ("Rounding",),
-    "Tanh": ("Dyadic",),
-    "Recurrence": ("Words", "Tanh"),
+    "Machine": ("Dyadic",),
+    "Affine": ("Machine",),
+    "Intervals": ("Dyadic",),
+    "Norm": ("Affine", "Intervals"),
+    "Tanh": ("Intervals",),
+    "Recurrence": ("Words", "Affine", "Tanh"),
     "Lstm": ("Recurrence",),
+    "Automaton": ("Words", "Norm"),
 }
 """The files of the development, and which others each needs, in an order in which Coq can read them."""
 
