@@ -28,12 +28,15 @@ from lengthwise.verify.checker.check import MADE
 from lengthwise.verify.checker.weights import read_model
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+import leaderboard  # noqa: E402
+
 ROOT = HERE.parent
 ROOMS = ("lab", "tasks", "verify", "report", "models", "mixers", "positions", "ops")
 ROOMS = (*ROOMS, "automata", "text", "insight", "theory", "convert")
 PARTS = {
     "Start": ["ten-minutes", "tour", "own-tasks", "hugging-face", "text", "language-models", "clusters", "results"],
-    "Evidence": ["reproduction"],
+    "Evidence": ["reproduction", "leaderboard"],
     "Proofs": ["certify", "proofs", "proved", "hall-of-proofs", "hall-of-refutations", "zoo", "theorem"],
     "Ideas": ["regulargpt", "lrnn", "chacal", "bipe", "positions", "far-tokens", "constructions"],
     "Reference": ["cli", *(f"api-{room}" for room in ROOMS), "architecture"],
@@ -59,6 +62,7 @@ def lay_out(source: Path) -> None:
     write(source / "hall-of-refutations.md", hall_of_refutations())
     for name in shown_in_the_browser():
         write(source / f"proof-{name}.md", page_of_a_proof(name))
+    write(source / "leaderboard.md", leaderboard.page())
     write(source / "cli.md", "\n".join(command_line()))
     for room in ROOMS:
         write(source / f"api-{room}.md", "\n".join(public_names(room)))
