@@ -29,6 +29,8 @@ from lengthwise.verify.checker.weights import read_model
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
+import atlas  # noqa: E402
+
 import leaderboard  # noqa: E402
 
 ROOT = HERE.parent
@@ -38,7 +40,7 @@ PARTS = {
     "Start": ["ten-minutes", "tour", "own-tasks", "hugging-face", "text", "language-models", "clusters", "results"],
     "Evidence": ["reproduction", "leaderboard"],
     "Proofs": ["certify", "proofs", "proved", "hall-of-proofs", "hall-of-refutations", "zoo", "theorem"],
-    "Ideas": ["regulargpt", "lrnn", "chacal", "bipe", "positions", "far-tokens", "constructions"],
+    "Ideas": ["regulargpt", "lrnn", "chacal", "bipe", "positions", "atlas", "far-tokens", "constructions"],
     "Reference": ["cli", *(f"api-{room}" for room in ROOMS), "architecture"],
     "About": ["changelog", "log"],
 }
@@ -62,6 +64,7 @@ def lay_out(source: Path) -> None:
     write(source / "hall-of-refutations.md", hall_of_refutations())
     for name in shown_in_the_browser():
         write(source / f"proof-{name}.md", page_of_a_proof(name))
+    write(source / "atlas.md", atlas.page(prose))
     write(source / "leaderboard.md", leaderboard.page())
     write(source / "cli.md", "\n".join(command_line()))
     for room in ROOMS:
@@ -336,6 +339,7 @@ def main(out: Path) -> int:
         for page in (ROOT / "results").glob("*/*.html"):
             (out / "results" / page.parent.name).mkdir(parents=True, exist_ok=True)
             shutil.copy(page, out / "results" / page.parent.name)
+        shutil.copytree(HERE / "vectors", out / "vectors")
         print(f"Open {out / 'index.html'}")
     return failed
 
