@@ -8,7 +8,7 @@ SETUP := .venv/.setup-done
 DEV := .venv/.dev-done
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all bench lint docs theorem clean browser coq
+.PHONY: help setup demo test test-all bench lint docs dist theorem clean browser coq
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,13 @@ lint: $(DEV) ## ruff, the formatter's opinion, pyright
 docs: setup ## The site, in build/site, with every link inside the documents checked
 	$(BIN)/python -m pytest tests/test_house.py -k documents
 	$(BIN)/python site/build.py build/site
+
+dist: setup ## Wheel and source archive in dist/, the wheel tried in a bare environment
+	rm -rf dist build/tools
+	$(PYTHON) -m venv build/tools
+	build/tools/bin/python -m pip install --quiet --disable-pip-version-check build
+	build/tools/bin/python -m build --outdir dist
+	$(BIN)/python .ci/smoke.py dist/*.whl
 
 theorem: setup coq ## Coq checks theorems about networks of the zoo, seven RNNs and an LSTM: minutes
 	rm -rf build/theorem
