@@ -11,8 +11,8 @@ from lengthwise import tasks, theory, verify
 from lengthwise.automata import Semiautomaton
 from lengthwise.verify import certificate, checker
 from lengthwise.verify.claim import claim_of
+from lengthwise.verify.prove.codes import prove_snapped
 from lengthwise.verify.prove.node import refusal
-from lengthwise.verify.prove.snapped import prove_snapped
 
 PARITY = tasks.get("parity")
 STUCK = Semiautomaton([[0, 1], [1, 2], [2, 0]], accepting={1})

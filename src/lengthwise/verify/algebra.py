@@ -23,6 +23,7 @@ import numpy as np
 
 from ..errors import Error
 from ..limits import Limit
+from .checker.claimed import Claim as Claimed
 from .claim import Claim
 
 ELEMENTS = Limit("ELEMENTS", 5000, "elements of a machine's algebra", "Take a smaller machine")
@@ -49,40 +50,6 @@ class Conditions(NamedTuple):
     """(M,) the element of the node."""
 
 
-class Need:
-    """Which maps (…,Q) are elements of factors of words with an answer, in trees of this chunk."""
-
-    def __init__(self, claim: Claim, chunk: int, ends: float = float("inf")):
-        delta = claim.machine.delta
-        reached = np.zeros(len(delta), dtype=bool)
-        reached[claim.machine.start] = True
-        while not np.array_equal(reached, more := _with(reached, delta[reached].ravel())):
-            in_time(ends)
-            reached = more
-        leads = claim.asked.copy()
-        while True:
-            step = leads
-            for _ in range(chunk):
-                step = np.asarray(step)[delta].any(1)
-            if not (step & ~leads).any():
-                break
-            in_time(ends)
-            leads = leads | step
-        self.reached, self.leads = np.asarray(reached), np.asarray(leads)
-
-        self.start = claim.machine.start
-
-    def __call__(self, maps: np.ndarray, begins: bool) -> np.ndarray:
-        """`begins`: whether the factors begin their words."""
-        return self.leads[maps[..., self.start]] if begins else np.any(self.leads[maps] & self.reached, axis=-1)
-
-
-def _with(flags: np.ndarray, more: np.ndarray) -> np.ndarray:
-    flags = flags.copy()
-    flags[more] = True
-    return flags
-
-
 class MachineAlgebra:
     """The elements that are needed, and their products.
 
@@ -95,7 +62,10 @@ class MachineAlgebra:
 
     def __init__(self, claim: Claim, chunk: int, ends: float = float("inf")):
         """`ends`: when to give up, in seconds of `time.perf_counter`."""
-        self.claim, self.chunk, self.need, self.ends = claim, chunk, Need(claim, chunk, ends), ends
+        if not claim.asked.any():
+            raise Error("certify: this machine asks nothing after any word, so there is nothing to be right about.")
+        self.claim, self.chunk, self.ends = claim, chunk, ends
+        self.claimed = Claimed(claim.to_json())
         self.leaves = claim.machine.delta.T.astype(np.int64)
         """(S,Q)"""
         S = len(self.leaves)
@@ -104,7 +74,7 @@ class MachineAlgebra:
             (word, leaf_map)
             for size in range(1, chunk + 1)
             for word in product(range(S), repeat=size)
-            if self.need(leaf_map := self._word_map(word), begins=size < chunk)
+            if self.needs((leaf_map := self._word_map(word))[None], begins=size < chunk)
         ]
         """Words of at most C symbols and their elements."""
         self.elements: np.ndarray
@@ -123,6 +93,10 @@ class MachineAlgebra:
 
     def __len__(self) -> int:
         return len(self.elements)
+
+    def needs(self, maps: np.ndarray, begins: bool) -> np.ndarray:
+        """Returns (n,) which maps (n,Q) are elements of parts of asked words; `begins`: of those that begin them."""
+        return (self.claimed.opens if begins else self.claimed.live)(maps, self.chunk)
 
     def _tuples_of(self, count: int) -> int:
         """How many tuples a node may read."""
@@ -159,7 +133,7 @@ class MachineAlgebra:
                     # First m and then the element: q -> element[m[q]].
                     maps = self.elements[:, maps].swapaxes(0, 1).reshape(-1, Q)
                 in_time(self.ends)
-                needed = self.need(maps, begins=size < self.chunk)
+                needed = self.needs(maps, begins=size < self.chunk)
                 yield taps[needed], maps[needed]
 
     def conditions(self) -> Conditions:
@@ -171,8 +145,6 @@ class MachineAlgebra:
             pads = np.full((len(elements), C - elements.shape[1]), PAD)
             taps.append(np.concatenate([pads, 1 + S + elements], 1))
             results.append(self.numbers(maps))
-        if not self.leaf_groups:
-            raise Error("certify: this machine asks nothing after any word, so there is nothing to be right about.")
         return Conditions(np.concatenate(taps), np.concatenate(results))
 
     @property

@@ -40,8 +40,8 @@ from .falsification.hunt import Stage, Watcher
 from .falsification.reading import Reader, carries_state
 from .falsification.search import Search, search
 from .families import Family, Method, family_of
+from .prove.codes import prove_snapped
 from .prove.node import no_tree
-from .prove.snapped import prove_snapped
 from .subject import KeptShare, Subject, checked_seconds, subject_of
 from .verdict import Proved, Refuted, Unknown, Verdict
 

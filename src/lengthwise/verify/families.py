@@ -12,7 +12,6 @@ from .claim import Claim
 from .consolidate import closure, compiling, neurons, signs, silence
 from .consolidate.teaching import CannotBeTaught, TaughtCopy
 from .prove import boxes, cascade, codes, node, recurrence
-from .prove import snapped as snapped_trees
 from .verdict import Proof, Refuted, Unknown
 
 Method = Callable[[LengthwiseForCausalLM, Claim, float], Proof | Refuted | Unknown | str]
@@ -38,6 +37,16 @@ def taught_codes(model: LengthwiseForCausalLM, claim: Claim, seconds: float) -> 
     return TaughtCopy(made.model, made.own, made.elements, "codes")
 
 
+def in_float64(prove: Callable[..., Proof | Refuted | Unknown | str]) -> Method:
+    """Returns the method for evaluation in float64 alone."""
+
+    def method(model: LengthwiseForCausalLM, claim: Claim, seconds: float) -> Proof | Refuted | Unknown | str:
+        return prove(model, claim, seconds, "float64")
+
+    method.__name__ = f"{prove.__name__}_in_float64"
+    return method
+
+
 def no_cascade(model: nn.Module) -> str | None:
     network = cascade.network_of(model)
     return network if isinstance(network, str) else None
@@ -45,9 +54,9 @@ def no_cascade(model: nn.Module) -> str | None:
 
 FAMILIES = (
     Family(codes.refusal, (codes.prove_codes,), taught_codes),
-    Family(node.refusal, (boxes.prove_tree_boxes, boxes.prove_tree_boxes_in_float64), neurons.taught),
-    Family(snapped_trees.refusal, (snapped_trees.prove_snapped,), None),
-    Family(recurrence.refusal, (recurrence.prove_recurrence, recurrence.prove_recurrence_in_float64), signs.taught),
+    Family(node.refusal, (boxes.prove_tree_boxes, in_float64(boxes.prove_tree_boxes)), neurons.taught),
+    Family(codes.no_centres, (codes.prove_snapped, in_float64(codes.prove_snapped)), None),
+    Family(recurrence.refusal, (recurrence.prove_recurrence, in_float64(recurrence.prove_recurrence)), signs.taught),
     Family(no_cascade, (cascade.prove_cascade,), silence.silenced),
 )
 

@@ -1,4 +1,4 @@
-"""Which parts of words matter, found by hand, and by the prover in its own way."""
+"""Which parts of words matter, found by hand."""
 
 from __future__ import annotations
 
@@ -7,10 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from lengthwise.automata import Semiautomaton
-from lengthwise.verify.algebra import Need
 from lengthwise.verify.checker.claimed import Claim
-from lengthwise.verify.claim import Claim as ProversClaim
 from lengthwise.verify.claim import claim_of
 
 from .conftest import arithmetic
@@ -41,18 +38,3 @@ def test_the_parts_that_matter_are_those_of_asked_words(chunk):
         maps = np.array([[after(w, q) for q in range(claim.states)] for w in words])
         assert [w in live for w in words] == claim.live(maps, chunk).tolist()
         assert [w in opens for w in words] == claim.opens(maps, chunk).tolist()
-
-
-@pytest.mark.parametrize("chunk", [1, 2, 3])
-def test_checker_and_prover_leave_out_the_same_parts(chunk):
-    draw = np.random.default_rng(chunk)
-    for _ in range(50):
-        Q, S = draw.integers(2, 7), draw.integers(1, 4)
-        asked = (draw.random(Q) < 0.3) | (np.arange(Q) == draw.integers(Q))
-        delta, start = draw.integers(Q, size=(Q, S)), int(draw.integers(Q))
-        asked[delta[start, 0]] = True  # or it might be vacuous
-        own = ProversClaim(Semiautomaton(delta, start), np.zeros(Q, int), asked)
-        claim, need = Claim(own.to_json()), Need(own, chunk)
-        maps = draw.integers(Q, size=(100, Q))
-        assert (claim.live(maps, chunk) == need(maps, begins=False)).all()
-        assert (claim.opens(maps, chunk) == need(maps, begins=True)).all()

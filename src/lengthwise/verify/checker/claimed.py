@@ -48,19 +48,23 @@ class Claim:
             self.reached[self.delta[self.reached].ravel()] = True
         if not self.asked[self.delta[self.reached]].any():
             raise Rejected("the claim is vacuous: after no word is anything asked.")
+        self._heeded: dict[int, Array] = {}
         self.heeded = self.heeded_by(1)
         """Whether a question can be reached from a state, or is there."""
 
     def heeded_by(self, chunk: int) -> Array:
         """(Q,) whether some multiple of `chunk` symbols, 0 too, leads from a state to a question."""
-        found: Array = self.asked
-        while True:
-            before = found
-            for _ in range(chunk):
-                before = np.asarray(before[self.delta].any(1))
-            if not (before & ~found).any():
-                return found
-            found = found | before
+        if chunk not in self._heeded:
+            heeded: Array = self.asked
+            while True:
+                before = heeded
+                for _ in range(chunk):
+                    before = np.asarray(before[self.delta].any(1))
+                if not (before & ~heeded).any():
+                    break
+                heeded = heeded | before
+            self._heeded[chunk] = heeded
+        return self._heeded[chunk]
 
     def fits(self, symbols: int, outputs: int) -> None:
         """Whether a model of so many symbols and outputs can be what the claim speaks of."""

@@ -45,7 +45,7 @@ def canonical_codes(
         for _ in range(LEVELS):
             picked = torch.randint(len(grown), (NODES, algebra.chunk), generator=draw)
             made = _products(algebra.elements[elements[picked.numpy()]])
-            needed = algebra.need(made, begins=False)
+            needed = algebra.needs(made, begins=False)
             if not needed.any():
                 break
             parts = picked[torch.from_numpy(needed)]

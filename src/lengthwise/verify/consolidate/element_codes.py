@@ -38,7 +38,7 @@ def structured_codes(algebra: MachineAlgebra) -> np.ndarray:
     >>> structured_codes(algebra).tolist()
     [[0, 1, 0], [1, 0, 1]]
     """
-    found = congruences(algebra.claim.machine.delta, algebra.need.reached, algebra.ends)
+    found = congruences(algebra.claim.machine.delta, algebra.claimed.reached, algebra.ends)
     columns = _all_points(algebra, found) or _few_points(algebra, found)
     columns += _answer(algebra, max(int(column.max()) + 1 for column in columns))
     return np.stack(columns, 1)
@@ -74,8 +74,8 @@ def _all_points(algebra: MachineAlgebra, found: list[np.ndarray]) -> list[np.nda
 
 def _images(algebra: MachineAlgebra, partition: np.ndarray) -> list[np.ndarray]:
     """For each block that words reach, (N,) the block to which each element takes it."""
-    blocks, first = np.unique(partition[algebra.need.reached], return_index=True)
-    states = np.flatnonzero(algebra.need.reached)[first]
+    blocks, first = np.unique(partition[algebra.claimed.reached], return_index=True)
+    states = np.flatnonzero(algebra.claimed.reached)[first]
     number = {int(block): i for i, block in enumerate(blocks)}
     return [np.array([number[int(b)] for b in partition[algebra.elements[:, q]]]) for q in states]
 
@@ -83,11 +83,11 @@ def _images(algebra: MachineAlgebra, partition: np.ndarray) -> list[np.ndarray]:
 def _few_points(algebra: MachineAlgebra, found: list[np.ndarray]) -> list[np.ndarray]:
     """Greedily the column that tells most elements apart; of equals the one with fewer values."""
     claim = algebra.claim
-    # A state that leads to no question is like any other such state.
-    answers = np.where(algebra.need.leads & claim.asked, claim.answer_numbers, -1)
+    # A state in which nothing is asked is like any other such state.
+    answers = np.where(claim.asked, claim.answer_numbers, -1)
     by_parts = [answers, *(p for p in found if p.max() < claim.machine.num_states - 1)]
     whole = [np.arange(claim.machine.num_states)]
-    states = np.flatnonzero(algebra.need.reached)
+    states = np.flatnonzero(algebra.claimed.reached)
     candidates = [_compact(p[algebra.elements[:, q]]) for p in by_parts for q in states]
     candidates = [c for c in candidates if 1 < c.max() + 1 <= ANSWERS]
     candidates += [_compact(p[algebra.elements[:, q]]) for p in whole for q in states]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...automata import compose
-from ..algebra import Need
+from ..checker.claimed import Claim as Claimed
 from ..claim import Claim
 
 
@@ -20,7 +20,7 @@ class Transitions:
 
     def __init__(self, claim: Claim):
         self.machine = claim.machine
-        self._need = Need(claim, chunk=1)
+        self._claimed = Claimed(claim.to_json())
         self._index: dict[bytes, int] = {}
         self._rows: list[np.ndarray] = []
         self._products: dict[tuple[int, int], int] = {}
@@ -38,8 +38,8 @@ class Transitions:
         if key not in self._index:
             self._index[key] = len(self._rows)
             self._rows.append(row)
-            self.live.append(bool(self._need(row, begins=False)))
-            self.opening.append(bool(self._need(row, begins=True)))
+            self.live.append(bool(self._claimed.live(row[None], 1)[0]))
+            self.opening.append(bool(self._claimed.opens(row[None], 1)[0]))
         return self._index[key]
 
     def of(self, number: int) -> np.ndarray:

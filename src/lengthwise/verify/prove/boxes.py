@@ -83,11 +83,6 @@ def prove_tree_boxes(
     return shortcoming
 
 
-def prove_tree_boxes_in_float64(model: nn.Module, claim: Claim, seconds: float = 60.0) -> Proof | Unknown | str:
-    """Returns the proof for evaluation in float64 alone."""
-    return prove_tree_boxes(model, claim, seconds, "float64")
-
-
 def closed(boxes: TreeBoxes, centres: Tensor, network: Tree, ends: float) -> Proof | Unknown:
     centres = settled(boxes, centres, SETTLING)
     if not bool(torch.isfinite(centres).all()):

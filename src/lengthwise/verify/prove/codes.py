@@ -1,12 +1,13 @@
-"""Prove a RegularGPT of discrete nodes by looking at every code that a word can reach.
+"""Prove a RegularGPT whose nodes are codes, or snapped to centres, by looking at every one that a word can reach.
 
 From the leaves on, all that nodes can be made of is made: each node's code is found, with the element of the machine
 that its word has, until nothing new comes. No code may stand for two elements, and the head must be right on all. A
 node has the same code however long its word is, so this is all. Nodes are computed in float64 alone: whether each
 choice is decided beyond all rounding is for the checker to say. The centres of a snapped model are codes as well, of
-one choice (`snapped.py`).
+one choice: the nearest, if it is within the radius. No table is given, so none can be that of the machine instead of
+the network's.
 
-Shapes: n nodes side by side, C chunk, G groups and K choices of a code, D width, Q states.
+Shapes: n nodes side by side, C chunk, G groups and K choices of a code, N centres, D width, Q states.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ from torch import Tensor, nn
 
 from ...limits import Limit
 from ...models import LengthwiseForCausalLM
-from ..algebra import Need
+from ...models.snapped_nodes import SnappedLayer
+from ..checker.claimed import Claim as Claimed
 from ..claim import Claim
 from ..verdict import Proof, Unknown
-from .boxes import leads
+from .boxes import CONDITIONS, leads
 from .node import Node
 from .node import refusal as no_node
 
@@ -39,7 +41,7 @@ def prove_codes(model: LengthwiseForCausalLM, claim: Claim, seconds: float) -> P
     if why := refusal(model):
         return why
     node = CodedNode(model)
-    found = Exploration(node, Need(claim, node.node.chunk), claim, time.monotonic() + seconds)
+    found = Exploration(node, node.node.chunk, claim, time.monotonic() + seconds)
     try:
         found.look()
     except NotProved as stop:
@@ -62,6 +64,44 @@ def refusal(model: nn.Module) -> str | None:
         return why
     if Node(model).layer.nodes is None:
         return "the model's nodes are continuous, and only discrete ones (nodes='discrete') have codes"
+    return None
+
+
+def prove_snapped(
+    model: LengthwiseForCausalLM, claim: Claim, seconds: float = 60.0, arithmetic: str = "float32"
+) -> Proof | Unknown | str:
+    """Returns the proof of a model that `snap` made."""
+    if reason := no_centres(model):
+        return reason
+    node = SnappedNode(Node(model))
+    N, S, C = len(node.centres), claim.machine.num_symbols, node.node.chunk
+    if sum(N**m + S**m for m in range(1, C + 1)) > CONDITIONS.most:
+        return f"its {N} centres make {CONDITIONS.surpassed}"
+    found = Exploration(node, 1, claim, time.monotonic() + seconds)
+    try:
+        found.look()
+    except NotProved as stop:
+        return Unknown(stop.why, stop.by_how_much)
+    elements, owner = found.elements()
+    met, centres = found.chosen[:, 0], node.centres.tolist()
+    if missing := N - len(met):
+        return Unknown(f"{missing} of {N} centres are reached by no word. Extract and snap again")
+    listed = [{"element": owner[i], "centre": centres[met[i]]} for i in np.argsort(met)]
+    return {
+        "kind": "tree-boxes",
+        "inference": "snapped",
+        "arithmetic": arithmetic,
+        "margin": found.margin,
+        "proof": {"elements": elements, "centres": listed, "radius": node.radius},
+    }
+
+
+def no_centres(model: nn.Module) -> str | None:
+    """Returns why the nodes of this model are no centres, or None if they are."""
+    if reason := no_node(model, snapped=True):
+        return reason
+    if not isinstance(Node(model).layer, SnappedLayer):
+        return "its nodes are not snapped to centres, as verify.extract(model).snap() does"
     return None
 
 
@@ -107,11 +147,35 @@ class CodedNode:
         return z.argmax(-1).numpy(), (best[..., 0] - best[..., 1]).amin(-1).nan_to_num(nan=-torch.inf).numpy()
 
 
+class SnappedNode:
+    """Centres as codes of one choice."""
+
+    noun, undecided = "centre", "a node may lie outside the radius of its centre, or nearer to another"
+    groups = 1
+
+    def __init__(self, node: Node):
+        self.node, self.radius = node, node.layer.radius
+        self.centres = node.layer.centres.detach().double().cpu()
+
+    def vectors(self, chosen: np.ndarray) -> Tensor:
+        return self.centres[chosen[:, 0]]
+
+    def codes(self, nodes: Tensor) -> tuple[np.ndarray, np.ndarray]:
+        distance = torch.cdist(nodes, self.centres, compute_mode="donot_use_mm_for_euclid_dist")
+        nearest = distance.argmin(1, keepdim=True)
+        least = distance.gather(1, nearest)[:, 0]
+        others = distance.scatter(1, nearest, torch.inf).min(1).values
+        gap = others.clamp(max=self.radius).sub(least).nan_to_num(nan=-torch.inf)
+        return nearest.numpy(), gap.numpy()
+
+
 class Exploration:
     """All codes that words reach, each with the element of its words."""
 
-    def __init__(self, node: NodeOfCodes, need: Need, claim: Claim, until: float):
-        self.node, self.need, self.claim, self.until = node, need, claim, until
+    def __init__(self, node: NodeOfCodes, aligned: int, claim: Claim, until: float):
+        """`aligned`: words end a multiple of so many symbols behind a node that counts."""
+        self.node, self.aligned, self.claim, self.until = node, aligned, claim, until
+        self.claimed = Claimed(claim.to_json())
         self.leaves = claim.machine.delta.T.astype(np.int64)
         """(S,Q)"""
         self.chosen = np.empty((0, node.groups), dtype=np.int64)
@@ -146,7 +210,8 @@ class Exploration:
         made = maps[index[:, 0]]
         for column in index.T[1:]:
             made = np.take_along_axis(maps[column], made, 1)
-        needed = self.need(made, begins=index.shape[1] < self.node.node.chunk)
+        begins = index.shape[1] < self.node.node.chunk
+        needed = (self.claimed.opens if begins else self.claimed.live)(made, self.aligned)
         index, made = index[needed], made[needed]
         if not len(index):
             return

@@ -81,11 +81,6 @@ def prove_recurrence(
     return shortcoming
 
 
-def prove_recurrence_in_float64(model: nn.Module, claim: Claim, seconds: float = 60.0) -> Proof | Unknown | str:
-    """The proof for evaluation in float64 alone."""
-    return prove_recurrence(model, claim, seconds, "float64")
-
-
 def explored(network: Recurrence, claim: Claim, near: float, ends: float) -> tuple[np.ndarray, Interval] | Unknown:
     """Sets of all states that the model comes to: (N,) the machine's state of each, and what was met of it, (N,n).
 
