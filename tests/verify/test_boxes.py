@@ -13,7 +13,7 @@ from lengthwise.automata import Semiautomaton
 from lengthwise.verify import Unknown, certificate
 from lengthwise.verify.algebra import MachineAlgebra
 from lengthwise.verify.checker import Rejected, check
-from lengthwise.verify.checker.network import Tree
+from lengthwise.verify.checker.tree import Tree
 from lengthwise.verify.claim import Claim, claim_of
 from lengthwise.verify.prove import boxes as boxes_module
 from lengthwise.verify.prove.boxes import (

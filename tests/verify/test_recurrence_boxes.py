@@ -13,7 +13,7 @@ from lengthwise import models
 from lengthwise.automata import Semiautomaton
 from lengthwise.verify import certificate
 from lengthwise.verify.checker.intervals import Interval
-from lengthwise.verify.checker.network import Recurrence
+from lengthwise.verify.checker.recurrence import Recurrence
 from lengthwise.verify.claim import claim_of
 from lengthwise.verify.prove.recurrence import explored, prove_recurrence
 

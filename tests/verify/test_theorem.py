@@ -18,8 +18,7 @@ from lengthwise.lab.collection import network_folder, networks
 from lengthwise.verify import certificate as certificates
 from lengthwise.verify.checker import Rejected
 from lengthwise.verify.checker.claimed import Claim
-from lengthwise.verify.checker.network import Recurrence
-from lengthwise.verify.checker.recurrence import check_recurrence
+from lengthwise.verify.checker.recurrence import Recurrence, check_recurrence
 from lengthwise.verify.checker.weights import read_model
 from lengthwise.verify.claim import claim_of
 from lengthwise.verify.prove.recurrence import prove_recurrence

@@ -12,8 +12,9 @@ from lengthwise import models
 from lengthwise.verify import certificate
 from lengthwise.verify.checker.cascade import Cascade
 from lengthwise.verify.checker.intervals import Interval
-from lengthwise.verify.checker.network import Recurrence, Tree
 from lengthwise.verify.checker.points import Point, enclosed
+from lengthwise.verify.checker.recurrence import Recurrence
+from lengthwise.verify.checker.tree import Tree
 from lengthwise.verify.checker.weights import Rejected
 
 

@@ -13,9 +13,9 @@ from lengthwise import models
 from lengthwise.mixers import Layout, Level
 from lengthwise.verify import certificate
 from lengthwise.verify.checker import points, tree
-from lengthwise.verify.checker.network import Tree
 from lengthwise.verify.checker.points import Point, PointOperations, bound, chosen, enclosed
 from lengthwise.verify.checker.rounding import Arithmetic
+from lengthwise.verify.checker.tree import Tree
 
 KINDS = [
     {"variant": "paper"},

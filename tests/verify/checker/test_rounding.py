@@ -11,8 +11,8 @@ from lengthwise import models
 from lengthwise.verify import certificate
 from lengthwise.verify.checker import Rejected, check
 from lengthwise.verify.checker.intervals import Interval
-from lengthwise.verify.checker.network import Recurrence
-from lengthwise.verify.checker.operations import Operations
+from lengthwise.verify.checker.network import Operations
+from lengthwise.verify.checker.recurrence import Recurrence
 from lengthwise.verify.checker.rounding import ARITHMETICS
 
 from .conftest import resealed

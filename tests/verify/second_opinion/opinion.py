@@ -24,10 +24,9 @@ import numpy as np
 
 from lengthwise.errors import Error
 from lengthwise.verify.checker.claimed import composed
-from lengthwise.verify.checker.fields import Rejected
-from lengthwise.verify.checker.network import Tree
+from lengthwise.verify.checker.fields import Rejected, boxes_of
 from lengthwise.verify.checker.points import Point, chosen, enclosed
-from lengthwise.verify.checker.tree import boxes_of
+from lengthwise.verify.checker.tree import Tree
 from lengthwise.verify.checker.weights import Tensors, read_safetensors
 
 from .condition import Confirming, inside

@@ -18,10 +18,9 @@ from typing import Any
 import numpy as np
 
 from lengthwise.verify.checker.cascade import Cascade
-from lengthwise.verify.checker.fields import Rejected
+from lengthwise.verify.checker.fields import Rejected, boxes_of
 from lengthwise.verify.checker.intervals import Interval, concatenate
-from lengthwise.verify.checker.network import Recurrence
-from lengthwise.verify.checker.tree import boxes_of
+from lengthwise.verify.checker.recurrence import Recurrence
 from lengthwise.verify.checker.weights import Tensors
 
 from .condition import Confirming, inside

@@ -217,7 +217,7 @@ def test_an_enclosure_without_the_exact_value_is_rejected(made, name, monkeypatc
         logits = right(x)
         return Point.at(logits.c + 1e-3, logits.radius)
 
-    monkeypatch.setattr("lengthwise.verify.checker.network.Tree.head", shifted)
+    monkeypatch.setattr("lengthwise.verify.checker.tree.Tree.head", shifted)
     with pytest.raises(Rejected, match=r"the answer on set 0: .* is outside of"):
         opinion_on(it.certificate, it.weights)
 

@@ -16,10 +16,9 @@ from typing import Any
 from .cascade import Cascade, check_cascade
 from .claimed import Claim
 from .fields import ABOVE_ZERO, OBJECT, TEXT, TEXTS, Rejected, exactly, fields, maybe, plain_json, real, same, whole
-from .network import Recurrence, Tree
-from .recurrence import check_recurrence
+from .recurrence import Recurrence, check_recurrence
 from .rounding import ARITHMETICS
-from .tree import check_tree
+from .tree import Tree, check_tree
 from .weights import CONFIG, Tensors, digest, read_model, read_safetensors
 
 FORMAT = 1

@@ -107,6 +107,12 @@ def entries(
     return [fields(f"each of {what}", entry, needed, others) for entry in given]
 
 
+def boxes_of(listed: list[dict[str, Any]], width: int) -> tuple[Array, Array]:
+    """Centres and radii (N,width)."""
+    centre = np.stack([reals(entry["centre"], "a centre", width) for entry in listed])
+    return centre, np.stack([reals(entry["radius"], "a radius", width, 0.0) for entry in listed])
+
+
 def read_json(text: str, what: str) -> Any:
     """JSON without NaN, infinities, and names given twice."""
 

@@ -1,41 +1,90 @@
-"""The networks of the presets, read from a config and its weights, on sets of vectors.
+"""What the networks of all families share: operations on intervals, embeddings, and a head.
 
-    tree         node(x_{C-1}, …, x_0), oldest first                  regular-gpt with one layer to a group
-    recurrence   step(state, symbol)                                  rnn, gru, lstm
-    both         head(x)
+Every operation is f(…) ± e: f on intervals, and e a bound of what the model's own arithmetic rounds (rounding.py).
+Trees take points with slopes in their place (points.py).
 
-What stands before the first token of a tree is its pad, or nothing. A recurrence's state is all its layers': h of the
-first, and for an LSTM its c, then those of the second, …
-
-Shapes: B boxes, D model width, V symbols, E outputs, C taps, G groups of M choices.
+Shapes: B boxes, n entries, D model width, V symbols, E outputs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from .fields import FLAG, OBJECT, Rejected, exactly, fields, maybe, real, whole
-from .intervals import Array, Interval, concatenate
-from .operations import Operations
-from .points import Point, PointOperations
-from .rounding import ARITHMETICS, Arithmetic
+from .fields import Rejected, exactly, fields, whole
+from .intervals import EPS, Array, Interval
+from .rounding import ARITHMETICS, BOUNDED, Arithmetic
 from .weights import Tensors, Weights
 
 LAYER_NORM = 1e-5
-DEPTH = {"name": exactly("adaptive"), "thickness": exactly(1), "chunk": whole(2), "by": exactly("sequence", "position")}
-MAYBE_DEPTH = {"pad_tokens": exactly(False), "nodes": maybe(OBJECT), "snapped": maybe(OBJECT)}
-MIXER = {"name": exactly("sliding-dilated"), "heads": whole(1), "chunk": whole(2), "biases": FLAG}
-MIXER["missing"] = exactly("learned-pad", "drop")
-BLOCK = {"kind": exactly("transformer"), "norm": exactly("pre", "post"), "activation": exactly("relu", "gelu")}
-BLOCK["expansion"] = whole(1)
+
+
+class Operations:
+    """The operations of a model that computes in this arithmetic."""
+
+    def __init__(self, arithmetic: Arithmetic):
+        self.arithmetic, self.u = arithmetic, arithmetic.u
+
+    def linear(self, x: Interval, W: Array, b: Array | None = None) -> Interval:
+        terms = _product(x.size, np.abs(W)) + (0 if b is None else np.abs(b))
+        return x.affine(W, b).widened(self.arithmetic.linear(terms, W))
+
+    def linear_of_both(self, x: Interval, W: Array, b: Array, h: Interval, U: Array, c: Array) -> Interval:
+        """W x + b + U h + c as one sum, whose terms may be taken in any order, those of x and of h mixed."""
+        terms = _product(x.size, np.abs(W)) + np.abs(b) + _product(h.size, np.abs(U)) + np.abs(c)
+        return (x.affine(W, b) + h.affine(U, c)).widened(self.arithmetic.linear(terms, np.concatenate([W, U], 1)))
+
+    def add(self, x: Interval, y: Interval) -> Interval:
+        out = x + y
+        return out.widened(self.arithmetic.add(out.size))
+
+    def multiply(self, x: Interval, y: Interval) -> Interval:
+        out = x * y
+        return out.widened(self.arithmetic.up(self.u * out.size))
+
+    def relu(self, x: Interval) -> Interval:
+        return x.relu()
+
+    def tanh(self, x: Interval) -> Interval:
+        return x.tanh().widened(self.arithmetic.up(np.full(x.shape, BOUNDED * self.u)))
+
+    def sigmoid(self, x: Interval) -> Interval:
+        return x.sigmoid().widened(self.arithmetic.up(np.full(x.shape, BOUNDED * self.u)))
+
+    def lerp(self, n: Interval, h: Interval, z: Interval) -> Interval:
+        """(1 - z) n + z h, which is linear in z: its extremes are at the ends of z. Also computed as n + z (h - n)."""
+        out = _between(n, h, Interval.of(z.lo)).hull(_between(n, h, Interval.of(z.hi)))
+        return out.widened(self.arithmetic.up(self.arithmetic.gamma(8) * 2 * (n.size + h.size) * np.maximum(1, z.size)))
+
+    def norm(self, x: Interval, w: Array, b: Array, eps: float) -> Interval:
+        """(x - μ) ρ w + b, ρ = 1 / sqrt(σ² + eps), μ and σ² over the last axis."""
+        n, r, m = x.shape[-1], x.radius, x.mid
+        # Of each entry 1 - 1/n enters its own difference from the mean.
+        off = r * ((n - 1) / n) + (r.sum(-1)[..., None] - r) / n
+        off = off * (1 + (n + 16) * EPS) + n * EPS * np.abs(r).max(-1)[..., None]
+        d = (x - _kept(x.mean(-1))).meet((Interval.of(m) - _kept(Interval.of(m).mean(-1))).widened(off))
+        rho = _kept((d.square().mean(-1) + Interval.of(eps)).sqrt().reciprocal())
+        noise = self.arithmetic.norm(x.size, d.size, rho.hi, w, b)
+        return (d * rho * Interval.of(w) + Interval.of(b)).widened(noise)
+
+
+def _product(x: Array, W: Array) -> Array:
+    """x (…,n) with W (m,n), of numbers that are not negative: (…,m)."""
+    return (x.reshape(-1, x.shape[-1]) @ W.T).reshape(*x.shape[:-1], len(W))
+
+
+def _kept(x: Interval) -> Interval:
+    return x[..., None]
+
+
+def _between(n: Interval, h: Interval, z: Interval) -> Interval:
+    return (Interval.of(1.0) - z) * n + z * h
 
 
 class Network:
-    """What trees and recurrences share: embeddings, and a head."""
+    """A config and its weights, each of which must be used."""
 
     operations: Callable[[Arithmetic], Any] = Operations
 
@@ -87,163 +136,6 @@ class Network:
         if self._hidden is not None:
             x = self.ops.relu(self.ops.linear(x, *self._hidden))
         return self.ops.linear(x, *self._head)
-
-
-@dataclass(frozen=True)
-class Tap:
-    """A vector, and what the attention makes of it."""
-
-    x: Point
-    q: Point
-    k: Point
-    v: Point
-
-    def take(self, index: Array) -> Tap:
-        return Tap(*(part.take(index) for part in (self.x, self.q, self.k, self.v)))
-
-
-class Tree(Network):
-    operations = PointOperations
-
-    def __init__(self, config: dict[str, Any], tensors: Tensors, arithmetic: str = "float32"):
-        super().__init__(config, tensors, arithmetic)
-        self.leaves = Point.of(self.leaves)
-        D = self.width
-        depth = fields("depth", config["depth"], DEPTH, MAYBE_DEPTH)
-        self.chunk = C = depth["chunk"]
-        mixer = fields("mixer", _only(config["mixer"]), MIXER, {"shared_pad": FLAG})
-        self.heads = H = mixer["heads"]
-        if D % H or mixer["chunk"] != C:
-            raise Rejected(f"mixer: heads must divide the width, and its chunk be that of depth, got {mixer}.")
-        self.padded = mixer["missing"] == "learned-pad"
-        at = "depth.layers.0"
-        W, b = self.linear(f"{at}.mixer.qkv", 3 * D, D, mixer["biases"])
-        self._qkv = [(W[i * D : (i + 1) * D], None if b is None else b[i * D : (i + 1) * D]) for i in range(3)]
-        self._out = self.linear(f"{at}.mixer.out", D, D, mixer["biases"])
-        self._r = self.weights.take(f"{at}.mixer.r", H, C)
-        if self.padded:
-            pad = self.weights.take("pad" if mixer.get("shared_pad") else f"{at}.mixer.pad", D)
-            self._pad = [self.ops.linear(Point.at(pad[None]), *part) for part in self._qkv[1:]]
-        others = {"biases": FLAG, "normalisation": exactly("layer", None)}
-        block = fields("block", _only(config["block"]), BLOCK, others)
-        self.post, self.activation = block["norm"] == "post", block["activation"]
-        self._norms = [self.norm(f"{at}.{name}") for name in ("mixer_norm", "feed_norm")]
-        biases, hidden = block.get("biases", True), block["expansion"] * D
-        self._up, self._down = self.linear(f"{at}.up", hidden, D, biases), self.linear(f"{at}.down", D, hidden, biases)
-        self.codebook = None
-        if (nodes := depth.get("nodes")) is not None:
-            self.ops.wide = False
-            fields("nodes", nodes, {"groups": whole(1), "codes": whole(2)})
-            self.groups, self.choices = nodes["groups"], nodes["codes"]
-            self._choose = self.linear(f"{at}.nodes.choose", self.groups * self.choices, D, True)
-            self.codebook = self.weights.take(f"{at}.nodes.codebook", self.groups * self.choices, D)
-        self.centres, self.radius = None, 0.0
-        if (snapped := depth.get("snapped")) is not None:
-            fields("snapped", snapped, {"centres": whole(1), "radius": real()})
-            self.centres = self.weights.take(f"{at}.centres", snapped["centres"], D)
-            self.radius = float(snapped["radius"])
-        self.weights.done()
-
-    def codes(self, chosen: Array) -> Point:
-        """(B,D) the nodes of these choices (B,G): a vector of the codebook for each, added up."""
-        assert self.codebook is not None
-        picked = Interval.of(self.codebook[chosen + np.arange(self.groups) * self.choices])
-        noise = self.arithmetic.up(self.arithmetic.gamma(self.groups + 2) * picked.size.sum(1))
-        return Point.of(picked.sum(1).widened(noise))
-
-    def read(self, x: Point) -> Tap:
-        """What a tap is to the attention. (The pad is read as it is, before any norm.)"""
-        seen = x if self.post else self.ops.norm(x, *self._norms[0])
-        return Tap(x, *(self.ops.linear(seen, *part) for part in self._qkv))
-
-    def node(self, taps: Sequence[Tap]) -> Point:
-        """(B,D) of up to C taps, oldest first; those that are missing stand before the first token."""
-        own, B = taps[-1], taps[-1].x.shape[0]
-        keys, values = [tap.k for tap in reversed(taps)], [tap.v for tap in reversed(taps)]
-        r = self._r
-        if self.padded:
-            for row, pad in ((keys, self._pad[0]), (values, self._pad[1])):
-                row += [pad.repeated(B)] * (self.chunk - len(taps))
-        else:
-            r = r[:, : len(taps)]
-        y = self.ops.linear(self.ops.attention(own.q, keys, values, r), *self._out)
-        h = self.ops.add(own.x, y)
-        if self.post:
-            h = self.ops.norm(h, *self._norms[0])
-            return self.ops.norm(self.ops.add(h, self._feed(h)), *self._norms[1])
-        return self.ops.add(h, self._feed(self.ops.norm(h, *self._norms[1])))
-
-    def choices_of(self, x: Point) -> Point:
-        """(B,G M) the logits of the choices that a node's vector makes."""
-        return self.ops.linear(x, *self._choose)
-
-    def _feed(self, x: Point) -> Point:
-        x = self.ops.linear(x, *self._up)
-        return self.ops.linear(self.ops.relu(x) if self.activation == "relu" else self.ops.gelu(x), *self._down)
-
-
-GATES = {"rnn": 1, "gru": 3, "lstm": 4}
-SUMS = {"rnn": 1, "gru": 2, "lstm": 4}
-"""How many gates are functions of one sum W x + b + U h + c: those of a GRU but the last."""
-
-
-class Recurrence(Network):
-    def __init__(self, config: dict[str, Any], tensors: Tensors, arithmetic: str = "float32"):
-        super().__init__(config, tensors, arithmetic)
-        D = self.width
-        mixers, blocks = self.fixed_layers()
-        for spec in blocks:
-            fields("block", spec, {"kind": exactly("bare")}, {"biases": FLAG})
-        self.layers = len(mixers)
-        self.cell = fields("mixer", mixers[0], {"name": exactly(*GATES)})["name"]
-        if any(spec != mixers[0] for spec in mixers):
-            raise Rejected(f"mixer: only layers of one kind can be checked, got {mixers!r:.80}.")
-        g, self._sums = GATES[self.cell], SUMS[self.cell]
-        self._cells = []
-        for k in range(self.layers):
-            at = f"depth.layers.{k}.mixer.cell"
-            parts = [self.weights.take(f"{at}.weight_{side}_l0", g * D, D) for side in ("ih", "hh")]
-            biases = [self.weights.take(f"{at}.bias_{side}_l0", g * D) for side in ("ih", "hh")]
-            gate = lambda x, i: x[i * D : (i + 1) * D]  # noqa: E731
-            self._cells.append(
-                [[(gate(W, i), gate(b, i)) for i in range(g)] for W, b in zip(parts, biases, strict=True)]
-            )
-        self.parts = 2 if self.cell == "lstm" else 1
-        self.size = self.layers * self.parts * D
-        """How many numbers the joint state has."""
-        self.weights.done()
-
-    def step(self, state: Interval, symbols: Array) -> Interval:
-        """(B,size) the state after these symbols (B,)."""
-        D, ops = self.width, self.ops
-        before = [state[:, at : at + D] for at in range(0, self.size, D)]
-        x, after = self.leaves[symbols], []
-        for k, (reads, keeps) in enumerate(self._cells):
-            h = before[k * self.parts]
-            both = [ops.linear_of_both(x, *reads[i], h, *keeps[i]) for i in range(self._sums)]
-            if self.cell == "rnn":
-                x = ops.tanh(both[0])
-            elif self.cell == "gru":
-                r, z = map(ops.sigmoid, both)
-                n = ops.tanh(ops.add(ops.linear(x, *reads[2]), ops.multiply(r, ops.linear(h, *keeps[2]))))
-                x = ops.lerp(n, h, z)
-            else:
-                i, f, g, o = both
-                c = ops.add(ops.multiply(ops.sigmoid(f), before[k * 2 + 1]), ops.multiply(ops.sigmoid(i), ops.tanh(g)))
-                x = ops.multiply(ops.sigmoid(o), ops.tanh(c))
-                after += [x, c]
-                continue
-            after.append(x)
-        return concatenate(after, -1)
-
-    def answer(self, state: Interval) -> Interval:
-        """(B,E) the logits after a state: its last layer's h is what the head reads."""
-        at = (self.layers - 1) * self.parts * self.width
-        return self.head(state[:, at : at + self.width])
-
-
-def _only(given: Any) -> dict[str, Any]:
-    return each_layer(given, 1)[0]
 
 
 def each_layer(given: Any, count: int) -> list[dict[str, Any]]:

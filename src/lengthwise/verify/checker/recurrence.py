@@ -11,7 +11,9 @@ be reached any more need no box. Boxes may have been found by slopes, which encl
 that does not hold by intervals is made a little wider, until all do. One layer of an RNN is one sum, which intervals
 enclose as tightly: its boxes hold as they are listed, or not.
 
-Shapes: N boxes, n numbers of the joint state.
+A state is that of all layers: h of the first, and for an LSTM its c, then those of the second, …
+
+Shapes: N or B boxes, n numbers of the joint state, D model width, E outputs.
 """
 
 from __future__ import annotations
@@ -21,10 +23,10 @@ from typing import Any
 import numpy as np
 
 from .claimed import Claim
-from .fields import LIST, Rejected, entries, fields, table, whole
+from .fields import FLAG, LIST, Rejected, boxes_of, entries, exactly, fields, table, whole
 from .intervals import Array, Interval, concatenate
-from .network import Recurrence
-from .tree import boxes_of
+from .network import Network
+from .weights import Tensors
 
 AT_ONCE = 64
 GROWN = 0.05
@@ -96,3 +98,63 @@ def _images(network: Recurrence, boxes: Interval, steps: Array) -> Interval:
 
 def _leads_nowhere(i: int, s: int) -> str:
     return f"set {i} is not led by symbol {s} into a listed set of the machine's next state."
+
+
+GATES = {"rnn": 1, "gru": 3, "lstm": 4}
+SUMS = {"rnn": 1, "gru": 2, "lstm": 4}
+"""How many gates are functions of one sum W x + b + U h + c: those of a GRU but the last."""
+
+
+class Recurrence(Network):
+    def __init__(self, config: dict[str, Any], tensors: Tensors, arithmetic: str = "float32"):
+        super().__init__(config, tensors, arithmetic)
+        D = self.width
+        mixers, blocks = self.fixed_layers()
+        for spec in blocks:
+            fields("block", spec, {"kind": exactly("bare")}, {"biases": FLAG})
+        self.layers = len(mixers)
+        self.cell = fields("mixer", mixers[0], {"name": exactly(*GATES)})["name"]
+        if any(spec != mixers[0] for spec in mixers):
+            raise Rejected(f"mixer: only layers of one kind can be checked, got {mixers!r:.80}.")
+        g, self._sums = GATES[self.cell], SUMS[self.cell]
+        self._cells = []
+        for k in range(self.layers):
+            at = f"depth.layers.{k}.mixer.cell"
+            parts = [self.weights.take(f"{at}.weight_{side}_l0", g * D, D) for side in ("ih", "hh")]
+            biases = [self.weights.take(f"{at}.bias_{side}_l0", g * D) for side in ("ih", "hh")]
+            gate = lambda x, i: x[i * D : (i + 1) * D]  # noqa: E731
+            self._cells.append(
+                [[(gate(W, i), gate(b, i)) for i in range(g)] for W, b in zip(parts, biases, strict=True)]
+            )
+        self.parts = 2 if self.cell == "lstm" else 1
+        self.size = self.layers * self.parts * D
+        """How many numbers the joint state has."""
+        self.weights.done()
+
+    def step(self, state: Interval, symbols: Array) -> Interval:
+        """(B,size) the state after these symbols (B,)."""
+        D, ops = self.width, self.ops
+        before = [state[:, at : at + D] for at in range(0, self.size, D)]
+        x, after = self.leaves[symbols], []
+        for k, (reads, keeps) in enumerate(self._cells):
+            h = before[k * self.parts]
+            both = [ops.linear_of_both(x, *reads[i], h, *keeps[i]) for i in range(self._sums)]
+            if self.cell == "rnn":
+                x = ops.tanh(both[0])
+            elif self.cell == "gru":
+                r, z = map(ops.sigmoid, both)
+                n = ops.tanh(ops.add(ops.linear(x, *reads[2]), ops.multiply(r, ops.linear(h, *keeps[2]))))
+                x = ops.lerp(n, h, z)
+            else:
+                i, f, g, o = both
+                c = ops.add(ops.multiply(ops.sigmoid(f), before[k * 2 + 1]), ops.multiply(ops.sigmoid(i), ops.tanh(g)))
+                x = ops.multiply(ops.sigmoid(o), ops.tanh(c))
+                after += [x, c]
+                continue
+            after.append(x)
+        return concatenate(after, -1)
+
+    def answer(self, state: Interval) -> Interval:
+        """(B,E) the logits after a state: its last layer's h is what the head reads."""
+        at = (self.layers - 1) * self.parts * self.width
+        return self.head(state[:, at : at + self.width])

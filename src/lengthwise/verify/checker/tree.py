@@ -18,22 +18,41 @@ A node is made of nodes of one level, of which only the first may lack symbols, 
 belong to a level, and to nodes that lack symbols or to those that do not: nodes of symbols have level 0, what is made
 of level l has the next, and what is made of the last has the level `returns`, by itself the last.
 
-Shapes: B nodes at once, N listed sets, C taps, D model width.
+A node is node(x_{C-1}, …, x_0), oldest first; what stands before the first token is the tree's pad, or nothing.
+
+Shapes: B nodes at once, N listed sets, C taps, D model width, E outputs, G groups of M choices.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from .claimed import Claim, Maps, composed
-from .fields import FLAG, LIST, Kind, Rejected, entries, fields, real, reals, table, whole
+from .fields import (
+    FLAG,
+    LIST,
+    OBJECT,
+    Kind,
+    Rejected,
+    boxes_of,
+    entries,
+    exactly,
+    fields,
+    maybe,
+    real,
+    reals,
+    table,
+    whole,
+)
 from .intervals import EPS, Array, Interval, down, up
-from .network import Tap, Tree
-from .points import Point, bound, chosen, enclosed
+from .network import Network, each_layer
+from .points import Point, PointOperations, bound, chosen, enclosed
 from .rounding import LEAST, WIDER
+from .weights import Tensors
 
 Node = Callable[["list[Array]"], "tuple[Array, Array]"]
 """From the sets at each tap, oldest first, to the set (B,) of each node, -1 for none, and how surely (B,)."""
@@ -41,6 +60,14 @@ BOX, PLACES = {"centre": LIST, "radius": LIST}, {"level": whole(), "lacking": FL
 AT_ONCE = 32
 TUPLES = 5_000_000
 """More nodes than these are not checked."""
+
+
+DEPTH = {"name": exactly("adaptive"), "thickness": exactly(1), "chunk": whole(2), "by": exactly("sequence", "position")}
+MAYBE_DEPTH = {"pad_tokens": exactly(False), "nodes": maybe(OBJECT), "snapped": maybe(OBJECT)}
+MIXER = {"name": exactly("sliding-dilated"), "heads": whole(1), "chunk": whole(2), "biases": FLAG}
+MIXER["missing"] = exactly("learned-pad", "drop")
+BLOCK = {"kind": exactly("transformer"), "norm": exactly("pre", "post"), "activation": exactly("relu", "gelu")}
+BLOCK["expansion"] = whole(1)
 
 
 def check_tree(network: Tree, claim: Claim, kind: str, inference: str, proof: Any) -> tuple[int, float]:
@@ -222,12 +249,6 @@ def _listed(
     return maps, listed
 
 
-def boxes_of(listed: list[dict[str, Any]], width: int) -> tuple[Array, Array]:
-    """Centres and radii (N,width)."""
-    centre = np.stack([reals(entry["centre"], "a centre", width) for entry in listed])
-    return centre, np.stack([reals(entry["radius"], "a radius", width, 0.0) for entry in listed])
-
-
 def _continuous(tree: Tree) -> None:
     if tree.codebook is not None:
         raise Rejected("this proof is about continuous nodes, and those of this model are discrete.")
@@ -257,3 +278,100 @@ def _tuples(N: int, C: int) -> Iterator[list[Array]]:
 def _blocks(N: int) -> Iterator[Array]:
     for begin in range(0, N, AT_ONCE):
         yield np.arange(begin, min(N, begin + AT_ONCE))
+
+
+@dataclass(frozen=True)
+class Tap:
+    """A vector, and what the attention makes of it."""
+
+    x: Point
+    q: Point
+    k: Point
+    v: Point
+
+    def take(self, index: Array) -> Tap:
+        return Tap(*(part.take(index) for part in (self.x, self.q, self.k, self.v)))
+
+
+class Tree(Network):
+    operations = PointOperations
+
+    def __init__(self, config: dict[str, Any], tensors: Tensors, arithmetic: str = "float32"):
+        super().__init__(config, tensors, arithmetic)
+        self.leaves = Point.of(self.leaves)
+        D = self.width
+        depth = fields("depth", config["depth"], DEPTH, MAYBE_DEPTH)
+        self.chunk = C = depth["chunk"]
+        mixer = fields("mixer", _only(config["mixer"]), MIXER, {"shared_pad": FLAG})
+        self.heads = H = mixer["heads"]
+        if D % H or mixer["chunk"] != C:
+            raise Rejected(f"mixer: heads must divide the width, and its chunk be that of depth, got {mixer}.")
+        self.padded = mixer["missing"] == "learned-pad"
+        at = "depth.layers.0"
+        W, b = self.linear(f"{at}.mixer.qkv", 3 * D, D, mixer["biases"])
+        self._qkv = [(W[i * D : (i + 1) * D], None if b is None else b[i * D : (i + 1) * D]) for i in range(3)]
+        self._out = self.linear(f"{at}.mixer.out", D, D, mixer["biases"])
+        self._r = self.weights.take(f"{at}.mixer.r", H, C)
+        if self.padded:
+            pad = self.weights.take("pad" if mixer.get("shared_pad") else f"{at}.mixer.pad", D)
+            self._pad = [self.ops.linear(Point.at(pad[None]), *part) for part in self._qkv[1:]]
+        others = {"biases": FLAG, "normalisation": exactly("layer", None)}
+        block = fields("block", _only(config["block"]), BLOCK, others)
+        self.post, self.activation = block["norm"] == "post", block["activation"]
+        self._norms = [self.norm(f"{at}.{name}") for name in ("mixer_norm", "feed_norm")]
+        biases, hidden = block.get("biases", True), block["expansion"] * D
+        self._up, self._down = self.linear(f"{at}.up", hidden, D, biases), self.linear(f"{at}.down", D, hidden, biases)
+        self.codebook = None
+        if (nodes := depth.get("nodes")) is not None:
+            self.ops.wide = False
+            fields("nodes", nodes, {"groups": whole(1), "codes": whole(2)})
+            self.groups, self.choices = nodes["groups"], nodes["codes"]
+            self._choose = self.linear(f"{at}.nodes.choose", self.groups * self.choices, D, True)
+            self.codebook = self.weights.take(f"{at}.nodes.codebook", self.groups * self.choices, D)
+        self.centres, self.radius = None, 0.0
+        if (snapped := depth.get("snapped")) is not None:
+            fields("snapped", snapped, {"centres": whole(1), "radius": real()})
+            self.centres = self.weights.take(f"{at}.centres", snapped["centres"], D)
+            self.radius = float(snapped["radius"])
+        self.weights.done()
+
+    def codes(self, chosen: Array) -> Point:
+        """(B,D) the nodes of these choices (B,G): a vector of the codebook for each, added up."""
+        assert self.codebook is not None
+        picked = Interval.of(self.codebook[chosen + np.arange(self.groups) * self.choices])
+        noise = self.arithmetic.up(self.arithmetic.gamma(self.groups + 2) * picked.size.sum(1))
+        return Point.of(picked.sum(1).widened(noise))
+
+    def read(self, x: Point) -> Tap:
+        """What a tap is to the attention. (The pad is read as it is, before any norm.)"""
+        seen = x if self.post else self.ops.norm(x, *self._norms[0])
+        return Tap(x, *(self.ops.linear(seen, *part) for part in self._qkv))
+
+    def node(self, taps: Sequence[Tap]) -> Point:
+        """(B,D) of up to C taps, oldest first; those that are missing stand before the first token."""
+        own, B = taps[-1], taps[-1].x.shape[0]
+        keys, values = [tap.k for tap in reversed(taps)], [tap.v for tap in reversed(taps)]
+        r = self._r
+        if self.padded:
+            for row, pad in ((keys, self._pad[0]), (values, self._pad[1])):
+                row += [pad.repeated(B)] * (self.chunk - len(taps))
+        else:
+            r = r[:, : len(taps)]
+        y = self.ops.linear(self.ops.attention(own.q, keys, values, r), *self._out)
+        h = self.ops.add(own.x, y)
+        if self.post:
+            h = self.ops.norm(h, *self._norms[0])
+            return self.ops.norm(self.ops.add(h, self._feed(h)), *self._norms[1])
+        return self.ops.add(h, self._feed(self.ops.norm(h, *self._norms[1])))
+
+    def choices_of(self, x: Point) -> Point:
+        """(B,G M) the logits of the choices that a node's vector makes."""
+        return self.ops.linear(x, *self._choose)
+
+    def _feed(self, x: Point) -> Point:
+        x = self.ops.linear(x, *self._up)
+        return self.ops.linear(self.ops.relu(x) if self.activation == "relu" else self.ops.gelu(x), *self._down)
+
+
+def _only(given: Any) -> dict[str, Any]:
+    return each_layer(given, 1)[0]

@@ -31,8 +31,8 @@ from torch import Tensor, nn
 from ...limits import Limit
 from .. import certificate as certificates
 from ..algebra import PAD, MachineAlgebra
-from ..checker.network import Tree
 from ..checker.points import Point, enclosed
+from ..checker.tree import Tree
 from ..claim import Claim
 from ..verdict import Proof, Unknown
 from .node import Node, refusal

@@ -25,7 +25,7 @@ from ...models import LengthwiseForCausalLM
 from ...models.depth import Adaptive
 from ...models.snapped_nodes import SnappedLayer
 from .. import certificate as certificates
-from ..checker.network import Tree
+from ..checker.tree import Tree
 
 PIECE = 1 << 14
 """So many nodes are computed at a time."""

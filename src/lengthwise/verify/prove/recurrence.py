@@ -22,8 +22,7 @@ from .. import certificate as certificates
 from ..checker import Rejected
 from ..checker.claimed import Claim as Claimed
 from ..checker.intervals import Interval
-from ..checker.network import Recurrence
-from ..checker.recurrence import closed
+from ..checker.recurrence import Recurrence, closed
 from ..claim import Claim
 from ..verdict import Proof, Unknown
 from .boxes import CONDITIONS
