@@ -108,9 +108,8 @@ def _close(network: Node, transitions: Transitions, claim: Claim, radius: float,
     else:
         raise Error(f"extract: the clusters were not closed after {PASSES} passes. Train the model further.")
     # Only what some word needs is an element: nodes may have left a centre for another that is nearer.
-    S = len(transitions.symbols)
-    number = _numbered(closing.table, S)
-    used = list(number)
+    S, used = len(transitions.symbols), sorted(set(closing.table.values()))
+    number = {e: i for i, e in enumerate(used)}
     table = {tuple(x if x < S else S + number[x - S] for x in inputs): number[e] for inputs, e in closing.table.items()}
     said, margins = read(network.head(closing.centres[used]), claim.several)
     return Algebra(
@@ -123,18 +122,3 @@ def _close(network: Node, transitions: Transitions, claim: Claim, radius: float,
         radius=closing.radius,
         spread=closing.spread,
     )
-
-
-def _numbered(table: dict[tuple[int, ...], int], symbols: int) -> dict[int, int]:
-    """The elements of a table in the order in which short products make them, however the clusters were found."""
-    number: dict[int, int] = {}
-    count = len(set(table.values()))
-    while len(number) < count:
-        known = [
-            (len(inputs), tuple(x if x < symbols else symbols + number[x - symbols] for x in inputs), e)
-            for inputs, e in table.items()
-            if e not in number and all(x < symbols or x - symbols in number for x in inputs)
-        ]
-        for *_, e in sorted(known):
-            number.setdefault(e, len(number))
-    return number

@@ -17,7 +17,6 @@ import math
 import time
 from collections.abc import Iterator
 from itertools import product
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -110,28 +109,12 @@ class NotProved(Exception):
         self.why, self.by_how_much = why, by_how_much
 
 
-class NodeOfCodes(Protocol):
-    """A node function on codes, G numbers each, and on leaves, in float64."""
-
-    noun: str
-    undecided: str
-    """What is wrong where the gap of a choice is not above 0."""
-    node: Node
-    groups: int
-
-    def vectors(self, chosen: np.ndarray) -> Tensor:
-        """(n,D) the nodes of these codes (n,G)."""
-        ...
-
-    def codes(self, nodes: Tensor) -> tuple[np.ndarray, np.ndarray]:
-        """(n,G) the codes of these nodes (n,D), and (n,) their least gaps."""
-        ...
-
-
 class CodedNode:
-    """Discrete nodes: a code is one choice of K in each of G groups."""
+    """Discrete nodes in float64: a code is one choice of K in each of G groups."""
 
-    noun, undecided = "code", "a choice of a node is not decided"
+    noun = "code"
+    undecided = "a choice of a node is not decided"
+    """What is wrong where the gap of a choice is not above 0."""
 
     def __init__(self, model: nn.Module):
         self.node = Node(model)
@@ -139,9 +122,11 @@ class CodedNode:
         self.groups: int = self.nodes.groups
 
     def vectors(self, chosen: np.ndarray) -> Tensor:
+        """Returns (n,D) the nodes of these codes (n,G)."""
         return self.nodes.vectors(torch.from_numpy(chosen))
 
     def codes(self, nodes: Tensor) -> tuple[np.ndarray, np.ndarray]:
+        """Returns (n,G) the codes of these nodes (n,D), and (n,) their least gaps."""
         z = self.nodes.logits(nodes)
         best = z.topk(2, -1).values
         return z.argmax(-1).numpy(), (best[..., 0] - best[..., 1]).amin(-1).nan_to_num(nan=-torch.inf).numpy()
@@ -172,7 +157,7 @@ class SnappedNode:
 class Exploration:
     """All codes that words reach, each with the element of its words."""
 
-    def __init__(self, node: NodeOfCodes, aligned: int, claim: Claim, until: float):
+    def __init__(self, node: CodedNode | SnappedNode, aligned: int, claim: Claim, until: float):
         """`aligned`: words end a multiple of so many symbols behind a node that counts."""
         self.node, self.aligned, self.claim, self.until = node, aligned, claim, until
         self.claimed = Claimed(claim.to_json())
