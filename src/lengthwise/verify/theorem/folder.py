@@ -17,13 +17,13 @@ from ...files import whole_folder, write_text
 from ..checker.check import check
 from ..checker.intervals import Array
 from ..checker.weights import digest, read_model
-from . import automaton, lstm, rnn
+from . import automaton, lstm, regulargpt, rnn
 from .coq import listed, ns, scale_of
 from .family import CLAIMED, Family
 
 PACKAGE = Path(__file__).parents[2]
 PLACES = (PACKAGE / "theorem", PACKAGE.parents[1] / "theorem")
-FAMILIES: tuple[Family, ...] = (rnn.FAMILY, lstm.FAMILY, automaton.FAMILY)
+FAMILIES: tuple[Family, ...] = (rnn.FAMILY, lstm.FAMILY, automaton.FAMILY, regulargpt.FAMILY)
 NEEDS = {
     "Words": (),
     "Rounding": (),
@@ -36,6 +36,10 @@ NEEDS = {
     "Recurrence": ("Words", "Affine", "Tanh"),
     "Lstm": ("Recurrence",),
     "Automaton": ("Words", "Norm"),
+    "Trees": (),
+    "Balls": ("Affine",),
+    "Attention": ("Balls", "Intervals"),
+    "RegularGpt": ("Words", "Trees", "Norm", "Attention"),
 }
 """The files of the development, and which others each needs, in an order in which Coq can read them."""
 

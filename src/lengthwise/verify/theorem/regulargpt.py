@@ -1,0 +1,124 @@
+"""A theorem about a RegularGPT of discrete nodes: a code for each element of the machine's algebra that nodes reach."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..checker.intervals import Array
+from ..checker.network import each_layer
+from .coq import listed, ns, rows, whole_numbers, zs
+from .family import Certificate, Family, common_refusal
+
+FINENESS = 30
+"""Vectors are known in units of 2^-30."""
+AT = "depth.layers.0"
+PARTS = (
+    ("embedding", "embedding.weight"),
+    ("reads", f"{AT}.mixer.qkv.weight"),
+    ("reads_bias", f"{AT}.mixer.qkv.bias"),
+    ("tap_biases", f"{AT}.mixer.r"),
+    ("out", f"{AT}.mixer.out.weight"),
+    ("out_bias", f"{AT}.mixer.out.bias"),
+    ("mixer_norm", f"{AT}.mixer_norm.weight"),
+    ("mixer_norm_bias", f"{AT}.mixer_norm.bias"),
+    ("up", f"{AT}.up.weight"),
+    ("up_bias", f"{AT}.up.bias"),
+    ("down", f"{AT}.down.weight"),
+    ("down_bias", f"{AT}.down.bias"),
+    ("feed_norm", f"{AT}.feed_norm.weight"),
+    ("feed_norm_bias", f"{AT}.feed_norm.bias"),
+    ("choose", f"{AT}.nodes.choose.weight"),
+    ("choose_bias", f"{AT}.nodes.choose.bias"),
+    ("codebook", f"{AT}.nodes.codebook"),
+    ("head", "head.weight"),
+    ("head_bias", "head.bias"),
+    ("pad", "pad"),
+    ("pad", f"{AT}.mixer.pad"),
+)
+"""The parts of a network, and how the weights may call each: biases and pads may be missing, and a head be tied."""
+THEOREM = """Theorem certificate_NAME : gpt_right_at_every_length weights claim.
+Proof. exact (gpt_check_is_sound fineness weights claim codes checked). Qed.
+
+Print Assumptions certificate_NAME.
+"""
+
+
+def refusal(certificate: Certificate) -> str | None:
+    """Why no theorem speaks of this network, or None."""
+    config = certificate["model"]["config"]
+    (block,), plain = each_layer(config["block"], 1), {"embedding_scale": 1.0, "final_norm": False, "head": "linear"}
+    if block["norm"] != "post" or block["activation"] != "relu":
+        about = f"the norm {'first' if block['norm'] == 'pre' else 'last'} and {block['activation']}"
+        return f"theorems are of RegularGPTs with the norm last and relu so far, and this one has {about}"
+    if other := [name for name, value in plain.items() if config[name] != value]:
+        return f"theorems are of plain RegularGPTs so far, and its config sets {', '.join(other)}"
+    return common_refusal(certificate)
+
+
+def names(certificate: Certificate) -> dict[str, str]:
+    """The parts that the network has."""
+    there = certificate["model"]["weights"]
+    return {part: name for part, name in PARTS if name in there or part == "head"}
+
+
+def network(certificate: Certificate, numbers: dict[str, Array], scale: int) -> str:
+    """The record of the weights, in the order of its fields."""
+    config = certificate["model"]["config"]
+    (mixer,), D, nodes = each_layer(config["mixer"], 1), config["width"], config["depth"]["nodes"]
+
+    def affine(part: str, begin: int = 0, end: int | None = None) -> str:
+        W = numbers[part]
+        return rows(W[begin:end], numbers.get(f"{part}_bias", np.zeros(len(W)))[begin:end], scale)
+
+    def norm(part: str) -> str:
+        parts = (whole_numbers(numbers[name], scale) for name in (part, f"{part}_bias"))
+        return zs(f"({w}, {b})" for w, b in zip(*parts, strict=True))
+
+    def vectors(x: Array) -> str:
+        return listed(map(zs, whole_numbers(x, scale)))
+
+    each = range(0, nodes["groups"] * nodes["codes"], nodes["codes"])
+    fields = {
+        "unit_of_weights": str(scale),
+        "chunk": str(config["depth"]["chunk"]),
+        "heads": str(mixer["heads"]),
+        "embedded": vectors(numbers["embedding"]),
+        "before_the_first": f"Some {zs(whole_numbers(numbers['pad'], scale))}" if "pad" in numbers else "None",
+        "queries": affine("reads", 0, D),
+        "keys": affine("reads", D, 2 * D),
+        "values": affine("reads", 2 * D, 3 * D),
+        "tap_biases": vectors(numbers["tap_biases"]),
+        "outs": affine("out"),
+        "mixer_norm": norm("mixer_norm"),
+        "ups": affine("up"),
+        "downs": affine("down"),
+        "feed_norm": norm("feed_norm"),
+        "choices": listed(affine("choose", i, i + nodes["codes"]) for i in each),
+        "codebook": listed(vectors(numbers["codebook"][i : i + nodes["codes"]]) for i in each),
+        "answering": affine("head"),
+    }
+    return f"Definition weights : gpt := {{|\n  {_fields(fields)} |}}.\n"
+
+
+def proof(certificate: Certificate, numbers: dict[str, Array], scale: int) -> str:
+    """The codes, each with its element."""
+    del numbers, scale
+    elements, codes = certificate["proof"]["elements"], certificate["proof"]["codes"]
+    each = (f"({ns(elements[entry['element']])}, {ns(entry['code'])})" for entry in codes)
+    return f"""Definition fineness : Z := {FINENESS}.
+
+(** A map of the machine's states, and the code of the nodes over words that act so. *)
+Definition codes : list (list nat * list nat) := {listed(each)}.
+
+Lemma checked : gpt_check fineness weights claim codes = true.
+Proof. vm_cast_no_check (eq_refl true). Qed.
+"""
+
+
+def _fields(each: dict[str, Any]) -> str:
+    return ";\n  ".join(f"{name} := {value}" for name, value in each.items())
+
+
+FAMILY = Family("tree-codes", "RegularGpt", refusal, names, network, proof, THEOREM)
