@@ -57,7 +57,7 @@ def compiled(folder, name):
 
 @coq
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*RNNS, "parity-lstm", "parity-automaton"])
+@pytest.mark.parametrize("name", [*RNNS, "parity-lstm", "parity-automaton", "parity-regular-gpt-compiled"])
 def test_coq_accepts_the_theorem(name, tmp_path, development):
     folder = theorem.write_theorem(certificate_of(name), network_folder(name), tmp_path / name)
     shutil.copytree(development, folder, dirs_exist_ok=True)
