@@ -187,7 +187,7 @@ LINES = {
     "lab": 5_778,
     "insight": 1_380,
     "theory": 1_350,
-    "verify": 9_498,
+    "verify": 9_626,
     "report": 3_730,
     "recipes": 4_985,
     "cli": 3_307,

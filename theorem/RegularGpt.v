@@ -160,6 +160,13 @@ Fixpoint same (a b : list nat) : bool :=
   | _, _ => false
   end.
 
+(** Whether a property holds of each: that of no other is computed after one of which it does not. *)
+Fixpoint every {A} (f : A -> bool) (l : list A) : bool :=
+  match l with
+  | [] => true
+  | x :: l => if f x then every f l else false
+  end.
+
 Fixpoint tuples {A} (k : nat) (l : list A) : list (list A) :=
   match k with
   | O => [[]]
@@ -175,7 +182,7 @@ Definition lands (listed : list (list nat * list nat)) (pad : option tap) (each 
 
 Definition closed_under (listed : list (list nat * list nat)) (pad : option tap) (each : list (list nat * tap))
   : bool :=
-  forallb (fun k => forallb (lands listed pad) (tuples k each)) (seq 1 (chunk n)).
+  every (fun k => every (lands listed pad) (tuples k each)) (seq 1 (chunk n)).
 
 Definition node_bound (code : list nat) : list ball :=
   affine_bound p q (sums n code) (map (fun _ => exactly (2 ^ p)) (picked n code)).
@@ -195,7 +202,9 @@ Definition gpt_check (listed : list (list nat * list nat)) : bool :=
   let pad := match before_the_first n with Some v => Some (tap_of (map rounded_weight v)) | None => None end in
   let leaves := map (fun s => (acts [s], tap_of (map rounded_weight (nth s (embedded n) [])))) (seq 0 (symbols m)) in
   let nodes := map (fun entry => (fst entry, tap_of (node_bound (snd entry)))) listed in
-  gpt_well_formed && forallb right_on listed && closed_under listed pad leaves && closed_under listed pad nodes.
+  if gpt_well_formed && every right_on listed
+  then if closed_under listed pad leaves then closed_under listed pad nodes else false
+  else false.
 
 End Check.
 
@@ -252,6 +261,15 @@ Proof.
   revert b. induction a as [|x a IH]; intros [|y b]; simpl; try easy. intros [one rest]%andb_prop.
   apply Nat.eqb_eq in one. rewrite one. f_equal. now apply IH.
 Qed.
+
+Lemma every_one {A} (f : A -> bool) l x : every f l = true -> In x l -> f x = true.
+Proof.
+  induction l as [|y l IH]; [easy|]. simpl. destruct (f y) eqn:E; [|easy]. intros all [<-|later]; auto.
+Qed.
+
+Lemma all_three (a b c : bool) :
+  (if a then if b then c else false else false) = true -> a = true /\ b = true /\ c = true.
+Proof. now destruct a, b. Qed.
 
 Lemma every_tuple {A} k (l each : list A) : length each = k -> Forall (fun x => In x l) each -> In each (tuples k l).
 Proof.
@@ -432,13 +450,15 @@ Lemma lands_together each es xs x :
   Forall (fun t => In t each) es -> Forall2 (fun t v => tap_holds (snd t) v) es xs -> made n xs x ->
   together (product_of m (map fst es)) x.
 Proof.
-  intros closed some short known hold one. unfold closed_under in closed. rewrite forallb_forall in closed.
+  intros closed some short known hold one. unfold closed_under in closed.
   pose proof (same_length _ _ _ hold) as L.
   assert (1 <= length xs)%nat as least by (destruct xs; [easy|simpl; lia]).
-  assert (In (length es) (seq 1 (chunk n))) as count by (apply in_seq; lia). specialize (closed _ count).
-  rewrite forallb_forall in closed. specialize (closed es (every_tuple _ _ _ eq_refl known)). unfold lands in closed.
+  assert (In (length es) (seq 1 (chunk n))) as count by (apply in_seq; lia).
+  pose proof (every_one _ _ _ closed count) as these.
+  pose proof (every_one _ _ es these (every_tuple _ _ _ eq_refl known)) as lands_. clear closed these.
+  unfold lands in lands_.
   destruct (code_of p n pad (map snd (rev es))) as [code|] eqn:E; [|easy].
-  apply existsb_exists in closed as ([e c] & listed_ & [same_e same_c]%andb_prop). cbn [fst snd] in *.
+  apply existsb_exists in lands_ as ([e c] & listed_ & [same_e same_c]%andb_prop). cbn [fst snd] in *.
   apply same_is_equal in same_e, same_c. subst e c. exists code. split; [assumption|].
   apply (code_of_is_made pad (map snd (rev es)) xs); auto using pad_is_held.
   rewrite map_rev. apply reversed. clear -hold. induction hold; simpl; constructor; auto.
@@ -501,16 +521,16 @@ Proof.
     intros v z (? & ? & _). now split.
 Qed.
 
-Hypothesis heads_right : forallb (right_on p n m) listed = true.
+Hypothesis heads_right : every (right_on p n m) listed = true.
 
 Theorem gpt_right_everywhere : gpt_right_at_every_length n m.
 Proof.
   intros w l [some letters] (x & Hroot & Hl). destruct (every_answer_is_together w x some letters Hroot)
     as (code & known & is).
   destruct gpt_formed_facts as (Hp & Hq & _ & _ & (_ & _ & _ & _ & _ & _ & _ & Sa) & _ & Hs & _).
-  rewrite forallb_forall in heads_right. specialize (heads_right _ known). unfold right_on in heads_right.
-  cbn [fst snd] in heads_right. rewrite acts_nth in heads_right by exact Hs.
-  apply (ahead_is_right p _ _ l heads_right), ends_are_within.
+  pose proof (every_one _ _ _ heads_right known) as ahead_. unfold right_on in ahead_.
+  cbn [fst snd] in ahead_. rewrite acts_nth in ahead_ by exact Hs.
+  apply (ahead_is_right p _ _ l ahead_), ends_are_within.
   apply (affine_near p q _ _ x); auto; [lia|]. now apply node_bound_near.
 Qed.
 
@@ -518,7 +538,7 @@ End Sound.
 
 Theorem gpt_check_is_sound p n m listed : gpt_check p n m listed = true -> gpt_right_at_every_length n m.
 Proof.
-  unfold gpt_check. cbv zeta. rewrite !andb_true_iff. intros [[[formed heads_] leaves_] nodes_].
+  unfold gpt_check. cbv zeta. intros checked. apply all_three in checked as ([formed heads_]%andb_prop & leaves_ & nodes_).
   exact (gpt_right_everywhere p n m formed listed leaves_ nodes_ heads_).
 Qed.
 
@@ -605,8 +625,8 @@ Theorem every_word_has_an_answer p n m listed w :
   gpt_check p n m listed = true -> w <> [] -> exists l, answers_to n w l.
 Proof.
   intros checked some. assert ((2 <= chunk n)%nat /\ Forall (fun group => group <> []) (choices n)) as [Hc Hg].
-  { unfold gpt_check in checked. cbv zeta in checked. rewrite !andb_true_iff in checked.
-    destruct checked as [[[formed _] _] _]. unfold gpt_well_formed in formed. rewrite !andb_true_iff in formed.
+  { unfold gpt_check in checked. cbv zeta in checked. apply all_three in checked as [checked _]. apply andb_prop in checked.
+    destruct checked as [formed _]. unfold gpt_well_formed in formed. rewrite !andb_true_iff in formed.
     split; [apply Nat.leb_le; tauto|]. assert (forallb (fun group => 1 <=? length group)%nat (choices n) = true)
       as G by tauto.
     rewrite forallb_forall in G. apply Forall_forall. intros group Hin. specialize (G group Hin). intros ->. easy. }

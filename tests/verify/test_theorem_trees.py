@@ -14,8 +14,7 @@ from lengthwise.verify import certificate as certificates
 from lengthwise.verify import compile_machine
 from lengthwise.verify.checker import Rejected
 from lengthwise.verify.checker.claimed import Claim
-from lengthwise.verify.checker.network import Tree
-from lengthwise.verify.checker.tree import check_tree
+from lengthwise.verify.checker.tree import Tree, check_tree
 from lengthwise.verify.checker.weights import read_model
 from lengthwise.verify.prove.codes import prove_codes
 from lengthwise.verify.theorem import folder as theorem
