@@ -18,6 +18,7 @@ import sys
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import accumulate
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -234,20 +235,11 @@ def _file_of_place(place: str) -> Path | None:
         file = getattr(sys.modules[MAIN], "__file__", None)
         return Path(file) if file and Path(file).is_file() else None
     folders = [str(Path.cwd()), *sys.path]
-    for part, last in _with_last(place.split(".")):
+    spec = None
+    for part in accumulate(place.split("."), "{}.{}".format):
         spec = importlib.machinery.PathFinder.find_spec(part, folders)
-        if spec is None:
-            return None
-        if last:
-            return Path(spec.origin) if spec.origin and Path(spec.origin).is_file() else None
-        folders = list(spec.submodule_search_locations or [])
-    return None
-
-
-def _with_last(parts: list[str]) -> Iterator[tuple[str, bool]]:
-    """The parts of a dotted name, under their full names, and whether each is the last."""
-    for i in range(len(parts)):
-        yield ".".join(parts[: i + 1]), i == len(parts) - 1
+        folders = [] if spec is None else list(spec.submodule_search_locations or [])
+    return Path(spec.origin) if spec and spec.origin and Path(spec.origin).is_file() else None
 
 
 def _file_of(kind: type) -> Path | None:

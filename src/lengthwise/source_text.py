@@ -35,33 +35,23 @@ def is_written_in(text: bytes, file: Path, kind: type) -> bool:
         nodes, codes = list(ast.walk(ast.parse(text))), set(_inner(compile(text, str(file), "exec", dont_inherit=True)))
     except (SyntaxError, ValueError):
         return False
-    lines = {(_first_line(node), node.name): node for node in nodes if isinstance(node, ast.FunctionDef)}
+    lines = {(_first_line(node), node.name): node.args for node in nodes if isinstance(node, ast.FunctionDef)}
     for function in map(inspect.unwrap, _functions(kind)):
         code = function.__code__
         if Path(code.co_filename).name != file.name:
             continue
-        node = lines.get((code.co_firstlineno, code.co_name))
         if _said(code) not in codes:
             return False
-        if node and not _alike(node.args.defaults, function.__defaults__ or ()):
-            return False
-        if node and not _alike(
-            node.args.kw_defaults, [(function.__kwdefaults__ or {}).get(a.arg) for a in node.args.kwonlyargs]
-        ):
-            return False
+        if args := lines.get((code.co_firstlineno, code.co_name)):
+            by_name = [(function.__kwdefaults__ or {}).get(a.arg) for a in args.kwonlyargs]
+            if not _alike([*args.defaults, *args.kw_defaults], [*(function.__defaults__ or ()), *by_name]):
+                return False
     classes = [node for node in nodes if isinstance(node, ast.ClassDef) and node.name == kind.__name__]
     if len(classes) != 1:
         return bool(classes) or not _functions(kind)
-    values = {
-        each.targets[0].id: each.value
-        for each in classes[0].body
-        if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name)
-    }
-    values |= {
-        each.target.id: each.value
-        for each in classes[0].body
-        if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
-    }
+    assigned = [each for each in classes[0].body if isinstance(each, ast.Assign | ast.AnnAssign)]
+    targets = [(each.targets[0] if isinstance(each, ast.Assign) else each.target, each.value) for each in assigned]
+    values = {target.id: value for target, value in targets if isinstance(target, ast.Name)}
     return _alike(list(values.values()), [vars(kind).get(name) for name in values])
 
 
@@ -93,7 +83,7 @@ def _said(code: CodeType) -> tuple[Any, ...]:
     return code.co_qualname, code.co_firstlineno, code.co_code, code.co_names, code.co_varnames, constants
 
 
-def _first_line(node: ast.FunctionDef) -> int:
+def _first_line(node: ast.FunctionDef | ast.ClassDef) -> int:
     return min([node.lineno, *(each.lineno for each in node.decorator_list)])
 
 
@@ -157,7 +147,7 @@ def _definition(text: str, name: str, at: int | None) -> str | None:
     lines = text.splitlines()
     for node in reversed(nodes):
         if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name == name:
-            first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+            first = _first_line(node)
             if at is None or first <= at <= (node.end_lineno or first):
                 return textwrap.dedent("\n".join(lines[first - 1 : node.end_lineno])) + "\n"
     return None

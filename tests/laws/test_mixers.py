@@ -194,28 +194,36 @@ FORMS = [
 ]
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_law(name):
+def slow_if(condition):
+    return [pytest.mark.slow] if condition else []
+
+
+@pytest.mark.parametrize(
+    ("name", "lengths"),
+    [pytest.param(name, n, marks=slow_if(" " in name and n is LENGTHS[-1])) for name in CASES for n in LENGTHS],
+    ids=str,
+)
+def test_law(name, lengths):
+    """The longest strings of a mixer in other settings than its usual ones are read in `make test-all`."""
     torch.manual_seed(0)
     layer = CASES[name]().double()
-    for lengths in LENGTHS:
-        xs = [torch.randn(n, D, dtype=torch.float64, requires_grad=True) for n in lengths]
-        weights = [torch.randn(n, D, dtype=torch.float64) for n in lengths]
-        leaves = [*xs, *layer.parameters()]
+    xs = [torch.randn(n, D, dtype=torch.float64, requires_grad=True) for n in lengths]
+    weights = [torch.randn(n, D, dtype=torch.float64) for n in lengths]
+    leaves = [*xs, *layer.parameters()]
 
-        def gradients(ys, weights=weights, leaves=leaves):
-            loss = sum((y * w).sum() for y, w in zip(ys, weights, strict=True))
-            return torch.autograd.grad(loss, leaves, allow_unused=True, materialize_grads=True)
+    def gradients(ys):
+        loss = sum((y * w).sum() for y, w in zip(ys, weights, strict=True))
+        return torch.autograd.grad(loss, leaves, allow_unused=True, materialize_grads=True)
 
-        whole = alone(layer, xs)
-        wanted = gradients(whole)
-        for form in FORMS:
-            found = form(layer, xs)
-            report = lambda text, form=form, lengths=lengths: f"{form.__name__}, lengths {lengths}: {text}"  # noqa: E731
-            for a, b in zip(found, whole, strict=True):
-                torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-10, msg=report)
-            for a, b in zip(gradients(found), wanted, strict=True):
-                torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9, msg=report)
+    whole = alone(layer, xs)
+    wanted = gradients(whole)
+    for form in FORMS:
+        found = form(layer, xs)
+        report = lambda text, form=form: f"{form.__name__}, lengths {lengths}: {text}"  # noqa: E731
+        for a, b in zip(found, whole, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-10, msg=report)
+        for a, b in zip(gradients(found), wanted, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9, msg=report)
 
 
 KINDS = ("block-lrnn", "s4", "s4d", "liquid-s4", "lru", "diagonal-lrnn", "pd-ssm", "rnn", "lstm", "gru")
@@ -272,9 +280,7 @@ QUICK = [
 """Every mixer as it is usual, but for those with the longest graphs; all others compile in `make test-all`."""
 
 
-@pytest.mark.parametrize(
-    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in CASES]
-)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=slow_if(name not in QUICK)) for name in CASES])
 def test_compiles(name):
     """One graph on the fast path (torch's own recurrences break it), no wrong result anywhere."""
     torch._dynamo.reset()

@@ -79,7 +79,13 @@ def test_logits_to_keep():
     torch.testing.assert_close(model(tokens, logits_to_keep=index).logits, whole[:, index])
 
 
-@pytest.mark.parametrize("name", SMALL)
+LIKE_OTHERS = ("transformer learned", "rnn", "gru")
+"""Models that compile as another one does, which the quick tests leave at that."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in LIKE_OTHERS else []) for name in SMALL]
+)
 @pytest.mark.parametrize("last", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_compiles(name, last):
     torch._dynamo.reset()

@@ -5,11 +5,14 @@ Shapes: B batch, T tokens, S tokens with those of a cache, D model width.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from ..errors import Error, ShapeError
 from ..mixers import Layout
+from ..ops import Piece, Ranks
 from .cache import LengthwiseCache
 
 
@@ -26,6 +29,27 @@ def read_layout(
     else:
         layout = _masked(tokens, mask, sequences, cache)
     return layout if position_ids is None else _placed(position_ids, layout, cache)
+
+
+def layout_of_piece(ranks: Ranks, tokens: Tensor, whole: dict[str, Any]) -> Layout:
+    """The layout of these tokens, (B,T) or (B,T,D); `whole`: arguments that only a whole sequence may have."""
+    if given := [name for name, value in whole.items() if value is not None]:
+        raise Error(
+            f"{', '.join(given)} cannot be given where a sequence is divided among ranks: it is one row of real "
+            "tokens, without a cache. Leave it out, or call split_over(None) first."
+        )
+    shapes = ranks.gather(torch.tensor(tokens.shape[:2], device=tokens.device)).tolist()
+    if len({B for B, _ in shapes}) > 1:
+        rows = ", ".join(str(B) for B, _ in shapes)
+        raise ShapeError(
+            f"A batch that is divided among ranks has as many rows on each, got {rows}. "
+            "Give every rank its piece of the same rows."
+        )
+    piece = Piece(ranks, tuple(T for _, T in shapes))
+    if piece.total == 0:
+        raise ShapeError("A sequence that is divided among ranks must have a token on one of them, got none on any.")
+    layout = Layout.of(tokens, past=piece.first)
+    return Layout(layout.positions, piece=piece)
 
 
 def check_cache_position(cache_position: Tensor, T: int, cache: LengthwiseCache | None) -> None:

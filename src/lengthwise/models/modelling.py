@@ -19,13 +19,13 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, GenerationMixin
 from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutputWithPast
 
-from ..errors import Error
+from ..errors import Error, ShapeError
 from ..mixers import Layout
+from ..ops import Piece
 from .cache import LengthwiseCache
 from .config import LengthwiseConfig
 from .depth import Adaptive
 from .shell import LengthwisePreTrainedModel
-from .split_sequence import loss_over_ranks
 
 
 class LengthwiseModel(LengthwisePreTrainedModel):
@@ -255,6 +255,25 @@ class LengthwiseForCausalLM(LengthwisePreTrainedModel, GenerationMixin):
             "past_key_values": past_key_values,
             "logits_to_keep": 1 if logits_to_keep is None else logits_to_keep,
         }
+
+
+def loss_over_ranks(logits: Tensor, labels: Tensor, piece: Piece, items: Tensor | int | None) -> Tensor:
+    """Σ_r (the losses at the tokens of rank r) / (all scored tokens), of logits (B,T,S) and this rank's labels (B,T).
+
+    Labels are shifted here: the last token is scored by the next rank's first. Every rank has this one number, and its
+    backward pass gives each weight the part that comes from the rank's own tokens.
+    """
+    ranks, (B, T) = piece.ranks, logits.shape[:2]
+    if labels.shape != (B, T):
+        raise ShapeError(f"labels must be (B,T) = {[B, T]}, this rank's piece of them, got {list(labels.shape)}.")
+    firsts = ranks.gather(labels[:, 0] if T else labels.new_full((B,), -100))
+    following = next((r for r in range(ranks.rank + 1, ranks.size) if piece.lengths[r]), None)
+    after = labels.new_full((B,), -100) if following is None else firsts[following]
+    targets = torch.cat([labels[:, 1:], after[:, None]], 1).flatten() if T else labels.flatten()
+    loss = F.cross_entropy(logits.flatten(0, 1).float(), targets, ignore_index=-100, reduction="sum")
+    if items is None:
+        items = ranks.add((targets != -100).sum())
+    return ranks.total(loss) / (items.to(loss.device) if isinstance(items, Tensor) else items)
 
 
 AutoConfig.register("lengthwise", LengthwiseConfig)

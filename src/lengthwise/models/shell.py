@@ -25,10 +25,9 @@ from .assembly import make_depth, make_position
 from .cache import LengthwiseCache
 from .config import LengthwiseConfig
 from .equal_subtrees import EqualTokens
-from .inputs import check_cache_position, read_layout
+from .inputs import check_cache_position, layout_of_piece, read_layout
 from .layers import make_norm
 from .padded_rows import last_real
-from .split_sequence import layout_of_piece
 
 
 class Entered(NamedTuple):
