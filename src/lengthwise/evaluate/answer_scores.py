@@ -37,9 +37,9 @@ def f1(written: str, reference: str) -> float:
     >>> f1("the red cat", "a cat")  # one word of two is right, and all of the reference is there
     66.66666666666667
     """
-    words, right = normalised(written).split(), normalised(reference).split()
-    common = (Counter(words) & Counter(right)).total()
-    return 100 * 2 * common / (len(words) + len(right)) if common else 0.0
+    tokens, right = normalised(written).split(), normalised(reference).split()
+    common = (Counter(tokens) & Counter(right)).total()
+    return 100 * 2 * common / (len(tokens) + len(right)) if common else 0.0
 
 
 def exact_match(written: str, reference: str) -> float:
@@ -75,10 +75,10 @@ def _rouge(written: Sequence[str], references: Sequence[Sequence[str]]) -> dict[
     from rouge_score.rouge_scorer import RougeScorer
 
     scorer = RougeScorer(list(KINDS), use_stemmer=False)
-    found: dict[str, list[float]] = {kind: [] for kind in KINDS}
+    scores: dict[str, list[float]] = {kind: [] for kind in KINDS}
     for text, right in zip(written, references, strict=True):
         each = [scorer.score(reference, text) for reference in right]
-        for kind, values in found.items():
+        for kind, values in scores.items():
             values.append(100 * max(one[kind].fmeasure for one in each))
-    means = {kind: statistics.fmean(values) for kind, values in found.items()}
+    means = {kind: statistics.fmean(values) for kind, values in scores.items()}
     return {"score": (means["rouge1"] * means["rouge2"] * means["rougeL"]) ** (1 / 3), **means}

@@ -80,12 +80,12 @@ def score_benchmarks(
 
         from .harness import LengthwiseLM
 
-        asked = LengthwiseLM(pretrained=str(model), device=device, batch_size=batch, max_length=max_length)
-        found = {}
+        subject = LengthwiseLM(pretrained=str(model), device=device, batch_size=batch, max_length=max_length)
+        scores = {}
         for name in names:
             benchmark = BENCHMARKS.get(name)
             results: Any = simple_evaluate(
-                model=asked,
+                model=subject,
                 tasks=[name],
                 num_fewshot=benchmark.shots if benchmark else None,
                 limit=limit,
@@ -93,10 +93,10 @@ def score_benchmarks(
                 bootstrap_iters=1000,
                 log_samples=False,
             )
-            found[name] = _score(results["results"], name, benchmark or OWN)
+            scores[name] = _score(results["results"], name, benchmark or OWN)
             if after:
-                after(name, found[name])
-    return found
+                after(name, scores[name])
+    return scores
 
 
 @contextmanager
@@ -132,7 +132,7 @@ def _find(manager: Any, name: str) -> None:
     try:
         manager.load([name])
     except Exception as error:  # the hub, the network, readers of files and tasks have no error in common
-        said = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        reason = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
         data = BENCHMARKS.get(name, OWN).data
         remedy = (
             f"Without a connection, copy it here (hf download {data} --repo-type dataset --local-dir "
@@ -140,7 +140,7 @@ def _find(manager: Any, name: str) -> None:
             if name in BENCHMARKS
             else "See whether the files that its YAML names are there."
         )
-        raise Error(f"{name}: {data} could not be read: {said.rstrip('.')}. {remedy}") from error
+        raise Error(f"{name}: {data} could not be read: {reason.rstrip('.')}. {remedy}") from error
 
 
 def _use_copies(copies: Path, names: Sequence[str], manager: Any, written: Path) -> None:
@@ -171,10 +171,10 @@ def _use_copies(copies: Path, names: Sequence[str], manager: Any, written: Path)
 
 
 def _score(results: dict[str, Any], name: str, benchmark: Benchmark) -> BenchmarkScore:
-    found = results[name]
-    metric = next((key for key in found if key.partition(",")[0] == benchmark.metric), None)
+    scores = results[name]
+    metric = next((key for key in scores if key.partition(",")[0] == benchmark.metric), None)
     if metric is None:
         # A task of one's own has a metric of its own.
-        metric = next(key for key, value in found.items() if "," in key and "_stderr" not in key)
-    error = found.get(metric.replace(",", "_stderr,", 1))
-    return BenchmarkScore(float(found[metric]), float(error) if isinstance(error, int | float) else None)
+        metric = next(key for key, value in scores.items() if "," in key and "_stderr" not in key)
+    error = scores.get(metric.replace(",", "_stderr,", 1))
+    return BenchmarkScore(float(scores[metric]), float(error) if isinstance(error, int | float) else None)

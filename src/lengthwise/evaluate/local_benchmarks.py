@@ -123,8 +123,8 @@ def _write(folder: Path | str, tasks: Mapping[str, dict[str, Any]]) -> list[str]
     write_text(folder / SCORES, Path(benchmark_scores.__file__).read_text(encoding="utf-8"))
     for each in tasks.values():
         file = each["file"].expanduser().resolve()
-        words = {key: json.dumps(str(value)) for key, value in {**each, "file": file}.items() if key in QUOTED}
+        quoted = {key: json.dumps(str(value)) for key, value in {**each, "file": file}.items() if key in QUOTED}
         scores = f"{SCORES.removesuffix('.py')}.{each['scores']}"
-        said = TASK.format(**{**each, **words, "scores": scores, "reader": INPUT[file.suffix]})
-        write_text(folder / f"{each['name']}.yaml", said)
+        text = TASK.format(**{**each, **quoted, "scores": scores, "reader": INPUT[file.suffix]})
+        write_text(folder / f"{each['name']}.yaml", text)
     return [each["name"] for each in tasks.values()]

@@ -48,11 +48,11 @@ def score_strings(
                 right, overflowed = 0, 0
                 for part in task.test_parts(length, samples, seed):
                     if isinstance(task, GeneratedAnswers):
-                        found = count_written(classifier, task, part.tokens, autocast, share)
+                        counts = count_written(classifier, task, part.tokens, autocast, share)
                     else:
                         counted = count_right(classifier, task, part, device=device, autocast=autocast, share=share)
-                        found = counted.right, counted.overflowed
-                    right, overflowed = right + found[0], overflowed + found[1]
+                        counts = counted.right, counted.overflowed
+                    right, overflowed = right + counts[0], overflowed + counts[1]
                 scores.correct[str(length)] = right
                 if overflowed:
                     scores.overflowed[str(length)] = overflowed

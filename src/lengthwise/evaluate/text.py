@@ -91,20 +91,20 @@ def losses_by_length(
     """
     check_lengths(len(text), lengths)
     reading: dict[str, Any] = {"device": device, "autocast": autocast, "tokens_at_once": tokens_at_once}
-    found = dict(known or {})
+    losses = dict(known or {})
     with evaluating(model):
         for length in lengths:
-            if length in found:
+            if length in losses:
                 continue
             with memory_for(f"a window of {length:,} tokens", "Test shorter lengths, or use a smaller model."):
                 if way == "windows":
-                    found[length] = _window_loss(model, windows(text, length), before=before, **reading)
+                    losses[length] = _window_loss(model, windows(text, length), before=before, **reading)
                 else:
                     places = last_places(len(text), length, samples, seed)
-                    found[length] = _last_token_loss(model, text, places, length, before=before, **reading)
+                    losses[length] = _last_token_loss(model, text, places, length, before=before, **reading)
             if after:
-                after(found)
-    return found
+                after(losses)
+    return losses
 
 
 @contextmanager
@@ -144,12 +144,12 @@ def last_places(tokens: int, length: int, samples: int, seed: int) -> Tensor:
 
     One sequence of draws serves every length: those with too little text before them are passed over.
     """
-    draw, found, count = generator("last-token", tokens, seed), [], 0
+    draw, begins, count = generator("last-token", tokens, seed), [], 0
     while count < samples:
         places = torch.randint(tokens, (max(samples, 1024),), generator=draw)
-        found.append(places[places >= length - 1])
-        count += len(found[-1])
-    return torch.cat(found)[:samples]
+        begins.append(places[places >= length - 1])
+        count += len(begins[-1])
+    return torch.cat(begins)[:samples]
 
 
 def _window_loss(model: nn.Module, blocks: Tensor, **reading: Any) -> Loss:

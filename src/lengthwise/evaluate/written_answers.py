@@ -44,10 +44,10 @@ def write_texts(
             "or a preset."
         )
     device = next(model.parameters()).device
-    found = dict(known or {})
+    answers = dict(known or {})
     by_length: dict[int, list[str]] = {}
     for id, prompt in prompts.items():
-        if id not in found:
+        if id not in answers:
             by_length.setdefault(len(prompt), []).append(id)
     with evaluating(model):
         for length, ids in sorted(by_length.items(), reverse=True):
@@ -59,10 +59,10 @@ def write_texts(
                 what = f"prompts of {length:,} tokens with answers of {budget:,}"
                 with memory_for(what, "Lower window, budget or tokens_at_once."):
                     texts = written(model, tokenizer, rows, budget, autocast=autocast, ends=True)
-                found |= dict(zip(part, map(str.strip, texts), strict=True))
+                answers |= dict(zip(part, map(str.strip, texts), strict=True))
                 if after:
-                    after(found)
-    return {id: found[id] for id in prompts}
+                    after(answers)
+    return {id: answers[id] for id in prompts}
 
 
 def write_submission(path: Path | str, answers: Mapping[str, Mapping[str, str]]) -> list[str]:
@@ -89,7 +89,7 @@ def read_submission(path: Path | str) -> dict[str, dict[str, str]]:
         head, *rows = [*csv.reader(lines)] or [[]]
     if tuple(head) != HEAD or not all(len(row) == len(HEAD) and row[0] in TASKS for row in rows):
         raise Error(f"{path}: no submission to SCROLLS, whose columns are {', '.join(HEAD)}. Name another file.")
-    found: dict[str, dict[str, str]] = {}
+    answers: dict[str, dict[str, str]] = {}
     for task, id, text in rows:
-        found.setdefault(task, {})[id] = text
-    return found
+        answers.setdefault(task, {})[id] = text
+    return answers

@@ -94,7 +94,7 @@ def find_clusters(
     between = torch.pdist(groups.centres)
     members = np.split(groups.members.numpy(), np.cumsum([b.output.shape[0] * b.output.shape[1] for b in outputs])[:-1])
     flat, shares = principal_components(points, 2)
-    kept = torch.randperm(len(points), generator=generator("kept", seed))[:KEPT].sort().values
+    sample = torch.randperm(len(points), generator=generator("kept", seed))[:KEPT].sort().values
     machine = task.machine if task else None
     return Clusters(
         model=classifier.name,
@@ -110,8 +110,8 @@ def find_clusters(
         depths=tuple(Depth(b.name, b.reach, _sizes(m, groups.count)) for b, m in zip(outputs, members, strict=True)),
         truth=compare_with_machine(machine, tokens.numpy(), outputs, members) if machine else None,
         explained=tuple(shares.tolist()),
-        points=tuple((round(x, 4), round(y, 4)) for x, y in flat[kept].tolist()),
-        members=tuple(groups.members[kept].tolist()),
+        points=tuple((round(x, 4), round(y, 4)) for x, y in flat[sample].tolist()),
+        members=tuple(groups.members[sample].tolist()),
     )
 
 

@@ -107,11 +107,11 @@ def _names(machine: Semiautomaton, about: str, rows: np.ndarray) -> tuple[str, .
         monoid = transition_monoid(machine, WORDS)
     except Error:
         return tuple(" ".join(map(str, row)) for row in rows.tolist())
-    words = {element.tobytes(): word for element, word in zip(monoid.elements, monoid.words, strict=True)}
+    word_of = {element.tobytes(): word for element, word in zip(monoid.elements, monoid.words, strict=True)}
     # A symbol that does nothing is a better name than the empty word.
     idle = next((s for s, element in enumerate(monoid.generators) if element == 0), None)
-    words[monoid.elements[0].tobytes()] = () if idle is None else (idle,)
-    return tuple(_write(machine, words[np.ascontiguousarray(row).tobytes()]) for row in rows)
+    word_of[monoid.elements[0].tobytes()] = () if idle is None else (idle,)
+    return tuple(_write(machine, word_of[np.ascontiguousarray(row).tobytes()]) for row in rows)
 
 
 def _write(machine: Semiautomaton, word: tuple[int, ...]) -> str:

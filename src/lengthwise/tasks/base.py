@@ -263,16 +263,16 @@ class Task:
             tokens = draw(drawn, missing)
             drawn += 1
             side = self.held_out(tokens)
-            kept = (tokens if side is None else tokens[side == held])[:missing]
-            fruitless = 0 if len(kept) else fruitless + 1
+            rows = (tokens if side is None else tokens[side == held])[:missing]
+            fruitless = 0 if len(rows) else fruitless + 1
             if fruitless == FRUITLESS:
                 raise Error(
                     f"{self.name}: {FRUITLESS} draws of length {length} gave no string for "
                     f"{'the test' if held else 'training'}: all are held out for the other side, or nearly all. "
                     "Use a longer length, or settings with more strings."
                 )
-            missing -= len(kept)
-            yield kept
+            missing -= len(rows)
+            yield rows
 
     def join(self, parts: Sequence[Tensor]) -> Tensor:
         """The rows of several draws as one tensor, padded on the right just to the longest row."""

@@ -54,7 +54,7 @@ class NestedWords:
         room[place] = length // 2
         # Blocks opened at depth N - 1 enclose the empty word alone: a mean of 0 becomes the least length.
         mean = np.tile(np.where(np.arange(width) < N - 1, MEAN, 0.0), batch)
-        words = np.empty((length, batch), dtype=bool)
+        strings = np.empty((length, batch), dtype=bool)
         for t in range(length):
             left = room.take(place)
             block = np.rint(left * mean.take(place) * factor[t])
@@ -64,9 +64,9 @@ class NestedWords:
             # Where nothing opens this writes -1 one level up, which the next block to open there overwrites.
             room[place + 1] = block - 1
             closes = left == 0
-            words[t] = closes
+            strings[t] = closes
             place += 1 - 2 * closes
-        return torch.from_numpy(np.ascontiguousarray(words.T)).long()
+        return torch.from_numpy(np.ascontiguousarray(strings.T)).long()
 
 
 class DepthLanguage(FormalLanguage):

@@ -62,10 +62,10 @@ def export(
     for length in lengths:
         task.check(length)
     drawn = {name: count for name, count in (("train", train), ("validation", validation)) if count}
-    said = card(task, lengths, samples, seed, drawn, format)
+    text = card(task, lengths, samples, seed, drawn, format)
     possible = task.lengths(*train_lengths) if drawn else []
     there = directory / "README.md"
-    again = there.is_file() and read_bytes(there) == said.encode(errors="backslashreplace")
+    again = there.is_file() and read_bytes(there) == text.encode(errors="backslashreplace")
     if not again and directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise Error(f"export: {directory} is not an empty directory. Name a new one.")
     with whole_folder(directory, keep_equal=again) as beside:
@@ -75,7 +75,7 @@ def export(
         for length in lengths:
             made = list(rows(task, task.test_set(length, samples, seed), length))
             _write(beside / "data" / f"{split_name(length)}.{format}", made)
-        (beside / "README.md").write_bytes(said.encode(errors="backslashreplace"))
+        (beside / "README.md").write_bytes(text.encode(errors="backslashreplace"))
     return directory
 
 

@@ -146,19 +146,21 @@ class HiddenPairs(Task):
         self.check_tokens(tokens)
         self.check(tokens.shape[1])
         B, T, q, S = *tokens.shape, self.queries, self.symbols
-        text, asked = tokens[:, : T - 1 - q], tokens[:, T - q :]
-        sound = (asked >= self.first_key) & (asked < self.first_value) & (tokens[:, T - q - 1, None] == QUESTION)
+        text, questions = tokens[:, : T - 1 - q], tokens[:, T - q :]
+        sound = (
+            (questions >= self.first_key) & (questions < self.first_value) & (tokens[:, T - q - 1, None] == QUESTION)
+        )
         self.check_strings(sound, f"a string ends with ? and {q} of the keys")
         value = text[:, 1:] - self.first_value
-        found = torch.zeros(B, q, S, dtype=torch.bool)
+        values = torch.zeros(B, q, S, dtype=torch.bool)
         for query in range(q):
-            row, at = ((text[:, :-1] == asked[:, query, None]) & (value >= 0)).nonzero(as_tuple=True)
-            found[row, query, value[row, at]] = True
+            row, at = ((text[:, :-1] == questions[:, query, None]) & (value >= 0)).nonzero(as_tuple=True)
+            values[row, query, value[row, at]] = True
         form = f"a key that is asked has {self.values} different values in its string"
-        self.check_strings(found.sum(2) == self.values, form)
-        said = found if self.kind == "set" else found.long().argmax(2)
-        before = said.new_zeros(B, T - q, *said.shape[2:])
-        return torch.cat([before, said], 1)
+        self.check_strings(values.sum(2) == self.values, form)
+        answers = values if self.kind == "set" else values.long().argmax(2)
+        before = answers.new_zeros(B, T - q, *answers.shape[2:])
+        return torch.cat([before, answers], 1)
 
     def baseline(self, length: int) -> float:
         self.check(length)
@@ -213,24 +215,24 @@ class VariableTracking(Task):
         names = some(N, S, batch, generator).unflatten(1, (C, -1)) + self.first_name
         values = some(C, S, batch, generator) + self.first_value
         sources = torch.cat([values[:, :, None], names[:, :, :-1]], 2)
-        said = torch.stack([names, torch.full_like(names, EQUALS), sources], 3).flatten(1, 2)
+        facts = torch.stack([names, torch.full_like(names, EQUALS), sources], 3).flatten(1, 2)
         # Every chain is given places at random, and its statements take them in their order.
         place = some(N, N, batch, generator).unflatten(1, (C, -1)).sort(2).values.flatten(1)
-        text = torch.empty_like(said).scatter_(1, place[:, :, None].expand_as(said), said)
+        text = torch.empty_like(facts).scatter_(1, place[:, :, None].expand_as(facts), facts)
         noise = 2 + hay(self.haystack, batch, length - WORDS * N - 2, S, generator)
-        asked = names[:, 0, -1:] if self.question == "value" else values[:, :1]
-        return torch.cat([hide(text, noise, generator), torch.full((batch, 1), QUESTION), asked], 1)
+        subject = names[:, 0, -1:] if self.question == "value" else values[:, :1]
+        return torch.cat([hide(text, noise, generator), torch.full((batch, 1), QUESTION), subject], 1)
 
     def answer(self, tokens: Tensor) -> Tensor:
         """(B, T) the value, or (B, T, S) which names, at the last place; 0 or none before it."""
         B, T = tokens.shape
         value = self._values(tokens)
         if self.question == "value":
-            said = value.gather(1, tokens[:, -1:] - self.first_name)
-            self.check_strings(said >= 0, "a name that is asked has a value in its string")
+            answers = value.gather(1, tokens[:, -1:] - self.first_name)
+            self.check_strings(answers >= 0, "a name that is asked has a value in its string")
         else:
-            said = (value == tokens[:, -1:] - self.first_value)[:, None]
-        return torch.cat([said.new_zeros(B, T - 1, *said.shape[2:]), said], 1)
+            answers = (value == tokens[:, -1:] - self.first_value)[:, None]
+        return torch.cat([answers.new_zeros(B, T - 1, *answers.shape[2:]), answers], 1)
 
     def _values(self, tokens: Tensor) -> Tensor:
         """(B, S) the value of every name, found by following all of them at once; -1 of a name that has none."""
@@ -253,8 +255,8 @@ class VariableTracking(Task):
         is_value, equals = tokens >= self.first_value, tokens == EQUALS
         # A name and "=" stand before what is assigned, which is a name or a value.
         before, after = F.pad(is_name, (1, 0))[:, :-1], F.pad((is_name | is_value)[:, 1:-2], (0, 3))
-        asked = is_name if self.question == "value" else is_value
-        ends = (tokens[:, -2] == QUESTION) & asked[:, -1]
+        right_kind = is_name if self.question == "value" else is_value
+        ends = (tokens[:, -2] == QUESTION) & right_kind[:, -1]
         form = "a string is statements NAME = NAME or NAME = VALUE among noise, then ? and a "
         form += "name" if self.question == "value" else "value"
         self.check_strings((~equals | (before & after)).all(1) & ends, form)

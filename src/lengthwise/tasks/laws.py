@@ -158,10 +158,10 @@ def _oracle(task: Task, n: int) -> None:
         answered = torch.ones(len(task.readout), dtype=torch.bool) if task.answered is None else task.answered
         same = answered[task.machine.run(batch.tokens)][batch.mask].all()
         _require(task, same, "only states with an answer are asked about", "a question in another")
-        for words in (batch.tokens, *_all_words(task, n)):
-            states = task.machine.run(words)
-            asked = answered[states] & task.asked(words)
-            same = torch.equal(task.readout[states][asked], task.answer(words)[asked])
+        for strings in (batch.tokens, *_all_words(task, n)):
+            states = task.machine.run(strings)
+            questions = answered[states] & task.asked(strings)
+            same = torch.equal(task.readout[states][questions], task.answer(strings)[questions])
             _require(task, same, "machine and readout say what answer says", "another answer")
 
 

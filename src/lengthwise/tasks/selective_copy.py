@@ -48,11 +48,11 @@ class SelectiveCopy(Task):
 
     def draw(self, length: int, batch: int, generator: torch.Generator) -> Tensor:
         n, blanks = self.copied, length - 2 * self.copied - 1
-        said = torch.randint(self.symbols, (batch, n), generator=generator)
+        symbols = torch.randint(self.symbols, (batch, n), generator=generator)
         before = torch.randint(n, (batch, blanks), generator=generator)
         counts = torch.zeros(batch, n, dtype=torch.long).scatter_add_(1, before, torch.ones_like(before))
         places = counts.cumsum(1) + torch.arange(n)
-        text = torch.full((batch, n + blanks), self.blank).scatter_(1, places, said)
+        text = torch.full((batch, n + blanks), self.blank).scatter_(1, places, symbols)
         return torch.cat([F.pad(text, (0, 1), value=self.bar), torch.full((batch, n), self.blank)], 1)
 
     def asked(self, tokens: Tensor) -> Tensor:
@@ -63,12 +63,12 @@ class SelectiveCopy(Task):
         """(B, T) the symbols in their order at the last places; 0 before them."""
         self.check_tokens(tokens)
         self.check(tokens.shape[1])
-        n, kept = self.copied, tokens < self.symbols
+        n, is_symbol = self.copied, tokens < self.symbols
         bar, blanks = tokens[:, -n - 1] == self.bar, tokens[:, -n:] == self.blank
-        sound = (kept.sum(1) == n) & bar & blanks.all(1)
+        sound = (is_symbol.sum(1) == n) & bar & blanks.all(1)
         self.check_strings(sound, f"a string has {n} symbols to copy, and ends with a bar and {n} blanks")
         answers = torch.zeros_like(tokens)
-        answers[:, -n:] = tokens[kept].view(-1, n)
+        answers[:, -n:] = tokens[is_symbol].view(-1, n)
         return answers
 
     def baseline(self, length: int) -> float:

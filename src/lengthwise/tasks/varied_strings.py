@@ -46,12 +46,12 @@ def varied_strings(
             alive[k] = alive[k - 1][machine.delta].any(1)
     for_good = (machine.delta == np.arange(machine.num_states)[:, None]).all(1)
     undecided = random.integers(length + 1, size=batch) if for_good.any() else np.zeros(batch)
-    words = np.empty((batch, length), np.int64)
+    strings = np.empty((batch, length), np.int64)
     state, before = np.full(batch, machine.start), np.full(batch, S)
     for t in range(length):
         allowed = alive[length - 1 - t][machine.delta[state]]
         open_ = allowed & ~(for_good[machine.delta[state]] & (t < undecided)[:, None])
         share = (shares[rows, before] * np.where(open_.any(1, keepdims=True), open_, allowed)).cumsum(1)
-        before = words[:, t] = (random.random((batch, 1)) * share[:, -1:] >= share).sum(1)
+        before = strings[:, t] = (random.random((batch, 1)) * share[:, -1:] >= share).sum(1)
         state = machine.delta[state, before]
-    return torch.from_numpy(words)
+    return torch.from_numpy(strings)

@@ -125,8 +125,8 @@ def without_links(files: Iterable[Path]) -> list[Path]:
     files = list(files)
     if not any(map(Path.is_symlink, files)):
         return files
-    kept = {os.path.realpath(file): file for file in sorted(files, key=Path.is_symlink, reverse=True)}
-    return [file for file in files if kept[os.path.realpath(file)] == file]
+    by_place = {os.path.realpath(file): file for file in sorted(files, key=Path.is_symlink, reverse=True)}
+    return [file for file in files if by_place[os.path.realpath(file)] == file]
 
 
 def _files(path: Path) -> list[Path]:

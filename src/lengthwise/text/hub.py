@@ -55,40 +55,40 @@ def parse(name: str) -> Named:
     >>> parse("allenai/c4/en").config
     'en'
     """
-    found = re.fullmatch(r"(?P<path>[^:@\[]+)(@(?P<copy>[^:\[]+))?(:(?P<split>[\w.-]+)(\[:(?P<first>\d+)\])?)?", name)
-    if not found:
+    parts = re.fullmatch(r"(?P<path>[^:@\[]+)(@(?P<copy>[^:\[]+))?(:(?P<split>[\w.-]+)(\[:(?P<first>\d+)\])?)?", name)
+    if not parts:
         raise Error(
             f"hf:{name}: a dataset is hf:NAME[/CONFIG][:SPLIT], such as hf:pg19:test or hf:pile:train[:10000], with "
             f"the name of one on the hub, of a folder, or one of {', '.join(PRESETS)}."
         )
-    path, config, part = found["path"], None, None
+    path, config, part = parts["path"], None, None
     if path in PRESETS:
         path, part = PRESETS[path]
     elif not Path(path).expanduser().exists() and path.count("/") == 2:
         path, _, config = path.rpartition("/")
-    path = found["copy"] or path
+    path = parts["copy"] or path
     if Path(path).expanduser().exists():
         path = str(Path(path).expanduser())
-    return Named(path, config, found["split"] or "train", int(found["first"]) if found["first"] else None, part)
+    return Named(path, config, parts["split"] or "train", int(parts["first"]) if parts["first"] else None, part)
 
 
 def read(name: str) -> Iterator[str]:
     """The documents of the dataset of this name, in its order."""
-    asked = parse(name)
+    source = parse(name)
     datasets = import_extra("datasets", "datasets", f"hf:{name}")
     try:
-        rows = datasets.load_dataset(asked.path, asked.config, split=asked.split, streaming=True)
-        documents = (_text(row, name) for row in rows if asked.part in (None, _part(row)))
-        yield from islice(documents, asked.first)
+        rows = datasets.load_dataset(source.path, source.config, split=source.split, streaming=True)
+        documents = (_text(row, name) for row in rows if source.part in (None, _part(row)))
+        yield from islice(documents, source.first)
     except Error:
         raise
     except Exception as error:  # the hub, the network and the readers of files have no error in common
         preset = re.split("[:@]", name)[0]
         copy = f"hf:{preset}@FOLDER" if preset in PRESETS else "hf:FOLDER"
-        said = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        reason = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
         raise Error(
-            f"hf:{name}: the dataset {asked.path} could not be read: {said.rstrip('.')}. Without a connection, copy it "
-            f"here (hf download {asked.path} --repo-type dataset --local-dir FOLDER) and name the copy: {copy}."
+            f"hf:{name}: the dataset {source.path} could not be read: {reason.rstrip('.')}. Without a connection, copy "
+            f"it here (hf download {source.path} --repo-type dataset --local-dir FOLDER) and name the copy: {copy}."
         ) from error
 
 

@@ -64,9 +64,9 @@ class Prompts:
         most = CHARACTERS * self.places
         if len(text) > most:
             space = text.rfind(" ", 0, most)
-            found = self._tokens(text[:space]) if space > 0 else []
-            if len(found) >= self.places:
-                return found[: self.places]
+            start = self._tokens(text[:space]) if space > 0 else []
+            if len(start) >= self.places:
+                return start[: self.places]
         return self._tokens(text)[: self.places]
 
     def _tokens(self, text: str) -> list[int]:

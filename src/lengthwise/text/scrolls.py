@@ -71,16 +71,16 @@ def rows(source: str | Path, task: str, split: Split) -> Iterator[Row]:
     """The rows of a split, one after the other; a whole split of long inputs may not fit the memory."""
     check(task)
     name = f"{source}: {task}, {split}"
-    found = 0
+    count = 0
     try:
         for row in (
             _hub(str(source)[3:], task, split) if str(source).startswith("hf:") else _folder(source, task, split)
         ):
-            yield _row(row, f"{name}, row {found + 1}", split)
-            found += 1
+            yield _row(row, f"{name}, row {count + 1}", split)
+            count += 1
     except UnicodeDecodeError as error:
         raise Error(f"{name}: text must be UTF-8, got other bytes ({error}). Convert it.") from error
-    if not found:
+    if not count:
         raise Error(f"{name}: the split is empty. Give a copy of the data set that has rows in it.")
 
 
@@ -184,9 +184,9 @@ def _hub(name: str, task: str, split: Split) -> Iterator[Any]:
     except Error:
         raise
     except Exception as error:  # the hub, the network and the readers of files have no error in common
-        said = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        reason = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
         raise Error(
-            f"hf:{name}: {task}, {split} could not be read: {said.rstrip('.')}. {_how_to_copy(name)}"
+            f"hf:{name}: {task}, {split} could not be read: {reason.rstrip('.')}. {_how_to_copy(name)}"
         ) from error
 
 

@@ -90,8 +90,8 @@ def token_texts(tokenizer: Any) -> dict[int, str]:
 
 
 def _two_ids(tokenizer: Any) -> list[int]:
-    found = [tokenizer.encode(text, add_special_tokens=False)[-1:] for text in TWO_IDS]
-    ends = sorted({id for ids in found for id in ids} - {tokenizer.unk_token_id})
+    codes = [tokenizer.encode(text, add_special_tokens=False)[-1:] for text in TWO_IDS]
+    ends = sorted({id for ids in codes for id in ids} - {tokenizer.unk_token_id})
     if not ends:
         _warn("two-ids", 'knows neither "." nor a newline')
     return ends

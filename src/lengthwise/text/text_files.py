@@ -55,8 +55,8 @@ def _walk(path: Path, without: Container[str]) -> Iterator[Path]:
             folders.clear()
             continue
         runs = set(filter(RUN.fullmatch, folders))
-        kept = (name for name in folders if not name.startswith(".") and name not in without)
-        folders[:] = sorted(name for name in kept if name not in runs)
+        visible = (name for name in folders if not name.startswith(".") and name not in without)
+        folders[:] = sorted(name for name in visible if name not in runs)
         for name in sorted(files):
             if not name.startswith(".") and not (runs and name == PAGE) and (file := Path(folder, name)).is_file():
                 yield file

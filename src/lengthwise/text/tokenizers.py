@@ -95,8 +95,8 @@ def pre_tokenizer() -> Any:
     """Returns the step that cuts a text into words, and these into bytes."""
     from tokenizers import Regex, pre_tokenizers
 
-    words = pre_tokenizers.Split(Regex(WORDS), "isolated")
-    return pre_tokenizers.Sequence([words, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    splitter = pre_tokenizers.Split(Regex(WORDS), "isolated")
+    return pre_tokenizers.Sequence([splitter, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
 
 
 def _beginning(corpus: Corpus) -> Any:
@@ -120,7 +120,7 @@ def to_generate(tokenizer: Any) -> Any:
 def digest(tokenizer: Any) -> str:
     """Returns the digest of all that decides which tokens a text has."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
-    said = json.loads(backend.to_str()) if backend else {"vocab": tokenizer.get_vocab()}
+    settings = json.loads(backend.to_str()) if backend else {"vocab": tokenizer.get_vocab()}
     # Calls leave these behind.
-    said = {key: value for key, value in said.items() if key not in ("padding", "truncation")}
-    return hashlib.sha256(canonical({"tokenizer": said, "end": tokenizer.eos_token_id})).hexdigest()
+    settings = {key: value for key, value in settings.items() if key not in ("padding", "truncation")}
+    return hashlib.sha256(canonical({"tokenizer": settings, "end": tokenizer.eos_token_id})).hexdigest()

@@ -103,12 +103,12 @@ class DocumentEncoder:
     def _look_up(self, text: str) -> list[int]:
         if not text.isascii() and OTHER_SPACE.search(text):
             return self._without_looking_up([text])[0]
-        words = (ASCII_WORDS if text.isascii() else WORDS_AND_RUNS).findall(text)
+        pieces = (ASCII_WORDS if text.isascii() else WORDS_AND_RUNS).findall(text)
         if len(self.known) > KNOWN:
             self.known.clear()
-        new = list(set(words).difference(self.known))
+        new = list(set(pieces).difference(self.known))
         self.known.update(zip(new, self._without_looking_up(new), strict=True))
-        return list(chain.from_iterable(map(self.known.__getitem__, words)))
+        return list(chain.from_iterable(map(self.known.__getitem__, pieces)))
 
     def _pieces(self, text: str) -> Iterator[tuple[str, bool]]:
         """The pieces of a document, and whether each is its last."""
@@ -183,14 +183,14 @@ class TokenFile:
 
     def of(self, documents: Sequence[int], most: int | None = None) -> Tensor:
         """A copy of the tokens of these documents, one after another; at most so many tokens."""
-        tokens, found, left = self.tokens.numpy(), [], len(self) if most is None else most
+        tokens, chunks, left = self.tokens.numpy(), [], len(self) if most is None else most
         for i in documents:
             begin, end = self.documents[i : i + 2].tolist()
-            found.append(tokens[begin : min(end, begin + left)])
-            left -= len(found[-1])
+            chunks.append(tokens[begin : min(end, begin + left)])
+            left -= len(chunks[-1])
             if not left:
                 break
-        return torch.from_numpy(np.concatenate(found))
+        return torch.from_numpy(np.concatenate(chunks))
 
 
 @dataclass(frozen=True)

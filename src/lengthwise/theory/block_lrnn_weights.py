@@ -86,22 +86,22 @@ def _classes(machine: Semiautomaton, parts: Sequence[Sequence[int] | np.ndarray]
     n = machine.num_states
     if parts is None:
         return torch.arange(n)[None]
-    found = torch.as_tensor(np.asarray(parts))
-    if found.dim() != 2 or 0 in found.shape or found.shape[1] != n or found.is_floating_point():
+    labels = torch.as_tensor(np.asarray(parts))
+    if labels.dim() != 2 or 0 in labels.shape or labels.shape[1] != n or labels.is_floating_point():
         raise ShapeError(
             f"block_lrnn: parts must be (blocks, {n}), for each block a class for each of the {n} states, got "
-            f"{found.dtype} of shape {tuple(found.shape)}."
+            f"{labels.dtype} of shape {tuple(labels.shape)}."
         )
-    if found.min() < 0 or found.max() >= n:
-        raise Error(f"block_lrnn: classes are 0..{n - 1}, got {int(found.min())}..{int(found.max())}.")
-    for i, part in enumerate(found):
+    if labels.min() < 0 or labels.max() >= n:
+        raise Error(f"block_lrnn: classes are 0..{n - 1}, got {int(labels.min())}..{int(labels.max())}.")
+    for i, part in enumerate(labels):
         _check_respected(machine, i, part)
-    if len(found.T.unique(dim=0)) < n:
+    if len(labels.T.unique(dim=0)) < n:
         raise Error(
             "block_lrnn: parts must tell all states apart together, and two states have the same class in each. "
             "Add a part, or merge the states first (automata.minimise)."
         )
-    return found.long()
+    return labels.long()
 
 
 def _check_respected(machine: Semiautomaton, i: int, part: Tensor) -> None:

@@ -169,9 +169,9 @@ def subtraction_answers(
         tokens = torch.cat(
             [torch.cat([start, signs[:, None]], 1).repeat(2, 1), pair.repeat_interleave(2 * count, 0)], 1
         )
-        said = model(tokens, last=True)[:, -1].argmax(-1)
-        right = said == task.answer(tokens)[:, -1]
-        alike = (said[: 2 * count] == said[2 * count :]).view(2, count).double().mean(1)
+        classes = model(tokens, last=True)[:, -1].argmax(-1)
+        right = classes == task.answer(tokens)[:, -1]
+        alike = (classes[: 2 * count] == classes[2 * count :]).view(2, count).double().mean(1)
         answers.append(PairAnswers(length, float(right.double().mean()), float(1 - alike[0]), float(alike[1])))
     return answers
 

@@ -22,14 +22,14 @@ CONFIDENCE = 4.0
 def label_table(what: str, machine: Semiautomaton, labels: Labels) -> Tensor:
     """(n, S) booleans: the right outputs in each state. `what` is built."""
     n = machine.num_states
-    given = torch.arange(n) if labels is None else torch.as_tensor(labels)
-    if given.dim() == 2 and given.dtype == torch.bool and len(given) == n and given.shape[1] > 0:
-        return given
-    if given.shape != (n,) or given.is_floating_point() or given.is_complex():
+    classes = torch.arange(n) if labels is None else torch.as_tensor(labels)
+    if classes.dim() == 2 and classes.dtype == torch.bool and len(classes) == n and classes.shape[1] > 0:
+        return classes
+    if classes.shape != (n,) or classes.is_floating_point() or classes.is_complex():
         raise ShapeError(
             f"{what}: labels must be {n} whole numbers or booleans, one for each state, or ({n}, outputs) "
-            f"booleans; got {given.dtype} of shape {tuple(given.shape)}."
+            f"booleans; got {classes.dtype} of shape {tuple(classes.shape)}."
         )
-    if given.min() < 0:
-        raise Error(f"{what}: labels are classes 0, 1, …, got {int(given.min())}.")
-    return F.one_hot(given.long(), 2 if given.dtype == torch.bool else -1).bool()
+    if classes.min() < 0:
+        raise Error(f"{what}: labels are classes 0, 1, …, got {int(classes.min())}.")
+    return F.one_hot(classes.long(), 2 if classes.dtype == torch.bool else -1).bool()

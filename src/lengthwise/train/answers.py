@@ -34,9 +34,9 @@ class AnswerBatch(NamedTuple):
     @classmethod
     def of(cls, rows: Sequence[AnsweredPrompt]) -> AnswerBatch:
         tokens = [row.tokens.long() for row in rows]
-        asked = [torch.cat([torch.full((row.start,), IGNORED), row.tokens[row.start :].long()]) for row in rows]
+        labels = [torch.cat([torch.full((row.start,), IGNORED), row.tokens[row.start :].long()]) for row in rows]
         pad = torch.nn.utils.rnn.pad_sequence
-        return cls(pad(tokens, batch_first=True), pad(asked, batch_first=True, padding_value=IGNORED))
+        return cls(pad(tokens, batch_first=True), pad(labels, batch_first=True, padding_value=IGNORED))
 
 
 class PromptsAndAnswers:
@@ -126,8 +126,8 @@ def total_loss(
 
 def answer_loss(logits: Tensor, labels: Tensor) -> Tensor:
     """-log p of the tokens that are labels (B, T), summed, each given all before it."""
-    asked, labels = logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten()
-    return F.cross_entropy(asked.float(), labels, ignore_index=IGNORED, reduction="sum")
+    predicted, labels = logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten()
+    return F.cross_entropy(predicted.float(), labels, ignore_index=IGNORED, reduction="sum")
 
 
 def parts(batch: AnswerBatch, tokens_at_once: int) -> list[AnswerBatch]:

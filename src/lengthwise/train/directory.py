@@ -268,14 +268,14 @@ class Directory:
         path = self.path / "metrics.jsonl"
         with naming(path):
             path.touch()
-            kept = read_bytes(path)[: mark["bytes"]]
-            if len(kept) != mark["bytes"] or digest(kept) != mark["sha256"]:
+            content = read_bytes(path)[: mark["bytes"]]
+            if len(content) != mark["bytes"] or digest(content) != mark["sha256"]:
                 raise RecordError(
                     f"{path}: truncated or edited since the checkpoint was written. "
                     f"Delete {self.path} to run it again from its beginning."
                 )
             os.truncate(path, mark["bytes"])
-        self._metrics, self._metrics_bytes = hashlib.sha256(kept), len(kept)
+        self._metrics, self._metrics_bytes = hashlib.sha256(content), len(content)
 
 
 def read_state(path: Path) -> SavedState:

@@ -57,11 +57,11 @@ class Holder:
     def __init__(self, path: Path):
         self.path, self.number = path, int(path.suffix[1:])
         try:
-            said = json.loads(path.read_bytes())
+            holder = json.loads(path.read_bytes())
         except ValueError:
             # It is about to be written.
-            said = {}
-        self.who, self.machine = said.get("who", "another process"), said.get("machine", "")
+            holder = {}
+        self.who, self.machine = holder.get("who", "another process"), holder.get("machine", "")
 
     @classmethod
     def of(cls, directory: Path) -> Holder | None:
@@ -119,8 +119,8 @@ class Lease:
         except FileExistsError:
             return None
         # Whoever reads this machine's name may try the lock, which is held by then.
-        said = {"who": _me(), "machine": MACHINE if _lock(handle) else ""}
-        os.write(handle, json.dumps(said).encode())
+        holder = {"who": _me(), "machine": MACHINE if _lock(handle) else ""}
+        os.write(handle, json.dumps(holder).encode())
         *earlier, last = _files(directory)
         if last != path:
             # This process slept since it looked, and others have come and gone.

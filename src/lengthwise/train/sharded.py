@@ -69,11 +69,11 @@ class Sharded(Distributed):
     def whole(self, state: TrainState) -> Iterator[None]:
         with self.collective():
             own = self._weights(state)
-            kept = state.weights()
+            pieces = state.weights()
             for name, tensor in own.items():
                 full = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
                 if self.leads:
-                    kept[name].copy_(full)
+                    pieces[name].copy_(full)
         if self.leads:
             state.model.to(self.device)
         try:

@@ -35,8 +35,8 @@ class Shards(Mapping[str, Tensor]):
         """The size and the number format of every tensor."""
         from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
 
-        found = HuggingFaceStorageReader(str(self.path)).read_metadata().state_dict_metadata
-        return {name: (each.size, each.properties.dtype) for name, each in found.items()}  # pyright: ignore[reportAttributeAccessIssue]
+        entries = HuggingFaceStorageReader(str(self.path)).read_metadata().state_dict_metadata
+        return {name: (each.size, each.properties.dtype) for name, each in entries.items()}  # pyright: ignore[reportAttributeAccessIssue]
 
     @cached_property
     def _tensors(self) -> Tensors:

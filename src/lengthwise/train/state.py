@@ -28,11 +28,11 @@ def untouched_random(device: torch.device) -> AbstractContextManager:
 
 def weights(module: nn.Module) -> Tensors:
     """Parameters and persistent buffers, each tensor once (tied ones under their first name)."""
-    kept = module.state_dict()
-    if extra := [name for name in kept if name.endswith("_extra_state")]:
+    entries = module.state_dict()
+    if extra := [name for name in entries if name.endswith("_extra_state")]:
         raise Error(f"The model keeps {extra[0]}, which a record cannot hold. Keep it in buffers, which are tensors.")
     named = {**dict(module.named_parameters()), **dict(module.named_buffers())}
-    return {name: tensor.detach() for name, tensor in named.items() if name in kept}
+    return {name: tensor.detach() for name, tensor in named.items() if name in entries}
 
 
 def load_weights(module: nn.Module, tensors: Tensors) -> None:

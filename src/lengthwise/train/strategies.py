@@ -43,12 +43,12 @@ class Single:
         """(M, 2) the loss and the share right of every state; adds to the gradients of its parameters."""
         (state,), (batch,) = states, batches
         measure, forward = objective.measure(batches), self._forward(state, self._model(state))
-        measured = []
+        losses = []
         for part in objective.parts(batch):
             loss, score = measure(forward, *(tensor.to(self.device) for tensor in part))
             loss.backward()
-            measured.append(torch.stack([loss.detach(), score]))
-        return reduce(torch.add, measured)[None]
+            losses.append(torch.stack([loss.detach(), score]))
+        return reduce(torch.add, losses)[None]
 
     def clip(self, state: TrainState) -> Tensor:
         """The gradient's norm; the gradient is clipped to `training.clip` on the way."""

@@ -120,9 +120,9 @@ class Team:
                 made = work()
             except Exception as raised:
                 error = raised
-        made, said = self.tell((made, error and in_words(str(error))))
-        if said is not None:
-            self._told = error or Error(f"The leading process failed: {said}")
+        made, problem = self.tell((made, error and in_words(str(error))))
+        if problem is not None:
+            self._told = error or Error(f"The leading process failed: {problem}")
             raise self._told
         return made  # pyright: ignore[reportReturnType]
 
@@ -134,9 +134,9 @@ class Team:
         except Exception as raised:
             error = raised
         where = f"{type(error).__name__} in process {self.rank} on {socket.gethostname()}: {error}"
-        said = [each for each in self.all(error and (str(error) if isinstance(error, Error) else where)) if each]
-        if said:
-            self._told = error or Error(said[0])
+        errors = [each for each in self.all(error and (str(error) if isinstance(error, Error) else where)) if each]
+        if errors:
+            self._told = error or Error(errors[0])
             raise self._told
         return made  # pyright: ignore[reportReturnType]
 
@@ -158,8 +158,8 @@ class Team:
         """This process cannot go on; the leader, which will see no more than that, is to know why."""
         self.broken = True
         if not isinstance(error, RuntimeError) or not GONE.search(str(error)):
-            said = str(error) if isinstance(error, Error) else f"{type(error).__name__}: {error}"
-            self._leave(WHY, f"process {self.rank} on {socket.gethostname()}: {said}")
+            problem = str(error) if isinstance(error, Error) else f"{type(error).__name__}: {error}"
+            self._leave(WHY, f"process {self.rank} on {socket.gethostname()}: {problem}")
 
     def why(self) -> str:
         """Returns why the processes could not go on together; asked for, it is taken as said."""

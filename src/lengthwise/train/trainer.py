@@ -163,15 +163,15 @@ class Trainer:
             self.strategy.keep(state)
 
     def _raise_not_finite(self, state: TrainState, loss: float, length: int) -> None:
-        kept = ""
+        remedy = ""
         # Since the last look weights may have gone bad, or running statistics in this very step: then the last
         # checkpoint, which is only ever written after a look, is the last good state.
         if self.strategy.keep(state) and state.directory:
-            kept = f" The last good state (step {state.step}) is kept in {state.directory.path}."
+            remedy = f" The last good state (step {state.step}) is kept in {state.directory.path}."
         optimizer = state.training.optimizer
         raise NonFiniteError(
             f"The {'gradient' if math.isfinite(loss) else 'loss'} is not finite (loss {loss}) at step "
-            f"{state.step + 1}, length {length}.{kept} "
+            f"{state.step + 1}, length {length}.{remedy} "
             f"Lower training.lr (now {optimizer.lr:g}) or training.clip (now {optimizer.clip})."
         )
 

@@ -34,18 +34,18 @@ def log_likelihoods(
     each = answers.flatten(0, 1)
     with precision(autocast, prompts.device):
         if cached and getattr(getattr(model, "generation_config", None), "use_cache", None) is not False:
-            said = model(input_ids=prompts, use_cache=L > 1, **_last(model, 1))
-            first = _picked(said.logits[:, -1:].expand(-1, C, -1), answers[:, :, 0])
+            output = model(input_ids=prompts, use_cache=L > 1, **_last(model, 1))
+            first = _picked(output.logits[:, -1:].expand(-1, C, -1), answers[:, :, 0])
             if L == 1:
                 return first
-            cache: Any = getattr(said, "past_key_values", None)
+            cache: Any = getattr(output, "past_key_values", None)
             if hasattr(cache, "batch_repeat_interleave"):
                 cache.batch_repeat_interleave(C)
-                said = model(input_ids=each[:, :-1], past_key_values=cache, use_cache=True)
-                return first + _picked(said.logits, each[:, 1:]).sum(1).view(B, C)
+                output = model(input_ids=each[:, :-1], past_key_values=cache, use_cache=True)
+                return first + _picked(output.logits, each[:, 1:]).sum(1).view(B, C)
         rows = torch.cat([prompts.repeat_interleave(C, 0), each], 1)
-        said = model(input_ids=rows[:, :-1], use_cache=False, **_last(model, L))
-        return _picked(said.logits[:, -L:], each).sum(1).view(B, C)
+        output = model(input_ids=rows[:, :-1], use_cache=False, **_last(model, L))
+        return _picked(output.logits[:, -L:], each).sum(1).view(B, C)
 
 
 def _last(model: nn.Module, count: int) -> dict[str, Any]:

@@ -87,12 +87,12 @@ class Needles:
         names, known = haystack.keys(self.wanted.keys, random), set[str]()
         values = {key: [self.numbers.new(random, known) for _ in range(self.wanted.values)] for key in names}
         facts = {key: [(random.random(), self._fact(key, value)) for value in values[key]] for key in names}
-        asked = {key: self.encode(self.asking.format(key)) for key in names[: self.wanted.queries]}
+        ids = {key: self.encode(self.asking.format(key)) for key in names[: self.wanted.queries]}
         taken = len(self.encode.begin) + sum(len(fact) for each in facts.values() for _, fact in each)
         hay, straw = self._hay(random, known, names)
-        pieces = haystack.fill(hay, haystack.room(tokens, taken + min(map(len, asked.values()))))
+        pieces = haystack.fill(hay, haystack.room(tokens, taken + min(map(len, ids.values()))))
         questions = []
-        for key, question in asked.items():
+        for key, question in ids.items():
             own = [(at if depth is None or i else depth, fact) for i, (at, fact) in enumerate(facts[key])]
             placed = [each for other in names if other != key for each in facts[other]] + own
             prompt = haystack.prompt_of(self.encode, iter(pieces), placed, question, tokens)

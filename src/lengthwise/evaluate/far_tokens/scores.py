@@ -139,8 +139,8 @@ def _drawn(
 
 def _by_ranking(model: nn.Module, questions: Sequence[FactQuestion], autocast: str) -> list[float]:
     answers = [question.right + question.wrong for question in questions]
-    found = log_likelihoods(model, _prompts(model, questions), _on(model, answers), autocast=autocast)
-    return [ranked(row, len(question.right)) for row, question in zip(found.tolist(), questions, strict=True)]
+    likelihoods = log_likelihoods(model, _prompts(model, questions), _on(model, answers), autocast=autocast)
+    return [ranked(row, len(question.right)) for row, question in zip(likelihoods.tolist(), questions, strict=True)]
 
 
 def _by_writing(

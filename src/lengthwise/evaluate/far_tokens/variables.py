@@ -65,8 +65,8 @@ class Chains:
         facts = []
         for value, names in zip(values, chains, strict=True):
             depths = sorted(random.random() for _ in names)
-            said = [f"\nSet {name} to {source}.\n" for name, source in zip(names, [value, *names], strict=False)]
-            facts += zip(depths, map(self.encode, said), strict=True)
+            sentences = [f"\nSet {name} to {source}.\n" for name, source in zip(names, [value, *names], strict=False)]
+            facts += zip(depths, map(self.encode, sentences), strict=True)
         question = self.encode(f"\nThe names set to {values[0]} are")
         prompt = haystack.prompt_of(self.encode, haystack.from_anywhere(self.pieces, random), facts, question, tokens)
         text = self.encode.write(prompt)

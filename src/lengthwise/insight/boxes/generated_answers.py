@@ -144,8 +144,8 @@ def add_scores(parts: Iterable[AnswerScores]) -> AnswerScores:
 
 
 def _sums(scores: Iterable[tuple[int, Score]]) -> dict[int, Score]:
-    right, asked = Counter[int](), Counter[int]()
+    right, total = Counter[int](), Counter[int]()
     for key, score in scores:
         right[key] += score.right
-        asked[key] += score.asked
-    return {key: Score(right[key], asked[key]) for key in sorted(asked)}
+        total[key] += score.asked
+    return {key: Score(right[key], total[key]) for key in sorted(total)}

@@ -125,9 +125,9 @@ def _apply(op: str, x: int | Fraction, y: int | Fraction, numbers: Numbers) -> i
         raise Error(f"{x} / {y}: nothing can be divided by 0.")
     if m is None:
         return Fraction(x) / y if op == "/" else {"+": x + y, "-": x - y, "*": x * y}[op]
-    found = numbers.apply(op, int(x) % m, int(y) % m)
-    assert found is not None  # a prime divides by all but 0
-    return found
+    result = numbers.apply(op, int(x) % m, int(y) % m)
+    assert result is not None  # a prime divides by all but 0
+    return result
 
 
 def _malformed(problem: Sequence[str]) -> Error:

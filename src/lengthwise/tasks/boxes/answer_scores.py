@@ -58,12 +58,12 @@ def score_answers(stories: Iterable[Story], answers: Iterable[str], boxes: str) 
 
 
 def score_answer(story: Story, answer: str, boxes: str) -> tuple[bool, list[bool], list[bool], list[int], int]:
-    said = contents_by_box(answer, story.query)
+    contents = contents_by_box(answer, story.query)
     unsaid = () if story.form == "advanced" else None  # There only occupied boxes are named.
     right = []
     for box in boxes:
-        items = said.get(box, unsaid)
+        items = contents.get(box, unsaid)
         right.append(items is not None and sorted(items) == sorted(story.contents.get(box, ())))
-    asked = [story.query in (None, box) for box in boxes]
+    questions = [story.query in (None, box) for box in boxes]
     touched = [sum(box in operation.boxes for operation in story.operations) for box in boxes]
-    return answer == story.answer(), right, asked, touched, dependencies(story).depth
+    return answer == story.answer(), right, questions, touched, dependencies(story).depth

@@ -77,8 +77,8 @@ class Phrases:
             here = np.flatnonzero(template == kind)
             special = {"a": a[here], "b": b[here], ";": mark[here]}
             at = start[here]
-            for words, gap in zip(parts, (listed[here], 0), strict=True):
-                for word in words:
+            for side, gap in zip(parts, (listed[here], 0), strict=True):
+                for word in side:
                     out[at] = special[word] if word in special else GLUE_ID[word]
                     at += 1
                 at += gap

@@ -200,9 +200,9 @@ class Boxes(Task):
 
     def answers(self, tokens: Tensor, predicted: Tensor) -> Tensor:
         """(B, longest answer) the predictions (B, T) at the asked places, moved to the left for `score_answers`."""
-        asked = self.asked(tokens)
-        first = (~asked).int().argsort(dim=1, stable=True)[:, : int(asked.sum(1).max())]
-        return predicted.masked_fill(~asked, PAD).gather(1, first)
+        questions = self.asked(tokens)
+        first = (~questions).int().argsort(dim=1, stable=True)[:, : int(questions.sum(1).max())]
+        return predicted.masked_fill(~questions, PAD).gather(1, first)
 
     def score_answers(self, tokens: Tensor, answers: Tensor) -> StoryScores:
         """Answers (B, any number of tokens) to the prompts of `tokens`; what follows an answer's full stop is ignored.
