@@ -272,6 +272,28 @@ def test_a_study_uses_public_names_alone(path):
                 assert {alias.name for alias in node.names} <= set(module.__all__)
 
 
+NAMELESS = {"found", "said", "given", "taught", "kept", "shown", "measured"}
+"""Participles that fit anything: what holds a thing is called by a noun."""
+CALLED_BY_NOUNS = ["positions", "tasks", "text", "train", "evaluate", "insight", "theory"]
+
+
+def bindings(node: ast.AST) -> Iterator[str]:
+    """The names that a module binds: variables, arguments and functions."""
+    for each in ast.walk(node):
+        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
+            yield each.id
+        elif isinstance(each, ast.arg):
+            yield each.arg
+        elif isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield each.name
+
+
+@pytest.mark.parametrize("room", CALLED_BY_NOUNS)
+def test_a_room_calls_things_by_nouns(room):
+    paths = (SOURCE / room).rglob("*.py")
+    assert {f"{path.name}: {name}" for path in paths for name in bindings(tree(path)) if name in NAMELESS} == set()
+
+
 STABLE = {
     "lengthwise": "tasks automata positions mixers text lab insight theory verify report convert",
     "lengthwise.ops": "sliding_dilated_attention chain_attention block_scan diagonal_scan key_biased_attention",

@@ -56,8 +56,8 @@ def get(name: str, *, width: int, heads: int, **options) -> Position:
     """A fresh encoding for a model of this width and number of heads."""
     if name not in POSITIONS:
         raise UnknownName("position", name, POSITIONS)
-    given = take(schema(POSITIONS[name], without=FILLED_IN), options, f"position {name!r}")
-    return POSITIONS[name](width=width, heads=heads, **given)
+    settings = take(schema(POSITIONS[name], without=FILLED_IN), options, f"position {name!r}")
+    return POSITIONS[name](width=width, heads=heads, **settings)
 
 
 def numbered(spec: dict, what: str, *, width: int, heads: int) -> Position:

@@ -45,13 +45,13 @@ def options(kind: Callable[..., Task]) -> Schema:
     }
 
 
-def build(name: str, kind: Callable[..., Task], given: Mapping[str, Any]) -> Task:
+def build(name: str, kind: Callable[..., Task], settings: Mapping[str, Any]) -> Task:
     try:
-        return kind(**given)
+        return kind(**settings)
     except Error:
         raise
     except Exception as error:
-        raise Error(f"{name}: could not be built with {dict(given) or 'no settings'}: {error}") from error
+        raise Error(f"{name}: could not be built with {dict(settings) or 'no settings'}: {error}") from error
 
 
 def _readable(kind: Any) -> bool:

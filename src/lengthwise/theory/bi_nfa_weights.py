@@ -191,9 +191,9 @@ def bipe(machine: BiNFA, *, longest: int, segments: int) -> LengthwiseForCausalL
     >>> (model(words).logits[:, -1, 0] > 0).tolist()
     [True, False]
     """
-    for name, given in (("longest", longest), ("segments", segments)):
-        if type(given) is not int or given < 1:
-            raise Error(f"bipe: {name} must be a whole number of at least 1, got {given!r}.")
+    for name, number in (("longest", longest), ("segments", segments)):
+        if type(number) is not int or number < 1:
+            raise Error(f"bipe: {name} must be a whole number of at least 1, got {number!r}.")
     at = Regions.of(machine.sizes, longest).with_constant()
     inside, between = _steps(longest), _steps(segments)
     maps = CopyMaps(at, offset_weight(at.width, segments))

@@ -51,14 +51,14 @@ class Distributed(Single):
         with self.collective():
             own, share = objective.split(batch, self.team.rank, self.team.size)
             measure, forward = objective.measure([own]), self._forward(state, self._model(state))
-            parts, measured = objective.parts(own), []
+            parts, losses = objective.parts(own), []
             for number, part in enumerate(parts, 1):
                 with self._added_up(state, last=number == len(parts)):
                     loss, score = measure(forward, *(tensor.to(self.device) for tensor in part))
                     # torch takes the mean over the processes.
                     (loss * (share * self.team.size)).backward()
-                measured.append(torch.stack([loss.detach() * share, score / self.team.size]))
-            return self.team.sum(reduce(torch.add, measured))[None]
+                losses.append(torch.stack([loss.detach() * share, score / self.team.size]))
+            return self.team.sum(reduce(torch.add, losses))[None]
 
     def clip(self, state: TrainState) -> Tensor:
         with self.collective():

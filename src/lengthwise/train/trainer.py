@@ -110,7 +110,7 @@ class Trainer:
         batches = self.batches(states)
         torch.manual_seed(derive("noise", first.seed, first.step, *self.strategy.noise))
         try:
-            measured = self.strategy.backward(states, batches, self.objective)
+            losses = self.strategy.backward(states, batches, self.objective)
         except RuntimeError as error:
             if not ran_out(error):
                 raise
@@ -120,7 +120,7 @@ class Trainer:
             ) from error
         norms = torch.stack([self.strategy.clip(state) for state in states])
         # Look before the step is taken: the weights at hand are the last good ones.
-        seen = torch.cat([measured, norms[:, None]], 1).tolist() if loss_is_read(first, self.objective) else []
+        seen = torch.cat([losses, norms[:, None]], 1).tolist() if loss_is_read(first, self.objective) else []
         for state, (loss, _, norm) in zip(states, seen, strict=False):
             if not (math.isfinite(loss) and math.isfinite(norm)):
                 self._raise_not_finite(state, loss, length)
