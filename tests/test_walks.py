@@ -2,41 +2,37 @@
 
 import pytest
 
-WALK = """
-import sys, tempfile
+BENCH = """
+import os, sys
 from pathlib import Path
 import lengthwise
 from lengthwise import lab
 
-source = str(Path(lengthwise.__file__).parent)
-calls = []
+os.chdir(sys.argv[1])
+widths = iter([8, 16])
 
-def hear(frame, event, argument):
-    code = frame.f_code
-    if event == "call" and code.co_filename.startswith(source) and not code.co_name.startswith("<"):
-        calls.append((code.co_filename, code.co_qualname))
-
-with tempfile.TemporaryDirectory() as root:
-    bench = lambda length: lab.bench("parity", ["lstm"], train_length=length, test_lengths="16",
-                                     settings={"training.steps": 3, "model.width": length}, root=root)
-    bench(8)  # imports
-    sys.setprofile(hear)
-    bench(9)
-    sys.setprofile(None)
-before = calls[: next(i for i, (_, name) in enumerate(calls) if name == "Trainer.run")]
-print(len(set(calls)), len({file for file, _ in calls}), len(set(before)))
+def walk():
+    width = next(widths)
+    settings = {"training.steps": 3, "model.width": width}
+    lab.bench("parity", ["lstm"], train_length=width, test_lengths="16", settings=settings)
 """
+TRAIN = """
+import os, sys
+from pathlib import Path
+import lengthwise
+from lengthwise.cli import main
 
+os.chdir(sys.argv[1])
+Path("texts").mkdir()
+for number in range(40):
+    Path(f"texts/{number}.txt").write_text(" ".join(f"word{number * k % 97}" for k in range(300)))
+widths = iter([8, 16])
 
-def test_bench_of_one_model_walks_through_no_more_functions_than_before(run_python):
-    told = run_python(WALK)
-    assert told.returncode == 0, told.stderr
-    functions, files, before_training = map(int, told.stdout.split())
-    assert functions <= 316
-    assert files <= 54
-    assert before_training <= 190
-
-
+def walk():
+    words = "train texts --train-length 16 --test-lengths 16,32 --vocabulary 300 --workers 1 --device cpu"
+    settings = "-s training.steps=3 -s training.batch=4 -s text.held_out=0.3"
+    assert main([*words.split(), *settings.split(), "-m", f"transformer width={next(widths)} heads=2"]) == 0
+"""
 CHECK = """
 import json, sys
 from pathlib import Path
@@ -58,34 +54,40 @@ parity, model = tasks.get("parity"), theory.exact_classifier("parity")
 walk = lambda: verify.certify(model, parity, 10)
 """
 COUNT = """
-source, calls = str(Path(lengthwise.__file__).parent), set()
+source, calls = str(Path(lengthwise.__file__).parent), {}
 
 def hear(frame, event, argument):
     code = frame.f_code
     if event == "call" and code.co_filename.startswith(source) and not code.co_name.startswith("<"):
-        calls.add((code.co_filename, code.co_qualname))
+        calls.setdefault((code.co_filename, code.co_qualname))
 
 walk()  # imports
 sys.setprofile(hear)
 walk()
 sys.setprofile(None)
-print(len(calls), len({file for file, _ in calls}))
+names = [name for _, name in calls]
+print(len(calls), len({file for file, _ in calls}), names.index("Trainer.run") if "Trainer.run" in names else 0)
 """
 
 
 @pytest.mark.parametrize(
-    ("code", "network", "functions", "files"),
+    ("code", "network", "functions", "files", "before_training"),
     [
-        (CHECK, "parity-rnn", 68, 8),
-        (CHECK, "parity-automaton", 80, 8),
-        (CHECK, "parity-regular-gpt", 108, 9),
-        (CERTIFY, "", 330, 52),
+        (BENCH, "", 309, 52, 186),
+        (TRAIN, "", 467, 83, 255),
+        (CHECK, "parity-rnn", 68, 8, 0),
+        (CHECK, "parity-automaton", 80, 8, 0),
+        (CHECK, "parity-regular-gpt", 108, 9, 0),
+        (CERTIFY, "", 330, 52, 0),
     ],
-    ids=["check-rnn", "check-automaton", "check-tree", "certify"],
+    ids=["bench", "train", "check-rnn", "check-automaton", "check-tree", "certify"],
 )
-def test_a_proof_walks_through_no_more_functions_than_before(run_python, code, network, functions, files):
-    told = run_python(code.replace("sys.argv[1]", repr(network)) + COUNT)
+def test_a_call_walks_through_no_more_functions_than_before(
+    run_python, tmp_path, code, network, functions, files, before_training
+):
+    told = run_python(code + COUNT, network or tmp_path)
     assert told.returncode == 0, told.stderr
-    counts = [int(number) for number in told.stdout.split()]
+    counts = [int(number) for number in told.stdout.splitlines()[-1].split()]
     assert counts[0] <= functions
     assert counts[1] <= files
+    assert counts[2] <= before_training
