@@ -115,9 +115,3 @@ def begin_python(fork_servers, monkeypatch, tmp_path_factory):
 def run_python(begin_python):
     """`run_python(code, *arguments, cwd=…)` as subprocess.run([sys.executable, "-c", …]) that captures the output."""
     return lambda code, *arguments, **how: begin_python(code, *arguments, **how)[1]()
-
-
-@pytest.fixture
-def without_charts(monkeypatch):
-    """Pages without their charts, which take most of the time of a page: for tests that ask about something else."""
-    monkeypatch.setattr("lengthwise.report.charts.chart_in_html", lambda chart: "")

@@ -10,8 +10,3 @@ import pytest
 @pytest.fixture(scope="module")
 def root(tmp_path_factory) -> Path:
     return tmp_path_factory.mktemp("runs")
-
-
-@pytest.fixture(autouse=True)
-def quick_pages(without_charts):
-    """The charts of a page are tested where they are drawn."""

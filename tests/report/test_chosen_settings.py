@@ -8,8 +8,6 @@ from lengthwise import lab, report
 
 from .pages import page
 
-pytestmark = pytest.mark.usefixtures("without_charts")
-
 
 @pytest.fixture
 def swept(make_run):

@@ -60,6 +60,6 @@ def test_a_story_is_as_long_as_its_operations(make_run):
 
 def test_the_legend_names_the_lines_in_the_order_of_their_ends(make_run):
     runs = [scored(make_run, model, right) for model, right in (("gru", 520), ("lstm", 990), ("rnn", 700))]
-    legend = re.search(r'<ul class="legend">(.*?)</ul>', page(runs), re.S)
+    legend = re.search(r'<ol class="legend ends">(.*?)</ol>', page(runs), re.S)
     assert legend
-    assert re.findall(r"</svg>([a-z ]+)</li>", legend[1]) == ["lstm", "rnn", "gru", "majority answer"]
+    assert re.findall(r"</svg>([a-z ]+) <b>", legend[1]) == ["lstm", "rnn", "gru", "majority answer"]

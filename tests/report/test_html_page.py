@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -13,6 +12,7 @@ import pytest
 from lengthwise import Error, report
 from lengthwise.lab.experiment import TaskSpec
 from lengthwise.recipes.common.comparison import ComparedCell, ComparedRow, comparison
+from lengthwise.report.page_data import panels_inside, runs_inside
 
 from .pages import page
 
@@ -69,35 +69,33 @@ def test_it_opens_without_errors_or_network(chromium, path):
     tab.close()
 
 
-# Each drawing of a model's line takes the same colour as its legend; the line runs over the whole range of lengths.
-CURVES = """() => [...document.querySelectorAll('#task0 figure:first-of-type .plot > div')]
-  .filter(d => d.offsetParent).map(d => [0, 1, 2].map(i => {
-    const lines = [...d.querySelectorAll('path')].filter(
-      p => p.style.stroke === `var(--s${i})` && p.style.fill === 'none');
-    const long = lines.sort((a, b) => b.getTotalLength() - a.getTotalLength())[0];
-    return long ? long.getBoundingClientRect().width / d.getBoundingClientRect().width : 0;
-  }))"""
+# Each model has a line over the whole range of lengths.
+CURVES = """() => { const plane = document.querySelector('#task0 figure .plane');
+  return [0, 1, 2].map(i => { const line = plane.querySelector(`.line[stroke="var(--s${i})"]`);
+    return line ? line.getBoundingClientRect().width / plane.getBoundingClientRect().width : 0; }); }"""
 
 
 @pytest.mark.parametrize("width", [1200, 375])
 def test_the_curves_are_there(chromium, path, width):
     tab = opened(chromium, path, width)
     shown = tab.evaluate(CURVES)
-    assert len(shown) == 1, "the wide drawing or the narrow one, not both"
-    assert all(share > 0.7 for share in shown[0]), shown
+    assert all(share > 0.97 for share in shown), shown
     tab.close()
 
 
-# Where a model's line ends, read off the axis: the labels of two ticks give the scale.
-END = """i => {
-  const d = document.querySelector('#task0 .wide'), middle = e => { const r = e.getBoundingClientRect();
+def test_a_chart_stands_in_the_first_screen(chromium, path):
+    tab = opened(chromium, path, 1200)
+    assert tab.evaluate("document.querySelector('.plane').getBoundingClientRect().bottom") < 900
+    tab.close()
+
+
+# Where a model's line ends, read off the axis: two of its numbers give the scale.
+END = """i => { const d = document.querySelector('#task0 figure'), middle = e => { const r = e.getBoundingClientRect();
     return (r.top + r.bottom) / 2; };
-  const tick = t => middle([...d.querySelectorAll('text')].find(e => e.textContent.trim() === t));
-  const line = [...d.querySelectorAll('path')].filter(p => p.style.stroke === `var(--s${i})` && p.style.fill === 'none')
-    .sort((a, b) => b.getTotalLength() - a.getTotalLength())[0];
+  const tick = t => middle([...d.querySelectorAll('.ys li')].find(e => e.textContent === t));
+  const line = d.querySelector(`.line[stroke="var(--s${i})"]`);
   const end = line.getPointAtLength(line.getTotalLength()).matrixTransform(line.getScreenCTM());
-  return 1 - (end.y - tick('100%')) / (tick('60%') - tick('100%')) * 0.4;
-}"""
+  return 1 - (end.y - tick('100%')) / (tick('60%') - tick('100%')) * 0.4; }"""
 
 
 def test_the_curve_shows_the_mean(chromium, path, runs):
@@ -107,6 +105,23 @@ def test_the_curve_shows_the_mean(chromium, path, runs):
             r.result["checkpoints"]["last"]["correct"]["4000"] / 512 for r in runs if r.experiment.model.name == model
         ]
         assert tab.evaluate(END, i) == pytest.approx(sum(ends) / 3, abs=0.003), model
+    tab.close()
+
+
+def test_a_line_has_its_name_at_its_end_and_its_values_where_it_is_pointed_at(chromium, path):
+    tab = opened(chromium, path, 1200)
+    apart = tab.evaluate(
+        """() => { const d = document.querySelector('#task0 figure');
+          const middle = e => { const r = e.getBoundingClientRect(); return (r.top + r.bottom) / 2; };
+          return [...d.querySelectorAll('.ends li')].slice(0, 3).map((li, i) => {
+          const line = d.querySelector(`.line[stroke="var(--s${i})"]`);
+          const end = line.getPointAtLength(line.getTotalLength()).matrixTransform(line.getScreenCTM());
+          return Math.abs(end.y - middle(li)); }); }"""
+    )
+    assert len(apart) == 3
+    assert max(apart) < 25, "near enough to be seen as one, and apart enough to be read"
+    named = tab.evaluate("[...document.querySelectorAll('#task0 .hit title')].map(e => e.textContent)")
+    assert any(re.fullmatch(r"lstm at 4,000: [\d.]+% \(seeds [\d.]+–[\d.]+\)", text) for text in named)
     tab.close()
 
 
@@ -124,7 +139,7 @@ def test_no_sideways_scrolling(chromium, path, width):
 def test_text_in_figures_is_readable_on_a_telephone(chromium, path):
     tab = opened(chromium, path, 360)
     heights = tab.evaluate(
-        "[...document.querySelectorAll('.narrow svg text')].map(t => t.getBoundingClientRect().height)"
+        "[...document.querySelectorAll('.plot li')].map(t => t.getBoundingClientRect().height).filter(h => h)"
     )
     assert len(heights) > 10
     assert min(heights) >= 10
@@ -146,7 +161,7 @@ def test_a_long_label_wraps_in_the_legend(chromium, make_run, tmp_path):
 CONTRAST = """() => {
   const light = c => { const [r, g, b] = c.map(v => (v /= 255) <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4);
     return .2126 * r + .7152 * g + .0722 * b; };
-  const rgb = s => (s.match(/[\\d.]+/g) || []).map(Number);
+  const rgb = s => (s.match(/[\\d.]+/g) || []).map(Number).map(v => s.startsWith('color(') ? 255 * v : v);
   const behind = e => { for (; e; e = e.parentElement) { const c = rgb(getComputedStyle(e).backgroundColor);
     if (c.length === 3 || c[3] === 1) return c.slice(0, 3); } return [255, 255, 255]; };
   return [...document.querySelectorAll('main *')].filter(e => e.checkVisibility() && [...e.childNodes].some(
@@ -191,10 +206,8 @@ def test_dark_is_dark(chromium, path):
     tab.close()
 
 
-def test_the_records_inside_are_the_records(runs, make_run, path):
-    text = path.read_text()
-    inside = re.search(r'<script type="application/json" id="records">(.*?)</script>', text, re.S)
-    data = json.loads(inside[1])
+def test_the_records_inside_are_the_records(runs, path):
+    data = report.inside(path)["records"]
     assert len(data) == 10
     commands = {entry["result"]["command"] for entry in data}
     assert EVIL in commands
@@ -203,7 +216,13 @@ def test_the_records_inside_are_the_records(runs, make_run, path):
         run = by_hash[entry["result"]["hash"]]
         assert entry["result"]["checkpoints"] == run.result["checkpoints"]
         assert entry["experiment"] == run.experiment.to_json()
-    assert EVIL not in text
+    assert EVIL not in path.read_text()
+
+
+def test_a_page_is_made_again_from_itself(panelled, tmp_path):
+    data = report.inside(panelled)
+    again = report.html(runs_inside(data), tmp_path / "again.html", panels=panels_inside(data))
+    assert again.read_text() == panelled.read_text()
 
 
 def test_figures_have_words_and_own_ids(path):
@@ -213,9 +232,8 @@ def test_figures_have_words_and_own_ids(path):
     for used in re.findall(r'(?:url\(#|href="#)([^)"]+)', text):
         assert used in ids
     figures = re.findall(r'<svg [^>]*role="img" aria-labelledby="([^ ]+) ([^"]+)"', text)
-    assert len(figures) == 12  # two sections of three charts, wide and narrow
+    assert len(figures) == 6  # two sections of three charts
     assert all(f'<title id="{a}">' in text and f'<desc id="{b}">' in text for a, b in figures)
-    assert "#fe00" not in text, "every stand-in colour became a variable"
 
 
 def test_same_runs_same_page(runs):
@@ -247,13 +265,12 @@ def panelled(runs, tmp_path_factory):
 def test_the_finding_comes_first_and_long_pages_have_contents(chromium, panelled, path):
     tab = opened(chromium, panelled, 375)
     header = tab.evaluate("[...document.querySelector('header').children].map(e => e.className || e.tagName)")
-    assert header[:4] == ["H1", "found", "found", "lead"]
-    assert tab.inner_text(".found").startswith(
-        "At 4,000 tokens, 100 times the longest of training, regular-gpt is right"
-    )
-    assert "Beside the published numbers, 3 of 5 cells agree. 2 differ." in tab.inner_text(".found + .found")
-    links = tab.evaluate("[...document.querySelectorAll('nav a')].map(a => [a.innerText, a.getAttribute('href')])")
-    assert [name for name, _ in links] == ["Beside published", "A drawing", EVIL, "parity", "How it was run"]
+    assert header == ["H1", "found"], "one finding"
+    assert tab.inner_text(".found") == "Beside the published numbers, 3 of 5 cells agree. 2 differ."
+    own = tab.inner_text("#task0 .found")
+    assert own.startswith("At 4,000 tokens, 100 times the longest of training, regular-gpt is right")
+    links = tab.evaluate("[...document.querySelectorAll('nav a')].map(a => [a.textContent, a.getAttribute('href')])")
+    assert [name for name, _ in links] == ["Beside published", "A drawing", "parity", EVIL, "How it was run"]
     assert all(tab.query_selector(f"{to}") for _, to in links)
     assert not tab.is_visible("#reading dl")
     tab.click("#reading summary")
@@ -285,7 +302,7 @@ def test_panels_come_first_and_fit(chromium, panelled, width, scheme):
     tab = opened(chromium, panelled, width, scheme)
     assert tab.problems == []
     order = tab.evaluate("[...document.querySelectorAll('main > header, main > section')].map(e => e.id || e.tagName)")
-    assert order == ["HEADER", "panel0", "panel1", "panel2", "task0", "run"]
+    assert order == ["HEADER", "panel0", "panel1", "task0", "panel2", "run"]
     assert tab.inner_text("#panel2 h2") == EVIL
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
     table = tab.evaluate("(e => [e.scrollWidth, e.clientWidth])(document.querySelector('#panel0 .box'))")
@@ -298,19 +315,17 @@ def test_verdicts_and_model_names_are_there_on_a_telephone(chromium, panelled):
     tab = opened(chromium, panelled, 375)
     cell = tab.evaluate(
         """() => { const e = document.querySelector('#panel0 td');
-        return [getComputedStyle(e, '::before').content, e.querySelector('.verdict').innerText]; }"""
+        return [getComputedStyle(e, '::before').content, e.querySelector('.chip').innerText]; }"""
     )
     assert cell == ['"model 0"', "✓ agrees"]
     tab.close()
 
 
 def test_panels_are_inside_as_data(panelled):
-    text = panelled.read_text()
-    inside = re.search(r'<script type="application/json" id="panels">(.*?)</script>', text, re.S)
-    first, _, last = json.loads(inside[1])
+    first, _, last = report.inside(panelled)["panels"]
     assert first["data"][0]["cells"]["model 2"]["verdict"] == "differs"
-    assert last == {"title": EVIL, "caption": EVIL, "data": {"evil": EVIL}}
-    assert EVIL not in text
+    assert (last["title"], last["caption"], last["data"]) == (EVIL, EVIL, {"evil": EVIL})
+    assert EVIL not in panelled.read_text()
 
 
 def test_a_page_of_panels_alone(chromium, tmp_path):

@@ -25,8 +25,6 @@ from lengthwise.verify.prove.boxes import prove_tree_boxes
 
 from .pages import page
 
-pytestmark = pytest.mark.usefixtures("without_charts")
-
 CLAIM = claim_of(tasks.get("parity")).to_json()
 REFUTED = verify.Refuted((0, 1) * 20, 1, 0)
 
@@ -231,7 +229,7 @@ def test_it_is_shown_everywhere(run, PROVED, verdict, words):
     html = page([run])
     assert f"regular-gpt: {escape(words)}" in html
     assert "nothing <b>closes" not in html
-    assert html.index("accuracy, %") < html.index("At every length")
+    assert html.index('class="plane"') < html.index('class="chips"') < html.index("accuracy, %")
 
 
 def test_the_machine_is_drawn():
@@ -289,7 +287,7 @@ def test_what_was_extracted_stands_on_the_page_of_its_run(run, PROVED, extracted
     assert shown.count("<circle") >= 5
     keep(run, PROVED, CLAIM)
     shown = page([run])
-    assert shown.index("At every length") < shown.index("What was extracted")
+    assert shown.index('class="chips"') < shown.index("What was extracted")
     other = replace(run, result={**run.result, "files": {"model.safetensors": "bb"}})
     assert extracted_of(other) is None
     assert block(other) == ""

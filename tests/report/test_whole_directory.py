@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import io
-import json
 import re
-
-import pytest
 
 from lengthwise import report
 from lengthwise.lab.experiment import TaskSpec
 from lengthwise.report import Panel
 from lengthwise.report.linked_pages import other_pages
+from lengthwise.report.page_data import read_embedded
 
 from .pages import page
-
-pytestmark = pytest.mark.usefixtures("without_charts")
 
 SUMS = TaskSpec("modular-sum", {"modulus": 3})
 
@@ -43,7 +39,7 @@ def test_text_stands_on_the_page_with_its_records(make_run, make_text_run):
     for runs in ([make_run(), chained], [chained]):
         made = page(runs)
         assert f">{chained.experiment.hash}<" in made
-        records = json.loads(re.search(r'id="records">(.*?)</script>', made).group(1))
+        records = read_embedded(made)["records"]
         assert [r["result"]["hash"] for r in records] == [run.experiment.hash for run in runs]
         assert f"Made from {len(runs)} run records" in made
 

@@ -29,8 +29,6 @@ from lengthwise.mixers import Layout, Level
 from lengthwise.mixers.sliding_dilated import SlidingDilated
 from lengthwise.recipes.common.timing import in_turn
 
-pytestmark = pytest.mark.usefixtures("without_charts")
-
 SMOKE = SETTINGS["smoke"]
 CPU = "cpu"
 

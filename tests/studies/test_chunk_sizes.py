@@ -16,8 +16,6 @@ from lengthwise.automata import compose, word_map
 from lengthwise.cli import main
 from lengthwise.models.depth import groups
 
-pytestmark = pytest.mark.usefixtures("without_charts")
-
 NAMES = [("cycle-navigation", {}), ("tomita-5", {}), ("d-2", {}), ("modular-arithmetic", {"leading_plus": True})]
 
 

@@ -11,8 +11,6 @@ import pytest
 from lengthwise import lab, recipes
 from lengthwise.cli import main
 
-pytestmark = pytest.mark.usefixtures("without_charts")
-
 SMOKE = collapse.SETTINGS["smoke"]
 KEY = collapse.CollapseKey("parity", 2, 1, 2)
 

@@ -17,8 +17,6 @@ from lengthwise.recipes.common import trained
 from lengthwise.recipes.common.trained import LengthScore
 from lengthwise.recipes.papers.regulargpt.table_1 import planned
 
-pytestmark = pytest.mark.usefixtures("without_charts")
-
 CPU = torch.device("cpu")
 
 

@@ -18,8 +18,6 @@ from lengthwise.lab import new_model as untrained
 from lengthwise.recipes.common import trained
 from lengthwise.recipes.papers.lrnn import table_2
 
-pytestmark = pytest.mark.usefixtures("without_charts")
-
 CPU = torch.device("cpu")
 TASK = tasks.get("modular-sum", modulus=5, supervision="prefix")
 

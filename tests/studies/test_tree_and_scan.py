@@ -10,8 +10,6 @@ from tree_and_scan import MODELS, TASKS, planned, timed
 
 from lengthwise import lab, recipes, tasks
 
-pytestmark = pytest.mark.usefixtures("without_charts")
-
 
 @pytest.mark.parametrize("scale", ["smoke", "laptop", "paper"])
 def test_all_are_trained_alike(scale):

@@ -10,7 +10,7 @@ from html import escape
 
 from .formatting import percent
 from .panel import Arcs, Link
-from .svg import DASHES, Style, head, line_key, name_of
+from .svg import Style, at_most, head, line_key, name_of
 
 STEP, TOP = 17, 26
 """Height of a word; of the headings."""
@@ -29,7 +29,7 @@ def arcs_in_html(arcs: Arcs) -> str:
     width, height = x + WORDS + RIGHT, TOP + STEP * len(words) + 8
     visible = sorted(((w, at) for at, w in arcs.links.items() if w >= SHOWN and at[0] != at[1]), key=lambda s: s[0])
     parts = [
-        head(name, arcs.title, arcs.lead, f"0 0 {width} {height}", 1.25 * width),
+        head(name, arcs.title, arcs.lead, f"0 0 {width} {height}", at_most(1.25 * width)),
         *([_heading(x - 6, "depends on", "end")] if arcs.truth else []),
         _heading(x + WORDS + 6, "reads", "start"),
     ]
@@ -46,9 +46,9 @@ def arcs_in_html(arcs: Arcs) -> str:
             f'fill="var(--ink)"{bold}>{escape(word)}</text>'
         )
     legend = LEGEND if arcs.starts else {"muted": "link"}
-    keys = "".join(f"<li>{line_key(Style(role, DASHES[0], ''))}{escape(text)}</li>" for role, text in legend.items())
+    keys = "".join(f"<li>{line_key(Style(role))}{escape(text)}</li>" for role, text in legend.items())
     drawing = "\n".join([*parts, "</svg>"])
-    return f'<figure><ul class="legend">{keys}</ul>\n<div class="plot">{drawing}</div></figure>'
+    return f'<figure><ul class="legend">{keys}</ul>\n<div class="arcs">{drawing}</div></figure>'
 
 
 def link_rows(arcs: Arcs) -> list[list[str]]:

@@ -1,162 +1,283 @@
-"""Charts as inline SVG: lines and dots, drawn wide and narrow as the page's own figures are."""
+"""Charts as one SVG that stretches with the page, its numbers and names as text around it: no library draws them.
+
+A line's name stands at its end, and in a list below where there is little room. A point says its value when it is
+pointed at. Places on the plane are counted in thousandths of its width and height, from the upper left corner.
+"""
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 
-from matplotlib.axes import Axes
-from matplotlib.patches import PathPatch
-from matplotlib.path import Path
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
-
-from .drawing import centre
 from .formatting import table_number
 from .panel import Chart
-from .svg import BASE, COLOURS, Style, canvas, draw, draw_line, line_key, name_of, render, swatch
+from .svg import BASE, Style, dot_key, head, line_key, name_of
 
-WIDE, NARROW = 860, 350
+SIZE = 1000
+HEIGHT, HALF, LINE = 320, 220, 20
+"""Pixels of a plane, of one that is half as wide, and of a line of text beside it."""
+POINTED = 400
+"""A chart of so many points says the values of all when they are pointed at, one of more those of some."""
 MARKED = 40
-"""Every point of a line has its marker, up to so many points."""
-NAMED = 12
-"""Groups of dots have their name beside them, up to so many groups."""
+"""A line has a dot at each of up to so many points."""
+LONGEST = 34
+"""Names of up to so many letters stand beside the plane."""
+X_TICKS, Y_TICKS = 7, 6
+
+
+@dataclass(frozen=True)
+class Axis:
+    low: float
+    high: float
+    log: bool = False
+
+    @classmethod
+    def of(cls, values: Iterable[float | None], log: bool, margin: float = 0.04) -> Axis:
+        """An axis on which all values lie that it can have."""
+        there = [v for v in values if v is not None and (v > 0 or not log)] or [1.0]
+        low, high = min(there), max(there)
+        if low == high:
+            low, high = (low / 2, high * 2) if log else (low - 0.5, high + 0.5)
+        if log:
+            room = (high / low) ** margin
+            return cls(low / room, high * room, True)
+        room = margin * (high - low)
+        return cls(low - room, high + room)
+
+    def share(self, value: float) -> float:
+        """How far along the axis a value lies, from 0 to 1."""
+        place = math.log if self.log else float
+        return (place(value) - place(self.low)) / (place(self.high) - place(self.low))
+
+    def ticks(self, most: int) -> list[float]:
+        """Round numbers, at most so many."""
+        if not self.log:
+            exponent = math.floor(math.log10((self.high - self.low) / most))
+            step = next(s for s in (1, 2, 2.5, 5, 10, 20) if (self.high - self.low) / (s * 10.0**exponent) <= most)
+            step *= 10.0**exponent
+            first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
+            return [round(n * step, 12) for n in range(first, last + 1)]
+        exponents = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
+        each = [s * 10.0**e for e in exponents for s in ((1,) if self.high > 50 * self.low else (1, 2, 5))]
+        inside = [v for v in each if self.low * (1 - 1e-9) <= v <= self.high * (1 + 1e-9)]
+        return inside[:: -(-len(inside) // most)] if inside else [self.low, self.high]
+
+
+@dataclass(frozen=True)
+class Plane:
+    """Where the values of a chart lie."""
+
+    x: Axis
+    y: Axis
+
+    @classmethod
+    def of(cls, chart: Chart) -> Plane:
+        xs = [x for line, _ in chart.series.values() for x in line]
+        ys = [y for _, line in chart.series.values() for y in line]
+        ys += [y for band in chart.bands.values() for side in band for y in side]
+        x = Axis.of([*xs, *chart.marks.values()], chart.log_x, 0 if chart.shaded else 0.03)
+        if chart.dots:
+            return cls(*_of_one_scale(x, Axis.of(ys, False, 0.08)))
+        if chart.percent:
+            least = min((y for y in ys if y is not None), default=0.0)
+            return cls(x, Axis(max(0.0, min(0.9, int((least - 0.02) * 10) / 10)), 1.0))
+        return cls(x, Axis.of(ys, chart.log_y))
+
+    def at(self, x: float, y: float | None) -> tuple[float, float] | None:
+        """The place of a point; None where it has none."""
+        if y is None or (self.y.log and y <= 0) or (self.x.log and x <= 0):
+            return None
+        return round(SIZE * self.x.share(x), 1), round(SIZE * (1 - self.y.share(y)), 1)
+
+    def points(self, xs: Sequence[float], ys: Sequence[float | None]) -> list[tuple[float, float] | None]:
+        return [self.at(x, y) for x, y in zip(xs, ys, strict=True)]
+
+
+def _of_one_scale(x: Axis, y: Axis) -> tuple[Axis, Axis]:
+    """Both axes on a plane that is 1.6 times as wide as high, where a distance is the same along both."""
+    height = max(y.high - y.low, (x.high - x.low) / 1.6)
+    return tuple(  # pyright: ignore[reportReturnType]
+        Axis((a.low + a.high - size) / 2, (a.low + a.high + size) / 2) for a, size in ((x, 1.6 * height), (y, height))
+    )
 
 
 def chart_in_html(chart: Chart) -> str:
-    """A legend above the chart, wide and narrow; the page shows what fits."""
-    name = name_of("d", chart.title, chart.series, chart.marks)
-    keys, description = _about_dots(chart) if chart.dots else _about_lines(chart)
-
-    def svg(narrow: bool) -> str:
-        wide, high = (WIDE, 520 if chart.dots else 380) if not chart.half else (WIDE / 2, 300)
-        figure = canvas(NARROW, 240 if chart.half else 320) if narrow else canvas(wide, high)
-        axes = figure.add_subplot()
-        axes.set_xlabel(chart.x_label)
-        axes.set_ylabel(chart.y_label)
-        (_plot_dots if chart.dots else _plot_lines)(chart, axes, narrow)
-        return render(figure, name + "wn"[narrow], chart.title, description)
-
+    """Returns the chart as a figure."""
+    plane, styles = Plane.of(chart), line_styles(chart)
+    content = "".join(_dots(chart, plane, styles) if chart.dots else _lines(chart, plane, styles))
+    name, about = name_of("d", chart.title, chart.series, chart.marks, chart.hints), _about(chart)
+    box = head(name, chart.title, about, f"0 0 {SIZE} {SIZE}", ' preserveAspectRatio="none"')
+    kind = "chart" + " half" * chart.half + " dots" * chart.dots
     caption = f"<figcaption>{escape(chart.caption)}</figcaption>" if chart.caption else ""
-    legend = "".join(f"<li>{key}</li>" for key in keys)
     return (
-        f'<figure{" class=half" * chart.half}><ul class="legend">{legend}</ul>\n'
-        f'<div class="plot"><div class="wide">{draw(svg, False)}</div>\n'
-        f'<div class="narrow">{draw(svg, True)}</div></div>{caption}</figure>'
+        f'<figure class="{kind}"><p class="axis">{escape(chart.y_label)}</p>\n'
+        f'<div class="plot"{_beside(chart)}>{_numbers(plane.y, "ys", chart.percent, Y_TICKS)}\n'
+        f'<div class="plane">{box}{content}</svg>{_places(chart, plane)}</div>{_legend(chart, plane, styles)}\n'
+        f"{_numbers(plane.x, 'xs', False, X_TICKS, _ends(chart, plane))}"
+        f'<p class="axis x">{escape(chart.x_label)}</p></div>{caption}</figure>'
     )
 
 
-def _about_lines(chart: Chart) -> tuple[list[str], str]:
-    """The keys of the legend, in the order in which the lines end, from the top; and how they end, in a sentence."""
-    ends = "; ".join(f"{name} ends at {table_number(ys[-1], chart.percent)}" for name, (_, ys) in chart.series.items())
-    last = [next((y for y in reversed(ys) if y is not None), -math.inf) for _, ys in chart.series.values()]
-    keys = [line_key(_style(chart, name, i)) + escape(name) for i, name in enumerate(chart.series)]
-    order = sorted(range(len(keys)), key=lambda i: (list(chart.series)[i] == chart.base, -last[i]))
-    return [keys[i] for i in order], f"{chart.y_label} against {chart.x_label}: {ends}."
+def line_styles(chart: Chart) -> dict[str, Style]:
+    return {
+        name: BASE if name == chart.base else Style.of(chart.styles.get(name, i)) for i, name in enumerate(chart.series)
+    }
 
 
-def _about_dots(chart: Chart) -> tuple[list[str], str]:
-    groups = {name: (f"{len(xs):,}", centre(xs, ys)) for name, (xs, ys) in chart.series.items()}
-    keys = [
-        f"{dot_key(Style.of(i))}{escape(name)} <small>({count} dots)</small>"
-        for i, (name, (count, _)) in enumerate(groups.items())
-    ]
-    return keys, "; ".join(f"{name}: {count} dots about {middle}" for name, (count, middle) in groups.items()) + "."
+def _path(points: Iterable[tuple[float, float] | None]) -> str:
+    """The points joined by lines; a gap where one is None."""
+    text, joined = [], False
+    for point in points:
+        if point is not None:
+            text.append(f"{'L' if joined else 'M'}{point[0]:g} {point[1]:g}")
+        joined = point is not None
+    return "".join(text)
 
 
-def _plot_lines(chart: Chart, axes: Axes, narrow: bool) -> None:
+def _dotted(points: Iterable[tuple[float, float] | None]) -> str:
+    """Lines without length, whose round ends are dots."""
+    return "".join(f"M{point[0]:g} {point[1]:g}h0" for point in points if point is not None)
+
+
+def _lines(chart: Chart, plane: Plane, styles: Mapping[str, Style]) -> Iterator[str]:
     if chart.shaded:
-        low, high = chart.shaded
-        axes.axvspan(*((low, high) if low < high else (0.97 * low, 1.03 * high)), color=COLOURS["shade"], linewidth=0)
-        axes.margins(x=0)
+        low, high = (max(0.0, min(1.0, plane.x.share(x))) for x in chart.shaded)
+        low, high = (low, high) if low < high else (low - 0.01, high + 0.01)
+        yield f'<path class="ground" d="M{SIZE * low:g} 0H{SIZE * high:g}V{SIZE}H{SIZE * low:g}z"/>'
+    yield _grid(plane)
+    for name, (lows, highs) in chart.bands.items():
+        xs = list(chart.series[name][0])
+        around = [plane.at(x, y) for x, y in [*zip(xs, highs, strict=True), *zip(xs[::-1], lows[::-1], strict=True)]]
+        yield f'<path class="band" fill="var(--{styles[name].role})" d="{_path(p for p in around if p)}z"/>'
+    for x in chart.marks.values():
+        yield f'<path class="mark" d="M{SIZE * plane.x.share(x):g} 0V{SIZE}"/>'
     for i, (name, (xs, ys)) in enumerate(chart.series.items()):
-        style, gaps = _style(chart, name, i), [math.nan if y is None else y for y in ys]
-        if name in chart.bands:
-            axes.fill_between(xs, *chart.bands[name], color=style.colour, alpha=0.16, linewidth=0)
-        # A marker at every point of a few, else at every tenth of the figure, elsewhere for each line.
-        marked = None if len(xs) <= MARKED else (0.1 * i / len(chart.series), 0.1)
+        points = plane.points(xs, ys)
         # Later lines are thinner, so that all of several lines that coincide can be seen.
-        draw_line(axes, style, i, xs, gaps, 1.6 if chart.half else 3.4 - 0.5 * i, marked)
-    _scale_axes(chart, axes, narrow)
+        width = 1.6 if chart.half or name == chart.base else max(1.6, 3.6 - 0.5 * i)
+        yield f'<path class="line" {styles[name].attributes} stroke-width="{width:g}" d="{_path(points)}"/>'
+        if len(xs) <= MARKED and name != chart.base and not chart.half:
+            yield f'<path class="dot" stroke="var(--{styles[name].role})" d="{_dotted(points)}"/>'
+    if not chart.half:
+        yield "".join(_pointed(chart, plane))
+
+
+def _pointed(chart: Chart, plane: Plane) -> Iterator[str]:
+    """What points say when they are pointed at."""
+    step = -(-sum(len(xs) for xs, _ in chart.series.values()) // POINTED)
+    for name, (xs, ys) in chart.series.items():
+        hints = chart.hints.get(name, [""] * len(xs))
+        for x, y, hint in [*zip(xs, ys, hints, strict=True)][::step]:
+            if y is not None and (point := plane.at(x, y)):
+                text = f"{name} at {table_number(x)}: {table_number(y, chart.percent)}{'%' * chart.percent}"
+                text += f" ({hint})" if hint else ""
+                yield f'<path class="hit" d="{_dotted([point])}"><title>{escape(text)}</title></path>'
+
+
+def _dots(chart: Chart, plane: Plane, styles: Mapping[str, Style]) -> Iterator[str]:
+    yield _grid(plane)
+    for name, (xs, ys) in chart.series.items():
+        points = _dotted(plane.points(xs, ys))
+        yield f'<path class="dot" stroke="var(--{styles[name].role})" d="{points}"><title>{escape(name)}</title></path>'
+
+
+def _grid(plane: Plane) -> str:
+    across = "".join(f"M0 {SIZE * (1 - plane.y.share(y)):.5g}H{SIZE}" for y in plane.y.ticks(Y_TICKS))
+    up = "".join(f"M{SIZE * plane.x.share(x):.5g} 0V{SIZE}" for x in plane.x.ticks(X_TICKS))
+    return f'<path class="grid" d="{across}{up}"/>'
+
+
+def _ends(chart: Chart, plane: Plane) -> list[float]:
+    """Where training ends and where the axis does: round numbers near them give way."""
+    if not chart.shaded:
+        return []
+    trained, last = chart.shaded[1], plane.x.high
+    return [trained, *([last] if plane.x.share(last) - plane.x.share(trained) > 0.08 else [])]
+
+
+def _numbers(axis: Axis, kind: str, percent: bool, most: int, ends: Sequence[float] = ()) -> str:
+    """The numbers along an axis, but those too near to one of the `ends`, which stand there too."""
+    apart = lambda v: all(abs(axis.share(v) - axis.share(end)) > 0.08 for end in ends)  # noqa: E731
+    items = []
+    for value in [*filter(apart, axis.ticks(most)), *ends]:
+        text = f"{round(100 * value, 4):g}%" if percent else tick(value)
+        place = f"left:{100 * axis.share(value):.4g}%" if kind == "xs" else f"top:{100 * (1 - axis.share(value)):.4g}%"
+        items.append(f'<li style="{place}">{text}</li>')
+    return f'<ul class="{kind}" aria-hidden="true">{"".join(items)}</ul>'
+
+
+def _places(chart: Chart, plane: Plane) -> str:
+    """The names of marked places, each a line lower than the one before, so that none hides another."""
+    items = ""
     for i, (name, x) in enumerate(chart.marks.items()):
-        _mark_place(axes, name, x, i)
+        share = plane.x.share(x)
+        side = f"right:{100 * (1 - share):.4g}%" if share > 0.5 else f"left:{100 * share:.4g}%"
+        items += f'<li style="{side};top:{LINE * i}px">{escape(name)}</li>'
+    return f'<ul class="marks">{items}</ul>' if items else ""
 
 
-def _plot_dots(chart: Chart, axes: Axes, narrow: bool) -> None:
-    for i, (xs, ys) in enumerate(chart.series.values()):
-        axes.add_patch(_path_of_dots(xs, ys, Style.of(i).colour))
-    axes.autoscale_view()
-    # A distance is the same along both axes; whichever has room to spare shows more.
-    axes.set_aspect("equal", adjustable="datalim")
-    axes.margins(0.08)
-    _scale_axes(chart, axes, narrow)
-    for i, (name, (xs, ys)) in enumerate(chart.series.items() if len(chart.series) <= NAMED else ()):
-        box = {"boxstyle": "round,pad=0.25", "facecolor": COLOURS["surface"], "edgecolor": Style.of(i).colour}
-        # A name stands above all but a few of its dots, since it hides those it stands on.
-        top = sorted(y for y in ys if y is not None)[int(0.97 * (len(ys) - 1))]
-        at = (statistics.median(xs), top)
-        axes.annotate(name, at, (0, 8), textcoords="offset points", ha="center", va="bottom", bbox=box)
+def last_values(chart: Chart) -> dict[str, float | None]:
+    """Where each line ends, in the order of the ends from the top, the line that others are compared with last."""
+    last = {name: next((y for y in reversed(ys) if y is not None), None) for name, (_, ys) in chart.series.items()}
+    order = sorted(last, key=lambda name: (name == chart.base, -math.inf if last[name] is None else -(last[name] or 0)))
+    return {name: last[name] for name in order}
 
 
-def _path_of_dots(xs: Sequence[float], ys: Sequence[float | None], colour: str) -> PathPatch:
-    """All dots as one path of lines without length, whose round ends are the dots: a tenth of the page's size."""
-    vertices = [(x, y or 0.0) for x, y in zip(xs, ys, strict=True) for _ in range(2)]
-    path = Path(vertices, [Path.MOVETO, Path.LINETO] * len(xs))
-    path.should_simplify = False  # which would leave out lines that have no length
-    return PathPatch(path, fill=False, edgecolor=colour, linewidth=4.5, capstyle="round", alpha=0.75, zorder=2)
+def _beside(chart: Chart) -> str:
+    """How wide the names beside the plane are; nothing where they stand below it."""
+    longest = max(map(len, chart.series))
+    fits = longest <= LONGEST and len(chart.series) * LINE <= HEIGHT
+    return f' style="--names:{86 + 7.2 * longest:.0f}px"' if fits and not (chart.half or chart.dots) else ""
 
 
-def _scale_axes(chart: Chart, axes: Axes, narrow: bool) -> None:
-    """Round numbers along both axes, few where there is little room."""
-    axes.set_xscale("log" if chart.log_x else "linear")
-    axes.set_yscale("log" if chart.log_y else "linear")
-    for axis, logarithmic, shares in ((axes.xaxis, chart.log_x, False), (axes.yaxis, chart.log_y, chart.percent)):
-        if logarithmic:
-            low, high = axis.get_view_interval()
-            axis.set_major_locator(LogLocator(subs=(1,) if high > 50 * low else (1, 2, 5), numticks=8))
-            axis.set_minor_locator(NullLocator())
-        else:
-            axis.set_major_locator(MaxNLocator(4 if narrow else 7, steps=[1, 2, 2.5, 5, 10]))
-        axis.set_major_formatter(FuncFormatter(lambda v, _, shares=shares: f"{100 * v:.0f}%" if shares else tick(v)))
-    if chart.shaded:
-        _name_ends(chart, axes, chart.shaded[1])
-    if chart.percent:
-        lines = [*(ys for _, ys in chart.series.values()), *(low for low, _ in chart.bands.values())]
-        least = min((y for ys in lines for y in ys if y is not None), default=0.0)
-        axes.set_ylim(max(0.0, min(0.9, int((least - 0.02) * 10) / 10)), 1.0)
+def _legend(chart: Chart, plane: Plane, styles: Mapping[str, Style]) -> str:
+    """The names of the lines, each beside its end where that fits."""
+    if chart.dots:
+        keys = [f"{dot_key(styles[n])}{escape(n)} <small>({len(xs):,})</small>" for n, (xs, _) in chart.series.items()]
+        return f'<ol class="legend">{"".join(f"<li>{key}</li>" for key in keys)}</ol>'
+    last, beside = last_values(chart), bool(_beside(chart))
+    tops = _apart({name: point[1] for name, y in last.items() if (point := plane.at(plane.x.high, y))})
+    items = ""
+    for name, y in last.items():
+        place = f' style="top:{tops.get(name, SIZE) / SIZE * 100:.4g}%"' if beside else ""
+        value = "" if chart.half else f" <b>{table_number(y, chart.percent)}</b>"
+        items += f"<li{place}>{line_key(styles[name])}{escape(name)}{value}</li>"
+    return f'<ol class="legend{" ends" * beside}">{items}</ol>'
 
 
-def _name_ends(chart: Chart, axes: Axes, trained: float) -> None:
-    """Puts ticks where training ends and where the axis does: round numbers give way to what a reader looks for."""
-    low, high = axes.get_xlim()
-    place = math.log if chart.log_x else float
-    near = lambda a, b: abs(place(a) - place(b)) < 0.08 * (place(high) - place(low))  # noqa: E731
-    ends = [trained, *([] if near(trained, high) else [high])]
-    ticks = [x for x in axes.xaxis.get_major_locator().tick_values(low, high) if low <= x <= high]
-    axes.xaxis.set_major_locator(FixedLocator([*(x for x in ticks if not any(near(x, end) for end in ends)), *ends]))
+def _apart(places: Mapping[str, float]) -> dict[str, float]:
+    """The places, moved as little as gives each room for a line of text, within the plane."""
+    order, room = sorted(places, key=lambda name: places[name]), SIZE * LINE / HEIGHT
+    # Names that are too close stand around the middle of where they belong: groups of (that of the first, how many).
+    groups: list[tuple[float, int]] = []
+    for i, name in enumerate(order):
+        groups.append((places[name] - i * room, 1))
+        while len(groups) > 1 and groups[-2][0] > groups[-1][0]:
+            (a, n), (b, m) = groups[-2:]
+            groups[-2:] = [((a * n + b * m) / (n + m), n + m)]
+    firsts = [first for first, count in groups for _ in range(count)]
+    highest = SIZE - (len(order) - 1) * room
+    return {
+        name: max(0.0, min(highest, first)) + i * room
+        for i, (name, first) in enumerate(zip(order, firsts, strict=True))
+    }
 
 
-def _style(chart: Chart, name: str, i: int) -> Style:
-    return BASE if name == chart.base else Style.of(i)
+def _about(chart: Chart) -> str:
+    """What is read out loud: how the lines end, or where the dots lie."""
+    if chart.dots:
+        groups = (f"{name}: {len(xs):,} dots about {centre(xs, ys)}" for name, (xs, ys) in chart.series.items())
+        return f"{'; '.join(groups)}."
+    ends = (f"{name} ends at {table_number(y, chart.percent)}" for name, y in last_values(chart).items())
+    return f"{chart.y_label} against {chart.x_label}: {'; '.join(ends)}."
 
 
-def _mark_place(axes: Axes, name: str, x: float, row: int) -> None:
-    """A dashed upright at `x` with its name on top; names of a later `row` stand higher, so that none hides another."""
-    top = 1.01 + 0.065 * row
-    axes.axvline(x, 0, top + 0.05, color=COLOURS["muted"], dashes=(4, 4), linewidth=1.2, zorder=1, clip_on=False)
-    across = axes.transAxes.inverted().transform(axes.transData.transform((x, axes.get_ylim()[0])))[0]
-    inward, side = ((5, 0), "left") if across < 0.5 else ((-5, 0), "right")
-    axes.annotate(
-        name,
-        (x, top),
-        inward,
-        xycoords=axes.get_xaxis_transform(),
-        textcoords="offset points",
-        ha=side,
-        va="bottom",
-        color=COLOURS["muted"],
-    )
+def centre(xs: Sequence[float], ys: Sequence[float | None]) -> str:
+    """The medians along both axes."""
+    return f"({table_number(statistics.median(xs))}, {table_number(statistics.median(y for y in ys if y is not None))})"
 
 
 def tick(v: float) -> str:
@@ -169,8 +290,3 @@ def tick(v: float) -> str:
     if abs(v) >= 1e6:
         return f"{v / 1e6:g}M"
     return f"{v / 1e3:g}k" if abs(v) >= 1e4 else f"{v:,g}"
-
-
-def dot_key(style: Style) -> str:
-    """The dot, for the legend."""
-    return swatch(12, f'<circle cx="6" cy="5" r="4" fill="var(--{style.role})"/>')

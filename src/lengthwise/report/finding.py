@@ -1,17 +1,20 @@
-"""What was found, in one or two plain sentences: who is right at the longest length, and who only guesses.
+"""What was found, in one or two plain sentences: who is proved right, who is right at the longest length, who guesses.
 
-Right: at least 99% of the test strings. Guessing: the interval of the accuracy does not lie above the majority answer,
-or the accuracy is less than a point above it.
+A model that is right on all strings tested and refuted by another is not called right. Right: at least 99% of the test
+strings. Guessing: the interval of the accuracy does not lie above the majority answer, or the accuracy is less than a
+point above it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from ..lab.statistics import Summary, summary
 from .formatting import percent
-from .sections import Section
+from .panel import Verdict
+from .sections import Section, SeedGroup
+from .verdicts import verdicts_of
 
 RIGHT = 0.99
 ABOVE = 0.01
@@ -21,7 +24,7 @@ EACH = 2
 NAMED = 4
 """Up to so many models are named in one breath."""
 
-Standing = Literal["right", "between", "guesses"]
+Standing = Literal["proved", "flawed", "right", "between", "guesses"]
 
 
 def findings(sections: Sequence[Section]) -> list[str]:
@@ -41,14 +44,19 @@ def standing(s: Summary) -> Standing:
 def _of_one(section: Section, several: bool) -> str:
     longest, (_, high) = section.lengths[-1], section.train
     scores = {group.label: summary(group.runs, [longest]) for group in section.groups}
-    who: dict[Standing, list[str]] = {"right": [], "between": [], "guesses": []}
-    for label, s in sorted(scores.items(), key=lambda item: -item[1].mean):
-        who[standing(s)].append(label)
+    who: dict[Standing, list[str]] = {"proved": [], "right": [], "flawed": [], "between": [], "guesses": []}
+    verdicts = verdicts_of(section)
+    for group in section.groups:
+        who[_at_every_length(group, verdicts) or standing(scores[group.label])].append(group.label)
     base = percent(next(iter(scores.values())).baseline)
     clauses = []
+    if who["proved"]:
+        clauses.append(f"{_subject(who['proved'], len(scores))} PROVED right at every length")
     if who["right"]:
-        subject, several_right = _named(who["right"], len(scores)), len(who["right"]) > 1
-        clauses.append(f"{subject} {'are' if several_right else 'is'} right ({100 * RIGHT:.0f}% or more)")
+        clauses.append(f"{_subject(who['right'], len(scores))} right ({100 * RIGHT:.0f}% or more)")
+    if who["flawed"]:
+        each = [f"{label} {next(v for v in verdicts[label] if v.mark == '✗').summary}" for label in who["flawed"]]
+        clauses.append(f"right on the strings tested, yet not on all others: {_listed(each)}")
     if who["between"]:
         least, most = (percent(pick(scores[label].mean for label in who["between"])) for pick in (min, max))
         each = [f"{label} ({percent(scores[label].mean)}%)" for label in who["between"]]
@@ -64,10 +72,25 @@ def _of_one(section: Section, several: bool) -> str:
     return f"{task} {longest:,} {section.unit}{times} {'; '.join(clauses)}."
 
 
+def _at_every_length(group: SeedGroup, verdicts: Mapping[str, Sequence[Verdict]]) -> Standing | None:
+    """Where the verdicts on its seeds put a model that is right on the strings tested; None where they say nothing."""
+    marks = [verdict.mark for verdict in verdicts.get(group.label, [])]
+    if marks == ["✓"] * len(group.runs):
+        return "proved"
+    right = standing(summary(group.runs, group.experiment.tests.lengths[-1:])) == "right"
+    return "flawed" if right and "✗" in marks else None
+
+
+def _subject(labels: Sequence[str], models: int) -> str:
+    return f"{_named(labels, models)} {'are' if len(labels) > 1 else 'is'}"
+
+
 def _of_many(sections: Sequence[Section]) -> str:
     """How often each kind of model is right, and how often it only guesses."""
     counts: dict[str, list[Standing]] = {}
+    marks: list[str] = []
     for section in sections:
+        marks += [verdict.mark for each in verdicts_of(section).values() for verdict in each]
         for group in section.groups:
             score = summary(group.runs, section.lengths[-1:])
             counts.setdefault(group.experiment.model.name, []).append(standing(score))
@@ -80,7 +103,7 @@ def _of_many(sections: Sequence[Section]) -> str:
     return (
         f"At the longest test length of each of {len(sections)} parts (right: {100 * RIGHT:.0f}% or more; guessing: no "
         f"better than always giving the commonest answer): {'; '.join(clauses)}."
-    )
+    ) + (f" At every length {marks.count('✓')} of {len(marks)} networks are PROVED right." if marks else "")
 
 
 def _listed(words: Iterable[str]) -> str:

@@ -1,36 +1,42 @@
 """One self-contained HTML page: it opens offline, on a telephone, in the dark, and a hundred years from now.
 
-No script runs, nothing is fetched. The figures are inline SVG in the page's own colours, and the records the page was
-made from are in it, as JSON, for whoever wants to compute something else.
+Nothing is fetched, and no script runs but to copy a command. The figures are inline SVG in the page's own colours. The
+records that the page was made from are in it, compressed, for whoever wants to compute something else or draw it again.
 """
 
 from __future__ import annotations
 
-import json
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..files import finite, write_text
-from ..lab.statistics import summary
+from ..files import write_text
+from ..lab.statistics import Range, summary
 from .chosen_settings import Swept
 from .contents import Report
 from .drawing import caption_in_html, folded, style
 from .finding import findings
 from .formatting import percent, spread
 from .linked_pages import START, linked_pages, other_pages
-from .panel import Facts, Panel, Table, TableCell
+from .page_data import embedded, to_plain
+from .panel import Arcs, Chart, Facts, Panel, Table, TableCell, Verdict
 from .provenance import how_it_was_run
-from .section_panel import section_panel
-from .sections import Section
-from .verdicts import verdict_data
+from .section_panel import POINTS, curve, section_panel
+from .sections import Section, SeedGroup
+from .verdicts import verdict_data, verdict_of, verdicts_of
 
 if TYPE_CHECKING:
     from ..lab import Run
 
 
+CURVES = 4000
+"""So many points all learning curves of a page have, about."""
+OPEN = 4
+"""Of more sections each opens when its title is pressed."""
 NAMED = 4
 """The title names up to so many tasks."""
 CONTENTS_FROM = 5
@@ -82,17 +88,14 @@ def page(
     report: Report, *, title: str | None = None, description: str | None = None, links: Mapping[str, str] | None = None
 ) -> str:
     """Returns the page as text; `links` are titles of other pages by their addresses."""
-    parts = _parts(report, links or {})
+    points = curve_points(report)
+    sentences = findings(report.sections)
+    parts = _parts(report, links or {}, points, sentences)
     title = title or _title(report)
-    lead = description or "How well each model does at lengths it was never trained on."
-    body = "\n".join(_part(name, panel) for name, panel in parts.items())
-    sentences = [*findings(report.sections), *(panel.finding for panel in report.panels if panel.finding)]
+    # One finding stands on top: that of a panel goes before what is said of the runs in general.
+    first = next((panel.finding for panel in report.panels if panel.finding), " ".join(sentences))
+    body = "\n".join(_part(name, panel, first) for name, panel in parts.items())
     made_from = f"{len(report.runs)} run records" if report.runs else "measurements"
-    data = {"records": [_record(run) for run in report.runs]}
-    data |= {"panels": [panel.to_json() for panel in report.panels]} if report.panels else {}
-    terms = Facts("How to read this page", "", {term: [text] for term, text in TERMS.items()})
-    reading = f'<div id="reading">{folded(terms.title, terms.html)}</div>'
-    ids = " and ".join(f"<code>id=&quot;{name}&quot;</code>" for name in data)
     return f"""{START}{escape(title)}</title>
 <style>
 {style()}</style>
@@ -101,20 +104,38 @@ def page(
 <main>
 <header>
 <h1>{escape(title)}</h1>
-{"".join(f'<p class="found">{escape(sentence)}</p>' for sentence in sentences)}
-<p class="lead">{escape(lead)}</p>
-{contents(parts)}
-{reading if report.sections else ""}
+{f'<p class="found">{escape(first)}</p>' if first else ""}
 </header>
-{f'<p class="note">{escape(report.code_note)}</p>' if report.code_note else ""}
 {body}
-<footer><p>Made from {made_from} by Lengthwise. All numbers are inside this page, as JSON: look for
-{ids} in its source.</p></footer>
+<footer>{_about(report, parts, description)}
+<p>Made from {made_from} by Lengthwise. They are inside this page, compressed: <code>lengthwise.report.inside</code>
+reads them.</p></footer>
 </main>
-{"".join(_embedded(name, each) for name, each in data.items())}
+{embedded(_data(report, title, description, points))}
 </body>
 </html>
 """
+
+
+def _about(report: Report, parts: Mapping[str, Panel], description: str | None) -> str:
+    """What the page is about, what its words mean and, of a long page, a list of its parts."""
+    lead = description or "How well each model does at lengths it was never trained on."
+    terms = Facts("How to read this page", "", {term: [text] for term, text in TERMS.items()})
+    code = f'<p class="note">{escape(report.code_note)}</p>' if report.code_note else ""
+    reading = f'<div id="reading">{folded(terms.title, terms.html)}</div>' if report.sections else ""
+    return f'{code}<p class="lead">{escape(lead)}</p>{reading}{contents(parts)}'
+
+
+def curve_points(report: Report) -> int:
+    """How many points a learning curve has, so that no page grows with the number of its runs."""
+    return max(8, min(POINTS, CURVES // max(1, len(report.runs))))
+
+
+def _data(report: Report, title: str, description: str | None, points: int) -> dict[str, Any]:
+    """What the page can be made again from."""
+    about = {"title": title, "description": description, "command": report.command}
+    data = {**about, "records": [_record(run, points) for run in report.runs]}
+    return {**data, "panels": [to_plain(panel) for panel in report.panels]} if report.panels else data
 
 
 def _title(report: Report) -> str:
@@ -123,47 +144,80 @@ def _title(report: Report) -> str:
     return f"{', '.join(names)}: trained short, tested long" if names else "; ".join(p.title for p in report.panels)
 
 
-def _parts(report: Report, links: Mapping[str, str]) -> dict[str, Panel]:
-    """Every part of the page by its name."""
-    parts = {f"panel{i}": panel for i, panel in enumerate(report.panels)}
-    parts |= {"glance": _overview(report.sections)} if len(report.sections) > 1 else {}
-    parts |= {f"task{i}": section_panel(section, training=True) for i, section in enumerate(report.sections)}
+def _parts(report: Report, links: Mapping[str, str], points: int, sentences: Sequence[str]) -> dict[str, Panel]:
+    """Every part of the page by its name: those with a picture first, panels before what is said of all runs.
+
+    The `sentences` are the findings of the sections, one each or one about all.
+    """
+    panels = {f"panel{i}": panel for i, panel in enumerate(report.panels)}
+    glance = {"glance": _overview(report.sections)} if len(report.sections) > 1 else {}
+    sections = {f"task{i}": section_panel(each, curve_points=points) for i, each in enumerate(report.sections)}
+    if len(sentences) == len(sections):
+        each = zip(sections.items(), sentences, strict=True)
+        sections = {name: replace(panel, finding=sentence) for (name, panel), sentence in each}
+    elif glance:
+        glance = {"glance": replace(glance["glance"], finding=sentences[0])}
+    if len(sections) > OPEN:
+        sections = {**glance, **{name: replace(panel, folded=True) for name, panel in sections.items()}}
+    parts = {**panels, **sections, **glance}
+    parts = dict(sorted(parts.items(), key=lambda part: not has_picture(part[1]) or part[1].folded))
     return {**parts, "run": how_it_was_run(report), **({"pages": linked_pages(links)} if links else {})}
 
 
-def _part(name: str, panel: Panel) -> str:
-    heading = f"<h2>{escape(panel.title)}</h2>"
-    return f'<section id="{name}" class="panel">{heading}{panel.html}{caption_in_html(panel)}</section>'
+def has_picture(panel: Panel) -> bool:
+    """Whether a panel shows its finding before it is read: as a chart, or in the grounds and bars of a table."""
+    if isinstance(panel, Table):
+        cells = [cell for row in panel.rows for cell in row[1:] if isinstance(cell, TableCell)]
+        return any(cell.mark or cell.bar or cell.shade is not None for cell in cells)
+    return isinstance(panel, (Chart, Arcs)) or any(map(has_picture, panel.below))
 
 
-def _record(run: Run) -> dict[str, Any]:
-    verdict = verdict_data(run)
+def _part(name: str, panel: Panel, first: str) -> str:
+    finding = f'<p class="found">{escape(panel.finding)}</p>' if panel.finding not in first else ""
+    content = f"{finding}{panel.html}{caption_in_html(panel)}"
+    if panel.folded:
+        return f'<section class="panel">{folded(panel.title, content, name)}</section>'
+    return f'<section id="{name}" class="panel"><h2>{escape(panel.title)}</h2>{content}</section>'
+
+
+def _record(run: Run, points: int) -> dict[str, Any]:
     record = {"experiment": run.experiment.to_json(), "result": run.result, "run": run.path.name}
-    return record if verdict is None else {**record, "verdict": verdict}
-
-
-def _embedded(name: str, data: Any) -> str:
-    """Data as JSON which no text inside it can end early (`</script>`) or turn into markup."""
-    text = json.dumps(finite(data), ensure_ascii=True, separators=(",", ":"))
-    text = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-    return f'<script type="application/json" id="{name}">{text}</script>'
+    lines = [("train", "loss"), ("validation", "accuracy")]
+    record["metrics"] = [
+        {"kind": kind, "step": step, value: number}
+        for kind, value in lines
+        for step, number in zip(*curve(run, kind, value, points), strict=True)
+    ]
+    shown, verdict = verdict_of(run), verdict_data(run)
+    return record | ({"shown": asdict(shown)} if shown else {}) | ({"verdict": verdict} if verdict else {})
 
 
 def _overview(sections: Sequence[Section]) -> Table:
-    """Several tasks at a glance: each model's mean over the first lengths beyond its training range."""
-    labels = list(dict.fromkeys(group.label for section in sections for group in section.groups))
+    """Several tasks at a glance: each model's mean over the first lengths beyond training, and the verdict on it."""
+    groups = {group.label: group for section in sections for group in section.groups}
+    labels = sorted(groups, key=lambda label: groups[label].style)
     rows = []
     for i, section in enumerate(sections):
         r = next((r for r in section.ranges if r.beyond), section.ranges[-1])
-        scores = {group.label: spread(summary(group.runs, r.lengths)) for group in section.groups}
+        verdicts = verdicts_of(section)
+        cells = {group.label: _glance(group, r, verdicts.get(group.label, [])) for group in section.groups}
         base = percent(statistics.fmean(section.baseline[n] for n in r.lengths))
         name = TableCell(section.name, link=f"#task{i}")
-        rows.append([name, r.label, *(scores.get(label, "") for label in labels), base])
+        rows.append([name, r.label, *(cells.get(label, "") for label in labels), base])
     caption = (
         "Accuracy in %, last checkpoint, at the first lengths beyond training or, where none was tested, at the "
-        "longest."
+        "longest: the deeper the ground, the farther above the majority answer. ✓ proved at every length, "
+        "✗ refuted by a string, ? neither."
     )
     return Table("At a glance", caption, ["task", "lengths", *labels, "majority"], rows)
+
+
+def _glance(group: SeedGroup, r: Range, verdicts: Sequence[Verdict]) -> TableCell:
+    score = summary(group.runs, r.lengths)
+    above = max(0.0, score.mean - score.baseline) / max(1 - score.baseline, 1e-9)
+    counts = Counter(verdict.mark for verdict in verdicts)
+    mark = " ".join(f"{sign} {count}" if len(verdicts) > 1 else sign for sign, count in sorted(counts.items()))
+    return TableCell(spread(score), mark=mark, shade=above)
 
 
 def contents(parts: Mapping[str, Panel]) -> str:
@@ -171,4 +225,4 @@ def contents(parts: Mapping[str, Panel]) -> str:
     if len(parts) < CONTENTS_FROM:
         return ""
     links = "".join(f'<li><a href="#{name}">{escape(panel.title)}</a></li>' for name, panel in parts.items())
-    return f'<nav aria-label="Contents"><ol class="contents">{links}</ol></nav>'
+    return folded("Contents", f'<nav aria-label="Contents"><ol class="contents">{links}</ol></nav>')

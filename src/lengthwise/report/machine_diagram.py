@@ -7,7 +7,7 @@ from html import escape
 from math import cos, hypot, pi, sin
 from typing import Any
 
-from .svg import head, name_of
+from .svg import at_most, head, name_of
 
 MOST = 14
 """Machines of more states are not drawn."""
@@ -32,7 +32,7 @@ def machine_diagram(title: str, claim: dict[str, Any]) -> str:
     colours = {answer: i % 8 for i, answer in enumerate(dict.fromkeys(a for a in answers if a))}
     about = f"{Q} states; " + "; ".join(f"{q} by {', '.join(by)} to {t}" for (q, t), by in steps.items())
     parts = [
-        head(name, title, about, f"0 0 {size:g} {size:g}", size),
+        head(name, title, about, f"0 0 {size:g} {size:g}", at_most(size)),
         f'<marker id="{name}-tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
         'orient="auto-start-reverse"><path d="M0 0.5L8 4L0 7.5z" fill="var(--muted)"/></marker>',
     ]

@@ -40,7 +40,7 @@ class Panel:
     """What else is drawn in the same panel; a terminal shows a table below a chart in the place of its points."""
 
     folded: bool = field(default=False, kw_only=True)
-    """Below another on a page, it opens when its title is pressed."""
+    """On a page it opens when its title is pressed."""
 
     @property
     def text(self) -> str:
@@ -73,13 +73,30 @@ class TableCell:
     notes: tuple[tuple[str, str], ...] = ()
     """Smaller lines below it: what each is about, and what it says."""
     mark: str = ""
-    """A verdict on the cell; one that begins with ✓ is a good one."""
+    """A verdict on the cell; its sign says which colour it has: ✓ of a good one, ✗ or ≠ of a bad one, else neither."""
     bar: tuple[float, float] | None = None
     """A share that is drawn as a bar, and the share of a guess, a tick on it."""
     shade: float | None = None
     """How deep the cell is coloured, from 0 to 1."""
     link: str = ""
     """Where on the page the head of a row leads."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is known of one model at every length."""
+
+    subject: str
+    verdict: str
+    """proved, refuted or unknown."""
+    summary: str
+    """The verdict in a few words."""
+    rest: str = ""
+    """How the sentence goes on: the string that is wrong, how a proof was made, or why nothing is known."""
+
+    @property
+    def mark(self) -> str:
+        return {"proved": "✓", "refuted": "✗"}.get(self.verdict, "?")
 
 
 @dataclass(frozen=True)
@@ -90,12 +107,19 @@ class Table(Panel):
     rows: Sequence[Sequence[str | TableCell]]
     labels: int = field(default=1, kw_only=True)
     """How many of the first columns name a row: a narrow terminal repeats them."""
-    keys: bool = field(default=False, kw_only=True)
-    """Each row is a line of a chart: its head has the line's key, and its bars the line's colour."""
+    keys: Sequence[int] = field(default=(), kw_only=True)
+    """Each row is a line of a chart: which of its styles the row's key and bars have."""
     base: bool = field(default=False, kw_only=True)
     """The last row is what the others are compared with."""
     shaded: Mapping[str, str] = field(default_factory=dict, kw_only=True)
     """The columns with a ground of their own, each with a word on why."""
+
+
+@dataclass(frozen=True)
+class Verdicts(Panel):
+    """Verdicts on several models."""
+
+    verdicts: Sequence[Verdict]
 
 
 @dataclass(frozen=True)
@@ -129,6 +153,10 @@ class Chart(Panel):
     """What was trained on: a part of the x axis with a ground of its own."""
     half: bool = False
     """Half as wide as the page, beside another."""
+    styles: Mapping[str, int] = field(default_factory=dict)
+    """Which style a line has, where that is not its place among the lines."""
+    hints: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """By the name of a line what each of its points says beside its value."""
 
 
 @dataclass(frozen=True)

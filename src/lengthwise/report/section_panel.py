@@ -1,7 +1,7 @@
 """A section as a panel: accuracy against length as a chart and a table, the verdicts, and the curves of training.
 
-A line of the chart is the mean of the seeds, its band the least to the greatest of them, or of one seed Wilson's
-interval. A row of the table is a model, a column a range of lengths.
+A line of the chart is the mean of the seeds, its band the least to the greatest of them. A row of the table is a model,
+a column a range of lengths.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..lab.statistics import Range, score, summary
@@ -16,7 +17,7 @@ from .formatting import count, duration, interval, percent, spread
 from .overflow import overflow_note_of_runs
 from .panel import Chart, Panel, Table, TableCell
 from .sections import Section, SeedGroup
-from .verdicts import extracted_of_section, verdict_panel
+from .verdicts import extracted_of_section, verdict_panels
 
 if TYPE_CHECKING:
     from ..lab import Run
@@ -25,37 +26,49 @@ BASELINE = "majority answer"
 LOG_FROM = 20
 """The length axis is logarithmic when the longest test is this many times the longest training length or more."""
 POINTS = 80
-"""A learning curve is averaged down to at most so many points."""
+"""A learning curve is averaged down to at most so many points, and to fewer on a page of many runs."""
 MARKED = 40
 """Every length is a point of its own up to so many lengths."""
 PARTS = 50
 """Where there are more, the length axis is cut into so many parts, a point each."""
 
 
-def section_panel(section: Section, *, training: bool = False) -> Chart:
-    """Returns what was measured on one question; with `training` how the models learned and what was extracted too."""
+def section_panel(section: Section, *, curve_points: int = 0) -> Chart:
+    """Returns what was measured on one question: accuracy by length, the verdicts, the table.
+
+    With `curve_points`, of which a learning curve then has at most so many, how the models learned and what was
+    extracted from them, too.
+    """
     points, base = lengths_by_point(section), section.baseline
     xs = [statistics.fmean(part) for part in points]
     lines = {group.label: band(group, points) for group in section.groups}
     constant = [statistics.fmean(base[n] for n in part) for part in points]
     together = "" if len(xs) == len(section.lengths) else " Where points stand close, each is the mean of neighbours."
-    verdicts = verdict_panel(section)
-    more = [*extracted_of_section(section), *learning_curves(section)] if training else []
+    seeds = "the mean of the seeds, its band from the least to the greatest" if section.seeds > 1 else "one seed"
+    verdicts = verdict_panels(section)
+    more = [*extracted_of_section(section), *learning_curves(section, curve_points)] if curve_points else []
     return Chart(
         section.name,
-        f"Line: mean. Band: {'least to greatest of the seeds' if section.seeds > 1 else '95% Wilson interval'}. "
-        f"Shaded: what was trained on. The legend names the lines as they end, from the top.{together}",
+        f"A line is {seeds}. Shaded: what was trained on. The 95% intervals stand in the table.{together}",
         f"length in {section.unit}",
         "accuracy at the last checkpoint",
         {**{label: (xs, middle) for label, (_, middle, _) in lines.items()}, BASELINE: (xs, constant)},
         log_x=has_log_axis(section),
         percent=True,
-        bands={label: (low, high) for label, (low, _, high) in lines.items()},
+        # An interval of few strings is the widest where all were right: no band for the eye, but words at each point.
+        bands={label: (low, high) for label, (low, _, high) in lines.items() if section.seeds > 1},
         base=BASELINE,
         shaded=section.train,
+        styles={group.label: group.style for group in section.groups},
+        hints={group.label: _hints(group, lines[group.label]) for group in section.groups},
         lead="\n".join(_sentences(section)),
-        below=(_table(section), *([verdicts] if verdicts else []), *more),
+        below=(*verdicts[:1], _table(section), *verdicts[1:], *more),
     )
+
+
+def _hints(group: SeedGroup, line: tuple[list[float], list[float], list[float]]) -> list[str]:
+    what = "seeds" if len(group.runs) > 1 else "95%"
+    return [f"{what} {percent(low)}–{percent(high)}" for low, _, high in zip(*line, strict=True)]
 
 
 def _sentences(section: Section) -> list[str]:
@@ -86,7 +99,7 @@ def _table(section: Section) -> Table:
         "",
         ["accuracy, %", *(r.label for r in section.ranges)],
         [*(_row(group, section) for group in section.groups), [BASELINE, *means]],
-        keys=True,
+        keys=[group.style for group in section.groups],
         base=True,
         shaded={r.label: "trained on" for r in section.ranges if r.trained},
     )
@@ -139,7 +152,7 @@ def band(group: SeedGroup, points: Sequence[Sequence[int]]) -> tuple[list[float]
     return [s.low for s in summaries], [s.mean for s in summaries], [s.high for s in summaries]
 
 
-def learning_curves(section: Section) -> list[Panel]:
+def learning_curves(section: Section, points: int = POINTS) -> list[Panel]:
     """Returns a panel of training loss and validation accuracy by step, a line a seed; none where none was recorded."""
     title = f"{section.title}: learning curves"
     charts = [
@@ -148,19 +161,20 @@ def learning_curves(section: Section) -> list[Panel]:
             ("train", "loss", "training loss"),
             ("validation", "accuracy", "validation accuracy, training lengths"),
         )
-        if (series := _curves(section, kind, value))
+        if (series := _curves(section, kind, value, points))
     ]
-    caption = "One line a seed. Losses are averaged down to at most 80 points."
-    return [Panel(title, caption, below=tuple(charts))] if charts else []
+    charts = [replace(chart, styles={group.label: group.style for group in section.groups}) for chart in charts]
+    caption = f"One line a seed, averaged down to at most {points} points."
+    return [Panel(title, caption, below=tuple(charts), folded=True)] if charts else []
 
 
-def _curves(section: Section, kind: str, value: str) -> dict[str, tuple[list[float], list[float | None]]]:
+def _curves(section: Section, kind: str, value: str, points: int) -> dict[str, tuple[list[float], list[float | None]]]:
     """The curves of a model's seeds as one line, with a gap between two seeds."""
     series = {}
     for group in section.groups:
         xs: list[float] = []
         ys: list[float | None] = []
-        for steps, values in filter(all, (curve(run, kind, value) for run in group.runs)):
+        for steps, values in filter(all, (curve(run, kind, value, points) for run in group.runs)):
             xs += [*([steps[0]] if xs else []), *steps]
             ys += [*([None] if ys else []), *values]
         if xs:
@@ -168,9 +182,9 @@ def _curves(section: Section, kind: str, value: str) -> dict[str, tuple[list[flo
     return series
 
 
-def curve(run: Run, kind: str, value: str) -> tuple[list[float], list[float]]:
+def curve(run: Run, kind: str, value: str, most: int = POINTS) -> tuple[list[float], list[float]]:
     """Steps and values of one line of the metrics, averaged in equal bins where there are many."""
     points = [(line["step"], line[value]) for line in run.metrics if line.get("kind") == kind and value in line]
-    size = -(-len(points) // POINTS) if points else 1
+    size = -(-len(points) // most) if points else 1
     bins = [points[i : i + size] for i in range(0, len(points), size)]
     return [statistics.fmean(s for s, _ in b) for b in bins], [statistics.fmean(v for _, v in b) for b in bins]

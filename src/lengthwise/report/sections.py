@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import Error, in_words
 from ..lab.experiment import Experiment, TaskSpec
-from ..lab.statistics import Range, ranges
+from ..lab.statistics import Range, ranges, summary
 from ..lab.tested_lengths import lengths_of
 from ..tasks import options, own
 from ..tasks.registry import find
@@ -40,6 +41,8 @@ class SeedGroup:
     runs: tuple[Run, ...]
     note: str = ""
     """What else is said of it: how its setting was chosen."""
+    style: int = 0
+    """How its lines are drawn wherever they stand on a page."""
 
     @property
     def experiment(self) -> Experiment:
@@ -124,9 +127,10 @@ def list_of_runs(runs: Iterable[Run]) -> list[Run]:
 
 
 def group_runs(runs: Iterable[Run], notes: Mapping[str, str] | None = None) -> list[Section]:
-    """Runs sorted into sections and groups, in the order in which they first appear; a run given twice counts once.
+    """Runs sorted into sections and groups; a run given twice counts once.
 
-    Sections of one task stand together. `notes` are said of groups, by the hash of their experiment with seed 0.
+    Sections are in the order in which they first appear, those of one task together; the groups of one are in the order
+    of their accuracy at its longest length. `notes` are said of groups, by the hash of their experiment with seed 0.
     """
     unique = {run.experiment.hash: run for run in runs}
     if not unique:
@@ -145,7 +149,33 @@ def group_runs(runs: Iterable[Run], notes: Mapping[str, str] | None = None) -> l
         replace(each, name=each.title + f", trained on {each.trained}" * (titles.count(each.title) > 1))
         for each in sections
     ]
-    return sorted(named, key=lambda section: titles.index(section.title))
+    return _ranked(sorted(named, key=lambda section: titles.index(section.title)))
+
+
+def _ranked(sections: Sequence[Section]) -> list[Section]:
+    """The groups best first, and each label drawn alike in all sections: the strongest colour is of the best.
+
+    Of two that are right alike, one that is proved comes before one that is refuted.
+    """
+    ranks = [{group.label: _rank(section, group) for group in section.groups} for section in sections]
+    by_label = {
+        label: [each[label] for each in ranks if label in each] for label in {k: 0 for each in ranks for k in each}
+    }
+    order = sorted(by_label, key=lambda label: tuple(map(statistics.fmean, zip(*by_label[label], strict=True))))
+    styled = [[replace(group, style=order.index(group.label)) for group in section.groups] for section in sections]
+    return [
+        replace(section, groups=tuple(sorted(groups, key=lambda group: rank[group.label])))
+        for section, groups, rank in zip(sections, styled, ranks, strict=True)
+    ]
+
+
+def _rank(section: Section, group: SeedGroup) -> tuple[float, float]:
+    """How a group is sorted: by its accuracy at the longest length, then by the verdicts on it."""
+    from .verdicts import verdict_of
+
+    marks = [verdict.mark if (verdict := verdict_of(run)) else "?" for run in group.runs]
+    share = statistics.fmean({"✓": -1, "✗": 1}.get(mark, 0) for mark in marks)
+    return -summary(group.runs, section.lengths[-1:]).mean, share
 
 
 def task_name(task: TaskSpec) -> str:

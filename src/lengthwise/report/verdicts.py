@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..verify.checker.check import made_in_words
@@ -9,7 +10,7 @@ from ..verify.kept import Kept, extracted_of, kept
 from ..verify.verdict import Proved, Refuted
 from .drawing import in_html
 from .extracted_panel import panel_of
-from .panel import Machine, Panel
+from .panel import Machine, Panel, Verdict, Verdicts
 from .sections import Section
 
 if TYPE_CHECKING:
@@ -58,15 +59,40 @@ def verdict_data(run: Run) -> dict[str, Any] | None:
     return {**data, "checked": record.checked, "checkpoint": record.checkpoint, "words": "".join(in_words(record))}
 
 
-def verdict_panel(section: Section) -> Panel | None:
-    """Returns the verdicts of a section, a line each, and the machine they are about; None where nothing was found."""
-    verdicts = [(label, record) for label, run in _named(section) if (record := kept(run)) is not None]
-    if not verdicts:
-        return None
-    lead = "\n".join(f"{label}: {''.join(in_words(record))}." for label, record in verdicts)
-    caption = "The machine that says what is right: in each state its answer, on each arrow the symbols that take it."
-    machine = Machine(f"The machine of {section.title}", caption, verdicts[0][1].claim)
-    return Panel("At every length", "", lead=lead, below=(machine,))
+def verdicts_of(section: Section) -> dict[str, list[Verdict]]:
+    """The verdicts on each group of a section, by its label; those without any are left out."""
+    by_label: dict[str, list[Verdict]] = {}
+    for (label, run), (name, _) in zip(section.runs, _named(section), strict=True):
+        if (record := verdict_of(run)) is not None:
+            by_label.setdefault(label, []).append(replace(record, subject=name))
+    return by_label
+
+
+def verdict_of(run: Run) -> Verdict | None:
+    """What is known of a run, as `certify` kept it beside it; or as the page says it that the run was read from."""
+    if isinstance(shown := getattr(run, "verdict", None), Verdict):
+        return shown
+    record = kept(run)
+    return None if record is None else Verdict("", _word(record), *in_words(record))
+
+
+def _word(record: Kept) -> str:
+    if isinstance(record.verdict, Proved):
+        return "proved" if record.checked else "unknown"
+    return "refuted" if isinstance(record.verdict, Refuted) else "unknown"
+
+
+def verdict_panels(section: Section) -> list[Panel]:
+    """Returns the verdicts of a section, and the machine they are about; nothing where nothing was found."""
+    verdicts = [verdict for each in verdicts_of(section).values() for verdict in each]
+    panels: list[Panel] = [Verdicts("At every length", "", verdicts)] if verdicts else []
+    records = [record for _, run in section.runs if (record := kept(run)) is not None]
+    if records:
+        caption = (
+            "The machine that says what is right: in each state its answer, on each arrow the symbols that take it."
+        )
+        panels.append(Machine(f"The machine of {section.title}", caption, records[0].claim, folded=True))
+    return panels
 
 
 def extracted_of_section(section: Section) -> list[Panel]:
@@ -83,4 +109,4 @@ def extracted_of_section(section: Section) -> list[Panel]:
             continue  # a file that somebody changed
         panels.append(panel)
     note = "As it was kept beside the run: it is not extracted again here, and is no proof."
-    return [Panel("What was extracted", note, below=tuple(panels))] if panels else []
+    return [Panel("What was extracted", note, below=tuple(panels), folded=True)] if panels else []

@@ -16,8 +16,6 @@ from lengthwise.cli import main
 from lengthwise.errors import UnknownName
 from lengthwise.train import Interrupted
 
-pytestmark = pytest.mark.usefixtures("without_charts")
-
 WORDS = ["the", "cat", "and", "dog", "saw", "a", "bird", "in", "tree", "on", "hill", "by", "lake"]
 
 

@@ -15,8 +15,6 @@ from lengthwise.recipes.common.rules import differences, differences_from_paper,
 from lengthwise.recipes.papers.regulargpt.table_1 import MODELS, RULES, TABLE_1, planned, thinned
 from lengthwise.recipes.papers.regulargpt.table_2 import varied
 
-pytestmark = pytest.mark.usefixtures("without_charts")
-
 CPU = torch.device("cpu")
 GRID = (list(TABLE_1), MODELS)
 CELLS = [(task, model) for task in TABLE_1 for model in MODELS]

@@ -12,8 +12,6 @@ from lengthwise.cli import main
 from lengthwise.recipes.papers.regulargpt import figure_3, figure_4
 from lengthwise.recipes.papers.regulargpt.table_1 import planned
 
-pytestmark = pytest.mark.usefixtures("without_charts")
-
 
 def trained(root, task):
     (outcome,) = lab.run(planned("smoke", task, "regular-gpt C=2"), root, workers=1, device="cpu")
