@@ -189,7 +189,7 @@ def recorded() -> dict[str, dict[str, Any]]:
     """The rows of this repository's own records."""
     rows = {}
     for name in RECORDS:
-        data = json.loads((ROOT / "results" / name / "results.json").read_text(encoding="utf-8"))
+        data = report.recorded(ROOT / "results" / name)
         rows |= dict(rows_of(data, f"results/{name}"))
     return rows
 

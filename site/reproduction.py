@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lengthwise import recipes
+from lengthwise import recipes, report
 from lengthwise.recipes.common.comparison import MARKS, WITHIN
 from lengthwise.recipes.common.rules import Rules, settings_of
 from lengthwise.recipes.papers import bipe, chacal, lrnn, regulargpt
@@ -78,8 +78,8 @@ class Item(NamedTuple):
 
     def results(self) -> dict[str, dict[str, Any]]:
         """By scale what was measured, the nearest to the published setting first."""
-        files = {scale: self.folder(scale) / "results.json" for scale in SCALES if self.find}
-        return {scale: json.loads(f.read_text(encoding="utf-8")) for scale, f in files.items() if f.exists()}
+        folders = {scale: self.folder(scale) for scale in SCALES if self.find}
+        return {scale: report.recorded(folder) for scale, folder in folders.items() if folder.exists()}
 
     def findings(self) -> dict[str, Finding]:
         """What each scale says of it."""

@@ -188,8 +188,8 @@ LINES = {
     "insight": 1_380,
     "theory": 1_350,
     "verify": 9_626,
-    "report": 3_730,
-    "recipes": 4_985,
+    "report": 4_148,
+    "recipes": 5_057,
     "cli": 3_307,
 }
 """How many lines a room may have: lowered as ideas leave, and raised only by a commit that says why."""

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import pytest
 from hundred_thousand_tokens import HOLDS
 
-from lengthwise import tasks, theory
+from lengthwise import report, tasks, theory
 from lengthwise.recipes.proof import scales as proof_scales
 from lengthwise.report.formatting import percent
 from lengthwise.theory.rounding import MARGIN, rounding_bounds
@@ -46,7 +46,7 @@ class Claim(NamedTuple):
 
 @cache
 def result(name: str) -> dict[str, Any]:
-    return json.loads((ROOT / "results" / f"{name}-laptop" / "results.json").read_text(encoding="utf-8"))
+    return report.recorded(ROOT / "results" / f"{name}-laptop")
 
 
 def panel(name: str, title: str) -> Any:

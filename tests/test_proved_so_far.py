@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from lengthwise.report import recorded
 from lengthwise.verify.checker.check import in_words, kept_in_words, seal
 
 ROOT = Path(__file__).parent.parent
@@ -25,7 +26,7 @@ HEAD = "| network | made | proved at every length (what it kept of its own) |\n|
 
 def networks() -> list[tuple[str, str, dict[str, Any]]]:
     """Task, model and network of every line of the table."""
-    panels = json.loads((FOLDER / "results.json").read_text(encoding="utf-8"))["panels"]
+    panels = recorded(FOLDER)["panels"]
     return [
         (panel["title"].split(":")[0], model, network)
         for panel in panels
@@ -90,9 +91,8 @@ def test_who_kept_nothing_of_its_own_is_compiled(made, own):
 
 def learned_enough() -> str:
     """The table of docs/proved.md of what is taken after how many steps."""
-    path = ROOT / "results" / "proof-learning-laptop" / "results.json"
     cells: dict[tuple[str, str], dict[int, list[dict[str, Any]]]] = {}
-    for panel in json.loads(path.read_text(encoding="utf-8"))["panels"]:
+    for panel in recorded(ROOT / "results" / "proof-learning-laptop")["panels"]:
         for row in panel["data"]:
             cells.setdefault((panel["title"], row["model"]), {}).setdefault(row["steps"], []).append(row)
     steps = list(next(iter(cells.values())))

@@ -1,34 +1,44 @@
 """What every folder of results/ must say of itself."""
 
 import html
-import json
 import re
 from pathlib import Path
 
 import pytest
 
 from lengthwise.recipes.common.comparison import ComparedCell
+from lengthwise.report import recorded
 from lengthwise.report.provenance import FIELDS
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = sorted(path.parent for path in (ROOT / "results").glob("*/results.json"))
+FOLDERS = sorted(path.parent for path in (ROOT / "results").glob("*/results.json*"))
+PAGES = sorted((ROOT / "results").rglob("*.html"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}/{page.name}")
+def test_a_page_is_small(page):
+    assert page.stat().st_size <= 300 * 1024
+
+
+def test_all_results_are_small():
+    assert sum(path.stat().st_size for path in (ROOT / "results").rglob("*") if path.is_file()) <= 8 * 1024 * 1024
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_it_says_where_its_numbers_come_from(folder):
-    found = json.loads((folder / "results.json").read_text(encoding="utf-8"))["provenance"]
+    found = recorded(folder)["provenance"]
     assert set(found) == set(FIELDS)
     said = [value for values in found.values() for value in values]
     assert all(found.values())
     assert all(isinstance(value, str) and value for value in said)
     page = html.unescape((folder / "index.html").read_text(encoding="utf-8"))
-    facts = page[page.index('<section id="run">') :]
+    facts = page[page.index('<section id="run"') :]
     assert [value for value in said if value not in facts] == []
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_its_comparisons_are_judged_by_todays_rule(folder):
-    for panel in json.loads((folder / "results.json").read_text(encoding="utf-8")).get("panels", []):
+    for panel in recorded(folder).get("panels", []):
         rows = panel["data"] if isinstance(panel["data"], list) else []
         for row in (row for row in rows if isinstance(row, dict) and "published_majority" in row):
             for cell in row["cells"].values():

@@ -45,7 +45,7 @@ def test_of_many_tasks_it_is_counted(make_run):
     runs = [scored(make_run, "rnn", 500, task) for task in tasks]
     runs += [scored(make_run, "lstm", right, task) for right, task in zip((1000, 1000, 700), tasks, strict=True)]
     (said,) = findings(group_runs(runs))
-    assert said.endswith("lstm is right in 2 of 3 cases; rnn is right in 0 of 3 cases, and only guesses in 3.")
+    assert said.endswith("lstm is right in 2 of 3 cases; rnn is right in 0 of 3 cases, only guesses in 3.")
     assert "each of 3 parts" in said
 
 

@@ -8,10 +8,9 @@ from typing import Any
 from .. import tasks
 from ..lab import Experiment, Run, load_model, load_task, plan
 from ..report import Panel
-from ..report.verdicts import in_words
 from ..verify import Unknown, claim_of
 from ..verify.certification import decide
-from ..verify.kept import Kept, keep, keep_picture, kept
+from ..verify.kept import keep, keep_picture, kept
 from ..verify.subject import subject_of
 from .base import Finished, Recipe, Scale
 from .common.grid import Cell, Grid
@@ -72,35 +71,16 @@ def recipe(scale: Scale) -> Recipe:
 
 
 def certified(finished: Finished, device: str, seconds: float) -> list[Panel]:
-    """Each run proved or refuted, kept beside it for the page. What was decided before is not done again."""
-    rows: list[tuple[str, Kept]] = []
+    """Proves or refutes each run and keeps that beside it, where its page finds it. Nothing is decided twice."""
     for run in [*finished["last"], *finished["prefixes"]]:
-        steady = ", steady" if run.experiment.training.steady.kind == "on" else ""
-        name = f"{run.experiment.model.name} seed {run.experiment.seed}{steady}"
-        rows.append((name, _certified(run, seconds)))
+        _certify(run, seconds)
         keep_picture(run, load_model(run), claim_of(load_task(run)), seconds)
-    return [
-        Panel(
-            title="Right at every length?",
-            caption=(
-                f"`lengthwise certify` with {seconds:g} seconds a model: a proof that an independent checker accepts, "
-                "or the shortest failing string it found. Each is the network as training left it."
-            ),
-            lead="\n".join(f"{name}: {''.join(in_words(record))}" for name, record in rows),
-            data=[
-                {"run": name, **{key: value for key, value in record.verdict.to_json().items() if key != "certificate"}}
-                for name, record in rows
-            ],
-        )
-    ]
+    return []
 
 
-def _certified(run: Run, seconds: float) -> Kept:
+def _certify(run: Run, seconds: float) -> None:
     before = kept(run)
-    if before and not isinstance(before.verdict, Unknown):
-        return before
-    subject = subject_of("certify", run, None)
-    claim = subject.claim.to_json()
-    verdict = decide(subject, seconds).verdict
-    keep(run, verdict, claim)
-    return Kept(verdict, claim, "last")
+    if before is None or isinstance(before.verdict, Unknown):
+        subject = subject_of("certify", run, None)
+        claim = subject.claim.to_json()
+        keep(run, decide(subject, seconds).verdict, claim)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .long_form import frame, rows
     from .long_form import write_csv as csv
     from .overflow import overflow_note, overflow_of_runs, overflow_text
-    from .page_data import inside
+    from .page_data import inside, recorded
     from .paired_runs import compare, paired
     from .panel import (
         Arcs,
@@ -46,7 +46,8 @@ if TYPE_CHECKING:
         line_chart,
         record_table,
         scatter_plot,
-    )  # fmt: skip
+        sign_of,
+    )
     from .terminal_table import table
     from .text_runs import before_and_after as perplexities
     from .text_runs import measured_answers as answers
@@ -56,8 +57,8 @@ __all__ = [
     "Arcs", "Chart", "Machine", "Panel", "Table", "TableCell", "Verdict", "Verdicts", "answers", "attention",
     "best_of", "cliff", "clusters", "compare", "count", "csv", "data", "duration", "extracted", "far_tokens",
     "far_tokens_compared", "frame", "heat_map", "html", "inside", "line_chart", "overflow_note", "overflow_of_runs",
-    "overflow_text", "paired", "percent", "perplexities", "perplexity", "receptive_field", "record_table", "rows",
-    "scatter_plot", "spread", "table",
+    "overflow_text", "paired", "percent", "perplexities", "perplexity", "receptive_field", "record_table", "recorded",
+    "rows", "scatter_plot", "sign_of", "spread", "table",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(__name__)

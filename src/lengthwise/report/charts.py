@@ -19,7 +19,7 @@ from .svg import BASE, Style, dot_key, head, line_key, name_of
 SIZE = 1000
 HEIGHT, HALF, LINE = 320, 220, 20
 """Pixels of a plane, of one that is half as wide, and of a line of text beside it."""
-POINTED = 400
+POINTED = 120
 """A chart of so many points says the values of all when they are pointed at, one of more those of some."""
 MARKED = 40
 """A line has a dot at each of up to so many points."""
@@ -90,7 +90,7 @@ class Plane:
         """The place of a point; None where it has none."""
         if y is None or (self.y.log and y <= 0) or (self.x.log and x <= 0):
             return None
-        return round(SIZE * self.x.share(x), 1), round(SIZE * (1 - self.y.share(y)), 1)
+        return round(SIZE * self.x.share(x)), round(SIZE * (1 - self.y.share(y)))
 
     def points(self, xs: Sequence[float], ys: Sequence[float | None]) -> list[tuple[float, float] | None]:
         return [self.at(x, y) for x, y in zip(xs, ys, strict=True)]
@@ -166,15 +166,17 @@ def _lines(chart: Chart, plane: Plane, styles: Mapping[str, Style]) -> Iterator[
 
 
 def _pointed(chart: Chart, plane: Plane) -> Iterator[str]:
-    """What points say when they are pointed at."""
-    step = -(-sum(len(xs) for xs, _ in chart.series.values()) // POINTED)
+    """What all lines have at an x, where it is pointed at; of many xs at some."""
+    values: dict[float, list[str]] = {}
     for name, (xs, ys) in chart.series.items():
-        hints = chart.hints.get(name, [""] * len(xs))
-        for x, y, hint in [*zip(xs, ys, hints, strict=True)][::step]:
-            if y is not None and (point := plane.at(x, y)):
-                text = f"{name} at {table_number(x)}: {table_number(y, chart.percent)}{'%' * chart.percent}"
-                text += f" ({hint})" if hint else ""
-                yield f'<path class="hit" d="{_dotted([point])}"><title>{escape(text)}</title></path>'
+        for x, y, hint in zip(xs, ys, chart.hints.get(name, [""] * len(xs)), strict=True):
+            if y is not None and plane.at(x, y):
+                text = f"{name} {table_number(y, chart.percent)}{'%' * chart.percent}"
+                values.setdefault(x, []).append(text + (f" ({hint})" if hint else ""))
+    places = sorted(values)
+    for x in places[:: -(-len(places) * len(chart.series) // POINTED)][::-1]:
+        text = "\n".join([f"{chart.x_label}: {table_number(x)}", *values[x]])
+        yield f'<path class="hit" d="M{SIZE * plane.x.share(x):.0f} 0V{SIZE}"><title>{escape(text)}</title></path>'
 
 
 def _dots(chart: Chart, plane: Plane, styles: Mapping[str, Style]) -> Iterator[str]:

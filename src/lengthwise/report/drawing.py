@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from html import escape
 from importlib.resources import files
@@ -17,6 +18,8 @@ SHOWN = 16
 """Lines in the terminal are a table of at most so many rows."""
 DEEPEST = 50
 """Percent of colour in a cell of full shade: with more, the number in it no longer stands out."""
+CHIPS = 8
+"""Up to so many verdicts have a chip each."""
 PANELS_END = "/* The page around them. */"
 """What divides the style sheet: above it stands what a panel by itself needs, too."""
 
@@ -28,7 +31,7 @@ def in_html(panel: Panel) -> str:
         return f"<ul>{''.join(f'<li>{line}</li>' for line in lines)}</ul>"
     lead = [f'<p class="finding">{"<br>".join(lines)}</p>'] if lines else []
     drawing, below = _drawn_in_html(panel), _below_in_html(panel)
-    if isinstance(panel, Chart):
+    if isinstance(panel, Chart | Table):
         verdicts = [part for part in below if part.startswith('<ul class="chips"')]
         return "\n".join([drawing, *verdicts, *lead, *(part for part in below if part not in verdicts)])
     return "\n".join([*lead, *([drawing] if drawing else []), *below])
@@ -59,11 +62,12 @@ def _fact(name: str, values: Sequence[str]) -> str:
 
 
 def _chips(panel: Verdicts) -> str:
-    """A chip for each verdict, and the rest of the sentences where they are pressed for."""
-    chips = "".join(
-        f'<li class="chip {_tone(each.mark)}">{each.mark} <b>{escape(each.subject)}</b> {escape(each.summary)}</li>'
-        for each in panel.verdicts
-    )
+    """A chip for each verdict, of many for each kind, and the rest of the sentences where they are pressed for."""
+    texts = [(each.mark, f"<b>{escape(each.subject)}</b> {escape(each.summary)}") for each in panel.verdicts]
+    if len(texts) > CHIPS:
+        counts = Counter((each.mark, each.verdict) for each in panel.verdicts)
+        texts = [(mark, f"<b>{count} of {len(texts)}</b> {word}") for (mark, word), count in counts.most_common()]
+    chips = "".join(f'<li class="chip {_tone(mark)}">{mark} {text}</li>' for mark, text in texts)
     rest = "".join(f"<li>{escape(f'{e.subject}: {e.summary}{e.rest}.')}</li>" for e in panel.verdicts)
     return f'<ul class="chips">{chips}</ul>' + folded("What each verdict rests on", f"<ul>{rest}</ul>")
 
@@ -148,10 +152,10 @@ def _text_rows(table: Table, width: int | None) -> Iterator[list[str]]:
         cells = [cell if isinstance(cell, TableCell) else TableCell(cell) for cell in row]
         head, others = cells[0], cells[1:]
         notes = ", ".join(text for _, text in head.notes)
-        marked = any(cell.mark for cell in others)
+        marked = any(cell.mark and cell.text for cell in others)
         name = head.text if marked or table.keys or not notes else f"{head.text} ({notes})"
         first, *more = (wrap(name, width // 2) if width else [name]) or [""]
-        yield [first, *(cell.text for cell in others)]
+        yield [first, *(cell.text or cell.mark for cell in others)]
         yield from ([line, *[""] * len(others)] for line in more)
         for key in dict.fromkeys(key for cell in others for key, _ in cell.notes):
             yield [f"  {key}", *(dict(cell.notes).get(key, "") for cell in others)]

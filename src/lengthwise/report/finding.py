@@ -25,6 +25,12 @@ NAMED = 4
 """Up to so many models are named in one breath."""
 
 Standing = Literal["proved", "flawed", "right", "between", "guesses"]
+OTHERS: dict[Standing, str] = {
+    "proved": "PROVED so at every length",
+    "flawed": "refuted by another string",
+    "guesses": "only guesses",
+}
+"""What is counted of many tasks beside how often a model is right."""
 
 
 def findings(sections: Sequence[Section]) -> list[str]:
@@ -88,22 +94,20 @@ def _subject(labels: Sequence[str], models: int) -> str:
 def _of_many(sections: Sequence[Section]) -> str:
     """How often each kind of model is right, and how often it only guesses."""
     counts: dict[str, list[Standing]] = {}
-    marks: list[str] = []
     for section in sections:
-        marks += [verdict.mark for each in verdicts_of(section).values() for verdict in each]
+        verdicts = verdicts_of(section)
         for group in section.groups:
-            score = summary(group.runs, section.lengths[-1:])
-            counts.setdefault(group.experiment.model.name, []).append(standing(score))
+            score = standing(summary(group.runs, section.lengths[-1:]))
+            counts.setdefault(group.experiment.model.name, []).append(_at_every_length(group, verdicts) or score)
     clauses = []
     for name, kinds in sorted(counts.items(), key=lambda item: -item[1].count("right") / len(item[1])):
-        right, guesses = kinds.count("right"), kinds.count("guesses")
-        clauses.append(
-            f"{name} is right in {right} of {len(kinds)} cases" + f", and only guesses in {guesses}" * (guesses > 0)
-        )
+        clause = f"{name} is right in {kinds.count('right')} of {len(kinds)} cases"
+        parts = [f"{words} in {kinds.count(kind)}" for kind, words in OTHERS.items() if kind in kinds]
+        clauses.append(clause + f", {', '.join(parts)}" * bool(parts))
     return (
         f"At the longest test length of each of {len(sections)} parts (right: {100 * RIGHT:.0f}% or more; guessing: no "
         f"better than always giving the commonest answer): {'; '.join(clauses)}."
-    ) + (f" At every length {marks.count('✓')} of {len(marks)} networks are PROVED right." if marks else "")
+    )
 
 
 def _listed(words: Iterable[str]) -> str:

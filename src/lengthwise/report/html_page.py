@@ -33,10 +33,12 @@ if TYPE_CHECKING:
     from ..lab import Run
 
 
-CURVES = 4000
+CURVES = 1500
 """So many points all learning curves of a page have, about."""
-OPEN = 4
-"""Of more sections each opens when its title is pressed."""
+OPEN, CURVED = 4, 6
+"""Of more sections each opens when its title is pressed; of still more none has learning curves."""
+ROWS = 40
+"""Sections with more rows of models than that in all are no parts of the page, but rows at a glance."""
 NAMED = 4
 """The title names up to so many tasks."""
 CONTENTS_FROM = 5
@@ -151,17 +153,24 @@ def _parts(report: Report, links: Mapping[str, str], points: int, sentences: Seq
     """
     panels = {f"panel{i}": panel for i, panel in enumerate(report.panels)}
     glance = {"glance": _overview(report.sections)} if len(report.sections) > 1 else {}
-    sections = {f"task{i}": section_panel(each, curve_points=points) for i, each in enumerate(report.sections)}
-    if len(sentences) == len(sections):
+    shown = report.sections if has_room(report.sections) else []
+    points = points if len(shown) <= CURVED else 0
+    sections = {f"task{i}": section_panel(each, curve_points=points) for i, each in enumerate(shown)}
+    if len(sentences) == len(sections) > 0:
         each = zip(sections.items(), sentences, strict=True)
         sections = {name: replace(panel, finding=sentence) for (name, panel), sentence in each}
     elif glance:
         glance = {"glance": replace(glance["glance"], finding=sentences[0])}
-    if len(sections) > OPEN:
+    if len(report.sections) > OPEN:
         sections = {**glance, **{name: replace(panel, folded=True) for name, panel in sections.items()}}
     parts = {**panels, **sections, **glance}
     parts = dict(sorted(parts.items(), key=lambda part: not has_picture(part[1]) or part[1].folded))
     return {**parts, "run": how_it_was_run(report), **({"pages": linked_pages(links)} if links else {})}
+
+
+def has_room(sections: Sequence[Section]) -> bool:
+    """Whether a page can show each of these sections."""
+    return sum(len(section.groups) for section in sections) <= ROWS
 
 
 def has_picture(panel: Panel) -> bool:
@@ -202,7 +211,7 @@ def _overview(sections: Sequence[Section]) -> Table:
         verdicts = verdicts_of(section)
         cells = {group.label: _glance(group, r, verdicts.get(group.label, [])) for group in section.groups}
         base = percent(statistics.fmean(section.baseline[n] for n in r.lengths))
-        name = TableCell(section.name, link=f"#task{i}")
+        name = TableCell(section.name, link=f"#task{i}") if has_room(sections) else section.name
         rows.append([name, r.label, *(cells.get(label, "") for label in labels), base])
     caption = (
         "Accuracy in %, last checkpoint, at the first lengths beyond training or, where none was tested, at the "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import lzma
 import re
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, fields, is_dataclass
@@ -12,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import Error
-from ..files import finite, read_text
+from ..files import finite, read_bytes, read_text
 from ..lab.experiment import Experiment
 from . import panel as panels
 
-INSIDE = re.compile(r'<script type="application/gzip" id="inside">([^<]*)</script>')
+INSIDE = re.compile(r'<script type="application/x-xz" id="inside">([^<]*)</script>')
 EARLIER = re.compile(r'<script type="application/json" id="(records|panels)">(.*?)</script>', re.S)
 
 
@@ -31,12 +32,17 @@ class PageRun:
     verdict: panels.Verdict | None = None
 
 
+def recorded(folder: str | Path) -> dict[str, Any]:
+    """Returns the numbers in a folder of results: its `results.json`, or the same compressed, `results.json.gz`."""
+    plain, packed = Path(folder) / "results.json", Path(folder) / "results.json.gz"
+    return json.loads(read_bytes(plain) if plain.is_file() else gzip.decompress(read_bytes(packed)))
+
+
 def embedded(data: Mapping[str, Any]) -> str:
     """The data as an element of a page that shows nothing: no text in it can be markup."""
     text = json.dumps(finite(data), separators=(",", ":")).encode()
-    # The time is left out, so that the same runs make the same page.
-    content = base64.b64encode(gzip.compress(text, mtime=0)).decode()
-    return f'<script type="application/gzip" id="inside">{content}</script>'
+    content = base64.b64encode(lzma.compress(text, preset=9)).decode()
+    return f'<script type="application/x-xz" id="inside">{content}</script>'
 
 
 def inside(path: str | Path) -> dict[str, Any]:
@@ -53,7 +59,7 @@ def inside(path: str | Path) -> dict[str, Any]:
 def read_embedded(page: str) -> dict[str, Any]:
     """The same of the text of a page; empty where it holds nothing."""
     if found := INSIDE.search(page):
-        return json.loads(gzip.decompress(base64.b64decode(found[1])))
+        return json.loads(lzma.decompress(base64.b64decode(found[1])))
     return {name: json.loads(content) for name, content in EARLIER.findall(page)}
 
 

@@ -82,6 +82,11 @@ class TableCell:
     """Where on the page the head of a row leads."""
 
 
+def sign_of(verdict: str) -> str:
+    """✓ of what is proved, ✗ of what is refuted, else ?"""
+    return {"proved": "✓", "refuted": "✗"}.get(verdict, "?")
+
+
 @dataclass(frozen=True)
 class Verdict:
     """What is known of one model at every length."""
@@ -96,7 +101,7 @@ class Verdict:
 
     @property
     def mark(self) -> str:
-        return {"proved": "✓", "refuted": "✗"}.get(self.verdict, "?")
+        return sign_of(self.verdict)
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..lab.statistics import score
 from .formatting import duration, length_range, percent
-from .panel import Facts, Panel, Table
+from .panel import Facts, Panel, Table, TableCell
 from .sections import Section, differing_settings, flat_settings
+from .verdicts import verdict_cell, verdict_of
 
 if TYPE_CHECKING:
     from ..lab import Run
@@ -121,15 +122,21 @@ def _value(value: Any) -> str:
 
 def _runs(report: Report) -> Table:
     """A row for each run; the perplexities of those on text stand in a panel."""
-    rows = [
+    rows: list[list[str | TableCell]] = [
         _row(f"{section.title}, {label}", run, section) for section in report.sections for label, run in section.runs
     ]
     rows += [_row(f"{run.experiment.data.name}, {run.experiment.model.name}", run) for run in report.on_text]
     head = ["run", "seed", "trained lengths", "longer", "last step", "best step", "training", "hash"]
+    if any(verdicts := [verdict_of(run) for section in report.sections for _, run in section.runs]):
+        head.insert(2, "at every length")
+        for row, verdict in zip(rows, verdicts, strict=False):
+            row.insert(2, verdict_cell(verdict))
+        for row in rows[len(verdicts) :]:
+            row.insert(2, "–")
     return Table("Every run", "Accuracy in % at the last checkpoint.", head, rows, folded=True)
 
 
-def _row(name: str, run: Run, section: Section | None = None) -> list[str]:
+def _row(name: str, run: Run, section: Section | None = None) -> list[str | TableCell]:
     ranges, checkpoints = section.ranges if section else (), run.result["checkpoints"]
     inside, beyond = ([n for r in ranges if getattr(r, which) for n in r.lengths] for which in ("trained", "beyond"))
     scores = [percent(score(run, lengths)) if lengths else "–" for lengths in (inside, beyond)]

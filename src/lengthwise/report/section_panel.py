@@ -68,7 +68,7 @@ def section_panel(section: Section, *, curve_points: int = 0) -> Chart:
 
 def _hints(group: SeedGroup, line: tuple[list[float], list[float], list[float]]) -> list[str]:
     what = "seeds" if len(group.runs) > 1 else "95%"
-    return [f"{what} {percent(low)}–{percent(high)}" for low, _, high in zip(*line, strict=True)]
+    return [f"{what} {percent(low)}–{percent(high)}" * (low < high) for low, _, high in zip(*line, strict=True)]
 
 
 def _sentences(section: Section) -> list[str]:

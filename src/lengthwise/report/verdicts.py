@@ -10,7 +10,7 @@ from ..verify.kept import Kept, extracted_of, kept
 from ..verify.verdict import Proved, Refuted
 from .drawing import in_html
 from .extracted_panel import panel_of
-from .panel import Machine, Panel, Verdict, Verdicts
+from .panel import Machine, Panel, TableCell, Verdict, Verdicts
 from .sections import Section
 
 if TYPE_CHECKING:
@@ -74,6 +74,13 @@ def verdict_of(run: Run) -> Verdict | None:
         return shown
     record = kept(run)
     return None if record is None else Verdict("", _word(record), *in_words(record))
+
+
+def verdict_cell(verdict: Verdict | None) -> TableCell | str:
+    """The verdict on one run in a table."""
+    if verdict is None:
+        return "–"
+    return TableCell("", mark=f"{verdict.mark} {verdict.summary}")
 
 
 def _word(record: Kept) -> str:

@@ -107,7 +107,12 @@ def test_smoke_compares_what_the_runs_measured(data, root):
 
 def test_smoke_says_what_proves_nothing(data):
     assert all(row["fails_in_training"] for row in data["panels"][1]["data"]), "nothing is learned in four steps"
-    for said in ("selected on the test set", "fails already in training", "majority answer 80.0", "published 72.0"):
+    for said in (
+        "selected on the test set",
+        "fails already in training",
+        "majority answer 80.0",
+        "published mean 72.0",
+    ):
         assert said in data["page"], said
 
 

@@ -92,10 +92,12 @@ def test_smoke_row_by_row(root, capsys, monkeypatch):
     assert call(root, "table-1", "--only", "parity", "--only", "tomita-5") == 0
     out, _ = capsys.readouterr()
     assert re.search(r"^parity +\d", out, re.M)
-    assert re.search(r"52\.3 / 50\.1 +100\.0 / 100\.0 +100\.0 / 88\.7", out)
+    assert re.search(
+        r"published max +100\.0 +52\.3 +100\.0 +100\.0\n +published mean +98\.9 +50\.1 +100\.0 +88\.7", out
+    )
     assert "What differs from the paper at smoke scale" in out
     page = (root / "index.html").read_text()
-    assert page.count("published 74.5 / 74.5") == 1
+    assert page.count("<span>published max 74.5</span><br><span>published mean 74.5</span>") == 1
     assert page.index("Measured beside published") < page.index('id="task0"')
     assert "cycle-navigation" not in page
 

@@ -13,7 +13,7 @@ import torch
 from lengthwise import lab, recipes, tasks, theory, verify
 from lengthwise.lab import statistics
 from lengthwise.recipes.proof import networks as networks_file
-from lengthwise.recipes.proof import regexes
+from lengthwise.recipes.proof import regexes, table
 from lengthwise.recipes.proof.long_words import long_words, wrong_words
 from lengthwise.recipes.proof.networks import NetworkQuestion, ProofNetwork, networks
 from lengthwise.recipes.proof.regexes import absorbing, absorbing_patterns, pattern_machine, random_machine
@@ -161,10 +161,33 @@ def test_one_line_that_fails_loses_nothing_and_is_tried_again(run, monkeypatch):
 def test_a_panel_says_what_is_proved():
     refuted = ProofNetwork("consolidated", "refuted", kept={"own": 3, "all": 8}, wrong=99_999, far={"100000": 0.9})
     panel = _panel("laptop", "parity", {name: [refuted] for name in MODELS})
-    assert (panel.title, panel.finding) == ("parity: 2 elements", "parity: proved at every length: none.")
+    assert (panel.title, panel.lead) == ("parity: 2 elements", "parity: proved at every length: none.")
     assert panel.data["RNN"][0]["made"] == "consolidated"
     proved = ProofNetwork("learned", "unknown", "proved")
-    assert _panel("laptop", "parity", {"RegularGPT": [proved]}).finding.endswith("RegularGPT (learned, snapped).")
+    assert _panel("laptop", "parity", {"RegularGPT": [proved]}).lead.endswith("RegularGPT (learned, snapped).")
+
+
+def test_a_matrix_says_the_verdict_in_a_sign_and_how_a_copy_is_proved():
+    refuted, copy = ProofNetwork("learned", "refuted", wrong=1_234), ProofNetwork("consolidated", "proved")
+    by_task = {
+        "parity": {"GRU": [refuted, copy], "RNN": [ProofNetwork("learned", "proved")]},
+        "d-2": {"GRU": [refuted]},
+    }
+    matrix = table.panels("laptop", by_task)[0]
+    assert matrix.columns == ["", "GRU", "RNN"]
+    assert [[getattr(cell, "mark", cell) for cell in row] for row in matrix.rows] == [
+        ["parity", "✗ refuted", "✓ proved"], ["d-2", "✗ refuted", ""]
+    ]  # fmt: skip
+    assert matrix.rows[0][1].notes == (("at", "1,234 tokens"), ("then", "✓ consolidated"))
+    assert "1 of 3 networks are proved right at every length and 2 are refuted" in matrix.finding
+    assert "Of the 2 cells where none is proved so, 1 have one" in matrix.finding
+    assert '<td class="bad"><b>✗ refuted</b>' in matrix.html
+    assert "✗ refuted" in matrix.text
+
+
+def test_of_several_seeds_the_commonest_verdict_is_shown_and_the_others_are_named():
+    cell = networks_file.verdict_cell(["proved", "refuted", "proved"])
+    assert (cell.mark, cell.notes) == ("✓ proved 2 of 3", (("besides", "1 refuted"),))
 
 
 def test_the_random_machines_are_smallest_and_different():
@@ -202,8 +225,8 @@ def test_regexes_are_counted_by_verdict():
 @pytest.mark.slow
 def test_both_tables_end_to_end(tmp_path, monkeypatch):
     monkeypatch.setitem(BUDGETS, "smoke", Budget(20, 1, 60))
-    for table in ("table", "regexes"):
-        recipe = recipes.get("proof", table, "smoke")
+    for name in ("table", "regexes"):
+        recipe = recipes.get("proof", name, "smoke")
         outcomes = lab.run(recipe.experiments, tmp_path, workers=1, device="cpu")
         panels = recipe.panels([o.run for o in outcomes if o.run])
         assert panels

@@ -198,11 +198,11 @@ def _caption(rows: Sequence[ComparedRow], labels: Mapping[str, str]) -> str:
     names = [word for name, word in (("max", "maximum"), ("mean", "mean")) if name in published]
     judged = "both the maximum and the mean are" if len(names) == 2 else f"the {names[0]} is"
     caption = (
-        "Accuracy in %: maximum / mean ± standard deviation over "
-        f"{' or '.join(map(str, seeds))} {'seed' if seeds == [1] else 'seeds'} at the last checkpoint, "
-        f"below it the {' / '.join(names)} as published. A cell agrees when {judged} within {100 * WITHIN:.0f} points "
-        "of the published, and both models have learned the task. Here that is a mean accuracy at the training lengths "
-        f"(in training) of at least {100 * LEARNED:.0f}, and for the published number, that it is more than "
+        "Accuracy in %: mean ± standard deviation over "
+        f"{' or '.join(map(str, seeds))} {'seed' if seeds == [1] else 'seeds'} at the last checkpoint, below it the "
+        f"maximum, and {' and '.join(names)} as published. A cell agrees when {judged} within {100 * WITHIN:.0f} "
+        "points of the published, and both models have learned the task. Here that is a mean accuracy at the training "
+        f"lengths (in training) of at least {100 * LEARNED:.0f}, and for the published number, that it is more than "
         f"{100 * WITHIN:.0f} points above the majority answer. Near numbers without both are vacuous, for two models "
         "that know nothing score alike; a model that did not learn its training lengths proves nothing beyond them."
     )
@@ -214,23 +214,21 @@ def _caption(rows: Sequence[ComparedRow], labels: Mapping[str, str]) -> str:
     return f"{caption} {wrong}".strip()
 
 
-def summed(scores: Sequence[float]) -> str:
-    """`100.0 / 98.3±1.2`: max / mean ± sample deviation, or the one score there is."""
-    if len(scores) == 1:
-        return percent(scores[0])
-    return f"{percent(max(scores))} / {percent(statistics.fmean(scores))}±{100 * statistics.stdev(scores):.1f}"
+def spread_of(scores: Sequence[float]) -> str:
+    """`98.3 ± 1.2`: mean ± sample deviation, or the one score there is."""
+    deviation = f" ± {100 * statistics.stdev(scores):.1f}" if len(scores) > 1 else ""
+    return f"{percent(statistics.fmean(scores))}{deviation}"
 
 
 def _cell(row: ComparedRow, column: str) -> TableCell:
     cell = row.cells[column]
-    rates = [("all rates", summed(cell.rates))] if cell.rates else []
-    notes = [
-        *rates,
-        ("published", " / ".join(f"{100 * number:.1f}" for number in cell.published.values())),
-        ("in training", percent(cell.inside)),
-    ]
+    notes = [("max", percent(max(cell.scores)))] if len(cell.scores) > 1 else []
+    if cell.rates:
+        notes += [("all rates: max", percent(max(cell.rates))), ("all rates: mean", spread_of(cell.rates))]
+    notes += [(f"published {name}", f"{100 * number:.1f}") for name, number in cell.published.items()]
+    notes += [("in training", percent(cell.inside))]
     mark = MARKS[row.verdict(column)]
-    return TableCell(summed(cell.scores), tuple(notes), mark, bar=(statistics.fmean(cell.scores), cell.majority))
+    return TableCell(spread_of(cell.scores), tuple(notes), mark, bar=(statistics.fmean(cell.scores), cell.majority))
 
 
 def _data(rows: Sequence[ComparedRow]) -> list[dict[str, Any]]:

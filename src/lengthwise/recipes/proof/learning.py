@@ -9,7 +9,7 @@ from itertools import product
 from typing import Any
 
 from ...lab import Experiment, Run
-from ...report import Panel, Table
+from ...report import Panel, Table, TableCell
 from ...report.formatting import percent
 from ...verify.consolidate.gate import share_right
 from ...verify.subject import subject_of
@@ -74,8 +74,12 @@ def _panel(task: str, rows: list[dict[str, Any]]) -> Panel:
         shares = ", ".join(f"{row['kept']['own']}/{row['kept']['all']}" for row in taken if row["kept"]) or "–"
         proved = sum(row["raw"] == "proved" for row in taken)
         right = ", ".join(percent(row["right"]) for row in mine)
-        lines.append([model, f"{steps:,}", right, f"{len(taken)}/{len(mine)}", str(proved), shares])
+        lines.append([model, f"{steps:,}", right, _taken(len(taken), len(mine)), str(proved), shares])
     finding = (
         f"{task}: {sum(row['taken'] for row in rows)} of {len(rows)} networks are consolidated or proved as learned."
     )
     return Table(task, CAPTION, HEAD, lines, data=rows, finding=finding)
+
+
+def _taken(count: int, of: int) -> TableCell:
+    return TableCell(f"{count} of {of}", shade=count / of)

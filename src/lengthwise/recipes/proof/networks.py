@@ -17,7 +17,8 @@ from __future__ import annotations
 import json
 import time
 import warnings
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -33,6 +34,7 @@ from ...evaluate import score_strings
 from ...files import read_json, write_text
 from ...lab import Run, load_model, load_task
 from ...models import LengthwiseForCausalLM, pretrained
+from ...report import TableCell, sign_of
 from ...tasks import Task
 from ...verify import Claim, Refuted, Verdict
 from ...verify.certificate import weights
@@ -85,6 +87,14 @@ class ProofNetwork:
     """That at much greater lengths, where all were right before."""
     seconds: float = 0.0
     """To make it, after training, and to decide about it; not to test it."""
+
+
+def verdict_cell(verdicts: Sequence[str], notes: Sequence[tuple[str, str]] = ()) -> TableCell:
+    """Returns a cell of a matrix: the commonest verdict on its networks, how many have it, and the other verdicts."""
+    (commonest, count), *others = Counter(verdicts).most_common()
+    mark = f"{sign_of(commonest)} {commonest}" + (f" {count} of {len(verdicts)}" if len(verdicts) > 1 else "")
+    besides = [("besides", ", ".join(f"{n} {verdict}" for verdict, n in others))] if others else []
+    return TableCell("", (*besides, *notes), mark)
 
 
 class NetworkQuestion(NamedTuple):

@@ -13,7 +13,7 @@ them, so nothing here replicates it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from itertools import product
@@ -24,14 +24,14 @@ import numpy as np
 from ...automata import Semiautomaton, from_regex, minimise
 from ...lab import Experiment, Run
 from ...lab.statistics import accuracy
-from ...report import Panel, Table
+from ...report import Panel, Table, TableCell, sign_of
 from ...seeds import derive
 from ...tasks import Task, from_machine
 from ..base import Recipe, Scale
 from ..common.comparison import LEARNED
 from ..common.grid import Cell, Grid, plan_cell
 from ..common.rules import settings_of
-from .networks import NetworkQuestion, networks
+from .networks import NetworkQuestion, networks, verdict_cell
 from .scales import MODELS, RULES, Budget
 
 NAMES = ("discrete", "automaton", "RNN")
@@ -118,7 +118,7 @@ def recipe(scale: Scale) -> Recipe:
                 first, *copies = networks(run, NetworkQuestion(BUDGETS[scale], None, consolidate=learned), device)
                 named = {**key._asdict(), "seed": run.experiment.seed, "learned": learned}
                 rows.append({**named, **asdict(first), "consolidated": copies[0].raw if copies else None})
-        return [_panel(scale, rows)]
+        return [matrix(rows), _panel(scale, rows)]
 
     return Recipe(
         title="Random machines and absorbing patterns, proved or refuted",
@@ -161,7 +161,7 @@ def _learned(run: Run) -> bool:
 
 def _panel(scale: Scale, rows: list[dict[str, Any]]) -> Panel:
     head = ["family", "model", "of", "learned", *VERDICTS, "taught"]
-    lines, findings = [], []
+    lines = []
     for family in FAMILIES:
         for model in NAMES:
             mine = [row for row in rows if (row["family"], row["model"]) == (family, model)]
@@ -171,10 +171,6 @@ def _panel(scale: Scale, rows: list[dict[str, Any]]) -> Panel:
             learned = sum(row["learned"] for row in mine)
             copies = sum(row["consolidated"] == "proved" for row in mine)
             lines.append([family, model, *map(str, (len(mine), learned, *(verdicts[v] for v in VERDICTS), copies))])
-            findings.append(
-                f"{model} on {family} languages: {verdicts['proved']} as learned and {copies} consolidated, of "
-                f"{learned} that learned theirs and {len(mine)} trained"
-            )
     caption = (
         f"of: how many networks. learned: right on at least {LEARNED:.0%} of the test strings at every length tested "
         f"up to {TRAINED}. proved: right at every length, by a certificate that the independent checker accepts; "
@@ -182,5 +178,42 @@ def _panel(scale: Scale, rows: list[dict[str, Any]]) -> Panel:
         "those that learned their language and are not proved, how many are proved after at most "
         f"{BUDGETS[scale].consolidate:g} s of consolidation."
     )
-    sentence = f"Proved: {'; '.join(findings)}."
-    return Table("Languages by verdict", caption, head, lines, data=rows, labels=2, finding=sentence)
+    return Table("Languages by verdict", caption, head, lines, data=rows, labels=2)
+
+
+def matrix(rows: Sequence[Mapping[str, Any]]) -> Panel:
+    """Returns a cell for every language and model."""
+    cells = {(row["family"], row["number"], row["model"]): _cell(row) for row in rows}
+    languages = dict.fromkeys((row["family"], row["number"]) for row in rows)
+    models = [name for name in NAMES if any(row["model"] == name for row in rows)]
+    lines = [[_name(*of), *(cells.get((*of, model), "") for model in models)] for of in languages]
+    verdicts, learned = Counter(row["raw"] for row in rows), sum(row["learned"] for row in rows)
+    copies = sum(row["consolidated"] == "proved" for row in rows)
+    finding = (
+        f"{learned} of {len(rows)} networks learned their language; as training left them {verdicts['proved']} are "
+        f"proved right at every length and {verdicts['refuted']} refuted; once consolidated {copies} more are proved."
+    )
+    caption = (
+        "In colour the verdict on the network as training left it; learned: right on at least "
+        f"{LEARNED:.0%} of the test strings; then: what became of its consolidated copy."
+    )
+    return Table("Every language and model", caption, ["", *models], lines, finding=finding)
+
+
+def _cell(row: Mapping[str, Any]) -> TableCell:
+    notes = [("at", f"{row['wrong']:,} tokens")] if row["wrong"] is not None else []
+    notes += [] if row["learned"] else [("", "not learned")]
+    taught = row["consolidated"]
+    return verdict_cell([row["raw"]], notes + ([("then", f"{sign_of(taught)} {taught}")] if taught else []))
+
+
+def _name(family: str, number: int) -> str:
+    """
+    >>> _name("random", 11), _name("absorbing", 14)
+    ('random 11, 4 states', 'a(a|b)*')
+    """
+    return (
+        absorbing_patterns()[number]
+        if family == "absorbing"
+        else f"random {number}, {SIZES[number % len(SIZES)]} states"
+    )

@@ -19,7 +19,7 @@ from ..common.comparison import inside
 from ..common.grid import Grid, Model, plan_cell
 from ..common.rules import differences_from_paper, rules_of, settings_of, table_of
 from ..papers.regulargpt.table_1 import thinned
-from .networks import NetworkQuestion, ProofNetwork, networks
+from .networks import NetworkQuestion, ProofNetwork, networks, verdict_cell
 from .scales import BUDGETS
 from .scales import MODELS as PROVED
 
@@ -97,16 +97,15 @@ def _panel(scale: Scale, finished: Mapping[Key, list[Run]], decided: Mapping[Key
 
 def _cell(shares: list[float], trained: float, verdicts: list[ProofNetwork], published: float | None) -> TableCell:
     spread = f" ± {100 * statistics.stdev(shares):.1f}" if len(shares) > 1 else ""
-    counts = Counter(network.raw for network in verdicts)
     wrong = [f"{network.wrong:,}" for network in verdicts if network.wrong is not None]
     notes = [
         ("least", percent(min(shares))),
         ("in training", percent(trained)),
-        ("verdicts", ", ".join(f"{count} {word}" for word, count in counts.items())),
         *([("wrong at", ", ".join(wrong))] if wrong else []),
         *([("published", percent(published))] if published is not None else []),
     ]
-    return TableCell(percent(statistics.fmean(shares)) + spread, tuple(notes))
+    verdict = verdict_cell([network.raw for network in verdicts])
+    return TableCell(percent(statistics.fmean(shares)) + spread, (*notes, *verdict.notes), verdict.mark)
 
 
 def _finding(decided: Mapping[Key, list[ProofNetwork]]) -> str:

@@ -15,11 +15,11 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from ...lab import Experiment, Run, accuracy, plan
-from ...report import Panel, Table
+from ...report import Panel, Table, TableCell
 from ...report.formatting import percent
 from ..base import Recipe, Scale
 from ..common.grid import Cell, Grid
-from .networks import NetworkQuestion, networks
+from .networks import NetworkQuestion, networks, verdict_cell
 from .scales import LAPTOP_TASKS, Budget
 from .table import task_of
 
@@ -89,7 +89,7 @@ def recipe(scale: Scale) -> Recipe:
         decided = {
             key: [networks(run, _question(scale, key[1]), device)[0] for run in runs] for key, runs in finished.items()
         }
-        return [_table(scale, finished, decided)]
+        return [matrix(decided), _table(scale, finished, decided)]
 
     return Recipe(
         title="Learned, then proved",
@@ -130,6 +130,32 @@ def planned(scale: Scale, row: str, model: str, way: str) -> list[Experiment]:
 
 def _question(scale: Scale, model: str) -> NetworkQuestion:
     return NetworkQuestion(Budget(KINDS[model].seconds * LONGER[scale]), None)
+
+
+def matrix(decided: Mapping[Key, list[Any]]) -> Panel:
+    """Returns a cell for every task, and every kind of network trained in a way."""
+    columns = list(dict.fromkeys((model, way) for _, model, way in decided))
+    cells = [
+        [task, *(_cell(decided[task, *of]) if (task, *of) in decided else "" for of in columns)]
+        for task in dict.fromkeys(task for task, _, _ in decided)
+    ]
+    steady = {
+        model: [n.raw for (_, of, way), each in decided.items() if (of, way) == (model, "steady") for n in each]
+        for _, model, _ in decided
+    }
+    shares = (f"{made.count('proved')} of {len(made)} {model}s" for model, made in steady.items())
+    finding = f"Trained steady, {', '.join(shares)} are proved as they were learned."
+    caption = (
+        "In colour the commonest verdict on the seeds, as training left them: ✓ proved at every length, ✗ refuted by a "
+        "string, ? neither in the time given. wrong at: the median length of the shortest strings found."
+    )
+    heads = [f"{model}, {way}" for model, way in columns]
+    return Table("Every task, model and training", caption, ["", *heads], cells, finding=finding)
+
+
+def _cell(each: list[Any]) -> TableCell:
+    wrong = [network.wrong for network in each if network.wrong is not None]
+    return verdict_cell([n.raw for n in each], [("wrong at", f"{median(wrong):,.0f}")] if wrong else [])
 
 
 def _table(scale: Scale, finished: Mapping[Key, list[Run]], decided: Mapping[Key, list[Any]]) -> Panel:
@@ -186,10 +212,4 @@ def _table(scale: Scale, finished: Mapping[Key, list[Run]], decided: Mapping[Key
         "train s",
         "decide s",
     ]
-    steady = {
-        model: [n.raw for (_, of, way), each in decided.items() if (of, way) == (model, "steady") for n in each]
-        for _, model, _ in finished
-    }
-    shares = (f"{made.count('proved')} of {len(made)} {model}s" for model, made in steady.items())
-    finding = f"Trained steady, {', '.join(shares)} are proved as they were learned."
-    return Table("Proved as learned", caption, head, rows, data=data, labels=3, finding=finding)
+    return Table("Proved as learned", caption, head, rows, data=data, labels=3, folded=True)

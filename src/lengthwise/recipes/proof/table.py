@@ -7,20 +7,21 @@ RegularGPT of discrete nodes stands the network that was compiled, without a str
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 
 from ... import tasks, verify
 from ...errors import Error
 from ...lab import Experiment, Run
-from ...report import Panel, Table
+from ...report import Panel, Table, TableCell
 from ...report.formatting import table_number
 from ...verify.algebra import MachineAlgebra
 from ..base import Recipe, Scale
 from ..common.grid import Grid, plan_cell
 from ..common.rules import settings_of, table_of
-from .networks import NetworkQuestion, ProofNetwork, networks
+from .networks import NetworkQuestion, ProofNetwork, networks, verdict_cell
 from .scales import ASKED, BUDGETS, GIVEN, MODELS, RULES, TASKS
 
 Key = tuple[str, str]
@@ -41,7 +42,7 @@ def recipe(scale: Scale) -> Recipe:
                 # What is compiled knows no seed of the training: it is made beside the first.
                 of_seed = each if run is runs[0] else [n for n in each if n.made != "compiled" or n.kept]
                 by_task.setdefault(task, {}).setdefault(model, []).extend(of_seed)
-        return [_panel(scale, task, models) for task, models in by_task.items()]
+        return panels(scale, by_task)
 
     return Recipe(
         title="Proved at every length, or refuted",
@@ -49,6 +50,39 @@ def recipe(scale: Scale) -> Recipe:
         grid=Grid.table(TASKS[scale], MODELS, partial(planned, scale)),
         report=report,
     )
+
+
+def panels(scale: Scale, by_task: Mapping[str, Mapping[str, list[ProofNetwork]]]) -> list[Panel]:
+    """Returns a cell for every task and model, and below it a table of each task with all that was found."""
+    return [_matrix(by_task), *(_panel(scale, task, models) for task, models in by_task.items())]
+
+
+def _matrix(by_task: Mapping[str, Mapping[str, list[ProofNetwork]]]) -> Panel:
+    models = list(dict.fromkeys(model for each in by_task.values() for model in each))
+    rows = [[task, *(_glance(each[name]) if name in each else "" for name in models)] for task, each in by_task.items()]
+    cells = [made for each in by_task.values() for made in each.values()]
+    learned = Counter(network.raw for made in cells for network in made if network.made == "learned")
+    left = [made for made in cells if not any(n.raw == "proved" for n in made if n.made == "learned")]
+    better = sum(any(map(_proved, made)) for made in left)
+    finding = (
+        f"As training left them, {learned['proved']} of {sum(learned.values())} networks are proved right at every "
+        f"length and {learned['refuted']} are refuted by a string. Of the {len(left)} cells where none is proved so, "
+        f"{better} have one that is once its nodes are snapped or a copy is taught its machine."
+    )
+    caption = (
+        "In colour the verdict on the network as training left it; at: the length of the shortest string found that it "
+        "gets wrong; then: how one is proved that was not so as it was learned."
+    )
+    return Table("Every task and model", caption, ["", *models], rows, finding=finding)
+
+
+def _glance(made: Sequence[ProofNetwork]) -> TableCell:
+    learned = [network for network in made if network.made == "learned"]
+    at = [f"{network.wrong:,} tokens" for network in learned if network.wrong is not None]
+    ways = [n.made if n.raw == "proved" else f"{n.made}, snapped" for n in made if _proved(n)]
+    # The first way that leaves the most of what was learned.
+    then = [("then", f"✓ {ways[0]}")] if ways and not any(n.raw == "proved" for n in learned) else []
+    return verdict_cell([network.raw for network in learned], [*([("at", ", ".join(at))] if at else []), *then])
 
 
 def task_of(row: str, supervision: str) -> tasks.Task:
@@ -94,7 +128,8 @@ def _panel(scale: Scale, row: str, models: Mapping[str, list[ProofNetwork]]) -> 
         samples=strings.samples,
     )
     data = {name: [asdict(n) for n in made] for name, made in models.items()}
-    return Table(f"{row}: {_elements(row)}", caption, head, rows, data=data, labels=2, finding=_finding(row, each))
+    about = {"data": data, "labels": 2, "folded": True, "lead": _finding(row, each)}
+    return Table(f"{row}: {_elements(row)}", caption, head, rows, **about)
 
 
 def _elements(row: str) -> str:
