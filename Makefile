@@ -55,9 +55,10 @@ dist: setup ## Wheel and source archive in dist/, the wheel tried in a bare envi
 	build/tools/bin/python -m build --outdir dist
 	$(BIN)/python .ci/smoke.py dist/*.whl
 
-theorem: setup coq ## Coq checks theorems about networks of the zoo, seven RNNs, an LSTM and a RegularGPT: minutes
+theorem: setup coq ## Coq checks theorems about eleven networks of the zoo, of five kinds: minutes
 	rm -rf build/theorem
-	@for network in zoo/*-rnn zoo/parity-lstm zoo/parity-regular-gpt-compiled; do out=build/theorem/$${network#zoo/}; \
+	@for network in zoo/*-rnn zoo/parity-gru zoo/parity-lstm zoo/parity-automaton zoo/parity-regular-gpt-compiled; do \
+		out=build/theorem/$${network#zoo/}; \
 		$(BIN)/lengthwise certify --check $$network/certificate.json --model $$network --theorem $$out \
 		&& $(MAKE) --no-print-directory -C $$out || exit 1; done
 

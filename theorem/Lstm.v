@@ -9,7 +9,8 @@
 From Coq Require Import Reals ZArith List Bool Lra Lia.
 From Flocq Require Import Core.
 From Interval Require Import Float.Specific_ops Interval.Interval Interval.Float_full Real.Xreal.
-From Lengthwise Require Import Words Rounding Dyadic Tanh Recurrence.
+From Lengthwise Require Import Words Rounding Dyadic Tanh Places.
+From Lengthwise Require Export Gates.
 Import ListNotations.
 Local Open Scope R_scope.
 Local Arguments Z.mul : simpl never.
@@ -23,11 +24,6 @@ Definition state := (list (R * R))%type.
 (** h and c of every unit. *)
 
 (** * What the network may compute *)
-
-Definition sigmoid (x : R) : R := / (1 + exp (- x)).
-Definition near (f : R -> R) (x y : R) : Prop := Rabs (y - f x) <= 32 * u.
-Definition gate (f : R -> R) (n : network) (s : nat) (h : list R) (v : unit) (y : R) : Prop :=
-  exists z, sum (terms n s h v) z /\ near f z y.
 
 Definition cell (gates : (R * R) * (R * R)) (c : R) (next : R * R) : Prop :=
   let '((i, f), (g, o)) := gates in
@@ -50,25 +46,7 @@ Definition lstm_right_at_every_length (l : lstm) (m : machine) : Prop :=
   forall w x y, word m w -> lstm_after l w x -> logits (shows l) (map fst x) y ->
   right (answer m (run nat nat (start m) (next m) w)) y.
 
-(** * Intervals *)
-
-Definition sigmoid_of (x : I.type) : I.type :=
-  I.inv digits (plus (I.fromZ digits 1) (I.exp digits (I.neg x))).
-
-Lemma sigmoid_holds a x : contains (I.convert a) (Xreal x) -> contains (I.convert (sigmoid_of a)) (Xreal (sigmoid x)).
-Proof.
-  intros Ha. unfold sigmoid_of, sigmoid. pose proof (exp_pos (- x)).
-  replace (Xreal (/ (1 + exp (- x)))) with (Xinv (Xadd (Xreal 1) (Xexp (Xneg (Xreal x))))).
-  - apply I.inv_correct, I.add_correct; [apply I.fromZ_correct|]. now apply I.exp_correct, I.neg_correct.
-  - simpl. unfold Xinv'. rewrite is_zero_false by lra. reflexivity.
-Qed.
-
-Lemma near_holds a f x y :
-  contains (I.convert a) (Xreal (f x)) -> near f x y -> contains (I.convert (around a near_off)) (Xreal y).
-Proof.
-  intros Ha Hy. apply (around_holds _ _ (f x) _ (32 * u)); auto.
-  replace (32 * u) with (real 19 1); [apply spot_holds|]. unfold real, u. simpl. lra.
-Qed.
+(** * Bounds *)
 
 (** c' and h' of a unit. *)
 Definition new_c (i f g : I.type) (c : I.type) : I.type :=
@@ -96,9 +74,6 @@ Qed.
 (** Boxes of h and of c in which the network may be while the machine is in [at_state]. *)
 Record place := Place { at_state : nat; boxes : list ((Z * Z) * (Z * Z)) }.
 
-Definition ranges (n : network) (s : nat) (x kept : list ((Z * Z) * Z)) : list I.type :=
-  map (fun pair => interval (2 * scale n) (computed (scale n) (count n s) (both (fst pair) (snd pair)))) (combine x kept).
-Definition squashed (f : I.type -> I.type) (l : list I.type) : list I.type := map (fun x => around (f x) near_off) l.
 Definition quads {A} (i f g o : list A) : list ((A * A) * (A * A)) := combine (combine i f) (combine g o).
 
 Definition moves_into (p : Z) (from : ((I.type * I.type) * (I.type * I.type)) * I.type) (to : (Z * Z) * (Z * Z)) : bool :=
@@ -123,15 +98,12 @@ Definition lstm_enters (l : lstm) (m : machine) (from : place) (s : nat) (to : p
        (boxes to) &&
   right_on (shows l) (answer m (at_state to)) (map fst (boxes to)).
 
+Definition at_zero (r : place) : bool := forallb (fun b => holds_zero (fst b) && holds_zero (snd b)) (boxes r).
+
 Definition lstm_check (l : lstm) (m : machine) (places : list place) (targets : list (list nat)) : bool :=
   lstm_formed l m &&
   forallb (fun r => length (boxes r) =? length (units (opens l)))%nat places &&
-  existsb (fun r => (at_state r =? start m)%nat &&
-                    forallb (fun b => holds_zero (fst b) && holds_zero (snd b)) (boxes r)) places &&
-  all2 (fun r row =>
-          forallb (fun s => lstm_enters l m r s (nth (nth s row 0%nat) places (Place 0 [])) &&
-                            (nth s row 0%nat <? length places)%nat) (seq 0 (symbols m)))
-       places targets.
+  closes place m at_state (Place 0 []) at_zero (lstm_enters l m) places targets.
 
 (** * Soundness *)
 
@@ -143,35 +115,27 @@ Hypothesis checked : lstm_check l m places targets = true.
 Let p := scale (opens l).
 
 Definition in_box (b : (Z * Z) * (Z * Z)) (x : R * R) : Prop := within p (fst b) (fst x) /\ within p (snd b) (snd x).
-Definition at_place (q : nat) (x : state) : Prop :=
-  exists r, In r places /\ at_state r = q /\ Forall2 in_box (boxes r) x.
-Definition right_place (q : nat) (x : state) : Prop :=
-  exists r, In r places /\ at_state r = q /\ Forall2 in_box (boxes r) x /\
-            right_on (shows l) (answer m q) (map fst (boxes r)) = true.
+Definition in_place (r : place) (x : state) : Prop := Forall2 in_box (boxes r) x.
+Definition zero_state : state := map (fun _ => (0, 0)) (units (opens l)).
 
 Lemma lstm_facts :
   (forall n, In n [opens l; keeps_on l; offers l; shows l] ->
      well_formed n m = true /\ scale n = p /\ length (units n) = length (units (opens l))) /\
   (forall r, In r places -> length (boxes r) = length (units (opens l))) /\
-  (exists r, In r places /\ at_state r = start m /\
-     forallb (fun b => holds_zero (fst b) && holds_zero (snd b)) (boxes r) = true) /\
-  (forall r s, In r places -> (s < symbols m)%nat -> exists to, In to places /\ lstm_enters l m r s to = true).
+  closes place m at_state (Place 0 []) at_zero (lstm_enters l m) places targets = true.
 Proof.
   pose proof checked as parts. unfold lstm_check in parts. rewrite !andb_true_iff in parts.
-  destruct parts as [[[formed sizes] first] moves]. unfold lstm_formed in formed. cbv zeta in formed.
+  destruct parts as [[formed sizes] all]. unfold lstm_formed in formed. cbv zeta in formed.
   rewrite forallb_forall in formed, sizes. repeat split.
   1-3: specialize (formed n H); rewrite !andb_true_iff in formed; destruct formed as [[A B] C].
   - exact A.
   - now apply Z.eqb_eq.
   - now apply Nat.eqb_eq.
   - intros r Hr. now apply Nat.eqb_eq, sizes.
-  - apply existsb_exists in first as (r & Hr & Hz). apply andb_prop in Hz as [Hq Hz]. apply Nat.eqb_eq in Hq. eauto.
-  - intros r s Hr Hs. apply all2_holds in moves. destruct (first_of_pair _ _ _ r moves Hr) as (row & K).
-    rewrite forallb_forall in K. specialize (K s ltac:(apply in_seq; lia)).
-    apply andb_prop in K as [K L]. apply Nat.ltb_lt in L. eexists. split; [|exact K]. now apply nth_In.
+  - exact all.
 Qed.
 
-Lemma gates_hold f f_of n s b h ys :
+Lemma gates_of_hold f f_of n s b h ys :
   In n [opens l; keeps_on l; offers l; shows l] -> (s < symbols m)%nat ->
   (forall x y, holds x y -> holds (f_of x) (f y)) ->
   Forall2 (within p) b h -> length b = length (units (opens l)) ->
@@ -179,43 +143,36 @@ Lemma gates_hold f f_of n s b h ys :
   Forall2 holds (squashed f_of (ranges n s (of_symbol n s) (of_box n b))) ys.
 Proof.
   intros Hn Hs Hf Hb Lb Hys. destruct lstm_facts as (Hnets & _). destruct (Hnets n Hn) as (formed & Hp & Hlen).
-  unfold squashed, ranges, of_symbol, of_box. rewrite Hp.
-  assert (K : Forall (fun v => In v (units n)) (units n)) by now apply Forall_forall.
-  revert Hys K. generalize (units n) at 1 3 4 5 as vs.
-  intros vs Hys. induction Hys as [|v y vs ys (z & Hz & Hy) _ IH]; intros K; simpl; [constructor|].
-  inversion K as [|? ? Hv K']; subst. constructor; [|now apply IH].
-  apply (near_holds _ f z); [|exact Hy]. apply Hf, interval_holds.
-  pose proof (terms_within n m formed s h b v Hs Hv) as W. rewrite Hp in W. apply W; auto. lia.
+  apply (gates_hold m n f f_of s b h); auto; [now rewrite Hp|lia].
 Qed.
 
-Lemma lstm_begins : at_place (start m) (map (fun _ => (0, 0)) (units (opens l))).
+Lemma lstm_begins r : In r places -> at_zero r = true -> in_place r zero_state.
 Proof.
-  destruct lstm_facts as (_ & Hsize & (r & In_r & Hq & Hz) & _). exists r. repeat split; auto.
-  pose proof (Hsize r In_r) as L. clear -L Hz. revert L Hz.
+  intros In_r Hz. destruct lstm_facts as (_ & Hsize & _). pose proof (Hsize r In_r) as L.
+  unfold at_zero in Hz. unfold in_place, zero_state. clear -L Hz. revert L Hz.
   generalize (units (opens l)) as vs. induction (boxes r) as [|b bs IH]; intros [|v vs]; simpl; try discriminate;
     [constructor|].
   intros [= L] Hz. apply andb_prop in Hz as [H0 Hz]. constructor; [|now apply IH].
-  apply andb_prop in H0 as [A B]. unfold holds_zero in A, B. apply andb_prop in A as [A1 A2], B as [B1 B2].
-  apply Z.leb_le in A1, A2, B1, B2. apply (real_le p) in A1, A2, B1, B2. rewrite real_0 in *.
-  repeat split; assumption.
+  apply andb_prop in H0 as [A B]. split; now apply zero_within.
 Qed.
 
-Lemma lstm_closed q s x y : (s < symbols m)%nat -> at_place q x -> lstm_step l s x y -> right_place (next m q s) y.
+Lemma lstm_entered r s to x y :
+  In r places -> In to places -> (s < symbols m)%nat -> lstm_enters l m r s to = true -> in_place r x ->
+  lstm_step l s x y -> at_state to = next m (at_state r) s /\ in_place to y.
 Proof.
-  intros Hs (r & In_r & Hq & Hb) (i & f & g & o & Hi & Hf & Hg & Ho & Hcells & _).
-  destruct lstm_facts as (_ & Hsize & _ & Henters). destruct (Henters r s In_r Hs) as (to & In_to & E).
-  unfold lstm_enters in E. cbv zeta in E. rewrite !andb_true_iff in E. destruct E as [[Hto Hmoves] Hright].
-  apply Nat.eqb_eq in Hto. rewrite Hq in Hto. rewrite Hto in Hright. exists to. repeat split; auto.
+  intros In_r In_to Hs E Hb (i & f & g & o & Hi & Hf & Hg & Ho & Hcells & _).
+  destruct lstm_facts as (_ & Hsize & _). unfold lstm_enters in E. cbv zeta in E. rewrite !andb_true_iff in E.
+  destruct E as [[Hto Hmoves] _]. apply Nat.eqb_eq in Hto. split; [exact Hto|]. unfold in_place in *.
   apply all2_holds in Hmoves. fold p in Hmoves.
   assert (Bh : Forall2 (within p) (map fst (boxes r)) (map fst x))
     by (apply map_holds, weaker with (2 := Hb); intros a b [A _]; exact A).
   assert (Bc : Forall2 holds (map (fun b => interval p (snd b)) (boxes r)) (map snd x))
     by (apply map_holds, weaker with (2 := Hb); intros a b [_ B]; now apply interval_holds).
   assert (Lb : length (map fst (boxes r)) = length (units (opens l))) by (rewrite map_length; now apply Hsize).
-  assert (I1 := gates_hold sigmoid sigmoid_of (opens l) s _ _ i ltac:(simpl; auto) Hs sigmoid_holds Bh Lb Hi).
-  assert (I2 := gates_hold sigmoid sigmoid_of (keeps_on l) s _ _ f ltac:(simpl; auto) Hs sigmoid_holds Bh Lb Hf).
-  assert (I3 := gates_hold tanh tanh_of (offers l) s _ _ g ltac:(simpl; auto) Hs tanh_of_correct Bh Lb Hg).
-  assert (I4 := gates_hold sigmoid sigmoid_of (shows l) s _ _ o ltac:(simpl; auto 6) Hs sigmoid_holds Bh Lb Ho).
+  assert (I1 := gates_of_hold sigmoid sigmoid_of (opens l) s _ _ i ltac:(simpl; auto) Hs sigmoid_holds Bh Lb Hi).
+  assert (I2 := gates_of_hold sigmoid sigmoid_of (keeps_on l) s _ _ f ltac:(simpl; auto) Hs sigmoid_holds Bh Lb Hf).
+  assert (I3 := gates_of_hold tanh tanh_of (offers l) s _ _ g ltac:(simpl; auto) Hs tanh_of_correct Bh Lb Hg).
+  assert (I4 := gates_of_hold sigmoid sigmoid_of (shows l) s _ _ o ltac:(simpl; auto 6) Hs sigmoid_holds Bh Lb Ho).
   pose proof (combine_holds _ _ _ _ _ _ (combine_holds _ _ _ _ _ _ (combine_holds _ _ _ _ _ _ I1 I2)
     (combine_holds _ _ _ _ _ _ I3 I4)) Bc) as All.
   unfold quads in Hmoves. revert Hmoves Hcells All.
@@ -237,16 +194,13 @@ Qed.
 
 Theorem lstm_right_everywhere : lstm_right_at_every_length l m.
 Proof.
-  intros w x y [some letters] reached Hy. destruct lstm_facts as (Hnets & Hsize & _).
+  intros w x y Hw reached Hy. destruct lstm_facts as (Hnets & Hsize & closed).
   destruct (Hnets (shows l) ltac:(simpl; auto 6)) as (formed & Hp & Hlen).
-  assert (K : right_place (run nat nat (start m) (next m) w) x).
-  { destruct reached as [|w s a b known one]; [easy|]. apply Forall_app in letters as [letters last].
-    rewrite run_one_more. apply (lstm_closed _ s a); [now inversion last| |exact one].
-    apply (every_word nat state (map (fun _ => (0, 0)) (units (opens l))) (lstm_step l) nat (start m) (next m)
-             (fun s => (s < symbols m)%nat) at_place); auto.
-    - exact lstm_begins.
-    - intros q t c d Ht Hc Hcd. destruct (lstm_closed q t c d Ht Hc Hcd) as (r & ? & ? & ? & _). exists r. auto. }
-  destruct K as (r & In_r & _ & Hb & Hright). eapply (right_on_correct _ m formed); [exact Hright| | |exact Hy].
+  destruct (every_word_leads place state m at_state (Place 0 []) in_place zero_state (lstm_step l) at_zero
+    (lstm_enters l m) places targets closed lstm_begins lstm_entered w x Hw reached)
+    as (from & s & r & _ & In_r & _ & E & Hq & Hb).
+  unfold lstm_enters in E. cbv zeta in E. rewrite !andb_true_iff in E. destruct E as [_ Hright]. rewrite Hq in Hright.
+  eapply (right_on_correct _ m formed); [exact Hright| | |exact Hy].
   - rewrite Hp. apply map_holds, weaker with (2 := Hb). intros a b [A _]. exact A.
   - rewrite map_length, Hlen. now apply Hsize.
 Qed.
@@ -258,20 +212,8 @@ Theorem lstm_check_is_sound l m places targets :
 Proof. apply lstm_right_everywhere. Qed.
 
 (** The claim is not empty: after every word there is an evaluation that is allowed. *)
-Definition exact_gate (f : R -> R) (n : network) (s : nat) (h : list R) : list R :=
-  map (fun v => f (exact (terms n s h v))) (units n).
 Definition exact_cell (a : ((R * R) * (R * R)) * R) : R * R :=
   let '(((i, f), (g, o)), c) := a in let c' := exact [(f, c); (i, g)] in (o * tanh c', c').
-
-Lemma exactly_near f x : near f x (f x).
-Proof. unfold near. rewrite Rminus_diag_eq, Rabs_R0 by reflexivity. pose proof u_positive. lra. Qed.
-
-Lemma exact_gate_is_allowed f n s h : Forall2 (gate f n s h) (units n) (exact_gate f n s h).
-Proof.
-  unfold exact_gate. induction (units n) as [|v vs IH]; simpl; constructor; [|exact IH].
-  exists (exact (terms n s h v)). split; [|apply exactly_near]. apply every_list_has_a_sum. unfold terms.
-  intros none. apply app_eq_nil in none as [_ none]. now apply app_eq_nil in none as [_ none].
-Qed.
 
 Lemma exact_cells_are_allowed all : Forall2 (fun a next => cell (fst a) (snd a) next) all (map exact_cell all).
 Proof.

@@ -152,9 +152,6 @@ Qed.
 Lemma boxes_hold p box x : Forall2 (within p) box x -> Forall2 holds (map (interval p) box) x.
 Proof. induction 1; simpl; constructor; auto. now apply interval_holds. Qed.
 
-Lemma abs_sum a b c : Rabs (a - c) <= Rabs (a - b) + Rabs (b - c).
-Proof. replace (a - c) with ((a - b) + (b - c)) by ring. apply Rabs_triang. Qed.
-
 Lemma centred_error m r x z :
   centred m r x z ->
   Rabs (z - (x - m) * r) <= 5 * u * ((Rabs x + Rabs m) * Rabs r) + 10 * tiny + 2 * tiny * Rabs r.

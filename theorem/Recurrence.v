@@ -112,6 +112,12 @@ Definition check (n : network) (m : machine) (regions : list region) (targets : 
 
 (** * Soundness *)
 
+Lemma zero_within p b : holds_zero b = true -> within p b 0.
+Proof.
+  unfold holds_zero. intros [Hl Hh]%andb_prop. apply Z.leb_le in Hl, Hh. apply (real_le p) in Hl, Hh.
+  rewrite real_0 in *. now split.
+Qed.
+
 Section Sound.
 
 Variables (n : network) (m : machine).
@@ -229,8 +235,7 @@ Proof.
   destruct (Hr r In_r) as [_ L]. clear -L Hz. unfold zeros. revert L Hz.
   generalize (units n) as vs. induction (box r) as [|[low high] b IH]; intros [|v vs]; simpl; try discriminate; [constructor|].
   intros [= L] Hz. apply andb_prop in Hz as [H0 Hz]. constructor; [|now apply IH].
-  unfold holds_zero in H0. apply andb_prop in H0 as [Hl Hh]. simpl in *. apply Z.leb_le in Hl, Hh.
-  apply (real_le p) in Hl, Hh. rewrite real_0 in *. split; assumption.
+  now apply zero_within.
 Qed.
 
 Lemma closed q s h h' : (s < symbols m)%nat -> together q h -> step n s h h' -> answered (next m q s) h'.

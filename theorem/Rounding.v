@@ -17,6 +17,9 @@ Definition tiny : R := bpow radix2 (-100).
 Lemma u_positive : 0 < u. Proof. apply bpow_gt_0. Qed.
 Lemma tiny_positive : 0 < tiny. Proof. apply bpow_gt_0. Qed.
 
+Lemma abs_sum a b c : Rabs (a - c) <= Rabs (a - b) + Rabs (b - c).
+Proof. replace (a - c) with ((a - b) + (b - c)) by ring. apply Rabs_triang. Qed.
+
 (** [y] is a result that the arithmetic allows where [x] is exact. *)
 Definition rounded (x y : R) : Prop := Rabs (y - x) <= u * Rabs x + tiny.
 

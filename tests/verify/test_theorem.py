@@ -57,7 +57,9 @@ def compiled(folder, name):
 
 @coq
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*RNNS, "parity-lstm", "parity-automaton", "parity-regular-gpt-compiled"])
+@pytest.mark.parametrize(
+    "name", [*RNNS, "parity-gru", "parity-lstm", "parity-automaton", "parity-regular-gpt-compiled"]
+)
 def test_coq_accepts_the_theorem(name, tmp_path, development):
     folder = theorem.write_theorem(certificate_of(name), network_folder(name), tmp_path / name)
     shutil.copytree(development, folder, dirs_exist_ok=True)
@@ -82,7 +84,7 @@ def test_numbers_are_exactly_the_weights():
 
 @pytest.mark.parametrize(
     ("name", "why"),
-    [("parity-gru", "RNNs and LSTMs"), ("parity-regular-gpt", "tree-boxes")],
+    [("parity-regular-gpt", "tree-boxes")],
 )
 def test_of_what_no_theorem_is_written(name, why, tmp_path):
     with pytest.raises(Error, match=why):

@@ -17,13 +17,13 @@ from ...files import whole_folder, write_text
 from ..checker.check import check
 from ..checker.intervals import Array
 from ..checker.weights import digest, read_model
-from . import automaton, lstm, regulargpt, rnn
+from . import automaton, gru, lstm, regulargpt, rnn
 from .coq import listed, ns, scale_of
 from .family import CLAIMED, Family
 
 PACKAGE = Path(__file__).parents[2]
 PLACES = (PACKAGE / "theorem", PACKAGE.parents[1] / "theorem")
-FAMILIES: tuple[Family, ...] = (rnn.FAMILY, lstm.FAMILY, automaton.FAMILY, regulargpt.FAMILY)
+FAMILIES: tuple[Family, ...] = (rnn.FAMILY, gru.FAMILY, lstm.FAMILY, automaton.FAMILY, regulargpt.FAMILY)
 NEEDS = {
     "Words": (),
     "Rounding": (),
@@ -34,7 +34,10 @@ NEEDS = {
     "Norm": ("Affine", "Intervals"),
     "Tanh": ("Intervals",),
     "Recurrence": ("Words", "Affine", "Tanh"),
-    "Lstm": ("Recurrence",),
+    "Places": ("Words", "Machine"),
+    "Gates": ("Recurrence",),
+    "Lstm": ("Gates", "Places"),
+    "Gru": ("Gates", "Places"),
     "Automaton": ("Words", "Norm"),
     "Trees": (),
     "Balls": ("Affine",),

@@ -7,7 +7,7 @@ Shapes: N boxes, D numbers of the state.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,11 @@ from .family import Certificate, common_refusal
 GRID = 2.0**-32
 NEAR_TANH = 2.0**-19
 U = 2.0**-24
+SPARE = 1e-6
+"""More than products and sums of numbers up to 4 are rounded by, and what boxes grow by beyond need."""
+ROUNDS = 100
+Image = Callable[[dict[str, Array], Array, Array, int], tuple[Array, Array]]
+"""From the weights, the ends of a box and a symbol to the ends of what it is led into, with all that Coq allows for."""
 CELL = "depth.layers.0.mixer.cell"
 NAMES = {
     "embedding": "embedding.weight",
@@ -42,7 +47,7 @@ def refusal(certificate: Certificate, cells: Sequence[str]) -> str | None:
     config = certificate["model"]["config"]
     if certificate["kind"] != "recurrence-boxes" or config["mixer"] not in [{"name": cell} for cell in cells]:
         about = f"{config['mixer']} with a proof by {certificate['kind']}"
-        return f"theorems are of RNNs and LSTMs of one layer so far, and this is {about}"
+        return f"theorems are of RNNs, GRUs and LSTMs of one layer so far, and this is {about}"
     if config["depth"].get("layers") != 1:
         return "theorems are of networks of one layer so far"
     plain = {"embedding_scale": 1.0, "final_norm": False, "head": "linear", "head_bias": True}
@@ -63,9 +68,60 @@ def shared(numbers: dict[str, Array], scale: int) -> tuple[str, str]:
     return embeddings, rows(numbers["head"], numbers["head_bias"], scale)
 
 
+def gates(numbers: dict[str, Array], scale: int, count: int) -> str:
+    """Each gate of a cell as the network it would be: defines gate_0, …"""
+    embeddings, head = shared(numbers, scale)
+    D = numbers["keeps"].shape[1]
+    each = [units(numbers, scale, slice(k * D, (k + 1) * D)) for k in range(count)]
+    return (
+        f"Definition table : list (list Z) := {embeddings}.\n\n"
+        f"Definition rows : list (list Z * Z) := {head}.\n\n"
+        + "".join(
+            f"Definition gate_{k} : network := Network {scale} table\n  {u} rows.\n\n" for k, u in enumerate(each)
+        )
+    )
+
+
 def boxes(certificate: dict[str, Any]) -> tuple[Array, Array, Array, Array]:
     """The machine's table, the state of each box, and the ends of the boxes, rounded outwards."""
     sets = certificate["proof"]["sets"]
     centre, radius = (np.array([entry[part] for entry in sets]) for part in ("centre", "radius"))
     low, high = np.floor((centre - radius) / GRID) * GRID, np.ceil((centre + radius) / GRID) * GRID
     return np.array(certificate["claim"]["delta"]), np.array([entry["state"] for entry in sets]), low, high
+
+
+def grown(
+    image_of: Image, numbers: dict[str, Array], delta: Array, state: Array, low: Array, high: Array
+) -> tuple[Array, Array, list[list[int]]]:
+    """Boxes that hold their images with all that Coq allows for, from the certificate's; and where each is led to."""
+    targets = []
+    for i, q in enumerate(state):
+        row = []
+        for s, to in enumerate(delta[q]):
+            middle = (low[i] + high[i]) / 2
+            image = sum(image_of(numbers, middle, middle, s)) / 2
+            beyond = np.maximum(low - image, image - high).max(1)
+            beyond[state != to] = np.inf
+            row.append(int(beyond.argmin()))
+        targets.append(row)
+    for _ in range(ROUNDS):
+        before = low, high
+        low, high = low.copy(), high.copy()
+        for i, row in enumerate(targets):
+            for s, j in enumerate(row):
+                below, above = image_of(numbers, before[0][i], before[1][i], s)
+                if (below < low[j] + GRID).any() or (above > high[j] - GRID).any():
+                    low[j] = np.minimum(low[j], np.floor((below - SPARE) / GRID) * GRID)
+                    high[j] = np.maximum(high[j], np.ceil((above + SPARE) / GRID) * GRID)
+        if (low == before[0]).all() and (high == before[1]).all():
+            break
+    return low, high, targets
+
+
+def sigmoid(x: Array) -> Array:
+    return 1 / (1 + np.exp(-x))
+
+
+def times(a: tuple[Array, Array], b: tuple[Array, Array]) -> tuple[Array, Array]:
+    ends = np.stack([x * y for x in a for y in b])
+    return ends.min(0), ends.max(0)
