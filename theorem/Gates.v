@@ -13,8 +13,19 @@ Local Arguments Z.sub : simpl never.
 
 Definition sigmoid (x : R) : R := / (1 + exp (- x)).
 Definition near (f : R -> R) (x y : R) : Prop := Rabs (y - f x) <= 32 * u.
-Definition gate (f : R -> R) (n : network) (s : nat) (h : list R) (v : unit) (y : R) : Prop :=
-  exists z, sum (terms n s h v) z /\ near f z y.
+Definition gate_in (allows : R -> R -> Prop) (f : R -> R) (n : network) (s : nat) (h : list R) (v : unit) (y : R) : Prop :=
+  exists z, sum_in allows (terms n s h v) z /\ near f z y.
+Definition gate := gate_in rounded.
+
+Lemma binary32_rounded x y : is_binary32 x y -> rounded x y.
+Proof. intros ->. apply binary32_is_rounded. Qed.
+
+Lemma binary32_gates f n s h vs ys :
+  Forall2 (gate_in is_binary32 f n s h) vs ys -> Forall2 (gate f n s h) vs ys.
+Proof. apply weaker. intros v y (z & Hz & Hy). exists z. split; [now apply binary32_sum|exact Hy]. Qed.
+
+Lemma binary32_affine p rows x y : affine_in is_binary32 p rows x y -> affine p rows x y.
+Proof. apply weaker. intros row z. apply binary32_sum. Qed.
 
 (** * Bounds *)
 

@@ -27,29 +27,40 @@ Record gru := Gru { resets : network; updates : network; offers : network }.
 Definition of_input (n : network) : list (list Z * Z) := map (fun v => (reads v, bias v)) (units n).
 Definition of_state (n : network) : list (list Z * Z) := map (fun v => (keeps v, other_bias v)) (units n).
 
-Definition mixed (z n h y : R) : Prop :=
-  (exists o, rounded (1 - z) o /\ sum [(o, n); (z, h)] y) \/ (exists d, rounded (h - n) d /\ sum [(n, 1); (z, d)] y).
+(** [allows] is the arithmetic of products and sums. *)
+Definition mixed_in (allows : R -> R -> Prop) (z n h y : R) : Prop :=
+  (exists o, allows (1 - z) o /\ sum_in allows [(o, n); (z, h)] y) \/
+  (exists d, allows (h - n) d /\ sum_in allows [(n, 1); (z, d)] y).
 
 (** Of r, z, W x + b, U h + c and h. *)
-Definition cell (e : ((R * R) * (R * R)) * R) (y : R) : Prop :=
-  let '(((r, z), (a, q)), h) := e in exists t n, sum [(r, q); (a, 1)] t /\ near tanh t n /\ mixed z n h y.
+Definition cell_in (allows : R -> R -> Prop) (e : ((R * R) * (R * R)) * R) (y : R) : Prop :=
+  let '(((r, z), (a, q)), h) := e in
+  exists t n, sum_in allows [(r, q); (a, 1)] t /\ near tanh t n /\ mixed_in allows z n h y.
 
-Definition gru_step (g : gru) (s : nat) (h h' : list R) : Prop :=
+Definition gru_step_in (allows : R -> R -> Prop) (g : gru) (s : nat) (h h' : list R) : Prop :=
   let p := scale (offers g) in
   exists r z a q,
-    Forall2 (gate sigmoid (resets g) s h) (units (resets g)) r /\
-    Forall2 (gate sigmoid (updates g) s h) (units (updates g)) z /\
-    affine p (of_input (offers g)) (map (real p) (embedding (offers g) s)) a /\
-    affine p (of_state (offers g)) h q /\
-    Forall2 cell (combine (combine (combine r z) (combine a q)) h) h' /\
+    Forall2 (gate_in allows sigmoid (resets g) s h) (units (resets g)) r /\
+    Forall2 (gate_in allows sigmoid (updates g) s h) (units (updates g)) z /\
+    affine_in allows p (of_input (offers g)) (map (real p) (embedding (offers g) s)) a /\
+    affine_in allows p (of_state (offers g)) h q /\
+    Forall2 (cell_in allows) (combine (combine (combine r z) (combine a q)) h) h' /\
     length h' = length (units (offers g)).
 
-Definition gru_after (g : gru) : list nat -> list R -> Prop :=
-  after nat (list R) (zeros (offers g)) (gru_step g).
+Definition gru_after_in (allows : R -> R -> Prop) (g : gru) : list nat -> list R -> Prop :=
+  after nat (list R) (zeros (offers g)) (gru_step_in allows g).
 
-Definition gru_right_at_every_length (g : gru) (m : machine) : Prop :=
-  forall w h l, word m w -> gru_after g w h -> logits (offers g) h l ->
+Definition gru_right_in (allows : R -> R -> Prop) (g : gru) (m : machine) : Prop :=
+  forall w h l, word m w -> gru_after_in allows g w h -> logits_in allows (offers g) h l ->
   right (answer m (run nat nat (start m) (next m) w)) l.
+
+Definition mixed := mixed_in rounded.
+Definition cell := cell_in rounded.
+Definition gru_step := gru_step_in rounded.
+Definition gru_after := gru_after_in rounded.
+
+(** The claim: in every arithmetic that is as good as [rounded]. *)
+Definition gru_right_at_every_length : gru -> machine -> Prop := gru_right_in rounded.
 
 (** * Bounds *)
 
@@ -281,6 +292,19 @@ End GruSound.
 Theorem gru_check_is_sound g m places targets :
   gru_check g m places targets = true -> gru_right_at_every_length g m.
 Proof. apply gru_right_everywhere. Qed.
+
+(** So it is in binary32, rounded to nearest. *)
+Theorem gru_right_in_binary32 g m : gru_right_at_every_length g m -> gru_right_in is_binary32 g m.
+Proof.
+  intros claim w x y Hw Hx Hy. apply (claim w x y Hw); [|now apply binary32_affine].
+  clear -Hx. induction Hx as [|w s a b _ IH one]; [constructor|]. apply after_one_more with a; [exact IH|].
+  destruct one as (r & z & i & q & Hr & Hz & Hi & Hq & Hc & L). exists r, z, i, q.
+  repeat (split; [now apply binary32_gates || now apply binary32_affine|]). split; [|exact L].
+  apply weaker with (2 := Hc). intros [[[vr vz] [va vq]] h] n (t & k & A & B & C). exists t, k.
+  split; [now apply binary32_sum|]. split; [exact B|].
+  destruct C as [(o & D & E)|(d & D & E)]; [left; exists o|right; exists d];
+    (split; [now apply binary32_rounded|now apply binary32_sum]).
+Qed.
 
 (** The claim is not empty: after every word there is an evaluation that is allowed. *)
 Definition exact_cell (e : ((R * R) * (R * R)) * R) : R :=

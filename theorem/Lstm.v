@@ -25,26 +25,34 @@ Definition state := (list (R * R))%type.
 
 (** * What the network may compute *)
 
-Definition cell (gates : (R * R) * (R * R)) (c : R) (next : R * R) : Prop :=
+(** [allows] is the arithmetic of products and sums. *)
+Definition cell_in (allows : R -> R -> Prop) (gates : (R * R) * (R * R)) (c : R) (next : R * R) : Prop :=
   let '((i, f), (g, o)) := gates in
-  exists t, sum [(f, c); (i, g)] (snd next) /\ near tanh (snd next) t /\ rounded (o * t) (fst next).
+  exists t, sum_in allows [(f, c); (i, g)] (snd next) /\ near tanh (snd next) t /\ allows (o * t) (fst next).
 
-Definition lstm_step (l : lstm) (s : nat) (x y : state) : Prop :=
+Definition lstm_step_in (allows : R -> R -> Prop) (l : lstm) (s : nat) (x y : state) : Prop :=
   exists i f g o,
-    Forall2 (gate sigmoid (opens l) s (map fst x)) (units (opens l)) i /\
-    Forall2 (gate sigmoid (keeps_on l) s (map fst x)) (units (keeps_on l)) f /\
-    Forall2 (gate tanh (offers l) s (map fst x)) (units (offers l)) g /\
-    Forall2 (gate sigmoid (shows l) s (map fst x)) (units (shows l)) o /\
-    Forall2 (fun a next => cell (fst a) (snd a) next)
+    Forall2 (gate_in allows sigmoid (opens l) s (map fst x)) (units (opens l)) i /\
+    Forall2 (gate_in allows sigmoid (keeps_on l) s (map fst x)) (units (keeps_on l)) f /\
+    Forall2 (gate_in allows tanh (offers l) s (map fst x)) (units (offers l)) g /\
+    Forall2 (gate_in allows sigmoid (shows l) s (map fst x)) (units (shows l)) o /\
+    Forall2 (fun a next => cell_in allows (fst a) (snd a) next)
             (combine (combine (combine i f) (combine g o)) (map snd x)) y /\
     length y = length (units (opens l)).
 
-Definition lstm_after (l : lstm) : list nat -> state -> Prop :=
-  after nat state (map (fun _ => (0, 0)) (units (opens l))) (lstm_step l).
+Definition lstm_after_in (allows : R -> R -> Prop) (l : lstm) : list nat -> state -> Prop :=
+  after nat state (map (fun _ => (0, 0)) (units (opens l))) (lstm_step_in allows l).
 
-Definition lstm_right_at_every_length (l : lstm) (m : machine) : Prop :=
-  forall w x y, word m w -> lstm_after l w x -> logits (shows l) (map fst x) y ->
+Definition lstm_right_in (allows : R -> R -> Prop) (l : lstm) (m : machine) : Prop :=
+  forall w x y, word m w -> lstm_after_in allows l w x -> logits_in allows (shows l) (map fst x) y ->
   right (answer m (run nat nat (start m) (next m) w)) y.
+
+Definition cell := cell_in rounded.
+Definition lstm_step := lstm_step_in rounded.
+Definition lstm_after := lstm_after_in rounded.
+
+(** The claim: in every arithmetic that is as good as [rounded]. *)
+Definition lstm_right_at_every_length : lstm -> machine -> Prop := lstm_right_in rounded.
 
 (** * Bounds *)
 
@@ -210,6 +218,17 @@ End LstmSound.
 Theorem lstm_check_is_sound l m places targets :
   lstm_check l m places targets = true -> lstm_right_at_every_length l m.
 Proof. apply lstm_right_everywhere. Qed.
+
+(** So it is in binary32, rounded to nearest. *)
+Theorem lstm_right_in_binary32 l m : lstm_right_at_every_length l m -> lstm_right_in is_binary32 l m.
+Proof.
+  intros claim w x y Hw Hx Hy. apply (claim w x y Hw); [|now apply binary32_affine].
+  clear -Hx. induction Hx as [|w s a b _ IH one]; [constructor|]. apply after_one_more with a; [exact IH|].
+  destruct one as (i & f & g & o & Hi & Hf & Hg & Ho & Hc & L). exists i, f, g, o.
+  repeat (split; [now apply binary32_gates|]). split; [|exact L]. apply weaker with (2 := Hc).
+  intros [[[vi vf] [vg vo]] c] n (t & A & B & C). exists t.
+  split; [now apply binary32_sum|]. split; [exact B|now apply binary32_rounded].
+Qed.
 
 (** The claim is not empty: after every word there is an evaluation that is allowed. *)
 Definition exact_cell (a : ((R * R) * (R * R)) * R) : R * R :=
