@@ -43,15 +43,16 @@ Record stack := Stack {
 
 (** * What the network may compute *)
 
-Definition normed_if (p : Z) (weights : option (list (Z * Z))) (x y : list R) : Prop :=
-  match weights with Some weights => normed p weights x y | None => y = x end.
+(** [allows] is the arithmetic of products and sums. *)
+Definition normed_if_in (allows : R -> R -> Prop) (p : Z) (weights : option (list (Z * Z))) (x y : list R) : Prop :=
+  match weights with Some weights => normed_in allows p weights x y | None => y = x end.
 
 (** Affine maps, and max(0, x) between them. *)
-Fixpoint through (p : Z) (maps : list rows) (x y : list R) : Prop :=
+Fixpoint through_in (allows : R -> R -> Prop) (p : Z) (maps : list rows) (x y : list R) : Prop :=
   match maps with
   | [] => y = x
-  | [one_map] => affine p one_map x y
-  | one_map :: maps => exists z, affine p one_map x z /\ through p maps (map (Rmax 0) z) y
+  | [one_map] => affine_in allows p one_map x y
+  | one_map :: maps => exists z, affine_in allows p one_map x z /\ through_in allows p maps (map (Rmax 0) z) y
   end.
 
 (** M is a list of blocks, a block of rows, a row of numbers. *)
@@ -62,42 +63,56 @@ Definition chosen (w : nat) (M : list R) (block place to : nat) : Prop :=
 (** The entries that stand at place i of all blocks. *)
 Definition there (l : layer) (at_ : list nat) (i : nat) : list Z :=
   map (fun e => snd (fst e)) (filter (fun e => fst (fst e) * places l + snd e =? i)%nat (combine (entries l) at_)).
-Definition stands (p : Z) (values : list Z) (y : R) : Prop :=
-  match values with [] => y = 0 | _ => sum (map (one p) values) y end.
+Definition stands_in (allows : R -> R -> Prop) (p : Z) (values : list Z) (y : R) : Prop :=
+  match values with [] => y = 0 | _ => sum_in allows (map (one p) values) y end.
 
-Definition read (p : Z) (l : layer) (x : list R) (at_ : list nat) (y : list R) : Prop :=
+Definition read_in (allows : R -> R -> Prop) (p : Z) (l : layer) (x : list R) (at_ : list nat) (y : list R) : Prop :=
   exists o o',
-    Forall2 (stands p) (map (there l at_) (seq 0 (blocks l * places l))) o /\
-    match readout l with Some maps => affine p maps o o' | None => o' = o end /\
-    if residual l then Forall2 (fun e y => rounded (fst e + snd e) y) (combine x o') y else y = o'.
+    Forall2 (stands_in allows p) (map (there l at_) (seq 0 (blocks l * places l))) o /\
+    match readout l with Some maps => affine_in allows p maps o o' | None => o' = o end /\
+    if residual l then Forall2 (fun e y => allows (fst e + snd e) y) (combine x o') y else y = o'.
 
 (** A symbol's step of a layer that is given x: from places to places, and what it gives. *)
-Definition layer_step (p : Z) (l : layer) (x : list R) (from to : list nat) (y : list R) : Prop :=
+Definition layer_step_in (allows : R -> R -> Prop) (p : Z) (l : layer) (x : list R) (from to : list nat) (y : list R) : Prop :=
   exists z M,
-    normed_if p (before l) x z /\ through p (transition l) z M /\
+    normed_if_in allows p (before l) x z /\ through_in allows p (transition l) z M /\
     Forall2 (fun e to => chosen (places l) M (fst (fst e)) (snd e) to) (combine (entries l) from) to /\
-    read p l x to y.
+    read_in allows p l x to y.
 
-Fixpoint pass (p : Z) (ls : list layer) (x : list R) (from to : list (list nat)) (y : list R) : Prop :=
+Fixpoint pass_in (allows : R -> R -> Prop) (p : Z) (ls : list layer) (x : list R) (from to : list (list nat)) (y : list R) :
+    Prop :=
   match ls, from, to with
   | [], [], [] => y = x
-  | l :: ls, a :: from, b :: to => exists z, layer_step p l x a b z /\ pass p ls z from to y
+  | l :: ls, a :: from, b :: to => exists z, layer_step_in allows p l x a b z /\ pass_in allows p ls z from to y
   | _, _, _ => False
   end.
 
 (** The places of all layers, and what the last layer gives. *)
 Definition state := (list (list nat) * list R)%type.
 Definition embedding (n : stack) (s : nat) : list Z := nth s (embeddings n) [].
-Definition step (n : stack) (s : nat) (a b : state) : Prop :=
-  pass (scale n) (layers n) (map (real (scale n)) (embedding n s)) (fst a) (fst b) (snd b).
-Definition state_after (n : stack) : list nat -> state -> Prop := after nat state (first n, []) (step n).
+Definition step_in (allows : R -> R -> Prop) (n : stack) (s : nat) (a b : state) : Prop :=
+  pass_in allows (scale n) (layers n) (map (real (scale n)) (embedding n s)) (fst a) (fst b) (snd b).
+Definition state_after_in (allows : R -> R -> Prop) (n : stack) : list nat -> state -> Prop :=
+  after nat state (first n, []) (step_in allows n).
 
-Definition logits (n : stack) (x l : list R) : Prop :=
-  exists z, normed_if (scale n) (last n) x z /\ through (scale n) (head n) z l.
+Definition logits_in (allows : R -> R -> Prop) (n : stack) (x l : list R) : Prop :=
+  exists z, normed_if_in allows (scale n) (last n) x z /\ through_in allows (scale n) (head n) z l.
 
-Definition stack_right_at_every_length (n : stack) (m : machine) : Prop :=
-  forall w a l, word m w -> state_after n w a -> logits n (snd a) l ->
+Definition stack_right_in (allows : R -> R -> Prop) (n : stack) (m : machine) : Prop :=
+  forall w a l, word m w -> state_after_in allows n w a -> logits_in allows n (snd a) l ->
   right (answer m (run nat nat (start m) (next m) w)) l.
+
+(** The claim: in every arithmetic that is as good as [rounded]. *)
+Definition stack_right_at_every_length : stack -> machine -> Prop := stack_right_in rounded.
+
+Notation normed_if := (normed_if_in rounded).
+Notation through := (through_in rounded).
+Notation stands := (stands_in rounded).
+Notation read := (read_in rounded).
+Notation layer_step := (layer_step_in rounded).
+Notation pass := (pass_in rounded).
+Notation step := (step_in rounded).
+Notation state_after := (state_after_in rounded).
 
 (** * The check *)
 
@@ -295,7 +310,7 @@ Lemma stands_of_holds p values y :
 Proof.
   intros Hp short Hy. destruct values as [|v values].
   { simpl in *. subst. unfold within. simpl. rewrite real_0. lra. }
-  cbn [stands stands_of] in *. set (all := v :: values) in *. clearbody all. apply lowered_within; [exact Hp|].
+  cbn [stands_in stands_of] in *. set (all := v :: values) in *. clearbody all. apply lowered_within; [exact Hp|].
   assert (Ones : Forall2 (within p) (map (fun _ => point (2 ^ p)%Z) all) (map (fun _ => 1) all)).
   { clear -Hp. induction all; simpl; constructor; auto. unfold within, point, real. cbn [fst snd].
     rewrite power_of_two, <- bpow_plus, Z.add_opp_diag_r by assumption. simpl. lra. }
@@ -441,6 +456,45 @@ End StackSound.
 
 Theorem stack_check_is_sound n m tuples : stack_check n m tuples = true -> stack_right_at_every_length n m.
 Proof. apply stack_right_everywhere. Qed.
+
+(** * In binary32, rounded to nearest *)
+
+Lemma binary32_normed p weights x y : normed_if_in is_binary32 p weights x y -> normed_if p weights x y.
+Proof. destruct weights; [apply binary32_norm|easy]. Qed.
+
+Lemma binary32_affine p maps x y : affine_in is_binary32 p maps x y -> affine_in rounded p maps x y.
+Proof. apply weaker. intros row z. apply binary32_sum. Qed.
+
+Lemma binary32_through p maps x y : through_in is_binary32 p maps x y -> through p maps x y.
+Proof.
+  revert x. induction maps as [|one_map maps IH]; intros x; [easy|]. destruct maps as [|another maps].
+  - apply binary32_affine.
+  - intros (z & Hz & Hy). exists z. split; [now apply binary32_affine|now apply IH].
+Qed.
+
+Lemma binary32_read p l x at_ y : read_in is_binary32 p l x at_ y -> read p l x at_ y.
+Proof.
+  intros (o & o' & Ho & Ho' & Hy). exists o, o'. split; [|split].
+  - apply weaker with (2 := Ho). intros [|v values] z; [easy|]. apply binary32_sum.
+  - destruct (readout l); [now apply binary32_affine|exact Ho'].
+  - destruct (residual l); [|exact Hy]. apply weaker with (2 := Hy). intros e z ->. apply binary32_is_rounded.
+Qed.
+
+Lemma binary32_pass p ls x from to y : pass_in is_binary32 p ls x from to y -> pass p ls x from to y.
+Proof.
+  revert x from to. induction ls as [|l ls IH]; intros x [|a from] [|b to]; try easy.
+  intros (z & (v & M & Hv & HM & Hto & Hread) & Hy). exists z. split; [|now apply IH].
+  exists v, M. split; [now apply binary32_normed|]. split; [now apply binary32_through|].
+  split; [exact Hto|now apply binary32_read].
+Qed.
+
+Theorem stack_right_in_binary32 n m : stack_right_at_every_length n m -> stack_right_in is_binary32 n m.
+Proof.
+  intros claim w a l Hw Ha (z & Hz & Hl). apply (claim w a l Hw).
+  - clear -Ha. induction Ha as [|w s b c _ IH one]; [constructor|]. apply after_one_more with b; [exact IH|].
+    now apply binary32_pass.
+  - exists z. split; [now apply binary32_normed|now apply binary32_through].
+Qed.
 
 (** * The claim is not empty: after every word there is an evaluation that is allowed *)
 

@@ -39,17 +39,22 @@ Definition variance_off (x : list R) : R :=
 
 Definition near_inverse_root (t r : R) : Prop := Rabs (r - / sqrt t) <= 32 * u * Rabs (/ sqrt t).
 
-(** (x - m) r, in the two ways in which it is computed. *)
-Definition centred (m r x z : R) : Prop :=
-  (exists d, rounded (x - m) d /\ rounded (d * r) z) \/ (exists c, rounded (- (m * r)) c /\ sum [(x, r); (c, 1)] z).
-Definition scaled (p : Z) (m r : R) (weight : Z * Z) (x y : R) : Prop :=
-  exists z, centred m r x z /\ sum [(z, real p (fst weight)); one p (snd weight)] y.
+(** (x - m) r, in the two ways in which it is computed. [allows] is the arithmetic of products and sums. *)
+Definition centred_in (allows : R -> R -> Prop) (m r x z : R) : Prop :=
+  (exists d, allows (x - m) d /\ allows (d * r) z) \/
+  (exists c, allows (- (m * r)) c /\ sum_in allows [(x, r); (c, 1)] z).
+Definition scaled_in (allows : R -> R -> Prop) (p : Z) (m r : R) (weight : Z * Z) (x y : R) : Prop :=
+  exists z, centred_in allows m r x z /\ sum_in allows [(z, real p (fst weight)); one p (snd weight)] y.
 
-Definition normed (p : Z) (weights : list (Z * Z)) (x y : list R) : Prop :=
+Definition normed_in (allows : R -> R -> Prop) (p : Z) (weights : list (Z * Z)) (x y : list R) : Prop :=
   exists m v e t r,
     Rabs (m - mean x) <= mean_off x /\ Rabs (v - variance x) <= variance_off x /\
-    rounded epsilon e /\ rounded (v + e) t /\ near_inverse_root t r /\
-    Forall2 (fun each y => scaled p m r (fst each) (snd each) y) (combine weights x) y.
+    allows epsilon e /\ allows (v + e) t /\ near_inverse_root t r /\
+    Forall2 (fun each y => scaled_in allows p m r (fst each) (snd each) y) (combine weights x) y.
+
+Definition centred := centred_in rounded.
+Definition scaled := scaled_in rounded.
+Definition normed := normed_in rounded.
 
 (** * Bounds *)
 
@@ -293,4 +298,16 @@ Proof.
   - induction (combine weights x) as [|each l IH]; simpl; constructor; [|exact IH].
     exists ((snd each - mean x) * r). split; [|now apply every_list_has_a_sum].
     left. exists (snd each - mean x). split; apply exact_is_rounded.
+Qed.
+
+(** What binary32 gives, rounded to nearest, is allowed. *)
+Lemma binary32_norm p weights x y : normed_in is_binary32 p weights x y -> normed p weights x y.
+Proof.
+  assert (near : forall a b, is_binary32 a b -> rounded a b) by (intros a b ->; apply binary32_is_rounded).
+  intros (m & v & e & t & r & Hm & Hv & He & Ht & Hr & Hy). exists m, v, e, t, r.
+  split; [exact Hm|split; [exact Hv|split; [now apply near|split; [now apply near|split; [exact Hr|]]]]].
+  apply weaker with (2 := Hy). intros each z (c & Hc & Hz). exists c. split; [|now apply binary32_sum].
+  destruct Hc as [(d & A & B)|(d & A & B)]; [left|right]; exists d.
+  - split; now apply near.
+  - split; [now apply near|now apply binary32_sum].
 Qed.
