@@ -132,7 +132,7 @@ def test_cliff_says_up_to_which_length_models_are_usable(root, corpus, tmp_path,
     assert "usable up to" in out
     converted = ["cliff", str(rope), *few, "--convert", "yarn factor=2 trained=16"]
     assert main(converted) == 0, "a run knows its text and the length it was trained at"
-    assert f"{rope} + yarn factor=2 trained=16" in " ".join(capsys.readouterr().out.split())
+    assert f"{rope.name} + yarn factor=2 trained=16" in " ".join(capsys.readouterr().out.split())
 
 
 def test_numbers_that_are_not_finite_are_null(capsys):

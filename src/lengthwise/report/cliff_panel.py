@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..evaluate.long_context import BREAKS, HOLDS
 from .far_tokens_panel import far_tokens_panel
-from .formatting import percent
+from .formatting import percent, short_names
 from .panel import Panel, Table, line_chart
 from .text_runs import SEEN, digits
 
@@ -19,36 +19,36 @@ ENDS = {
     "loss": "beyond, its perplexity is reliably more than {holds:g} times that behind {trained:,} tokens",
     "needles": "in longer prompts it reliably finds fewer needles than at {trained:,} tokens",
     "places": "it has places for no more",
-    "tested": "no longer text was tested, and none was worse",
+    "tested": "no longer text was tested, and none was reliably worse (more than {most:.3g} times is excluded)",
 }
 
 
 def cliff_panels(cliffs: Sequence[Cliff]) -> list[Panel]:
     """The perplexity by place over that behind the trained length, and what needles are found."""
-    first = cliffs[0]
-    curves = {each.name: ([s.length for s in each.steps], [s.times for s in each.steps]) for each in cliffs}
-    bands = {each.name: ([s.low for s in each.steps], [s.high for s in each.steps]) for each in cliffs}
+    first, names = cliffs[0], short_names(each.name for each in cliffs)
+    drawn = {names[each.name]: each.steps for each in cliffs}
+    curves = {name: ([s.length for s in steps], [_capped(s.times) for s in steps]) for name, steps in drawn.items()}
+    bands = {name: ([_capped(s.low) for s in steps], [_capped(s.high) for s in steps]) for name, steps in drawn.items()}
+    limit = f"{HOLDS:g} times"
+    curves[limit] = ([first.trained, first.window], [HOLDS, HOLDS])
     caption = (
         "Every token of long windows, predicted behind all of its window, and behind the trained length alone: the "
-        f"perplexity of the first over that of the second, by place, with intervals over windows that hold for all "
-        f"places together (95%). It holds up to {HOLDS:g} times, and is broken from {BREAKS:g} on. {first.windows} "
-        f"windows of {first.window:,} tokens of {first.text}; stride of the short ones: half their length. "
-        f"{SEEN[first.seen]}"
+        "perplexity of the first over that of the second, by place (drawn up to 10), with intervals over windows that "
+        f"hold for all places together (95%). It holds up to {HOLDS:g} times, and is broken from {BREAKS:g} on. "
+        f"{first.windows} of {first.window:,} tokens of {first.text}; short ones overlap by half. {SEEN[first.seen]}"
     )
     title = "Up to which length it is usable" if len(cliffs) == 1 else "Up to which length they are usable"
-    rows = [_row(each) for each in cliffs]
+    rows = [[names[each.name], *_row(each)] for each in cliffs]
     columns = ["", "usable up to", "ends by", "trained", "made for", "loss holds to", "needles to", "times at the end"]
     table = Table(title, "", columns, rows, data=[each.to_json() for each in cliffs])
     marks = {"usable": first.usable} if len(cliffs) == 1 else {}
-    axes = ("tokens before it", "times the perplexity")
-    chart = line_chart(title, caption, *axes, curves, log_x=True, log_y=True, marks=marks, table=table)
-    drawn = {name: ([*map(_capped, low)], [*map(_capped, high)]) for name, (low, high) in bands.items()}
-    finding = " ".join(_sentence(each) for each in cliffs)
-    return [replace(chart, bands=drawn, finding=finding), *_needles(cliffs)]
+    chart = line_chart(title, caption, "tokens", "times the perplexity", curves, log_x=True, marks=marks, table=table)
+    finding = " ".join(f"{names[each.name]}: {_sentence(each)}" for each in cliffs)
+    return [replace(chart, bands=bands, base=limit, finding=finding), *_needles(cliffs, names)]
 
 
 def _capped(times: float) -> float:
-    return min(times, 1e6)
+    return min(times, 10.0)
 
 
 def _row(each: Cliff) -> list[str]:
@@ -58,29 +58,29 @@ def _row(each: Cliff) -> list[str]:
     )
     made_for = "–" if each.made_for is None else f"{each.made_for:,}"
     own = [f"{each.usable:,}", ends[each.limit], f"{each.trained:,}", made_for, f"{each.by_loss:,}", needles]
-    return [each.name, *own, digits(each.steps[-1].times)]
+    return [*own, digits(each.steps[-1].times)]
 
 
 def _sentence(each: Cliff) -> str:
-    why = ENDS[each.limit].format(holds=HOLDS, trained=each.trained)
+    why = ENDS[each.limit].format(holds=HOLDS, trained=each.trained, most=max(step.high for step in each.steps))
     times = f", {each.usable / each.trained:.3g} times the {each.trained:,} it was trained at"
-    return f"{each.name}: usable up to {each.usable:,} tokens{times}; {why}."
+    return f"usable up to {each.usable:,} tokens{times}; {why}."
 
 
-def _needles(cliffs: Sequence[Cliff]) -> list[Panel]:
+def _needles(cliffs: Sequence[Cliff], names: Mapping[str, str]) -> list[Panel]:
     """Shares with their intervals by length, above those by depth of each model."""
     scored = [(each, each.needles) for each in cliffs if each.needles]
     if not scored:
         return []
     lengths = sorted({n for each, _ in scored for n in each.found})
-    rows = [[each.name, *(_cell(each.found.get(n)) for n in lengths)] for each, _ in scored]
+    rows = [[names[each.name], *(_cell(each.found.get(n)) for n in lengths)] for each, _ in scored]
     settings = scored[0][1].settings
     caption = (
         f"In %, with 95% intervals, over {scored[0][1].samples} prompts at each of {len(scored[0][1].depths)} depths. "
         f'Asked: "{settings["prompt"]}", in the text above; scored by {settings["scoring"]} of {settings["choices"]}.'
     )
     table = Table("Needles found by length", caption, ["", *(f"{n:,}" for n in lengths)], rows)
-    return [table, *(replace(far_tokens_panel(far, each.name), folded=True) for each, far in scored)]
+    return [table, *(replace(far_tokens_panel(far, names[each.name]), folded=True) for each, far in scored)]
 
 
 def _cell(found: tuple[float, float, float] | None) -> str:
