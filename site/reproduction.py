@@ -79,7 +79,9 @@ class Item(NamedTuple):
     def results(self) -> dict[str, dict[str, Any]]:
         """By scale what was measured, the nearest to the published setting first."""
         folders = {scale: self.folder(scale) for scale in SCALES if self.find}
-        return {scale: report.recorded(folder) for scale, folder in folders.items() if folder.exists()}
+        return {
+            scale: report.recorded(folder) for scale, folder in folders.items() if any(folder.glob("results.json*"))
+        }
 
     def findings(self) -> dict[str, Finding]:
         """What each scale says of it."""
@@ -209,7 +211,15 @@ def checkpoints(result: dict[str, Any]) -> Finding:
         "Max / mean ± deviation over seeds, in %, after the last step and at the step that was best on validation "
         "strings of the training length. Published is the best of all evaluations on the test strings."
     )
-    return whole._replace(table=f"{text}\n\n{markdown(head, shown)}")
+    own = "; ".join(
+        f"{row['row']} {percent(row[f'last at {far}']['mean'])} ({percent(row[f'best at {far}']['mean'])}), published "
+        f"{percent(row['published'])}"
+        for row in rows
+        if row["model"] == lrnn.table_2.PUBLISHED[0]
+        for far in [max(row["majority"], key=int)]
+    )
+    said = f"{whole.words} The paper's model after the last step (at the step best on validation): {own}."
+    return whole._replace(words=said, table=f"{text}\n\n{markdown(head, shown)}")
 
 
 def _seeds(score: Mapping[str, float | None]) -> str:
@@ -449,9 +459,12 @@ def section(item: Item) -> str:
         page = f"[page and records](../results/{item.folder(scale).name}/index.html)"
         parts[-1] += f"\n- Here, `{scale}`: {item.here(scale, results[scale])}; {page}."
     parts[-1] += f"\n- Run it: `{item.command}`"
-    for scale, finding in findings.items():
-        parts += [f"**{finding.verdict.capitalize()}** (`{scale}`). {finding.words}", finding.table]
-        parts += [by_steps(item.folder(scale) / "by-steps.json")]
+    for scale in SCALES if item.find else ():
+        if scale in findings:
+            verdict, words, table = findings[scale]
+            said = f"**{verdict.capitalize()}** (`{scale}`). {words} {item.words.get(scale, '')}"
+            parts += [said.strip(), table]
+        parts.append(by_steps(item.folder(scale) / "by-steps.json"))
     parts += [] if findings else [f"**{NOT_RUN.capitalize()}.**"]
     return "\n\n".join(filter(None, [*parts, item.words.get("why")]))
 
@@ -461,13 +474,17 @@ def by_steps(file: Path) -> str:
     if not file.exists():
         return ""
     found = json.loads(file.read_text(encoding="utf-8"))
+    best = [abs(max(run["accuracy"]) - run["published"]) <= WITHIN for run in found["runs"]]
+    counted = (
+        f"Counted so, {sum(best)} of {len(best)} runs are within {100 * WITHIN:.0f} points of the published number."
+    )
     steps = [step for step in found["steps"] if step in found["shown"]]
     rows = []
     for run in found["runs"]:
         at = dict(zip(found["steps"], run["accuracy"], strict=False))
         rows.append([run["name"], *(percent(at[n]) if n in at else "–" for n in steps), percent(max(run["accuracy"]))])
     head = ["accuracy at 500 after steps", *(f"{n:,}" for n in steps), "best of these evaluations"]
-    return f"{found['caption']}\n\n{markdown(head, rows)}"
+    return f"{found['caption']} {counted}\n\n{markdown(head, rows)}"
 
 
 def text() -> str:
