@@ -55,7 +55,7 @@ class KeyValues(NamedTuple):
         return self._replace(k=k)
 
 
-class Attention(Mixer):
+class AttentionMixer(Mixer):
     """A mixer of queries, keys and values, which the maps `qkv` and `out` make and read in several heads."""
 
     name: str

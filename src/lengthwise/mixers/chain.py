@@ -20,7 +20,7 @@ from ..errors import Error, UnknownName
 from ..ops.chain import HIDDEN, chain_attention, solved_values
 from ..options import OptionsOf
 from ..positions import KeyBias, Layout, Placed, Position
-from .attention import Attention, KeyValues, own_position, queries_keys_values, rotated, scored
+from .attention import AttentionMixer, KeyValues, own_position, queries_keys_values, rotated, scored
 from .base import Traits
 
 HIGHEST = 0.999
@@ -72,7 +72,7 @@ def summed(y: Tensor, gamma: float | Tensor) -> Tensor:
     return (y / (1 - (gamma.view(-1, 1, 1) if isinstance(gamma, Tensor) else gamma))).to(y.dtype)
 
 
-class Chain(Attention):
+class Chain(AttentionMixer):
     """`biases` on the query, key, value and output maps; `causal=False`: every token reads all, as in encoders.
 
     `paths`: "mean", the paper's Y, or "sum", Y / (1-γ). With γ = 0.9 the mean gives a reference one step away a tenth
@@ -100,7 +100,7 @@ class Chain(Attention):
         position: Annotated[
             Position | None, "An encoding of the layer's own; None: the model's, handed over with each call."
         ] = None,
-        **shared: Annotated[Any, OptionsOf(Attention, "heads biases")],
+        **shared: Annotated[Any, OptionsOf(AttentionMixer, "heads biases")],
     ):
         super().__init__(width, **shared)
         check_paths(paths)

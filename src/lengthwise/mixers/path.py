@@ -32,7 +32,7 @@ from torch import Tensor, nn
 from ..ops.checks import without_autocast
 from ..options import Inherited
 from ..positions import Layout
-from .attention import Attention, KeyValues, merge_heads, queries_keys_values, split_heads
+from .attention import AttentionMixer, KeyValues, merge_heads, queries_keys_values, split_heads
 from .base import Traits
 from .forgetting import Gates, cumulated
 from .growing_keys import GrowingKeyValues
@@ -77,7 +77,7 @@ class Reflections(nn.Module):
         return F.normalize(split_heads(c, self.heads).to(kind), dim=-1, eps=LEAST), beta.mT, recent
 
 
-class PaTH(Attention):
+class PaTH(AttentionMixer):
     """Softmax attention whose keys are reflected by every token between them and the query."""
 
     name = "path"

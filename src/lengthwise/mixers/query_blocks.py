@@ -17,13 +17,13 @@ from torch.utils.checkpoint import checkpoint
 
 from ..ops.checks import mapped, without_autocast
 from ..positions import Layout
-from .attention import Attention, KeyValues, merge_heads, queries_keys_values
+from .attention import AttentionMixer, KeyValues, merge_heads, queries_keys_values
 from .softmax import visible
 
 ROWS = 256
 
 
-class ReadInBlocks(Attention):
+class ReadInBlocks(AttentionMixer):
     """Attention of each token to its own sequence's real tokens up to itself. A subclass gives `read`."""
 
     def read(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:

@@ -27,11 +27,11 @@ from ..errors import Error
 from ..ops import Piece, sliding_dilated_attention
 from ..options import OptionsOf, at_least
 from ..positions import Layout
-from .attention import Attention, KeyValues, merge_heads, queries_keys_values, split_heads
+from .attention import AttentionMixer, KeyValues, merge_heads, queries_keys_values, split_heads
 from .base import FIRST, Level, Traits, from_end
 
 
-class SlidingDilated(Attention):
+class SlidingDilated(AttentionMixer):
     name = "sliding-dilated"
     traits = Traits(dilates=True, keeps_keys=True, takes_level=True, splits=True)
 
@@ -48,7 +48,7 @@ class SlidingDilated(Attention):
         dilation: Annotated[
             int, at_least(0), "The power of the chunk that keys stand apart by, in a group of level 0: the layer's own."
         ] = 0,
-        **shared: Annotated[Any, OptionsOf(Attention, "heads")],
+        **shared: Annotated[Any, OptionsOf(AttentionMixer, "heads")],
     ):
         super().__init__(width, biases=biases, **shared)
         if chunk < 2:
