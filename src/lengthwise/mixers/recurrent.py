@@ -36,12 +36,12 @@ Parts = tuple[Tensor, ...]
 """The parts of a state: h, and for the LSTM c."""
 
 
-def projected(cell: nn.RNNBase, x: Tensor) -> Tensor:
+def projected(cell: Any, x: Tensor) -> Tensor:
     """What tokens (…,D) add to the arguments of a cell's functions."""
     return F.linear(x, cell.weight_ih_l0.to(x.dtype), cell.bias_ih_l0.to(x.dtype))
 
 
-def transition(cell: nn.RNNBase, new: Tensor, state: Sequence[Tensor], forget: float = 0.0) -> tuple[Parts, Parts]:
+def transition(cell: Any, new: Tensor, state: Sequence[Tensor], forget: float = 0.0) -> tuple[Parts, Parts]:
     """The parts of the state after a projected token, and of each the gate by which a unit holds what it has, z or f.
 
     It is shut at a share `forget` of the units, drawn anew.

@@ -133,7 +133,8 @@ def attend(
 ) -> Tensor:
     """Causal attention of the last T of S tokens, each to its own sequence's real tokens, or to a window of them."""
     T, S = q.shape[2], k.shape[2]
-    narrow = window is not None and window < S
+    window = S if window is None else min(window, S)
+    narrow = window < S
     # A string of one token with a bias goes the way of longer ones, which torch.func can map with gradients.
     alone = T in (1, S) if bias is None else T == 1 < S
     if keys.sequences is None and keys.real is None and alone and not narrow:

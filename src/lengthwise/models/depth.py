@@ -245,7 +245,8 @@ class Adaptive(DepthPolicy):
 
     def _nodes(self, x: Tensor, layout: Layout, level: Level, **options: Any) -> Tensor:
         """What a group's last layer makes, with noise where training adds some: to what discrete nodes choose by."""
-        layer, tree = self.layers[-1], self.noise > 0
+        tree = self.noise > 0
+        layer: Any = self.layers[-1]
         x = layer(x, layout, level, continuous=tree, **options)
         if not tree:
             return x
