@@ -21,8 +21,7 @@ from ...errors import Error
 from ...models.depth import groups
 from ..claim import Claim
 from .answers import Answer, Difference, as_json, right_answer
-from .levels import WRITTEN, Level, levels
-from .transitions import Transitions
+from .levels import WRITTEN, Level, Transitions, levels
 
 
 @dataclass(frozen=True, eq=False)

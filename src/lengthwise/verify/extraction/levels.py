@@ -8,9 +8,11 @@ F_l are the nodes over C^l tokens, E_l those over fewer: the first of a word, ol
 words whose answer is read at level l end in F_l or, with m > 1, in E_l (with m = 1 too where l is 1). (F_l, E_l) is all
 that level l + 1 depends on; so once such a pair comes back, every later level has been seen, and all lengths with it.
 
-A word without which no question is ever asked (transitions.py) is left out.
+A word without which no question is ever asked is left out. The transition of a word is δ_w, and δ_uv = δ_u ; δ_v: it is
+`live` if from some state that the start reaches it leads to one from which a state with a question is reached, and
+`opening` if it does so from the start itself.
 
-Shapes: M nodes at once, m taps, C chunk.
+Shapes: M nodes or transitions at once, m taps, C chunk, Q states.
 """
 
 from __future__ import annotations
@@ -20,8 +22,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...automata import compose
 from ...limits import Limit
-from .transitions import Transitions
+from ..checker.claimed import Claim as Claimed
+from ..claim import Claim
 
 TUPLES = Limit("TUPLES", 2_000_000, "tuples of nodes at a level", "Extract from a model with fewer nodes")
 WRITTEN = 1_000_000
@@ -30,6 +34,56 @@ LONGEST = 1 << 60
 
 Node = Callable[[np.ndarray], np.ndarray]
 """From (M,m) inputs to the (M,) elements of their nodes, -1 for none. Input s < S is leaf s, and S + e is element e."""
+
+
+class Transitions:
+    """The transitions met so far, each with a number; those of the symbols come first."""
+
+    def __init__(self, claim: Claim):
+        self.machine = claim.machine
+        self._claimed = Claimed(claim.to_json())
+        self._index: dict[bytes, int] = {}
+        self._rows: list[np.ndarray] = []
+        self._products: dict[tuple[int, int], int] = {}
+        self.live: list[bool] = []
+        self.opening: list[bool] = []
+        self.symbols = np.array([self.number(row) for row in claim.machine.delta.T])
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def number(self, row: np.ndarray) -> int:
+        """The number of the transition (Q,)."""
+        row = np.ascontiguousarray(row, dtype=np.intp)
+        key = row.tobytes()
+        if key not in self._index:
+            self._index[key] = len(self._rows)
+            self._rows.append(row)
+            self.live.append(bool(self._claimed.live(row[None], 1)[0]))
+            self.opening.append(bool(self._claimed.opens(row[None], 1)[0]))
+        return self._index[key]
+
+    def of(self, number: int) -> np.ndarray:
+        """(Q,) the transition of this number."""
+        return self._rows[number]
+
+    def composed(self, first: np.ndarray, then: np.ndarray) -> np.ndarray:
+        """(M,) the numbers of `first` ; `then`, both (M,) numbers."""
+        pairs, inverse = np.unique(np.stack([first, then], 1), axis=0, return_inverse=True)
+        return np.array([self._product(a, b) for a, b in pairs.tolist()], dtype=np.intp)[inverse.reshape(-1)]
+
+    def _product(self, a: int, b: int) -> int:
+        if (a, b) not in self._products:
+            self._products[a, b] = self.number(compose(self._rows[a], self._rows[b]))
+        return self._products[a, b]
+
+    def kept(self, numbers: np.ndarray, *, opening: bool) -> np.ndarray:
+        """(M,) booleans: which of these words a question may still follow."""
+        return np.array(self.opening if opening else self.live, dtype=bool)[numbers]
+
+    def states(self, numbers: np.ndarray) -> np.ndarray:
+        """(M,) the states that these words lead to from the start."""
+        return np.array([row[self.machine.start] for row in self._rows], dtype=np.intp)[numbers]
 
 
 @dataclass(frozen=True, eq=False)

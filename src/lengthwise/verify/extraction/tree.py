@@ -27,8 +27,7 @@ from .agreement import Sample, check_time, coarsest
 from .algebra import Algebra
 from .answers import read
 from .extracted import Extracted
-from .levels import levels
-from .transitions import Transitions
+from .levels import Transitions, levels
 
 ELEMENTS = Limit("ELEMENTS", 1000, "clusters of nodes", "Train the model further, so that its nodes fall into fewer")
 PASSES = 20
