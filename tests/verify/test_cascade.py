@@ -177,7 +177,7 @@ def test_exploring_agrees_with_running():
     network = network_of(model)
     assert not isinstance(network, str)
     claim = claim_of(Semiautomaton([[0, 0]], accepting=set()))  # its one output is right
-    reached = NetworkPairs(network, claim, float("inf"))
+    reached = NetworkPairs(model, network, claim, float("inf"))
     reached.look()
     words = torch.cartesian_prod(*[torch.arange(2)] * 6)
     values = []

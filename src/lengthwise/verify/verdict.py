@@ -118,6 +118,11 @@ class Unknown:
                 f"Unknown: shown must be the same after it was written and read as JSON, got {self.shown!r:.80}."
             )
 
+    @classmethod
+    def short(cls, why: str, gap: float) -> Unknown:
+        """Returns what a gap that is not above 0 leaves unknown."""
+        return cls(why, -gap if math.isfinite(gap) else None)
+
     def __str__(self) -> str:
         return f"unknown: {self.why}" + ("" if self.by_how_much is None else f" (short by {self.by_how_much:.3g})")
 
@@ -127,6 +132,14 @@ class Unknown:
 
 
 Verdict = Proved | Refuted | Unknown
+
+
+class NotProved(Exception):
+    """Ends the search for a proof with another verdict."""
+
+    def __init__(self, verdict: Refuted | Unknown):
+        self.verdict = verdict
+
 
 FIELDS = {
     "proved": {"verdict", "certificate"},

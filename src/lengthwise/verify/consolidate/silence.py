@@ -33,7 +33,8 @@ from ...limits import Limit
 from ...models import LengthwiseForCausalLM
 from ...seeds import generator
 from ..claim import Claim
-from ..prove.cascade import NumberedRows, ReachablePairs, TooMany, network_of
+from ..prove.cascade import NumberedRows, ReachablePairs, network_of
+from ..verdict import NotProved
 from .carriers import Entry, NoCarriers, Observed, Table, choose, observe
 from .teaching import CannotBeTaught, TaughtCopy, descend, release
 
@@ -140,7 +141,7 @@ def tabulate(tables: Sequence[Table], chosen: list[list[Entry]], claim: Claim, s
     reached = TablePairs(tables, chosen, claim, state_alone)
     try:
         reached.look()
-    except TooMany:
+    except NotProved:
         raise NoCarriers(f"the entries that carry the machine reach {CARRIED.surpassed}") from None
     return Cascade(
         chosen,

@@ -93,8 +93,7 @@ def closed(boxes: TreeBoxes, centres: Tensor, network: Tree, ends: float) -> Pro
         return radii
     margin = boxes.margin(network, centres, radii)
     if not margin > 0:
-        short = -margin if np.isfinite(margin) else None
-        return Unknown("boxes close, and the head is not surely right on one of them", short)
+        return Unknown.short("boxes close, and the head is not surely right on one of them", margin)
     proof = boxes.to_json(centres, radii)
     arithmetic = network.arithmetic.name
     return {"kind": "tree-boxes", "inference": "raw", "arithmetic": arithmetic, "margin": margin, "proof": proof}

@@ -31,10 +31,11 @@ from ..checker.cascade import Cascade
 from ..checker.claimed import Claim as Claimed
 from ..checker.intervals import Interval, concatenate
 from ..claim import Claim
-from ..verdict import Proof, Refuted, Unknown
+from ..verdict import NotProved, Proof, Refuted, Unknown
 from .node import inner_of
 
 REACHED = Limit("CASCADE_STATES", 200_000, "reachable states", "Silence the blocks that carry nothing")
+SILENCE = "or silence the blocks that carry nothing (--consolidate)"
 AT_ONCE = 1024
 """Tokens whose functions are computed together."""
 
@@ -69,10 +70,6 @@ class NumberedRows:
             self._rows = more
         self._rows[before : len(known)] = rows[first]
         return numbers, first
-
-
-class TooMany(Exception):
-    """The limit, or the time, was reached."""
 
 
 def network_of(model: nn.Module) -> Cascade | str:
@@ -168,14 +165,17 @@ class ReachablePairs:
             i, j = np.unravel_index(gaps.argmin(), gaps.shape)
             symbol = self.drivers[k].rows[driver[i], 0]
             where = f"block {self.blocks[k][j]}, column {places[i, j]}, token {symbol}"
-            raise NotDecided(f"an argmax of layer {k} that moves an entry is not decided ({where})", -float(gaps.min()))
+            why = f"an argmax of layer {k} that moves an entry is not decided ({where})"
+            raise NotProved(Unknown.short(why, float(gaps.min())))
         return self.functions[k][at]
 
     def _watch(self) -> None:
         if len(self.pairs) > self.limit.most:
-            raise TooMany(f"more than {self.limit.most:,} states are reachable beside the machine's")
+            found = f"more than {self.limit.most:,} states are reachable beside the machine's"
+            raise NotProved(Unknown(f"{found}. Raise the limit ({self.limit.variable}=…), {SILENCE}"))
         if time.monotonic() > self.until:
-            raise TooMany(f"the time was over after {len(self.pairs):,} reachable states")
+            found = f"the time was over after {len(self.pairs):,} reachable states"
+            raise NotProved(Unknown(f"{found}. Give it a larger budget, {SILENCE}"))
 
     def word(self, node: int, symbol: int) -> tuple[int, ...]:
         """A shortest one to this pair, and then the symbol."""
@@ -187,28 +187,14 @@ class ReachablePairs:
         return tuple(reversed(word))
 
 
-class NotRight(Exception):
-    """After a word the right answer is not ahead."""
-
-    def __init__(self, word: tuple[int, ...], margin: float):
-        self.word, self.margin = word, margin
-
-
-class NotDecided(Exception):
-    """An argmax that moves an entry could fall either way."""
-
-    def __init__(self, where: str, gap: float):
-        self.where, self.gap = where, gap
-
-
 class NetworkPairs(ReachablePairs):
     """Those of a network: up to the first answer that is not right, or the first argmax that is not decided."""
 
-    def __init__(self, network: Cascade, claim: Claim, until: float):
+    def __init__(self, model: nn.Module, network: Cascade, claim: Claim, until: float):
         layers = network.layers
         shapes = [(layer.blocks, layer.width) for layer in layers]
         super().__init__(claim, [layer.entries for layer in layers], shapes, REACHED, until)
-        self.network, self.claimed = network, Claimed(claim.to_json())
+        self.model, self.network, self.claimed = model, network, Claimed(claim.to_json())
         self.margin = np.inf
         """The least, over all that is asked."""
         self.read_alone = not layers[-1].residual
@@ -228,7 +214,7 @@ class NetworkPairs(ReachablePairs):
         self.margin = min(self.margin, float(margins.min()))
         if not self.margin > 0:
             i = int((~(margins > 0)).argmax())
-            raise NotRight(self.word(int(node[i]), int(drivers[i, 0])), self.margin)
+            raise NotProved(_wrong(self.model, self.claim, self.word(int(node[i]), int(drivers[i, 0])), self.margin))
 
     def _before(self, k: int, drivers: np.ndarray) -> Interval:
         return self.network.before(k, drivers, [state.rows.astype(np.int64) for state in self.states])
@@ -239,17 +225,11 @@ def prove_cascade(model: nn.Module, claim: Claim, seconds: float) -> Proof | Ref
     network = network_of(model)
     if isinstance(network, str):
         return f"it is no cascade of finite machines: {network}"
-    reached = NetworkPairs(network, claim, time.monotonic() + seconds)
+    reached = NetworkPairs(model, network, claim, time.monotonic() + seconds)
     try:
         reached.look()
-    except TooMany as problem:
-        late = time.monotonic() > reached.until
-        more = "Give it a larger budget" if late else f"Raise the limit ({REACHED.variable}=…)"
-        return Unknown(f"{problem}. {more}, or silence the blocks that carry nothing (--consolidate)")
-    except NotRight as found:
-        return _wrong(model, claim, found.word, found.margin)
-    except NotDecided as found:
-        return Unknown(found.where, found.gap)
+    except NotProved as end:
+        return end.verdict
     except Rejected as reason:
         return str(reason)
     return {
@@ -275,4 +255,4 @@ def _wrong(model: nn.Module, claim: Claim, word: tuple[int, ...], margin: float)
     right = claim.right(word)
     if right is not None and answer != right:
         return Refuted(word, answer, right)
-    return Unknown("at a reachable state the right answer is not ahead", -margin)
+    return Unknown.short("at a reachable state the right answer is not ahead", margin)

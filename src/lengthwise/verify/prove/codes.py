@@ -27,7 +27,7 @@ from ...models import LengthwiseForCausalLM
 from ...models.snapped_nodes import SnappedLayer
 from ..checker.claimed import Claim as Claimed
 from ..claim import Claim
-from ..verdict import Proof, Unknown
+from ..verdict import NotProved, Proof, Refuted, Unknown
 from .boxes import CONDITIONS, leads
 from .node import Node
 from .node import refusal as no_node
@@ -36,15 +36,15 @@ BLOCK = 2048
 NODES = Limit("PROOF_NODES", 5_000_000, "nodes that are looked at", "Take a smaller machine")
 
 
-def prove_codes(model: LengthwiseForCausalLM, claim: Claim, seconds: float) -> Proof | Unknown | str:
+def prove_codes(model: LengthwiseForCausalLM, claim: Claim, seconds: float) -> Proof | Refuted | Unknown | str:
     if why := refusal(model):
         return why
     node = CodedNode(model)
     found = Exploration(node, node.node.chunk, claim, time.monotonic() + seconds)
     try:
         found.look()
-    except NotProved as stop:
-        return Unknown(stop.why, stop.by_how_much)
+    except NotProved as end:
+        return end.verdict
     elements, owner = found.elements()
     codes = [{"element": each, "code": code} for each, code in zip(owner, found.chosen.tolist(), strict=True)]
     double = next(model.parameters()).dtype == torch.float64
@@ -68,7 +68,7 @@ def refusal(model: nn.Module) -> str | None:
 
 def prove_snapped(
     model: LengthwiseForCausalLM, claim: Claim, seconds: float = 60.0, arithmetic: str = "float32"
-) -> Proof | Unknown | str:
+) -> Proof | Refuted | Unknown | str:
     """Returns the proof of a model that `snap` made."""
     if reason := no_centres(model):
         return reason
@@ -79,8 +79,8 @@ def prove_snapped(
     found = Exploration(node, 1, claim, time.monotonic() + seconds)
     try:
         found.look()
-    except NotProved as stop:
-        return Unknown(stop.why, stop.by_how_much)
+    except NotProved as end:
+        return end.verdict
     elements, owner = found.elements()
     met, centres = found.chosen[:, 0], node.centres.tolist()
     if missing := N - len(met):
@@ -102,11 +102,6 @@ def no_centres(model: nn.Module) -> str | None:
     if not isinstance(Node(model).layer, SnappedLayer):
         return "its nodes are not snapped to centres, as verify.extract(model).snap() does"
     return None
-
-
-class NotProved(Exception):
-    def __init__(self, why: str, by_how_much: float | None = None):
-        self.why, self.by_how_much = why, by_how_much
 
 
 class CodedNode:
@@ -204,13 +199,12 @@ class Exploration:
         if self.looked > self.most or time.monotonic() > self.until:
             found = f"{len(self.chosen):,} {self.node.noun}s were found, and"
             if self.looked > self.most:
-                raise NotProved(f"{found} their products are {NODES.surpassed}")
-            raise NotProved(
-                f"{found} the time was over after {self.looked:,} of their products: a longer budget looks at more"
-            )
+                raise NotProved(Unknown(f"{found} their products are {NODES.surpassed}"))
+            late = f"the time was over after {self.looked:,} of their products: a longer budget looks at more"
+            raise NotProved(Unknown(f"{found} {late}"))
         chosen, gap = self.node.codes(self.node.node.of(vectors[torch.from_numpy(index)], continuous=True))
         if not gap.min() > 0:
-            raise NotProved(self.node.undecided, -float(gap.min()) if np.isfinite(gap.min()) else None)
+            raise NotProved(Unknown.short(self.node.undecided, float(gap.min())))
         self.margin = min(self.margin, float(gap.min()))
         self._note(chosen, made)
 
@@ -224,10 +218,8 @@ class Exploration:
                 continue
             before = self.maps[number] if number < len(self.maps) else made[fresh[number - len(self.maps)]]
             if (before != made[i]).any():
-                raise NotProved(
-                    f"one {self.node.noun} stands for words that the machine tells apart (where it need not, minimise "
-                    "it first)"
-                )
+                two = f"one {self.node.noun} stands for words that the machine tells apart"
+                raise NotProved(Unknown(f"{two} (where it need not, minimise it first)"))
         if fresh:
             self.chosen = np.concatenate([self.chosen, chosen[fresh]])
             self.maps = np.concatenate([self.maps, made[fresh]])
@@ -236,13 +228,13 @@ class Exploration:
         states = self.maps[:, self.claim.machine.start]
         asked = self.claim.asked[states]
         if not asked.any():
-            raise NotProved("no word that leads to a question was found")
+            raise NotProved(Unknown("no word that leads to a question was found"))
         logits = self.node.node.head(self.node.vectors(self.chosen[asked])).numpy()
         ahead = leads(logits, logits, self.claim.answers[states[asked]])
         gap = float(ahead.min())
         if not gap > 0:
             code = self.chosen[asked][int(ahead.argmin())].tolist()
-            raise NotProved(f"the answer on {self.node.noun} {code} is not right", -gap if np.isfinite(gap) else None)
+            raise NotProved(Unknown.short(f"the answer on {self.node.noun} {code} is not right", gap))
         self.margin = min(self.margin, gap)
 
 
