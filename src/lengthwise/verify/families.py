@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from torch import nn
@@ -37,14 +38,14 @@ def taught_codes(model: LengthwiseForCausalLM, claim: Claim, seconds: float) -> 
     return TaughtCopy(made.model, made.own, made.elements, "codes")
 
 
-def in_float64(prove: Callable[..., Proof | Refuted | Unknown | str]) -> Method:
-    """Returns the method for evaluation in float64 alone."""
+def in_both(prove: Callable[..., Proof | Refuted | Unknown | str]) -> tuple[Method, Method]:
+    """Returns the method for evaluation in float32, and for that in float64 alone."""
 
-    def method(model: LengthwiseForCausalLM, claim: Claim, seconds: float) -> Proof | Refuted | Unknown | str:
+    def in_float64(model: LengthwiseForCausalLM, claim: Claim, seconds: float) -> Proof | Refuted | Unknown | str:
         return prove(model, claim, seconds, "float64")
 
-    method.__name__ = f"{prove.__name__}_in_float64"
-    return method
+    in_float64.__name__ = f"{prove.__name__}_in_float64"
+    return prove, in_float64
 
 
 def no_cascade(model: nn.Module) -> str | None:
@@ -53,10 +54,10 @@ def no_cascade(model: nn.Module) -> str | None:
 
 
 FAMILIES = (
-    Family(codes.refusal, (codes.prove_codes,), taught_codes),
-    Family(node.refusal, (boxes.prove_tree_boxes, in_float64(boxes.prove_tree_boxes)), neurons.taught),
-    Family(codes.no_centres, (codes.prove_snapped, in_float64(codes.prove_snapped)), None),
-    Family(recurrence.refusal, (recurrence.prove_recurrence, in_float64(recurrence.prove_recurrence)), signs.taught),
+    Family(partial(node.refusal, nodes="discrete"), (codes.prove_codes,), taught_codes),
+    Family(node.refusal, in_both(boxes.prove_tree_boxes), neurons.taught),
+    Family(partial(node.refusal, nodes="snapped to centres"), in_both(codes.prove_snapped), None),
+    Family(recurrence.refusal, in_both(recurrence.prove_recurrence), signs.taught),
     Family(no_cascade, (cascade.prove_cascade,), silence.silenced),
 )
 

@@ -24,20 +24,18 @@ from torch import Tensor, nn
 
 from ...limits import Limit
 from ...models import LengthwiseForCausalLM
-from ...models.snapped_nodes import SnappedLayer
 from ..checker.claimed import Claim as Claimed
 from ..claim import Claim
 from ..verdict import NotProved, Proof, Refuted, Unknown
 from .boxes import CONDITIONS, leads
-from .node import Node
-from .node import refusal as no_node
+from .node import Node, refusal
 
 BLOCK = 2048
 NODES = Limit("PROOF_NODES", 5_000_000, "nodes that are looked at", "Take a smaller machine")
 
 
 def prove_codes(model: LengthwiseForCausalLM, claim: Claim, seconds: float) -> Proof | Refuted | Unknown | str:
-    if why := refusal(model):
+    if why := refusal(model, "discrete"):
         return why
     node = CodedNode(model)
     found = Exploration(node, node.node.chunk, claim, time.monotonic() + seconds)
@@ -57,20 +55,11 @@ def prove_codes(model: LengthwiseForCausalLM, claim: Claim, seconds: float) -> P
     }
 
 
-def refusal(model: nn.Module) -> str | None:
-    """Why this model has no codes that a proof can be about, or None if it has."""
-    if why := no_node(model, discrete=True):
-        return why
-    if Node(model).layer.nodes is None:
-        return "the model's nodes are continuous, and only discrete ones (nodes='discrete') have codes"
-    return None
-
-
 def prove_snapped(
     model: LengthwiseForCausalLM, claim: Claim, seconds: float = 60.0, arithmetic: str = "float32"
 ) -> Proof | Refuted | Unknown | str:
     """Returns the proof of a model that `snap` made."""
-    if reason := no_centres(model):
+    if reason := refusal(model, "snapped to centres"):
         return reason
     node = SnappedNode(Node(model))
     N, S, C = len(node.centres), claim.machine.num_symbols, node.node.chunk
@@ -93,15 +82,6 @@ def prove_snapped(
         "margin": found.margin,
         "proof": {"elements": elements, "centres": listed, "radius": node.radius},
     }
-
-
-def no_centres(model: nn.Module) -> str | None:
-    """Returns why the nodes of this model are no centres, or None if they are."""
-    if reason := no_node(model, snapped=True):
-        return reason
-    if not isinstance(Node(model).layer, SnappedLayer):
-        return "its nodes are not snapped to centres, as verify.extract(model).snap() does"
-    return None
 
 
 class CodedNode:

@@ -13,7 +13,7 @@ Shapes: M nodes at once, m taps, C chunk, D model width, S outputs.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +27,7 @@ from ...models.snapped_nodes import SnappedLayer
 from .. import certificate as certificates
 from ..checker.tree import Tree
 
+Nodes = Literal["continuous", "discrete", "snapped to centres"]
 PIECE = 1 << 14
 """So many nodes are computed at a time."""
 
@@ -50,20 +51,17 @@ def no_tree(model: object) -> str | None:
     return None
 
 
-def refusal(model: nn.Module, *, snapped: bool = False, discrete: bool = False) -> str | None:
-    """Why no proof can be about the nodes of this model, or None if one can.
-
-    `snapped`: but for snapping its nodes; `discrete`: but for choosing their codes.
-    """
+def refusal(model: nn.Module, nodes: Nodes = "continuous") -> str | None:
+    """Returns why no proof can be about the nodes of this model as such, or None if one can."""
     if reason := no_tree(model):
         return reason
     inner = inner_of(model)
     assert inner is not None
     layer = inner.depth.layers[0]
-    if isinstance(layer, SnappedLayer) and not snapped:
-        return "its nodes are snapped to centres, which the node function alone does not say"
-    if layer.nodes is not None and not discrete:
-        return "its nodes are discrete, which the node function alone does not say"
+    own = "discrete" if layer.nodes is not None else "continuous"
+    own = "snapped to centres" if isinstance(layer, SnappedLayer) else own
+    if own != nodes:
+        return f"its nodes are {own}, and not {nodes}"
     if inner.training and inner.config.dropout:
         return "dropout draws: call eval() first"
     network = certificates.network_of(inner, Tree, "float64")
