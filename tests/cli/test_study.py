@@ -80,12 +80,14 @@ def test_a_wrong_file_is_refused(tmp_path, text, error, words):
 def test_typed_words_win_over_the_file(tmp_path, capsys):
     quick = "training = { steps = 3, batch = 4, validation_samples = 4 }\ntests.samples = 2\nmodel.width = 8\n"
     (tmp_path / "a.toml").write_text(
-        f'task = "parity"\nmodels = ["rnn"]\ntrain_length = 4\ntest_lengths = "8"\nworkers = 1\n[settings]\n{quick}'
+        'task = "parity"\nmodels = ["rnn"]\nseeds = [3]\ntrain_length = 4\ntest_lengths = "8"\nworkers = 1\n'
+        f"[settings]\n{quick}"
     )
     call = ["bench", "--config", str(tmp_path / "a.toml"), "--out", str(tmp_path / "runs"), "--device", "cpu"]
     assert main([*call, "-m", "gru", "-s", "training.steps=2", "--save-config", str(tmp_path / "b.toml")]) == 0
     (run,) = lab.load(tmp_path / "runs")
     assert (run.experiment.model.name, run.experiment.training.steps, run.experiment.training.batch) == ("gru", 2, 4)
+    assert run.experiment.seed == 3
     capsys.readouterr()
     assert main(["bench", "--config", str(tmp_path / "b.toml")]) == 0
     assert "found finished" in capsys.readouterr().err

@@ -15,15 +15,15 @@ from .registries import lines, tables
 from .verb import Typed
 
 
-def seeds(text: Any) -> int | list[int]:
-    """Returns the number of runs that was typed, or the seeds in a list.
+def seeds(given: Any) -> int | list[int]:
+    """Returns the number of runs, or the seeds in a list, as typed or as a file has them.
 
-    >>> seeds("3"), seeds("1,5"), seeds("[7]")
-    (3, [1, 5], [7])
+    >>> seeds("3"), seeds("1,5"), seeds("[7]"), seeds([7])
+    (3, [1, 5], [7], [7])
     """
-    if isinstance(text, str) and isinstance(value_of(text), list):
-        return Option("--seeds", list[int], bounds=at_least(0)).read(Word(text), "--seeds")
-    return Option("--seeds", int, bounds=at_least(1)).read(Word(text) if isinstance(text, str) else text, "--seeds")
+    value = Word(given) if isinstance(given, str) else given
+    kind, least = (list[int], 0) if isinstance(value_of(str(given)), list) else (int, 1)
+    return Option("--seeds", kind, bounds=at_least(least)).read(value, "--seeds")
 
 
 def _first_words(table: str) -> Callable[[str], list[str]]:
