@@ -187,7 +187,7 @@ LINES = {
     "lab": 5_778,
     "insight": 1_380,
     "theory": 1_350,
-    "verify": 9_698,
+    "verify": 9_643,
     "report": 4_148,
     "recipes": 5_057,
     "cli": 3_307,
