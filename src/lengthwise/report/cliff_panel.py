@@ -35,7 +35,7 @@ def cliff_panels(cliffs: Sequence[Cliff]) -> list[Panel]:
         "Every token of long windows, predicted behind all of its window, and behind the trained length alone: the "
         "perplexity of the first over that of the second, by place (drawn up to 10), with intervals over windows that "
         f"hold for all places together (95%). It holds up to {HOLDS:g} times, and is broken from {BREAKS:g} on. "
-        f"{first.windows} of {first.window:,} tokens of {first.text}; short ones overlap by half. {SEEN[first.seen]}"
+        f"{first.windows} windows of {first.window:,} tokens of {first.text}. {SEEN[first.seen]}"
     )
     title = "Up to which length it is usable" if len(cliffs) == 1 else "Up to which length they are usable"
     rows = [[names[each.name], *_row(each)] for each in cliffs]
