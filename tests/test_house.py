@@ -188,9 +188,9 @@ LINES = {
     "insight": 1_380,
     "theory": 1_350,
     "verify": 9_643,
-    "report": 4_148,
+    "report": 4_227,
     "recipes": 5_057,
-    "cli": 3_307,
+    "cli": 3_314,
 }
 """How many lines a room may have: lowered as ideas leave, and raised only by a commit that says why."""
 

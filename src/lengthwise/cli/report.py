@@ -27,6 +27,8 @@ def report_runs(
         Typed("NAME,…"),
     ] = None,
     compare: Annotated[str | None, "Pair runs by seed: training.lr, model, model=lstm,gru, …", Typed("SETTING")] = None,
+    markdown: Annotated[bool, "Print tables to paste into Markdown, with intervals, and nothing else."] = False,
+    latex: Annotated[bool, "Print tables to paste into LaTeX (booktabs), with intervals, and nothing else."] = False,
     as_json: console.Json = False,
 ) -> None:
     """Show finished runs as a table; with --html or --csv also as a page or a file.
@@ -36,6 +38,8 @@ def report_runs(
     Example: [bold]lengthwise report runs --html index.html --csv results.csv[/bold]
 
     Example: [bold]lengthwise report runs --compare training.lr[/bold]
+
+    Example: [bold]lengthwise report runs --latex > table.tex[/bold]
     """
     from ..files import must_exist
 
@@ -64,6 +68,9 @@ def report_runs(
             "unfinished": list(map(str, found.unfinished)),
         }
         console.emit({**report.data(loaded, panels, sweep=choices), **left_out, **written})
+    elif markdown or latex:
+        text = report.paste(loaded, "latex" if latex else "markdown", panels=panels, sweep=choices)
+        console.out().print(text, markup=False, soft_wrap=True)
     else:
         console.out().print(report.table(loaded, sweep=choices))
         print_panels(panels)

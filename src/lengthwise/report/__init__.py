@@ -33,21 +33,11 @@ if TYPE_CHECKING:
     from .overflow import overflow_note, overflow_of_runs, overflow_text
     from .page_data import inside, recorded
     from .paired_runs import compare, paired
-    from .panel import (
-        Arcs,
-        Chart,
-        Machine,
-        Panel,
-        Table,
-        TableCell,
-        Verdict,
-        Verdicts,
-        heat_map,
-        line_chart,
-        record_table,
-        scatter_plot,
-        sign_of,
-    )
+    from .panel import Arcs, Chart, Machine, Panel, Table, TableCell, Verdict, Verdicts, heat_map, line_chart
+    from .panel import record_table as record_table
+    from .panel import scatter_plot as scatter_plot
+    from .panel import sign_of as sign_of
+    from .paste_tables import paste
     from .terminal_table import table
     from .text_runs import before_and_after as perplexities
     from .text_runs import measured_answers as answers
@@ -57,8 +47,8 @@ __all__ = [
     "Arcs", "Chart", "Machine", "Panel", "Table", "TableCell", "Verdict", "Verdicts", "answers", "attention",
     "best_of", "cliff", "clusters", "compare", "count", "csv", "data", "duration", "extracted", "far_tokens",
     "far_tokens_compared", "frame", "heat_map", "html", "inside", "line_chart", "overflow_note", "overflow_of_runs",
-    "overflow_text", "paired", "percent", "perplexities", "perplexity", "receptive_field", "record_table", "recorded",
-    "rows", "scatter_plot", "sign_of", "spread", "table",
+    "overflow_text", "paired", "paste", "percent", "perplexities", "perplexity", "receptive_field", "record_table",
+    "recorded", "rows", "scatter_plot", "sign_of", "spread", "table",
 ]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(__name__)

@@ -185,7 +185,7 @@ def _part(name: str, panel: Panel, first: str) -> str:
     finding = f'<p class="found">{escape(panel.finding)}</p>' if panel.finding not in first else ""
     content = f"{finding}{panel.html}{caption_in_html(panel)}"
     if panel.folded:
-        return f'<section class="panel">{folded(panel.title, content, name)}</section>'
+        return f'<section class="panel folded">{folded(panel.title, content, name)}</section>'
     return f'<section id="{name}" class="panel"><h2>{escape(panel.title)}</h2>{content}</section>'
 
 

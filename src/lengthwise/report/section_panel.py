@@ -92,13 +92,17 @@ def _at(section: Section, r: Range) -> str:
     return f"{section.at(r)}: {named}. The majority answer would score {base}%."
 
 
+def majority_row(section: Section) -> list[str]:
+    """What always giving the commonest answer scores, as the last row of a table."""
+    return [BASELINE, *(percent(statistics.fmean(section.baseline[n] for n in r.lengths)) for r in section.ranges)]
+
+
 def _table(section: Section) -> Table:
-    means = [percent(statistics.fmean(section.baseline[n] for n in r.lengths)) for r in section.ranges]
     return Table(
         section.name,
         "",
         ["accuracy, %", *(r.label for r in section.ranges)],
-        [*(_row(group, section) for group in section.groups), [BASELINE, *means]],
+        [*(_row(group, section) for group in section.groups), majority_row(section)],
         keys=[group.style for group in section.groups],
         base=True,
         shaded={r.label: "trained on" for r in section.ranges if r.trained},
