@@ -10,9 +10,11 @@ import pytest
 
 from lengthwise import tasks
 from lengthwise.errors import Error
+from lengthwise.lab.collection import networks
 from lengthwise.verify import certificate as certificates
 from lengthwise.verify import compile_machine
 from lengthwise.verify.checker import Rejected
+from lengthwise.verify.checker.check import check
 from lengthwise.verify.checker.claimed import Claim
 from lengthwise.verify.checker.tree import Tree, check_tree
 from lengthwise.verify.checker.weights import read_model
@@ -150,3 +152,16 @@ def test_of_which_trees_no_theorem_is_written(part, change, why, tmp_path):
     assert why in theorem.refusal(content)
     with pytest.raises(Error):
         theorem.write_theorem(content, network_folder(COMPILED), tmp_path / "coq")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in networks() if (network_folder(name) / "certificate.json").exists()])
+def test_every_certificate_of_the_zoo_is_a_theorem_or_refused(name, tmp_path):
+    """The checker accepts it; and Coq's files are written, or it is said why they are not."""
+    content = certificate_of(name)
+    assert check(content, network_folder(name)).conditions > 0
+    if (why := theorem.refusal(content)) is None:
+        folder = theorem.write_theorem(content, network_folder(name), tmp_path / name)
+        assert f"Theorem certificate_{content['digest'][:16]} :" in (folder / "Theorem.v").read_text()
+    else:
+        assert name.endswith(("-gru", "-gru-settled", "-regular-gpt")), why
