@@ -4,7 +4,8 @@
     prescribed: scores may be off by (d + 16) u of the largest Σ|q k_j| / √d + |r_j|, so that it may be scaled before or
     after, and the largest score or that of one tap be taken off; and what is mixed by (2 C + 200)
       u Σ|v_j|, so that each
-    exponential may be off by 32 ulps, or the sigmoid of two taps by 32 u. These are hypotheses about it. *)
+    exponential may be off by 32 ulps, or the sigmoid of two taps by 32 u. These are hypotheses about it. [scaled_after] and
+    [mixed_by_weights] prove them of the usual way. *)
 
 From Coq Require Import Reals ZArith List Bool Lra Lia Psatz.
 From Flocq Require Import Core.
@@ -494,4 +495,124 @@ Proof.
   induction each as [|h v hs vs one _ IH]; simpl; [constructor|]. apply Forall2_app; [|exact IH].
   apply (attends_near p q d (part d h query) (map (part d h) keys) (nth h biases []) (map (part d h) values));
     auto using part_near, parts_near.
+Qed.
+
+(** * What implementations do is allowed
+
+    Of scores that are scaled after they are summed, and of mixtures by weights; what two taps are mixed by is left out. *)
+
+Lemma tiny_is_tiny : tiny <= / 16777216.
+Proof. replace (/ 16777216) with u by reflexivity. apply bpow_le. lia. Qed.
+
+(** A sum, scaled by what is within 2 u of 1 / √d, and a bias added. *)
+Lemma scaled_after q d query tap taps c t s v :
+  (1 <= d <= 2000)%nat -> (length (combine query (fst tap)) <= d)%nat -> In tap taps ->
+  sum (combine query (fst tap)) t -> Rabs (c - / sqrt (INR d)) <= 2 * u * / sqrt (INR d) ->
+  rounded (t * c) s -> rounded (s + real q (snd tap)) v ->
+  Rabs (v - score q d query tap) <= (INR d + 16) * u * largest q d query taps + little.
+Proof.
+  intros Hd few known Ht Hc Hs Hv.
+  assert (score_size q d query tap <= largest q d query taps) as most.
+  { clear -known. induction taps as [|k taps IH]; [easy|]. simpl. destruct known as [->|later]; [apply Rmax_l|].
+    eapply Rle_trans; [now apply IH|apply Rmax_r]. }
+  pose proof u_positive as U0. assert (u = / 16777216) as U by reflexivity. pose proof tiny_positive as T.
+  assert (1 <= INR d <= 2000) as D.
+  { split; [apply (le_INR 1); lia|]. rewrite INR_IZR_INZ. apply IZR_le. lia. }
+  apply Rle_trans with ((INR d + 16) * u * score_size q d query tap + little);
+    [|apply Rplus_le_compat_r, Rmult_le_compat_l; [apply Rmult_le_pos; lra|exact most]].
+  clear most known taps. set (l := combine query (fst tap)) in *. unfold score, score_size, little. fold l.
+  set (b := real q (snd tap)) in *. pose proof (size_positive l) as S. pose proof (exact_within_size l) as X.
+  pose proof (sum_error l t Ht) as E. pose proof (off_at_most (length l) (size l) ltac:(lia) S) as O.
+  assert (0 <= INR (length l) <= INR d) as L by (split; [apply pos_INR|apply le_INR; exact few]).
+  assert (Rabs (t - exact l) <= (INR d + 1) * u * size l + 8000 * tiny) as Et.
+  { assert ((INR (length l) + 1) * u * size l <= (INR d + 1) * u * size l).
+    { apply Rmult_le_compat_r; [exact S|]. apply Rmult_le_compat_r; lra. }
+    assert (4 * INR (length l) * tiny <= 8000 * tiny) by (apply Rmult_le_compat_r; lra). lra. }
+  unfold Rdiv. assert (0 < / sqrt (INR d) <= 1) as I.
+  { assert (1 <= sqrt (INR d)) by (rewrite <- sqrt_1; apply sqrt_le_1_alt; lra).
+    split; [apply Rinv_0_lt_compat; lra|]. rewrite <- Rinv_1. apply Rinv_le_contravar; lra. }
+  set (i := / sqrt (INR d)) in *. clearbody i l b. clear few O E L Ht.
+  set (x := exact l) in *. set (z := size l) in *. clearbody x z. set (n := INR d) in *. clearbody n.
+  unfold rounded in Hs, Hv.
+  assert (Rabs c <= i + 2 * u * i) as C.
+  { replace c with ((c - i) + i) by ring. eapply Rle_trans; [apply Rabs_triang|]. rewrite (Rabs_pos_eq i) by lra. lra. }
+  (* the product before it is rounded *)
+  assert (Rabs (t * c - x * i) <= ((n + 1) * u * z + 8000 * tiny) * (i + 2 * u * i) + z * (2 * u * i)) as P.
+  { replace (t * c - x * i) with ((t - x) * c + x * (c - i)) by ring. eapply Rle_trans; [apply Rabs_triang|].
+    rewrite !Rabs_mult. apply Rplus_le_compat; apply Rmult_le_compat; auto using Rabs_pos. }
+  assert (Rabs (t * c) <= z * i + Rabs (t * c - x * i)) as P'.
+  { replace (t * c) with (x * i + (t * c - x * i)) at 1 by ring. eapply Rle_trans; [apply Rabs_triang|].
+    apply Rplus_le_compat_r. rewrite Rabs_mult, (Rabs_pos_eq i) by lra. apply Rmult_le_compat_r; lra. }
+  assert (0 <= z * i) as A by (apply Rmult_le_pos; lra).
+  assert (n * (z * i) <= 2000 * (z * i)) as NA by (apply Rmult_le_compat_r; lra).
+  assert (0 <= n * (z * i)) as NA0 by (apply Rmult_le_pos; lra).
+  assert (0 <= tiny * i <= tiny) as TI by (split; nra).
+  assert (Rabs (t * c - x * i) <= (n + 4) * u * (z * i) + 8001 * tiny) as Q.
+  { eapply Rle_trans; [exact P|]. set (a := z * i) in *.
+    replace (((n + 1) * u * z + 8000 * tiny) * (i + 2 * u * i) + z * (2 * u * i))
+      with ((n + 1) * u * a * (1 + 2 * u) + 2 * u * a + 8000 * (tiny * i) * (1 + 2 * u)) by (unfold a; ring).
+    rewrite U in *. nra. }
+  assert (Rabs (s - x * i) <= (n + 6) * u * (z * i) + 8003 * tiny) as Es.
+  { pose proof (by_way_of s (t * c) (x * i) _ _ Hs (Rle_refl _)) as W. rewrite U in *. set (a := z * i) in *. lra. }
+  assert (Rabs (s + b) <= z * i + Rabs b + ((n + 6) * u * (z * i) + 8003 * tiny)) as B.
+  { replace (s + b) with ((x * i + b) + (s - x * i)) by ring. eapply Rle_trans; [apply Rabs_triang|].
+    apply Rplus_le_compat; [|exact Es]. eapply Rle_trans; [apply Rabs_triang|]. apply Rplus_le_compat_r.
+    rewrite Rabs_mult, (Rabs_pos_eq i) by lra. apply Rmult_le_compat_r; lra. }
+  assert (Rabs (s + b - (x * i + b)) <= (n + 6) * u * (z * i) + 8003 * tiny) as W
+    by (replace (s + b - (x * i + b)) with (s - x * i) by ring; exact Es).
+  pose proof (by_way_of v (s + b) (x * i + b) _ _ Hv W) as F. pose proof (Rabs_pos b).
+  rewrite U in *. set (a := z * i) in *. assert (0 <= n * Rabs b) by (apply Rmult_le_pos; lra). lra.
+Qed.
+
+(** Weights within (C + 160) u of those of the softmax, as C exponentials within 32 ulps give them, and the sum of their
+    products with the values. *)
+Lemma mixed_by_weights s values i w y :
+  (1 <= length values <= 1000)%nat -> length s = length values ->
+  Forall2 (fun a b => Rabs (a - b) <= (INR (length values) + 160) * u * b + tiny) w (softmax s) ->
+  sum (combine w (column i values)) y -> mixed s values i y.
+Proof.
+  intros Hc Ls near_ Hy. unfold mixed. set (n := INR (length values)) in *. set (v := column i values) in *.
+  assert (length v = length values) as Lv by (unfold v, column; apply map_length).
+  pose proof u_positive as U0. assert (u = / 16777216) as U by reflexivity. pose proof tiny_positive as T.
+  assert (tiny <= u) as Tu by (apply bpow_le; lia).
+  assert (1 <= n <= 1000) as N.
+  { unfold n. split; [apply (le_INR 1); lia|]. rewrite INR_IZR_INZ. apply IZR_le. lia. }
+  assert (Forall (fun b => 0 <= b <= 1) (softmax s)) as unit.
+  { rewrite softmax_is. apply Forall_forall. intros b Hb. apply in_map_iff in Hb as (j & <- & Hj). apply in_seq in Hj.
+    assert (1 <= total_to (nth j s 0) s) by (apply total_to_own, nth_In; lia).
+    split; [left; apply Rinv_0_lt_compat; lra|]. rewrite <- Rinv_1. apply Rinv_le_contravar; lra. }
+  assert (length (combine w v) <= length values)%nat as few by (rewrite combine_length; lia).
+  assert (forall v, Rabs (exact (combine w v) - exact (combine (softmax s) v)) <= (n + 161) * u * sizes v /\
+                    size (combine w v) <= (1 + / 1000) * sizes v) as all.
+  { clear -near_ unit N U U0 T Tu. revert unit. induction near_ as [|a b w ws one _ IH]; intros unit v.
+    - simpl. rewrite Rminus_diag_eq, Rabs_R0 by reflexivity.
+      assert (0 <= sizes v) by (induction v as [|x v IH]; simpl; [lra|]; pose proof (Rabs_pos x); lra).
+      assert (0 <= (n + 161) * u) by (apply Rmult_le_pos; lra). split; [now apply Rmult_le_pos|lra].
+    - inversion unit as [|? ? Hb rest]; subst. destruct v as [|x v].
+      { simpl. rewrite Rminus_diag_eq, Rabs_R0 by reflexivity. lra. }
+      destruct (IH rest v) as [D Z]. simpl. pose proof (Rabs_pos x) as X.
+      assert ((n + 160) * u * b <= (n + 160) * u * 1) as W by (apply Rmult_le_compat_l; [apply Rmult_le_pos; lra|lra]).
+      assert (Rabs (a - b) <= (n + 161) * u) as A by lra.
+      assert (Rabs (a * x - b * x) <= (n + 161) * u * Rabs x) as E.
+      { rewrite <- Rmult_minus_distr_r, Rabs_mult. apply Rmult_le_compat_r; assumption. }
+      assert (Rabs a <= 1 + / 1000) as A2.
+      { replace a with (b + (a - b)) by ring. eapply Rle_trans; [apply Rabs_triang|]. rewrite (Rabs_pos_eq b) by lra.
+        assert ((n + 161) * u <= / 1000) by (rewrite U; lra). lra. }
+      split.
+      + replace (a * x + exact (combine w v) - (b * x + exact (combine ws v)))
+          with ((a * x - b * x) + (exact (combine w v) - exact (combine ws v))) by ring.
+        eapply Rle_trans; [apply Rabs_triang|]. lra.
+      + rewrite Rabs_mult. assert (Rabs a * Rabs x <= (1 + / 1000) * Rabs x) by (apply Rmult_le_compat_r; lra). lra. }
+  destruct (all v) as [Dv Zv].
+  clear all near_ unit. pose proof (sum_error _ y Hy) as E.
+  pose proof (off_at_most (length (combine w v)) (size (combine w v)) ltac:(lia) (size_positive _)) as O.
+  assert (0 <= INR (length (combine w v)) <= n) as L by (split; [apply pos_INR|apply le_INR; exact few]).
+  set (z := sizes v) in *. set (k := size (combine w v)) in *. assert (0 <= k) as K by apply size_positive.
+  assert (0 <= z) as P.
+  { unfold z. clear. induction v as [|x v IH]; simpl; [lra|]. pose proof (Rabs_pos x). lra. }
+  assert ((INR (length (combine w v)) + 1) * u * k <= (n + 1) * u * ((1 + / 1000) * z)).
+  { apply Rmult_le_compat; [apply Rmult_le_pos; lra|exact K|apply Rmult_le_compat_r; lra|exact Zv]. }
+  assert (4 * INR (length (combine w v)) * tiny <= 16000 * tiny) by (apply Rmult_le_compat_r; lra).
+  pose proof (by_way_of y (exact (combine w v)) _ _ _ E Dv) as F. unfold little.
+  assert (n * z <= 1000 * z) by (apply Rmult_le_compat_r; lra). rewrite U in *. lra.
 Qed.
