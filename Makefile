@@ -22,7 +22,7 @@ $(SETUP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
 	@touch $@
 
-demo: setup ## PARITY with three models, trained to length 40, tested to 4,000: a page to look at
+demo: setup ## PARITY with five networks, trained to length 40, tested to 4,000: a page to look at
 	$(BIN)/lengthwise reproduce demo parity --scale laptop --out runs/demo
 	@echo "Open $(CURDIR)/runs/demo/index.html"
 

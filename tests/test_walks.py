@@ -90,4 +90,5 @@ def test_a_call_walks_through_no_more_functions_than_before(
     counts = [int(number) for number in told.stdout.splitlines()[-1].split()]
     assert counts[0] <= functions
     assert counts[1] <= files
+    assert (counts[2] > 0) is (before_training > 0)
     assert counts[2] <= before_training

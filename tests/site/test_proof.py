@@ -149,7 +149,7 @@ def test_other_kinds_of_proofs_are_rejected_as_by_python(name, build):  # noqa: 
         proofs.append(build.proof_of({**about, "model": {**about["model"], "weights": digests}}, other))
     accepted = ["why" not in verdict for verdict in in_javascript(proofs)["verdicts"]]
     assert accepted == [numpy_accepts(*change) for change in changes]
-    assert sum(accepted) <= 2  # as of a weight that no answer hangs on
+    assert not any(accepted)
 
 
 def test_a_weight_that_is_another_is_seen_by_its_digest(build):  # noqa: F811
@@ -196,7 +196,10 @@ def test_the_page_proves_and_a_broken_weight_does_not(site):  # noqa: F811
         tab.wait_for_selector("text=not proved")
         tab.goto((site / "proof-s3-words-rnn.html").as_uri())  # whose symbols have names of three letters
         assert tab.locator("#proof table .proved").count() == 4
-        for name, shown in (("d-2-automaton", "PROVED"), ("parity-regular-gpt-compiled", "PROVED: 14 conditions")):
+        for name, shown in (
+            ("d-2-automaton", "PROVED: 10,370"),
+            ("parity-regular-gpt-compiled", "PROVED: 14 conditions"),
+        ):
             tab.goto((site / f"proof-{name}.html").as_uri())
             tab.click("text=Check the proof >> nth=-1")
             tab.wait_for_selector(f"text={shown}")

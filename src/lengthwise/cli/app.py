@@ -50,7 +50,8 @@ app = typer.Typer(
     cls=Verbs,
     help="Train short, test long: sequence models that keep working past the length they were trained on.",
     epilog="Start with: lengthwise doctor, lengthwise list, lengthwise bench parity --model lstm. "
-    "Exit codes: 0 fine, 1 a run failed or is damaged, or nothing is proved, 2 wrong input, 130 stopped by Ctrl-C.",
+    "Exit codes: 0 fine, 1 a run failed or is damaged, nothing is proved, or a model is not usable up to --at-least, "
+    "2 wrong input, 130 stopped by Ctrl-C.",
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )

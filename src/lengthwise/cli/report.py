@@ -26,9 +26,13 @@ def report_runs(
         "Show each model with the value of these settings that validation chooses; without it all are shown.",
         Typed("NAME,…"),
     ] = None,
-    compare: Annotated[str | None, "Pair runs by seed: training.lr, model, model=lstm,gru, …", Typed("SETTING")] = None,
-    markdown: Annotated[bool, "Print tables to paste into Markdown, with intervals, and nothing else."] = False,
-    latex: Annotated[bool, "Print tables to paste into LaTeX (booktabs), with intervals, and nothing else."] = False,
+    compare: Annotated[
+        str | None,
+        "Compare the values of a setting by pairs of runs of one seed: training.lr, model, …",
+        Typed("SETTING"),
+    ] = None,
+    markdown: Annotated[bool, "Print tables to paste into Markdown, with intervals; print nothing else."] = False,
+    latex: Annotated[bool, "Print tables to paste into LaTeX (booktabs), with intervals; print nothing else."] = False,
     as_json: console.Json = False,
 ) -> None:
     """Show finished runs as a table; with --html or --csv also as a page or a file.
