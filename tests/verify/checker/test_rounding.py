@@ -61,3 +61,17 @@ def test_the_terms_of_a_gate_are_added_in_any_order(cell):
     n = 0.5 + (D - 1) * term + gate * D * term
     made = {"rnn": t(z), "gru": (1 - gate) * t(n) + gate, "lstm": gate * t(gate * t(z))}[cell]
     assert ((image.lo[:, :D] <= made) & (made <= image.hi[:, :D])).all()
+
+
+@pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
+def test_a_gate_whose_sum_may_overflow_is_not_bounded(cell):
+    """2^198 - 2^198 is no number in float32, and neither is tanh of it: no box holds such a step."""
+    model = models.build(cell, vocab_size=2, width=2).inner.eval()
+    weights = {name: np.zeros_like(x) for name, x in certificate.weights(model).items()}
+    weights["embedding.weight"][0] = 2.0**99
+    weights["depth.layers.0.mixer.cell.weight_ih_l0"][:] = 2.0**99 * np.array([1, -1], dtype=np.float32)
+    network = Recurrence(certificate.deciding(model), weights)
+    zero = Interval.of(np.zeros((1, network.size)))
+    everything = Interval.of(np.zeros((1, network.size))).widened(np.full((1, network.size), 1e9))
+    assert not network.step(zero, np.array([0])).inside(everything).any()
+    assert network.step(zero, np.array([1])).inside(everything).all()

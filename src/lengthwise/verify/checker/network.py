@@ -48,10 +48,14 @@ class Operations:
         return x.relu()
 
     def tanh(self, x: Interval) -> Interval:
-        return x.tanh().widened(self.arithmetic.up(np.full(x.shape, BOUNDED * self.u)))
+        return x.tanh().widened(self._bounded(x))
 
     def sigmoid(self, x: Interval) -> Interval:
-        return x.sigmoid().widened(self.arithmetic.up(np.full(x.shape, BOUNDED * self.u)))
+        return x.sigmoid().widened(self._bounded(x))
+
+    def _bounded(self, x: Interval) -> Array:
+        """What tanh and the sigmoid are off by; infinite where x may overflow, as tanh of no number is none."""
+        return np.where(np.isfinite(x.size), self.arithmetic.up(np.full(x.shape, BOUNDED * self.u)), np.inf)
 
     def lerp(self, n: Interval, h: Interval, z: Interval) -> Interval:
         """(1 - z) n + z h, which is linear in z: its extremes are at the ends of z. Also computed as n + z (h - n)."""

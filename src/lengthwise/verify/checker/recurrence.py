@@ -131,6 +131,7 @@ class Recurrence(Network):
         """How many numbers the joint state has."""
         self.weights.done()
 
+    @np.errstate(invalid="ignore", over="ignore")  # what may overflow is no number, and lies in no box
     def step(self, state: Interval, symbols: Array) -> Interval:
         """(B,size) the state after these symbols (B,)."""
         D, ops = self.width, self.ops
