@@ -9,21 +9,29 @@
 // that moves an entry is decided by more than rounding, then every state is listed; where the head is right on all of them
 // every string is answered right.
 
-import { chosen, computed, constant, lead, linear, machine, must, norm, relu, rowsOf, whole } from "./bounds.mjs";
+import { chosen, computed, constant, knows, lead, linear, machine, must, norm, plain, relu, rowsOf, taker, whole } from "./bounds.mjs";
 
 const LAYER = "depth.layers.0", LAYER_NORM = 1e-5;
 
 export function open(tensors, config) {
-  const get = (name) => (must(tensors[name], `the weight ${name} is missing`), tensors[name]);
-  const [block] = config.block, mixer = config.mixer;
-  must(config.depth.layers === 1 && block.kind === "normed" && config.head === "two-layer" && config.final_norm, "the layer is of another kind");
-  must(mixer.normalisation === "one-hot" && mixer.inputs === "none" && mixer.transition === "two-layer" && mixer.readout === "identity", "the mixer is of another kind");
-  must(config.embedding_scale === 1, "the embedding is scaled");
-  const embedding = get("embedding.weight"), initial = get(`${LAYER}.mixer.initial`), [symbols, width] = embedding.shape;
-  const [blocks, side] = initial.shape, parts = (at) => [get(`${at}.weight`), get(`${at}.bias`)];
-  const before = parts(`${LAYER}.mixer_norm`), inner = parts(`${LAYER}.mixer.transition.0`), outer = parts(`${LAYER}.mixer.transition.2`);
-  const after = parts("norm"), hidden = parts("hidden"), head = parts("head");
-  must(blocks * side === width && outer[0].shape[0] === blocks * side * side, "the blocks do not fit the width");
+  const { take, done } = taker(tensors);
+  const embedding = take("embedding.weight", undefined, undefined), initial = take(`${LAYER}.mixer.initial`, undefined, undefined);
+  const [symbols, width] = embedding.shape, [blocks, side] = initial.shape, M = blocks * side * side;
+  const parts = (at, rows, ...columns) => [take(`${at}.weight`, rows, ...columns), take(`${at}.bias`, rows)];
+  const before = parts(`${LAYER}.mixer_norm`, width), inner = parts(`${LAYER}.mixer.transition.0`, M, width), outer = parts(`${LAYER}.mixer.transition.2`, M, M);
+  const after = parts("norm", width), hidden = parts("hidden", width, width);
+  const head = [take("head.weight", undefined, width), take("head.bias", tensors["head.weight"].shape[0])];
+  done();
+  const { blocks: count, block: own, p } = config?.mixer ?? {};
+  const places = own ?? (count ? width / count : 8);
+  must(blocks * side === width && side === places && blocks === (count ?? width / places) && p >= 1, "the blocks do not fit the width");
+  knows(config, {
+    ...plain(symbols, head[0].shape[0], width), block: [{ kind: "normed" }], depth: { layers: 1, name: "fixed" }, final_norm: true, head: "two-layer",
+    mixer: {
+      name: "block-lrnn", normalisation: "one-hot", inputs: "none", transition: "two-layer", readout: "identity", learned_initial: true,
+      blocks: count, block: own, p,
+    },
+  });
   const w = { embedding, initial, blocks, side, width, symbols, outputs: head[0].shape[0], before, inner, outer, after, hidden, head };
 
   const choices = rowsOf(embedding).map((x) => {
@@ -55,11 +63,11 @@ export function open(tensors, config) {
     return known.get(key);
   }
   /** Names the listed state, by the states of a proof. */
-  function places({ proof }) {
+  function named({ proof }) {
     const names = new Map(proof.states[0].map((where, i) => [String(where), `state ${i}`]));
     return (state) => names.get(String(state)) ?? "another state";
   }
-  return { ...w, entries, met, first, step, logits, places, broken: { name: `${LAYER}.mixer.transition.2.bias`, by: 10 } };
+  return { ...w, entries, met, first, step, logits, places: named, broken: { name: `${LAYER}.mixer.transition.2.bias`, by: 10 } };
 }
 
 function apply([matrix, bias], x) {

@@ -18,6 +18,40 @@ export function must(holds, why) {
   if (!holds) throw new Rejected(why);
 }
 
+export const LARGEST = 2 ** 100;  // what may be larger could overflow
+const SMALLEST = 2 ** -126;
+
+/** Takes weights by name and shape; `done` says that none is left. All numbers must be ones that float32 reads and keeps. */
+export function taker(tensors) {
+  const left = new Set(Object.keys(tensors));
+  function take(name, ...shape) {
+    const tensor = tensors[name];
+    must(tensor, `the weight ${name} is missing`);
+    must(shape.length === tensor.shape.length && shape.every((n, i) => n === undefined || n === tensor.shape[i]), `the weight ${name} has another shape`);
+    must(tensor.shape.every((n) => whole(n, 2 ** 24)) && tensor.data.length === tensor.shape.reduce((a, b) => a * b, 1), `${name} is not as large as its shape`);
+    must(tensor.data.every((x) => x === 0 || (Math.abs(x) >= SMALLEST && Math.abs(x) < LARGEST)), `${name} has a number that float32 may lose`);
+    left.delete(name);
+    return tensor;
+  }
+  return { take, done: () => must(left.size === 0, `nothing uses the weight ${[...left][0]}`) };
+}
+
+const sorted = (x) => (x && typeof x === "object" && !Array.isArray(x) ? Object.fromEntries(Object.keys(x).sort().map((key) => [key, sorted(x[key])])) : x);
+const written = (x) => JSON.stringify(Array.isArray(x) ? x.map(sorted) : sorted(x));
+
+/** Refuses every config but this one. */
+export function knows(config, { vocab_size, ...expected }) {
+  const own = { ...config, num_outputs: config?.num_outputs ?? vocab_size };
+  const other = Object.keys({ ...own, ...expected, vocab_size }).find((key) => written(own[key]) !== written({ ...expected, vocab_size }[key]));
+  must(other === undefined, `the config's ${other} is of a network that this page does not know`);
+}
+
+/** What all configs here have in common. */
+export const plain = (symbols, outputs, width) => ({
+  model_type: "lengthwise", vocab_size: symbols, num_outputs: outputs, width, position: { name: "none" }, embedding_scale: 1,
+  head_bias: true, tie_word_embeddings: false,
+});
+
 export const whole = (x, below) => Number.isInteger(x) && x >= 0 && x < below;
 
 /** The rows of a matrix. */
@@ -30,6 +64,7 @@ export const greatest = (numbers) => numbers.reduce((most, x) => Math.max(most, 
 /** A row of weights times a box: the middle of the sum, how far from it the sum may be, and Σ|w x| at most. */
 export function times(row, centre, radius) {
   let middle = 0, off = 0, size = 0;
+  must(row.length === centre.length, "a row has another width than what it is multiplied by");
   for (let j = 0; j < centre.length; j++) {
     const w = Math.abs(row[j]);
     middle += row[j] * centre[j];
@@ -49,6 +84,7 @@ export function computed(parts, n, largestWeight) {
   }
   const noise = gamma(n + 3) * size * (1 + 2 ** -20) + n * LEAST * (1 + largestWeight);
   const spare = up((off + noise + 16 * EPS * size) * (1 + 64 * EPS)) + LEAST;
+  must(spare + size < LARGEST, "a sum may overflow");
   return [down(middle - spare), up(middle + spare)];
 }
 
@@ -62,7 +98,10 @@ export function around(low, high) {
 
 /** Intervals [low, high]: a value as the network may compute it, from values as it may have computed them. */
 export const size = (x) => Math.max(Math.abs(x[0]), Math.abs(x[1]));
-export const widened = (x, noise) => [down(x[0] - up(noise)), up(x[1] + up(noise))];
+export function widened(x, noise) {
+  must(size(x) + noise < LARGEST, "a value may overflow");
+  return [down(x[0] - up(noise)), up(x[1] + up(noise))];
+}
 export const sum = (x, y) => [down(x[0] + y[0]), up(x[1] + y[1])];
 const less = (x, y) => [down(x[0] - y[1]), up(x[1] - y[0])];
 export function product(x, y) {
@@ -106,7 +145,7 @@ export function norm(weight, bias) {
     const rho = [down(1 / up(Math.sqrt(up(high + LAYER_NORM)))), up(1 / down(Math.sqrt(down(low + LAYER_NORM))))];
     const sizes = x.map(size), meanSize = (total(sizes) / n) * share, meanSquare = (total(sizes.map((s) => s * s)) / n) * share;
     const t = 4 * gamma(n + 8) * meanSquare * rho[1] ** 2 + 4 * U;
-    must(t <= 0.5, "a norm divides by next to nothing");
+    must(t <= 0.5 && meanSquare < LARGEST, "a norm divides by next to nothing, or overflows");
     const delta = (1 / Math.sqrt(1 - t) - 1) * (1 + 32 * U) + 32 * U;
     return d.map((each, i) => {
       const far = size(each), w = Math.abs(weight.data[i]), b = bias.data[i];

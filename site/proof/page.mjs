@@ -107,13 +107,13 @@ export function show(place, proof) {
     ticks.replaceChildren();
     verdict.replaceChildren("Checking …");
     try {
-      const conditions = check(proof, tensors);
+      const conditions = check(proof, tensors, changed.textContent !== "");
       let each = conditions.next();
       for (; !each.done; each = conditions.next()) {
         const { kind, text } = each.value;
         if (!lines[kind]) ticks.append((lines[kind] = element("li")));
         counts[kind] = (counts[kind] ?? 0) + 1;
-        lines[kind].textContent = `✓ ${{ step: `${number(counts[kind])} steps: ${text}`, answer: `${number(counts[kind])} answers: ${text}` }[kind] ?? text}`;
+        lines[kind].textContent = `${kind === "weights" && changed.textContent ? "–" : "✓"} ${{ step: `${number(counts[kind])} steps: ${text}`, answer: `${number(counts[kind])} answers: ${text}` }[kind] ?? text}`;
         if (performance.now() - drawn > 15) {  // or a browser waits some milliseconds for each
           await pause();
           drawn = performance.now();

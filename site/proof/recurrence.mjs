@@ -11,25 +11,28 @@
 // little wider.
 
 import {
-  EPS, LEAST, around, computed, constant, down, gamma, greatest, lead, machine, multiplied, must, plus, product, rowsOf,
-  sigmoid, size, sum, tanh, times, up, whole, widened,
+  EPS, LEAST, around, computed, constant, down, gamma, greatest, knows, lead, machine, multiplied, must, plain, plus,
+  product, rowsOf, sigmoid, size, sum, taker, tanh, times, up, whole, widened,
 } from "./bounds.mjs";
 
 const CELL = "depth.layers.0.mixer.cell";
-const GROWN = 0.05, WIDEST = 8, ROUNDS = 200;
+const KINDS = { 1: "rnn", 3: "gru", 4: "lstm" };
+const GROWN = 0.05, WIDEST = 8, ROUNDS = 200, FARTHEST = 2 ** 50;
 const logistic = (x) => (1 + Math.tanh(x / 2)) / 2;
 
 /** The network of these tensors {name: {shape, data}}: its states are h, and then c of an LSTM. */
-export function open(tensors) {
-  const embedding = tensors["embedding.weight"], head = tensors["head.weight"], headBias = tensors["head.bias"];
-  const reads = tensors[`${CELL}.weight_ih_l0`], keeps = tensors[`${CELL}.weight_hh_l0`];
-  const bias = tensors[`${CELL}.bias_ih_l0`], otherBias = tensors[`${CELL}.bias_hh_l0`];
-  must([embedding, head, headBias, reads, keeps, bias, otherBias].every(Boolean), "a weight is missing");
+export function open(tensors, config) {
+  const { take, done } = taker(tensors);
+  const embedding = take("embedding.weight", undefined, undefined), keeps = take(`${CELL}.weight_hh_l0`, undefined, undefined);
   const [symbols, width] = embedding.shape, hidden = keeps.shape[1], gates = keeps.shape[0] / hidden, G = gates * hidden;
-  must([1, 3, 4].includes(gates), "the weights are of no known cell");
-  must(reads.shape[0] === G && reads.shape[1] === width, "the weights do not fit one another");
-  must(bias.data.length === G && otherBias.data.length === G, "the biases do not fit the weights");
-  must(head.shape[1] === hidden && headBias.data.length === head.shape[0], "the head does not fit the state");
+  must(gates in KINDS, "the weights are of no known cell");
+  const reads = take(`${CELL}.weight_ih_l0`, G, width), bias = take(`${CELL}.bias_ih_l0`, G), otherBias = take(`${CELL}.bias_hh_l0`, G);
+  const head = take("head.weight", undefined, hidden), headBias = take("head.bias", head.shape[0]);
+  done();
+  knows(config, {
+    ...plain(symbols, head.shape[0], width), mixer: { name: KINDS[gates] }, block: { kind: "bare" }, depth: { layers: 1, name: "fixed" },
+    final_norm: false, head: "linear",
+  });
   // What W x + b is for every symbol: it does not change along a string.
   const drives = rowsOf(embedding).map((x) => rowsOf(reads).map((row, i) => row.reduce((s, w, j) => s + w * x[j], bias.data[i])));
 
@@ -139,7 +142,7 @@ function closed({ claim: said, proof }, w) {
   let sets = proof.sets.map(({ state, centre, radius }) => {
     must(whole(state, claim.delta.length), "a box is of no state");
     must(centre.length === w.size && radius.length === w.size, "a box has another size than the state");
-    must([...centre, ...radius].every(Number.isFinite) && radius.every((r) => r >= 0), "a box is none");
+    must([...centre, ...radius].every((x) => Math.abs(x) < FARTHEST) && radius.every((r) => r >= 0), "a box is none");
     return { state, low: centre.map((c, i) => c - radius[i]), high: centre.map((c, i) => c + radius[i]) };
   });
   const most = w.gates === 1 ? 1 : WIDEST;  // an RNN's boxes hold as they are listed, or not

@@ -12,30 +12,34 @@
 // of listed codes surely has a listed code, of the product of their maps, then by induction every node of every word has
 // one; where the head is right on all of them every word is answered right.
 
-import { attention, chosen, computed, constant, lead, linear, machine, must, norm, plus, relu, rowsOf, whole } from "./bounds.mjs";
+import { attention, chosen, computed, constant, knows, lead, linear, machine, must, norm, plain, plus, relu, rowsOf, taker, whole } from "./bounds.mjs";
 
 const LAYER = "depth.layers.0", LAYER_NORM = 1e-5, MOST_TUPLES = 1e5;
 
 export function open(tensors, config) {
-  const get = (name) => (must(tensors[name], `the weight ${name} is missing`), tensors[name]);
-  const { depth, mixer, block } = config;
-  must(depth.nodes && depth.thickness === 1 && !depth.snapped && !depth.pad_tokens, "the nodes are of another kind");
-  must(mixer.name === "sliding-dilated" && mixer.missing === "learned-pad" && mixer.shared_pad && !mixer.biases, "the mixer is of another kind");
-  must(block.norm === "post" && block.activation === "relu" && !config.final_norm && config.head === "linear", "the block is of another kind");
-  must(config.embedding_scale === 1, "the embedding is scaled");
-  const embedding = get("embedding.weight"), [symbols, width] = embedding.shape, parts = (at) => [get(`${at}.weight`), get(`${at}.bias`)];
-  const qkv = get(`${LAYER}.mixer.qkv.weight`), third = width * width;
+  const { take, done } = taker(tensors), parts = (at, rows, ...columns) => [take(`${at}.weight`, rows, ...columns), take(`${at}.bias`, rows)];
+  const embedding = take("embedding.weight", undefined, undefined), [symbols, width] = embedding.shape;
+  const r = take(`${LAYER}.mixer.r`, undefined, undefined), [heads, chunk] = r.shape;
+  const { nodes: { groups, codes } = {}, by } = config?.depth ?? {}, expansion = config?.block?.expansion;
+  must(width % heads === 0 && chunk > 1 && groups > 0 && codes > 1 && expansion > 0, "the sizes are of no network");
+  must(by === "sequence" || by === "position", "the depth is of another kind");
+  const qkv = take(`${LAYER}.mixer.qkv.weight`, 3 * width, width), third = width * width;
   const maps = [0, 1, 2].map((i) => [{ shape: [width, width], data: qkv.data.subarray(i * third, (i + 1) * third) }, null]);
   const w = {
-    symbols, width, maps, chunk: depth.chunk, groups: depth.nodes.groups, codes: depth.nodes.codes,
-    r: get(`${LAYER}.mixer.r`), pad: rowsOf({ shape: [1, width], data: get("pad").data })[0], leaves: rowsOf(embedding),
-    out: [get(`${LAYER}.mixer.out.weight`), null], norms: [parts(`${LAYER}.mixer_norm`), parts(`${LAYER}.feed_norm`)],
-    up: parts(`${LAYER}.up`), down: parts(`${LAYER}.down`), choose: parts(`${LAYER}.nodes.choose`),
-    codebook: rowsOf(get(`${LAYER}.nodes.codebook`)), head: parts("head"),
+    symbols, width, maps, chunk, groups, codes, r, pad: Float64Array.from(take("pad", width).data), leaves: rowsOf(embedding),
+    out: [take(`${LAYER}.mixer.out.weight`, width, width), null], norms: [parts(`${LAYER}.mixer_norm`, width), parts(`${LAYER}.feed_norm`, width)],
+    up: parts(`${LAYER}.up`, expansion * width, width), down: parts(`${LAYER}.down`, width, expansion * width),
+    choose: parts(`${LAYER}.nodes.choose`, groups * codes, width), codebook: rowsOf(take(`${LAYER}.nodes.codebook`, groups * codes, width)),
+    head: [take("head.weight", undefined, width), take("head.bias", tensors["head.weight"].shape[0])],
   };
+  done();
   w.outputs = w.head[0].shape[0];
-  must(w.r.shape[1] === w.chunk && width % w.r.shape[0] === 0, "the heads do not fit the width");
-  must(w.codebook.length === w.groups * w.codes && w.choose[1].data.length === w.codebook.length, "the codebook does not fit the choices");
+  knows(config, {
+    ...plain(symbols, w.outputs, width), final_norm: false, head: "linear",
+    block: { kind: "transformer", norm: "post", activation: "relu", expansion },
+    mixer: { name: "sliding-dilated", missing: "learned-pad", shared_pad: true, biases: false, heads, chunk },
+    depth: { name: "adaptive", by, chunk, thickness: 1, pad_tokens: false, nodes: { groups, codes } },
+  });
   return { ...w, ...reader(w), broken: { name: `${LAYER}.nodes.choose.bias`, by: 30 } };
 }
 

@@ -46,7 +46,7 @@ const verdicts = asked.proofs.map((proof) => {
     return { why: error.message };
   }
 });
-const network = opened(asked.proofs[0]);
+const network = asked.words.length && opened(asked.proofs[0]);
 const answers = asked.words.map((word) => answer(network, word));
 console.log(JSON.stringify({ verdicts, answers }));
 """
@@ -88,7 +88,7 @@ def test_it_rejects_what_python_rejects(build):  # noqa: F811
     for name, other, weights in changes:
         about = other or content
         digests = {key: digest(x) for key, x in (weights or tensors).items()}
-        proofs.append(build.proof_of({**about, "model": {"weights": digests}}, weights or tensors))
+        proofs.append(build.proof_of({**about, "model": {**about["model"], "weights": digests}}, weights or tensors))
         assert not checker_accepts(about, weights or tensors), name
     own, *others = in_javascript(proofs)["verdicts"]
     assert "why" not in own
@@ -150,6 +150,81 @@ def test_other_kinds_of_proofs_are_rejected_as_by_python(name, build):  # noqa: 
     accepted = ["why" not in verdict for verdict in in_javascript(proofs)["verdicts"]]
     assert accepted == [numpy_accepts(*change) for change in changes]
     assert not any(accepted)
+
+
+CONFIGS = {
+    "parity-rnn": [
+        "embedding_scale",
+        "final_norm",
+        "position.name",
+        "depth.layers",
+        "head",
+        "block.kind",
+        "mixer.name",
+        "tie_word_embeddings",
+    ],
+    "parity-automaton": [
+        "embedding_scale",
+        "final_norm",
+        "position.name",
+        "mixer.name",
+        "head_bias",
+        "mixer.blocks",
+    ],
+    "parity-regular-gpt-compiled": [
+        "embedding_scale",
+        "position.name",
+        "mixer.heads",
+        "mixer.chunk",
+        "block.norm",
+        "depth.name",
+        "depth.thickness",
+    ],
+}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_what_it_does_not_know_it_refuses(name, build):  # noqa: F811
+    """Other options and unknown ones; weights that float32 may lose or overflow, and ones that nothing uses."""
+    certificate, weights = read_json(network_folder(name) / "certificate.json"), read_model(network_folder(name))[1]
+
+    def proof(other, **edits):
+        config = json.loads(json.dumps(certificate["model"]["config"]))
+        for at, value in edits.items():
+            *parts, last = at.split(".")
+            place = config
+            for part in parts:
+                place = place[part]
+            place[last] = value
+        model = {"config": config, "weights": {key: digest(x) for key, x in other.items()}}
+        return build.proof_of({**certificate, "model": model}, other)
+
+    first = next(iter(weights))
+    tiny, huge = weights["head.weight"].copy(), weights["head.weight"].copy()
+    tiny[0, 0], huge[0, 0] = 2.0**-130, 2.0**100
+    proofs = [
+        *(proof(weights, **{at: 3}) for at in CONFIGS[name]),
+        *(proof(weights, **{at: 1}) for at in ("dilation", "mixer.dilation", "depth.snapped")),
+        *(proof({**weights, "head.weight": x}) for x in (tiny, huge)),
+        proof({**weights, "embedding.weight": weights["embedding.weight"] * np.float32(2.0**70)}),
+        proof({**weights, "more": weights[first]}),
+        proof({key: x for key, x in weights.items() if key != first}),
+    ]
+    own, *others = in_javascript([proof(weights), *proofs])["verdicts"]
+    assert "why" not in own
+    assert [i for i, verdict in enumerate(others) if "why" not in verdict] == []
+
+
+def test_a_gate_whose_sum_may_overflow_is_no_step(build):  # noqa: F811
+    content, tensors = flip_flop_certificate()
+    large = {name: x.copy() for name, x in tensors.items()}
+    large["embedding.weight"][0] = 2.0**99
+    large["depth.layers.0.mixer.cell.weight_ih_l0"][:] = 2.0**99
+    digests = {name: digest(x) for name, x in large.items()}
+    (verdict,) = in_javascript([build.proof_of({**content, "model": {**content["model"], "weights": digests}}, large)])[
+        "verdicts"
+    ]
+    assert "overflow" in verdict["why"]
 
 
 def test_a_weight_that_is_another_is_seen_by_its_digest(build):  # noqa: F811
