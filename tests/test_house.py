@@ -187,10 +187,10 @@ LINES = {
     "lab": 5_778,
     "insight": 1_380,
     "theory": 1_350,
-    "verify": 9_643,
+    "verify": 9_648,
     "report": 4_227,
     "recipes": 5_057,
-    "cli": 3_314,
+    "cli": 3_320,
 }
 """How many lines a room may have: lowered as ideas leave, and raised only by a commit that says why."""
 
