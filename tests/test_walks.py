@@ -74,11 +74,11 @@ print(len(calls), len({file for file, _ in calls}), names.index("Trainer.run") i
     ("code", "network", "functions", "files", "before_training"),
     [
         (BENCH, "", 309, 52, 186),
-        (TRAIN, "", 467, 83, 255),
+        (TRAIN, "", 486, 83, 255),
         (CHECK, "parity-rnn", 68, 8, 0),
         (CHECK, "parity-automaton", 80, 8, 0),
         (CHECK, "parity-regular-gpt", 108, 9, 0),
-        (CERTIFY, "", 330, 52, 0),
+        (CERTIFY, "", 333, 52, 0),
     ],
     ids=["bench", "train", "check-rnn", "check-automaton", "check-tree", "certify"],
 )

@@ -47,15 +47,13 @@ class Operations:
     def relu(self, x: Interval) -> Interval:
         return x.relu()
 
+    # Where x may overflow it may be no number, and so may be its tanh: then nothing bounds it.
+
     def tanh(self, x: Interval) -> Interval:
-        return x.tanh().widened(self._bounded(x))
+        return x.tanh().widened(self.arithmetic.up(np.where(np.isfinite(x.size), BOUNDED * self.u, np.inf)))
 
     def sigmoid(self, x: Interval) -> Interval:
-        return x.sigmoid().widened(self._bounded(x))
-
-    def _bounded(self, x: Interval) -> Array:
-        """What tanh and the sigmoid are off by; infinite where x may overflow, as tanh of no number is none."""
-        return np.where(np.isfinite(x.size), self.arithmetic.up(np.full(x.shape, BOUNDED * self.u)), np.inf)
+        return x.sigmoid().widened(self.arithmetic.up(np.where(np.isfinite(x.size), BOUNDED * self.u, np.inf)))
 
     def lerp(self, n: Interval, h: Interval, z: Interval) -> Interval:
         """(1 - z) n + z h, which is linear in z: its extremes are at the ends of z. Also computed as n + z (h - n)."""
