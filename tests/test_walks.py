@@ -74,7 +74,7 @@ print(len(calls), len({file for file, _ in calls}), names.index("Trainer.run") i
     ("code", "network", "functions", "files", "before_training"),
     [
         (BENCH, "", 309, 52, 186),
-        (TRAIN, "", 486, 83, 255),
+        (TRAIN, "", 486, 85, 255),
         (CHECK, "parity-rnn", 68, 8, 0),
         (CHECK, "parity-automaton", 80, 8, 0),
         (CHECK, "parity-regular-gpt", 108, 9, 0),

@@ -121,15 +121,12 @@ class Convolutional(StateSpace):
         self.log_step = nn.Parameter(torch.rand(width) * log(step_max / step_min) + log(step_min))
         """Uniform between the logarithms of the smallest and the largest step."""
 
-    @property
-    def eigenvalues(self) -> Tensor:
-        """Λ (D,n)"""
-        return torch.complex(-self.decay.to(self.kind).exp(), self.frequency.to(self.kind))
-
-    @property
-    def steps(self) -> Tensor:
-        """Δ (D,1)"""
-        return self.log_step.to(self.kind).exp()[:, None]
+    def continuous(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Returns Λ, B and C, (D,n) each, and Δ (D,1)."""
+        kind = self.kind
+        Λ = torch.complex(-self.decay.to(kind).exp(), self.frequency.to(kind))
+        B, C = (torch.view_as_complex(part.to(kind)) for part in (self.B, self.C))
+        return Λ, B, C, self.log_step.to(kind).exp()[:, None]
 
     def discretise(self) -> System:
         raise NotImplementedError

@@ -30,8 +30,8 @@ class S4(Convolutional):
         super().__init__(width, dplr, **shared)
 
     def discretise(self) -> System:
-        Λ, half = self.eigenvalues, self.steps / 2
-        P, B, C = (as_complex(part, self.kind) for part in (self.P, self.B, self.C))
+        Λ, B, C, step = self.continuous()
+        P, half = as_complex(self.P, step.dtype), step / 2
         G = 1 / (1 - half * Λ)
         # P* x counts both halves of x, that is, twice the real part of one.
         row = 2 * P.conj() * G / (1 + 2 * half * (P.abs().square() * G).real.sum(-1, keepdim=True))

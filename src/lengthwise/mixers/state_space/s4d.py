@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 
 from ...errors import UnknownName
 from ...options import Inherited
-from .base import Convolutional, as_complex
+from .base import Convolutional
 from .hippo import diagonal
 from .system import System
 
@@ -43,8 +43,7 @@ class S4D(Convolutional):
         self.discretisation = discretisation
 
     def discretise(self) -> System:
-        Λ, step = self.eigenvalues, self.steps
-        B, C = as_complex(self.B, self.kind), as_complex(self.C, self.kind)
+        Λ, B, C, step = self.continuous()
         if self.discretisation == "zoh":
             a = (step * Λ).exp()
             b = (a - 1) / Λ * B
