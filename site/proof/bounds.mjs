@@ -18,7 +18,7 @@ export function must(holds, why) {
   if (!holds) throw new Rejected(why);
 }
 
-export const LARGEST = 2 ** 100;  // what may be larger could overflow
+const LARGEST = 2 ** 100;  // what may be larger could overflow
 const SMALLEST = 2 ** -126;
 
 /** Takes weights by name and shape; `done` says that none is left. All numbers must be ones that float32 reads and keeps. */
