@@ -35,14 +35,24 @@ import leaderboard  # noqa: E402
 
 ROOT = HERE.parent
 ROOMS = ("lab", "tasks", "verify", "report", "models", "mixers", "positions", "ops")
-ROOMS = (*ROOMS, "automata", "text", "insight", "theory", "convert")
+ROOMS = (*ROOMS, "automata", "text", "insight", "theory", "convert", "models.presets")
+LISTED = ("models", "mixers", "positions", "tasks", "settings", "recipes")
+"""The tables of `lengthwise list`, a page each."""
 PARTS = {
-    "Start": ["ten-minutes", "tour", "own-tasks", "hugging-face", "text", "language-models", "clusters", "results"],
-    "Evidence": ["reproduction", "leaderboard"],
-    "Proofs": ["certify", "proofs", "proved", "hall-of-proofs", "hall-of-refutations", "zoo", "theorem"],
-    "Ideas": ["regulargpt", "lrnn", "chacal", "bipe", "positions", "atlas", "far-tokens", "constructions"],
-    "Reference": ["cli", *(f"api-{room}" for room in ROOMS), "architecture"],
-    "About": ["changelog", "log"],
+    "Start": ["install", "ten-minutes"],
+    "Tutorials": [],
+    "How-to": [
+        *("certify", "steady", "extracting", "cliff", "far-tokens", "choosing-positions"),
+        *("own-tasks", "own-models", "hugging-face", "language-models", "text", "scrolls"),
+        *("results", "going-on", "clusters", "searching", "several-devices"),
+    ],
+    "Ideas": ["regulargpt", "lrnn", "chacal", "bipe", "proofs", "positions", "constructions", "theorem"],
+    "Evidence": ["hall-of-proofs", "hall-of-refutations", "zoo", "proved", "leaderboard", "reproduction", "atlas"],
+    "Reference": [
+        *("cli", *(f"options-{table}" for table in LISTED), *(f"api-{room}" for room in ROOMS)),
+        *("certificate", "architecture"),
+    ],
+    "About": ["changelog", "citation", "log"],
 }
 """The pages in the order of the menu."""
 KINDS = ("recurrence-boxes", "cascade", "tree-codes")
@@ -53,12 +63,14 @@ LINK = re.compile(r"\[([^\]]*)\]\((\.\./[^)#]*|results/[^)#]*)(#[^)]*)?\)")
 def lay_out(source: Path) -> None:
     """Every page of the site, as Markdown."""
     for page in (ROOT / "docs").glob("*.md"):
-        write(source / page.name, page.read_text(encoding="utf-8"))
+        text = page.read_text(encoding="utf-8")
+        write(source / page.name, f"---\nnosearch: true\n---\n{text}" if page.name == "log.md" else text)
     for picture in (ROOT / "docs").glob("*.png"):
         shutil.copy(picture, source)
     shutil.copytree(HERE / "static", source / "static")
     shutil.copy(HERE / "conf.py", source)
     write(source / "changelog.md", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
+    write(source / "citation.md", citation())
     write(source / "ten-minutes.md", (HERE / "ten-minutes.md").read_text(encoding="utf-8"))
     write(source / "hall-of-proofs.md", hall_of_proofs())
     write(source / "hall-of-refutations.md", hall_of_refutations())
@@ -67,12 +79,15 @@ def lay_out(source: Path) -> None:
     write(source / "atlas.md", atlas.page(prose))
     write(source / "leaderboard.md", leaderboard.page())
     write(source / "cli.md", "\n".join(command_line()))
+    for table_of in LISTED:
+        write(source / f"options-{table_of}.md", "\n".join(options(table_of)))
     for room in ROOMS:
         write(source / f"api-{room}.md", "\n".join(public_names(room)))
-    menu = [f"\n```{{toctree}}\n:hidden:\n\npart-{part.lower()}\n```\n" for part in PARTS]
+    parts = {part: pages for part, pages in PARTS.items() if pages}
+    menu = [f"\n```{{toctree}}\n:hidden:\n\npart-{part.lower()}\n```\n" for part in parts]
     write(source / "index.md", (HERE / "index.md").read_text(encoding="utf-8") + "".join(menu))
-    for part, pages in PARTS.items():
-        here = [*pages, *(f"proof-{name}" for name in shown_in_the_browser() if part == "Proofs")]
+    for part, pages in parts.items():
+        here = [*pages, *(f"proof-{name}" for name in shown_in_the_browser() if part == "Evidence")]
         text = "\n".join([f"# {part}", "", "```{toctree}", ":maxdepth: 1", "", *here, "```", ""])
         write(source / f"part-{part.lower()}.md", text)
 
@@ -88,6 +103,8 @@ def moved(link: re.Match[str]) -> str:
         return f'<a href="{target}">{text}</a>'
     if target == "README.md":
         return f"[{text}](index.md)"
+    if target.startswith("site/") and target.endswith(".md"):
+        return f"[{text}]({target.removeprefix('site/')})"
     return f"{text} (`{target}`)"
 
 
@@ -249,6 +266,31 @@ def verbs(command: Any, path: list[str]) -> Iterator[str]:
         rows = [[spelled(each), plain(getattr(each, "help", "") or "")] for each in verb.params if each.name != "help"]
         if rows:
             yield table(["argument or option", "what it is"], iter(rows))
+
+
+def options(table_of: str) -> Iterator[str]:
+    """Every name of a table of `lengthwise list`, with its options."""
+    names = ROOT / "src" / "lengthwise" / "cli" / "names.jsonl"
+    yield f"# {table_of.capitalize()}, and every option of each\n"
+    yield "What `lengthwise list NAME` shows. Options are set by `--set`, in TOML files, or as arguments in Python.\n"
+    for found in map(json.loads, names.read_text(encoding="utf-8").splitlines()):
+        if found["table"] == table_of:
+            yield f"## `{found['name']}`\n\n{prose(found['line'])}\n"
+            rows = [
+                [f"`{each['name']}`", plain(each["type"]), default(each), plain(each["line"])]
+                for each in found["options"]
+            ]
+            if rows:
+                yield table(["option", "is", "default", "what it does"], iter(rows))
+
+
+def default(option: dict[str, Any]) -> str:
+    return f"`{option['default']}`" if "default" in option else "must be given"
+
+
+def citation() -> str:
+    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    return f"# Citation\n\nCite Lengthwise, and the papers whose layers or tasks you used:\n\n```yaml\n{text}```\n"
 
 
 def spelled(parameter: Any) -> str:
