@@ -89,30 +89,6 @@ def test_who_kept_nothing_of_its_own_is_compiled(made, own):
     assert all(kept_in_words(n) for n in taught)
 
 
-def learned_enough() -> str:
-    """The table of docs/proved.md of what is taken after how many steps."""
-    cells: dict[tuple[str, str], dict[int, list[dict[str, Any]]]] = {}
-    for panel in recorded(ROOT / "results" / "proof-learning-laptop")["panels"]:
-        for row in panel["data"]:
-            cells.setdefault((panel["title"], row["model"]), {}).setdefault(row["steps"], []).append(row)
-    steps = list(next(iter(cells.values())))
-    lines = [["task", "network", *(f"{n:,} steps" for n in steps), "kept after 100 and 1,000 steps"]]
-    lines += [["---"] * len(lines[0])]
-    for (task, model), by_steps in cells.items():
-        shares = []
-        for n in steps:
-            right = sorted(100 * row["right"] for row in by_steps[n])
-            taken = sum(row["taken"] for row in by_steps[n])
-            shares.append(f"{right[0]:.0f}–{right[-1]:.0f}" + (f", **{taken} taken**" if taken else ""))
-        kept = [row["kept"] for n in (100, 1000) for row in by_steps[n] if row["kept"]]
-        lines.append([task, model, *shares, ", ".join(f"{k['own']}/{k['all']}" for k in kept) or "–"])
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
-def test_the_document_s_table_of_what_is_taken_is_that_of_the_records():
-    assert learned_enough() in (ROOT / "docs" / "proved.md").read_text(encoding="utf-8")
-
-
 def copy_certificates(records: Path) -> None:
     """Of all certificates in the records, those that stand in the table."""
     wanted = {n["certificate"]: certificate_file(task, model, n) for task, model, n in proved()}
@@ -133,4 +109,3 @@ if __name__ == "__main__":
     if len(sys.argv) > 1:
         copy_certificates(Path(sys.argv[1]))
     print(proved_so_far())
-    print(learned_enough())

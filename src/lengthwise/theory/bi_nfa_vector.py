@@ -112,7 +112,16 @@ class Bounds(NamedTuple):
 
 
 def bounds(at: Regions, u: float = FP32) -> Bounds:
-    """The steps are in docs/constructions.md, under these names."""
+    """How far everything is off. What a layer takes away it takes λ times, so of an entry x at most ρ |x| remains.
+
+    Copies: the right logit is ahead of all others by β/2 but for β (2ρ + 64u) S, S the largest number that β
+    multiplies. That is at most β/4, so what is copied is one token, and the rest has weights below exp(-128).
+    Counts: let bits be off by at most E. The two bits of a product are off by E and E + 2ρ, and a sum of n
+    products, with what remains of the old bit, by n (2E + 3ρ) + ρ and fresh rounding.
+    Cuts: both sides of a cut are flat to 1/4. So the new bit is 0 or λ, and with what remains of a count of up to
+    n it is off by ρ (n + 2) and fresh rounding. E is not in it: what holds once holds at every depth.
+    Answers: a sum over all states is compared with 1/2.
+    """
     sizes = [len(region) for region in at.inner]
     n = max(len(at.outer), *sizes)
     X = (n + 1) ** 2 * (sum(m**2 for m in sizes) + at.outer.numel()) + 2 * len(at.older) + len(at.places) + 2

@@ -9,7 +9,26 @@ and what they then give is off by fresh rounding only, whatever came in. So `sta
 to, `read` follows from it, and what holds once holds at every depth. The head adds up to n entries and needs
 n (state + 4u) < 1/2. In fp32 both hold up to `MOST_STATES` states.
 
-The steps are in docs/constructions.md, under these names.
+The steps. Let all entries of the states that enter a group be within E of their exact 0 or 1.
+
+1. Attention. Values are copies, older - own rounds once, adding the residual once more (own cancels, being the same
+   number twice). So the entries after it are within e = 2E + 4u.
+2. A norm undone. Let D inputs be exact bits, a share m of them 1, but for errors up to e; v = m - m², s² = v +
+   10⁻⁵. In exact arithmetic the variance moves by 2 cov + var(errors), at most 4ev + e². A computed mean is off by
+   at most μ = γ(m + e) and a computed variance by 4γ(m + e)(1 + e), γ = (D + 4)u / (1 - (D + 4)u), in whichever
+   order they are summed, in one pass or two. So the computed s² is off by a share t = (4ev + e² + 4γ(m + e)(1 + e))
+   / s² at most, and the output by
+       N(e) = (max(m, 1 - m) + 2e + μ) (1/√(1 - t) - 1) + 2e + μ + 32u
+   where 32u pays for the operations on each entry and for the weight and bias as rounded (for t <= 1/2, e <= 1/8).
+3. Feed-forward. Let its input be within R = N(2E + 4u), by the norm with 2n ones. If R <= 1/8 - 2u, then 2(a + b) -
+   5/2 is at most 0 where ab = 0 and at least 1 where ab = 1, rounding included. So a product is 0 exactly, or 1 but
+   for the rounding of the units' sums. In a row of a transition matrix one entry is 1, so at most one of the n
+   products of a sum is not 0. With the old content taken away, what remains is off by less than 32u: neither E nor
+   R is in it.
+4. Second norm. The states that leave the group are within E* = N(32u), by the norm with n ones.
+
+Embeddings and the pad vector are exact: E = 0 at first. By 4 every later group has E <= E*, so 3 needs to hold for
+E* alone.
 """
 
 from __future__ import annotations

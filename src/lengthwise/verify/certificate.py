@@ -4,8 +4,8 @@
      "arithmetic": …, "model": {"config": …, "weights": {name: sha256}}, "proof": {…}, "margin": …, "versions": …,
      "commit": …, "digest": sha256 of all the rest}
 
-docs/proofs.md says what each field is. Numbers are written in the shortest way that is read back as they were, to the
-last bit.
+docs/certificate.md says what each field is. Numbers are written in the shortest way that is read back as they were,
+to the last bit.
 """
 
 from __future__ import annotations
