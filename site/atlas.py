@@ -34,7 +34,9 @@ POSITIONS: dict[str, dict[str, Any]] = {
     "learned": {"rows": 4},
     "bilevel": {"inside": LEARNED, "between": {"name": "rope"}, "ends": [0]},
     "multilevel": {"levels": [LEARNED, {"name": "rope"}], "level_ends": [[0]]},
+    "coupled": {"of": LEARNED, "ends": [2], "back": [0]},
     "randomized": {"of": {"name": "rope"}, "longest": 160},
+    "accumulated": {"rows": 4},
 }
 """What an encoding must be told."""
 MIXERS: dict[str, dict[str, Any]] = {
@@ -91,6 +93,10 @@ def logits(made: positions.Position, q: Tensor, k: Tensor, tokens: Tensor) -> tu
 
 def position_vectors(name: str) -> dict[str, Any]:
     made = position(name)
+    with torch.no_grad():
+        for weight in made.parameters():
+            if not weight.any():  # as it begins; another library is to be checked with weights that do something
+                weight.copy_(_grid(torch.randn_like(weight)))
     q, k = _grid(torch.randn(2, H, T, D, dtype=torch.float64))
     tokens = torch.tensor([1, 2, 0, 3, 0, 1])
     found, added, _ = logits(made, q, k, tokens)

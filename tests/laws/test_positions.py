@@ -110,6 +110,9 @@ OPTIONS = {
     "bilevel, alibi": {"inside": LEARNED, "between": {"name": "alibi", "steepness": 96}, "ends": [MARK]},
     "bilevel, equal segments": {"inside": {"name": "t5"}, "between": {"name": "alibi"}, "ends": 3},
     "rope, spread": {"share": 0.5, "spread": True, "base": 8.0},
+    "accumulated": {"rows": 4},
+    "coupled": {"of": LEARNED, "ends": [MARK], "back": [3]},
+    "coupled, rope": {"of": {"name": "rope"}, "ends": [MARK, 2], "back": [3, 5]},
     "hard-alibi, one head": {"masked": 1},
     "randomized": {"of": {"name": "rope"}, "longest": 32},
     "multilevel": {
@@ -300,7 +303,7 @@ def test_maps(name):
     torch.testing.assert_close(mapped[0], expected, rtol=1e-4, atol=1e-4)
 
 
-TURNING = {"rope": {}, "rope, spread": {"share": 0.5, "spread": True, "base": 8.0}, "pope": {}}
+TURNING = {"rope": {}, "rope, spread": {"share": 0.5, "spread": True, "base": 8.0}, "pope": {}, "accumulated": {"rows": 9}}
 HELD = {"alibi": {}, "hard-alibi": {"masked": 2}, "kerple-power": {}}
 
 
@@ -309,7 +312,9 @@ def weights(name, options, T, width=32, heads=2):
     torch.manual_seed(T)
     position = positions.get(name.partition(",")[0], width=width, heads=heads, **options).double()
     q, k = (nn.functional.normalize(x, dim=-1) for x in torch.randn(2, 1, heads, T, width // heads).double())
-    places = position.place(None, Layout(torch.arange(T)[None]))[0]
+    if name == "accumulated":
+        nn.init.normal_(position.a)
+    places = position.place(torch.randint(9, (1, T)), Layout(torch.arange(T)[None]))[0]
     bias, root = position.score(q, places, places).bias, (width // heads) ** 0.5
     q, k = position.rotate_queries(q, places)[:, :, -1:], position.rotate(k, places)
     logits = q @ k.mT / root if bias is None else q @ k.mT / root + bias.dense()[..., -1:, :]
@@ -324,6 +329,34 @@ def test_rotations_alone_read_ever_less_of_what_is_near(name):
         assert m == pytest.approx(read[64][1], rel=0.3), "however far away"
         assert (of[:, -8:].sum(1) <= torch.e ** (2 * m) * 8 / T).all()
     assert (read[4096][0][:, -8:].sum(1) < 0.1 * read[64][0][:, -8:].sum(1)).all()
+
+
+FAR = (64, 512, 4096, 16384)
+NEAR = 8
+"""The last tokens; all before them are far."""
+
+
+@pytest.mark.parametrize("name", TURNING)
+def test_rotations_alone_give_all_attention_to_what_is_far(name):
+    """n far tokens weigh at least 1 / (1 + e^2m w / n) beside w near ones, which goes to 1."""
+    far = []
+    for n in FAR:
+        of, m = weights(name, TURNING[name], n + NEAR)
+        far.append(of[:, :-NEAR].sum(1).min().item())
+        assert far[-1] >= 1 / (1 + torch.e ** (2 * m) * NEAR / n)
+    assert far == sorted(far)
+    assert far[-1] > 0.99
+
+
+def test_under_alibi_what_is_far_weighs_no_more_however_much_there_is():
+    """At most 1 / (1 + e^-2m (e^aw - 1)), for any n: reached to a percent by equal logits."""
+    slopes = torch.tensor([2**-4, 2**-8]).double()
+    for n in FAR:
+        of, m = weights("alibi", {}, n + NEAR)
+        bound = 1 / (1 + torch.e ** (-2 * m) * torch.expm1(slopes * NEAR))
+        assert (of[:, :-NEAR].sum(1) <= bound).all()
+    equal = (-slopes[:, None] * torch.arange(FAR[-1]).double()).softmax(1)[:, NEAR:].sum(1)
+    torch.testing.assert_close(equal, 1 / (1 + torch.expm1(slopes * NEAR)), rtol=0.01, atol=0)
 
 
 @pytest.mark.parametrize("name", HELD)

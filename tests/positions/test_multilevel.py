@@ -113,3 +113,37 @@ def test_a_mixer_by_itself_cannot_know_the_ends():
     with pytest.raises(Error, match="depends on the tokens"):
         bipe.place(None, Layout.of(torch.empty(1, 4)))
     assert Placed(None, Places(torch.zeros(1, 4))).places["token"].shape == (1, 4)
+
+
+def test_coupled_places_are_those_of_the_paper_s_figure():
+    """653 + 049 = 702, whose answer is written from its last digit: digits of one significance stand at one place."""
+    made = positions.get("coupled", width=8, heads=2, of=LEARNED, ends=[10], back=[11])
+    tokens = torch.tensor([[6, 5, 3, 10, 0, 4, 9, 11, 2, 0, 7, 0]])
+    places, _ = made.place(tokens, Layout.of(tokens))
+    assert places["level-0"].tolist() == [[1, 2, 3, 4, 1, 2, 3, 4, 3, 2, 1, 0]]
+    assert torch.equal(made.embed(places), made.levels[0].table(places["level-0"].clamp(max=3)))
+
+
+@pytest.mark.parametrize("length", [1, 2, 7, 60])
+def test_coupled_places_are_what_a_reader_counts(length):
+    made = positions.get("coupled", width=8, heads=2, of=ROPE, ends=[0, 1], back=[2])
+    tokens = torch.randint(6, (4, length), generator=torch.Generator().manual_seed(length))
+    places, state = made.place(tokens, Layout.of(tokens))
+    for row in range(4):
+        at, way, read = 1, 1, []
+        for token in tokens[row].tolist():
+            read.append(max(at, 0))
+            way = -1 if token == 2 else way
+            at, way = (1, 1) if token in (0, 1) else (at + way, way)
+        assert places["level-0"][row].tolist() == read
+        assert state.ids[row].tolist() == [at, way]
+
+
+def test_coupled_places_are_moved_in_training_alone():
+    made = positions.get("coupled", width=8, heads=2, of=ROPE, ends=[0], back=[2], offset=5)
+    tokens = torch.ones(1, 3, dtype=torch.long)
+    moved = {tuple(made.train().place(tokens, Layout.of(tokens))[0]["level-0"][0].tolist()) for _ in range(200)}
+    assert moved == {(n, n + 1, n + 2) for n in range(1, 7)}
+    assert made.eval().place(tokens, Layout.of(tokens))[0]["level-0"].tolist() == [[1, 2, 3]]
+    with pytest.raises(Error, match="depend on the tokens"):
+        made.place(None, Layout.of(tokens))

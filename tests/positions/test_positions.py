@@ -65,8 +65,37 @@ def test_transformer_xl_is_its_equation():
                 torch.testing.assert_close(logits[0, h, i, j], wanted / math.sqrt(d), rtol=1e-6, atol=1e-6)
 
 
-OF_THEIR_OWN = ("bilevel", "multilevel", "randomized")
-"""They name ids of their own: tests/positions/test_multilevel.py and test_randomized.py."""
+def accumulated(width=8, heads=2):
+    return positions.get("accumulated", width=width, heads=heads, rows=5).double()
+
+
+def test_accumulated_rotations_are_rope_at_first():
+    p, rope = accumulated(), positions.get("rope", width=8, heads=2)
+    layout, (q, k) = Layout(torch.arange(7)[None]), torch.randn(2, 1, 2, 7, 4).double()
+    places, plain = p.place(torch.randint(5, (1, 7)), layout)[0], rope.place(None, layout)[0]
+    wanted = rope.rotate(q, plain) @ rope.rotate(k, plain).mT
+    torch.testing.assert_close(p.rotate(q, places) @ p.rotate(k, places).mT, wanted)
+
+
+def test_accumulated_rotations_turn_by_what_stands_between():
+    """The key is turned back by one token after the other, up to the query's; ids beyond the rows share the last."""
+    p = accumulated()
+    torch.nn.init.normal_(p.a)
+    tokens, (q, k) = torch.tensor([[0, 3, 2, 9, 1, 1, 4]]), torch.randn(2, 1, 2, 7, 4).double()
+    places = p.place(tokens, Layout(torch.tensor([[0, 1, 2, 3, 0, 1, 2]])))[0]
+    logits = p.rotate(q, places) @ p.rotate(k, places).mT
+    for start, end in ((0, 4), (4, 7)):
+        for t in range(start, end):
+            for s in range(start, t + 1):
+                key = torch.complex(k[0, :, s, :2], k[0, :, s, 2:])
+                for u in range(s + 1, t + 1):
+                    key = key * torch.polar(torch.ones(2).double(), -(p.frequencies(tokens) + p.a[min(tokens[0, u], 4)]))
+                wanted = (torch.complex(q[0, :, t, :2], q[0, :, t, 2:]) * key.conj()).real.sum(-1)
+                torch.testing.assert_close(logits[0, :, t, s], wanted)
+
+
+OF_THEIR_OWN = ("bilevel", "multilevel", "coupled", "randomized", "accumulated")
+"""They name ids of their own: tests/positions/test_multilevel.py and test_randomized.py, and the tests above."""
 
 
 @pytest.mark.parametrize("name", [name for name in positions.POSITIONS if name not in OF_THEIR_OWN])

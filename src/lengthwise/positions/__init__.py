@@ -13,10 +13,10 @@ from .absolute import Learned, NoPosition, Sinusoidal
 from .base import Placed, Places, Position
 from .distance_biases import T5, Alibi, HardAlibi, KerpleLog, KerplePower
 from .layout import Layout
-from .multilevel import Bilevel, Multilevel, begins_segment
+from .multilevel import Bilevel, Coupled, Multilevel, begins_segment
 from .pope import Pope
 from .randomized import Randomized
-from .rope import Rope, Xpos
+from .rope import Accumulated, Rope, Xpos
 from .scale_invariant import ScaleInvariant
 from .score import Bias, DenseBias, DistanceBias, KeyBias, Score, added
 from .transformer_xl import TransformerXL
@@ -28,6 +28,7 @@ POSITIONS: dict[str, type[Position]] = {
     "transformer-xl": TransformerXL,
     "rope": Rope,
     "xpos": Xpos,
+    "accumulated": Accumulated,
     "pope": Pope,
     "scale-invariant": ScaleInvariant,
     "alibi": Alibi,
@@ -37,6 +38,7 @@ POSITIONS: dict[str, type[Position]] = {
     "kerple-power": KerplePower,
     "bilevel": Bilevel,
     "multilevel": Multilevel,
+    "coupled": Coupled,
     "randomized": Randomized,
 }
 
@@ -79,9 +81,11 @@ def numbered(spec: dict, what: str, *, width: int, heads: int) -> Position:
 __all__ = [
     "POSITIONS",
     "T5",
+    "Accumulated",
     "Alibi",
     "Bias",
     "Bilevel",
+    "Coupled",
     "DenseBias",
     "DistanceBias",
     "HardAlibi",

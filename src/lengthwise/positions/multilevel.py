@@ -8,6 +8,12 @@ An end is a token that belongs to the segment it ends, and ends all finer ones w
 encoding of its own, and what these do is added up. BiPE (He et al. 2024) is two levels: learned positions inside
 segments, RoPE or ALiBi between them.
 
+`coupled` is position coupling (Cho et al. 2024) for tasks on digits: those of one significance stand at one place. A
+number is counted from 1; behind a token of `back` places fall again, as of an answer that is written from its last digit:
+
+    6 5 3 + 0 4 9 = 2 0 7 0          ends: "+", back: "="
+    1 2 3 4 1 2 3 4 3 2 1 0
+
 Shapes: B batch, T tokens, L levels.
 """
 
@@ -23,6 +29,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import Error
+from ..options import at_least
 from .base import Places, Position
 from .layout import Layout
 from .score import NOTHING, Bias, Score, added
@@ -80,69 +87,20 @@ def begins_segment(places: Places) -> Tensor:
     return places["level-0"] == 0
 
 
-class Multilevel(Position):
-    has_segments = True
+class Levels(Position):
+    """Encodings that each stand at ids of their own, "level-0", "level-1", …; what they do is added up."""
 
-    def __init__(
-        self,
-        width: int,
-        heads: int,
-        *,
-        levels: Annotated[list[dict], "An encoding for every level, the finest first: its name and its settings."],
-        level_ends: Annotated[
-            list, "What ends a segment of every level but the last: a list of tokens, or so many tokens."
-        ],
-    ):
+    def __init__(self, specs: Sequence[dict], what: str, width: int, heads: int):
         super().__init__()
-        from . import numbered  # the registry holds this class too
+        from . import numbered  # the registry holds the subclasses too
 
-        if len(levels) < 2 or len(level_ends) != len(levels) - 1:
-            raise Error(
-                "Multilevel positions: there must be two levels or more, and ends for each but the last, got "
-                f"{len(levels)} levels and {len(level_ends)} ends."
-            )
-        self.levels = nn.ModuleList(
-            numbered(spec, "Multilevel positions: a level", width=width, heads=heads) for spec in levels
-        )
-        self.ends = [_checked(each) for each in level_ends]
+        self.levels = nn.ModuleList(numbered(spec, what, width=width, heads=heads) for spec in specs)
         self.at_input = any(level.at_input for level in self.encodings())
         self.at_attention = any(level.at_attention for level in self.encodings())
         self.at_pairs = any(level.at_pairs for level in self.encodings())
-        self.warned = False
 
     def encodings(self) -> list[Position]:
         return [level for level in self.levels if isinstance(level, Position)]
-
-    def place(self, tokens: Tensor | None, layout: Layout, state: NextIds | None = None) -> tuple[Places, NextIds]:
-        if tokens is None and any(isinstance(each, list) for each in self.ends):
-            raise Error(
-                "Multilevel positions: where a segment ends depends on the tokens, which a mixer by itself does not "
-                "know. Use it in a model, or give the mixer their places: placed=Placed(None, places)."
-            )
-        ended = [self._ended(each, tokens, layout) for each in self.ends]
-        ids, following = level_ids(ended, layout.positions == 0, None if state is None else state.ids)
-        self._look_for_long_segments(ids[0])
-        levels = {f"level-{k}": level for k, level in enumerate(ids)}
-        return Places(layout.positions, **levels), NextIds(following)
-
-    def _ended(self, ends: Ends, tokens: Tensor | None, layout: Layout) -> Tensor:
-        if isinstance(ends, int):
-            return (layout.positions + 1) % ends == 0
-        assert tokens is not None
-        return torch.isin(tokens, torch.tensor(ends, device=tokens.device))
-
-    def _look_for_long_segments(self, inside: Tensor) -> None:
-        rows = getattr(getattr(self.levels[0], "table", None), "num_embeddings", None)
-        if rows is None or self.warned or inside.device.type != "cpu" or torch.compiler.is_compiling():
-            return
-        if inside.shape[1] > 1 and int(inside.max()) >= rows:
-            self.warned = True
-            warnings.warn(
-                f"A segment is {int(inside.max()) + 1} tokens long, and the positions inside segments have {rows} "
-                "rows, so all tokens beyond share the last. Give the finest level more rows, or name more tokens that "
-                "end a segment.",
-                stacklevel=2,
-            )
 
     def _of_level(self, k: int, places: Places) -> Places:
         return places.once((self, k), lambda: Places(places[f"level-{k}"]))
@@ -175,6 +133,59 @@ class Multilevel(Position):
         )
         return reduce(added, biases)
 
+class Multilevel(Levels):
+    has_segments = True
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        *,
+        levels: Annotated[list[dict], "An encoding for every level, the finest first: its name and its settings."],
+        level_ends: Annotated[
+            list, "What ends a segment of every level but the last: a list of tokens, or so many tokens."
+        ],
+    ):
+        if len(levels) < 2 or len(level_ends) != len(levels) - 1:
+            raise Error(
+                "Multilevel positions: there must be two levels or more, and ends for each but the last, got "
+                f"{len(levels)} levels and {len(level_ends)} ends."
+            )
+        super().__init__(levels, "Multilevel positions: a level", width, heads)
+        self.ends = [_checked(each) for each in level_ends]
+        self.warned = False
+
+    def place(self, tokens: Tensor | None, layout: Layout, state: NextIds | None = None) -> tuple[Places, NextIds]:
+        if tokens is None and any(isinstance(each, list) for each in self.ends):
+            raise Error(
+                "Multilevel positions: where a segment ends depends on the tokens, which a mixer by itself does not "
+                "know. Use it in a model, or give the mixer their places: placed=Placed(None, places)."
+            )
+        ended = [self._ended(each, tokens, layout) for each in self.ends]
+        ids, following = level_ids(ended, layout.positions == 0, None if state is None else state.ids)
+        self._look_for_long_segments(ids[0])
+        levels = {f"level-{k}": level for k, level in enumerate(ids)}
+        return Places(layout.positions, **levels), NextIds(following)
+
+    def _ended(self, ends: Ends, tokens: Tensor | None, layout: Layout) -> Tensor:
+        if isinstance(ends, int):
+            return (layout.positions + 1) % ends == 0
+        assert tokens is not None
+        return torch.isin(tokens, torch.tensor(ends, device=tokens.device))
+
+    def _look_for_long_segments(self, inside: Tensor) -> None:
+        rows = getattr(getattr(self.levels[0], "table", None), "num_embeddings", None)
+        if rows is None or self.warned or inside.device.type != "cpu" or torch.compiler.is_compiling():
+            return
+        if inside.shape[1] > 1 and int(inside.max()) >= rows:
+            self.warned = True
+            warnings.warn(
+                f"A segment is {int(inside.max()) + 1} tokens long, and the positions inside segments have {rows} "
+                "rows, so all tokens beyond share the last. Give the finest level more rows, or name more tokens that "
+                "end a segment.",
+                stacklevel=2,
+            )
+
 
 class Bilevel(Multilevel):
     """Two levels: BiPE."""
@@ -189,6 +200,44 @@ class Bilevel(Multilevel):
         ends: Annotated[int | list[int], "The tokens that end a segment, or how many tokens a segment has."],
     ):
         super().__init__(width, heads, levels=[inside, between], level_ends=[ends])
+
+
+class Coupled(Levels):
+    """Places of digits by their significance, which `ends` and `back` tell."""
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        *,
+        of: Annotated[dict, "The encoding that stands at these places, with its name and settings."],
+        ends: Annotated[list[int], "The tokens behind which a number begins, such as +."],
+        back: Annotated[list[int], "The tokens behind which places fall again, such as =."],
+        offset: Annotated[
+            int, at_least(0), "In training all places are moved by a number up to this one, that many are learned."
+        ] = 0,
+    ):
+        super().__init__([of], "Coupled positions: of", width, heads)
+        self.ends, self.back, self.offset = _checked(ends), _checked(back), offset
+
+    def place(self, tokens: Tensor | None, layout: Layout, state: NextIds | None = None) -> tuple[Places, NextIds]:
+        """The state's ids are the next place and the step to the one after it, 1 or -1."""
+        if tokens is None:
+            raise Error("Coupled positions: they depend on the tokens, which a mixer alone does not know. Use a model.")
+        fresh, falls = (torch.isin(tokens, torch.tensor(each, device=tokens.device)) for each in (self.ends, self.back))
+        columns = torch.arange(tokens.shape[1], device=tokens.device).expand_as(tokens)
+        begins = (layout.positions == 0) | F.pad(fresh[:, :-1], (1, 0))
+        turns = F.pad(falls[:, :-1], (1, 0)) & ~begins
+        first, way = state.ids.split(1, 1) if state else (torch.zeros_like(columns[:, :1]), 1)
+        event = torch.where(begins | turns, columns, -1).cummax(1).values
+        steps = torch.where(event < 0, way, 1 - 2 * turns.gather(1, event.clamp(min=0)).long())
+        count = steps.cumsum(1)
+        begin = torch.where(begins, columns, -1).cummax(1).values
+        at = count + torch.where(begin < 0, first - count[:, :1], 1 - count.gather(1, begin.clamp(min=0)))
+        after = torch.where(falls[:, -1], -1, steps[:, -1])
+        following = torch.where(fresh[:, -1:], 1, torch.stack([at[:, -1] + after, after], 1))
+        moved = torch.randint(self.offset + 1, (), device="cpu").to(at.device) if self.training and self.offset else 0
+        return Places(layout.positions, **{"level-0": at.clamp(min=0) + moved}), NextIds(following)
 
 
 def _checked(ends: Any) -> Ends:

@@ -16,21 +16,37 @@ how RoPE-ID (Wertheimer et al. 2026) goes about it, whose own base and share are
 
 XPOS also lets far tokens fade: queries times z^(t/512), keys times z^(-t/512), z_i = (2i + 0.4 d) / (1.4 d).
 
+`accumulated` rotations are chosen by the text: every token turns the pairs by angles of its own, and what stands between
+two tokens has turned the one against the other by the sum of it, which is a prefix sum less another.
+
+    turn(t, s) = sum_{s < u <= t} (w + a[token_u]),    a = 0 at first, which is RoPE
+
+What no rotation can do, these or others. Let |q| |k| / sqrt(d) <= m for all tokens. Rotations keep lengths, so every
+logit lies in [-m, m], and of w near tokens and n far ones the far ones weigh
+
+    at least n e^-m / (n e^-m + w e^m) = 1 / (1 + e^2m w / n) -> 1 as n grows,
+
+whatever the angles. Under ALiBi's slope a the logit of the token j before is at most m - a j for one farther than w, and
+at least -m - a j for a near one. Both are geometric sums, in which n is bounded by infinity: the far ones weigh
+
+    at most 1 / (1 + e^-2m (e^(a w) - 1)),    however many they are.
+
 Shapes: B batch, T tokens, H heads, d head width.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..errors import Error
 from ..options import above, at_least
 from .absolute import INEXACT
 from .base import Places, Position
+from .layout import Layout
 
 FAST, SLOW = 32, 1
 """YaRN's two bounds: how often a pair must turn in the trained length to stay as it is, and to be interpolated."""
@@ -97,14 +113,66 @@ class Rope(Position):
 
     def rotate(self, x: Tensor, places: Places) -> Tensor:
         cos, sin = places.once((self, x.dtype), lambda: self._turns(places["token"], x.dtype))
-        a, b = x.chunk(2, -1)
-        return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
+        return turned(x, cos, sin)
 
     def _turns(self, ids: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """cos and sin (B,1,T,d/2) of the angles: of all layers, and of queries and keys alike."""
         angle = (ids[..., None].to(INEXACT.get(ids.device.type, torch.float64)) * self.frequencies(ids))[:, None]
         sharper = 0.1 * math.log(self.factor) + 1 if self.scaling == "yarn" else 1.0
         return (angle.cos() * sharper).to(dtype), (angle.sin() * sharper).to(dtype)
+
+
+def turned(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Returns `x` (B,H,T,d) with its pairs turned, by angles (B,1,T,d/2) of which these are cosine and sine."""
+    a, b = x.chunk(2, -1)
+    return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
+
+
+class Angles(NamedTuple):
+    """The state: how far the last token stands turned."""
+
+    croppable = False
+    last: Tensor
+    """(B,d/2)"""
+
+    def select(self, rows: Tensor) -> Angles:
+        return Angles(self.last[rows])
+
+
+class Accumulated(Rope):
+    """RoPE whose angles the tokens choose: each turns all that comes after it."""
+
+    takes_fractions = False
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        *,
+        rows: Annotated[int, at_least(1), "How many tokens have angles of their own; all ids beyond share the last."],
+        base: Annotated[
+            float, above(1), "The slowest pair turns once in about 2 pi times this many tokens, before it has learned."
+        ] = 10_000.0,
+    ):
+        super().__init__(width, heads, base=base)
+        self.a = nn.Parameter(torch.zeros(rows, self.d // 2))
+
+    def place(self, tokens: Tensor | None, layout: Layout, state: Angles | None = None) -> tuple[Places, Angles]:
+        """The angles are weights, and are summed up in fp64, for all layers once."""
+        if tokens is None:
+            raise Error("accumulated: the angles depend on the tokens, which a mixer alone does not know. Use a model.")
+        w = self.frequencies(tokens)
+        step = w + self.a[tokens.clamp(max=len(self.a) - 1)].to(w.dtype)
+        total, columns = step.cumsum(1), torch.arange(tokens.shape[1], device=tokens.device).expand_as(tokens)
+        begin = torch.where(layout.positions == 0, columns, -1).cummax(1).values[..., None]
+        before = (total - step).gather(1, begin.clamp(min=0).expand_as(total))
+        earlier = total.new_zeros(()) if state is None else state.last[:, None]
+        angle = total - torch.where(begin >= 0, before, -earlier)
+        return Places(layout.positions, angle=angle), Angles(angle[:, -1])
+
+    def rotate(self, x: Tensor, places: Places) -> Tensor:
+        angle = places["angle"][:, None]
+        return turned(x, angle.cos().to(x.dtype), angle.sin().to(x.dtype))
 
 
 class Xpos(Rope):
