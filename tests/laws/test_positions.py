@@ -303,7 +303,12 @@ def test_maps(name):
     torch.testing.assert_close(mapped[0], expected, rtol=1e-4, atol=1e-4)
 
 
-TURNING = {"rope": {}, "rope, spread": {"share": 0.5, "spread": True, "base": 8.0}, "pope": {}, "accumulated": {"rows": 9}}
+TURNING = {
+    "rope": {},
+    "rope, spread": {"share": 0.5, "spread": True, "base": 8.0},
+    "pope": {},
+    "accumulated": {"rows": 9},
+}
 HELD = {"alibi": {}, "hard-alibi": {"masked": 2}, "kerple-power": {}}
 
 

@@ -89,7 +89,8 @@ def test_accumulated_rotations_turn_by_what_stands_between():
             for s in range(start, t + 1):
                 key = torch.complex(k[0, :, s, :2], k[0, :, s, 2:])
                 for u in range(s + 1, t + 1):
-                    key = key * torch.polar(torch.ones(2).double(), -(p.frequencies(tokens) + p.a[min(tokens[0, u], 4)]))
+                    angle = p.frequencies(tokens) + p.a[min(tokens[0, u], 4)]
+                    key = key * torch.polar(torch.ones(2).double(), -angle)
                 wanted = (torch.complex(q[0, :, t, :2], q[0, :, t, 2:]) * key.conj()).real.sum(-1)
                 torch.testing.assert_close(logits[0, :, t, s], wanted)
 

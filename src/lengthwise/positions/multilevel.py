@@ -133,6 +133,7 @@ class Levels(Position):
         )
         return reduce(added, biases)
 
+
 class Multilevel(Levels):
     has_segments = True
 
