@@ -176,7 +176,7 @@ LINES = {
     "foundation": 1_840,
     "ops": 3_375,
     "automata": 1_460,
-    "positions": 1_403,
+    "positions": 1_405,
     "mixers": 3_215,
     "models": 3_950,
     "convert": 735,

@@ -9,7 +9,7 @@ encoding of its own, and what these do is added up. BiPE (He et al. 2024) is two
 segments, RoPE or ALiBi between them.
 
 `coupled` is position coupling (Cho et al. 2024) for tasks on digits: those of one significance stand at one place. A
-number is counted from 1; behind a token of `back` places fall again, as of an answer that is written from its last digit:
+number is counted from 1; behind a token of `back` places fall again, as of an answer written from its last digit:
 
     6 5 3 + 0 4 9 = 2 0 7 0          ends: "+", back: "="
     1 2 3 4 1 2 3 4 3 2 1 0

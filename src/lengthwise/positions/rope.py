@@ -16,8 +16,8 @@ how RoPE-ID (Wertheimer et al. 2026) goes about it, whose own base and share are
 
 XPOS also lets far tokens fade: queries times z^(t/512), keys times z^(-t/512), z_i = (2i + 0.4 d) / (1.4 d).
 
-`accumulated` rotations are chosen by the text: every token turns the pairs by angles of its own, and what stands between
-two tokens has turned the one against the other by the sum of it, which is a prefix sum less another.
+`accumulated` rotations are chosen by the text: every token turns the pairs by angles of its own, so that one token is
+turned against another by the sum of those between, which is a prefix sum less another.
 
     turn(t, s) = sum_{s < u <= t} (w + a[token_u]),    a = 0 at first, which is RoPE
 
@@ -26,8 +26,9 @@ logit lies in [-m, m], and of w near tokens and n far ones the far ones weigh
 
     at least n e^-m / (n e^-m + w e^m) = 1 / (1 + e^2m w / n) -> 1 as n grows,
 
-whatever the angles. Under ALiBi's slope a the logit of the token j before is at most m - a j for one farther than w, and
-at least -m - a j for a near one. Both are geometric sums, in which n is bounded by infinity: the far ones weigh
+whatever the angles. Under ALiBi's slope a the logit of the token j before lies in [-m - a j, m - a j]. The far ones, of
+which j >= w, so sum up to less than e^m e^-aw / (1 - e^-a), a geometric row without end, and the near ones to at least
+e^-m (1 - e^-aw) / (1 - e^-a): the far ones weigh
 
     at most 1 / (1 + e^-2m (e^(a w) - 1)),    however many they are.
 
