@@ -71,7 +71,8 @@ def lay_out(source: Path) -> None:
     shutil.copy(HERE / "conf.py", source)
     write(source / "changelog.md", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
     write(source / "citation.md", citation())
-    write(source / "ten-minutes.md", (HERE / "ten-minutes.md").read_text(encoding="utf-8"))
+    for name in ("install", "ten-minutes", "certificate"):
+        write(source / f"{name}.md", (HERE / f"{name}.md").read_text(encoding="utf-8"))
     write(source / "hall-of-proofs.md", hall_of_proofs())
     write(source / "hall-of-refutations.md", hall_of_refutations())
     for name in shown_in_the_browser():
@@ -103,8 +104,8 @@ def moved(link: re.Match[str]) -> str:
         return f'<a href="{target}">{text}</a>'
     if target == "README.md":
         return f"[{text}](index.md)"
-    if target.startswith("site/") and target.endswith(".md"):
-        return f"[{text}]({target.removeprefix('site/')})"
+    if target.startswith(("site/", "docs/")) and target.endswith(".md"):
+        return f"[{text}]({target[5:]}{link[3] or ''})"
     return f"{text} (`{target}`)"
 
 

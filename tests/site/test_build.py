@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
 
 from lengthwise.lab.collection import networks
+from lengthwise.verify.checker import cascade, claimed, tree, weights
+from lengthwise.verify.checker.check import FIELDS, FORMAT, KEPT, KINDS, MADE
 
 from ..report.test_html_page import browser
 
@@ -51,6 +56,8 @@ def test_up_to_which_length_all_is_right(build):
         ("[p](../src/lengthwise/files.py)", "p (`src/lengthwise/files.py`)"),
         ("[p](../README.md)", "[p](index.md)"),
         ("[p](certify.md#a-part)", "[p](certify.md#a-part)"),
+        ("[p](../site/certificate.md)", "[p](certificate.md)"),
+        ("[p](../docs/certify.md#a-part)", "[p](certify.md#a-part)"),
     ],
 )
 def test_links_out_of_the_documents(build, link, becomes, tmp_path):
@@ -64,6 +71,36 @@ def test_every_verb_and_public_name_has_its_place(build):
         assert f"`lengthwise {verb}`" in pages
     assert "`--train-length` `N`" in pages
     assert "## `lab.bench`" in "\n".join(build.public_names("lab"))
+
+
+def keys(given: Any) -> Iterator[str]:
+    """The names of all fields in JSON."""
+    if isinstance(given, dict):
+        yield from given
+    for each in given.values() if isinstance(given, dict) else given if isinstance(given, list) else ():
+        yield from keys(each)
+
+
+def test_every_field_of_a_certificate_is_described():
+    page = (ROOT / "site" / "certificate.md").read_text(encoding="utf-8")
+    names = {*FIELDS, *KEPT, *KINDS, *MADE, *claimed.FIELDS, *cascade.PROOF, *weights.CONFIG}
+    names |= {"kept", *tree.BOX, *tree.PLACES}
+    for file in (ROOT / "zoo").glob("*/certificate.json"):
+        certificate = json.loads(file.read_text(encoding="utf-8"))
+        names |= {*certificate, *keys(certificate["claim"]), *keys(certificate["proof"]), *certificate["versions"]}
+    assert {name for name in names if f"`{name}`" not in page} == set()
+    assert f"format {FORMAT}" in page
+
+
+def test_every_option_has_its_place(build):
+    assert "## `rope`" in (page := "\n".join(build.options("positions")))
+    assert "| `base` |" in page
+
+
+def test_every_document_has_its_place(build):
+    named = [page for pages in build.PARTS.values() for page in pages]
+    assert {path.stem for path in (ROOT / "docs").glob("*.md")} <= set(named)
+    assert len(named) == len(set(named))
 
 
 @pytest.fixture(scope="module")

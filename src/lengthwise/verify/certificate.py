@@ -4,7 +4,7 @@
      "arithmetic": …, "model": {"config": …, "weights": {name: sha256}}, "proof": {…}, "margin": …, "versions": …,
      "commit": …, "digest": sha256 of all the rest}
 
-docs/certificate.md says what each field is. Numbers are written in the shortest way that is read back as they were,
+site/certificate.md says what each field is. Numbers are written in the shortest way that is read back as they were,
 to the last bit.
 """
 
