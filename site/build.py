@@ -89,8 +89,17 @@ def lay_out(source: Path) -> None:
     write(source / "index.md", (HERE / "index.md").read_text(encoding="utf-8") + "".join(menu))
     for part, pages in parts.items():
         here = [*pages, *(f"proof-{name}" for name in shown_in_the_browser() if part == "Evidence")]
-        text = "\n".join([f"# {part}", "", "```{toctree}", ":maxdepth: 1", "", *here, "```", ""])
+        listed = [entry(source / f"{page}.md") for page in here]
+        text = "\n".join([f"# {part}", "", *listed, "", "```{toctree}", ":hidden:", "", *here, "```", ""])
         write(source / f"part-{part.lower()}.md", text)
+
+
+def entry(page: Path) -> str:
+    """A page's line in the list of its part: its title, and whom it is for."""
+    text = page.read_text(encoding="utf-8").removeprefix("---\nnosearch: true\n---\n")
+    title, said = re.findall(r"^# (.*)$", text, re.M)[0], re.search(r"\n\n(For whoever .+?[.:])\s", text, re.S)
+    whom = f"\\\n{' '.join(said[1].split()).rstrip(':')}" if said else ""
+    return f"- [{title}]({page.name}){whom}"
 
 
 def write(file: Path, text: str) -> None:
